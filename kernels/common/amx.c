@@ -10,8 +10,8 @@
 
 static bool ready;
 
-/* Linux grants the tile registers only to processes that ask for them. */
-static void ask(void)
+/* Linux grants the tile registers only to processes that request_tiles for them. */
+static void request_tiles(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };
     unsigned eax, ebx, ecx, edx;
@@ -22,7 +22,7 @@ static void ask(void)
 bool hd_amx_is_ready(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, ask);
+    pthread_once(&once, request_tiles);
     return ready;
 }
 

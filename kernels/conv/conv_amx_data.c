@@ -90,7 +90,7 @@ static int64_t wide_elements(const struct tiling *j)
     return (j->farthest + whole) * j->f.out_channels + PAIRED;
 }
 
-static void spread(const struct tiling *j, const hd_bf16 *dy, hd_bf16 *wide)
+static void widen_rows(const struct tiling *j, const hd_bf16 *dy, hd_bf16 *wide)
 {
     const int64_t row = j->g.out_width * j->f.out_channels;
     memset(wide, 0, (size_t)wide_elements(j) * sizeof *wide);
@@ -204,7 +204,7 @@ static void data_of_some(const struct tiling *j, const hd_bf16 *tiles, const hd_
     const int64_t stride = j->f.stride;
     struct cursor cursor = {0, 0, 0};
     struct places places;
-    spread(j, dy, wide);
+    widen_rows(j, dy, wide);
     for (int64_t first = 0; first < j->pixels; first += ROWS) {
         next_places(j, &cursor, &places);
         for (int64_t i = 0; i < stride * stride; i++)

@@ -180,19 +180,19 @@ int64_t hd_net_count_training_sums(const struct hd_net *net, int number)
 }
 
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
-                             int stage, const double *pooled, double *sums)
+                             int stage, const double *total_sums, double *sums)
 {
-    net->ops->training_forward(net, pass, stage, pooled, sums);
+    net->ops->training_forward(net, pass, stage, total_sums, sums);
 }
 
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
-                              int stage, const double *pooled, double *sums)
+                              int stage, const double *total_sums, double *sums)
 {
-    net->ops->training_backward(net, pass, stage, pooled, sums);
+    net->ops->training_backward(net, pass, stage, total_sums, sums);
 }
 
 bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,
                            float *running)
 {
-    return net->ops->track(net, pass, running);
+    return net->ops->update_running(net, pass, running);
 }

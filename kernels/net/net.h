@@ -249,14 +249,14 @@ int64_t hd_net_get_training_bytes(const struct hd_net *net, int64_t batch);
 
 /* A training pass goes forward in stages 0 … L, L being the number of levels, then backward in
  * stages 0 … L. Forward stage s < L writes sums number s, backward stage s < L sums number L + s.
- * The caller adds them over all items of the batch and gives the result as `pooled` to the next
+ * The caller adds them over all items of the batch and gives the result as `total_sums` to the next
  * stage in the same direction. The last stage in either direction writes no sums, the first reads
  * none. hd_net_count_training_sums returns how many doubles sums number `number` has. */
 int64_t hd_net_count_training_sums(const struct hd_net *net, int number);
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
-                             int stage, const double *pooled, double *sums);
+                             int stage, const double *total_sums, double *sums);
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
-                              int stage, const double *pooled, double *sums);
+                              int stage, const double *total_sums, double *sums);
 
 /* Updates running statistics by the moments of the batch, which are bitwise identical in every
  * item's pass that went forward. Returns false if the batch has fewer than two samples, in which

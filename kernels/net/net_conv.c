@@ -192,33 +192,33 @@ static int64_t take(int64_t *used, int64_t n, int64_t *end_p)
     return at;
 }
 
-static void place_layer(struct layout *layout, int64_t weights, int64_t biases, int64_t shadow,
-                        bool bias_first, struct hd_layer_offsets *place)
+static void assign_layer(struct layout *layout, int64_t weights, int64_t biases, int64_t shadow,
+                         bool bias_first, struct hd_layer_offsets *offsets)
 {
     int64_t unused;
     if (bias_first)
-        place->bias = take(&layout->floats, biases, &place->bias_end);
-    place->weight = take(&layout->floats, weights, &place->weight_end);
+        offsets->bias = take(&layout->floats, biases, &offsets->bias_end);
+    offsets->weight = take(&layout->floats, weights, &offsets->weight_end);
     if (!bias_first)
-        place->bias = take(&layout->floats, biases, &place->bias_end);
-    place->shadow = take(&layout->shadow, shadow, &unused);
+        offsets->bias = take(&layout->floats, biases, &offsets->bias_end);
+    offsets->shadow = take(&layout->shadow, shadow, &unused);
 }
 
-static void place_all(struct hd_conv_net *net)
+static void assign_offsets(struct hd_conv_net *net)
 {
     struct layout layout = {0};
     const bool bf16 = net->base.bf16;
     const int64_t outputs = hd_heads_count_outputs(net);
     const int64_t hidden = hd_packed_count_weights(&net->hidden),
                   mid = hd_packed_count_weights(&net->mid);
-    place_layer(&layout, outputs * net->width, outputs, 0, false, &net->output_offsets);
-    place_layer(&layout, hidden, hd_packed_count_outputs(&net->hidden), bf16 ? hidden : 0, false,
-                &net->hidden_offsets);
-    place_layer(&layout, mid, hd_packed_count_outputs(&net->mid), bf16 ? mid : 0, true,
-                &net->mid_offsets);
+    assign_layer(&layout, outputs * net->width, outputs, 0, false, &net->output_offsets);
+    assign_layer(&layout, hidden, hd_packed_count_outputs(&net->hidden), bf16 ? hidden : 0, false,
+                 &net->hidden_offsets);
+    assign_layer(&layout, mid, hd_packed_count_outputs(&net->mid), bf16 ? mid : 0, true,
+                 &net->mid_offsets);
     for (int i = HD_CONVS - 1; i >= 0; i--)
-        place_layer(&layout, hd_conv_count_weights(net->conv[i]), net->channels[i],
-                    hd_conv_count_shadow(net->conv[i]), false, &net->conv_offsets[i]);
+        assign_layer(&layout, hd_conv_count_weights(net->conv[i]), net->channels[i],
+                     hd_conv_count_shadow(net->conv[i]), false, &net->conv_offsets[i]);
     net->base.elements = layout.floats;
     int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
     int64_t shadow_bytes = layout.shadow * (int64_t)sizeof(hd_bf16);
@@ -292,7 +292,7 @@ static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
     net->hidden = (struct hd_packed){net->width, net->streams * net->width};
     HD_TRY(map_features(net, output, height, width));
     add_tensors(net, net->channels[HD_CONVS - 1] * height * width);
-    place_all(net);
+    assign_offsets(net);
     cut_mid(net);
     net->forward_part = choose_part(net, row_bytes(net, 1));
     net->backward_part = choose_part(net, row_bytes(net, 2));

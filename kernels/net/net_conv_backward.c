@@ -148,47 +148,47 @@ static void heads_stage(const struct backward *b, const float *dq)
 {
     const struct hd_conv_net *net = b->net;
     const struct hd_packed *hidden = &net->hidden;
-    const struct hd_layer_offsets *place = &net->hidden_offsets;
+    const struct hd_layer_offsets *offsets = &net->hidden_offsets;
     const int64_t rows = b->rows, ld = hd_conv_net_get_row_ld(hidden->out),
                   ld_mid = hd_conv_net_get_row_ld(net->mid.out);
     const int64_t blocks = hd_packed_count_in_blocks(hidden);
-    float *dw = b->grad + place->weight;
+    float *dw = b->grad + offsets->weight;
     memset(b->g.mid, 0, (size_t)(rows * ld_mid) * hd_conv_net_get_element_bytes(net));
     hd_heads_backward(net, b->params, rows, b->a.hidden, ld, dq, b->grad, b->g.hidden);
     if (net->base.bf16) {
-        const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;
+        const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + offsets->shadow;
         hd_bf16_round(b->g.hidden, rows * ld, b->g.hidden_bf16);
         hd_packed_backward_weights_bf16(hidden, rows, b->g.hidden_bf16, ld, b->a.mid_bf16, ld_mid,
                                         0, blocks, dw, b->g.scratch);
         hd_packed_backward_data_bf16(hidden, rows, shadow, b->g.hidden_bf16, ld, 0, blocks, NULL,
                                      b->g.mid, ld_mid, b->g.scratch);
     } else {
-        const float *weights = (const float *)b->params + place->weight;
+        const float *weights = (const float *)b->params + offsets->weight;
         hd_packed_backward_weights(hidden, rows, b->g.hidden, ld, b->a.mid, ld_mid, 0, blocks, dw,
                                    b->g.scratch);
         hd_packed_backward_data(hidden, rows, weights, b->g.hidden, ld, 0, blocks, NULL, b->g.mid,
                                 ld_mid, b->g.scratch);
     }
     add_rows(rows, hd_packed_count_outputs(hidden), b->g.hidden, b->g.hidden_bf16, ld,
-             b->grad + place->bias);
+             b->grad + offsets->bias);
 }
 
 static void mid_stage(const struct backward *b, int stage)
 {
     const struct hd_conv_net *net = b->net;
     const struct hd_packed *mid = &net->mid;
-    const struct hd_layer_offsets *place = &net->mid_offsets;
+    const struct hd_layer_offsets *offsets = &net->mid_offsets;
     const int64_t rows = b->rows, ld = hd_conv_net_get_row_ld(mid->out);
     int64_t first, last;
     mid_blocks(net, stage, &first, &last);
-    float *dw = b->grad + place->weight;
+    float *dw = b->grad + offsets->weight;
     const void *features = b->a.conv[HD_CONVS - 1];
     void *dx = b->g.conv[HD_CONVS - 1];
     if (stage == HEAD_STAGES)
         add_rows(rows, hd_packed_count_outputs(mid), b->g.mid, net->base.bf16 ? b->g.mid : NULL, ld,
-                 b->grad + place->bias);
+                 b->grad + offsets->bias);
     if (net->base.bf16) {
-        const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;
+        const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + offsets->shadow;
         const hd_bf16 *x = b->a.features ? b->a.features : features;
         hd_packed_backward_weights_bf16(mid, rows, b->g.mid, ld, x,
                                         b->a.features ? hd_conv_net_get_row_ld(mid->in) : mid->in,
@@ -196,7 +196,7 @@ static void mid_stage(const struct backward *b, int stage)
         hd_packed_backward_data_bf16(mid, rows, shadow, b->g.mid, ld, first, last, features, dx,
                                      mid->in, b->g.scratch);
     } else {
-        const float *weights = (const float *)b->params + place->weight;
+        const float *weights = (const float *)b->params + offsets->weight;
         hd_packed_backward_weights(mid, rows, b->g.mid, ld, features, mid->in, first, last, dw,
                                    b->g.scratch);
         hd_packed_backward_data(mid, rows, weights, b->g.mid, ld, first, last, features, dx,
@@ -209,13 +209,13 @@ static void mid_stage(const struct backward *b, int stage)
 static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_t max_rows,
                  void *scratch, struct hd_conv_run *run)
 {
-    const struct hd_layer_offsets *place = &b->net->conv_offsets[i];
+    const struct hd_layer_offsets *offsets = &b->net->conv_offsets[i];
     *run = (struct hd_conv_run){.conv = b->net->conv[i],
                                 .pass = pass,
                                 .max_batch = max_rows,
-                                .weights = (const float *)b->params + place->weight,
-                                .dweights = b->grad + place->weight,
-                                .dbias = b->grad + place->bias,
+                                .weights = (const float *)b->params + offsets->weight,
+                                .dweights = b->grad + offsets->weight,
+                                .dbias = b->grad + offsets->bias,
                                 .scratch = scratch};
     return hd_conv_begin(run);
 }
@@ -277,13 +277,13 @@ static int front_stage(const struct backward *b)
 /* Zeroes the gaps between a stage's tensors. */
 static void clear_gaps(const struct hd_conv_net *net, int stage, float *grad)
 {
-    const struct hd_layer_offsets *places[] = {&net->output_offsets,  &net->hidden_offsets,
-                                               &net->mid_offsets,     &net->conv_offsets[0],
-                                               &net->conv_offsets[1], &net->conv_offsets[2]};
+    const struct hd_layer_offsets *all_offsets[] = {&net->output_offsets,  &net->hidden_offsets,
+                                                    &net->mid_offsets,     &net->conv_offsets[0],
+                                                    &net->conv_offsets[1], &net->conv_offsets[2]};
     int64_t lo, hi;
     hd_conv_net_get_stage_range(&net->base, stage, &lo, &hi);
-    for (int i = 0; i < (int)(sizeof places / sizeof *places); i++) {
-        const int64_t ends[] = {places[i]->weight_end, places[i]->bias_end};
+    for (int i = 0; i < (int)(sizeof all_offsets / sizeof *all_offsets); i++) {
+        const int64_t ends[] = {all_offsets[i]->weight_end, all_offsets[i]->bias_end};
         for (int j = 0; j < 2; j++)
             for (int64_t at = ends[j]; at >= lo && at < hi && at % HD_PACK_BLOCK != 0; at++)
                 grad[at] = 0;

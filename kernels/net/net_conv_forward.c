@@ -46,16 +46,16 @@ static int begin(const struct hd_conv_net *net, const void *params, int i, int64
                  const struct hd_activations *a, struct hd_conv_run *run)
 {
     const hd_bf16 *shadows = hd_conv_net_find_shadows(net, (void *)params);
-    const struct hd_layer_offsets *place = &net->conv_offsets[i];
+    const struct hd_layer_offsets *offsets = &net->conv_offsets[i];
     const float *floats = params;
     *run = (struct hd_conv_run){.conv = net->conv[i],
                                 .pass = HD_CONV_FORWARD,
                                 .max_batch = max_batch,
-                                .weights = floats + place->weight,
-                                .bias = floats + place->bias,
+                                .weights = floats + offsets->weight,
+                                .bias = floats + offsets->bias,
                                 .scratch = a->scratch[i]};
     if (net->base.bf16)
-        run->weights = shadows + place->shadow;
+        run->weights = shadows + offsets->shadow;
     return hd_conv_begin(run);
 }
 

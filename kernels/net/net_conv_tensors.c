@@ -74,7 +74,7 @@ static int copy_weight(const struct hd_conv_net *net, int i, float *row_major, f
     return HD_OK;
 }
 
-static int64_t bias_place(const struct hd_conv_net *net, int i)
+static int64_t bias_offset(const struct hd_conv_net *net, int i)
 {
     if (i < CONV_TENSORS)
         return net->conv_offsets[i / 2].bias;
@@ -91,7 +91,7 @@ static int copy_tensor(const struct hd_conv_net *net, int i, float *row_major, f
 {
     if (i % 2 == 0)
         return copy_weight(net, i, row_major, params, import);
-    float *bias = params + bias_place(net, i);
+    float *bias = params + bias_offset(net, i);
     memcpy(import ? bias : row_major, import ? row_major : bias,
            (size_t)net->base.tensors[i].count * sizeof *row_major);
     return HD_OK;
@@ -109,11 +109,11 @@ int hd_conv_net_import(const struct hd_net *net, const float *row_major, int i, 
 
 /* Finds the part of [lo, hi) within a tensor, in the tensor's own elements; returns false if it is
  * empty. */
-static bool part_of(const struct hd_layer_offsets *place, int64_t lo, int64_t hi, int64_t *lo_p,
+static bool part_of(const struct hd_layer_offsets *offsets, int64_t lo, int64_t hi, int64_t *lo_p,
                     int64_t *hi_p)
 {
-    *lo_p = (lo > place->weight ? lo : place->weight) - place->weight;
-    *hi_p = (hi < place->weight_end ? hi : place->weight_end) - place->weight;
+    *lo_p = (lo > offsets->weight ? lo : offsets->weight) - offsets->weight;
+    *hi_p = (hi < offsets->weight_end ? hi : offsets->weight_end) - offsets->weight;
     return *lo_p < *hi_p;
 }
 

@@ -125,7 +125,7 @@ static const struct hd_net_ops kind = {
     .training_sums = hd_dense_count_training_sums,
     .training_forward = hd_dense_training_forward,
     .training_backward = hd_dense_training_backward,
-    .track = hd_dense_update_running,
+    .update_running = hd_dense_update_running,
 };
 
 int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)

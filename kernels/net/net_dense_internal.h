@@ -59,9 +59,9 @@ int hd_dense_backward(const struct hd_net *base, const void *params, int64_t bat
 int64_t hd_dense_get_training_bytes(const struct hd_net *base, int64_t batch);
 int64_t hd_dense_count_training_sums(const struct hd_net *base, int stage);
 void hd_dense_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
-                               int stage, const double *pooled, double *sums);
+                               int stage, const double *total_sums, double *sums);
 void hd_dense_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
-                                int stage, const double *pooled, double *sums);
+                                int stage, const double *total_sums, double *sums);
 bool hd_dense_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
                              float *running);
 

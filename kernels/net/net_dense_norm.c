@@ -64,27 +64,27 @@ int64_t hd_dense_count_training_sums(const struct hd_net *base, int stage)
 /* -- Forward ----------------------------------------------------------------------------------- */
 
 static void normalise(const struct dense_net *net, const struct hd_training_pass *pass,
-                      const struct training *t, int level, const double *pooled)
+                      const struct training *t, int level, const double *total_sums)
 {
     const float *params = pass->params;
     const int64_t ld = hd_linear_get_ld(pass->batch);
     if (level == 0)
-        *t->count = *pooled++;
+        *t->count = *total_sums++;
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
         double *mean = t->mean + layer->feature, *variance = t->variance + layer->feature;
         if (layer->level != level)
             continue;
-        hd_batch_norm_compute_moments(layer->out, *t->count, pooled, mean, variance);
+        hd_batch_norm_compute_moments(layer->out, *t->count, total_sums, mean, variance);
         hd_batch_norm_forward(layer->out, ld, mean, variance, params + layer->norm_weight,
                               params + layer->norm_bias, t->xhat + layer->feature * ld, ld,
                               hd_dense_get_output(net, pass->work, i, ld), ld);
-        pooled += 2 * layer->out;
+        total_sums += 2 * layer->out;
     }
 }
 
 void hd_dense_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
-                               int stage, const double *pooled, double *sums)
+                               int stage, const double *total_sums, double *sums)
 {
     const struct dense_net *net = as_dense(base);
     const int64_t ld = hd_linear_get_ld(pass->batch);
@@ -96,7 +96,7 @@ void hd_dense_training_forward(const struct hd_net *base, const struct hd_traini
         hd_dense_take_obs(net, &rows, pass->work, ld);
         *sums++ = (double)pass->used;
     } else {
-        normalise(net, pass, &t, stage - 1, pooled);
+        normalise(net, pass, &t, stage - 1, total_sums);
     }
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
@@ -137,7 +137,7 @@ bool hd_dense_update_running(const struct hd_net *base, const struct hd_training
 
 /* Moves dL/doutput of a level's layers before their norms. */
 static void go_back(const struct dense_net *net, const struct hd_training_pass *pass,
-                    const struct training *t, int level, const double *pooled)
+                    const struct training *t, int level, const double *total_sums)
 {
     const float *params = pass->params;
     const int64_t ld = hd_linear_get_ld(pass->batch);
@@ -145,11 +145,11 @@ static void go_back(const struct dense_net *net, const struct hd_training_pass *
         const struct layer *layer = &net->layers[i];
         if (layer->level != level)
             continue;
-        hd_batch_norm_backward(layer->out, ld, pass->used, *t->count, pooled,
+        hd_batch_norm_backward(layer->out, ld, pass->used, *t->count, total_sums,
                                t->variance + layer->feature, params + layer->norm_weight,
                                t->xhat + layer->feature * ld, ld,
                                hd_dense_get_delta(net, t->scratch, i, ld), ld);
-        pooled += 2 * layer->out;
+        total_sums += 2 * layer->out;
     }
 }
 
@@ -189,7 +189,7 @@ static void write_gradients(const struct dense_net *net, const struct hd_trainin
 }
 
 void hd_dense_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
-                                int stage, const double *pooled, double *sums)
+                                int stage, const double *total_sums, double *sums)
 {
     const struct dense_net *net = as_dense(base);
     const int64_t ld = hd_linear_get_ld(pass->batch);
@@ -199,7 +199,7 @@ void hd_dense_training_backward(const struct hd_net *base, const struct hd_train
     if (stage == 0)
         hd_dense_split_heads(net, pass->dq, pass->batch, ld, t.scratch);
     else
-        go_back(net, pass, &t, level, pooled);
+        go_back(net, pass, &t, level, total_sums);
     for (int i = net->n_layers - 1; i >= 0; i--)
         if (net->layers[i].level == level)
             hd_dense_backward_layer_data(net, pass->params, i, pass->work, ld, ld, t.scratch);

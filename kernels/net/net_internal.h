@@ -36,10 +36,11 @@ struct hd_net_ops {
     int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
     int64_t (*training_sums)(const struct hd_net *net, int stage);
     void (*training_forward)(const struct hd_net *net, const struct hd_training_pass *pass,
-                             int stage, const double *pooled, double *sums);
+                             int stage, const double *total_sums, double *sums);
     void (*training_backward)(const struct hd_net *net, const struct hd_training_pass *pass,
-                              int stage, const double *pooled, double *sums);
-    bool (*track)(const struct hd_net *net, const struct hd_training_pass *pass, float *running);
+                              int stage, const double *total_sums, double *sums);
+    bool (*update_running)(const struct hd_net *net, const struct hd_training_pass *pass,
+                           float *running);
 };
 
 /* The tables that a net keeps on each GPU, by the GPU's number; filled by

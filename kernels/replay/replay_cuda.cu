@@ -19,7 +19,7 @@ extern "C" int64_t hd_replay_get_scratch_bytes(int64_t max_frames)
 }
 
 /* Returns to every thread the largest value that a thread passes. */
-static __device__ int64_t most_of_all(int64_t local)
+static __device__ int64_t find_max(int64_t local)
 {
     __shared__ int64_t max[THREADS];
     const int at = threadIdx.x;
@@ -60,7 +60,7 @@ static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
     for (int64_t env = shape->envs - 1 - (int64_t)threadIdx.x; env >= 0; env -= THREADS)
         if (input->first[env] != ring->shown[env])
             left = shape->envs - env;
-    left = most_of_all(left);
+    left = find_max(left);
     return left > 0 ? shape->envs - left + 1 : 0;
 }
 
@@ -85,7 +85,7 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
 
 /* Replaces frame numbers by slots. Returns how many transitions, counted from the first one ever
  * added, are lost with the frames that this thread overwrites. */
-static __device__ int64_t place_frames(const struct hd_replay_shape *shape,
+static __device__ int64_t assign_slots(const struct hd_replay_shape *shape,
                                        const struct hd_replay_ring *ring,
                                        const struct hd_replay_input *input, int64_t n,
                                        int64_t *scratch)
@@ -114,9 +114,9 @@ static __device__ const struct hd_transition *transition_at(const void *block, i
 
 /* Makes the last transition whose oldest frame is in a slot this slot's user. Returns how many
  * transitions, counted likewise, are lost because their frames are gone already. */
-static __device__ int64_t enter_users(const struct hd_replay_shape *shape,
-                                      const struct hd_replay_ring *ring,
-                                      const struct hd_replay_input *input, int64_t added)
+static __device__ int64_t register_users(const struct hd_replay_shape *shape,
+                                         const struct hd_replay_ring *ring,
+                                         const struct hd_replay_input *input, int64_t added)
 {
     int64_t lost = 0;
     for (int64_t base = 0; base < input->n_transitions; base += THREADS) {
@@ -148,9 +148,9 @@ static __global__ void update_ring(const struct hd_replay_shape shape,
     int64_t lost = 0;
     if (broken == 0) {
         number_frames(&ring, &input, n, scratch);
-        lost = place_frames(&shape, &ring, &input, n, scratch);
-        const int64_t more = enter_users(&shape, &ring, &input, before);
-        lost = most_of_all(lost > more ? lost : more);
+        lost = assign_slots(&shape, &ring, &input, n, scratch);
+        const int64_t more = register_users(&shape, &ring, &input, before);
+        lost = find_max(lost > more ? lost : more);
     }
     if (threadIdx.x != 0)
         return;

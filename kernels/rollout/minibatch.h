@@ -28,7 +28,7 @@ struct hd_minibatch_arrays {
 
 /* Fills all rows in one launch. `sample` and `used` are read when it runs, everything else before
  * the call returns. Returns HD_OK or HD_ERR_DEVICE (logged). */
-int hd_minibatch_gather_cuda(const struct hd_minibatch_source *gather,
+int hd_minibatch_gather_cuda(const struct hd_minibatch_source *source,
                              const struct hd_minibatch_arrays *to, void *stream);
 
 #endif

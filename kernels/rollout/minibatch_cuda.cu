@@ -6,10 +6,10 @@ extern "C" {
 }
 
 /* Copies the numbers of a row, everything but its observation. */
-static __device__ void copy_numbers(const struct hd_minibatch_source *gather, int64_t sample,
+static __device__ void copy_numbers(const struct hd_minibatch_source *source, int64_t sample,
                                     const struct hd_minibatch_arrays *to, int64_t row)
 {
-    const struct hd_steps *from = &gather->from;
+    const struct hd_steps *from = &source->from;
     const char *group = hd_steps_get_group(from, sample);
     const int64_t step = hd_steps_get_row(from, sample), actions = from->actions;
     const float *logit = (const float *)(group + from->at.logit) + step * actions;
@@ -18,37 +18,37 @@ static __device__ void copy_numbers(const struct hd_minibatch_source *gather, in
     if (threadIdx.x != 0)
         return;
     to->action[row] = ((const int32_t *)(group + from->at.action))[step];
-    to->advantage[row] = gather->advantage[sample];
-    to->target[row] = gather->target[sample];
-    to->value[row] = gather->value[sample];
+    to->advantage[row] = source->advantage[sample];
+    to->target[row] = source->target[sample];
+    to->value[row] = source->value[sample];
 }
 
 /* Each thread block fills a row. Only one of its threads reads numbers that may be in host memory,
  * because such reads are slow. */
 template <typename word>
-static __global__ void gather_rows(const struct hd_minibatch_source gather,
+static __global__ void gather_rows(const struct hd_minibatch_source source,
                                    const struct hd_minibatch_arrays to)
 {
     __shared__ int32_t sample;
-    const struct hd_steps *from = &gather.from;
+    const struct hd_steps *from = &source.from;
     const int64_t row = blockIdx.x;
     if (threadIdx.x == 0 && threadIdx.y == 0) {
-        const int64_t used = gather.used ? *gather.used : gather.count;
-        sample = gather.sample[row < used ? row : 0];
+        const int64_t used = source.used ? *source.used : source.count;
+        sample = source.sample[row < used ? row : 0];
         if (row == 0 && to.used)
             *to.used = used;
     }
     __syncthreads();
     hd_steps_copy<word>(from, sample, 0, to.obs + row * from->stack * from->frame_bytes);
     if (threadIdx.y == 0)
-        copy_numbers(&gather, sample, &to, row);
+        copy_numbers(&source, sample, &to, row);
 }
 
-extern "C" int hd_minibatch_gather_cuda(const struct hd_minibatch_source *gather,
+extern "C" int hd_minibatch_gather_cuda(const struct hd_minibatch_source *source,
                                         const struct hd_minibatch_arrays *to, void *stream)
 {
-    const struct hd_steps *from = &gather->from;
-    if (gather->rows == 0)
+    const struct hd_steps *from = &source->from;
+    if (source->rows == 0)
         return HD_OK;
-    return HD_LAUNCH_ROWS(gather_rows, from, to->obs, gather->rows, stream, *gather, *to);
+    return HD_LAUNCH_ROWS(gather_rows, from, to->obs, source->rows, stream, *source, *to);
 }

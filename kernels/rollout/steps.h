@@ -71,9 +71,9 @@ HD_INLINE const char *hd_steps_find_frame(const struct hd_steps *steps, int64_t 
 /* -- Observations ------------------------------------------------------------------------------ */
 
 /* Assembles obs[rows][stack frames] in device memory: row i is the observation of sample first + i
- * over / rows. With over = rows these are successive samples, else samples at equal distances among
- * `over` ones. Returns HD_OK or HD_ERR_DEVICE (logged). */
-int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
+ * population / rows. With population = rows these are successive samples, else samples at equal
+ * distances among `population` ones. Returns HD_OK or HD_ERR_DEVICE (logged). */
+int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t population,
                              int64_t rows, char *obs, void *stream);
 
 /* Writes after[capacity] in device memory: the samples, ascending, whose next observation belongs

@@ -4,19 +4,19 @@
 /* -- Observations ------------------------------------------------------------------------------ */
 
 template <typename word>
-static __global__ void copy_samples(const struct hd_steps steps, int64_t first, int64_t over,
+static __global__ void copy_samples(const struct hd_steps steps, int64_t first, int64_t population,
                                     char *obs)
 {
-    const int64_t row = blockIdx.x, sample = first + row * over / gridDim.x;
+    const int64_t row = blockIdx.x, sample = first + row * population / gridDim.x;
     hd_steps_copy<word>(&steps, sample, 0, obs + row * steps.stack * steps.frame_bytes);
 }
 
-extern "C" int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
-                                        int64_t rows, char *obs, void *stream)
+extern "C" int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t first,
+                                        int64_t population, int64_t rows, char *obs, void *stream)
 {
     if (rows == 0)
         return HD_OK;
-    return HD_LAUNCH_ROWS(copy_samples, steps, obs, rows, stream, *steps, first, over, obs);
+    return HD_LAUNCH_ROWS(copy_samples, steps, obs, rows, stream, *steps, first, population, obs);
 }
 
 template <typename word>

@@ -31,7 +31,7 @@ static void start_game(struct hd_atari *atari)
 
 static bool ended(const struct hd_atari *atari)
 {
-    return atari->rules->console->over(atari->console) ||
+    return atari->rules->console->game_over(atari->console) ||
            atari->state.frames >= HD_ATARI_FRAME_LIMIT;
 }
 
@@ -129,5 +129,5 @@ struct hd_atari_end hd_atari_step(struct hd_atari *atari, int action, uint8_t *f
     return (struct hd_atari_end){
         .reward = (float)(rules->clip_reward ? sign(window.reward) : window.reward),
         .done = window.done,
-        .truncated = atari->state.game_ended && !rules->console->over(atari->console)};
+        .truncated = atari->state.game_ended && !rules->console->game_over(atari->console)};
 }

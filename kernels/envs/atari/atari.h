@@ -25,10 +25,10 @@ enum {
  * HD_ATARI_NOOP (which a few games, such as Backgammon, do not have in that set; DI-engine refuses
  * those). After the game's end an act does nothing. */
 struct hd_atari_console {
-    void (*reset)(void *console);          /* goes to the game's start, which is always the same */
-    int (*act)(void *console, int action); /* plays one raw frame and returns its reward */
-    bool (*over)(const void *console);     /* returns whether the game has ended */
-    int (*lives)(const void *console);     /* returns the lives left; 0 in games without lives */
+    void (*reset)(void *console);           /* goes to the game's start, which is always the same */
+    int (*act)(void *console, int action);  /* plays one raw frame and returns its reward */
+    bool (*game_over)(const void *console); /* returns whether the game has ended */
+    int (*lives)(const void *console);      /* returns the lives left; 0 in games without lives */
     /* Returns the palette indices [height][width] of the last frame, valid until the next act or
      * reset. */
     const uint8_t *(*screen)(const void *console);

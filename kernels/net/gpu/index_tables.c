@@ -70,9 +70,9 @@ static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *
     for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
         const int64_t flat =
             ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
-        const struct hd_gpu_offsets place = hd_gpu_find_element(plan, t, j);
-        tables->from[place.shadow] = (int32_t)flat;
-        tables->gradient_at[flat] = (int32_t)place.gradient;
+        const struct hd_gpu_offsets offsets = hd_gpu_find_element(plan, t, j);
+        tables->from[offsets.shadow] = (int32_t)flat;
+        tables->gradient_at[flat] = (int32_t)offsets.gradient;
         *lowest = flat < *lowest ? flat : *lowest;
     }
     return HD_OK;

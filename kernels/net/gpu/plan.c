@@ -95,7 +95,7 @@ static int64_t take(int64_t *used, int64_t n)
     return at;
 }
 
-static void place_all(struct hd_gpu_plan *plan)
+static void assign_offsets(struct hd_gpu_plan *plan)
 {
     const struct hd_gpu_heads *heads = &plan->heads;
     const int64_t outputs = hd_gpu_count_head_outputs(heads);
@@ -126,7 +126,7 @@ int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
         return hd_fail(HD_ERR_UNSUPPORTED, "nets with batch norm are not computed on GPUs");
     plan->heads = make_heads(net);
     HD_TRY(make_layers(plan));
-    place_all(plan);
+    assign_offsets(plan);
     if (net->elements > INT32_MAX || plan->narrow + plan->wide > INT32_MAX ||
         plan->gradients + plan->sums > INT32_MAX)
         return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");

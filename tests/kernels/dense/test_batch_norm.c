@@ -6,7 +6,7 @@
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"
 
-enum { MOST_ITEMS = 4 };
+enum { MAX_ITEMS = 4 };
 
 static const struct {
     int64_t features, batch, items;
@@ -23,7 +23,7 @@ struct item {
 
 struct batch {
     int64_t features, count, items;
-    struct item item[MOST_ITEMS];
+    struct item item[MAX_ITEMS];
     float *weight, *bias;
     double *sums, *back, *mean, *variance; /* of all items */
 };

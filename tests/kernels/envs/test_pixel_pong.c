@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME = 84 * 84, SCREEN = 210 * 160 * 3, MOST_ENVS = 3, NOOP = 0, UP = 2, DOWN = 3 };
+enum { FRAME = 84 * 84, SCREEN = 210 * 160 * 3, MAX_ENVS = 3, NOOP = 0, UP = 2, DOWN = 3 };
 
 struct fixture {
     void *group;
-    uint8_t obs[MOST_ENVS][FRAME];
-    float reward[MOST_ENVS];
-    bool done[MOST_ENVS], truncated[MOST_ENVS];
+    uint8_t obs[MAX_ENVS][FRAME];
+    float reward[MAX_ENVS];
+    bool done[MAX_ENVS], truncated[MAX_ENVS];
 };
 
 static const struct hd_env *const env = &hd_env_pixel_pong;
@@ -328,36 +328,36 @@ END_TEST
 /* Each env of a group plays as it would alone, and a saved game continues equally elsewhere. */
 START_TEST(test_group_and_save)
 {
-    struct fixture f = make(MOST_ENVS, NULL), other = make(MOST_ENVS, NULL), alone[MOST_ENVS];
+    struct fixture f = make(MAX_ENVS, NULL), other = make(MAX_ENVS, NULL), alone[MAX_ENVS];
     char message[HD_ENV_MESSAGE], state[256];
     ck_assert_int_le(env->state_bytes(f.group), (int64_t)sizeof state);
-    for (int i = 0; i < MOST_ENVS; i++) {
+    for (int i = 0; i < MAX_ENVS; i++) {
         alone[i] = make(1, NULL);
         reset(&f, i, (uint64_t)i);
         reset(&alone[i], 0, (uint64_t)i);
     }
     for (int64_t t = 0; t < 400; t++) {
-        int32_t action[MOST_ENVS], moved[MOST_ENVS];
-        for (int i = 0; i < MOST_ENVS; i++)
+        int32_t action[MAX_ENVS], moved[MAX_ENVS];
+        for (int i = 0; i < MAX_ENVS; i++)
             action[i] = play_mixed(&alone[i], t + i);
-        for (int i = 0; i < MOST_ENVS; i++)
-            moved[i] = action[(i + 1) % MOST_ENVS];
-        for (int i = 0; i < MOST_ENVS && t % 50 == 7; i++) {
-            ck_assert_int_eq(env->save(f.group, (i + 1) % MOST_ENVS, state, message), 0);
+        for (int i = 0; i < MAX_ENVS; i++)
+            moved[i] = action[(i + 1) % MAX_ENVS];
+        for (int i = 0; i < MAX_ENVS && t % 50 == 7; i++) {
+            ck_assert_int_eq(env->save(f.group, (i + 1) % MAX_ENVS, state, message), 0);
             ck_assert_int_eq(env->load(other.group, i, state, message), 0);
         }
         step(&f, action);
         if (t >= 7)
             step(&other, moved);
-        for (int i = 0; i < MOST_ENVS; i++) {
+        for (int i = 0; i < MAX_ENVS; i++) {
             step(&alone[i], &action[i]);
             ck_assert_mem_eq(f.obs[i], alone[i].obs[0], FRAME);
             ck_assert(f.reward[i] == alone[i].reward[0]);
             if (t >= 7)
-                ck_assert_mem_eq(f.obs[i], other.obs[(i + MOST_ENVS - 1) % MOST_ENVS], FRAME);
+                ck_assert_mem_eq(f.obs[i], other.obs[(i + MAX_ENVS - 1) % MAX_ENVS], FRAME);
         }
     }
-    for (int i = 0; i < MOST_ENVS; i++)
+    for (int i = 0; i < MAX_ENVS; i++)
         drop(&alone[i]);
     drop(&other);
     drop(&f);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { FRAME = HD_PIXEL_PONG_FRAME, MOST_ENVS = 5, MOST_STATE = 256, NOOP = 0, UP = 2, DOWN = 3 };
+enum { FRAME = HD_PIXEL_PONG_FRAME, MAX_ENVS = 5, MAX_STATE = 256, NOOP = 0, UP = 2, DOWN = 3 };
 
 static const struct hd_env *const env = &hd_env_pixel_pong;
 
@@ -18,9 +18,9 @@ static const struct hd_env *const env = &hd_env_pixel_pong;
 struct fixture {
     void *group;
     int64_t envs;
-    uint8_t obs[MOST_ENVS][FRAME];
-    float reward[MOST_ENVS];
-    bool done[MOST_ENVS], truncated[MOST_ENVS];
+    uint8_t obs[MAX_ENVS][FRAME];
+    float reward[MAX_ENVS];
+    bool done[MAX_ENVS], truncated[MAX_ENVS];
 };
 
 static void make(struct fixture *f, int64_t envs, const char *background)
@@ -38,10 +38,10 @@ static void make(struct fixture *f, int64_t envs, const char *background)
 START_TEST(test_group)
 {
     struct fixture f;
-    char message[HD_ENV_MESSAGE], state[MOST_STATE];
+    char message[HD_ENV_MESSAGE], state[MAX_STATE];
     make(&f, 3, "-1");
     const int64_t one = env->state_bytes(f.group);
-    ck_assert_int_le(one, MOST_STATE);
+    ck_assert_int_le(one, MAX_STATE);
     char *group = test_alloc(hd_pixel_pong_get_cuda_bytes(3), 1);
     memset(group, 0xFF, (size_t)hd_pixel_pong_get_cuda_bytes(3));
     hd_pixel_pong_init_cuda(group, 3, -1);
@@ -83,11 +83,11 @@ struct here {
     int64_t ended_steps[HERE][MAX_COUNT];
 };
 
-/* Once `through` is true, further steps change nothing. */
-START_TEST(test_through)
+/* Once `stopped` is true, further steps change nothing. */
+START_TEST(test_stopped)
 {
     struct here *h = test_alloc(1, sizeof *h), *before = test_alloc(1, sizeof *h);
-    bool through = false;
+    bool stopped = false;
     const struct hd_pixel_pong_envs envs = {
         .envs = HERE,
         .stack = 2,
@@ -102,7 +102,7 @@ START_TEST(test_through)
     const struct hd_pixel_pong_steps steps = {
         .steps = MAX_COUNT,
         .frames = CAPACITY,
-        .through = &through,
+        .stopped = &stopped,
         .shown = h->shown,
         .age = h->age,
         .frame_data = h->frames[0][0],
@@ -118,10 +118,10 @@ START_TEST(test_through)
     hd_pixel_pong_init_cuda(envs.group, HERE, -1);
     hd_pixel_pong_begin(&envs, &steps);
     for (int64_t t = 0; t < MAX_COUNT; t++) {
-        through = t == 1;
+        stopped = t == 1;
         memcpy(before, h, sizeof *h);
         hd_pixel_pong_play(&envs, &steps, t);
-        ck_assert((memcmp(before, h, sizeof *h) == 0) == through);
+        ck_assert((memcmp(before, h, sizeof *h) == 0) == stopped);
     }
     ck_assert_int_eq(h->all_shown[0], 3);
 }
@@ -173,7 +173,7 @@ static void *make_group(const struct fixture *f, int background)
 
 static void check_states(const struct fixture *f, void *group)
 {
-    char message[HD_ENV_MESSAGE], state[MOST_STATE];
+    char message[HD_ENV_MESSAGE], state[MAX_STATE];
     for (int64_t i = 0; i < f->envs; i++) {
         ck_assert_int_eq(env->save(f->group, i, state, message), 0);
         check_same(hd_pixel_pong_get_cuda_state(group, i), state, env->state_bytes(f->group),
@@ -245,7 +245,7 @@ static const char *const backgrounds[] = {"-1", "87"};
 START_TEST(test_steps_cuda)
 {
     static struct fixture f;
-    make(&f, MOST_ENVS, backgrounds[_i]);
+    make(&f, MAX_ENVS, backgrounds[_i]);
     struct mirror m = mirror_of(&f, atoi(backgrounds[_i]));
     int ends = 0;
     reset_both(&f, &m, true, 77);
@@ -299,7 +299,7 @@ END_TEST
 
 /* -- Collect by collect ------------------------------------------------------------------------ */
 
-enum { ENVS = 4, STEPS = 60, STACK = 4, MOST_FRAMES = STACK + 2 * STEPS };
+enum { ENVS = 4, STEPS = 60, STACK = 4, MAX_FRAMES = STACK + 2 * STEPS };
 enum { SEED = 11, SHARD = 3, FIRST = 8 };
 
 /* The memory of a collector and the records of a collect, as in hd_pixel_pong_envs and _steps. */
@@ -314,7 +314,7 @@ struct collector {
     bool truncated[ENVS][STEPS];
     double ended_return[ENVS][STEPS];
     int64_t ended_steps[ENVS][STEPS];
-    uint8_t kept[ENVS * MOST_FRAMES][FRAME];
+    uint8_t kept[ENVS * MAX_FRAMES][FRAME];
 };
 
 static void keep(struct collector *c, int64_t i, const uint8_t *frame)
@@ -448,7 +448,7 @@ static void check_collect(const struct collector *c, const struct hd_pixel_pong_
 }
 
 /* There is capacity for all frames of a collect, or just for the last observation's. */
-static const int64_t capacities[] = {MOST_FRAMES, STACK};
+static const int64_t capacities[] = {MAX_FRAMES, STACK};
 
 START_TEST(test_collects_cuda)
 {
@@ -476,26 +476,26 @@ START_TEST(test_collects_cuda)
 }
 END_TEST
 
-/* Once `through` is true, further steps change nothing. */
-START_TEST(test_through_cuda)
+/* Once `stopped` is true, further steps change nothing. */
+START_TEST(test_stopped_cuda)
 {
     static struct fixture f;
     static struct collector c;
     make(&f, ENVS, "-1");
-    c.frames = MOST_FRAMES;
+    c.frames = MAX_FRAMES;
     memset(&c.action, 0xFF, sizeof c - offsetof(struct collector, action));
     int32_t *action = device_shared(sizeof c.action);
-    bool *through = device_shared(1);
+    bool *stopped = device_shared(1);
     const struct hd_pixel_pong_envs envs = device_envs(&f);
     struct hd_pixel_pong_steps steps = device_steps(c.frames, action);
-    steps.through = through;
+    steps.stopped = stopped;
     begin(&c, &f);
     play(&c, &f, 0, 0);
     memcpy(action, c.action, sizeof c.action);
     ck_assert_int_eq(hd_pixel_pong_begin_cuda(&envs, &steps, device_stream()), HD_OK);
     ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, 0, device_stream()), HD_OK);
     check_collect(&c, &envs, &steps, 0);
-    *through = true;
+    *stopped = true;
     for (int64_t t = 1; t < 4; t++)
         ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, t, device_stream()), HD_OK);
     check_collect(&c, &envs, &steps, 1);
@@ -510,14 +510,14 @@ int main(void)
     TCase *cpu = tcase_create("cpu"), *cuda = NULL;
     tcase_add_test(cpu, test_group);
     tcase_add_test(cpu, test_seed);
-    tcase_add_test(cpu, test_through);
+    tcase_add_test(cpu, test_stopped);
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_set_timeout(cuda, 120);
     tcase_add_loop_test(cuda, test_steps_cuda, 0, 2);
     tcase_add_test(cuda, test_states_cuda);
     tcase_add_loop_test(cuda, test_collects_cuda, 0, 2);
-    tcase_add_test(cuda, test_through_cuda);
+    tcase_add_test(cuda, test_stopped_cuda);
 #endif
     return run_cuda_suite("pixel_pong_cuda", cpu, cuda);
 }

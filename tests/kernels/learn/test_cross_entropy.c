@@ -11,13 +11,13 @@
 typedef void loss_kernel(const struct hd_cross_entropy *loss, float *dlogit,
                          struct hd_cross_entropy_sums *sums_p);
 
-enum { MOST_ROWS = 33, MOST_ACTIONS = 18, GUARD = 4 };
+enum { MAX_ROWS = 33, MAX_ACTIONS = 18, GUARD = 4 };
 
 struct data {
     struct hd_cross_entropy loss;
-    float logit[MOST_ROWS * MOST_ACTIONS], weight[MOST_ROWS];
-    float dlogit[MOST_ROWS * MOST_ACTIONS + GUARD];
-    int32_t action[MOST_ROWS];
+    float logit[MAX_ROWS * MAX_ACTIONS], weight[MAX_ROWS];
+    float dlogit[MAX_ROWS * MAX_ACTIONS + GUARD];
+    int32_t action[MAX_ROWS];
 };
 
 static struct data *fill(struct data *d, int64_t batch, int64_t actions, double scale)
@@ -77,7 +77,7 @@ static void check_all(loss_kernel *differentiate)
     static const int64_t actions[] = {1, 2, 3, 6, 18};
     static const double scales[] = {0, 1, 30};
     static struct data d;
-    for (int64_t batch = 0; batch <= MOST_ROWS; batch += 11)
+    for (int64_t batch = 0; batch <= MAX_ROWS; batch += 11)
         for (int k = 0; k < 15; k++) {
             struct hd_cross_entropy_sums sums = {.loss = NAN};
             const int64_t n = actions[k / 3];

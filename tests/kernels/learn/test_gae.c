@@ -137,14 +137,14 @@ END_TEST
 
 /* -- Advantages of a collect ------------------------------------------------------------------- */
 
-struct targets_case {
+struct collect_case {
     int64_t groups, samples;
     bool has_unit;
     double count; /* count of the moments that give the unit */
     bool returns;
 };
 
-static const struct targets_case targets_cases[] = {{1, 1, false, 0, true},
+static const struct collect_case collect_cases[] = {{1, 1, false, 0, true},
                                                     {1, 50, true, 0, true},
                                                     {3, 33, true, 12, true},
                                                     {2, 300, true, 3, false}};
@@ -156,7 +156,7 @@ struct played {
     float *reward, *done, *end; /* [N] of samples */
 };
 
-static void play(const struct targets_case *c, struct played *p)
+static void play(const struct collect_case *c, struct played *p)
 {
     const int64_t q = c->samples, n = c->groups * q;
     char *data = test_alloc(n, 4 * 4);
@@ -213,9 +213,9 @@ static struct hd_moments number(const double *count, const double *mean, const d
                                device_make(squares, 8)};
 }
 
-START_TEST(targets_of_a_gpu)
+START_TEST(advantages_of_a_collect_cuda)
 {
-    const struct targets_case *c = &targets_cases[_i];
+    const struct collect_case *c = &collect_cases[_i];
     const int64_t n = c->groups * c->samples, capacity = n + 5;
     const double mean = 1, squares = 7.7, epsilon = 1e-8;
     const float unit = !c->has_unit    ? 1
@@ -274,8 +274,8 @@ int main(void)
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, advantages_of_a_gpu, 0, 6 * 4);
     tcase_add_test(cuda, values_of_rows);
-    tcase_add_loop_test(cuda, targets_of_a_gpu, 0,
-                        (int)(sizeof targets_cases / sizeof targets_cases[0]));
+    tcase_add_loop_test(cuda, advantages_of_a_collect_cuda, 0,
+                        (int)(sizeof collect_cases / sizeof collect_cases[0]));
 #endif
     return run_cuda_suite("gae", cpu, cuda);
 }

@@ -17,7 +17,7 @@ static const struct hd_frames shapes[] = {
     {3, 9, 10, 1, HD_NHWC, false},    {3, 9, 10, 1, HD_NCHW16, false}, /* 13 channels are missing */
     {2, 10, 6, 2, HD_NHWC, true},
 };
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, MOST_ROWS = 9 };
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, MAX_ROWS = 9 };
 
 static int64_t stored_channels(const struct hd_frames *f)
 {
@@ -120,7 +120,7 @@ static struct conversion make_conversion(const struct hd_frames *frames, int64_t
 
 START_TEST(frames_are_divided_by_255)
 {
-    for (int64_t rows = 1; rows <= MOST_ROWS; rows += 4) {
+    for (int64_t rows = 1; rows <= MAX_ROWS; rows += 4) {
         struct conversion c = make_conversion(&shapes[_i], rows, NULL);
         convert_and_check(&c);
     }
@@ -138,7 +138,7 @@ START_TEST(frames_are_normalised)
         shift[j] = (float)(3 * fill(2, (uint64_t)j) - 1.5);
     }
     shift[size / 2] = NAN; /* is seen, not cut off */
-    for (int64_t rows = 1; rows <= MOST_ROWS; rows++) {
+    for (int64_t rows = 1; rows <= MAX_ROWS; rows++) {
         struct conversion c = make_conversion(f, rows, &norm);
         convert_and_check(&c);
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LAYERS = 8, MOST_ITEMS = 4, MOST_ROWS = 64, MOST_LEVELS = 5, WIDEST = 40 };
+enum { MAX_LAYERS = 8, MAX_ITEMS = 4, MAX_ROWS = 64, MAX_LEVELS = 5, MAX_WIDTH = 40 };
 
 static const struct {
     int64_t obs, widths[3], n_hidden, actions;
@@ -49,7 +49,7 @@ struct batch {
     struct hd_net *net;
     int64_t rows, used, items, obs, outputs;
     float *params;
-    struct item item[MOST_ITEMS];
+    struct item item[MAX_ITEMS];
 };
 
 /* Sample s is row s % used of item s / used, whatever the number of items. */
@@ -95,7 +95,8 @@ static struct batch make_batch(int c, int64_t items, int64_t rows, int64_t used)
 }
 
 /* Runs one stage of all items in either direction, and adds the sums that they leave. */
-static void run_stage(struct batch *batch, bool back, int stage, const double *pooled, double *all)
+static void run_stage(struct batch *batch, bool back, int stage, const double *total_sums,
+                      double *all)
 {
     const int levels = hd_net_count_levels(batch->net);
     const int number = stage + (back ? levels : 0);
@@ -103,7 +104,7 @@ static void run_stage(struct batch *batch, bool back, int stage, const double *p
     double *own = guarded(n * 8);
     for (int64_t k = 0; k < batch->items; k++) {
         (back ? hd_net_training_backward : hd_net_training_forward)(
-            batch->net, &batch->item[k].pass, stage, stage > 0 ? pooled : NULL, n ? own : NULL);
+            batch->net, &batch->item[k].pass, stage, stage > 0 ? total_sums : NULL, n ? own : NULL);
         for (int64_t i = 0; i < n; i++)
             all[i] = (k > 0 ? all[i] : 0) + own[i];
         check_guard(own, n * 8);
@@ -112,9 +113,9 @@ static void run_stage(struct batch *batch, bool back, int stage, const double *p
 
 static void run(struct batch *batch)
 {
-    enum { MOST_SUMS = 1 + 4 * WIDEST };
+    enum { MAX_SUMS = 1 + 4 * MAX_WIDTH };
     const int levels = hd_net_count_levels(batch->net);
-    double sums[2][MOST_SUMS];
+    double sums[2][MAX_SUMS];
     for (int back = 0; back < 2; back++)
         for (int stage = 0; stage <= levels; stage++)
             run_stage(batch, back == 1, stage, sums[(stage + 1) % 2], sums[stage % 2]);
@@ -131,8 +132,8 @@ struct naive {
     const struct batch *batch;
     double *params; /* in order of the tensors */
     int64_t n;      /* samples */
-    double mean[MOST_LAYERS][WIDEST], variance[MOST_LAYERS][WIDEST];
-    double x[MOST_LAYERS + 1][MOST_ROWS][WIDEST]; /* the observations, then every layer's output */
+    double mean[MAX_LAYERS][MAX_WIDTH], variance[MAX_LAYERS][MAX_WIDTH];
+    double x[MAX_LAYERS + 1][MAX_ROWS][MAX_WIDTH]; /* the observations, then every layer's output */
     int layers;
     const float *running; /* NULL: by the batch's own statistics */
 };
@@ -204,7 +205,7 @@ static struct naive *make_naive(const struct batch *batch)
     struct naive *naive = test_alloc(1, sizeof *naive);
     const int64_t n = hd_net_count_params(batch->net);
     *naive = (struct naive){.batch = batch, .n = batch->items * batch->used};
-    ck_assert_int_le(naive->n, MOST_ROWS);
+    ck_assert_int_le(naive->n, MAX_ROWS);
     naive->params = test_alloc(n, sizeof *naive->params);
     for (int64_t j = 0; j < n; j++)
         naive->params[j] = batch->params[j];

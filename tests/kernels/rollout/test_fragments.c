@@ -159,7 +159,7 @@ END_TEST
 
 #if HD_CUDA
 /* Actions are the CPU's unless a draw is within 1e-14 of a boundary. */
-START_TEST(test_chunks_cuda)
+START_TEST(test_fragments_cuda)
 {
     const struct shape *is = &shapes[_i];
     const struct played p = play(is);
@@ -192,7 +192,7 @@ int main(void)
     tcase_add_loop_test(cpu, test_fragments, 0, SHAPES);
 #if HD_CUDA
     cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, test_chunks_cuda, 0, SHAPES);
+    tcase_add_loop_test(cuda, test_fragments_cuda, 0, SHAPES);
 #endif
     return run_cuda_suite("fragments", cpu, cuda);
 }

@@ -6,13 +6,13 @@
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"
 
-enum { ENVS = 3, SHOWN = 60, STACK_MOST = 4, GUARD = 64 };
+enum { ENVS = 3, SHOWN = 60, MAX_STACK = 4, GUARD = 64 };
 
 /* There is capacity for all frames, for an observation's alone, or for one more; words of several
  * sizes. */
 static const struct size {
     int64_t frames, stack, frame_bytes;
-} sizes[] = {{SHOWN + STACK_MOST, 4, 48},
+} sizes[] = {{SHOWN + MAX_STACK, 4, 48},
              {4, 4, 48},
              {4, 4, 7056},
              {5, 4, 20},

@@ -20,7 +20,7 @@ static const struct shape shapes[] = {{1, 3, 40, 20, 4, 48, 3},   {3, 2, 17, 12,
                                       {2, 4, 33, 9, 2, 7, 2},     {1, 1, 5, 6, 4, 7056, 6},
                                       {40, 1, 2, 2, 1, 16, 40},   {2, 5, 100, 40, 1, 4, 1},
                                       {1, 30, 1500, 70, 2, 16, 2}};
-enum { MOST_LEAVES = 40, SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { MAX_GROUPS = 40, SHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* A group's arrays in host memory, and what each step showed. */
 struct group {
@@ -32,7 +32,7 @@ struct collect {
     struct shape is;
     struct hd_steps steps; /* on the device */
     char *memory;          /* all groups */
-    struct group group[MOST_LEAVES];
+    struct group group[MAX_GROUPS];
     struct hd_rng rng;
     uint32_t draws;
 };
@@ -223,15 +223,16 @@ START_TEST(observations_in_a_row_and_apart)
     const int64_t n = all_samples(c), bytes = c->is.stack * c->is.frame_bytes;
     const int64_t ranges[][3] = {{0, n, n}, {n / 3, 3, 3}, {0, n, (n + 2) / 3}, {n - 1, 1, 1}};
     for (size_t r = 0; r < sizeof ranges / sizeof ranges[0]; r++) {
-        const int64_t first = ranges[r][0], over = ranges[r][1], rows = ranges[r][2];
-        if (first + over > n)
+        const int64_t first = ranges[r][0], population = ranges[r][1], rows = ranges[r][2];
+        if (first + population > n)
             continue;
         char *obs = guarded(rows * bytes);
         ck_assert_int_eq(
-            hd_steps_gather_obs_cuda(&c->steps, first, over, rows, obs, device_stream()), HD_OK);
+            hd_steps_gather_obs_cuda(&c->steps, first, population, rows, obs, device_stream()),
+            HD_OK);
         const char *found = fetched(obs, rows * bytes);
         for (int64_t i = 0; i < rows; i++)
-            check_obs(c, first + i * over / rows, false, found + i * bytes);
+            check_obs(c, first + i * population / rows, false, found + i * bytes);
     }
     ck_assert_int_eq(hd_steps_gather_obs_cuda(&c->steps, 0, 0, 0, NULL, device_stream()), HD_OK);
 }

@@ -125,7 +125,7 @@ int act(void *console, int action)
     return reward;
 }
 
-bool over(const void *console)
+bool game_over(const void *console)
 {
     return !emulator_of(console)->error.empty() || emulator_of(console)->ale.game_over(false);
 }
@@ -142,7 +142,7 @@ const uint8_t *screen(const void *console)
 
 } // namespace
 
-const hd_atari_console hd_emulator_console = {reset, act, over, lives, screen};
+const hd_atari_console hd_emulator_console = {reset, act, game_over, lives, screen};
 
 hd_emulator *hd_emulator_open(const char *rom, hd_game *game_p, char *message, size_t bytes)
 {
