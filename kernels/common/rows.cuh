@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For kernels that process all rows of a batch in one thread block, because their sums need a fixed
+/* Helpers of kernels that process all rows of a batch in one thread block, because their sums need a fixed
  * order and batches are small. */
 #ifndef HD_KERNELS_COMMON_ROWS_CUH
 #define HD_KERNELS_COMMON_ROWS_CUH

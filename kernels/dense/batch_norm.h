@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch norm as torch.nn.BatchNorm1d and SyncBatchNorm define it (Ioffe and Szegedy 2015), with the
  * ReLU that follows it, on the feature-major activations of kernels/dense/linear.h: X[i][b], rows
- * ld floats apart, ld a multiple of HD_LANES. A batch may be spread over several items; what they
- * have in common are sums over all of its samples, which somebody adds up between two of these
- * calls:
+ * ld floats apart, ld a multiple of HD_LANES. A batch may be distributed over several items, which
+ * share sums over all of its samples. The calls are:
  *
- *     sums                          of every item, then added up
- *     moments, forward, track       of the whole batch
- *     backward_sums                 of every item, then added up
- *     backward
+ *     compute_sums                               for every item; the caller adds the sums
+ *     compute_moments, forward, update_running   with the sums of the whole batch
+ *     compute_backward_sums                      for every item; the caller adds the sums
+ *     backward                                   with the sums of the whole batch
  *
- * Sums are doubles, in which products of two floats are exact, of HD_LANES partial sums and then of
+ * Sums are doubles, in which products of two floats are exact: HD_LANES partial sums, then pairs of
  * halves. Thread safe, no allocation; no two pointers of a call overlap unless stated. */
 #ifndef HD_KERNELS_DENSE_BATCH_NORM_H
 #define HD_KERNELS_DENSE_BATCH_NORM_H
