@@ -59,12 +59,13 @@ HD_ALWAYS void hd_tiles_begin(void)
     _tile_zero(3);
 }
 
-/* Collect the first, or the second, of each pair of 16-bit words in two vectors of 16 pairs. */
+/* Collects the first of each pair of 16-bit words in two vectors of 16 pairs. */
 HD_ALWAYS __m512i hd_pairs_take_first(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
 }
 
+/* Collects the second of each pair. */
 HD_ALWAYS __m512i hd_pairs_take_second(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);

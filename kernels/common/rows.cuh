@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of kernels that process all rows of a batch in one thread block, because their sums need a fixed
- * order and batches are small. */
+/* Helpers of kernels that process all rows of a batch in one thread block, because their sums need
+ * a fixed order and batches are small. */
 #ifndef HD_KERNELS_COMMON_ROWS_CUH
 #define HD_KERNELS_COMMON_ROWS_CUH
 

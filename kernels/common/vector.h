@@ -42,12 +42,13 @@ static inline int64_t hd_min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Load 16 floats from, and store them to, memory of any alignment. */
+/* Loads 16 floats from memory of any alignment. */
 HD_ALWAYS hd_vec hd_vec_load(const float *from)
 {
     return *(const hd_vec *)from;
 }
 
+/* Stores 16 floats to memory of any alignment. */
 HD_ALWAYS void hd_vec_store(float *to, hd_vec value)
 {
     *(hd_vec *)to = value;
@@ -89,6 +90,7 @@ HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
 #endif
 }
 
+/* Completes the streaming stores before. */
 HD_ALWAYS void hd_vec_stream_end(void)
 {
 #ifdef __SSE__

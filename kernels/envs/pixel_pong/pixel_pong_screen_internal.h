@@ -18,12 +18,13 @@ struct hd_pong_shape {
     enum hd_pong_colour colour;
 };
 
-/* Return the smaller or the larger of two numbers. */
+/* Returns the smaller of two numbers. */
 HD_INLINE int hd_pong_min(int a, int b)
 {
     return a < b ? a : b;
 }
 
+/* Returns the larger of two numbers. */
 HD_INLINE int hd_pong_max(int a, int b)
 {
     return a > b ? a : b;
