@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs that change a value's placement. The exchange itself is the runtime's. */
+/* The verbs that change a value's placement, `barrier` and `stop`. The runtime carries them out;
+ * their stream ids are constants like those of all verbs. */
 #include "tasks/builtin.h"
 #include "tasks/types/output/moments.h"
 #include "tasks/types/output/scalars.h"
@@ -28,7 +29,7 @@ const struct hd_verb hd_verb_sum = {
     .ports = ports,
     .by_bucket = true,
     .declare = declare,
-    .help = "adds the instances of all shards, in a fixed tree",
+    .help = "adds the instances of all shards in the fixed tree",
 };
 
 const struct hd_verb hd_verb_mean = {
@@ -50,7 +51,7 @@ const struct hd_verb hd_verb_max = {
     .ports = ports,
     .by_bucket = true,
     .declare = declare,
-    .help = "takes the largest of all shards, element by element",
+    .help = "takes the maximum over all shards, element by element",
 };
 
 const struct hd_verb hd_verb_min = {
@@ -61,7 +62,7 @@ const struct hd_verb hd_verb_min = {
     .ports = ports,
     .by_bucket = true,
     .declare = declare,
-    .help = "takes the smallest of all shards, element by element",
+    .help = "takes the minimum over all shards, element by element",
 };
 
 static const struct hd_option reduce_options[] = {{"op", "mean|sum|max|min", true}, {0}};
@@ -75,7 +76,7 @@ const struct hd_verb hd_verb_reduce = {
     .options = reduce_options,
     .by_bucket = true,
     .declare = declare,
-    .help = "combines the instances of all shards for rank 0 alone, as `op` says",
+    .help = "combines the instances of all shards on rank 0, as the option `op` says",
 };
 
 const struct hd_verb hd_verb_broadcast = {
@@ -84,7 +85,7 @@ const struct hd_verb hd_verb_broadcast = {
     .kind = HD_VERB_BROADCAST,
     .ports = ports,
     .declare = declare,
-    .help = "gives rank 0's value, or shard 0's, to every rank",
+    .help = "copies the instance of rank 0, or of shard 0, to every rank",
 };
 
 static const struct hd_port no_ports[] = {{0}};
@@ -108,5 +109,5 @@ const struct hd_verb hd_verb_stop = {
     .kind = HD_VERB_STOP,
     .ports = stop_ports,
     .many = true,
-    .help = "ends the run when its condition holds",
+    .help = "ends the run when the condition `if` holds",
 };

@@ -122,8 +122,7 @@ struct hd_verb {
     const char *help;   /* one sentence: what a step does */
     enum hd_verb_kind kind;
 
-    /* -- Ports and options ----------------------------------------------------------------------
-     */
+    /* -- Ports and options -------------------------------------------------------------------- */
     const struct hd_port *ports; /* ended by name == NULL */
     bool many; /* a step names any number of values of any type, which all are of port 0 */
     const struct hd_option *options; /* ended by name == NULL. Default: none */
@@ -131,8 +130,7 @@ struct hd_verb {
     bool to_rank0; /* COLLECTIVE: only rank 0 needs the result, and the step's option `op` decides
                       how to combine */
 
-    /* -- When and where steps run ---------------------------------------------------------------
-     */
+    /* -- When and where steps run ------------------------------------------------------------- */
     const struct hd_counted_attribute *counted; /* ended by attribute == NULL. Default: none */
     bool run_on_change; /* a step without `every` runs when something that it reads is new. Always
                            so for collectives and verbs with `logs` */
@@ -141,8 +139,7 @@ struct hd_verb {
     bool by_bucket; /* one task per bucket of the first flat value that the step changes; all
                        flat values of the step then have the same buckets */
 
-    /* -- From the config to a task object -------------------------------------------------------
-     */
+    /* -- From the config to a task object ----------------------------------------------------- */
     /* Completes the specs of values that the config alone does not determine, such as the fields of
      * scalars. Called for all steps in program order, repeatedly until no spec changes. Default:
      * nothing. */
@@ -158,8 +155,7 @@ struct hd_verb {
     /* Returns the bytes of context->scratch. Default: 0. */
     int64_t (*scratch)(const void *args);
 
-    /* -- Work on CPUs ---------------------------------------------------------------------------
-     */
+    /* -- Work on CPUs ------------------------------------------------------------------------- */
     /* Does the work of a task or subtask, given views in the order of ports (in that of the file
      * with `many`). It neither waits, allocates nor reads a clock; whatever it remembers is in
      * values. Returns HD_OK; hd_body_fail(), which ends the run with its message; another error

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `collect`: plays a shard's envs until n_sample transitions are made (spec 4, off-policy, all
- * envs stepping together). Chunks that are unfinished then go on in the next collect; samples
- * beyond n_sample are dropped.
+/* Verb `collect`: plays a shard's envs, all stepping together, until n_sample transitions are made
+ * (docs/di-engine.md 4, off-policy). Fragments that are unfinished then go on in the next collect;
+ * samples beyond n_sample are dropped.
  *
- * It is one task; with a GPU and policy.collect.overlap_act_step, two for each step, one in which
- * the GPU acts and one in which a CPU steps. Frames go to the GPU as they are shown, actions come
- * back.
+ * It is one task. With a GPU and policy.collect.overlap_act_step there are two tasks for each step:
+ * in one the GPU acts, in the other a CPU steps. Frames go to the GPU as they are shown, and
+ * actions come back.
  *
- * Items of the step's stream, for forward f over E envs: f (E + 1) is the coin that decides between
- * greedy and random for all envs at once (spec 2.7), f (E + 1) + 1 + e the random action of env e.
- */
+ * Items of the step's stream, for forward pass f over E envs: f (E + 1) is the coin that decides
+ * between greedy and random actions for all envs at once (docs/di-engine.md 2.7), and f (E + 1) + 1
+ * + e is the random action of env e. */
 #include "kernels/act/exploration.h"
 #include "kernels/learn/dqn_loss.h"
 #include "kernels/replay/nstep.h"
@@ -49,7 +49,7 @@ struct args {
     int64_t n_sample, scratch;
     const struct hd_net *net;
     const struct hd_envs_shape *envs;
-    int64_t steps; /* no collect takes more */
+    int64_t steps; /* most steps of a collect */
     bool overlap_act_step;
     double gamma;
     enum hd_nstep_tail tail;
@@ -100,14 +100,15 @@ static int64_t scratch(const void *args)
     return ((const struct args *)args)->scratch;
 }
 
-/* What is kept from one task of a collect to the next, and what the GPU has decided. */
+/* The header of the item: it keeps what one task of a collect leaves for the next, and the actions
+ * that the GPU chose. */
 struct header {
-    int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, episodes */
+    int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, ended episodes */
     int32_t *action;                  /* [E] */
-    struct hd_frame_upload show;      /* present observations, only where a GPU acts */
+    struct hd_frame_upload show;      /* current observations, only where a GPU acts */
 };
 
-/* An env's present observation is all that the GPU wants of its frames. */
+/* The GPU needs only the frames of each env's current observation. */
 static void lay_out_show(const struct args *args, struct hd_arena *arena,
                          struct hd_frame_upload *show)
 {
@@ -141,7 +142,7 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
         .items = 1, .stages = 1, .header_bytes = lay_out_header(args, false, NULL, &unused)};
 }
 
-/* One collect under way. */
+/* A collect in progress. */
 struct collector {
     struct hd_context *context;
     const struct hd_view *views;
@@ -156,7 +157,7 @@ struct collector {
     struct header header;
 };
 
-/* Room for the next frame of the rollout, which env `env` shows. */
+/* Returns the memory for the next frame of the transition block, which env `env` will show. */
 static void *next_frame(struct collector *c, int64_t env)
 {
     int64_t i = (*c->block.n_frames)++;
@@ -171,7 +172,7 @@ static int start(struct collector *c, int64_t env)
     return hd_stepper_start_env(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
 }
 
-/* Empties the rollout and starts the envs that never were. */
+/* Empties the transition block and starts the envs that have never been started. */
 static int begin(struct collector *c)
 {
     const struct hd_transition_block_shape *shape =
@@ -186,7 +187,8 @@ static int begin(struct collector *c)
     return HD_OK;
 }
 
-/* The item of a step's coin, and whether it says that all envs act by the policy. */
+/* Returns the item of the stream that is the coin of a step. Below, is_greedy says whether it
+ * decides that all envs act by the policy. */
 static uint32_t coin_of(const struct hd_envs_shape *shape, int64_t forwards)
 {
     return (uint32_t)(forwards * (shape->envs + 1));
@@ -212,7 +214,7 @@ static void choose_actions(const struct collector *c)
                                                           c->shape->frame.actions);
 }
 
-/* The env's step joins its fragment; returns the fragment as it stands. */
+/* Appends the env's step to its fragment and returns the fragment as it is then. */
 static struct hd_fragment append_step(struct collector *c, int64_t env)
 {
     const int64_t first = env * c->shape->fragment, step = c->envs.pending[env]++;
@@ -229,7 +231,7 @@ static struct hd_fragment append_step(struct collector *c, int64_t env)
     };
 }
 
-/* Turns a finished fragment into samples, as far as there is room. */
+/* Turns a completed fragment into samples, as far as n_sample allows. */
 static void emit_samples(struct collector *c, const struct hd_fragment *fragment)
 {
     const int64_t remaining = c->args->n_sample - *c->header.made;
@@ -250,7 +252,7 @@ static int end_episode(struct collector *c, int64_t env)
     return start(c, env);
 }
 
-/* One step of all envs, which show their frames where the rollout keeps them. */
+/* Steps all envs once, which write their frames into the transition block. */
 static int step(struct collector *c)
 {
     choose_actions(c);
@@ -274,7 +276,7 @@ static bool is_complete(const struct collector *c)
     return *c->header.made >= c->args->n_sample;
 }
 
-/* For the GPU to act on: what envs show as a collect begins, */
+/* Gives the GPU the current observations, with which a collect begins. */
 static void push_current_obs(const struct collector *c)
 {
     const struct hd_frame_upload *show = &c->header.show;
@@ -284,7 +286,7 @@ static void push_current_obs(const struct collector *c)
     }
 }
 
-/* and what a step adds to it, the last frame. */
+/* Gives the GPU the last frame of each env after a step. */
 static void push_last_frames(const struct collector *c)
 {
     const int64_t bytes = c->shape->obs.frame_bytes;
@@ -447,5 +449,6 @@ const struct hd_verb hd_verb_collect = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "plays the envs with exploration until n_sample transitions are made",
+    .help =
+        "plays the environments with epsilon-greedy actions until n_sample transitions are made",
 };

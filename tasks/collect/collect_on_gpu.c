@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `collect_on_gpu`: what collect_on_policy does with all of a shard's envs in one group and
- * policy.collect.segment_at_done false, where the envs are of type gpu_envs: one task on a GPU,
- * from which nothing returns to the host before its end, and then only counts and finished
- * episodes. Without a GPU one task on a CPU does the same: same logits, same trajectories, by bits.
- */
+/* Verb `collect_on_gpu`: does what collect_on_policy does with one environment group and
+ * policy.collect.segment_at_done false, for envs of type gpu_envs. It is one task on a GPU, from
+ * which nothing returns to the host before its end, and then only counters and ended episodes.
+ * Without a GPU one task on a CPU computes bitwise identical logits and trajectories. */
 #include "kernels/net/net.h"
 #include "kernels/rollout/fragments.h"
 #include "runtime/base/alloc.h"
@@ -83,8 +82,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return hd_net_prepare(net, args->envs, 0);
 }
 
-/* -- Memory of a task -----------------------------------------------------------------------------
- */
+/* -- Memory of a task -------------------------------------------------------------------------- */
 
 struct scratch {
     bool *truncated;      /* [E][T] */
@@ -115,7 +113,7 @@ static int64_t scratch(const void *memory)
     return lay_out(args, hd_net_get_forward_bytes(args->net, args->envs), NULL, &unused);
 }
 
-/* `finish` finds in the item's header what trajectories start with. */
+/* The header of the item holds the counters and ended episodes, with which trajectories begin. */
 static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
@@ -123,8 +121,7 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
         .items = 1, .stages = 1, .header_bytes = hd_trajectories_get_counter_bytes(args->to)};
 }
 
-/* -- On either processor --------------------------------------------------------------------------
- */
+/* -- On either processor ----------------------------------------------------------------------- */
 
 struct collector {
     struct hd_pixel_pong_envs envs;
@@ -254,7 +251,7 @@ static const struct hd_gpu_verb on_gpu = {
 };
 #endif
 
-/* What the envs did, as collect_on_policy tells it. */
+/* Adds what the envs did to counters and statistics, as collect_on_policy does. */
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
@@ -274,6 +271,6 @@ const struct hd_verb hd_verb_collect_on_gpu = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "plays envs that are on the GPU with actions sampled from the policy until n_sample "
+    .help = "plays environments on the GPU with actions sampled from the policy until n_sample "
             "samples are made",
 };

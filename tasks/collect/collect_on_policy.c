@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `collect_on_policy`: plays a shard's envs by draws from the policy until n_sample samples
- * are made (spec 3.3, 4). An env's steps become samples in fragments: when it made n_sample / envs
- * of them, or its episode ended (policy.collect.segment_at_done). The next collect starts where
- * envs stand, with empty fragments.
+/* Verb `collect_on_policy`: plays a shard's envs with actions sampled from the policy until
+ * n_sample samples are made (docs/di-engine.md 3.3 and 4). The steps of an env become samples in
+ * fragments: a fragment is complete when it has n_sample / envs steps or its episode ends
+ * (policy.collect.segment_at_done). The next collect starts with the envs where they are and empty
+ * fragments.
  *
- * An item is a group of envs, with its share of n_sample. It is one task, or
- * (policy.collect.overlap_act_step) two for each of its steps, one that acts and one that steps, so
- * that one group acts while another steps; the tasks of steps that a group does not need do
- * nothing.
+ * An item is an environment group with its share of n_sample. It is one task, or with
+ * policy.collect.overlap_act_step two tasks for each step, one that acts and one that steps, so
+ * that one group acts while another steps. Tasks of steps that a group does not need do nothing.
  *
- * Item f E + e of the step's stream draws the action of the shard's env e of E in step f. */
+ * Item f E + e of the step's stream samples the action of the shard's env e of E in step f. */
 #include "kernels/act/categorical.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -99,7 +99,8 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
                                        .finish_last = true};
 }
 
-/* A group's collect under way. All that is known from one task to the next is in its groups. */
+/* A collect of one group in progress. One task leaves everything for the next in the values of its
+ * group. */
 struct collector {
     struct hd_context *context;
     const struct hd_view *views;
@@ -139,7 +140,7 @@ static bool is_complete(const struct collector *c)
     return *c->t.made >= c->to->samples;
 }
 
-/* An env's step is begun: where it stands and what it does there. */
+/* Records the observation, logits and action with which a step of an env begins. */
 static void record_action(struct collector *c, int64_t env, const float *logit, int32_t action)
 {
     const int64_t actions = c->to->actions, step = env * c->to->steps + *c->t.forward;
@@ -165,7 +166,7 @@ static void act(struct collector *c)
     }
 }
 
-/* The env's fragment is complete: its steps become samples, as far as there is room. */
+/* Turns a completed fragment of an env into samples, as far as its group needs more. */
 static void emit_samples(struct collector *c, int64_t env)
 {
     const int64_t length = c->t.pending[env], remaining = c->to->samples - *c->t.made;
@@ -188,7 +189,7 @@ static int end_episode(struct collector *c, int64_t env)
     return start(c, env, hd_frame_upload_next(&c->show, env, true));
 }
 
-/* The env shows what became of its step. */
+/* Records the frame, reward and end with which a step of an env ends. */
 static void record_outcome(struct collector *c, int64_t env)
 {
     const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
@@ -216,7 +217,7 @@ static int step(struct collector *c)
     return HD_OK;
 }
 
-/* Stages act and step in turns. */
+/* Runs a stage of an item; even stages act and odd ones step. */
 static int play_stage(struct collector *c, int stage)
 {
     if (stage == 0)
@@ -247,7 +248,7 @@ static int play_all(struct collector *c)
 struct header {
     float *logit;    /* [E][actions] */
     int32_t *action; /* [E] */
-    int64_t *here;   /* [E]: frames that the GPU knows */
+    int64_t *here;   /* [E]: frames that the GPU has */
 };
 
 static int64_t lay_out_header(const struct args *args, void *memory, struct header *header)
@@ -261,7 +262,7 @@ static int64_t lay_out_header(const struct args *args, void *memory, struct head
     return arena.used;
 }
 
-/* What the GPU decided, noted as `act` records it. */
+/* Records the actions that the GPU chose, as `act` does those of a CPU. */
 static void record_gpu_actions(struct collector *c, const struct header *header)
 {
     const int64_t actions = c->to->actions;
@@ -349,7 +350,7 @@ static int ready_on_gpu(const void *memory)
     return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
 }
 
-/* What stands before the frames is small, and all of it known by now. */
+/* Copies the group's last frames and all that precedes its frames to the GPU; it is small. */
 static int copy_rest_to_gpu(const struct hd_context *context, const struct hd_view *to,
                             const struct hd_frame_upload *show)
 {
@@ -399,7 +400,7 @@ static const struct hd_gpu_verb on_gpu = {
 };
 #endif
 
-/* What all groups did, in their order. */
+/* Adds what all groups did to counters and statistics, in the order of groups. */
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     (void)context, (void)memory;
@@ -423,5 +424,6 @@ const struct hd_verb hd_verb_collect_on_policy = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "plays the envs with actions sampled from the policy until n_sample samples are made",
+    .help = "plays the environments with actions sampled from the policy until n_sample samples "
+            "are made",
 };

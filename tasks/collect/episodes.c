@@ -3,8 +3,8 @@
 
 #include "tasks/types/output/scalars.h"
 
-/* Over the last episodes of each shard, named as in DI-engine's logs; the mean square gives the
- * deviation of all shards together. */
+/* Statistics of the last WINDOW episodes of each shard, named as in DI-engine's logs. The mean
+ * square serves to compute the deviation over all shards. */
 enum { RETURN_MEAN, RETURN_SQUARE, RETURN_MAX, RETURN_MIN, LENGTH, N_FIELDS };
 enum { WINDOW = 20 };
 

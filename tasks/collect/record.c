@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `record`: plays envs of role collector for the steps of a recording, which go on where the
- * last one ended. Each env's action is the policy's greedy one or, with probability `epsilon`, any.
- * One call plays one step of all envs, so that a long recording can be interrupted.
+/* Verb `record`: plays envs of role collector and records their transitions in rounds, each of
+ * which continues where the last one ended. The action of each env is the policy's greedy one or,
+ * with probability `epsilon`, a random one. One call plays one step of all envs, so that long
+ * rounds can be interrupted.
  *
- * Items of the step's stream, for step t over E envs: 2 (t E + e) is the coin of env e,
- * 2 (t E + e) + 1 its random action. */
+ * Items of the step's stream, for step t over E envs: 2 (t E + e) is the coin of env e, and 2 (t E
+ * + e) + 1 its random action. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -83,7 +84,8 @@ static int64_t scratch(const void *args)
     return ((const struct args *)args)->scratch;
 }
 
-/* One recording under way. What is known from one step to the next is in envs and recording. */
+/* A round in progress. One call leaves everything for the next in the envs and the transition log.
+ */
 struct recorder {
     struct hd_context *context;
     const struct hd_view *views;
@@ -105,7 +107,7 @@ static int32_t *get_obs_frames(const struct recorder *r, int64_t env)
     return r->to.present + env * r->shape->obs.stack;
 }
 
-/* An episode of env `env`, whose first frame stands for those before it. */
+/* Starts an episode of env `env`, whose first frame stands in for those before it. */
 static int start(struct recorder *r, int64_t env)
 {
     const struct hd_context *context = r->context;
@@ -116,7 +118,7 @@ static int start(struct recorder *r, int64_t env)
     return hd_stepper_start_env(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);
 }
 
-/* The observation in which the last recording left env `env`, as frames of this one. */
+/* Makes the observation in which the last round left env `env` the first frames of this round. */
 static void carry_over_obs(struct recorder *r, int64_t env)
 {
     const struct hd_obs_shape *obs = &r->shape->obs;
@@ -155,7 +157,7 @@ static void choose_actions(const struct recorder *r)
     }
 }
 
-/* Row `row` is what env `env` did just now, which led it to frame `frame`. */
+/* Writes the last step of env `env`, which led to frame `frame`, to row `row`. */
 static void write_row(const struct recorder *r, int64_t env, int64_t row, int64_t frame)
 {
     const int64_t stack = r->shape->obs.stack;
@@ -172,7 +174,7 @@ static void write_row(const struct recorder *r, int64_t env, int64_t row, int64_
     r->to.episode[row] = (int32_t)r->envs.episode[env];
 }
 
-/* One step of all envs, which show their frames where the recording keeps them. */
+/* Steps all envs once, which write their frames into the transition log. */
 static int step(struct recorder *r)
 {
     const int64_t first = *r->to.n_frames, envs = r->shape->envs;
@@ -224,5 +226,5 @@ const struct hd_verb hd_verb_record = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .help = "plays envs and records all their transitions",
+    .help = "plays environments and records all their transitions",
 };

@@ -80,7 +80,8 @@ int hd_gpu_stepper_forward(const struct hd_gpu_stepper *stepper, const struct hd
 }
 #endif
 
-/* "; env 0 is at step 12 from seed 345, …": which of them failed is the env's to say. */
+/* Writes "; env 0 is at step 12 from seed 345, …" to text: the env's own message may not say which
+ * of a group failed. */
 static void name_episodes(const struct hd_envs *envs, int64_t first, char *text, int64_t bytes)
 {
     int64_t at = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `push_replay`: the frames and transitions of a rollout go into the replay ring, in order. */
+/* Verb `push_replay`: appends the frames and transitions of a transition block to the replay ring,
+ * in order. */
 #include "kernels/replay/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -16,7 +17,7 @@ static const struct hd_port ports[] = {
 
 struct args {
     int64_t n_sample, capacity;
-    int64_t frames; /* of a rollout, at most */
+    int64_t frames; /* most frames of a transition block */
 };
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -41,7 +42,8 @@ static int64_t next_size(const void *memory, const int64_t *counted)
 
 static const struct hd_counted_attribute counted[] = {{REPLAY, "size", next_size}, {0}};
 
-/* Frames are known by their numbers, so none may be missing: 1 + the first env that misses one. */
+/* Returns 1 + the first env of which a frame is missing between ring and block, or 0. Transitions
+ * name frames by number, so none may be missing. */
 static int64_t find_gap(const struct hd_view *replay, const struct hd_transition_block *block)
 {
     const struct hd_replay_shape *shape = replay->spec->shape;
@@ -129,5 +131,5 @@ const struct hd_verb hd_verb_push_replay = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "appends a rollout to the replay ring, overwriting the oldest transitions",
+    .help = "appends a transition block to the replay ring, overwriting the oldest transitions",
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `sample_dataset`: the next batch of a shard's list of a data set, as a distributed sampler
- * deals it (kernels/replay/sampler.h). An epoch ends with the longest list of any shard: its last
- * batch is as long as what is left, and a shard whose list has ended before draws batches of no
- * rows. Samples that stand in for missing ones are learned from, as in PyTorch, but weigh nothing
- * in statistics. */
+/* Verb `sample_dataset`: takes the next batch of a shard's list of samples, which a distributed
+ * sampler makes for each epoch of a data set (kernels/replay/sampler.h). An epoch ends with the
+ * longest list of any shard: its last batch has the samples that are left, and a shard whose list
+ * ended earlier takes batches without samples. Samples that stand in for missing ones are learned
+ * from, as in PyTorch, but weigh nothing in statistics. */
 #include "kernels/replay/sampler.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -26,7 +26,7 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-/* Of the last batch; over all shards the sums. */
+/* Statistics of the last batch; over shards samples and padding are added. */
 enum { EPOCH, SAMPLES, PADDING, N_FIELDS };
 static const struct hd_scalar_field fields[N_FIELDS] = {
     [EPOCH] = {"epoch", HD_MAX, 1},
@@ -37,7 +37,7 @@ static const struct hd_scalar_field fields[N_FIELDS] = {
 struct args {
     struct hd_sampler sampler;
     int64_t rows;
-    int64_t max_length; /* length of the longest list */
+    int64_t max_length; /* length of the longest list of a shard */
 };
 
 static int declare(const struct hd_setup *setup)
@@ -105,7 +105,7 @@ static const struct hd_counted_attribute counted[] = {
 
 /* -- Drawing ----------------------------------------------------------------------------------- */
 
-/* A batch under way. */
+/* A batch that is being filled. */
 struct batch_writer {
     const struct hd_dataset *dataset;
     const struct hd_transition_shape *shape;
@@ -135,7 +135,7 @@ static void fill_row(const struct batch_writer *writer, int64_t row, int64_t sam
     writer->rows.done[row] = from->done[at] ? 1 : 0;
 }
 
-/* Rows that nothing is learned from: any content that is a number. */
+/* Fills a row that nothing is learned from with zeros, so that its loss is a finite number. */
 static void clear_row(const struct batch_writer *writer, int64_t row)
 {
     const int64_t bytes = writer->shape->obs_bytes;
@@ -192,5 +192,5 @@ const struct hd_verb hd_verb_sample_dataset = {
     .declare = declare,
     .prepare = prepare,
     .body = body,
-    .help = "the next batch of a data set, distributed to the shards epoch by epoch",
+    .help = "takes the next batch of a data set, which is distributed to the shards epoch by epoch",
 };

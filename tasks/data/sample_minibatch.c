@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `sample_minibatch`: the next minibatch of the order (spec 3.5). Advantages are standardised
- * over the shard's minibatch (policy.learn.adv_norm). */
+/* Verb `sample_minibatch`: takes the next minibatch of the permutation (docs/di-engine.md 3.5).
+ * With policy.learn.adv_norm the advantages are standardised over the shard's minibatch. */
 #include "kernels/learn/ppo_loss.h"
 #include "kernels/rollout/minibatch.h"
 #include "runtime/base/alloc.h"
@@ -37,7 +37,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-/* Row `row` of the minibatch becomes sample `sample` of the shard. */
+/* Copies sample `sample` of the shard to row `row` of the minibatch. */
 static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, int64_t row,
                      int64_t sample)
 {
@@ -57,7 +57,7 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
     batch->value[row] = advantages.value[sample];
 }
 
-/* The next minibatch is that of samples [*lo_p, *hi_p) of the order. */
+/* Takes the next minibatch, which is samples [*lo_p, *hi_p) of the permutation. */
 static int take_minibatch(struct hd_context *context, const struct hd_view *views, int64_t *lo_p,
                           int64_t *hi_p)
 {
@@ -87,7 +87,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-/* The order stays on the host: how far it is dealt is known when the body is called. */
+/* The permutation stays on the host, so the body knows which minibatch is next when it is called.
+ */
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;

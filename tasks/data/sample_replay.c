@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `sample_replay`: a batch drawn from the replay ring, one transition from each of B equal
- * strata (spec 2.8), in ring order. Draw i is item i of the step's stream. */
+/* Verb `sample_replay`: samples a batch from the replay ring, one transition from each of B equal
+ * strata, in ring order (docs/di-engine.md 2.8). Item i of the step's stream chooses row i. */
 #include "kernels/replay/replay.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -36,7 +36,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-/* An empty ring yields a batch of which no row counts. */
+/* Only the GPU knows the size of the ring: from an empty one it makes a batch in which no row
+ * counts. */
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
@@ -57,5 +58,5 @@ const struct hd_verb hd_verb_sample_replay = {
     .ports = ports,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "draws a batch from the replay ring, one transition from each of equal strata",
+    .help = "samples a batch from the replay ring, one transition from each of equal strata",
 };

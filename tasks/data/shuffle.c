@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `shuffle`: a new permutation of a shard's samples (Fisher & Yates); item i of the step's
- * stream is the draw for place i. */
+/* Verb `shuffle`: makes a new permutation of a shard's samples (Fisher and Yates). Item i of the
+ * step's stream chooses the sample at index i. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/data/permutation.h"
@@ -34,5 +34,5 @@ const struct hd_verb hd_verb_shuffle = {
     .stream_id = 0xaf9fe1a0d95842c4,
     .ports = ports,
     .body = body,
-    .help = "draws a new permutation of the samples",
+    .help = "makes a new permutation of the samples",
 };

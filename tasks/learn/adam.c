@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adam: one optimizer step on a bucket, by the mean gradient of all shards or by a shard's own. It
- * is scaled down to grad_clip_value where it is longer (policy.learn.grad_clip_type: clip_norm), as
- * torch.nn.utils.clip_grad_norm_ does. A gradient whose count is no number (loss_grad) is left
- * alone, as if there had been no step. */
+/* Verb `adam`: makes one step of Adam on a bucket, by the mean gradient of all shards or by a
+ * shard's own. With policy.learn.grad_clip_type clip_norm a gradient longer than grad_clip_value is
+ * scaled down to that length, as torch.nn.utils.clip_grad_norm_ does. A gradient whose count is NaN
+ * (loss_grad) changes nothing, as if there had been no step. */
 #include "kernels/learn/adam.h"
 
 #include "runtime/base/alloc.h"
@@ -31,13 +31,13 @@ static const struct hd_port ports[] = {
 
 struct args {
     struct hd_adam adam;
-    double longest; /* infinite: gradients are not clipped */
-    int norm;       /* its field */
+    double longest; /* norm to which gradients are clipped; infinite: not clipped */
+    int norm;       /* index of the field grad_norm_avg at port NORM */
     struct hd_learning_rate rate;
-    bool skips; /* gradients without a count may come */
+    bool skips; /* runtime.on_nan is skip: a count may be NaN */
 };
 
-/* The run file asks for what the graph does not do. */
+/* Reports that the run file asks for something that the graph does not compute. */
 static int refuse(const struct hd_setup *setup, const char *key, const char *value,
                   const char *verb)
 {
@@ -88,7 +88,7 @@ static struct hd_adam adam_now(const struct args *args, const struct hd_view *ra
     return adam;
 }
 
-/* Whole blocks one after another, each with its images while it is in cache. */
+/* Updates whole blocks one after another, each with its shadow weights while it is in cache. */
 static void update(const struct hd_view *views, const struct args *args, bool first, int64_t lo,
                    int64_t hi, const float *sum, float count)
 {
@@ -144,7 +144,7 @@ static bool supports_gpu(const void *args)
     return !((const struct args *)args)->skips;
 }
 
-/* The norm and the rate are small, so on the host. */
+/* Reads norm and learning rate in the body: they are of a pinned type, on the host. */
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct hd_view *policy = &views[POLICY];
@@ -176,5 +176,5 @@ const struct hd_verb hd_verb_adam = {
     .body = body,
     .update_slice = update_slice,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "one step of Adam with the mean gradient, or with each shard's own",
+    .help = "makes one step of Adam by the mean gradient, or by each shard's own",
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `adapt_lr`: the learning rate follows how far the policy moved, measured by the divergence
- * of the policy that collected from the one that learned (policy.learn.lr_scheduler): up by a
- * factor when it moved little, down when it moved far. */
+/* Verb `adapt_lr`: adapts the learning rate to the divergence of the policy that collected from the
+ * policy that learned (policy.learn.lr_scheduler). It multiplies the rate by a factor when the
+ * divergence is small and divides it when the divergence is large. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -80,5 +80,6 @@ const struct hd_verb hd_verb_adapt_lr = {
     .declare = declare,
     .prepare = prepare,
     .body = body,
-    .help = "adapts the learning rate to how far the policy moves",
+    .help = "adapts the learning rate to the divergence between the policies before and after an "
+            "iteration",
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `compute_advantages`: values, advantages and returns of a shard's samples under the policy
- * (spec 3.4). The value of the observation after a sample is that of its fragment's next sample;
- * only fragments that end without their episode need one more.
+/* Verb `compute_advantages`: computes values, advantages and returns of a shard's samples under the
+ * policy (docs/di-engine.md 3.4). The value of the observation after a sample is the value of the
+ * next sample of its fragment; only fragments that end before their episode need one more, a
+ * bootstrap value.
  *
- * An item is a block of observations of the samples, the last one the observations after fragments.
- */
+ * An item is a block of samples whose observations pass through the net together. The last item is
+ * the observations after fragments. */
 #include "kernels/learn/advantages.h"
 #include "kernels/learn/gae.h"
 #include "runtime/base/alloc.h"
@@ -52,7 +53,7 @@ struct args {
     int64_t samples; /* N */
     int64_t block;   /* observations of an item */
     int64_t blocks;  /* items of samples */
-    int64_t after;   /* rows of the last item: room for all observations after fragments */
+    int64_t after;   /* rows of the last item: most bootstrap values */
     float gamma, lambda;
     bool value_norm;
 };
@@ -64,8 +65,8 @@ static int declare(const struct hd_setup *setup)
     return hd_moments_declare_number(setup, setup->specs[RETURNS]);
 }
 
-/* Of a group, fragments that an episode's end does not complete have L samples, but for the last.
- */
+/* Returns the most bootstrap values of an instance: fragments of a group that do not end with their
+ * episode have L samples, except for the last one. */
 static int64_t count_bootstraps(const struct hd_trajectories_shape *shape)
 {
     return shape->groups * (shape->samples / shape->fragment + 1);
@@ -131,8 +132,7 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
         .items = args->blocks + 1, .stages = 1, .work_bytes = block > after ? block : after};
 }
 
-/* -- Values ---------------------------------------------------------------------------------------
- */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 static struct hd_trajectories group_of(const struct hd_view *from, int64_t sample, int64_t *row_p)
 {
@@ -141,7 +141,7 @@ static struct hd_trajectories group_of(const struct hd_view *from, int64_t sampl
     return hd_trajectories_get(from->spec, from->data, sample / samples);
 }
 
-/* Whether the observation after a sample is valued by itself. */
+/* Returns whether a fragment ends with the sample although its episode does not. */
 static bool needs_bootstrap(const struct hd_view *from, int64_t sample)
 {
     int64_t row;
@@ -156,7 +156,8 @@ static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char
     hd_trajectories_copy_obs(hd_trajectories_get_shape(from->spec), &t, t.row[row], ahead, obs);
 }
 
-/* The rows of the last item that no fragment needs hold the first sample. */
+/* Gathers the observations after fragments. Rows of the last item that none needs hold the first
+ * sample. */
 static void fill_bootstrap_obs(const struct args *args, const struct hd_view *from, char *obs)
 {
     const int64_t bytes = hd_net_get_obs_bytes(args->net);
@@ -189,10 +190,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-/* -- Targets --------------------------------------------------------------------------------------
- */
+/* -- Targets ----------------------------------------------------------------------------------- */
 
-/* Scratch of `finish`: a row per sample. */
+/* The scratch of `finish`, with a row for each sample. */
 struct rows {
     float *value, *next_value, *reward, *done, *end;
 };
@@ -222,7 +222,7 @@ static const float *values_of(const struct args *args, const struct hd_context *
     return work.value;
 }
 
-/* Values in the units of rewards: `scale` times the net's. */
+/* Fills the rows. Values are converted to units of rewards: `scale` times the net's. */
 static void fill_rows(const struct args *args, const struct hd_context *context,
                       const struct hd_view *from, float scale, const struct rows *rows)
 {
@@ -284,7 +284,7 @@ enum { BLOCK_ON_GPU = 512 };
 
 struct work_on_gpu {
     float *value;       /* [N] */
-    int32_t *after;     /* [after]: samples whose next observation is valued by itself */
+    int32_t *after;     /* [after]: samples that need a bootstrap value */
     float *after_value; /* [after] */
     char *obs;          /* [block][obs_bytes] */
     float *out;         /* [block][outputs] */
@@ -326,7 +326,7 @@ static int ready_on_gpu(const void *memory)
     return hd_net_prepare_cuda(args->net, args->after, 0);
 }
 
-/* value[rows] of the observations in work->obs. */
+/* Queues value[rows] of the observations in work->obs. */
 static int values_on_gpu(const struct args *args, const struct hd_view *views, int64_t rows,
                          const struct work_on_gpu *work, float *value, void *stream)
 {

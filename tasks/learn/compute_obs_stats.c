@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `compute_obs_stats`: moments of observations of a shard's samples,
- * policy.collect.obs_samples of them at equal distances. */
+/* Verb `compute_obs_stats`: computes the moments of the observations of policy.collect.obs_samples
+ * of a shard's samples, at equal distances. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
@@ -43,7 +43,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-/* Bytes are added up one observation at a time; floats, which are few, all together. */
+/* Work memory: observations of bytes are added one at a time; observations of floats, which are
+ * small, are gathered first. */
 struct work {
     char *obs;
     uint32_t *sum, *square;
@@ -148,5 +149,5 @@ const struct hd_verb hd_verb_compute_obs_stats = {
     .scratch = scratch,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "moments of a collect's observations",
+    .help = "computes the moments of a collect's observations",
 };

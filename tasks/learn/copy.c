@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy: a hard copy of parameters, by buckets. */
+/* Verb `copy`: copies parameters to another value, bucket by bucket. */
 #include "runtime/base/status.h"
 #include "runtime/device.h"
 #include "tasks/builtin.h"

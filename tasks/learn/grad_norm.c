@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `grad_norm`: the L2 norm of a whole mean gradient, for `adam` to clip it by and for logs.
- * Squares are added up in blocks of HD_BLOCK elements, in order, and the blocks in the fixed tree.
- */
+/* Verb `grad_norm`: computes the L2 norm of a whole mean gradient, by which `adam` clips it, and
+ * which is logged. Squares are added in order within blocks of HD_BLOCK elements, and the blocks in
+ * the fixed tree. */
 #include "kernels/learn/grad_norm.h"
 
 #include "runtime/base/alloc.h"
@@ -28,8 +28,8 @@ static int declare(const struct hd_setup *setup)
     return hd_scalars_declare(setup, setup->specs[NORM], "learner", fields, 1);
 }
 
-/* sum[n] / count, rounded as a mean over shards is, so that a shard alone is clipped as one that
- * shares; `buffer` may be `sum`. */
+/* Returns sum[n] / count, rounded like a mean over shards, so that one shard alone is clipped like
+ * several; `buffer` may be `sum`. */
 static const float *mean_of(const float *sum, int64_t n, float count, float *buffer)
 {
     if (count == 1)
@@ -39,7 +39,7 @@ static const float *mean_of(const float *sum, int64_t n, float count, float *buf
     return buffer;
 }
 
-/* The sum of blocks [first, first + n). */
+/* Returns the sum of blocks [first, first + n). */
 static double reduce(const double *blocks, int64_t first, int64_t n)
 {
     if (n == 1)
@@ -47,7 +47,7 @@ static double reduce(const double *blocks, int64_t first, int64_t n)
     return reduce(blocks, first, n / 2) + reduce(blocks, first + n / 2, n - n / 2);
 }
 
-/* Scratch: the squares of each block, then room for a block of the gradient. */
+/* Scratch is the sum of squares of each block, then a buffer for a block of the gradient. */
 static double *lay_out(int64_t blocks, void *memory, float **buffer_p)
 {
     *buffer_p = (float *)((char *)memory + hd_align_up(blocks * (int64_t)sizeof(double)));
@@ -133,5 +133,5 @@ const struct hd_verb hd_verb_grad_norm = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "the L2 norm of a mean gradient, or of each shard's own",
+    .help = "computes the L2 norm of the mean gradient, or of each shard's own",
 };

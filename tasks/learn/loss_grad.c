@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `loss_grad`: the gradient of a loss over a shard's batch, as a sum over samples. An item is
- * a microbatch, whose gradient is a partial of the tree in which the samples of all shards are
- * summed.
+/* Verb `loss_grad`: computes the gradient of a loss over a shard's batch, as a sum over samples. An
+ * item is a microbatch, whose gradient is a partial of the tree in which the samples of all shards
+ * are added.
  *
- * A microbatch whose loss is not finite ends the run. With runtime.on_nan: skip its count becomes
- * NaN instead; so does every sum that it is part of, on every rank, and adam then leaves the
- * parameters alone. */
+ * A loss that is not finite ends the run. With runtime.on_nan: skip the count of such a microbatch
+ * becomes NaN instead; so does the count of every sum that includes it, on every rank, and adam
+ * then leaves the parameters as they are. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -194,5 +194,5 @@ const struct hd_verb hd_verb_loss_grad = {
     .get_scope = get_scope,
     .count_cross_shard_sums = hd_loss_grad_count_cross_shard_sums,
     .gpu = HD_ON_GPU(hd_loss_grad_on_gpu),
-    .help = "the gradient of the loss over a batch, summed over its samples",
+    .help = "computes the gradient of the loss over a batch, summed over its samples",
 };

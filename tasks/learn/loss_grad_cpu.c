@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_grad on CPUs. Stage 0 goes forward as far as the loss's derivative by the net's outputs, the
- * others back through the net; nets of one backward stage do all in one stage. Nets with L levels
- * of batch norms stop at each level, in either direction, for sums over all items of all shards:
- * stages 0 to L go forward and L to 2 L back. */
+/* loss_grad on CPUs. Stage 0 goes forward through the net and computes the loss's derivative by its
+ * outputs; later stages go back through the net. A net of one backward stage does everything in one
+ * stage. A net with L levels of batch norms stops at each level, in both directions, for sums over
+ * the items of all shards: stages 0 to L go forward and L to 2 L go back. */
 #include "kernels/learn/samples.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"

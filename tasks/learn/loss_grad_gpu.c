@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_grad on a GPU: the stages are those of CPUs, or one. */
+/* loss_grad on a GPU, in the stages of the CPU or in a single one. */
 #include "tasks/learn/loss_grad_internal.h"
 
 #if HD_CUDA
@@ -9,7 +9,7 @@
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/output/moments.h"
 
-/* A gradient in one bucket has nobody who waits for an earlier stage. */
+/* A gradient of one bucket is only used as a whole, so that one stage is enough. */
 static bool in_one_stage(const struct hd_loss_grad *args)
 {
     return args->buckets == 1 || args->backward_stages == 1;

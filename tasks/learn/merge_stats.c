@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `merge_stats`: running statistics take in those of new samples. */
+/* Verb `merge_stats`: adds the moments of new samples to running ones. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/output/moments.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `evaluate`: greedy episodes from fixed starts, on rank 0 or spread over the shards. Env i of
- * all E plays n / E episodes, the first n mod E envs one more, and its first episodes count;
- * DI-engine keeps an env's last ones, which favours short episodes (spec 5.3). Every reset of env i
- * is seeded with seed + i. A shard's result holds the returns of its own envs; `sum` makes one
- * result of all of them. One call plays one step of all envs, so that an evaluation beside the
- * training can be cut in slices. */
+/* Verb `evaluate`: plays greedy episodes from fixed starts, on rank 0 or distributed over the
+ * shards. Env i of all E envs plays n / E episodes, the first n mod E envs one more. The first
+ * episodes of an env count; DI-engine counts the last ones, which favours short episodes
+ * (docs/di-engine.md 5.3). Every reset of env i has the seed `seed + i`. The result of a shard
+ * holds the returns of its own envs, and `sum` makes one result of those of all shards. One call
+ * plays one step of all envs, so that as a background task it lets others pass. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -76,14 +76,15 @@ static int64_t scratch(const void *args)
     return ((const struct args *)args)->scratch;
 }
 
-/* Number of the first episode of env `env`: those of env i are [first(i), first(i + 1)). */
+/* Returns the number of the first episode of env `env`. Env i plays episodes [first(i), first(i +
+ * 1)). */
 static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
 {
     int64_t more = episodes % envs;
     return env * (episodes / envs) + (env < more ? env : more);
 }
 
-/* One evaluation under way. What is known from one step to the next is in envs and result. */
+/* An evaluation in progress. One call leaves everything for the next in envs and result. */
 struct evaluation {
     struct hd_context *context;
     const struct hd_view *views;
@@ -94,7 +95,7 @@ struct evaluation {
     struct hd_eval_result *result;
 };
 
-/* The number that follows the last episode of the instance's env i. */
+/* Returns the number after that of the last episode of the instance's env i. */
 static int64_t episodes_end(const struct evaluation *e, int64_t i)
 {
     return first_episode(e->first + i + 1, e->shape->total, e->result->episodes);
@@ -130,7 +131,7 @@ static bool all_played(const struct evaluation *e)
     return true;
 }
 
-/* One step of all envs, also of those that have played their episodes. */
+/* Steps all envs once, also those that have played their episodes. */
 static int step(struct evaluation *e)
 {
     const struct hd_net *net = hd_params_get_net(e->views[POLICY].spec);
@@ -157,7 +158,7 @@ static int copy_if_present(const struct hd_view *views, int from, int to)
     return hd_value_snapshot(views[to].spec, views[to].data, views[from].data);
 }
 
-/* The result of all envs; the best policy follows it. */
+/* Completes the result of all envs and keeps a policy that is the best so far. */
 static int finish_evaluation(struct evaluation *e)
 {
     const struct hd_view *best = &e->views[BEST];

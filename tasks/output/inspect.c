@@ -17,10 +17,10 @@
 
 static const char *const scale_name = "obs_norm.scale", *const shift_name = "obs_norm.shift";
 
-/* -- Writing --------------------------------------------------------------------------------------
- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
-/* What tells one policy from another, as metadata; an empty text: there is no such thing. */
+/* Hashes that identify a policy, written as metadata; an empty text where the policy has no such
+ * value. */
 enum { PARAM_HASH, OBS_NORM_HASH, BATCH_NORM_STATS_HASH, N_HASHES };
 static const char *const hash_keys[N_HASHES] = {"param_hash", "obs_norm_hash",
                                                 "batch_norm_stats_hash"};
@@ -47,7 +47,7 @@ static bool has_same_hashes(const char *path, const struct hashes *hashes)
     return same;
 }
 
-/* The tensors in PyTorch's layout, one after another in memory[count of all]. */
+/* Converts the net's tensors to PyTorch's layout, one after another in memory[count of all]. */
 static int export_tensors(const struct hd_net *net, const float *params,
                           struct hd_tensor_data *tensors, float *memory)
 {
@@ -79,7 +79,7 @@ static int export_norm(const struct hd_weights *weights, struct hd_tensor_data *
     return 2;
 }
 
-/* What a batch norm has beside its parameters, by PyTorch's names. */
+/* The buffers of a batch norm beside its parameters, by PyTorch's names. */
 enum { BATCHES, RUNNING_MEAN, RUNNING_VAR, N_BUFFERS };
 static const char *const buffer_names[N_BUFFERS] = {"num_batches_tracked", "running_mean",
                                                     "running_var"};
@@ -101,7 +101,7 @@ static struct buffer_name name_buffer(const struct hd_net_norm *norm, int which)
     return name;
 }
 
-/* One of the three of all norms; names[norms] is room for theirs. */
+/* Makes tensors of buffer `which` of all norms, whose names are written to names[norms]. */
 static int export_buffers(const struct hd_weights *weights, int which, struct buffer_name *names,
                           struct hd_tensor_data *tensors)
 {
@@ -171,7 +171,7 @@ int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t 
     float *memory = hd_alloc(last->offset + last->count, sizeof *memory);
     int status = tensors && names && memory ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK) {
-        /* Integers of eight bytes come first: so they are aligned in the file. */
+        /* The integers of eight bytes come first, so that they are aligned in the file. */
         int64_t at = export_buffers(weights, BATCHES, names, tensors);
         status = export_tensors(net, weights->data, tensors + at, memory);
         at += n;
@@ -187,8 +187,7 @@ int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t 
     return status;
 }
 
-/* -- Reading --------------------------------------------------------------------------------------
- */
+/* -- Reading ----------------------------------------------------------------------------------- */
 
 static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
                          float *params)
@@ -254,11 +253,10 @@ int hd_weights_has_obs_norm(const char *path, bool *normalised_p)
     return HD_OK;
 }
 
-/* -- Outputs --------------------------------------------------------------------------------------
- */
+/* -- Outputs ----------------------------------------------------------------------------------- */
 
-/* Observations of bytes are given as DI-engine's nets take them, divided by 255: norms are about
- * the bytes. */
+/* Observations of bytes come divided by 255, as DI-engine's nets take them, but the moments are
+ * those of bytes. */
 static const struct hd_obs_norm *norm_of_floats(const struct hd_weights *weights,
                                                 struct hd_obs_norm *norm_p, float *scaled)
 {

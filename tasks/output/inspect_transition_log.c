@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From recordings to the files of a data set. */
+/* Writes transition logs as the files of a data set. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/dataset.h"
@@ -38,12 +38,12 @@ void hd_transition_log_add_episodes(const struct hd_spec *spec, const void *data
     *returns_p += *log.returns;
 }
 
-/* The arrays of a file, whose columns the rows of an instance are gathered in. */
+/* The arrays of a file, into whose columns the rows of an instance are gathered. */
 struct file {
     int32_t *obs, *next_obs, *action, *env, *episode;
     float *reward;
     uint8_t *done, *truncated;
-    int32_t *number; /* of each frame in the file, -1: not there; by its number in the instance */
+    int32_t *number; /* [frames of the instance]: number of the frame in the file; -1: not in it */
     char *frame;
     int64_t transitions, frames;
 };
@@ -67,7 +67,8 @@ static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory
     return arena.used;
 }
 
-/* The frames of an observation, numbered as they come: so the frames of an env stand together. */
+/* Copies the frames of an observation that the file does not have yet. They are numbered in the
+ * order of first use, so the frames of an env stay together. */
 static void copy_obs(const struct hd_transition_log_shape *shape,
                      const struct hd_transition_log *from, const int32_t *obs, struct file *file,
                      int32_t *to)
@@ -100,7 +101,7 @@ static void copy_row(const struct hd_transition_log_shape *shape,
     file->truncated[to] = from->truncated[row];
 }
 
-/* Of env e, what round `round` has of its share of all transitions. */
+/* Gathers the rows of a round that belong to the N transitions: the last round may hold more. */
 static void collect_round(const struct hd_transition_log_shape *shape,
                           const struct hd_transition_log *from, int64_t round, struct file *file)
 {

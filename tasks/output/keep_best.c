@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `keep_best`: of the policies that evaluations judged, keeps the one with the best mean
- * return and its result and norm. The policy read must be the one that the result is about: a
- * copy made for the evaluation, read with the same lag. */
+/* Verb `keep_best`: keeps the policy with the best mean return of all evaluations, its result and
+ * its normalisation of observations. The policy that the step reads must be the one that was
+ * evaluated: a copy made for the evaluation, read with the same lag. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/output/eval_result.h"
@@ -34,7 +34,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)context, (void)args;
     const struct hd_eval_result *result = views[EVALUATION].data;
-    struct hd_eval_result *best = views[BEST_EVALUATION].data; /* no episodes: none yet */
+    struct hd_eval_result *best = views[BEST_EVALUATION].data; /* episodes is 0 before the first */
     if (best->episodes > 0 && result->mean <= best->mean)
         return HD_OK;
     memcpy(best, result, (size_t)views[EVALUATION].spec->bytes);

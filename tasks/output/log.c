@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log: writes what it reads to rank 0's logs, under DI-engine's tags (spec 8.2). What is none is
- * left out. Figures of time come from the runtime's side channel, outside the bit contract. */
+/* Verb `log`: writes what it reads to rank 0's logs, under DI-engine's tags (docs/di-engine.md
+ * 8.2), and leaves out values that are none. Times come from the runtime (context->timing) and are
+ * no part of what must be bitwise identical. */
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"
 #include "tasks/builtin.h"
@@ -37,8 +38,7 @@ static double rate(double amount, double seconds)
     return seconds > 0 ? amount / seconds : 0;
 }
 
-/* -- Evaluations --------------------------------------------------------------------------------
- */
+/* -- Evaluations ------------------------------------------------------------------------------- */
 
 static int log_eval_result(struct hd_context *context, const struct hd_view *view)
 {
@@ -52,7 +52,8 @@ static int log_eval_result(struct hd_context *context, const struct hd_view *vie
         {"avg_envstep_per_episode", steps / episodes, false},
         {"evaluate_time", seconds, false},
         {"avg_envstep_per_sec", rate(steps, seconds), false},
-        {"avg_time_per_episode", rate(episodes, seconds), false}, /* episodes per second */
+        {"avg_time_per_episode", rate(episodes, seconds),
+         false}, /* DI-engine's name; it is episodes per second */
         {"reward_mean", result->mean, false},
         {"reward_std", result->std, false},
         {"reward_max", result->max, false},
@@ -73,8 +74,7 @@ static int log_eval_result(struct hd_context *context, const struct hd_view *vie
                                   result->env_step, items, sizeof items / sizeof *items);
 }
 
-/* -- Statistics ---------------------------------------------------------------------------------
- */
+/* -- Statistics -------------------------------------------------------------------------------- */
 
 static int log_scalars(struct hd_context *context, const struct hd_view *view, int64_t env_step)
 {
@@ -95,8 +95,7 @@ static int log_scalars(struct hd_context *context, const struct hd_view *view, i
                                   context->update, env_step, items, n);
 }
 
-/* -- Collecting: episodes of all shards, and counts since the last log ----------------------------
- */
+/* -- Collecting: episodes of all shards, and counts since the last log ------------------------- */
 
 static double field(const struct hd_view *view, const char *name)
 {

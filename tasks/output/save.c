@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save: writes parameters, the running statistics of batch norms, and how observations enter the
- * net, to ckpt/<as>/policy.safetensors of the run directory, whenever there is a new version. */
+/* Verb `save`: writes parameters, running statistics of batch norms and the normalisation of
+ * observations to ckpt/<as>/policy.safetensors of the run directory, whenever there is a new
+ * version. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"

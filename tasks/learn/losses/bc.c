@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loss of behaviour cloning: cross entropy of the recorded actions
- * (kernels/learn/cross_entropy.h). All rows that a batch uses are learned from; what is shown
- * partials those out that stand in for missing ones, and is the mean over all other samples of all
- * shards. */
+ * (kernels/learn/cross_entropy.h). All rows that a batch uses are learned from. The statistics
+ * leave out rows that stand in for missing ones and are means over all other samples of all shards.
+ */
 #include "kernels/learn/cross_entropy.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"

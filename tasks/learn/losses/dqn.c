@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of double DQN (kernels/learn/dqn_loss.h). One pass of the policy's net over obs and
- * next_obs; the rows of obs go back. */
+/* The loss of double DQN (kernels/learn/dqn_loss.h). One pass of the policy's net takes obs and
+ * next_obs; the backward pass follows the rows of obs. */
 #include "kernels/learn/dqn_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -40,10 +40,10 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     *args_p = args;
     args->net = net;
     args->gamma = (float)hd_config_get_real(setup->config, "policy.discount_factor");
-    return hd_net_prepare(net, rows, 0); /* the target's pass */
+    return hd_net_prepare(net, rows, 0); /* for the target net's pass */
 }
 
-/* Its own memory is q[rows][actions] of obs, then of next_obs, then the target's of next_obs. */
+/* loss_work is q[rows][actions] of obs, then q of next_obs, then the target net's q of next_obs. */
 static int64_t loss_work_bytes(const struct hd_net *net, int64_t rows)
 {
     return 3 * rows * hd_net_count_actions(net) * (int64_t)sizeof(float);
@@ -77,8 +77,8 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
     };
 }
 
-/* The passes that the loss needs, of which the last one goes back. The target's activations are not
- * needed again: the policy's take their place. */
+/* The operands of the forward passes, of which the policy's is the last and the one that the
+ * backward pass follows. It overwrites the activations of the target net, which nothing needs. */
 struct passes {
     const void *policy, *target;
     const struct hd_obs_norm *norm;

@@ -11,5 +11,5 @@ const struct hd_loss *hd_loss_find(const struct hd_setup *setup)
     for (int i = 0; i < (int)(sizeof losses / sizeof *losses); i++)
         if (name && strcmp(losses[i]->name, name) == 0)
             return losses[i];
-    return losses[0]; /* the option's choices are these: it is missing in tests only */
+    return losses[0]; /* only tests leave the option out */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of PPO (kernels/learn/ppo_loss.h) on minibatches. */
+/* The loss of PPO on minibatches (kernels/learn/ppo_loss.h). */
 #include "kernels/learn/ppo_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -25,7 +25,7 @@ enum {
     N_FIELDS
 };
 
-/* Means of maxima too. */
+/* Maxima are averaged over updates and shards too. */
 static const struct hd_scalar_field fields[N_FIELDS] = {
     [TOTAL] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
     [POLICY] = {"policy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},

@@ -37,10 +37,9 @@ static int64_t group_bytes(const struct hd_envs_shape *shape)
     return lay_out(shape, NULL, &unused);
 }
 
-/* -- The environment of the run file -------------------------------------------------------------
- */
+/* -- The environment of the run file ----------------------------------------------------------- */
 
-/* The options as the env's `create` takes them, or NULL without memory. */
+/* Returns the options for the env's `create`, or NULL when there is no memory. */
 static struct hd_env_option *read_options(const struct hd_node *map)
 {
     struct hd_env_option *options = hd_alloc(map ? map->count : 0, sizeof *options);
@@ -49,7 +48,7 @@ static struct hd_env_option *read_options(const struct hd_node *map)
     return options;
 }
 
-/* Makes a group of one env to learn what it shows. */
+/* Makes a group of one env to learn the shape of its frames and the size of its state. */
 static int probe_env(struct hd_envs_shape *shape, const struct hd_spec *spec,
                      const struct hd_setup *setup)
 {
@@ -78,8 +77,8 @@ static const char *shape_text(const int64_t *shape, int64_t n, char text[128])
     return text;
 }
 
-/* The shape of an observation: [frame_stack, H, W] of frames of two dimensions; others are joined
- * along their first. Returns the dimensions. */
+/* Gives the shape of an observation, and returns its dimensions: [frame_stack, H, W] for frames of
+ * two dimensions; other frames are joined along their first dimension. */
 static int stacked_shape(const struct hd_envs_shape *shape, int64_t obs[HD_ENV_DIMS])
 {
     const struct hd_env_spec *frame = &shape->frame;
@@ -129,7 +128,7 @@ static int check_actions(const struct hd_spec *spec, const struct hd_setup *setu
                              shape->env->name, (long long)shape->frame.actions, (long long)actions);
 }
 
-/* The model must fit the env. */
+/* Checks that observations and actions of the model are those of the env. */
 static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
                        const struct hd_envs_shape *shape)
 {
@@ -137,7 +136,7 @@ static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
     return obs != HD_OK ? obs : actions;
 }
 
-/* An evaluator's envs are counted over all shards, a collector's in each. */
+/* An evaluator's envs are counted over all shards, a collector's in each shard. */
 static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
                        const struct hd_setup *setup)
 {
@@ -255,15 +254,14 @@ void hd_envs_push_frame(const struct hd_envs_shape *shape, struct hd_envs *envs,
     envs->shown[env]++;
 }
 
-/* -- Instances -----------------------------------------------------------------------------------
- */
+/* -- Instances --------------------------------------------------------------------------------- */
 
 static int refuse(const struct hd_spec *spec, const char *what, const char *message)
 {
     return hd_fail(HD_ERR_TASK, "envs '%s': %s: %s", spec->name, what, message);
 }
 
-/* Makes the group of an instance whose count is known. */
+/* Creates the envs of a group, whose count is set. */
 static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
 {
     const struct hd_envs_shape *shape = spec->shape;
@@ -308,7 +306,7 @@ static void fini(const struct hd_spec *spec, void *data)
     }
 }
 
-/* Everything of a group but the group's pointer, which comes first. */
+/* Returns all bytes of a group except the pointer to its envs, which comes first. */
 static char *flat_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
     const char *start = (const char *)envs->group;
@@ -316,7 +314,8 @@ static char *flat_bytes(const struct hd_spec *spec, const struct hd_envs *envs, 
     return (char *)envs->count;
 }
 
-/* The states of a group's envs, one after the other; NULL when that fails. */
+/* Returns the states of a group's envs, one after another, freed by hd_free; NULL on failure
+ * (logged). */
 static char *save_group(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
     const struct hd_envs_shape *shape = spec->shape;
@@ -417,7 +416,7 @@ static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *
                    (long long)found);
 }
 
-/* Into an instance of the same shard, or into one that was never initialised. */
+/* Loads into an instance of the same shard or into one that was never initialised. */
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     for (int64_t group = 0; group < spec->partials; group++) {

@@ -60,7 +60,7 @@ static int check(const struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-/* The envs are those of the type `envs`, and so is the shape. */
+/* The shape is that of the type `envs`. */
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_pixel_pong_envs unused;

@@ -47,11 +47,11 @@ static int64_t group_bytes(const struct hd_trajectories_shape *shape)
     return lay_out(shape, NULL, &unused);
 }
 
-/* How far a collect goes. Without cuts at the ends of episodes, all fragments are completed in step
- * L. With them: before the last step, fewer than Q samples were made and at most L - 1 steps of
- * each env are pending; as an env whose fragments were cut goes on with a new one, it may make L -
- * 1 more steps than the L after which uncut envs are through. Each step shows a frame, and so may
- * the beginning of an episode after it. */
+/* Sets how far a collect can go. If the end of an episode does not complete a fragment, all
+ * fragments are complete after L steps. If it does: before the last step fewer than Q samples are
+ * made and at most L - 1 steps of each env are pending. An env whose fragments were completed early
+ * goes on with a new one, so it may make L - 1 steps more than the L after which the other envs are
+ * done. Each step shows a frame, and so may the start of an episode after it. */
 static void set_limits(struct hd_trajectories_shape *shape)
 {
     shape->fragment = (shape->samples + shape->envs - 1) / shape->envs;
@@ -150,8 +150,7 @@ int64_t hd_trajectories_get_counter_bytes(const struct hd_spec *spec)
     return arena.used;
 }
 
-/* -- Frames ---------------------------------------------------------------------------------------
- */
+/* -- Frames ------------------------------------------------------------------------------------ */
 
 static char *frame_at(const struct hd_trajectories_shape *shape,
                       const struct hd_trajectories *group, int64_t env, int64_t frame)
@@ -173,7 +172,8 @@ struct hd_frame_upload hd_trajectories_get_show(const struct hd_trajectories_sha
     };
 }
 
-/* Where the episode is younger than the observation, its first frame stands in. */
+/* While the episode has fewer frames than an observation, its first frame stands in for the missing
+ * ones. */
 void hd_trajectories_copy_obs(const struct hd_trajectories_shape *shape,
                               const struct hd_trajectories *group, int64_t step, int ahead,
                               void *obs)
@@ -189,8 +189,7 @@ void hd_trajectories_copy_obs(const struct hd_trajectories_shape *shape,
            (size_t)((stack - missing) * bytes));
 }
 
-/* -- The content is what is used: all arrays and the frames that are there -----------------------
- */
+/* -- The content is what is used: all arrays and the frames that are there --------------------- */
 
 static size_t count_header_bytes(const struct hd_trajectories *t)
 {
@@ -203,7 +202,7 @@ void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group
     memset(t.made, 0, count_header_bytes(&t));
 }
 
-/* Calls visit for the subtasks of memory that are in use, in order; stops at the first failure. */
+/* Calls visit for each range of memory that is in use, in order; stops at the first failure. */
 static int visit_used(const struct hd_spec *spec, const void *data,
                       int (*visit)(void *arg, char *memory, size_t bytes), void *arg)
 {

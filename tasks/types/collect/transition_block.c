@@ -10,11 +10,11 @@
 
 #include <string.h>
 
-/* How far a collect of n samples may go: before its last step of all E envs, at most n - 1 samples
- * were made and L - 1 steps of each env are pending, so at most n - 1 + E (L - 1) steps were
- * stepped, and as every episode's end completes a fragment, at most n - 1 episodes were begun. So
- * no env is stepped more than 2 L - 1 times. Each step shows a frame and so does each beginning,
- * the very first one included. */
+/* A bound on how far a collect of n samples can go: before its last step of all E envs, at most n -
+ * 1 samples are made and L - 1 steps of each env are pending, so the envs made at most n - 1 + E (L
+ * - 1) steps; and as the end of an episode completes a fragment, at most n - 1 episodes ended. So
+ * no env makes more than 2 L - 1 steps. Each step shows a frame, and so does each start of an
+ * episode, the first one included. */
 struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_config *config)
 {
     const int64_t n = hd_config_get_int(config, "policy.collect.n_sample");
@@ -70,8 +70,7 @@ struct hd_transition_block hd_transition_block_get(const struct hd_transition_bl
     return block;
 }
 
-/* -- The content is what is used: all arrays and the frames that are there -----------------------
- */
+/* -- The content is what is used: all arrays and the frames that are there --------------------- */
 
 static size_t count_header_bytes(const struct hd_transition_block_shape *shape, const void *data)
 {

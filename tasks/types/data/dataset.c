@@ -11,14 +11,13 @@
 
 static const char PATH[] = "policy.collect.data_path";
 
-/* An instance. */
+/* An instance: the identity of the data set. */
 struct identity {
     uint64_t hash;
     int64_t transitions;
 };
 
-/* -- Does it fit the run file? --------------------------------------------------------------------
- */
+/* -- Does it fit the run file? ----------------------------------------------------------------- */
 
 static struct hd_source_location location_of(const struct hd_spec *spec,
                                              const struct hd_setup *setup)
@@ -71,8 +70,7 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
     return HD_OK;
 }
 
-/* -- The value ------------------------------------------------------------------------------------
- */
+/* -- The value --------------------------------------------------------------------------------- */
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `replay`: the last policy.other.replay_buffer.replay_buffer_size transitions of one shard
- * and the frames that they need, a ring (kernels/replay/replay.h). Attribute `size` counts them. */
+/* Type `replay`: a ring of the last policy.other.replay_buffer.replay_buffer_size transitions of
+ * one shard and the frames that they need (kernels/replay/replay.h). Its attribute `size` counts
+ * the transitions. */
 #include "kernels/replay/replay.h"
 
 #include "runtime/base/alloc.h"
@@ -9,10 +10,10 @@
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/collect/transition_block.h"
 
-/* Frames to keep of each env. The transitions held come from so many rollouts, and reach back into
- * steps that were pending before the first of them. Where it costs little, there is room for
- * whatever these collects may have shown; else for what they show when episodes are long, and a
- * little more for the frames of beginnings and of dropped transitions. */
+/* Returns how many frames of each env to keep. The transitions of a full ring come from `blocks`
+ * transition blocks and begin at most `before` frames earlier. If it costs little, the capacity is
+ * for all frames that these blocks can have; else for the frames of long episodes, plus a share
+ * (frame_slack) for first frames of episodes and frames of dropped transitions. */
 static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
 {
     enum { LITTLE = 64 << 20 };

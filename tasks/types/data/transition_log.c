@@ -32,7 +32,7 @@ static int64_t divide_round_up(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Rounds as equal as they can be. */
+/* Makes rounds as equal as possible. */
 static void choose_rounds(struct hd_transition_log_shape *shape, int64_t round_bytes)
 {
     const int64_t steps = divide_round_up(shape->transitions, shape->envs);
@@ -57,7 +57,8 @@ int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec
     shape->transitions = transitions;
     shape->obs = hd_obs_shape_read(setup->config);
     choose_rounds(shape, round_bytes);
-    /* Those of the first observations, then one a step and one more where an episode begins. */
+    /* Each env has the frames of its first observation, then one for each step and one more for
+     * each episode that begins. */
     shape->frames = shape->envs * (shape->obs.stack + 2 * shape->steps);
     spec->shape = shape;
     spec->bytes = lay_out(shape, NULL, &unused);

@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/types/learn/params.h"
 
-/* An instance: the number of batches, then the floats. */
+/* An instance is the number of batches, then the running statistics. */
 enum { FLOATS_AT = HD_ALIGNMENT };
 
 float *hd_batch_norm_stats_get_running(void *data)

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* An instance is partials, each the floats and then a count for each bucket. */
+/* An instance is [partials]; a partial is [elements] floats, then [buckets] counts. */
 static int64_t floats_bytes(const struct hd_spec *spec)
 {
     return hd_align_up(spec->elements * (int64_t)sizeof(float));

@@ -9,7 +9,8 @@ static int64_t count_batch_rows(const struct hd_config *config)
            hd_config_get_int(config, "policy.learn.accumulate");
 }
 
-/* DI-engine takes the last min(B - N, N) samples where there are fewer than B (spec 3.5). */
+/* With fewer samples N than rows B, DI-engine takes the last min(B - N, N) samples
+ * (docs/di-engine.md 3.5). */
 struct hd_minibatch_split hd_minibatch_split_read(const struct hd_config *config)
 {
     const int64_t samples = hd_config_get_int(config, "policy.collect.n_sample");

@@ -12,7 +12,8 @@ const struct hd_net *hd_params_get_net(const struct hd_spec *spec)
     return spec->of ? hd_params_get_net(spec->of) : spec->shape;
 }
 
-/* Buckets are whole blocks, of at most bucket_mb MiB, at least one block. */
+/* Returns the number of buckets: each is at most bucket_mb MiB of whole blocks, but at least one
+ * block. */
 static int count_buckets(const struct hd_spec *spec)
 {
     if (spec->bucket_mb <= 0)
@@ -39,7 +40,8 @@ static void release(struct hd_spec *spec)
     hd_net_destroy(spec->shape);
 }
 
-/* All shards start from the same parameters, whatever the value is called. */
+/* The stream does not depend on shard or name, so all shards and values start from the same
+ * parameters. */
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     (void)shard;
@@ -59,7 +61,7 @@ static int copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *
     return HD_OK;
 }
 
-/* Files hold the floats. The shadow weights behind them follow from these. */
+/* Files hold the floats only: the shadow weights are derived from them. */
 static int save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     return hd_value_write(spec, data, (size_t)spec->elements * sizeof(float), file);

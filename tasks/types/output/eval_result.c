@@ -34,8 +34,7 @@ void hd_eval_result_summarise(struct hd_eval_result *result)
     result->std = sqrt(squares / (double)n);
 }
 
-/* -- Results of shards: each has the returns of its own episodes, zeros for the others' ----------
- */
+/* -- Results of shards: each has the returns of its own episodes, zeros for the others' -------- */
 
 static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)

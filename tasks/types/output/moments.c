@@ -11,17 +11,17 @@
 #include <math.h>
 #include <string.h>
 
-/* An observation's elements enter a net at most so many deviations from their mean. */
+/* The most deviations from their mean with which elements of an observation enter a net. */
 static const float limit = 5;
 
-/* Samples that the first ones join. */
+/* The weight, in samples, of the prior that the first samples join. */
 static const double prior = 1e-4;
 
 struct shape {
     int64_t n;
     bool obs;
-    /* How elements enter a net before there are samples, and what is added to their variance: bytes
-     * are whole numbers, of which one more or less is no news. */
+    /* The scale of elements before there are samples, and the epsilon added to their variance. It
+     * is 1 for bytes, which are whole numbers: a difference of one means nothing. */
     float first_scale;
     double epsilon;
 };
@@ -50,8 +50,7 @@ static struct arrays arrays_of(const struct hd_spec *spec, const void *data)
     return arrays;
 }
 
-/* -- Shape ----------------------------------------------------------------------------------------
- */
+/* -- Shape ------------------------------------------------------------------------------------- */
 
 static int declare(const struct hd_setup *setup, struct hd_spec *spec, const struct shape *wanted)
 {
@@ -101,8 +100,7 @@ struct hd_moments hd_moments_get(const struct hd_spec *spec, void *data)
     return arrays_of(spec, data).moments;
 }
 
-/* -- Content --------------------------------------------------------------------------------------
- */
+/* -- Content ----------------------------------------------------------------------------------- */
 
 static void update_scales(const struct shape *shape, const struct arrays *arrays)
 {
@@ -176,8 +174,7 @@ const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
     return norm_p;
 }
 
-/* -- Combining ------------------------------------------------------------------------------------
- */
+/* -- Combining --------------------------------------------------------------------------------- */
 
 static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
@@ -195,7 +192,7 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
 }
 
 #if HD_CUDA
-/* Scale and shift are the first one's, as where vectors are combined. */
+/* Scale and shift are copied from the first operand, as the reduction on the host does. */
 static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream)
@@ -224,8 +221,7 @@ static const struct hd_reduction reduction = {
 #endif
 };
 
-/* -- Fields: the first element's ------------------------------------------------------------------
- */
+/* -- Fields: the first element's --------------------------------------------------------------- */
 
 enum { COUNT, MEAN, STD, N_FIELDS };
 

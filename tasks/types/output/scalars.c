@@ -11,7 +11,8 @@ struct entry {
     double value, weight;
 };
 
-/* An instance: per field an int64_t count of pushes, then all rings, one after the other. */
+/* An instance is an int64_t count of pushes for each field, then the rings of all fields, one after
+ * another. */
 struct shape {
     const char *component;
     int n;
@@ -117,7 +118,7 @@ const char *hd_scalars_get_component(const struct hd_spec *spec)
     return shape ? shape->component : "none";
 }
 
-/* into += other, as a pair of a combined value (weighted for MEAN) and a total weight. */
+/* Adds `other` to `into`: pairs of a combined value (weighted for MEAN) and a total weight. */
 static void combine_entry(enum hd_combine how, struct entry *into, struct entry other)
 {
     if (other.weight == 0)
@@ -132,7 +133,7 @@ static void combine_entry(enum hd_combine how, struct entry *into, struct entry 
     into->weight += other.weight;
 }
 
-/* The entries of a field, oldest first, as one pair. */
+/* Returns the entries of a field as one pair, adding from the oldest on. */
 static struct entry reduce_window(const struct shape *shape, const void *data, int field)
 {
     const struct entry *entries = ring(shape, data, field);
@@ -162,7 +163,7 @@ static void pack(const struct hd_spec *spec, int bucket, const void *data, void 
         ((struct entry *)vector)[i] = reduce_window(shape, data, i);
 }
 
-/* Each field combines as it was declared to, whatever the verb of the collective. */
+/* Each field combines as it was declared to, whichever verb asks. */
 static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
@@ -194,7 +195,7 @@ static const char *field_name(const struct hd_spec *spec, int field)
     return shape && field < shape->n ? shape->fields[field].declared.name : NULL;
 }
 
-/* NaN while the field has no weight: none. */
+/* Returns NaN while the field has no weight: the value is none. */
 static double field(const struct hd_spec *spec, const void *data, int index)
 {
     const struct shape *shape = spec->shape;

@@ -188,8 +188,7 @@ static inline void world_close(struct world *w)
     setup_close(&w->setup);
 }
 
-/* -- Steps ---------------------------------------------------------------------------------------
- */
+/* -- Steps ------------------------------------------------------------------------------------- */
 
 static inline struct hd_context world_at(const struct world *w, int64_t iteration,
                                          int64_t repeat_index)
@@ -281,8 +280,7 @@ static inline void world_adam(struct world *w)
     unprepare(&hd_verb_adam, args);
 }
 
-/* -- Collectives ---------------------------------------------------------------------------------
- */
+/* -- Collectives ------------------------------------------------------------------------------- */
 
 struct reduce {
     struct world *worlds;
@@ -327,8 +325,7 @@ static inline void worlds_combine(struct world *worlds, int n, int from, enum hd
     }
 }
 
-/* -- Looking in ----------------------------------------------------------------------------------
- */
+/* -- Looking in -------------------------------------------------------------------------------- */
 
 static inline double world_field(const struct world *w, int value, const char *name)
 {

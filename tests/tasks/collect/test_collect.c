@@ -64,8 +64,7 @@ static uint64_t world_hash(const struct world *w)
     return hash;
 }
 
-/* -- Against the naive collector, seen through the replay ring -----------------------------------
- */
+/* -- Against the naive collector, seen through the replay ring --------------------------------- */
 
 /* While frames suffice, position p holds the last sample whose number is p modulo the capacity. */
 static void check_replay(const struct naive *naive, const struct world *w)
@@ -209,8 +208,7 @@ START_TEST(test_against_naive)
 }
 END_TEST
 
-/* -- Exploration ---------------------------------------------------------------------------------
- */
+/* -- Exploration ------------------------------------------------------------------------------- */
 
 /* Epsilon follows the totals, not the shard's own counts: with a linear decay over 1000 steps,
  * totals of 1000 leave nothing to chance. */
@@ -251,8 +249,7 @@ START_TEST(test_epsilon_of_totals)
 }
 END_TEST
 
-/* -- What results may depend on ------------------------------------------------------------------
- */
+/* -- What results may depend on ---------------------------------------------------------------- */
 
 /* One task object for all collects, or a new one each time: the same bits. */
 START_TEST(test_rebuilt_task)
@@ -318,8 +315,7 @@ START_TEST(test_seeds)
 }
 END_TEST
 
-/* -- Mistakes ------------------------------------------------------------------------------------
- */
+/* -- Mistakes ---------------------------------------------------------------------------------- */
 
 START_TEST(test_wrong_role)
 {
@@ -399,8 +395,7 @@ START_TEST(test_mistakes)
 }
 END_TEST
 
-/* -- Envs that fail ------------------------------------------------------------------------------
- */
+/* -- Envs that fail ---------------------------------------------------------------------------- */
 
 static void check_failure(const char *option, int64_t collects, const char *says, bool names_seed)
 {
@@ -436,9 +431,7 @@ START_TEST(test_failing_envs)
 }
 END_TEST
 
-/* -- Transition blocks are pushed once each, in order
- * -----------------------------------------------------
- */
+/* -- Transition blocks are pushed once each, in order ------------------------------------------ */
 
 START_TEST(test_missing_block)
 {

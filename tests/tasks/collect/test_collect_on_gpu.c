@@ -70,8 +70,7 @@ static void fill_norm(struct world *w)
     hd_moments_join(&norm->spec, norm->data, other);
 }
 
-/* -- Cases ----------------------------------------------------------------------------------------
- */
+/* -- Cases ------------------------------------------------------------------------------------- */
 
 /* n_sample a multiple of the envs or not, or below them; observations as they are or normalised, of
  * several frames or one; fragments of several steps and one. */
@@ -141,8 +140,7 @@ static void hasten_envs(struct world *w)
     }
 }
 
-/* -- Against collect_on_policy --------------------------------------------------------------------
- */
+/* -- Against collect_on_policy ----------------------------------------------------------------- */
 
 static void check_envs(const struct world *found, const struct world *wanted)
 {
@@ -200,8 +198,7 @@ START_TEST(test_as_on_policy)
 }
 END_TEST
 
-/* -- Mistakes -------------------------------------------------------------------------------------
- */
+/* -- Mistakes ---------------------------------------------------------------------------------- */
 
 static const char *const pixels[] = {"env.type=pixel_pong", "policy.model.obs_shape=[4,84,84]",
                                      "env.frame_stack=4", "policy.model.action_shape=6",

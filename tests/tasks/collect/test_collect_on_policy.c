@@ -86,8 +86,7 @@ static void fill_norm(struct world *w)
     hd_free(x);
 }
 
-/* -- Against the naive collector ------------------------------------------------------------------
- */
+/* -- Against the naive collector --------------------------------------------------------------- */
 
 struct shape_case {
     int64_t n_sample, envs, groups, collects;
@@ -297,8 +296,7 @@ START_TEST(test_against_naive)
 }
 END_TEST
 
-/* -- What results may depend on ------------------------------------------------------------------
- */
+/* -- What results may depend on ---------------------------------------------------------------- */
 
 /* One task for a group's whole collect, or two for each of its steps; tasks of different groups in
  * either order; one task object for all, or a new one each time. */
@@ -367,8 +365,7 @@ START_TEST(test_streams)
 }
 END_TEST
 
-/* -- Mistakes and failures -----------------------------------------------------------------------
- */
+/* -- Mistakes and failures --------------------------------------------------------------------- */
 
 static void check_mistake(const char *const *sets, int n, const char *role, const char *says)
 {

@@ -51,8 +51,7 @@ static void spoil(struct world *w)
     memset(w->values[TRANSITION_BLOCK].data, 0xFF, (size_t)w->values[TRANSITION_BLOCK].spec.bytes);
 }
 
-/* -- As the executor does it ----------------------------------------------------------------------
- */
+/* -- As the executor does it ------------------------------------------------------------------- */
 
 struct overlap {
     void *args, *policy, *header, *work, *scratch;
@@ -142,8 +141,7 @@ static void collect_overlapped(struct overlap *s, struct world *w, int64_t itera
     ck_assert_int_eq(hd_verb_collect.finish(&context, counts, s->args), HD_OK);
 }
 
-/* -- Cases ----------------------------------------------------------------------------------------
- */
+/* -- Cases ------------------------------------------------------------------------------------- */
 
 #define NET "policy.model.action_shape=3", "policy.model.encoder_hidden_size_list=[4,4,8]"
 

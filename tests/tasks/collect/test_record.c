@@ -121,8 +121,7 @@ static int64_t record(struct world *w, const char *dir)
     return episodes;
 }
 
-/* -- The naive player: sample t E + e is step t of env e ------------------------------------------
- */
+/* -- The naive player: sample t E + e is step t of env e --------------------------------------- */
 
 static struct naive *naive_player(struct world *w, double epsilon)
 {
@@ -163,8 +162,7 @@ static void naive_rounds(struct naive *naive, const struct world *w)
     }
 }
 
-/* -- What the files hold --------------------------------------------------------------------------
- */
+/* -- What the files hold ----------------------------------------------------------------------- */
 
 static void check_obs(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows,
                       const int32_t *obs, const unsigned char *wanted)

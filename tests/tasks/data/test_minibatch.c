@@ -21,9 +21,7 @@ static void open_sized(struct world *w, int n, int b, const char *const *more, i
     world_compute_advantages(w);
 }
 
-/* -- Permutations
- * --------------------------------------------------------------------------------------
- */
+/* -- Permutations ------------------------------------------------------------------------------ */
 
 static const int32_t *permutation_of(const struct world *w)
 {
@@ -86,8 +84,7 @@ START_TEST(all_permutations_are_equally_likely)
 }
 END_TEST
 
-/* -- Ranges --------------------------------------------------------------------------------------
- */
+/* -- Ranges ------------------------------------------------------------------------------------ */
 
 struct range_case {
     int n, b, accumulate;
@@ -227,8 +224,7 @@ START_TEST(graphs_take_all_minibatches)
 }
 END_TEST
 
-/* -- Rows that hold no sample --------------------------------------------------------------------
- */
+/* -- Rows that hold no sample ------------------------------------------------------------------ */
 
 static const struct {
     const char *net[3];

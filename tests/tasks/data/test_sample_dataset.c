@@ -32,8 +32,7 @@ static void teardown(void)
 }
 
 /* -- A data set whose transition i leads from frames (i, i + 1) to (i + 1, i + 2), in which frame f
- * is (f, -f) ------------------------------------------------------------------------------------
- */
+ * is (f, -f)  */
 
 struct numbers {
     float frame[4096][FLOATS], reward[2048];
@@ -93,8 +92,7 @@ static void make(const struct hd_dataset_info *info, int64_t files)
     hd_dataset_destroy(writer);
 }
 
-/* -- Drawing --------------------------------------------------------------------------------------
- */
+/* -- Drawing ----------------------------------------------------------------------------------- */
 
 struct world {
     struct hd_setup setup;
@@ -255,8 +253,7 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
 }
 END_TEST
 
-/* -- Mistakes -------------------------------------------------------------------------------------
- */
+/* -- Mistakes ---------------------------------------------------------------------------------- */
 
 static char said[8192];
 

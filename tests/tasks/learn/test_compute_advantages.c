@@ -81,8 +81,7 @@ static void open_case(struct world *w, const struct advantages_case *c, int net,
         world_collect(w, iteration); /* the third collect starts in the middle of episodes */
 }
 
-/* -- Against a naive pass -------------------------------------------------------------------------
- */
+/* -- Against a naive pass ---------------------------------------------------------------------- */
 
 /* Value of the observation of a step, or of the one after it, asked for alone. */
 static double value_of(const struct world *w, const struct hd_trajectories *t, int64_t step,
@@ -111,7 +110,7 @@ struct naive_rows {
 
 /* DI-engine's loop over the samples of one group after another, from the last to the first. */
 static void naive_advantages(const struct world *w, const struct advantages_case *c,
-                          struct naive_rows *rows)
+                             struct naive_rows *rows)
 {
     const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
     const int quota = c->n_sample / c->groups;
@@ -187,8 +186,7 @@ START_TEST(values_without_a_scale)
 }
 END_TEST
 
-/* -- Blocks --------------------------------------------------------------------------------------
- */
+/* -- Blocks ------------------------------------------------------------------------------------ */
 
 /* A block is a microbatch. In which order blocks are done changes no bit; how long they are only
  * how convolutions round. */

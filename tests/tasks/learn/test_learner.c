@@ -122,8 +122,7 @@ static void compute(struct learner *l, int first)
     run(&hd_verb_loss_grad, &l->setup, values, &where);
 }
 
-/* -- Shards and microbatches ----------------------------------------------------------------------
- */
+/* -- Shards and microbatches ------------------------------------------------------------------- */
 
 enum { SHARDS = 4, VECTOR_BYTES = 1 << 20 };
 
@@ -226,8 +225,7 @@ START_TEST(an_empty_shard_contributes_nothing)
 }
 END_TEST
 
-/* -- Buckets ------------------------------------------------------------------------------------
- */
+/* -- Buckets ----------------------------------------------------------------------------------- */
 
 /* A step of Adam from the mean, or from the sum of the gradient's partials in ranges of blocks. */
 static void step(struct learner *l, struct hd_context *context, const struct hd_view *views,

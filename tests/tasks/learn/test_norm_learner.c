@@ -106,8 +106,7 @@ static void world_close(struct world *w)
     setup_close(&w->setup);
 }
 
-/* -- Samples: number n of all is row n % rows of shard n / rows -----------------------------------
- */
+/* -- Samples: number n of all is row n % rows of shard n / rows -------------------------------- */
 
 static struct hd_transitions rows_of(struct world *w, int s)
 {
@@ -138,8 +137,7 @@ static void fill(struct world *w, int64_t used)
     }
 }
 
-/* -- What an executor does ------------------------------------------------------------------------
- */
+/* -- What an executor does --------------------------------------------------------------------- */
 
 /* Cross-shard sums of a stage, partial by partial of all shards, and their sum in the tree. */
 struct cross_shard_sums {
@@ -244,8 +242,7 @@ static const float *partial(struct world *w, int64_t n, float *count_p)
     return hd_grad_get_partial(&grad->spec, grad->data, n % w->items);
 }
 
-/* -- Tests ----------------------------------------------------------------------------------------
- */
+/* -- Tests ------------------------------------------------------------------------------------- */
 
 /* Partials and running statistics of two worlds of as many partials are the same by bits. */
 static void check_same(struct world *a, struct world *b)
@@ -365,8 +362,7 @@ START_TEST(a_single_sample_is_no_accident)
 }
 END_TEST
 
-/* -- Mistakes -------------------------------------------------------------------------------------
- */
+/* -- Mistakes ---------------------------------------------------------------------------------- */
 
 static void refused(const char *const *sets, int n, const char *loss, const char *words)
 {

@@ -7,8 +7,7 @@
 #include "tests/kernels/common/check_close.h"
 #include "tests/tasks/collect/on_policy.h"
 
-/* -- Clip and Adam -------------------------------------------------------------------------------
- */
+/* -- Clip and Adam ----------------------------------------------------------------------------- */
 
 /* Three elements, in buckets of their own: the net has more than three blocks. */
 enum { THREE = 3 };
@@ -158,9 +157,9 @@ START_TEST(mistakes)
                   "lr_scheduler.type kl needs the result of a step adapt_lr");
     check_mistake(&hd_verb_adapt_lr, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
                   "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
-    check_mistake(&hd_verb_loss_grad, &w,
-                  (int[]){POLICY, NONE, ADVANTAGES, STATS, GRAD, NONE, N_VALUES},
-                  "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages");
+    check_mistake(
+        &hd_verb_loss_grad, &w, (int[]){POLICY, NONE, ADVANTAGES, STATS, GRAD, NONE, N_VALUES},
+        "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, POLICY, BATCH, STATS, GRAD, NONE, N_VALUES},
                   "loss ppo has no use for a target net");
@@ -168,9 +167,7 @@ START_TEST(mistakes)
 }
 END_TEST
 
-/* -- Partials and shards
- * ---------------------------------------------------------------------------
- */
+/* -- Partials and shards ----------------------------------------------------------------------- */
 
 static const struct {
     const char *net[4];
@@ -343,8 +340,7 @@ START_TEST(own_gradients)
 }
 END_TEST
 
-/* -- Acting --------------------------------------------------------------------------------------
- */
+/* -- Acting ------------------------------------------------------------------------------------ */
 
 /* The greedy action is that of the largest logit, however large the value is. */
 START_TEST(greedy_actions_ignore_the_value)

@@ -248,8 +248,7 @@ END_TEST
 
 #endif
 
-/* -- Returns -------------------------------------------------------------------------------------
- */
+/* -- Returns ----------------------------------------------------------------------------------- */
 
 /* Over iterations of two epochs each, a shard without samples among the others. */
 START_TEST(returns)
@@ -306,8 +305,7 @@ START_TEST(no_samples_at_all)
 }
 END_TEST
 
-/* -- The learning rate ---------------------------------------------------------------------------
- */
+/* -- The learning rate ------------------------------------------------------------------------- */
 
 static void push_kl(struct world *w, double kl)
 {

@@ -170,8 +170,7 @@ START_TEST(rows_that_are_not_used_change_nothing)
 }
 END_TEST
 
-/* -- Behaviour cloning ----------------------------------------------------------------------------
- */
+/* -- Behaviour cloning ------------------------------------------------------------------------- */
 
 /* Statistics from the net's outputs, in double. */
 static void check_stats(struct learner *l)
