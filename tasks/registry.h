@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a verb is described. A verb is one `const struct hd_verb` in one file, which says which ports
+/* The description of a verb. A verb is one `const struct hd_verb` in one file: it says which ports
  * a step of it has, which task object it makes of the config, and which bodies run.
  *
- * A step of a graph becomes a task, or a task for each shard or bucket. A verb that has more to say
- * cuts its step in subtasks: the work falls in items that are independent of each other
- * (microbatches, groups of environments), each item in stages that follow one another, and `finish`
- * runs once for all items.
+ * A step of a graph becomes one task, or one for each shard or bucket. A verb may instead cut its
+ * step in subtasks: the work consists of items that are independent of each other (microbatches,
+ * environment groups), each item of stages that follow one another, and `finish` runs once for all
+ * items.
  *
- * Threads: `declare`, `prepare`, `release` and every function of a task object alone are called by
+ * Threads: `declare`, `prepare`, `release` and all functions of a task object alone are called by
  * the thread that builds the graph and submits its tasks. Bodies are called by any worker, for
- * several shards, items and iterations at once: a task object is read-only to them, and what
+ * several shards, items and iterations at once: the task object is read-only to them, and whatever
  * survives a body is in the values that its ports change. The functions declared here are thread
  * safe. */
 #ifndef HD_TASKS_REGISTRY_H
@@ -17,9 +17,9 @@
 
 #include "runtime/value.h"
 
-/* Which subtasks of a step touch the value of a port. To the others its view has no data. A flat
- * value that the step writes, by another scope than ITEM, is always of scope STAGE_RANGE: item i
- * writes partial i of it, each stage its own range. */
+/* Says which subtasks of a step touch the value of a port. To the others its view has no data. A
+ * flat value that the step writes, by another scope than ITEM, is always of scope STAGE_RANGE: item
+ * i writes partial i of it, each stage its own range. */
 enum hd_access_scope {
     HD_SCOPE_FIRST_STAGE, /* stage 0 of every item */
     HD_SCOPE_STAGE_RANGE, /* stage 0 of every item; later stages of a flat value only the buckets
@@ -41,7 +41,7 @@ struct hd_port {
     enum hd_access_scope scope;
 };
 
-/* How a step is cut in subtasks. */
+/* The subtasks of a step. */
 struct hd_subtasks {
     int64_t items;        /* >= 1 */
     int stages;           /* >= 1, of each item */
@@ -52,7 +52,7 @@ struct hd_subtasks {
     bool finish_last;     /* `finish` follows the last stage of all items; else their stage 0 */
 };
 
-/* What executes a step. Verbs in tasks/ that compute are all HD_VERB_TASK. */
+/* Says what executes a step. Verbs that compute are all HD_VERB_TASK. */
 enum hd_verb_kind {
     HD_VERB_TASK,       /* `body`, and `finish` if there is one */
     HD_VERB_COLLECTIVE, /* the runtime combines the read port's instances into the written port's */
@@ -101,8 +101,8 @@ struct hd_gpu_verb {
     /* Makes what the bodies need on the calling thread's GPU, once before the first of them.
      * Returns a status (logged). Default: nothing. */
     int (*ready)(const void *args);
-    /* What the body queues depends on the addresses of views and work alone, so it is recorded once
-     * as a CUDA graph and launched again later. */
+    /* True if what the body queues depends on the addresses of views and work alone, so that it can
+     * be recorded once as a CUDA graph and launched again later. */
     bool graph_capturable;
 };
 

@@ -66,7 +66,7 @@ static void check_result(const float *found)
 static void start(int gpus)
 {
     struct starpu_conf conf;
-    /* So that a task which does not wait for those before it is found out. */
+    /* Delays the stream, so that a task which does not wait for those before it fails the test. */
     setenv("HD_EMULATED_DELAY_US", "2000", 1);
     starpu_conf_init(&conf);
     conf.ncpus = 1;

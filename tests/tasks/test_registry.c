@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold for the table of verbs as a whole. */
+/* Properties of the table of verbs as a whole. */
 #include "tasks/builtin.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Task bodies without an executor: a configuration from --set options, values, and one call that
- * prepares a verb, runs its body and drops the task object again. */
+/* Runs task bodies without an executor: a configuration from --set options, values, and one call
+ * that prepares a verb, runs its body and releases the task object. One thread. */
 #ifndef HD_TESTS_TASKS_VALUES_H
 #define HD_TESTS_TASKS_VALUES_H
 
@@ -131,7 +131,8 @@ static inline int count_ports(const struct hd_verb *verb)
     return n;
 }
 
-/* The setup of a step of `verb` on values[ports of the verb] (NULL: absent); specs is the room. */
+/* Returns the setup of a step of `verb` on values[ports of the verb] (NULL: absent); the caller
+ * provides specs[]. */
 static inline struct hd_setup step_setup(const struct hd_verb *verb, const struct hd_setup *setup,
                                          struct value *const *values, struct hd_spec **specs)
 {
@@ -147,8 +148,8 @@ static inline struct hd_setup step_setup(const struct hd_verb *verb, const struc
 /* Items have no order: run_subtasks takes the last first, or else the first. */
 static bool first_item_first;
 
-/* Every item and stage of a step, then its end. Work memory has a guard zone behind it; scratch
- * holds nothing from one task to the next. */
+/* Runs every item and stage of a step, then `finish`. Work memory has a guard zone behind it;
+ * scratch keeps nothing from one task to the next. */
 static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *context,
                                const struct hd_view *views, const void *args, int64_t scratch)
 {
@@ -190,8 +191,8 @@ static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *co
     return status;
 }
 
-/* Runs a prepared body until it is through; `context` says where in program order. Returns the
- * body's status. */
+/* Runs a prepared body until it returns another status than HD_AGAIN, and returns that; `context`
+ * is the place in program order. */
 static inline int run_body(const struct hd_verb *verb, struct value *const *values,
                            const struct hd_context *where, const void *args, char *message)
 {
@@ -236,7 +237,7 @@ static inline void unprepare(const struct hd_verb *verb, void *args)
         hd_free(args);
 }
 
-/* Prepares, runs and drops; the body must succeed. */
+/* Prepares, runs and releases; the body must succeed. */
 static inline void run(const struct hd_verb *verb, const struct hd_setup *setup,
                        struct value *const *values, const struct hd_context *where)
 {

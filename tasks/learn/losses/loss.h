@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a loss is described. A loss computes its derivative by the net's outputs for a microbatch;
+/* The description of a loss. A loss computes its derivative by the net's outputs for a microbatch;
  * the verb `loss_grad` passes it back through the net and adds up. A loss is one file with one
  * `const struct hd_loss`, listed in loss.c.
  *
@@ -54,7 +54,7 @@ static inline const int64_t *hd_loss_get_used_address(const struct hd_loss_pass 
     return pass->header;
 }
 
-/* How many rows of the forward pass have activations that the backward pass needs, for each row of
+/* The number of rows of the forward pass whose activations the backward pass needs, for each row of
  * the batch. */
 enum hd_loss_passes { HD_LOSS_OBS = 1, HD_LOSS_OBS_AND_NEXT = 2 };
 

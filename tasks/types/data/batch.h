@@ -18,7 +18,7 @@ const struct hd_transition_shape *hd_batch_get_shape(const struct hd_spec *spec)
  * (tasks/types/collect/obs.h). */
 struct hd_transitions hd_batch_get_rows(const struct hd_spec *spec, void *data);
 
-/* How the rows of an instance are used. */
+/* The use of the rows of an instance. */
 struct hd_batch_use {
     int64_t *used; /* [1]: rows that are learned from, the first ones; the others are zeros */
     float *weight; /* [B]: in statistics; 0 for rows that stand in for missing ones, else 1 */

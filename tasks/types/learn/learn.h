@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the run file cuts samples: a batch in microbatches, each a partial of the gradient's sum, and
- * the samples of an on-policy collect in minibatches. Thread safe. */
+/* The cut of samples in updates, as the run file describes it: a batch in microbatches, each a
+ * partial of the gradient's sum, and the samples of an on-policy collect in minibatches. Thread
+ * safe. */
 #ifndef HD_TASKS_TYPES_LEARN_LEARN_H
 #define HD_TASKS_TYPES_LEARN_LEARN_H
 
@@ -15,8 +16,8 @@ struct hd_learn_shape {
 /* Returns how the run file cuts a batch. On-policy learning cuts minibatches. */
 struct hd_learn_shape hd_learn_shape_read(const struct hd_config *config);
 
-/* How on-policy learning cuts N = policy.collect.n_sample shuffled samples in minibatches
- * (docs/di-engine.md 3.5). */
+/* The cut of N = policy.collect.n_sample shuffled samples in minibatches (docs/di-engine.md 3.5).
+ */
 struct hd_minibatch_split {
     int64_t samples; /* N */
     int64_t rows;    /* of a minibatch */

@@ -22,8 +22,8 @@ extern const struct hd_type hd_type_scalars;
 int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const char *component,
                        const struct hd_scalar_field *fields, int n);
 
-/* Gives `to`, the result of a collective, the fields of `from` with a window of one. Statuses are
- * those of hd_scalars_declare. */
+/* Gives `to`, the result of a collective, the fields of `from` with a window of one. Returns a
+ * status of hd_scalars_declare. */
 int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
                             const struct hd_spec *from);
 

@@ -82,7 +82,7 @@ static inline void naive_close(struct naive *naive)
     hd_free(naive->samples);
 }
 
-/* The observation after the episode's step number `step`. */
+/* Returns the observation after step number `step` of the episode. */
 static inline void naive_obs(const struct naive *naive, const struct naive_env *env, int64_t step,
                              unsigned char *obs)
 {
@@ -93,7 +93,7 @@ static inline void naive_obs(const struct naive *naive, const struct naive_env *
     }
 }
 
-/* Sample i of an env's list, DI-engine's rule (spec 2.4). */
+/* Makes sample i of an env's list by DI-engine's rule (docs/di-engine.md 2.4). */
 static inline struct naive_sample naive_nstep(const struct naive *naive,
                                               const struct naive_env *env, int64_t i)
 {
@@ -142,7 +142,8 @@ static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action
     }
 }
 
-/* The net's choices for all envs: convolutional nets round by the number of rows. */
+/* Chooses greedy actions for all envs in one pass, because the rounding of convolutional nets
+ * depends on the number of rows. */
 static inline void naive_greedy(const struct naive *naive, int32_t *action)
 {
     const int64_t bytes = naive->shape->obs.obs_bytes, actions = naive->shape->frame.actions;
@@ -162,7 +163,7 @@ static inline void naive_greedy(const struct naive *naive, int32_t *action)
     }
 }
 
-/* One collect whose step's stream is `rng`. */
+/* Makes one collect, whose step's stream is `rng`. */
 static inline void naive_collect(struct naive *naive, struct hd_rng rng)
 {
     int32_t action[MAX_ENVS];

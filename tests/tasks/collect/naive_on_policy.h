@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A naive on-policy collector (spec 3.3, 4) of one group of envs: a list of steps for each env,
- * each with its full observations. It shares with the program only the env, the net's outputs and
- * the stream of random numbers. */
+/* A naive on-policy collector (docs/di-engine.md 3.3 and 4) of one environment group: a list of
+ * steps for each env, each with its full observations. It shares with the program only the env, the
+ * net's outputs and the stream of random numbers. */
 #ifndef HD_TESTS_TASKS_COLLECT_NAIVE_ON_POLICY_H
 #define HD_TESTS_TASKS_COLLECT_NAIVE_ON_POLICY_H
 
@@ -29,7 +29,7 @@ struct naive_env {
 };
 
 struct naive_group {
-    /* What it is. */
+    /* Its configuration. */
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
     const void *params;
@@ -39,13 +39,13 @@ struct naive_group {
     int64_t n_sample;
     bool segment_at_done;
     struct naive_env env[NAIVE_ENVS];
-    /* What the last collect gave. */
+    /* The result of the last collect. */
     struct naive_sample samples[NAIVE_SAMPLES];
     int64_t collected, env_steps, ended;
     double returns[NAIVE_SAMPLES], lengths[NAIVE_SAMPLES];
 };
 
-/* The env's first frame, as often as an observation has frames. */
+/* Fills an observation with the env's first frame. */
 static inline void naive_reset(struct naive_group *group, int64_t i)
 {
     struct naive_env *env = &group->env[i];
@@ -95,7 +95,7 @@ static inline int32_t naive_draw(const float *logit, int64_t n, double u)
     return (int32_t)n - 1;
 }
 
-/* The list's steps become samples. */
+/* Turns the list's steps into samples. */
 static inline void naive_flush(struct naive_group *group, struct naive_env *env)
 {
     for (int64_t s = 0; s < env->listed; s++, group->collected++) {
@@ -143,7 +143,8 @@ static inline void naive_step_env(struct naive_group *group, int64_t i, const fl
     naive_reset(group, i);
 }
 
-/* A collect by the draws of `rng`: env e of all draws with item f all + e in its group's step f. */
+/* Makes a collect: item f all + e of `rng` samples the action of env e of all in step f of its
+ * group. */
 static inline void naive_collect(struct naive_group *group, const struct hd_rng *rng)
 {
     const int64_t bytes = group->shape->obs.obs_bytes, outputs = hd_net_count_outputs(group->net);

@@ -72,7 +72,7 @@ static inline void world_declare(struct world *w, const struct hd_verb *verb, co
         ck_assert_int_eq(verb->declare(&step), HD_OK);
 }
 
-/* One shard's task, or with shard < 0 a global one. */
+/* Makes the context of one shard's task, or of a global one if shard < 0. */
 static inline void world_run(struct world *w, const struct hd_verb *verb, const int *which,
                              struct hd_context where)
 {
@@ -199,7 +199,7 @@ static inline struct hd_context world_at(const struct world *w, int64_t iteratio
     return where;
 }
 
-/* Old content of what is written may be anything. */
+/* Spoils the values that the step writes: their old content may be anything. */
 static inline void spoil(struct value *value)
 {
     memset(value->data, 0xFF, (size_t)value->spec.bytes);
@@ -254,7 +254,7 @@ static inline void world_loss(struct world *w)
               world_at(w, 0, 0));
 }
 
-/* The norm of what adam then learns from, and its step, bucket by bucket. */
+/* Runs grad_norm on the gradient that adam reads, then adam, bucket by bucket. */
 static inline void world_adam(struct world *w)
 {
     const int from = w->own_grad ? GRAD : MEAN_GRAD;
@@ -307,7 +307,7 @@ static inline void *fold_two(void *arg, int level, void *left, void *right)
     return left;
 }
 
-/* Value `from` of n shards combines to the global value `to` of each of them. */
+/* Combines value `from` of n shards to the global value `to` of each of them. */
 static inline void worlds_combine(struct world *worlds, int n, int from, enum hd_combine how,
                                   int to)
 {

@@ -50,7 +50,7 @@ static void world_close(struct world *w)
 static void collect(struct world *w, int64_t shard, int64_t iteration)
 {
     struct hd_context where = at(&w->setup, shard, iteration);
-    /* Old content of a written value may be anything. */
+    /* The old content of a written value may be anything. */
     memset(w->values[TRANSITION_BLOCK].data, 0xFF, (size_t)w->values[TRANSITION_BLOCK].spec.bytes);
     run(&hd_verb_collect, &w->setup, w->ports, &where);
     run(&hd_verb_push_replay, &w->setup, w->push_replay, &where);
@@ -144,9 +144,10 @@ struct shape_case {
             "policy.model.obs_shape=[2,36,40]", NET                                                \
     }
 
-/* Fragments of 1, and longer ones; n_sample a multiple of the envs or not, or below them; n-steps
- * shorter and longer than a fragment; rings smaller than a rollout; one frame or several; episodes
- * longer and shorter than a fragment or than an observation, or of a single step. */
+/* Fragments of one step and longer ones; n_sample a multiple of the envs or not, or below them;
+ * n-steps shorter and longer than a fragment; rings smaller than a transition block; one frame or
+ * several; episodes longer and shorter than a fragment or than an observation, or of a single step.
+ */
 static const struct shape_case cases[] = {
     {8, 8, 1, 60, 100, CARTPOLE},  {8, 8, 3, 60, 20000, CARTPOLE}, {7, 3, 1, 60, 50, CARTPOLE},
     {13, 4, 2, 40, 100, CARTPOLE}, {3, 8, 1, 60, 20, CARTPOLE},    {96, 4, 3, 12, 300, CARTPOLE},
@@ -251,7 +252,7 @@ END_TEST
 
 /* -- What results may depend on ---------------------------------------------------------------- */
 
-/* One task object for all collects, or a new one each time: the same bits. */
+/* One task object for all collects and a new one for each give bitwise identical values. */
 START_TEST(test_rebuilt_task)
 {
     const char *const sets[] = {"policy.collect.n_sample=13", "env.collector_env_num=4"};
@@ -373,7 +374,7 @@ static const struct mistake_case mistakes[] = {
     {{"env.type=blnk"}, 1, "no environment 'blnk'"},
 };
 
-/* Once for all values of type envs, at the place of the config. */
+/* A mistake is reported once for all values of type envs, at its key in the config. */
 START_TEST(test_mistakes)
 {
     const struct mistake_case *c = &mistakes[_i];
@@ -456,8 +457,9 @@ START_TEST(test_missing_block)
 }
 END_TEST
 
-/* A rollout has room for whatever its collect may show: with episodes of one step every step is two
- * frames, and a long episode partials every step pending. Guard zones tell. */
+/* A transition block has capacity for every frame that its collect can show: in episodes of one
+ * step each step has two frames, and a long episode leaves every step pending. Guard zones show
+ * whether it is exceeded. */
 START_TEST(test_capacity)
 {
     static const char *const longest[] = {"env={type: blink, options: {longest: 1}}",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Envs that are played on a GPU. On a CPU: every byte against collect_on_policy's, which is tested
- * against naive collectors. On a GPU: against the CPU's. */
+/* collect_on_gpu: on a CPU every byte is compared with collect_on_policy, which is tested against
+ * naive collectors; on a GPU with the CPU. */
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
 #include "tasks/types/collect/gpu_envs.h"
@@ -109,8 +109,8 @@ static void open_case(struct world *w, const struct hd_verb *verb, const struct 
         w->ports[NORM] = NULL;
 }
 
-/* Games that would be cut off in a few steps: env e's after e % 3 + 1 steps, so that several end in
- * a step and some in the first of a collect. */
+/* Makes games that are cut off after a few steps, env e after e % 3 + 1, so that several end in one
+ * step and some in the first of a collect. */
 static int64_t screens_of(int64_t env)
 {
     return HD_PIXEL_PONG_MAX_SCREENS - HD_PIXEL_PONG_SKIP * (env % 3 + 1);
@@ -205,7 +205,7 @@ static const char *const pixels[] = {"env.type=pixel_pong", "policy.model.obs_sh
                                      "policy.model.encoder_hidden_size_list=[4,4,8]"};
 enum { PIXELS = sizeof pixels / sizeof pixels[0] };
 
-/* What the type says of a setting beside these. */
+/* Checks the message of the type about a setting beside these. */
 static void check_type(const char *set, const char *role, const char *says)
 {
     const char *sets[PIXELS + 1];
@@ -261,7 +261,7 @@ START_TEST(test_verb)
 }
 END_TEST
 
-/* A file with other bytes in the place of a game, or of another background. */
+/* A file with other bytes in the place of a game, or with another background, is refused. */
 START_TEST(test_broken_file)
 {
     static const int64_t places[] = {SCREENS_AT, -100};

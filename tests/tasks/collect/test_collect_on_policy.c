@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting on-policy, against naive collectors (tests/tasks/collect/naive_on_policy.h), one for
- * each group of envs. */
+/* collect_on_policy against naive collectors (tests/tasks/collect/naive_on_policy.h), one for each
+ * environment group. */
 #include "runtime/base/hash.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/params.h"
@@ -54,7 +54,7 @@ static void world_close(struct world *w)
 static void collect(struct world *w, int64_t shard, int64_t iteration)
 {
     struct hd_context where = at(&w->setup, shard, iteration);
-    /* Old content of a written value may be anything. */
+    /* The old content of a written value may be anything. */
     memset(w->values[TRAJECTORIES].data, 0xFF, (size_t)w->values[TRAJECTORIES].spec.bytes);
     run(&hd_verb_collect_on_policy, &w->setup, w->ports, &where);
 }
@@ -327,7 +327,7 @@ START_TEST(test_schedules)
 }
 END_TEST
 
-/* A snapshot is the collect that it was taken of, when the next one has begun. */
+/* A snapshot holds the collect of which it was taken, after the next one has begun. */
 START_TEST(test_snapshot)
 {
     struct world w;
@@ -348,7 +348,7 @@ START_TEST(test_snapshot)
 }
 END_TEST
 
-/* Draws and first states of a shard are its own, and of each iteration. */
+/* Random actions and first states differ between shards and between iterations. */
 START_TEST(test_streams)
 {
     static const struct shape_case c = {96, 8, 2, 1, true, false, CARTPOLE};
@@ -393,7 +393,7 @@ START_TEST(test_mistakes)
 }
 END_TEST
 
-/* A number of groups that does not divide the envs, or the samples, at its place. */
+/* A number of groups that divides neither envs nor samples is reported at its key. */
 START_TEST(test_groups)
 {
     static const char *const uneven_envs[] = {
@@ -417,7 +417,7 @@ START_TEST(test_groups)
 }
 END_TEST
 
-/* Envs of the second group fail by their number in the shard. */
+/* A message about envs of the second group gives their number in the shard. */
 START_TEST(test_failing_envs)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording, against a naive player (tests/tasks/collect/naive.h), read back from the files of the
- * data set. */
+/* record against a naive player (tests/tasks/collect/naive.h), read back from the files of the data
+ * set. */
 #include "runtime/base/log.h"
 #include "runtime/io/dataset.h"
 #include "tasks/output/inspect.h"
@@ -239,7 +239,7 @@ START_TEST(what_was_played_is_recorded)
     ck_assert_int_eq(info->transitions, c->transitions);
     ck_assert_int_eq(info->actions, naive->shape->frame.actions);
     ck_assert(info->seed == 5 && info->policy == 6 && info->epsilon == 7);
-    /* The last round is perhaps played further than it is written. */
+    /* The last round may be played further than it is written. */
     ck_assert_int_le(check_all(dataset, naive), episodes);
     ck_assert_int_eq(episodes, naive->counters.episode);
     hd_dataset_close(dataset);
@@ -250,7 +250,7 @@ START_TEST(what_was_played_is_recorded)
 }
 END_TEST
 
-/* Wherever N, E and the limit lead: all rounds but the last are full, and it is not empty. */
+/* For any N, E and limit all rounds but the last are full, and the last is not empty. */
 START_TEST(rounds_cover_all_transitions)
 {
     for (int64_t envs = 1; envs < 6; envs++)

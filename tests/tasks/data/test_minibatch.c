@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shuffle and sample_minibatch: which samples make which minibatch (spec 3.5), their rows, and what
- * rows that hold none contribute. */
+/* shuffle and sample_minibatch: which samples make which minibatch (docs/di-engine.md 3.5), their
+ * rows, and the contribution of rows that hold none. */
 #include "tests/kernels/common/check_close.h"
 #include "tests/tasks/collect/on_policy.h"
 
@@ -59,7 +59,7 @@ START_TEST(permutations_are_complete_and_all_differ)
 }
 END_TEST
 
-/* Each of the 24 permutations of four samples comes as often as the others. */
+/* Each of the 24 permutations of four samples is as frequent as the others. */
 START_TEST(all_permutations_are_equally_likely)
 {
     enum { DRAWS = 24000 };
@@ -112,7 +112,8 @@ static const struct range_case range_cases[] = {
 };
 enum { RANGE_CASES = sizeof range_cases / sizeof *range_cases };
 
-/* Mean 0 and deviation 1 over those that count, by PyTorch's definition; in double. */
+/* Standardises in double: mean 0 and deviation 1 over the rows that count, by PyTorch's definition.
+ */
 static void standardise(const struct hd_advantages *advantages, const int32_t *sample, int n,
                         double *wanted)
 {
@@ -193,8 +194,7 @@ START_TEST(minibatches_are_ranges_of_the_permutation)
 }
 END_TEST
 
-/* The number of minibatches that a graph takes by its ceil(N / (B accumulate)) is that which there
- * are. */
+/* The ceil(N / (B accumulate)) minibatches that a graph takes are all that there are. */
 START_TEST(graphs_take_all_minibatches)
 {
     for (int n = 1; n <= 40; n++)
@@ -236,8 +236,8 @@ static const struct {
      3},
 };
 
-/* Whether the last, short minibatch's gradient and statistics are those of its samples alone: what
- * the other rows hold changes no bit, and microbatches without a sample weigh nothing. */
+/* The gradient and statistics of the last, short minibatch are those of its samples alone: the
+ * content of other rows changes no bit, and microbatches without a sample weigh nothing. */
 START_TEST(rows_without_a_sample_contribute_nothing)
 {
     enum { N = 18, B = 16, USED = 2 };
@@ -288,7 +288,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
 }
 END_TEST
 
-/* The learning rate that is shown is the one that counts. */
+/* The learning rate in the statistics is the one that adam uses. */
 START_TEST(the_logged_learning_rate_is_the_adapted_one)
 {
     struct world w = {0};

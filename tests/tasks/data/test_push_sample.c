@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From transition blocks through the replay ring to batches, and the type env_counters. */
+/* push_replay and sample_replay: transition blocks pass through the ring to batches. Also the type
+ * env_counters. */
 #include "kernels/replay/replay.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/data/batch.h"
@@ -71,7 +72,7 @@ static int64_t replay_size(const struct world *w)
     return hd_replay_get_size(w->values[REPLAY].spec.shape, w->values[REPLAY].data);
 }
 
-/* What the submitter counts is what the ring holds, for every number of rollouts. */
+/* The submitter counts the transitions in the ring, for every number of blocks. */
 START_TEST(test_counted_size)
 {
     struct world w;
@@ -92,8 +93,8 @@ START_TEST(test_counted_size)
 }
 END_TEST
 
-/* 24 transitions in a ring of 20: position p holds 20 + p for p < 4, else p. Draw i is item i of
- * the step's stream. */
+/* 24 transitions are in a ring of 20: position p holds 20 + p for p < 4, else p. Item i of the
+ * step's stream chooses row i. */
 START_TEST(test_sample)
 {
     struct world w;
@@ -145,7 +146,7 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* What loses its end must not load, nor a rollout of more frames than there is room for. */
+/* A file that is cut off must not load, nor a block of more frames than its capacity. */
 START_TEST(test_wrong_files)
 {
     struct world w;

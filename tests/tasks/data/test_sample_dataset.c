@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches drawn from a data set: each epoch once through it, by the sampler's lists, with what is
- * left in the last batch; what the submitter counts is what the state does. */
+/* sample_dataset: each epoch passes once over the data set by the lists of the sampler, the last
+ * batch has what is left, and the submitter counts what the state holds. */
 #include "kernels/learn/samples.h"
 #include "kernels/replay/sampler.h"
 #include "runtime/base/log.h"
@@ -164,7 +164,7 @@ static void check_row(struct world *w, int64_t row, int64_t sample)
     ck_assert_float_eq(rows.done[row], sample % 5 == 0);
 }
 
-/* Rows that are not used are zeros, so that nothing old or strange is computed with. */
+/* Rows that are not used are zeros, so that nothing is computed with old content. */
 static void check_unused(struct world *w, int64_t row)
 {
     const struct hd_transitions rows =
@@ -176,7 +176,7 @@ static void check_unused(struct world *w, int64_t row)
     ck_assert(rows.action[row] == 0 && rows.reward[row] == 0 && rows.done[row] == 0);
 }
 
-/* One draw of one shard, against its list of the epoch. */
+/* Takes one batch of one shard and compares it with the shard's list of the epoch. */
 static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shard, int64_t epoch,
                  int64_t next)
 {
@@ -264,7 +264,7 @@ static void listen(enum hd_log_level level, const char *line, void *arg)
     snprintf(said + used, sizeof said - used, "%s\n", line);
 }
 
-/* Resolves a data set with one more option; what is wrong is told at the option's place. */
+/* Resolves a data set with one more option; a mistake is reported at the option's place. */
 static void refused(const char *set, const char *expected)
 {
     char path[96];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values, advantages and returns (spec 3.4) against a naive pass over each fragment, which asks the
- * net for the value of every sample's next observation; and what they may depend on. */
+/* compute_advantages (docs/di-engine.md 3.4) against a naive pass over each fragment, which
+ * computes the value of every sample's next observation. */
 #include "kernels/net/obs_norm.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/check_close.h"
@@ -83,7 +83,7 @@ static void open_case(struct world *w, const struct advantages_case *c, int net,
 
 /* -- Against a naive pass ---------------------------------------------------------------------- */
 
-/* Value of the observation of a step, or of the one after it, asked for alone. */
+/* Returns the value of the observation before a step, or after it, computed alone. */
 static double value_of(const struct world *w, const struct hd_trajectories *t, int64_t step,
                        int ahead)
 {
@@ -188,8 +188,8 @@ END_TEST
 
 /* -- Blocks ------------------------------------------------------------------------------------ */
 
-/* A block is a microbatch. In which order blocks are done changes no bit; how long they are only
- * how convolutions round. */
+/* A block is a microbatch. The order in which blocks run changes no bit; their length changes only
+ * the rounding of convolutions. */
 START_TEST(blocks)
 {
     static const struct advantages_case c = {60, 4, 2, true, true, true};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_grad, the mean over shards, adam and copy, and their types, without an executor. Arithmetic
- * is in microbatches summed in one tree: how samples are distributed over shards, and how
- * parameters are cut in buckets, changes no bit. */
+/* loss_grad, the mean over shards, adam, copy and their types, without an executor. Microbatches
+ * are added in one tree, so neither the distribution of samples over shards nor the cut of
+ * parameters in buckets changes a bit. */
 #include "runtime/base/hash.h"
 #include "runtime/base/tree.h"
 #include "tasks/types/data/batch.h"
@@ -89,7 +89,7 @@ static void learner_close(struct learner *l)
     setup_close(&l->setup);
 }
 
-/* Bytes, or numbers from 0 to 1. */
+/* Fills with bytes, or with numbers from 0 to 1. */
 static void fill_obs(const struct hd_rng *rng, uint32_t item, void *obs, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes && net != nets; i++)
@@ -150,7 +150,7 @@ static void *add(void *arg, int level, void *left, void *right)
     return left;
 }
 
-/* The mean over the shards, in that of the first. */
+/* Computes the mean over the shards in that of the first. */
 static void mean_of(struct learner *shards, int n)
 {
     static struct reduce reduce;
@@ -227,7 +227,8 @@ END_TEST
 
 /* -- Buckets ----------------------------------------------------------------------------------- */
 
-/* A step of Adam from the mean, or from the sum of the gradient's partials in ranges of blocks. */
+/* Makes a step of Adam from the mean, or from the sum of the gradient's partials in ranges of
+ * blocks. */
 static void step(struct learner *l, struct hd_context *context, const struct hd_view *views,
                  const void *args, bool slices)
 {
@@ -253,7 +254,7 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
     }
 }
 
-/* Three updates with the policy cut in buckets; the hash of the policy. */
+/* Makes three updates with the policy cut in buckets and returns the hash of the policy. */
 static uint64_t train(double bucket_mb, bool slices, int *buckets_p)
 {
     static struct learner l;
@@ -348,7 +349,7 @@ START_TEST(a_loss_that_is_no_number_fails_the_task)
 }
 END_TEST
 
-/* All buckets of an update, from the mean or, in slices, from one shard's gradient. */
+/* Updates all buckets, from the mean or, in slices, from one shard's gradient. */
 static void update(struct learner *l, struct value *optimizer, bool slices)
 {
     struct value *adam[MAX_PORTS] = {&l->mean, &l->policy, optimizer};
@@ -364,7 +365,7 @@ static void update(struct learner *l, struct value *optimizer, bool slices)
     unprepare(&hd_verb_adam, args);
 }
 
-/* Of two shards one has a loss that is no number in one of its microbatches. */
+/* One of two shards has a loss that is not finite in one of its microbatches. */
 START_TEST(a_loss_that_is_no_number_is_skipped)
 {
     net = &nets[_i];

@@ -139,7 +139,7 @@ static void fill(struct world *w, int64_t used)
 
 /* -- What an executor does --------------------------------------------------------------------- */
 
-/* Cross-shard sums of a stage, partial by partial of all shards, and their sum in the tree. */
+/* Runs a stage partial by partial of all shards, and adds its cross-shard sums in the tree. */
 struct cross_shard_sums {
     double partial[MOST_SHARDS * MOST_ITEMS][MOST_SUMS], sum[MOST_SUMS];
 };
@@ -159,7 +159,7 @@ static void add_up(struct cross_shard_sums *cross_shard_sums, int64_t partials, 
         cross_shard_sums->sum[i] = tree(cross_shard_sums, i, 0, partials);
 }
 
-/* A task sees what its stage may touch only. */
+/* A task sees only the values that its stage may touch. */
 static void views_of(struct world *w, int s, int stage, int stages, bool finish,
                      struct hd_view *views)
 {
@@ -234,7 +234,7 @@ static void learn(struct world *w)
     hd_free(context.scratch);
 }
 
-/* The gradient of partial n of all shards; how many samples it is of, in *count_p. */
+/* Returns the gradient of partial n of all shards, and in *count_p its number of samples. */
 static const float *partial(struct world *w, int64_t n, float *count_p)
 {
     struct value *grad = &w->shard[n / w->items].grad;
@@ -244,7 +244,8 @@ static const float *partial(struct world *w, int64_t n, float *count_p)
 
 /* -- Tests ------------------------------------------------------------------------------------- */
 
-/* Partials and running statistics of two worlds of as many partials are the same by bits. */
+/* Partials and running statistics of two worlds with equally many partials are bitwise identical.
+ */
 static void check_same(struct world *a, struct world *b)
 {
     const size_t bytes = (size_t)a->policy.spec.elements * sizeof(float);
@@ -279,8 +280,8 @@ START_TEST(samples_may_be_distributed_over_shards_and_microbatches)
 }
 END_TEST
 
-/* One shard with 2 B samples is two with B, but for rounding; and statistics of a shard's own would
- * be others. */
+/* One shard with 2 B samples equals two with B up to rounding; statistics of each shard alone would
+ * differ. */
 START_TEST(two_shards_are_one_of_twice_the_batch)
 {
     struct world one, two;
@@ -341,7 +342,7 @@ START_TEST(rows_that_are_not_used_change_nothing)
 }
 END_TEST
 
-/* One sample on one shard, none on the other: a batch that PyTorch refuses. */
+/* One sample is on one shard and none on the other: PyTorch refuses such a batch. */
 START_TEST(a_single_sample_is_no_accident)
 {
     struct world w;

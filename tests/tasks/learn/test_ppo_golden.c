@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two epochs of PPO through the tasks themselves, against DI-engine's own numbers (spec 9.3): the
- * losses, norms of gradients and statistics of returns, then values, logits and parameters. */
+/* Two epochs of PPO through the verbs themselves, against DI-engine's numbers (docs/di-engine.md
+ * 9.3): the losses, norms of gradients and statistics of returns, then values, logits and
+ * parameters. */
 #include "tests/golden/ppo_cartpole.h"
 #include "tests/golden/ppo_pong.h"
 #include "tests/kernels/net/golden_net.h"
@@ -53,7 +54,7 @@ static void open_case(struct world *w, int number, bool cut)
     fill_params(hd_params_get_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
 }
 
-/* Observation b of the spec. */
+/* Observation b of docs/di-engine.md 9.3. */
 static void fill_obs(const struct hd_obs_shape *shape, int b, void *obs)
 {
     const int64_t n = shape->u8 ? shape->obs_bytes : shape->obs_bytes / (int64_t)sizeof(float);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a minibatch to new parameters: how the gradient is summed over partials and shards, its clip
- * and Adam's step, by the mean of all shards or a shard's own. */
+/* The way from a minibatch to new parameters: the sum of the gradient over partials and shards, its
+ * clip and Adam's step, by the mean of all shards or a shard's own. */
 #include "runtime/base/hash.h"
 #include "tasks/collect/stepper.h"
 #include "tests/kernels/common/bf16_here.h"
@@ -55,7 +55,7 @@ static void check_three(const struct world *w, const double *wanted)
     }
 }
 
-/* The numbers of spec 9.4, in one bucket and in several. */
+/* The numbers of docs/di-engine.md 9.4, in one bucket and in several. */
 START_TEST(clipped_adam_of_the_spec)
 {
     static const float first[] = {.3f, -.4f, 1.2f}, second[] = {.1f, .1f, -.1f};
@@ -83,8 +83,8 @@ START_TEST(clipped_adam_of_the_spec)
 }
 END_TEST
 
-/* Gradients no longer than the limit, and all of them without a clip, are left as they are: by
- * bits. */
+/* Gradients no longer than the limit, and all gradients without a clip, stay bitwise as they are.
+ */
 START_TEST(what_is_not_clipped)
 {
     static const float shorter[] = {.3f, -.39f, 0}, longer[] = {3, -4, 12};
@@ -105,8 +105,8 @@ START_TEST(what_is_not_clipped)
 }
 END_TEST
 
-/* Adam's first step is as long as the rate, whatever the gradient: that of the config, or where
- * there is one yet the adapt_lr one. */
+/* The length of Adam's first step is the learning rate, whatever the gradient: that of the config
+ * until adapt_lr has written one. */
 START_TEST(steps_use_the_adapted_learning_rate)
 {
     static const float g[] = {1, 1, 1};
@@ -225,7 +225,7 @@ static void fill_batch(struct world *w, int first, int used)
 
 enum { SHARDS = 4, SAMPLES = 32 };
 
-/* How samples are distributed over shards changes no bit of the mean, nor of what follows from it.
+/* The distribution of samples over shards changes no bit of the mean, nor of what follows from it.
  */
 START_TEST(distributing_samples_over_shards_changes_no_bit)
 {
@@ -255,8 +255,8 @@ START_TEST(distributing_samples_over_shards_changes_no_bit)
 }
 END_TEST
 
-/* Shards whose minibatches are short weigh as many samples as they have; the mean is that over
- * samples, as of one shard that has them all. */
+/* Shards with short minibatches weigh as many samples as they have: the mean is that of one shard
+ * with all samples. */
 START_TEST(shards_weigh_what_they_have)
 {
     static const int used[SHARDS] = {8, 3, 0, 5};
@@ -313,7 +313,7 @@ START_TEST(accumulating_is_a_larger_batch)
 }
 END_TEST
 
-/* One shard's own gradient is, by bits, the mean over one shard; in buckets or whole. */
+/* One shard's own gradient is bitwise the mean over one shard, in buckets or whole. */
 START_TEST(own_gradients)
 {
     uint64_t hash[4];

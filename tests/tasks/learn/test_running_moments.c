@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running statistics of observations and of returns, summed over shards and merged iteration by
- * iteration, against DI-engine's formula (spec 3.4) over all of them; and what observations then
- * enter a net as. */
+ * iteration, against DI-engine's formula (docs/di-engine.md 3.4) over all samples; and the
+ * normalisation that follows. */
 #include "tests/kernels/common/device.h"
 #include "tests/tasks/collect/on_policy.h"
 
@@ -94,7 +94,7 @@ static double element(const struct world *w, int64_t sample, int j)
     return shape->obs.u8 ? (double)((uint8_t *)obs)[j] : (double)((float *)obs)[j];
 }
 
-/* Every 97th element of an image stands for the others. */
+/* Every 97th element of a picture stands for the others. */
 static int stride_of(const struct obs_case *c)
 {
     return c->elements == ELEMENTS ? 97 : 1;
@@ -116,7 +116,7 @@ static void update_naive(struct running *running, const struct world *worlds,
 static void observe(struct world *worlds)
 {
     for (int s = 0; s < SHARDS; s++) {
-        /* What it derives from its content is not written, so only its numbers are spoiled. */
+        /* Only the moments are spoiled: scale and shift are derived from them and not written. */
         struct hd_moments of = hd_moments_get(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
         *of.count = *of.mean = *of.squares = NAN;
         world_run(&worlds[s], &hd_verb_compute_obs_stats, obs_stats_ports,
@@ -174,7 +174,7 @@ START_TEST(observations)
 }
 END_TEST
 
-/* Before there are samples, bytes enter as everywhere, divided by 255. */
+/* Before there are samples, bytes are divided by 255 as without statistics. */
 START_TEST(first_observations_enter_as_without_statistics)
 {
     const struct obs_case *c = &cases[_i];
@@ -286,7 +286,7 @@ START_TEST(returns)
 }
 END_TEST
 
-/* Nothing new partials the running statistics, and what follows from them, as they are. */
+/* Merging no samples leaves the running statistics as they are. */
 START_TEST(no_samples_at_all)
 {
     struct world worlds[SHARDS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses on batches of which not all rows are used, or weighed: what is not used is not learned
- * from, what weighs nothing is learned from but not shown. Behaviour cloning against its
- * definition. */
+/* Losses on batches of which not all rows are used or have weight: rows that are not used are not
+ * learned from; rows without weight are learned from but left out of statistics. Behaviour cloning
+ * is compared with its definition. */
 #include "kernels/learn/cross_entropy.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/learn/grad.h"
@@ -172,7 +172,7 @@ END_TEST
 
 /* -- Behaviour cloning ------------------------------------------------------------------------- */
 
-/* Statistics from the net's outputs, in double. */
+/* Computes statistics from the net's outputs, in double. */
 static void check_stats(struct learner *l)
 {
     const struct hd_net *net = hd_params_get_net(&l->values[POLICY].spec);
@@ -215,7 +215,8 @@ START_TEST(padding_is_learned_from_but_not_shown)
 }
 END_TEST
 
-/* The same rows in one pass of their own: in dense nets a row's result is the row's alone. */
+/* The rows pass through the net once more by themselves: in dense nets the result of a row does not
+ * depend on other rows. */
 START_TEST(gradients_are_those_of_the_used_rows)
 {
     const int64_t used = 5;

@@ -81,9 +81,9 @@ static struct hd_eval_result *evaluate(struct world *w, int64_t update)
     return w->values[RESULT].data;
 }
 
-/* The policy's action for every observation from now on, whatever the net: all parameters zero but
- * the biases of the last layers, which end the parameter array. `action` < 0: a policy that
- * depends on the observation. */
+/* Sets the policy's action for every observation, whatever the net: all parameters are zero but the
+ * biases of the last layers, which end the array. With `action` < 0 the policy depends on the
+ * observation. */
 static void set_policy(struct world *w, int action)
 {
     const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
@@ -100,7 +100,7 @@ static void set_policy(struct world *w, int action)
     }
 }
 
-/* A greedy episode from a seed, played alone: its return, and its steps. */
+/* Plays a greedy episode from a seed and returns its return and steps. */
 static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
 {
     const struct hd_envs_shape *shape = hd_envs_get_shape(&w->values[ENVS].spec);
@@ -272,7 +272,7 @@ START_TEST(test_without_best)
 }
 END_TEST
 
-/* The running statistics of a policy go where the policy goes; and are not forgotten. */
+/* The running statistics of a policy are kept with the policy. */
 START_TEST(test_norms)
 {
     const char *const sets[] = {norm_set};

@@ -59,7 +59,7 @@ static void evaluate(struct world *w, int s, int64_t shard)
     value_save_load(&w->envs[s]);
 }
 
-/* What the collective `sum` does with the shards' results. */
+/* Adds the shards' results as the collective `sum` does. */
 static void combine(struct world *w, int shards, struct value *result)
 {
     const struct hd_reduction *reduction = hd_type_eval_result.reduction;
@@ -118,7 +118,7 @@ START_TEST(test_same_result)
 }
 END_TEST
 
-/* A result that travels from rank 0 arrives as it was. */
+/* A broadcast result arrives unchanged. */
 START_TEST(test_result_is_broadcast)
 {
     struct world w;
@@ -133,7 +133,7 @@ START_TEST(test_result_is_broadcast)
 }
 END_TEST
 
-/* The first result always counts, later ones when their mean is above all before. */
+/* The first result is always kept, later ones when their mean is above all before. */
 START_TEST(test_keep_best)
 {
     struct hd_setup setup = setup_open(NULL, 0);
