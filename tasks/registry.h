@@ -144,11 +144,12 @@ struct hd_verb {
      * scalars. Called for all steps in program order, repeatedly until no spec changes. Default:
      * nothing. */
     int (*declare)(const struct hd_setup *setup);
-    /* Makes the task object, which the step owns: a function of setup alone, as it may be made anew
-     * at any time. On failure *args_p may be set, and is released as usual. Default: no object.
+    /* Makes the task object, which the step owns. It is a function of setup alone, as the executor
+     * may rebuild it at any time. On failure *args_p may be set; it is released as usual. Default:
+     * no object.
      *
-     * Both return HD_OK, HD_ERR_INPUT after adding mistakes of the user to setup->diag, or another
-     * status (logged), which ends the run at once. */
+     * `declare` and `prepare` return HD_OK, HD_ERR_INPUT after adding mistakes of the user to
+     * setup->diag, or another error (logged), which ends the run at once. */
     int (*prepare)(const struct hd_setup *setup, void **args_p);
     /* Frees a task object. Default: hd_free. */
     void (*release)(void *args);

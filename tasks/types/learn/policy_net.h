@@ -5,7 +5,7 @@
 #define HD_TASKS_TYPES_LEARN_POLICY_NET_H
 
 #include "kernels/net/net.h"
-#include "runtime/value.h"
+#include "tasks/registry.h"
 
 /* Creates the net of `spec`, a value of type params; freed by hd_net_destroy. Returns HD_OK,
  * HD_ERR_NOMEM, or HD_ERR_INPUT after adding the mistake to setup->diag at its key. */

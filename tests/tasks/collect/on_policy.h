@@ -130,7 +130,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
         [POLICY] = {"policy", &hd_type_params, HD_GLOBAL, NONE},
         [OPTIMIZER] = {"optimizer", &hd_type_adam_state, HD_GLOBAL, POLICY},
         [ENVS] = {"envs", &hd_type_envs, HD_SHARD, NONE},
-        [COUNTERS] = {"counts", &hd_type_env_counters, HD_SHARD, NONE},
+        [COUNTERS] = {"counters", &hd_type_env_counters, HD_SHARD, NONE},
         [EPISODES] = {"episodes", &hd_type_scalars, HD_SHARD, NONE},
         [TRAJECTORIES] = {"trajectories", &hd_type_trajectories, HD_SHARD, NONE},
         [ADVANTAGES] = {"advantages", &hd_type_advantages, HD_SHARD, NONE},

@@ -24,8 +24,8 @@ static void world_open(struct world *w, const char *const *sets, int n, int64_t 
     static const struct hd_type *const types[] = {
         &hd_type_params,  &hd_type_env_counters,     &hd_type_envs,  &hd_type_env_counters,
         &hd_type_scalars, &hd_type_transition_block, &hd_type_replay};
-    static const char *const names[] = {"policy",   "totals",  "envs",  "counts",
-                                        "episodes", "rollout", "replay"};
+    static const char *const names[] = {"policy",   "totals",           "envs",  "counters",
+                                        "episodes", "transition_block", "replay"};
     w->setup = setup_open(sets, n);
     for (int i = 0; i < N_VALUES; i++) {
         value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");

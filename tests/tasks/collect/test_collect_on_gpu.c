@@ -26,8 +26,8 @@ static void world_open(struct world *w, const struct hd_verb *verb, const char *
     const struct hd_type *const types[] = {
         &hd_type_params,       &hd_type_moments, gpu ? &hd_type_gpu_envs : &hd_type_envs,
         &hd_type_env_counters, &hd_type_scalars, &hd_type_trajectories};
-    static const char *const names[] = {"policy", "obs_norm", "envs",
-                                        "counts", "episodes", "trajectories"};
+    static const char *const names[] = {"policy",   "obs_norm", "envs",
+                                        "counters", "episodes", "trajectories"};
     struct hd_spec *specs[MAX_PORTS];
     w->verb = verb;
     w->setup = setup_open(sets, n);

@@ -24,8 +24,8 @@ static void world_open(struct world *w, const char *const *sets, int n, int64_t 
     static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_moments,
                                                   &hd_type_envs,    &hd_type_env_counters,
                                                   &hd_type_scalars, &hd_type_trajectories};
-    static const char *const names[] = {"policy", "obs_norm", "envs",
-                                        "counts", "episodes", "trajectories"};
+    static const char *const names[] = {"policy",   "obs_norm", "envs",
+                                        "counters", "episodes", "trajectories"};
     const char *all[MAX_SETS + 2] = {"policy.type=ppo", "policy.learn.ppo_param_init=false"};
     ck_assert_int_le(n, MAX_SETS);
     for (int i = 0; i < n; i++)

@@ -25,8 +25,8 @@ static void world_open(struct world *w, const char *const *sets, int n)
     static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_env_counters,
                                                   &hd_type_envs,    &hd_type_env_counters,
                                                   &hd_type_scalars, &hd_type_transition_block};
-    static const char *const names[] = {"policy", "totals",   "envs",
-                                        "counts", "episodes", "rollout"};
+    static const char *const names[] = {"policy",   "totals",   "envs",
+                                        "counters", "episodes", "transition_block"};
     struct hd_spec *specs[MAX_PORTS];
     w->setup = setup_open(sets, n);
     for (int i = 0; i < N_VALUES; i++) {

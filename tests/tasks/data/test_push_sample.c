@@ -26,7 +26,7 @@ static void world_open(struct world *w)
         "policy.learn.batch_size=8", "policy.nstep=2", "env.collector_env_num=1"};
     static const struct hd_type *const types[] = {&hd_type_transition_block, &hd_type_replay,
                                                   &hd_type_batch};
-    static const char *const names[] = {"rollout", "replay", "batch"};
+    static const char *const names[] = {"transition_block", "replay", "batch"};
     w->setup = setup_open(sets, 5);
     for (int i = 0; i < N_VALUES; i++)
         value_open(&w->values[i], &w->setup, types[i], names[i], NULL);
@@ -229,7 +229,7 @@ START_TEST(test_counts)
     struct hd_setup setup = setup_open(NULL, 0);
     struct value buckets[2], total;
     for (int i = 0; i < 2; i++) {
-        value_open(&buckets[i], &setup, &hd_type_env_counters, "counts", NULL);
+        value_open(&buckets[i], &setup, &hd_type_env_counters, "counters", NULL);
         *(struct hd_env_counters *)buckets[i].data =
             (struct hd_env_counters){.env_step = 100 + i, .episode = 10 + i, .sample = 90 + i};
         value_save_load(&buckets[i]);
