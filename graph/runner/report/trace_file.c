@@ -53,12 +53,12 @@ static bool read_lane(struct hd_trace_file *trace, const char *line)
 static bool read_event(struct hd_trace_file *trace, const char *line, int *status_p)
 {
     char name[HD_TRACE_NAME_BYTES];
-    int rank, tid, iteration, shard, part;
+    int rank, tid, iteration, shard, bucket;
     double begin_us, length_us;
     if (sscanf(line,
                "{\"name\":\"%63[^\"]\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lf,\"dur\":%lf,"
                "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d",
-               name, &rank, &tid, &begin_us, &length_us, &iteration, &shard, &part) != 8)
+               name, &rank, &tid, &begin_us, &length_us, &iteration, &shard, &bucket) != 8)
         return false;
     const int lane = find_lane(trace, rank, tid);
     if (lane < 0 || length_us < 0)
@@ -74,7 +74,6 @@ static bool read_event(struct hd_trace_file *trace, const char *line, int *statu
         .lane = (int16_t)lane,
         .name = (int16_t)find_name(trace, name, trace->lanes[lane].collectives),
         .shard = (int16_t)shard,
-        .part = (int16_t)part,
     };
     return true;
 }

@@ -17,7 +17,7 @@ enum {
 struct hd_trace_event {
     double begin_us, end_us; /* after the start of training */
     int32_t iteration;
-    int16_t lane, name, shard, part;
+    int16_t lane, name, shard;
 };
 
 /* A lane is that of a worker, or of the collectives, whose events are waits for other ranks. */

@@ -89,13 +89,14 @@ static int unpack(json_t *json, struct hd_rates *rates)
 
 int hd_rates_read(const char *path, struct hd_rates *rates_p)
 {
-    json_error_t error = {.text = "a field is missing"};
+    json_error_t error;
     struct hd_rates rates = {0};
     json_t *json = json_load_file(path, 0, &error);
     int failed = !json || unpack(json, &rates) != 0;
     json_decref(json);
     if (failed)
-        return hd_fail(HD_ERR_FORMAT, "%s: %s", path, error.text);
+        return hd_fail(HD_ERR_FORMAT, "%s: %s", path,
+                       error.text[0] ? error.text : "a field is missing");
     *rates_p = rates;
     return HD_OK;
 }
