@@ -89,7 +89,7 @@ void hd_expr_destroy(struct hd_expr *expr)
 
 /* -- Evaluation -------------------------------------------------------------------------------- */
 
-/* A number or none. */
+/* The value is a number or none. */
 struct result {
     bool valid;
     double number;
@@ -228,7 +228,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Words joined by single dots. */
+/* Returns the end of words joined by single dots. */
 static const char *skip_path(const char *c)
 {
     while (is_word(*c) || (*c == '.' && is_word(c[1])))
@@ -334,7 +334,7 @@ static int reject(const struct parser *p, const char *expected)
 
 /* -- Terms ------------------------------------------------------------------------------------- */
 
-/* Adds a term; `place` is where to blame it. */
+/* Adds a term, whose mistakes are reported at `place`. */
 static int add(struct parser *p, const char *place, struct term term, int *term_p)
 {
     struct hd_expr *expr = p->expr;
@@ -400,7 +400,7 @@ static int add_operation(struct parser *p, const char *place, enum op op, const 
 
 static int parse_level(struct parser *p, enum level level, int *term_p);
 
-/* A whole expression inside another. */
+/* Parses a whole expression inside another. */
 static int parse_inner(struct parser *p, enum level level, int *term_p)
 {
     if (p->depth >= MAX_DEPTH)
@@ -509,7 +509,7 @@ static int parse_prefix(struct parser *p, enum op op, int *term_p)
     return add_operation(p, place, op, operands, term_p);
 }
 
-/* The next operator if it stands between two operands and binds as tightly as `level`. */
+/* Finds the next operator if it comes between two operands and binds as tightly as `level`. */
 static bool find_operator(const struct parser *p, enum level level, enum op *op_p)
 {
     for (enum op op = OP_OR; op <= OP_DIV; op++)
@@ -574,7 +574,7 @@ int hd_expr_parse(const char *text, struct hd_source_location location,
 
 /* -- Text -------------------------------------------------------------------------------------- */
 
-/* The shortest of the spellings that keep all bits. */
+/* Writes the shortest of the spellings that keep all bits. */
 static void dump_number(double number, FILE *file)
 {
     char text[32];
@@ -586,7 +586,7 @@ static void dump_number(double number, FILE *file)
     fputs(text, file);
 }
 
-/* Writes a term where one that binds at least as tightly as `level` may stand. */
+/* Writes a term where one that binds at least as tightly as `level` fits. */
 static void dump(const struct hd_expr *expr, int index, enum level level,
                  const char *const *slot_names, FILE *file)
 {

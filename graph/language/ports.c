@@ -130,7 +130,7 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
             const struct hd_port *taken = &step->verb->ports[port];
             if (taken->mode != uses[i].ref.mode)
                 hd_diag_add_error(parser->diag, uses[i].ref.location,
-                                  "port '%s' of %s stands under `%s`", taken->name,
+                                  "port '%s' of %s belongs under `%s`", taken->name,
                                   step->verb->name, name_mode(taken->mode));
             else if (taken->type && spec->type && strcmp(taken->type, spec->type->name) != 0)
                 hd_diag_add_error(

@@ -63,7 +63,7 @@ static const struct {
      "is.\n"},
 };
 
-/* COUNT: of 64 bits; SHARE: 0 to 1; OPTIONAL: a directory, or "" */
+/* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */
 enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET, OPTIONAL };
 
 static const struct option {
@@ -288,7 +288,7 @@ static int store(struct hd_options *options, const struct option *option, const 
     return HD_OK;
 }
 
-/* One option at argv[*i]; its value may follow '=' or stand in the next argument. */
+/* Reads one option at argv[*i]; its value may follow '=' or be the next argument. */
 static int read_option(const char *command, int argc, char **argv, int *i,
                        struct hd_options *options)
 {

@@ -237,7 +237,7 @@ static int run_all(struct hd_bench *bench, const char *scratch)
     return code;
 }
 
-/* Signals wait for the launcher, or for the end: nothing may be left behind. */
+/* Lets signals wait for the launcher, or for the end: nothing may be left behind. */
 static void hold_signals(sigset_t *before_p)
 {
     sigset_t held;

@@ -3,7 +3,7 @@
  * data set. An iteration of its graph is one round, and one file. */
 #include "graph/runner/commands.h"
 #include "graph/runner/inference.h"
-#include "graph/runner/train/signals.h"
+#include "graph/runner/signals.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

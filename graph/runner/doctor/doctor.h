@@ -34,10 +34,8 @@ struct hd_checkup {
     int ranks;
     struct hd_machine machine;
     struct hd_core_share *shares; /* [ranks] */
-    int n_versions;
-    struct hd_version versions[HD_VERSIONS_MAX];
-    int n_gpus;    /* that CUDA shows this process */
-    int gpus_seen; /* that NVIDIA's kernel module knows */
+    int n_gpus;                   /* that CUDA shows this process */
+    int gpus_seen;                /* that NVIDIA's kernel module knows */
     struct hd_mean_test mean;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two seconds of means between processes. */
+/* Computes means between processes for two seconds. */
 #include "graph/runner/doctor/doctor.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -70,7 +70,7 @@ static int64_t slice_begin(int64_t n, int rank, int ranks)
     return n * rank / ranks / LINE_FLOATS * LINE_FLOATS;
 }
 
-/* Small halves, so that every sum is exact. */
+/* Operands are small halves, so that every sum is exact. */
 static float expected(int64_t i, int ranks)
 {
     return (float)(i % STEP) + 0.5f * (float)(ranks - 1);
@@ -93,9 +93,9 @@ static int check(const struct rank *rank, int64_t n)
     return right ? HD_OK : HD_ERR_DIVERGED;
 }
 
-/* One mean of n floats; *more_p: rank 0's request in, everybody's knowledge out. Operands are
- * always written at odd numbers, hence in one and the same buffer; what is in it but for the fresh
- * elements stays from round to round. */
+/* Computes one mean of n floats; *more_p: rank 0's request in, everybody's knowledge out. Operands
+ * are always written at odd numbers, hence in one and the same buffer; what is in it but for the
+ * fresh elements stays from round to round. */
 static int compute_mean(struct rank *rank, int64_t n, int64_t *more_p)
 {
     const int ranks = rank->world.world, self = rank->world.rank;
@@ -184,7 +184,7 @@ static int start_and_run(struct rank *rank)
     return rank->result && rank->operands ? run_all(rank) : HD_ERR_NOMEM;
 }
 
-/* Is one rank in a process of its own; rank 0 hands on what it measured. */
+/* Runs one rank in a process of its own; rank 0 hands on what it measured. */
 static _Noreturn void run_rank(struct hd_world world, int number, int out)
 {
     struct hd_mean_test test = {.ranks = world.world};

@@ -17,7 +17,8 @@ struct reading {
     int status;
 };
 
-/* Index of a name in a list, which grows by it if it is new and there is room; else -1. */
+/* Returns the index of a name in a list, which grows by it if it is new and there is space; else
+ * -1. */
 static int find_or_add(char (*names)[HD_CURVES_NAME], int *n, int max, const char *name)
 {
     for (int i = 0; i < *n; i++)
@@ -42,8 +43,9 @@ static struct hd_table *find_table(struct hd_curves *curves, const char *name, s
     return table;
 }
 
-/* The row of an update: the last one, or a new one, before which nothing later is kept. */
-static double *row_of(struct hd_table *table, int64_t iter, double wall_s)
+/* Returns the row of an update: the last one, or a new one after rows of later updates are dropped.
+ */
+static double *get_row(struct hd_table *table, int64_t iter, double wall_s)
 {
     while (table->n_rows > 0 && table->rows[table->n_rows - 1][HD_CURVES_ITER] > (double)iter)
         table->n_rows--;
@@ -81,7 +83,7 @@ static void take(void *arg, const char *tag, int64_t step, double wall_s, double
     const int column = find_or_add(table->columns, &table->n_columns, HD_CURVES_COLUMNS, slash + 1);
     if (column < 0)
         return;
-    double *row = row_of(table, step, wall_s);
+    double *row = get_row(table, step, wall_s);
     if (row)
         row[HD_CURVES_FIRST + column] = value;
     else
@@ -149,14 +151,15 @@ static double height(const double *row, int column)
     return isfinite(row[column]) ? row[column] : 0;
 }
 
-/* Twice the area of the triangle of rows a, b and the point (x, y). */
+/* Returns twice the area of the triangle of rows a, b and the point (x, y). */
 static double area(const double *a, const double *b, int column, double x, double y)
 {
     return fabs((a[HD_CURVES_ITER] - x) * (height(b, column) - height(a, column)) -
                 (a[HD_CURVES_ITER] - b[HD_CURVES_ITER]) * (y - height(a, column)));
 }
 
-/* The row of [lo, hi) that makes the largest triangle with `before` and the middle of [hi, end). */
+/* Returns the row of [lo, hi) that makes the largest triangle with `before` and the middle of
+ * [hi, end). */
 static int64_t pick(const struct hd_table *table, int column, const double *before, int64_t lo,
                     int64_t hi, int64_t end)
 {

@@ -31,7 +31,7 @@ static char *find_file(const struct hd_history *history, const char *name)
 /* -- The config ---------------------------------------------------------------------------------
  */
 
-/* A leaf as the user would write it: a scalar, or a list of scalars. */
+/* Returns a leaf as the user would write it: a scalar, or a list of scalars. */
 static char *leaf_text(const struct hd_node *node)
 {
     char *text = NULL;

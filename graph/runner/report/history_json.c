@@ -122,7 +122,7 @@ static json_t *lanes_json(const struct hd_trace_file *trace)
     return lanes;
 }
 
-/* The newest events, six integers each: lane, name, time since the one before and duration in
+/* Lists the newest events, six integers each: lane, name, time since the one before and duration in
  * tenths of microseconds, iteration, shard. */
 static json_t *events_json(const struct hd_trace_file *trace, int64_t first)
 {

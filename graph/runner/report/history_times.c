@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the time went, as a table of text. */
+/* Prints where the time went as a table of text. */
 #include "graph/runner/report/history.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static double of_sample(const json_t *sample, const char *key)
     return json_number_value(json_object_get(sample, key));
 }
 
-/* Without a trace: verbs in the order of their time. */
+/* Prints the verbs in the order of their time, for runs without a trace. */
 static void print_totals(const json_t *end, double seconds, double workers, FILE *file)
 {
     struct {

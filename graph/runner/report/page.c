@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file of the source tree as a string of the program; CMake says where they are. */
+/* Puts a file of the source tree into the program as a string; CMake says where they are. */
 #define EMBED(name, file)                                                                          \
     __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" HD_PAGE_DIR "/" file                    \
             "\"\n.byte 0\n.popsection\n");                                                         \
@@ -25,7 +25,8 @@ EMBED(hd_page_times, "times.js")
 EMBED(hd_page_report, "report.js")
 EMBED(hd_page_compare, "compare.js")
 
-/* JSON inside of HTML: '<' stands in texts only, and may not open or close anything there. */
+/* Writes JSON inside of HTML: '<' occurs in texts only, and may not open or close anything there.
+ */
 static void write_data(const json_t *data, FILE *file)
 {
     char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(14));

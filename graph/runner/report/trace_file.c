@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of what hd_trace_write writes: a line an event. */
+/* Reads what hd_trace_write writes: a line an event. */
 #include "graph/runner/report/trace_file.h"
 
 #include "runtime/base/alloc.h"
@@ -136,7 +136,8 @@ static void cover(double begin, double end, double *until, double *total)
     *until = end;
 }
 
-/* Events are in order. What neither union has alone is in both: |W u C| = |W| + |C| - |W n C|. */
+/* Adds up events, which are in order. Time is exposed when the union of all intervals has it and
+ * that of the bodies has not. */
 static void add_up(struct hd_trace_file *trace)
 {
     double work_until = -1e300, wait_until = -1e300, all_until = -1e300, all_us = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/train/checkpoints.h"
 
-#include "graph/runner/train/signals.h"
+#include "graph/runner/signals.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs this rank drives, and whether a device comm joins the ranks' GPUs. */
+/* The GPUs that this rank drives, and whether a device comm joins those of the ranks. One thread at
+ * a time. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_GPUS_H
 #define HD_GRAPH_RUNNER_TRAIN_GPUS_H
 

@@ -18,8 +18,8 @@
 struct hd_metrics {
     FILE *file;
     char *path;
-    int64_t next_ns; /* of a sample, after the start of training */
-    bool failed;     /* and reported */
+    int64_t next_ns; /* when the next sample is due, after the start of training */
+    bool failed;     /* to write, which has been reported */
 };
 
 /* Writes a line and hands it to the system at once: what is there counts when the process is
@@ -140,14 +140,14 @@ static json_t *sample_of(const struct hd_train *train)
 
 void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
 {
-    enum { PER_RUN = 400, LEAST_MS = 250 };
+    enum { PER_RUN = 400, MIN_MS = 250 };
     if (!metrics)
         return;
     const int64_t now_ns = hd_clock_get_ns() - train->timing.train_ns;
     if (now_ns < metrics->next_ns)
         return;
-    const int64_t least_ns = LEAST_MS * INT64_C(1000000), share_ns = now_ns / PER_RUN;
-    metrics->next_ns = now_ns + (share_ns > least_ns ? share_ns : least_ns);
+    const int64_t min_ns = MIN_MS * INT64_C(1000000), share_ns = now_ns / PER_RUN;
+    metrics->next_ns = now_ns + (share_ns > min_ns ? share_ns : min_ns);
     write_line(metrics, sample_of(train));
 }
 

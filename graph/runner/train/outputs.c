@@ -28,7 +28,7 @@ static int write_config(const struct hd_train *train)
     return status;
 }
 
-/* Says once which is which of the numbers that a user may confuse. */
+/* Logs ranks, shards and the global batch side by side, which a user may confuse. */
 static void announce(const struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;

@@ -17,7 +17,7 @@ static bool is_requested(const struct hd_config *config, const char *name)
     return strcmp(hd_config_get_text(config, "runtime.transport"), name) == 0;
 }
 
-/* An srun that offers MPI's ranks what they need to meet says so. */
+/* Returns whether MPI can start: an srun that offers what its ranks need says so. */
 static bool may_use_mpi(const struct hd_world *world)
 {
     return world->launcher == HD_LAUNCHER_MPIRUN ||
@@ -30,7 +30,7 @@ static bool may_use_tcp(const struct hd_ranks *ranks, const struct hd_config *co
            (is_requested(config, "auto") && !may_use_mpi(&ranks->world));
 }
 
-int hd_ranks_meet(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
+int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
                   const char *fingerprint)
 {
     struct hd_world *world = &ranks->world;
@@ -51,13 +51,13 @@ int hd_ranks_meet(struct hd_ranks *ranks, const struct hd_config *config, uint64
     return hd_rendezvous_create(&options, &ranks->rendezvous);
 }
 
-/* All ranks know, so one says it. */
+/* Logs on rank 0 alone what all ranks know. */
 static int refuse(const struct hd_ranks *ranks, const char *text)
 {
     return ranks->world.rank == 0 ? hd_fail(HD_ERR_INPUT, "%s", text) : HD_ERR_INPUT;
 }
 
-/* All ranks are told the same, so all go the same way. */
+/* Finds whether shared memory is the transport; all ranks find the same. */
 static int is_shared(const struct hd_ranks *ranks, const struct hd_config *config, bool *shared_p)
 {
     bool one_host;

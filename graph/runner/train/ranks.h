@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ways to the other ranks: the rendezvous, the transport between CPUs (runtime.transport) and
- * NCCL between GPUs. All ranks call these functions in the same order, each by its main thread. */
+ * a device comm between GPUs. All ranks call these functions in the same order, each by its main
+ * thread. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_RANKS_H
 #define HD_GRAPH_RUNNER_TRAIN_RANKS_H
 
@@ -22,12 +23,12 @@ struct hd_ranks {
  * ranks find this one, and joins the rendezvous; ranks of another config_hash, or of another
  * fingerprint if the config does not allow that, are refused. Errors: those of
  * hd_mpi_exchange_address, hd_rendezvous_listen, hd_rendezvous_create. */
-int hd_ranks_meet(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
+int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
                   const char *fingerprint);
 
-/* Creates ranks->comm and, if the plan uses it, ranks->device_comm. Errors (logged): HD_ERR_INPUT when the
- * ranks are where this transport does not reach; those of hd_comm_create, hd_mpi_exchange_address,
- * hd_mpi_open_links, hd_tcp_open_links and hd_nccl_join. */
+/* Creates ranks->comm and, if the plan uses it, ranks->device_comm. Errors (logged): HD_ERR_INPUT
+ * when the ranks are where this transport does not reach; those of hd_comm_create,
+ * hd_mpi_exchange_address, hd_mpi_open_links, hd_tcp_open_links and hd_nccl_join. */
 int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,
                      const struct hd_plan *plan, const struct hd_gpus *gpus);
 

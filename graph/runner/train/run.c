@@ -2,13 +2,13 @@
 /* runner run: this process is one rank. */
 #include "graph/runner/commands.h"
 #include "graph/runner/report/trace_file.h"
+#include "graph/runner/signals.h"
 #include "graph/runner/train/checkpoints.h"
 #include "graph/runner/train/failed.h"
 #include "graph/runner/train/metrics.h"
 #include "graph/runner/train/outputs.h"
 #include "graph/runner/train/results.h"
 #include "graph/runner/train/resume.h"
-#include "graph/runner/train/signals.h"
 #include "graph/runner/train/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -29,7 +29,7 @@
 /* -- Start --------------------------------------------------------------------------------------
  */
 
-/* Before any thread is made, so that all inherit the binding. */
+/* Binds this process before it makes any thread, so that all inherit the binding. */
 static int bind_to_cores(struct hd_train *train, const struct hd_topology *topology)
 {
     const struct hd_world *world = &train->ranks.world;
@@ -45,7 +45,7 @@ static int bind_to_cores(struct hd_train *train, const struct hd_topology *topol
     return status;
 }
 
-/* The cores and the GPUs of this rank, and its part of the run file. */
+/* Takes the cores and the GPUs of this rank and reads the run file. */
 static int bind_and_load(struct hd_train *train)
 {
     struct hd_topology *topology;
@@ -76,7 +76,7 @@ static void describe(void *arg, char *text, int64_t bytes)
     hd_monitor_describe(&train->monitor, text, bytes);
 }
 
-/* All ranks write there. */
+/* Tells all ranks the run directory, since all write there. */
 static int share_dir(struct hd_train *train)
 {
     char dir[HD_RENDEZVOUS_MAX_BYTES] = "";
@@ -96,7 +96,7 @@ static int join_ranks(struct hd_train *train)
     if (train->ranks.world.world == 1)
         return HD_OK;
     const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
-    HD_TRY(hd_ranks_meet(&train->ranks, config,
+    HD_TRY(hd_ranks_join(&train->ranks, config,
                          hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from),
                          train->fingerprint.text));
     int status = train->ranks.world.rank == 0 ? hd_outputs_open(train) : HD_OK;
@@ -162,7 +162,7 @@ static int start_session(struct hd_train *train)
     return hd_session_create(&options, &train->session);
 }
 
-/* Evaluations of the run file would hide what the rest costs. */
+/* Puts off the evaluations of the run file, which would hide what the rest costs. */
 static int skip_evaluation(struct hd_step *step, void *arg)
 {
     (void)arg;
@@ -181,32 +181,8 @@ static void tick(void *arg)
     hd_outputs_show_progress(train);
 }
 
-static int prepare(struct hd_train *train)
+static int create_executor(struct hd_train *train)
 {
-    HD_TRY(hd_world_read(&train->ranks.world));
-    hd_log_set_rank(train->ranks.world.rank, train->ranks.world.world);
-    HD_TRY(bind_and_load(train));
-    if (train->options->measure_after >= 0 && !train->options->evaluate)
-        HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
-    char libraries[256];
-    hd_arithmetic_describe_libraries(libraries, sizeof libraries);
-    if (train->gpus.plan.n > 0) {
-        const size_t used = strlen(libraries);
-        snprintf(libraries + used, sizeof libraries - used, "; ");
-        hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
-                           (int64_t)(sizeof libraries - used - 2));
-    }
-    HD_TRY(hd_fingerprint_create(libraries,
-                                 hd_config_get_text(train->run_spec.config, "runtime.precision"),
-                                 &train->fingerprint));
-    HD_TRY(hd_resume_check(train));
-    HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
-                          &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
-    HD_TRY(join_ranks(train));
-    if (train->ranks.world.world == 1)
-        HD_TRY(hd_outputs_open(train));
-    HD_TRY(hd_checkpoints_open(train));
-    HD_TRY(start_session(train));
     const struct hd_executor_options options = {
         .window = (int)hd_config_get_int(train->run_spec.config, "runtime.max_inflight_iterations"),
         .tick = train->ranks.world.rank == 0 ? tick : NULL,
@@ -215,7 +191,42 @@ static int prepare(struct hd_train *train)
         .apply_requests = hd_checkpoints_apply_requests,
         .requests_arg = train,
     };
-    HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
+    return hd_executor_create(train->plan, train->session, &options, &train->executor);
+}
+
+/* The fingerprint names the libraries that compute and the kind of GPU. */
+static int take_fingerprint(struct hd_train *train)
+{
+    char libraries[256];
+    hd_arithmetic_describe_libraries(libraries, sizeof libraries);
+    if (train->gpus.plan.n > 0) {
+        const size_t used = strlen(libraries);
+        snprintf(libraries + used, sizeof libraries - used, "; ");
+        hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
+                           (int64_t)(sizeof libraries - used - 2));
+    }
+    return hd_fingerprint_create(libraries,
+                                 hd_config_get_text(train->run_spec.config, "runtime.precision"),
+                                 &train->fingerprint);
+}
+
+static int prepare(struct hd_train *train)
+{
+    HD_TRY(hd_world_read(&train->ranks.world));
+    hd_log_set_rank(train->ranks.world.rank, train->ranks.world.world);
+    HD_TRY(bind_and_load(train));
+    if (train->options->measure_after >= 0 && !train->options->evaluate)
+        HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
+    HD_TRY(take_fingerprint(train));
+    HD_TRY(hd_resume_check(train));
+    HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
+                          &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
+    HD_TRY(join_ranks(train));
+    if (train->ranks.world.world == 1)
+        HD_TRY(hd_outputs_open(train));
+    HD_TRY(hd_checkpoints_open(train));
+    HD_TRY(start_session(train));
+    HD_TRY(create_executor(train));
     atomic_store(&train->monitor.session, train->session);
     return hd_resume_restore(train);
 }
@@ -223,7 +234,8 @@ static int prepare(struct hd_train *train)
 /* -- End ----------------------------------------------------------------------------------------
  */
 
-/* One message per run names a failure: this rank's own here, another's by whoever supervises. */
+/* Logs the failure of this rank. One message per run names a failure, so that of another rank is
+ * left to whoever supervises. */
 static void report_failure(struct hd_train *train, int status)
 {
     if (status == HD_ERR_WATCHDOG ||
@@ -248,6 +260,28 @@ static void report_failure(struct hd_train *train, int status)
         return;
     }
     hd_log(HD_LOG_ERROR, "%s", message);
+}
+
+static int run(struct hd_train *train)
+{
+    const struct hd_config *config = train->run_spec.config;
+    const char *reason = NULL;
+    HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank,
+                            hd_config_get_real(config, "runtime.watchdog_s"),
+                            train->ranks.rendezvous));
+    hd_signals_set_started((int)hd_config_get_int(config, "runtime.sigterm_grace_s"));
+    train->timing.train_ns = hd_clock_get_ns();
+    if (train->ranks.world.rank == 0)
+        train->outputs.metrics = hd_metrics_start(train);
+    int status = hd_executor_run(train->executor, &reason);
+    hd_metrics_end(train->outputs.metrics, train,
+                   status == HD_OK ? reason : hd_status_get_text(status));
+    hd_log_show_progress(NULL);
+    if (status != HD_OK)
+        report_failure(train, status);
+    else if (train->ranks.world.rank == 0)
+        status = hd_results_write(train, reason);
+    return status;
 }
 
 static void release(struct hd_train *train)
@@ -297,31 +331,13 @@ int hd_command_run(struct hd_options *options)
         .outputs = {.dir_lock = -1},
         .timing = {.begin_ns = hd_clock_get_ns(), .watch = {.after = options->measure_after}},
     };
-    const char *reason = NULL;
     hd_signals_catch();
     hd_monitor_prepare();
     int status = prepare(&train);
     if (status != HD_OK)
         hd_rendezvous_fail(train.ranks.rendezvous, status, "it cannot start");
     if (status == HD_OK)
-        status = hd_monitor_start(&train.monitor, train.ranks.world.rank,
-                                  hd_config_get_real(train.run_spec.config, "runtime.watchdog_s"),
-                                  train.ranks.rendezvous);
-    if (status == HD_OK) {
-        hd_signals_set_started(
-            (int)hd_config_get_int(train.run_spec.config, "runtime.sigterm_grace_s"));
-        train.timing.train_ns = hd_clock_get_ns();
-        if (train.ranks.world.rank == 0)
-            train.outputs.metrics = hd_metrics_start(&train);
-        status = hd_executor_run(train.executor, &reason);
-        hd_metrics_end(train.outputs.metrics, &train,
-                       status == HD_OK ? reason : hd_status_get_text(status));
-        hd_log_show_progress(NULL);
-        if (status != HD_OK)
-            report_failure(&train, status);
-    }
-    if (status == HD_OK && train.ranks.world.rank == 0)
-        status = hd_results_write(&train, reason);
+        status = run(&train);
     int code = exit_code(&train, status);
     delay_exit_of_bystanders(&train, status);
     release(&train);

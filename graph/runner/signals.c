@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/runner/train/signals.h"
+#include "graph/runner/signals.h"
 
 #include "runtime/base/status.h"
 

@@ -3,8 +3,8 @@
  * process at once. Later the first one asks for an orderly end, and a second one ends it at once.
  * The first SIGTERM of all asks for a checkpoint before, where there are any. The main thread calls
  * these functions; any thread may read the flags. */
-#ifndef HD_GRAPH_RUNNER_TRAIN_SIGNALS_H
-#define HD_GRAPH_RUNNER_TRAIN_SIGNALS_H
+#ifndef HD_GRAPH_RUNNER_SIGNALS_H
+#define HD_GRAPH_RUNNER_SIGNALS_H
 
 #include <stdatomic.h>
 
