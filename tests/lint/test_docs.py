@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_docs.py [ROOT]: what documents quote and name is there: C in docs/howto is an excerpt, line by line, of an
+example that tests build; links lead to files and headings; paths in backticks exist."""
+
+import os
+import re
+
+import tree
+
+EXAMPLES = ("tests/howto/", "kernels/envs/example/")
+BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|configs|tests|bench|docs|scripts)/[\w./*-]*)")
+HEADING = re.compile(r"^#+ (.*)$", re.M)
+# What documents name by a folder, though it is made, by a build or by a run.
+SPARED = "CHANGELOG.md"
+
+
+def anchors(text):
+    """GitHub's names of the headings."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
+
+
+def excerpt_violations(path, text, examples):
+    for block in BLOCK.finditer(text):
+        if not any("\n" + block[1] in "\n" + example for example in examples):
+            line = text.count("\n", 0, block.start()) + 1
+            yield f"{path}:{line}: no example has these lines"
+
+
+def link_violations(root, path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        for target, anchor in LINK.findall(line):
+            found = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            if not os.path.exists(os.path.join(root, found)):
+                yield f"{path}:{number}: there is no {target}"
+            elif anchor and anchor not in anchors(tree.read(root, found)):
+                yield f"{path}:{number}: {found} has no heading {anchor}"
+
+
+def name_violations(root, path, text, paths):
+    for number, line in enumerate(text.splitlines(), 1):
+        for name in NAMED.findall(line):
+            name = name.rstrip(".")
+            there = any(re.match(re.escape(name).replace(r"\*", "[^/]*"), known) for known in paths)
+            end = line[line.index(name) + len(name):][:1]
+            if not there and end != "<":
+                yield f"{path}:{number}: there is no {name}"
+
+
+def main(root):
+    paths = tree.files(root)
+    examples = [tree.read(root, path) for path in paths if path.startswith(EXAMPLES)]
+    documents = [path for path in paths if path.endswith(".md") and not path.startswith("bench/results/")]
+    found = []
+    for path in documents:
+        text = tree.read(root, path)
+        found += link_violations(root, path, text)
+        if path.startswith("docs/howto/"):
+            found += excerpt_violations(path, text, examples)
+        if path != SPARED:
+            found += name_violations(root, path, text, paths)
+    tree.report(found, documents)
+
+
+if __name__ == "__main__":
+    main(tree.root())
