@@ -113,6 +113,8 @@ static int run_rank(const struct hd_world *world, void *arg)
         code = hd_fail(1, "%d: %s", status, message);
     if (world->rank == 1 && status == HD_OK)
         code = 2;
+    if (hd_session_get_cause(rank.session) != HD_ERR_WATCHDOG)
+        code = 3;
     rank_stop(&rank);
     rank_unload(&l);
     return code;

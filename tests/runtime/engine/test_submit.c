@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What submission promises: accesses to a buffer happen in program order (read after write, write
- * after read, write after write, by buckets), the first error ends a run, a signal is one,
+/* Submission keeps its promises: accesses to a buffer happen in program order (read after write,
+ * write after read, write after write, by buckets), the first error ends a run, a signal is one,
  * background tasks do not hold a group up, tasks that log keep their order. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -249,6 +249,7 @@ START_TEST(a_signal_ends_a_wait)
         interrupted = SIGINT;
         int64_t begin = hd_clock_get_ns();
         ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_INTERRUPTED);
+        ck_assert_int_eq(hd_session_get_cause(session), HD_ERR_INTERRUPTED);
         ck_assert_int_lt(hd_clock_get_ns() - begin, 500000000);
     }
     hd_session_destroy(session);
