@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plug-in heddle_mpi.so: the only file that sees mpi.h. Messages are MPI's non-blocking ones;
- * MPI moves them on while it is asked about them, so nobody waits inside it. No collective of MPI's
- * adds anything: their order of sums is nobody's promise. */
+ * MPI makes progress in calls that test them, so nobody waits inside it. MPI's collectives are not
+ * used to add, because they promise no order of sums. */
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi_plugin.h"
 
@@ -13,7 +13,7 @@
 
 struct mpi_links {
     struct hd_links links;
-    MPI_Comm comm;         /* of their own: no message meets another's */
+    MPI_Comm comm;         /* a duplicate of MPI_COMM_WORLD, for these messages alone */
     MPI_Request *requests; /* [n] */
     int *finished;         /* [n]: scratch of progress */
     int n, capacity;
@@ -147,7 +147,7 @@ static int make_links(struct hd_links **links_p, char *text, int64_t bytes)
 /* -- MPI itself -----------------------------------------------------------------------------------
  */
 
-/* The first part of what the library says: "Open MPI v4.1.4, package: …". */
+/* Writes the first part of the library's version: "Open MPI v4.1.4, package: …". */
 static int version(char *text, int64_t bytes)
 {
     char whole[MPI_MAX_LIBRARY_VERSION_STRING] = "";

@@ -175,7 +175,7 @@ void hd_nccl_leave(const struct hd_nccl *nccl, int before)
 /* -- Stages -------------------------------------------------------------------------------------
  * Each queues something and returns; the next one is not called before NCCL is ready again. */
 
-/* A group: the calls between group_begin and group_end, `result` keeping the first failure. */
+/* The calls between group_begin and group_end; `result` keeps the first failure. */
 struct group {
     struct hd_nccl *nccl;
     ncclResult_t result;
@@ -261,7 +261,7 @@ static void gather_array(struct group *group, float *data, int64_t n)
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     int64_t lo, hi, local_lo, local_hi;
     hd_device_comm_get_slice(n, rank, ranks, &local_lo, &local_hi);
-    if (n > 0 && n % ((int64_t)ranks * HD_BLOCK) == 0) { /* NCCL's own wants equal slices */
+    if (n > 0 && n % ((int64_t)ranks * HD_BLOCK) == 0) { /* ncclAllGather needs equal slices */
         add_result(group, library.AllGather(data + local_lo, data, (size_t)(local_hi - local_lo),
                                             ncclFloat, nccl->comm, nccl->stream));
         return;
@@ -344,14 +344,14 @@ int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_
 /* -- Start and stop -----------------------------------------------------------------------------
  */
 
-enum { NAP_NS = 200000, TIMEOUT_S = 40, GOODBYE_S = 5 };
+enum { NAP_NS = 200000, TIMEOUT_S = 40, FINALIZE_S = 5 };
 
 static void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
-/* Until the communicator is ready; false: it failed, or not in time. */
+/* Waits until the communicator is ready. Returns false when it failed, or was not ready in time. */
 static bool wait_ready(struct hd_nccl *nccl, int64_t timeout_ns)
 {
     const int64_t end_ns = hd_clock_get_ns() + timeout_ns;
@@ -443,12 +443,13 @@ void hd_nccl_abort(struct hd_device_comm *device_comm)
         pthread_mutex_unlock(&nccl->lock);
 }
 
-/* Everything that was queued has ended, so this waits for the other ranks' goodbyes alone. */
-static bool say_goodbye(struct hd_nccl *nccl)
+/* Leaves in order if everything that was queued has ended, so that only the other ranks' leaving is
+ * waited for. */
+static bool finalize(struct hd_nccl *nccl)
 {
     if (!hd_nccl_is_ok(nccl) || nccl->done < nccl->posted ||
         check_nccl(nccl, library.CommFinalize(nccl->comm), "ncclCommFinalize") != HD_OK ||
-        !wait_ready(nccl, GOODBYE_S * INT64_C(1000000000)))
+        !wait_ready(nccl, FINALIZE_S * INT64_C(1000000000)))
         return false;
     library.CommDestroy(nccl->comm);
     nccl->comm = NULL;
@@ -459,7 +460,7 @@ void hd_nccl_destroy(struct hd_device_comm *device_comm)
 {
     struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
     int before = hd_nccl_enter(nccl);
-    if (nccl->comm && !say_goodbye(nccl))
+    if (nccl->comm && !finalize(nccl))
         hd_nccl_abort(device_comm);
     for (int i = 0; i < HD_DEVICE_COMM_OPEN_MAX; i++)
         if (nccl->ring[i].event)

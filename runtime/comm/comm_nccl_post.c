@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of posted collectives, which whoever polls drives on. */
+/* The queue of posted collectives. Every call of test drives it on. */
 #if HD_CUDA
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -26,7 +26,7 @@ static void settle(struct hd_nccl *nccl)
     }
 }
 
-/* Queues the next thing: a stage, or, behind the last one, the event. */
+/* Queues the next stage, or, behind the last one, the event. */
 static void issue(struct hd_nccl *nccl)
 {
     struct hd_nccl_posted *next = hd_nccl_get_posted(nccl, nccl->issued);

@@ -21,7 +21,7 @@
 struct endpoint {
     char address[HD_ADDR_BYTES]; /* rank 0's: empty, all know it */
     int32_t port;
-    uint64_t token; /* of this run: who does not know it is an unknown peer */
+    uint64_t token; /* of this run: tells its ranks from unknown peers */
 };
 
 /* The first bytes on a connection. */
@@ -76,7 +76,8 @@ static int connect_to_rank(struct connector *connector, int rank, const struct e
     return HD_OK;
 }
 
-/* Bytes of a handshake come at once, or from an unknown peer. */
+/* Returns the rank of the peer, or -1 for an unknown peer. The bytes of a handshake come at once.
+ */
 static int receive_handshake(struct connector *connector, int fd)
 {
     struct handshake handshake;
@@ -109,7 +110,7 @@ static int accept_above(struct connector *connector, int listen_fd)
     return HD_OK;
 }
 
-/* Goes through all ranks although one fails: all hear the same broadcasts. */
+/* Goes on through all ranks when one fails, so that all hear the same broadcasts. */
 int hd_tcp_connect_ranks(struct hd_tcp_links *links, const struct hd_world *world,
                          struct hd_rendezvous *rendezvous, int listen_fd)
 {

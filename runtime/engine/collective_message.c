@@ -7,7 +7,7 @@
 
 enum { TWO_STEP_BYTES = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
 
-/* Vectors of such types are floats that are added one by one. */
+/* Vectors of types with a weight are floats that are added one by one. */
 bool hd_message_is_two_step(const struct hd_comm *comm, const struct hd_collective *c)
 {
     return hd_comm_is_message_passing(comm) && c->kind == HD_COLLECTIVE_REDUCE &&
@@ -61,7 +61,8 @@ static void list_slice_transfers(struct hd_comm *comm, const struct hd_collectiv
                              : make_slice_transfer(rank, false, here, remote);
 }
 
-/* All get rank 0's vector, or every rank every other's. Returns how many transfers. */
+/* Lists the transfers with `rank`, by which all get rank 0's vector, or every rank every other's.
+ * Returns how many there are. */
 static int list_whole_transfers(struct hd_comm *comm, const struct hd_collective *c,
                                 int64_t sequence, int rank, struct hd_comm_transfer *transfers)
 {

@@ -66,7 +66,7 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
                     (double)waited_ns * 1e-9, text[0] ? ": " : "", text);
 }
 
-/* Everything but tasks that can end a wait: signals, other ranks, the watchdog. */
+/* Checks what can end a wait other than tasks: signals, other ranks, the watchdog. */
 static void check_outside(struct hd_session *session, struct watch *watch)
 {
     hd_session_poll(session);

@@ -12,8 +12,8 @@
 enum { VERBS_MAX = HD_TRACE_VERBS };
 
 /* -- Unions of intervals --------------------------------------------------------------------------
- * How long at least one of several workers was at something: how many are, and since when it is
- * more than none, in one word, so that it changes at once. */
+ * These count how long at least one of several workers was busy. How many are busy, and since when
+ * at least one is, share one word, so that they change at once. */
 
 enum { COUNT_BITS = 8, COUNT_MASK = (1 << COUNT_BITS) - 1 };
 
@@ -48,7 +48,8 @@ static int64_t any_until(const struct any *any, int64_t now_ns)
 /* -- Lanes ----------------------------------------------------------------------------------------
  */
 
-/* One writer, its worker; totals may be read at any time, rings only at rest. */
+/* Its worker is the only writer; totals may be read at any time, rings only while no worker runs.
+ */
 struct lane {
     _Alignas(HD_ALIGNMENT) atomic_int n_verbs;
     struct {

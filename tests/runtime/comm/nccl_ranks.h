@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of collectives on GPUs: forked ranks with a GPU each, on the emulation with four. The
- * test itself touches no GPU, or its children could not. */
+/* Tests of collectives on GPUs fork ranks with a GPU each; the emulation has four. The test itself
+ * touches no GPU, or its children could not. */
 #ifndef HD_TESTS_RUNTIME_COMM_NCCL_RANKS_H
 #define HD_TESTS_RUNTIME_COMM_NCCL_RANKS_H
 
@@ -28,7 +28,7 @@ static inline bool emulated(void)
     return hd_emulated_launches != NULL;
 }
 
-/* In a rank: a condition that does not hold ends it. */
+/* Ends the rank if a condition does not hold. */
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -124,7 +124,7 @@ static inline int count_gpus(void)
     return ranks_wait(child);
 }
 
-/* Whether there are GPUs for so many ranks; says so otherwise. */
+/* Returns whether there are GPUs for so many ranks; prints a line otherwise. */
 static inline bool enough(int ranks)
 {
     const int gpus = count_gpus();

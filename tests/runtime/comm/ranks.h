@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of several ranks: forked processes that meet at a free port of this host. */
+/* Tests of several ranks fork processes that join at a free port of this host. */
 #ifndef HD_TESTS_RUNTIME_COMM_RANKS_H
 #define HD_TESTS_RUNTIME_COMM_RANKS_H
 
@@ -55,7 +55,7 @@ static inline int ranks_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-/* Meets the other ranks and makes a communicator; message_passing: over TCP, as between hosts. */
+/* Joins the other ranks and makes a communicator; message_passing: over TCP, as between hosts. */
 static inline int ranks_join(const struct hd_world *world, bool message_passing, int64_t max_bytes,
                              int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
                              struct hd_comm **comm_p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sync points where memory is apart: transfers of any size and number arrive whole and in order,
+/* Sync points under message passing: transfers of any size and number arrive whole and in order,
  * several numbers may be open, a rank that is ahead or gone is noticed, and nothing blocks
  * meanwhile. */
 #include "runtime/base/clock.h"
@@ -45,8 +45,9 @@ static void run(int ranks, int (*body)(const struct hd_world *, void *), void *a
     }
 }
 
-/* -- Moves ----------------------------------------------------------------------------------------
- * Piece p from a to b in round n: as long as a hash says, none at all now and then. */
+/* -- Transfers
+ * ---------------------------------------------------------------------------------------- A hash
+ * gives the length of each transfer, which is 0 now and then. */
 
 static int64_t length_of(int from, int to, int64_t seq, int number)
 {
@@ -59,7 +60,8 @@ static unsigned char byte_of(int from, int64_t seq, int number, int64_t i)
     return (unsigned char)(from * 31 + seq * 7 + number * 3 + i % 251);
 }
 
-/* What a sends to b lies in a's area at b's place, and comes to the same place of a's image. */
+/* Data that a sends to b lie in a's area at b's offset, and arrive at the same offset of b's copy
+ * of a's area. */
 static unsigned char *place(struct hd_comm *comm, int from, int to, int64_t seq, int number)
 {
     return (unsigned char *)hd_comm_get_area(comm, from) + (seq & 1) * (AREA / 2) +
@@ -100,7 +102,7 @@ static bool arrived(struct hd_comm *comm, int64_t seq)
     return true;
 }
 
-static int body_moves(const struct hd_world *world, void *arg)
+static int body_transfers(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct hd_comm_transfer transfers[2 * TRANSFERS * MAX_RANKS];
@@ -120,10 +122,10 @@ static int body_moves(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(moves_arrive_whole)
+START_TEST(transfers_arrive_whole)
 {
     for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
-        run(ranks, body_moves, NULL);
+        run(ranks, body_transfers, NULL);
 }
 END_TEST
 
@@ -273,7 +275,7 @@ int main(void)
     Suite *suite = suite_create("message passing");
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 0);
-    tcase_add_test(tests, moves_arrive_whole);
+    tcase_add_test(tests, transfers_arrive_whole);
     tcase_add_test(tests, several_numbers_may_be_open);
     tcase_add_test(tests, nobody_passes_alone);
     tcase_add_test(tests, reports_name_who_is_late);

@@ -37,7 +37,7 @@ END_TEST
 #include "tests/runtime/comm/nccl_ranks.h"
 
 /* -- Adding -------------------------------------------------------------------------------------
- * What a kernel will do, by the host: written apart from hd_tree_add, which is the reference. */
+ * The host adds as a kernel would, by code that does not share hd_tree_add, the reference. */
 
 enum { MAX_FLOATS = 5 * 4096 };
 
@@ -97,7 +97,7 @@ static int add(const void *arg, const struct hd_operand *operands, int n_operand
     return error == cudaSuccess ? HD_OK : HD_ERR_DEVICE;
 }
 
-/* What a run does. */
+/* Adds as training runs do. */
 static int add_by_kernel(const void *arg, const struct hd_operand *operands, int n_operands,
                          int64_t n, float *to, float *total, void *stream)
 {
@@ -144,7 +144,7 @@ static void expect(const struct sum *what, int ranks, int64_t n, float *sum, flo
         free(operands[r]);
 }
 
-/* How many elements [lo, hi) differ in bits; and none by more than rounding. */
+/* Returns how many elements [lo, hi) differ in bits; none may by more than rounding. */
 static int64_t differences(const float *got, const float *expected, int64_t lo, int64_t hi)
 {
     int64_t n = 0;

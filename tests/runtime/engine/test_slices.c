@@ -161,7 +161,7 @@ START_TEST(steps_pass_a_long_side_task)
 }
 END_TEST
 
-/* With priorities all steps run first, even on one worker. */
+/* Schedulers with priorities run all steps first, even on one worker. */
 START_TEST(priorities_put_slices_last)
 {
     static const char *const prioritised[] = {"lws", "prio", "modular-prio"};

@@ -101,7 +101,7 @@ START_TEST(one_worker_s_total_is_its_union)
 }
 END_TEST
 
-/* The newest events of every lane, with what tells pieces apart. */
+/* The file holds the newest events of every lane, with the item and stage of subtasks. */
 START_TEST(the_file_holds_the_newest_events)
 {
     struct hd_trace *trace = make(2, 2, false);
