@@ -227,16 +227,6 @@ char *hd_session_get_area(const struct hd_session *session)
     return options->comm ? hd_comm_get_area(options->comm, options->rank) : NULL;
 }
 
-int hd_session_get_rank(const struct hd_session *session)
-{
-    return session->options.rank;
-}
-
-int hd_session_count_ranks(const struct hd_session *session)
-{
-    return session->options.ranks;
-}
-
 int hd_session_count_workers(const struct hd_session *session)
 {
     return session->options.workers;

@@ -92,8 +92,6 @@ void hd_session_reset(struct hd_session *session);
 char *hd_session_get_area(const struct hd_session *session);
 
 /* Return options of the session, and its trace. They cannot fail. Thread safe. */
-int hd_session_get_rank(const struct hd_session *session);
-int hd_session_count_ranks(const struct hd_session *session);
 int hd_session_count_workers(const struct hd_session *session);
 int hd_session_count_devices(const struct hd_session *session);
 int hd_session_get_device(const struct hd_session *session, int home); /* CUDA's number */
