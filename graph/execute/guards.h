@@ -24,8 +24,8 @@ struct hd_guards {
 int hd_guards_create(struct hd_binder *binder, struct hd_guards *guards);
 void hd_guards_destroy(struct hd_guards *guards);
 
-/* Return whether a step, or a repeat, or a comparison runs now. A comparison says so for all
- * values; the plan's last op moves on to the next update. */
+/* Return whether a step, a repeat or a comparison runs now. When the plan's last op, the last of
+ * the comparisons, is due, the next update to compare at is set. */
 bool hd_guards_is_step_due(const struct hd_guards *guards, const struct hd_op *op);
 bool hd_guards_is_repeat_due(const struct hd_guards *guards, const struct hd_op *op);
 bool hd_guards_is_compare_due(struct hd_guards *guards, const struct hd_op *op);

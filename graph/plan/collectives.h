@@ -12,12 +12,13 @@
  */
 struct hd_collective hd_plan_make_collective(const struct hd_plan *plan, const struct hd_op *op);
 
-/* Returns likewise the collective that adds up cross-shard sums. */
+/* Returns the collective that adds up cross-shard sums, without memory. */
 struct hd_collective hd_plan_make_cross_shard_collective(const struct hd_plan *plan,
                                                          const struct hd_cross_shard_sums *sums);
 
-/* Returns the floats of an operand of a reduction by several GPUs in a GPU's scratch, a multiple of
- * 64 bytes, without the block of HD_ALIGNMENT bytes behind them that begins with its count. */
+/* A reduction by several GPUs keeps operands in a GPU's scratch: floats, padded to 64 bytes, and
+ * then HD_ALIGNMENT bytes that begin with the operand's count. Return the number of floats with
+ * padding, and the bytes of the whole. */
 int64_t hd_gpu_operand_get_floats(const struct hd_spec *spec, int bucket);
 int64_t hd_gpu_operand_get_bytes(const struct hd_spec *spec, int bucket);
 
