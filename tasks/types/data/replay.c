@@ -25,7 +25,8 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
     if (any <= LITTLE / (block.envs * block.frame_bytes))
         return any;
-    usual = max(usual, 2 * block.frames_of_env + before);
+    if (usual < 2 * block.frames_of_env + before)
+        usual = 2 * block.frames_of_env + before;
     return any < usual ? any : usual;
 }
 
