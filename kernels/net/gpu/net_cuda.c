@@ -46,7 +46,8 @@ static int put_on(const struct hd_gpu_plan *plan)
     return HD_OK;
 }
 
-/* Walks both passes without computing, on addresses that are never accessed, to prepare their GEMMs. */
+/* Walks both passes without computing, on addresses that are never accessed, to prepare their
+ * GEMMs. */
 static int run_dry(const struct hd_gpu_plan *plan, int64_t batch, int64_t backward_batch)
 {
     void *nowhere = (void *)(uintptr_t)HD_GEMM_WORKSPACE_ALIGNMENT;
