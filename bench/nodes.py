@@ -4,7 +4,7 @@
 
 Trains on two nodes, a rank each: network namespaces of this machine, joined by a link that is shaped to
 each of the given speeds (Mbit/s). Prints updates/s, the share of time in which only communication went
-on, and what crossed the link per update, for each strategy (NAME, or NAME:KNOB=VALUE with one of its
+on, and what crossed the link per update, for each strategy (NAME, or NAME:PARAMETER=VALUE with one of its
 numbers changed); strategies without lags must end in one param_hash. Needs root, iproute2 and an mpirun. Other options go to `runner`."""
 
 import argparse
@@ -35,8 +35,8 @@ def measure(nodes, options, more, strategy, transport):
     with tempfile.TemporaryDirectory(prefix="heddle-nodes-") as scratch:
         directory = os.path.join(scratch, "run")
         before = sum(nodes.sent())
-        name, _, knob = strategy.partition(":")
-        more = [*more, *(["--set", f"strategy.{knob}"] if knob else [])]
+        name, _, parameter = strategy.partition(":")
+        more = [*more, *(["--set", f"strategy.{parameter}"] if parameter else [])]
         done = nodes.mpirun(1, "run", options.config, "--strategy", name, "--dir", directory, "--quiet",
                             "--measure-after", str(options.warmup), "--set",
                             f"max_train_iter={options.warmup + options.updates}", "--set",

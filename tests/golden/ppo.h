@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What DI-engine's own classes gave for two PPO epochs of one minibatch each: parameters and
- * observations filled as spec 9.1 says, the batch as spec 9.3 says. */
+ * observations filled as docs/di-engine.md 9.1 says, the batch as docs/di-engine.md 9.3 says. */
 #ifndef HD_TESTS_GOLDEN_PPO_H
 #define HD_TESTS_GOLDEN_PPO_H
 

@@ -26,7 +26,7 @@ def include(path, line):
 
 # (check, files that are changed, what it must say; None: nothing)
 CASES = [
-    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "format", "scripts")),
+    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "rooms", "words", "format", "scripts")),
     ("includes", include("kernels/common/a.c", "<starpu.h>"), r"kernels/common/a.c:2: starpu.h \(starpu\) may not"),
     ("includes", include("kernels/common/a.c", '"runtime/engine/session.h"'), "may not be seen by kernels/common/"),
     ("includes", include("runtime/base/a.c", '"runtime/value.h"'), "not be seen by runtime/base/"),
@@ -67,6 +67,19 @@ CASES = [
     ("comments", {"kernels/common/a.h": GUARDED.format("\n/* Not its. */\n\nint hd_one(int x);\n")},
      "a.h:7: hd_one has no comment"),
     ("comments", {"kernels/common/a.h": GUARDED.format("\nint hd_one(int x); /* adds one */\n")}, None),
+    ("contracts", {"kernels/common/a.h": GUARDED.format("\n/* Adds one. */\nint hd_one(int x);\n")},
+     "hd_one does not say which errors it returns"),
+    ("contracts", {"kernels/common/a.h": GUARDED.format("\n/* Adds one. Cannot fail. */\nint hd_one(int x);\n")},
+     "a.h:1: says nothing of threads"),
+    ("contracts", {"kernels/common/a.c": SPDX + "/* Of one. */\nint x;\n"}, "a.c:2: begins as a fragment"),
+    ("rooms", {**include("kernels/common/b.h", '"kernels/common/c.h"'), **include("kernels/common/c.h", '"kernels/common/b.h"')},
+     "includes in a circle: kernels/common/b kernels/common/c"),
+    ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(27)}, "29 files side by side"),
+    ("words", {"kernels/common/a.c": SPDX + "/* It he" "eds. */\n"}, "of the old vocabulary: he" "eds"),
+    ("words", {"configs/a.yaml": "runtime: {silent_" "s: 4}\n"}, "of the old vocabulary: silent_" "s"),
+    ("words", {"kernels/common/a.c": SPDX + "/* As sp" "ec 3.4 says. */\n"}, "which document"),
+    ("words", {"docs/di-engine.md": "### 3.4 Scale\n", "README.md": "See docs/di-engine.md 3.5.\n"},
+     "docs/di-engine.md has no section 3.5"),
     ("format", {"kernels/common/a.c": SPDX + "int  hd_x ;\n"}, "a.c:2:4: error"),
     ("scripts", {"scripts/go": "#!/usr/bin/env bash\nset -euo pipefail\nif true\n"}, "syntax error"),
     ("scripts", {"scripts/go": "#!/usr/bin/env bash\ntrue\n"}, "no 'set -euo pipefail'"),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The determinism contract of on-policy learning: ranks, schedulers, workers, windows, parts, slots,
 executors and how collecting is cut into tasks end in one param_hash, with the plain graph, with statistics of
-observations and a steered rate, on pixels in bf16, and with a policy per shard. Groups and lags compute
+observations and a adapted rate, on pixels in bf16, and with a policy per shard. Groups and lags compute
 something else, and that as reproducibly."""
 
 import os

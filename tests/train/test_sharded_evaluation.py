@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation spread over shards plays the episodes that rank 0 would play, whatever the number of
-ranks, and keeps the policy that was judged best, also when verdicts come late."""
+ranks, and keeps the policy that was judged best, also when results come late."""
 
 import json
 import os

@@ -82,7 +82,7 @@ function comparedRates(data, names) {
                     (run) => ratesOfChanges(samples(run, "s"), samples(run, "env_step"))))));
 }
 
-function verdict(data) {
+function agreement(data) {
     const hashes = data.runs.map((run) => run.outcome.param_hash);
     if (hashes.some((hash) => !hash)) return "Not every run has ended.";
     return new Set(hashes).size === 1 ? "All runs ended with the same parameters, bit by bit." :
@@ -104,7 +104,7 @@ function outcomes(data, names) {
                  "–",
              short(o.ranks), short(o.shards), make("td", {class: "mono"}, o.param_hash || "–")]);
     return section(
-        "outcomes", "Results", null, card("", null, lead(verdict(data)), list(heads, rows)));
+        "outcomes", "Results", null, card("", null, lead(agreement(data)), list(heads, rows)));
 }
 
 function differences(data, names) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""words.py [ROOT]: the project speaks the field's language. Words and names of its first vocabulary do not
+"""test_words.py [ROOT]: the project speaks the field's language. Words and names of its first vocabulary do not
 come back, neither in code nor in configs, messages or documents (docs/concepts.md has the words in use), and
 every reference to docs/di-engine.md names a section that is there."""
 
@@ -47,7 +47,7 @@ def violations_in(path, text, sections):
 
 
 def main(root):
-    paths = [path for path in tree.files(root, *SUFFIXES) if not path.startswith(SPARED) and path != "tests/lint/words.py"]
+    paths = [path for path in tree.files(root, *SUFFIXES) if not path.startswith(SPARED) and path != "tests/lint/test_words.py"]
     semantics = "docs/di-engine.md"
     sections = set(HEADING.findall(tree.read(root, semantics))) if semantics in paths else set()
     tree.report([line for path in paths for line in violations_in(path, tree.read(root, path), sections)], paths)

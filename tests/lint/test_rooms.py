@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rooms.py [ROOT]: no folder of code has more files side by side than a reader can look over, and
+"""test_rooms.py [ROOT]: no folder of code has more files side by side than a reader can look over, and
 no two modules include each other, directly or round a circle. A module is the files of one name:
 adam.h, adam_cpu.c, adam_cuda.cu and adam_internal.h."""
 
