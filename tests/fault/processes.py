@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, check, environment, sets  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, check, environment, fit, sets  # noqa: E402
 
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -26,7 +26,7 @@ def disturbed(number):
 
 def start(*command, env=None, cwd=None):
     """Starts `runner` in a process group of its own, as a shell would."""
-    return subprocess.Popen([RUNNER, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([RUNNER, *fit(command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=env or environment(), cwd=cwd, start_new_session=True)
 
 

@@ -28,11 +28,11 @@ def make(scratch):
         graph = file.read()
     graph = changed(
         graph,
-        ("policy:     {type: params,", "policy:     {type: params, per: shard,"),
-        ("target:     {type: params,", "target:     {type: params, per: shard,"),
+        ("policy:        {type: params,", "policy:        {type: params, per: shard,"),
+        ("target:        {type: params,", "target:        {type: params, per: shard,"),
         ("{type: adam_state,", "{type: adam_state, per: shard,"),
-        ("  mean_grad:  {type: grad, of: policy}\n",
-         "  shown:      {type: params, bucket_mb: $strategy.bucket_mb}\n"),
+        ("  mean_grad:     {type: grad, of: policy}\n",
+         "  shown:         {type: params, bucket_mb: $strategy.bucket_mb}\n"),
         ("      - mean:      {reads: [grad], writes: [mean_grad]}\n", ""),
         ("{reads: [mean_grad], updates: [policy,", "{reads: [grad], updates: [policy,"),
         ("placement: rank0, init: policy}", "placement: rank0, init: shown}"),
