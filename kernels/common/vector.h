@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors of 16 floats in the compiler's portable notation, and operations on them. Thread safe. */
+/* Vectors of 16 floats, and vectors of a register's width, in the compiler's portable notation, and
+ * operations on them. Thread safe. */
 #ifndef HD_KERNELS_COMMON_VECTOR_H
 #define HD_KERNELS_COMMON_VECTOR_H
 
@@ -19,6 +20,19 @@ enum { HD_VEC = 16 };
 
 typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)));
+
+/* A vector of a register's width. The compiler keeps wider vectors in memory, so sums over a long
+ * index have this type. HD_REG_ROWS x HD_REG_COLUMNS of them, with their operands, fit into the
+ * registers. */
+#if defined __AVX512F__
+enum { HD_REG = 16, HD_REG_ROWS = 6, HD_REG_COLUMNS = 4 };
+#elif defined __AVX__
+enum { HD_REG = 8, HD_REG_ROWS = 6, HD_REG_COLUMNS = 2 };
+#else
+enum { HD_REG = 4, HD_REG_ROWS = 3, HD_REG_COLUMNS = 4 };
+#endif
+typedef float hd_reg __attribute__((vector_size(4 * HD_REG), aligned(4)));
+typedef int32_t hd_reg_mask __attribute__((vector_size(4 * HD_REG), aligned(4)));
 
 /* Element i of the result is element from[i] of a followed by b. */
 #ifndef __clang__
@@ -54,6 +68,18 @@ HD_ALWAYS void hd_vec_store(float *to, hd_vec value)
     *(hd_vec *)to = value;
 }
 
+/* Loads a register of floats from memory of any alignment. */
+HD_ALWAYS hd_reg hd_reg_load(const float *from)
+{
+    return *(const hd_reg *)from;
+}
+
+/* Stores a register of floats to memory of any alignment. */
+HD_ALWAYS void hd_reg_store(float *to, hd_reg value)
+{
+    *(hd_reg *)to = value;
+}
+
 /* Loads 16 bytes and converts them to floats. */
 HD_ALWAYS hd_vec hd_vec_load_bytes(const uint8_t *from)
 {
@@ -78,20 +104,20 @@ HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
 #endif
 }
 
-/* Stores 16 floats past the caches to 64-byte aligned memory that is not read again soon, so that
- * the old content need not be loaded. hd_vec_stream_end must follow the last of these stores before
- * another thread is told of them. */
-HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
+/* Stores a register of floats past the caches, if the machine can store a whole line so, to 64-byte
+ * aligned memory that is not read again soon: the old content need not be loaded.
+ * hd_reg_stream_end must follow the last of these stores before another thread is told of them. */
+HD_ALWAYS void hd_reg_stream(float *to, hd_reg value)
 {
 #ifdef __AVX512F__
     _mm512_stream_ps(to, (__m512)value);
 #else
-    hd_vec_store(to, value);
+    hd_reg_store(to, value);
 #endif
 }
 
 /* Completes the streaming stores before. */
-HD_ALWAYS void hd_vec_stream_end(void)
+HD_ALWAYS void hd_reg_stream_end(void)
 {
 #ifdef __SSE__
     __builtin_ia32_sfence();
@@ -132,22 +158,34 @@ HD_ALWAYS void hd_vec_transpose(hd_vec row[HD_VEC])
     HD_EXCHANGE(1, low1, high1)
 }
 
-/* Calls f(p, rows, vectors), inlined for each of 1 … 6 rows and 1 … 4 vectors, so that the compiler
- * unrolls the loops over them. */
+/* Calls f(p, rows, vectors), inlined for each of 1 … HD_REG_ROWS rows and 1 … HD_REG_COLUMNS
+ * vectors, so that the compiler unrolls the loops over them. */
 #define HD_UNROLL(f, p, rows, vectors)                                                             \
     switch ((rows)*8 + (vectors)) {                                                                \
-        HD_UNROLL_ROWS(f, p, 1)                                                                    \
-        HD_UNROLL_ROWS(f, p, 2)                                                                    \
-        HD_UNROLL_ROWS(f, p, 3)                                                                    \
-        HD_UNROLL_ROWS(f, p, 4)                                                                    \
-        HD_UNROLL_ROWS(f, p, 5)                                                                    \
-        HD_UNROLL_ROWS(f, p, 6)                                                                    \
+        HD_UNROLL_COLUMNS(f, p, 1)                                                                 \
+        HD_UNROLL_COLUMNS(f, p, 2)                                                                 \
+        HD_UNROLL_COLUMNS(f, p, 3)                                                                 \
+        HD_UNROLL_MORE_ROWS(f, p)                                                                  \
     }
-#define HD_UNROLL_ROWS(f, p, rows)                                                                 \
+#define HD_UNROLL_COLUMNS(f, p, rows)                                                              \
     HD_UNROLL_ONE(f, p, rows, 1)                                                                   \
     HD_UNROLL_ONE(f, p, rows, 2)                                                                   \
+    HD_UNROLL_MORE_COLUMNS(f, p, rows)
+#ifdef __AVX__
+#define HD_UNROLL_MORE_ROWS(f, p)                                                                  \
+    HD_UNROLL_COLUMNS(f, p, 4)                                                                     \
+    HD_UNROLL_COLUMNS(f, p, 5)                                                                     \
+    HD_UNROLL_COLUMNS(f, p, 6)
+#else
+#define HD_UNROLL_MORE_ROWS(f, p)
+#endif
+#if defined __AVX512F__ || !defined __AVX__
+#define HD_UNROLL_MORE_COLUMNS(f, p, rows)                                                         \
     HD_UNROLL_ONE(f, p, rows, 3)                                                                   \
     HD_UNROLL_ONE(f, p, rows, 4)
+#else
+#define HD_UNROLL_MORE_COLUMNS(f, p, rows)
+#endif
 #define HD_UNROLL_ONE(f, p, rows, vectors)                                                         \
     case (rows)*8 + (vectors):                                                                     \
         f(p, rows, vectors);                                                                       \

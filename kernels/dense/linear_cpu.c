@@ -2,15 +2,13 @@
 /* One register-blocked product serves forward and both backward passes: rows x vectors of the
  * result are kept in registers over the summed index. This file is compiled with contraction, so
  * that a * b + c is one fused operation if the machine has it. */
+#include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
 
 #include <stddef.h>
 #include <string.h>
 
-typedef float vec __attribute__((vector_size(4 * HD_LANES), aligned(4)));
-typedef int32_t mask __attribute__((vector_size(4 * HD_LANES), aligned(4)));
-
-enum { ROWS = 6, VECTORS = 4 };
+enum { ROWS = HD_REG_ROWS, VECTORS = HD_REG_COLUMNS };
 
 /* C[m][n] = sum_k A[m * row + k * col] B[k * ldb + n], for up to ROWS x VECTORS vectors. */
 struct product {
@@ -20,15 +18,16 @@ struct product {
     int64_t ldb, depth;
 };
 
-static inline __attribute__((always_inline)) void multiply(const struct product *p, int rows,
-                                                           int vectors, vec c[ROWS][VECTORS])
+HD_ALWAYS void multiply(const struct product *p, int rows, int vectors, hd_reg c[ROWS][VECTORS])
 {
     for (int64_t k = 0; k < p->depth; k++) {
-        const vec *b = (const vec *)(p->b + k * p->ldb);
-        const float *a = p->a + k * p->col;
+        const float *b = p->b + k * p->ldb, *a = p->a + k * p->col;
+        hd_reg row[VECTORS];
+        for (int v = 0; v < vectors; v++)
+            row[v] = hd_reg_load(b + v * HD_REG);
         for (int r = 0; r < rows; r++)
             for (int v = 0; v < vectors; v++)
-                c[r][v] += a[r * p->row] * b[v];
+                c[r][v] += a[r * p->row] * row[v];
     }
 }
 
@@ -44,74 +43,66 @@ struct finish {
 };
 
 /* Returns 0 where `positive` is <= 0, else value; so a NaN stays. */
-static inline __attribute__((always_inline)) vec rectify(vec value, vec positive)
+HD_ALWAYS hd_reg rectify(hd_reg value, hd_reg positive)
 {
-    const vec zero = {0};
-    return (vec)((mask)value & ~(positive <= zero));
+    const hd_reg zero = {0};
+    return (hd_reg)((hd_reg_mask)value & ~(hd_reg_mask)(positive <= zero));
 }
 
-static inline __attribute__((always_inline)) void store(const struct finish *f, int rows,
-                                                        int vectors, vec c[ROWS][VECTORS])
+struct block {
+    struct product product;
+    struct finish finish;
+};
+
+HD_ALWAYS void store(const struct finish *f, int rows, int vectors, hd_reg c[ROWS][VECTORS])
 {
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++) {
-            vec value = c[r][v];
-            float *to = f->c + r * f->ldc + v * HD_LANES;
+            hd_reg value = c[r][v];
+            float *to = f->c + r * f->ldc + v * HD_REG;
             if (f->bias)
                 value += f->bias[r];
             if (f->add)
-                value += *(const vec *)to;
+                value += hd_reg_load(to);
             if (f->relu)
                 value = rectify(value, value);
             if (f->x)
-                value = rectify(value, *(const vec *)(f->x + r * f->ldx + v * HD_LANES));
-            if (v == vectors - 1 && f->last < HD_LANES)
+                value = rectify(value, hd_reg_load(f->x + r * f->ldx + v * HD_REG));
+            if (v == vectors - 1 && f->last < HD_REG)
                 memcpy(to, &value, (size_t)f->last * sizeof *to);
             else
-                *(vec *)to = value;
+                hd_reg_store(to, value);
         }
 }
 
-static inline __attribute__((always_inline)) void
-block(const struct product *p, const struct finish *f, int rows, int vectors)
+HD_ALWAYS void compute_block(const struct block *b, int rows, int vectors)
 {
-    vec c[ROWS][VECTORS] = {{{0}}};
-    multiply(p, rows, vectors, c);
-    store(f, rows, vectors, c);
+    hd_reg c[ROWS][VECTORS] = {{{0}}};
+    multiply(&b->product, rows, vectors, c);
+    store(&b->finish, rows, vectors, c);
 }
 
-/* The compiler unrolls each case for its numbers of rows and vectors. */
-#define BLOCK(rows, vectors)                                                                       \
-    case (rows)*8 + (vectors):                                                                     \
-        block(p, f, rows, vectors);                                                                \
-        break;
-#define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2) BLOCK(rows, 3) BLOCK(rows, 4)
-
-static void run_block(const struct product *p, const struct finish *f, int rows, int vectors)
+static void run_block(const struct block *b, int rows, int vectors)
 {
-    switch (rows * 8 + vectors) {
-        BLOCKS(1) BLOCKS(2) BLOCKS(3) BLOCKS(4) BLOCKS(5) BLOCKS(6)
-    }
+    HD_UNROLL(compute_block, b, rows, vectors)
 }
 
-/* Computes all of C[rows][columns]; with `tail`, columns may be any number and B is readable up to
- * the next multiple of HD_LANES. */
-static void run(struct product p, struct finish f, int64_t rows, int64_t columns)
+/* Computes all of C[rows][columns]. `columns` may be any number; B is readable up to its next
+ * multiple of HD_LANES. */
+static void run(const struct product *p, const struct finish *f, int64_t rows, int64_t columns)
 {
-    const struct product all = p;
-    const struct finish to = f;
-    for (int64_t n = 0; n < columns; n += VECTORS * HD_LANES) {
-        int64_t left = columns - n;
-        int vectors =
-            left >= VECTORS * HD_LANES ? VECTORS : (int)((left + HD_LANES - 1) / HD_LANES);
-        f.last = left >= vectors * HD_LANES ? HD_LANES : left - (vectors - 1) * HD_LANES;
+    for (int64_t n = 0; n < columns; n += VECTORS * HD_REG) {
+        const int64_t left = hd_min(columns - n, VECTORS * HD_REG);
+        const int vectors = (int)((left + HD_REG - 1) / HD_REG);
         for (int64_t m = 0; m < rows; m += ROWS) {
-            p.a = all.a + m * all.row;
-            p.b = all.b + n;
-            f.c = to.c + m * to.ldc + n;
-            f.bias = to.bias ? to.bias + m : NULL;
-            f.x = to.x ? to.x + m * to.ldx + n : NULL;
-            run_block(&p, &f, rows - m < ROWS ? (int)(rows - m) : ROWS, vectors);
+            struct block b = {*p, *f};
+            b.product.a += m * p->row;
+            b.product.b += n;
+            b.finish.c += m * f->ldc + n;
+            b.finish.bias = f->bias ? f->bias + m : NULL;
+            b.finish.x = f->x ? f->x + m * f->ldx + n : NULL;
+            b.finish.last = left - (vectors - 1) * HD_REG;
+            run_block(&b, (int)hd_min(rows - m, ROWS), vectors);
         }
     }
 }
@@ -121,7 +112,7 @@ void hd_linear_forward(int64_t out, int64_t in, int64_t columns, const float *w,
 {
     const struct product p = {.a = w, .row = in, .col = 1, .b = x, .ldb = ldx, .depth = in};
     const struct finish f = {.c = y, .ldc = ldy, .bias = bias, .relu = relu};
-    run(p, f, out, columns);
+    run(&p, &f, out, columns);
 }
 
 void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const float *w,
@@ -130,7 +121,7 @@ void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const flo
 {
     const struct product p = {.a = w, .row = 1, .col = in, .b = dy, .ldb = ldy, .depth = out};
     const struct finish f = {.c = dx, .ldc = lddx, .add = add, .x = x, .ldx = ldx};
-    run(p, f, in, columns);
+    run(&p, &f, in, columns);
 }
 
 /* Adds row[n] in one fixed order: HD_LANES partial sums, then pairs of halves. */
@@ -150,7 +141,7 @@ void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const fl
 {
     const struct product p = {.a = dy, .row = ldy, .col = 1, .b = x, .ldb = ldx, .depth = batch};
     const struct finish f = {.c = dw, .ldc = in};
-    run(p, f, out, in);
+    run(&p, &f, out, in);
     for (int64_t o = 0; o < out; o++)
         dbias[o] = sum_row(dy + o * ldy, batch);
 }

@@ -314,8 +314,8 @@ static void store_block(const float *even, float *dw)
 {
     const float *odd = even + TILE * OUT;
     for (int i = 0; i < TILE; i++) {
-        hd_vec_stream(dw + 2 * i * OUT, hd_vec_load(even + i * OUT));
-        hd_vec_stream(dw + (2 * i + 1) * OUT, hd_vec_load(odd + i * OUT));
+        hd_reg_stream(dw + 2 * i * OUT, hd_reg_load(even + i * OUT));
+        hd_reg_stream(dw + (2 * i + 1) * OUT, hd_reg_load(odd + i * OUT));
     }
 }
 
@@ -368,7 +368,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
             }
     }
     _tile_release();
-    hd_vec_stream_end();
+    hd_reg_stream_end();
 }
 
 const struct hd_packed_bf16 hd_packed_amx = {forward, backward_data, backward_weights};

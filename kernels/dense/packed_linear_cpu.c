@@ -47,15 +47,22 @@ HD_ALWAYS void store_some(float *to, hd_vec value, int64_t n)
         memcpy(to, &value, (size_t)n * sizeof *to);
 }
 
+/* Returns the offset in the weights of output v * HD_REG, from a multiple of OUT on. */
+HD_ALWAYS int64_t output_at(int v)
+{
+    return v * HD_REG / OUT * BLOCK + v * HD_REG % OUT;
+}
+
 /* -- Forward ----------------------------------------------------------------------------------- */
 
 enum {
-    ROWS = 6,
-    VECTORS = 4,
+    ROWS = HD_REG_ROWS,
+    VECTORS = HD_REG_COLUMNS,
+    PANEL = 4,       /* blocks of outputs */
     DEPTH_BLOCKS = 4 /* blocks of inputs, so that a panel stays in the cache */
 };
 
-/* A panel of the product: `depth` inputs from a block on, by up to VECTORS blocks of outputs. */
+/* A panel of the product: `depth` inputs from a block on, by up to PANEL blocks of outputs. */
 struct panel {
     const float *w;
     int64_t next; /* floats from one block of inputs to the next */
@@ -71,37 +78,52 @@ struct panel {
 
 HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
 {
-    hd_vec sum[ROWS][VECTORS] = {{{0}}};
+    hd_reg sum[ROWS][VECTORS] = {{{0}}};
     for (int r = 0; r < rows && !p->start; r++)
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = hd_vec_load(p->y + r * p->ldy + v * OUT);
+            sum[r][v] = hd_reg_load(p->y + r * p->ldy + v * HD_REG);
     const float *block = p->w;
     for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next) {
         const float *x = p->x + i0;
         int64_t n = hd_min(p->depth - i0, IN);
         for (int64_t i = 0; i < n; i++) {
-            hd_vec w[VECTORS];
+            hd_reg w[VECTORS];
             if (p->ahead)
                 __builtin_prefetch(p->ahead + (i0 + i) * OUT, 0, 2);
             for (int v = 0; v < vectors; v++)
-                w[v] = hd_vec_load(block + v * BLOCK + i * OUT);
+                w[v] = hd_reg_load(block + output_at(v) + i * OUT);
             for (int r = 0; r < rows; r++)
                 for (int v = 0; v < vectors; v++)
                     sum[r][v] += x[r * p->ldx + i] * w[v];
         }
     }
     for (int v = 0; v < vectors; v++) {
-        hd_vec bias = {0};
+        hd_reg bias = {0};
         if (p->bias)
-            bias = hd_vec_load(p->bias + v * OUT);
+            bias = hd_reg_load(p->bias + v * HD_REG);
         for (int r = 0; r < rows; r++)
-            hd_vec_store(p->y + r * p->ldy + v * OUT, p->bias ? sum[r][v] + bias : sum[r][v]);
+            hd_reg_store(p->y + r * p->ldy + v * HD_REG, p->bias ? sum[r][v] + bias : sum[r][v]);
     }
 }
 
 static void run_forward_block(const struct panel *p, int rows, int vectors)
 {
     HD_UNROLL(forward_block, p, rows, vectors)
+}
+
+/* Computes up to ROWS rows of a panel, as many blocks of outputs at a time as fit into the
+ * registers. */
+static void run_panel(struct panel p, int rows, int64_t blocks)
+{
+    enum { BLOCKS = VECTORS * HD_REG / OUT };
+    for (int64_t b = 0; b < blocks; b += BLOCKS) {
+        const int64_t n = hd_min(blocks - b, BLOCKS);
+        run_forward_block(&p, rows, (int)(n * OUT / HD_REG));
+        p.w += n * BLOCK;
+        p.y += n * OUT;
+        p.bias = p.bias ? p.bias + n * OUT : NULL;
+        p.ahead = NULL;
+    }
 }
 
 /* Returns the weights of panel i in the order of computation; it covers blocks [first_in, …) by
@@ -125,8 +147,8 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
     const int64_t out_blocks = hd_packed_count_out_blocks(p),
                   in_blocks = hd_packed_count_in_blocks(p);
     for (int64_t i = 0; i < in_blocks; i += DEPTH_BLOCKS)
-        for (int64_t b = 0; b < out_blocks; b += VECTORS) {
-            const float *next = panel_weights(p, w, i, b + VECTORS);
+        for (int64_t b = 0; b < out_blocks; b += PANEL) {
+            const float *next = panel_weights(p, w, i, b + PANEL);
             for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
                 const struct panel panel = {
                     .w = panel_weights(p, w, i, b),
@@ -140,8 +162,7 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
                     .start = i == 0,
                     .ahead = next && row < DEPTH_BLOCKS ? next + row * out_blocks * BLOCK : NULL,
                 };
-                run_forward_block(&panel, (int)hd_min(rows - r, ROWS),
-                                  (int)hd_min(out_blocks - b, VECTORS));
+                run_panel(panel, (int)hd_min(rows - r, ROWS), hd_min(out_blocks - b, PANEL));
             }
         }
 }
@@ -150,8 +171,8 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
 
 enum { LARGE = 1 << 18 /* floats of weights that exceed the second-level cache */ };
 enum {
-    INPUTS = 8,
-    ROW_VECTORS = 2,
+    INPUTS = HD_REG == 16 ? 8 : 4,
+    ROW_VECTORS = HD_REG == 16 ? 2 : 16 / HD_REG,
     OUT_BLOCKS = 16 /* OUT_BLOCKS at a time, so that dy stays in the cache */
 };
 enum { COLUMNS = 64 /* rows of dx at a time */ };
@@ -178,18 +199,18 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
 HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
                           int64_t ld, bool start, float *dx, int vectors)
 {
-    hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
+    hd_reg sum[INPUTS][ROW_VECTORS] = {{{0}}};
     for (int i = 0; i < INPUTS && !start; i++)
         for (int v = 0; v < vectors; v++)
-            sum[i][v] = hd_vec_load(dx + i * COLUMNS + v * HD_VEC);
+            sum[i][v] = hd_reg_load(dx + i * COLUMNS + v * HD_REG);
     for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK, ahead += INPUTS * OUT) {
         int64_t n = hd_min(out - o0, OUT);
         for (int i = 0; i < INPUTS; i++)
             __builtin_prefetch(ahead + i * OUT, 0, 2);
         for (int64_t o = 0; o < n; o++) {
-            hd_vec row[ROW_VECTORS];
+            hd_reg row[ROW_VECTORS];
             for (int v = 0; v < vectors; v++)
-                row[v] = hd_vec_load(dy + (o0 + o) * ld + v * HD_VEC);
+                row[v] = hd_reg_load(dy + (o0 + o) * ld + v * HD_REG);
             for (int i = 0; i < INPUTS; i++)
                 for (int v = 0; v < vectors; v++)
                     sum[i][v] += w[i * OUT + o] * row[v];
@@ -197,7 +218,7 @@ HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const
     }
     for (int i = 0; i < INPUTS; i++)
         for (int v = 0; v < vectors; v++)
-            hd_vec_store(dx + i * COLUMNS + v * HD_VEC, sum[i][v]);
+            hd_reg_store(dx + i * COLUMNS + v * HD_REG, sum[i][v]);
 }
 
 /* Stores rows of dx from columns[input][COLUMNS]. Prefetches the memory `ahead` elements later,
@@ -239,11 +260,13 @@ static void data_columns(const struct hd_packed *p, int64_t first, int64_t last,
                 const float *block = w + (b * out_blocks + o) * BLOCK + i * OUT;
                 const float *ahead = w + ((b + 1) * out_blocks + o) * BLOCK + i * blocks * OUT;
                 float *to = columns + ((b - first) * IN + i) * COLUMNS;
-                for (int64_t r = r0; r < end; r += ROW_VECTORS * HD_VEC, to += ROW_VECTORS * HD_VEC)
-                    if (end - r > HD_VEC)
-                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to, 2);
+                for (int64_t r = r0; r < end; r += ROW_VECTORS * HD_REG, to += ROW_VECTORS * HD_REG)
+                    if (end - r >= ROW_VECTORS * HD_REG)
+                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to,
+                                   ROW_VECTORS);
                     else
-                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to, 1);
+                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to,
+                                   ROW_VECTORS / 2);
             }
 }
 
@@ -268,15 +291,15 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
         }
 }
 
-/* Computes dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
+/* Computes dw of INPUTS inputs and up to ROW_VECTORS vectors of outputs. */
 HD_ALWAYS void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
                              int64_t lddy, float *dw, int vectors, bool stream)
 {
-    hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
+    hd_reg sum[INPUTS][ROW_VECTORS] = {{{0}}};
     for (int64_t r = 0; r < rows; r++) {
-        hd_vec row[ROW_VECTORS];
+        hd_reg row[ROW_VECTORS];
         for (int v = 0; v < vectors; v++)
-            row[v] = hd_vec_load(dy + r * lddy + v * OUT);
+            row[v] = hd_reg_load(dy + r * lddy + v * HD_REG);
         for (int i = 0; i < INPUTS; i++)
             for (int v = 0; v < vectors; v++)
                 sum[i][v] += x[i * ldx + r] * row[v];
@@ -284,15 +307,16 @@ HD_ALWAYS void weights_block(int64_t rows, const float *x, int64_t ldx, const fl
     for (int v = 0; v < vectors; v++)
         for (int i = 0; i < INPUTS; i++)
             if (stream)
-                hd_vec_stream(dw + v * BLOCK + i * OUT, sum[i][v]);
+                hd_reg_stream(dw + output_at(v) + i * OUT, sum[i][v]);
             else
-                hd_vec_store(dw + v * BLOCK + i * OUT, sum[i][v]);
+                hd_reg_store(dw + output_at(v) + i * OUT, sum[i][v]);
 }
 
 void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
                                 int64_t lddy, const float *x, int64_t ldx, int64_t first,
                                 int64_t last, float *dw, void *scratch)
 {
+    enum { BLOCKS = ROW_VECTORS * HD_REG / OUT };
     const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_count_out_blocks(p);
     const bool stream = hd_packed_count_weights(p) >= LARGE;
     float *columns = scratch;
@@ -302,14 +326,16 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
         if (all - inputs >= HD_VEC) /* half of the block is padding */
             memset(columns + (all - HD_VEC) * ld, 0, (size_t)(HD_VEC * ld) * sizeof *columns);
         transpose(rows, inputs, x + b * IN, ldx, columns, ld);
-        for (int64_t o = 0; o < out_blocks; o += ROW_VECTORS)
+        for (int64_t o = 0; o < out_blocks; o += BLOCKS)
             for (int64_t i = 0; i < all; i += INPUTS) {
                 float *to = dw + ((b + i / IN) * out_blocks + o) * BLOCK + i % IN * OUT;
-                if (out_blocks - o > 1)
-                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 2, stream);
+                if (out_blocks - o >= BLOCKS)
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, ROW_VECTORS,
+                                  stream);
                 else
-                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 1, stream);
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to,
+                                  ROW_VECTORS / 2, stream);
             }
     }
-    hd_vec_stream_end();
+    hd_reg_stream_end();
 }
