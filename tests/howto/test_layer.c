@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The example of docs/howto/layer.md: its derivatives against differences, and that a column's
  * result depends on that column alone. */
+#include "tests/harness/check.h"
 #include "tests/howto/howto.h"
 
-#include <check.h>
 #include <math.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * long ones and empty ones; a rank that goes is noticed. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tests/harness/check.h"
 #include "tests/howto/howto.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

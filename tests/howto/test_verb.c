@@ -4,9 +4,9 @@
 #include "graph/language/load.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tests/harness/check.h"
 #include "tests/howto/howto.h"
 
-#include <check.h>
 #include <string.h>
 
 static const char text[] = "values:\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of the table of verbs as a whole. */
 #include "tasks/builtin.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 START_TEST(every_verb_has_a_stream_of_its_own)

@@ -7,8 +7,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <string.h>
 
 struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,

@@ -3,8 +3,8 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "runtime/base/status.h"
 #include "tests/graph/execute/reference.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdatomic.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "runtime/base/status.h"
 #include "tests/graph/execute/reference.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <string.h>
 
 /* limit is 9, on is true, off is false; two iterations. */

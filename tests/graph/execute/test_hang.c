@@ -6,8 +6,8 @@
 #include "runtime/base/status.h"
 #include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <string.h>
 
 enum { SHARDS = 2, RANKS = 2, PATIENCE_S = 1 };

@@ -9,8 +9,7 @@
 #include "runtime/base/status.h"
 #include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
-
-#include <check.h>
+#include "tests/harness/check.h"
 
 static const char *const configs[] = {"configs/cartpole_dqn_ddp.yaml",
                                       "configs/cartpole_ppo_ddp.yaml"};

@@ -11,9 +11,9 @@
 #include "tests/graph/execute/random_graph.h"
 #include "tests/graph/execute/reference.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 #include "tests/kernels/common/device.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 

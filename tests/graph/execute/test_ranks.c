@@ -9,8 +9,8 @@
 #include "tests/graph/execute/random_graph.h"
 #include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <sys/time.h>
 

@@ -6,8 +6,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

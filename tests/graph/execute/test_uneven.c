@@ -12,8 +12,8 @@
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tests/graph/execute/rank.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

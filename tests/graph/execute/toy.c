@@ -7,8 +7,8 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tests/graph/execute/toy_gpu.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <string.h>
 
 enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };

@@ -6,8 +6,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 #define VALUES                                                                                     \

@@ -6,8 +6,8 @@
 #include "runtime/io/files.h"
 #include "runtime/io/tensorboard.h"
 #include "tests/graph/runner/scratch.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

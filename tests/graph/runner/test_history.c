@@ -3,8 +3,8 @@
 #include "graph/runner/report/history.h"
 #include "runtime/base/status.h"
 #include "tests/graph/runner/scratch.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <string.h>
 
 static const char config[] = "exp_name: pong\n"

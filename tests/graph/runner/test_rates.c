@@ -3,8 +3,8 @@
 #include "graph/runner/train/stopwatch.h"
 #include "runtime/base/status.h"
 #include "tests/graph/runner/scratch.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
 #include "tests/graph/runner/scratch.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #define HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
 
 #include "runtime/base/alloc.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>

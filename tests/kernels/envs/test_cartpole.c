@@ -5,8 +5,8 @@
 #include "kernels/envs/cartpole/pcg64.h"
 #include "kernels/envs/find.h"
 #include "tests/golden/cartpole_traces.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

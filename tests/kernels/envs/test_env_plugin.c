@@ -3,8 +3,8 @@
  * searched; messages about files that are missing or cannot be used. */
 #include "kernels/envs/cartpole/cartpole.h"
 #include "kernels/envs/find.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

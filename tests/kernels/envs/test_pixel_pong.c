@@ -5,8 +5,8 @@
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/rng.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 

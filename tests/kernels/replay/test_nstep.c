@@ -3,8 +3,8 @@
  * naive version that walks step by step. */
 #include "kernels/replay/nstep.h"
 #include "runtime/base/alloc.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * promises: every sample once, padding from the start of the permutation, no sample twice,
  * permutations that look random. */
 #include "kernels/replay/sampler.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* Tests Philox 4x32-10 against the known answers of its authors (Random123), and the draws from it.
  */
 #include "runtime/base/rng.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 

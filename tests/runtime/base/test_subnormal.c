@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subnormal operands and results become zero, also in threads that are created later. */
 #include "runtime/base/subnormal.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <float.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -11,9 +11,9 @@
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_nccl.h"
 #include "tests/emulation/emulation.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
-#include <check.h>
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <sys/mman.h>

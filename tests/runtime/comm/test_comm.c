@@ -5,9 +5,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
-#include <check.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3 };

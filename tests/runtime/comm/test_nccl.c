@@ -9,7 +9,6 @@
 #include "runtime/machine/gpu_path.h"
 #include "tests/kernels/common/device.h"
 
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
 
@@ -34,6 +33,7 @@ START_TEST(slices_are_whole_blocks)
 END_TEST
 
 #if HD_CUDA
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/nccl_ranks.h"
 
 /* -- Adding -------------------------------------------------------------------------------------

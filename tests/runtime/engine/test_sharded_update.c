@@ -9,9 +9,9 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
 #include "runtime/engine/sharded_update.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,8 +7,8 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/submit.h"
 #include "runtime/engine/trace.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>

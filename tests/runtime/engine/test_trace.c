@@ -3,8 +3,8 @@
  * what its file holds. */
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

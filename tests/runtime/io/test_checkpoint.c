@@ -4,9 +4,9 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

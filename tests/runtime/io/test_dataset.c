@@ -5,8 +5,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/dataset.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

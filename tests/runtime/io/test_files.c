@@ -5,8 +5,8 @@
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 #include "runtime/io/logbook.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>

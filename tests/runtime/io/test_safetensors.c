@@ -5,8 +5,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/safetensors.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

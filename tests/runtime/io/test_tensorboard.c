@@ -4,8 +4,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/tensorboard.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #include "runtime/base/status.h"
 #include "runtime/machine/gpu_assignment.h"
 #include "runtime/machine/gpu_path.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * described. */
 #include "runtime/machine/machine.h"
 #include "runtime/machine/topology.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "runtime/base/status.h"
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

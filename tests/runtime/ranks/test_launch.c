@@ -5,9 +5,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/ranks/launch.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

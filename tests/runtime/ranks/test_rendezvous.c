@@ -5,10 +5,10 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/ranks/wire.h"
+#include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>

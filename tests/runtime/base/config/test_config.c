@@ -5,8 +5,8 @@
 #include "runtime/base/config/config.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* Configuration keys that are maps of scalars of any name. */
 #include "runtime/base/config/config.h"
 #include "runtime/base/status.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 

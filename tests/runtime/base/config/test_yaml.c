@@ -5,8 +5,8 @@
 #include "runtime/base/config/yaml.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tests/harness/check.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
