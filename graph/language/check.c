@@ -46,7 +46,7 @@ static int resolve_values(struct checker *checker)
                               "'%s' (%s) cannot start as '%s', which has an instance per shard",
                               spec->name, name_placement(spec->placement), spec->init->name);
         int status = spec->type->resolve ? spec->type->resolve(spec, &setup) : HD_OK;
-        if (status == HD_ERR_NOMEM)
+        if (status != HD_OK && status != HD_ERR_INPUT)
             return status;
     }
     return hd_diag_count(checker->diag) ? HD_ERR_INPUT : HD_OK;

@@ -297,8 +297,7 @@ static int choose_output(struct hd_onednn_conv *conv)
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
     if (!pd && conv->fields.of.bf16)
         return hd_fail(HD_ERR_UNSUPPORTED,
-                       "oneDNN %d.%d has no bf16 convolutions for this "
-                       "processor: use precision f32",
+                       "oneDNN %d.%d has no bf16 convolutions for this processor",
                        DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
     if (!pd)
         return hd_dnnl_report_refusal("convolution");

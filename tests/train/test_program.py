@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, Scratch, call, check, environment, result, train  # noqa: E402
+from runner import CONFIG, ROOT, Scratch, call, check, environment, has_bf16, result, train  # noqa: E402
 
 PLANS = os.path.join(ROOT, "tests/golden/plans")
 
@@ -142,6 +142,17 @@ def check_mistakes(scratch):
 # -- Files ---------------------------------------------------------------------------------------
 
 
+def check_bf16():
+    """Without bfloat16, the key of the run file that asks for it is the only mistake."""
+    if has_bf16():
+        return
+    config = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
+    done = call("graph", config, "--set", "runtime.precision=bf16", expect=2)
+    lines = [line for line in done.stderr.splitlines() if "oneDNN" not in line]
+    check(len(lines) == 1 and "precision: expected f32 on this processor, found bf16" in lines[0],
+          f"bfloat16 without the processor for it:\n{done.stderr}")
+
+
 def check_files(scratch):
     work, home = scratch("work"), scratch("home")
     os.mkdir(work)
@@ -207,6 +218,7 @@ def main():
     check_plans()
     with Scratch() as scratch:
         check_mistakes(scratch)
+        check_bf16()
         check_files(scratch)
         check_eval(scratch)
         check_install(scratch)

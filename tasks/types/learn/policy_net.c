@@ -84,7 +84,10 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
     const char *mistake = hd_net_find_mistake(&fields, message);
     if (mistake)
         return report(spec, setup, mistake, message);
-    return hd_net_create(&fields, net_p);
+    int status = hd_net_create(&fields, net_p);
+    if (status == HD_ERR_UNSUPPORTED && fields.precision == HD_BF16)
+        report(spec, setup, "precision", "expected f32 on this processor, found bf16");
+    return status;
 }
 
 int hd_policy_net_refuse_type(const struct hd_setup *setup, const char *type, const char *why)
