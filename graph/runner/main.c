@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/subnormal.h"
+#include "tasks/builtin.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -37,9 +38,26 @@ static void print_help(FILE *file)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].help);
     fprintf(file, "  %-8s %s\n", "keys", "print every key of a config with its range and default");
+    fprintf(file, "  %-8s %s\n", "verbs", "print every verb of a graph with its ports and options");
     fprintf(file, "\n'runner COMMAND --help' tells the options of a command.\n"
                   "Exit codes: 0 done, 1 failure, 2 bad input, 3 watchdog, 4 ranks diverged,\n"
                   "75 stopped but resumable, 130 interrupted.\n");
+}
+
+static void print_verbs(const struct hd_registry *registry)
+{
+    static const char *const modes[] = {
+        [HD_READ] = "reads", [HD_WRITE] = "writes", [HD_UPDATE] = "updates"};
+    for (const struct hd_verb *const *verb = registry->verbs; *verb; verb++) {
+        printf("%s\n    %s\n", (*verb)->name, (*verb)->help);
+        for (const struct hd_port *port = (*verb)->ports; port && port->name; port++)
+            printf("    %-8s %s (%s%s)\n", modes[port->mode], port->name,
+                   port->type ? port->type : "any type", port->optional ? ", optional" : "");
+        for (const struct hd_option *option = (*verb)->options; option && option->name; option++)
+            printf("    option   %s: %s%s\n", option->name,
+                   option->choices ? option->choices : "any text",
+                   option->required ? "" : " (optional)");
+    }
 }
 
 static int unknown_command(const char *name)
@@ -83,6 +101,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "keys") == 0) {
         hd_run_keys_print(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "verbs") == 0) {
+        print_verbs(hd_registry_get_builtin());
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)

@@ -67,6 +67,8 @@ def check_help():
     check(call("--version").stdout.startswith("heddle "), "--version")
     keys = call("keys").stdout
     check("policy.learn.batch_size" in keys and "runtime.max_inflight_iterations" in keys, "keys")
+    verbs = call("verbs").stdout
+    check("\n    reads    mean_grad (grad)\n" in verbs and "\n    option   op: " in verbs, f"verbs: {verbs}")
     check(call(expect=2).stderr.startswith("usage"), "no command")
 
 
