@@ -57,8 +57,7 @@ static bool usable(struct hd_comm *comm)
     return comm->message_passing->broken_ns == 0 && !hd_comm_is_aborted(comm);
 }
 
-/* -- Posting --------------------------------------------------------------------------------------
- */
+/* -- Posting ----------------------------------------------------------------------------------- */
 
 static int reserve(struct hd_message_passing *state)
 {
@@ -135,8 +134,7 @@ static void post(struct hd_comm *comm, int64_t seq, const char *name,
     pthread_mutex_unlock(&state->lock);
 }
 
-/* -- Progress -------------------------------------------------------------------------------------
- */
+/* -- Progress ---------------------------------------------------------------------------------- */
 
 /* A rank has reached the number before that of its first unfinished message. */
 static void note_arrivals(struct hd_comm *comm)
@@ -192,8 +190,7 @@ static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
     return ahead;
 }
 
-/* -- Start and stop -------------------------------------------------------------------------------
- */
+/* -- Start and stop ---------------------------------------------------------------------------- */
 
 static void free_state(struct hd_message_passing *state)
 {

@@ -34,8 +34,7 @@ static int refuse(int code, const char *what, char *text, int64_t bytes)
     return HD_ERR_PEER;
 }
 
-/* -- Messages -------------------------------------------------------------------------------------
- */
+/* -- Messages ---------------------------------------------------------------------------------- */
 
 static int reserve(struct mpi_links *links, int more)
 {
@@ -144,19 +143,7 @@ static int make_links(struct hd_links **links_p, char *text, int64_t bytes)
     return HD_OK;
 }
 
-/* -- MPI itself -----------------------------------------------------------------------------------
- */
-
-/* Writes the first part of the library's version: "Open MPI v4.1.4, package: …". */
-static int version(char *text, int64_t bytes)
-{
-    char whole[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length;
-    MPI_Get_library_version(whole, &length);
-    whole[strcspn(whole, ",\n")] = '\0';
-    snprintf(text, (size_t)bytes, "%s", whole);
-    return HD_OK;
-}
+/* -- MPI itself -------------------------------------------------------------------------------- */
 
 /* Calls follow one another, but come from any worker. */
 static int start_mpi(int *rank_p, int *ranks_p, char *text, int64_t bytes)
@@ -188,7 +175,6 @@ static void stop_mpi(void)
 
 extern const struct hd_mpi_plugin hd_mpi_plugin;
 const struct hd_mpi_plugin hd_mpi_plugin = {.abi = HD_MPI_ABI,
-                                            .version = version,
                                             .start = start_mpi,
                                             .broadcast = broadcast,
                                             .links = make_links,

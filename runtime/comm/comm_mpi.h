@@ -9,11 +9,6 @@
 
 #include "runtime/comm/comm_links.h"
 
-/* Writes name and version of the library, "Open MPI v4.1.4", to text[bytes]; starts nothing.
- * Returns HD_OK, or HD_ERR_UNSUPPORTED (not logged) when there is no plug-in, or no MPI for it;
- * then text says so. */
-int hd_mpi_get_version(char *text, int64_t bytes);
-
 /* Starts MPI, which must have as many ranks as *world in the same order. Under mpirun, rank 0
  * then listens at a free port and all are told where: completes master_addr, master_port and
  * rendezvous_fd. Returns HD_OK, or (logged) HD_ERR_UNSUPPORTED without MPI, HD_ERR_SYSTEM,

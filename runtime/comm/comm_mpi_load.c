@@ -63,17 +63,8 @@ static bool loaded(void)
     return mpi.plugin != NULL;
 }
 
-int hd_mpi_get_version(char *text, int64_t bytes)
-{
-    if (loaded())
-        return mpi.plugin->version(text, bytes);
-    snprintf(text, (size_t)bytes, "%s", mpi.why);
-    return HD_ERR_UNSUPPORTED;
-}
-
-/* -- Finding rank 0
- * -------------------------------------------------------------------------------------- MPI knows
- * the ranks, but not by which address of rank 0's host they reach each other. */
+/* -- Finding rank 0 ---------------------------------------------------------------------------- */
+/* MPI knows the ranks, but not by which address of rank 0's host they reach each other. */
 
 enum { ADDRESSES_MAX = 16, REACH_MS = 1000 };
 

@@ -10,7 +10,6 @@ enum { HD_MPI_ABI = 1 };
 
 struct hd_mpi_plugin {
     int abi;
-    int (*version)(char *text, int64_t bytes);
     int (*start)(int *rank_p, int *ranks_p, char *text, int64_t bytes);
     int (*broadcast)(void *data, int64_t bytes, char *text, int64_t text_bytes); /* of rank 0 */
     int (*links)(struct hd_links **links_p, char *text, int64_t bytes);

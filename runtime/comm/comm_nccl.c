@@ -18,8 +18,7 @@
 
 _Static_assert(HD_NCCL_ID_BYTES == NCCL_UNIQUE_ID_BYTES, "an id is NCCL's");
 
-/* -- The library --------------------------------------------------------------------------------
- */
+/* -- The library ------------------------------------------------------------------------------- */
 
 #define LIBRARY "libnccl.so.2"
 
@@ -107,8 +106,7 @@ int hd_nccl_get_version(int *version_p)
     return HD_OK;
 }
 
-/* -- A communicator -----------------------------------------------------------------------------
- */
+/* -- A communicator ---------------------------------------------------------------------------- */
 
 int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char *says)
 {
@@ -172,8 +170,8 @@ void hd_nccl_leave(const struct hd_nccl *nccl, int before)
             cudaSetDevice(before);
 }
 
-/* -- Stages -------------------------------------------------------------------------------------
- * Each queues something and returns; the next one is not called before NCCL is ready again. */
+/* -- Stages ------------------------------------------------------------------------------------ */
+/* Each queues something and returns; the next one is not called before NCCL is ready again. */
 
 /* The calls between group_begin and group_end; `result` keeps the first failure. */
 struct group {
@@ -341,8 +339,7 @@ int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_
     return status == HD_OK ? HD_OK : hd_nccl_fail(nccl, status, "adding the operands", "failed");
 }
 
-/* -- Start and stop -----------------------------------------------------------------------------
- */
+/* -- Start and stop ---------------------------------------------------------------------------- */
 
 enum { NAP_NS = 200000, TIMEOUT_S = 40, FINALIZE_S = 5 };
 

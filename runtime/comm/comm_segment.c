@@ -41,8 +41,7 @@ int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_byte
     return HD_OK;
 }
 
-/* -- Operations of memory that all ranks see: there is nothing to send ---------------------------
- */
+/* -- Operations of memory that all ranks see: there is nothing to send ------------------------- */
 
 static void post(struct hd_comm *comm, int64_t seq, const char *name,
                  const struct hd_comm_transfer *transfers, int n)
@@ -77,8 +76,7 @@ static void attach(struct hd_comm *comm, void *segment)
     comm->buffers = (char *)segment + header_bytes(comm);
 }
 
-/* -- The segment ----------------------------------------------------------------------------------
- */
+/* -- The segment ------------------------------------------------------------------------------- */
 
 /* Asks for one huge page more than needed, to find an address that is aligned to one. */
 int hd_comm_map(struct hd_comm *comm, int fd)

@@ -25,8 +25,7 @@ static int lost(struct hd_tcp_links *links, int rank, const char *why)
     return HD_ERR_PEER;
 }
 
-/* -- Starting -------------------------------------------------------------------------------------
- */
+/* -- Starting ---------------------------------------------------------------------------------- */
 
 static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
 {
@@ -51,9 +50,8 @@ static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *
     return HD_OK;
 }
 
-/* -- Transferring
- * --------------------------------------------------------------------------------------- Each
- * returns 1 when the socket may have more for us, 0 when it has not, or a status. */
+/* -- Transferring ------------------------------------------------------------------------------ */
+/* Each returns 1 when the socket may have more for us, 0 when it has not, or a status. */
 
 static int transferred(struct hd_tcp_links *links, int rank, ssize_t n, struct hd_tcp_queue *queue)
 {
