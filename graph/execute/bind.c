@@ -4,8 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-/* -- Making and releasing -------------------------------------------------------------------------
- */
+/* -- Making and releasing ---------------------------------------------------------------------- */
 
 /* A stop step has seen nothing yet, not even initial versions. */
 static int init_last_read(struct hd_step *step, void *arg)
@@ -57,8 +56,7 @@ void hd_binder_destroy(struct hd_binder *binder)
     hd_free(binder->last_read);
 }
 
-/* -- Versions -------------------------------------------------------------------------------------
- */
+/* -- Versions ---------------------------------------------------------------------------------- */
 
 struct hd_task_group *hd_binder_get_task_group(struct hd_binder *binder)
 {
@@ -154,8 +152,7 @@ void hd_binder_note_accesses(struct hd_binder *binder, const struct hd_op *op)
         }
 }
 
-/* -- Tasks ----------------------------------------------------------------------------------------
- */
+/* -- Tasks ------------------------------------------------------------------------------------- */
 
 struct hd_context hd_binder_make_context(const struct hd_binder *binder, const struct hd_step *step,
                                          int64_t shard)

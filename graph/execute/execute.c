@@ -23,8 +23,7 @@ struct hd_executor {
     const char *reason; /* of the stop step whose condition held */
 };
 
-/* -- The walk -------------------------------------------------------------------------------------
- */
+/* -- The walk ---------------------------------------------------------------------------------- */
 
 static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
 {
@@ -170,8 +169,7 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
     return status;
 }
 
-/* -- Making and releasing -------------------------------------------------------------------------
- */
+/* -- Making and releasing ---------------------------------------------------------------------- */
 
 /* Lets the types of values and the verbs of steps prepare a GPU. */
 static int prepare_gpu(const struct hd_binder *binder, int home)
@@ -241,8 +239,7 @@ void hd_executor_destroy(struct hd_executor *executor)
     hd_free(executor);
 }
 
-/* -- State ----------------------------------------------------------------------------------------
- */
+/* -- State ------------------------------------------------------------------------------------- */
 
 int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
                      json_t **state_p)

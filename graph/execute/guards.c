@@ -44,8 +44,7 @@ void hd_guards_destroy(struct hd_guards *guards)
     hd_free(guards->fields);
 }
 
-/* -- Conditions -----------------------------------------------------------------------------------
- */
+/* -- Conditions -------------------------------------------------------------------------------- */
 
 struct reading {
     const struct hd_guards *guards;
@@ -136,8 +135,7 @@ void hd_guards_note_step(struct hd_guards *guards, const struct hd_op *op)
         counters[step->counts]++;
 }
 
-/* -- Stop -----------------------------------------------------------------------------------------
- */
+/* -- Stop -------------------------------------------------------------------------------------- */
 
 struct look {
     const struct hd_graph *graph;

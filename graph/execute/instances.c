@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* -- Memory ---------------------------------------------------------------------------------------
- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 /* Returns the GPU of instance i of a replica. */
 static int get_device(struct hd_session *session, const struct hd_instances *instances, int replica,
@@ -163,8 +162,7 @@ void hd_instances_destroy(struct hd_session *session, struct hd_instances *insta
     *instances = (struct hd_instances){0};
 }
 
-/* -- Versions -------------------------------------------------------------------------------------
- */
+/* -- Versions ---------------------------------------------------------------------------------- */
 
 /* The version at the start of iteration 0 stands for those of all iterations before it. */
 static int get_start_index(const struct hd_instances *instances, int64_t iteration)

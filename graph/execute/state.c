@@ -45,8 +45,7 @@ static char *make_name(const struct hd_binder *binder, int value, int instance, 
     return hd_format("%s%s%s", spec->name, shard, lag);
 }
 
-/* -- Saving ---------------------------------------------------------------------------------------
- */
+/* -- Saving ------------------------------------------------------------------------------------ */
 
 static int save_instance(struct hd_checkpoint_writer *checkpoints, const struct hd_spec *spec,
                          const char *name, const void *data)
@@ -210,8 +209,7 @@ int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *c
     return HD_OK;
 }
 
-/* -- Restoring ------------------------------------------------------------------------------------
- */
+/* -- Restoring --------------------------------------------------------------------------------- */
 
 static int missing(const char *what)
 {

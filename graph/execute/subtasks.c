@@ -6,8 +6,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-/* -- Work buffers ---------------------------------------------------------------------------------
- */
+/* -- Work buffers ------------------------------------------------------------------------------ */
 
 /* Dependences of an item. Its stages follow one another on the chain. `finish` waits for the
  * headers alone, which stage 0 writes, so that later stages need not wait for it; a `finish` that
@@ -100,8 +99,7 @@ void hd_work_buffers_destroy(struct hd_binder *binder, struct hd_work_buffers *w
     hd_free(work);
 }
 
-/* -- Accesses -------------------------------------------------------------------------------------
- */
+/* -- Accesses ---------------------------------------------------------------------------------- */
 
 /* A task of a step on one instance. */
 struct subtask {
@@ -228,8 +226,7 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
     return HD_OK;
 }
 
-/* -- Tasks ----------------------------------------------------------------------------------------
- */
+/* -- Tasks ------------------------------------------------------------------------------------- */
 
 static int add_work_accesses(const struct subtask *subtask)
 {

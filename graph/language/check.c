@@ -23,8 +23,7 @@ static const char *name_placement(enum hd_placement placement)
     return placement == HD_SHARD ? "shard" : placement == HD_GLOBAL ? "global" : "rank0";
 }
 
-/* -- Values -------------------------------------------------------------------------------------
- */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 static int resolve_values(struct checker *checker)
 {
@@ -67,8 +66,7 @@ static bool is_flat_memory(const struct hd_type *type)
     return !type->snapshot && !type->fini;
 }
 
-/* -- Placement ----------------------------------------------------------------------------------
- */
+/* -- Placement --------------------------------------------------------------------------------- */
 
 static bool is_combinable_by(const struct hd_reduction *reduction, enum hd_combine how)
 {
@@ -167,8 +165,7 @@ static int check_placement(struct checker *checker, struct hd_step *step)
     return HD_OK;
 }
 
-/* -- Steps --------------------------------------------------------------------------------------
- */
+/* -- Steps ------------------------------------------------------------------------------------- */
 
 static void check_duplicates(struct checker *checker, const struct hd_step *step, int i)
 {

@@ -32,8 +32,7 @@ static int parse_number(struct hd_parser *parser, const struct hd_node *node, co
                                  parser->diag, number_p);
 }
 
-/* -- Strategy -----------------------------------------------------------------------------------
- */
+/* -- Strategy ---------------------------------------------------------------------------------- */
 
 static int parse_parameters(struct hd_parser *parser, const struct hd_node *defaults)
 {
@@ -70,8 +69,7 @@ static int override_parameters(struct hd_parser *parser, const struct hd_node *m
     return HD_OK;
 }
 
-/* -- Values -------------------------------------------------------------------------------------
- */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 static const char *const value_keys[] = {"type", "per",  "placement", "of",
                                          "init", "role", "bucket_mb", "slots"};
@@ -192,8 +190,7 @@ static int parse_values(struct hd_parser *parser, const struct hd_node *map)
     return HD_OK;
 }
 
-/* -- Steps --------------------------------------------------------------------------------------
- */
+/* -- Steps ------------------------------------------------------------------------------------- */
 
 static const char *const step_keys[] = {"reads", "writes", "updates", "every", "first",
                                         "when",  "counts", "if",      "reason"};

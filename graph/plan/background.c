@@ -48,8 +48,7 @@ void hd_plan_find_background_steps(const struct hd_plan *plan, bool *background_
     } while (background.changed);
 }
 
-/* -- Buffers --------------------------------------------------------------------------------------
- */
+/* -- Buffers ----------------------------------------------------------------------------------- */
 
 struct lag {
     const struct hd_step *writer;

@@ -63,8 +63,7 @@ static const struct hd_reduction reduction = {
 };
 static const struct hd_type type = {.name = "cross_shard_sums", .reduction = &reduction};
 
-/* -- The sums of a step ---------------------------------------------------------------------------
- */
+/* -- The sums of a step ------------------------------------------------------------------------ */
 
 static int64_t count(const struct hd_step *step, const struct hd_subtasks *subtasks, int stage)
 {

@@ -53,8 +53,8 @@ bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
            (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);
 }
 
-/* -- Collectives ----------------------------------------------------------------------------------
- * One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
+/* -- Collectives ------------------------------------------------------------------------------- */
+/* One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
  * from there. Several GPUs of a lone rank add their own operands, and then each adds the buckets
  * that are at home there (graph/execute/gpu_reduce.c). */
 
@@ -96,8 +96,7 @@ void hd_plan_place_reductions(struct hd_plan *plan)
     }
 }
 
-/* -- Values ---------------------------------------------------------------------------------------
- */
+/* -- Values ------------------------------------------------------------------------------------ */
 
 static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
 {

@@ -209,8 +209,7 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
     dump_ops(plan, 0, plan->n_ops, 0, file);
 }
 
-/* -- Graphviz -----------------------------------------------------------------------------------
- */
+/* -- Graphviz ---------------------------------------------------------------------------------- */
 
 static void dot_edges(const struct hd_plan *plan, int at, FILE *file)
 {

@@ -21,8 +21,7 @@ int hd_plan_allows(int64_t shards, int ranks)
                    (long long)shards, ranks, allowed);
 }
 
-/* -- Buffers ------------------------------------------------------------------------------------
- */
+/* -- Buffers ----------------------------------------------------------------------------------- */
 
 static int note_lag(struct hd_step *step, void *arg)
 {
@@ -65,8 +64,7 @@ static void size_buffers(struct hd_plan *plan, int i)
         value->buffers += value->lag + 1;
 }
 
-/* -- Ops ----------------------------------------------------------------------------------------
- */
+/* -- Ops --------------------------------------------------------------------------------------- */
 
 static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct hd_step *step,
                             int value)

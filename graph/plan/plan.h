@@ -121,8 +121,8 @@ int hd_plan_allows(int64_t shards, int ranks);
 void hd_plan_dump(const struct hd_plan *plan, FILE *file);
 void hd_plan_dump_dot(const struct hd_plan *plan, FILE *file);
 
-/* -- Sizes (sizes.c) ------------------------------------------------------------------------------
- * Each returns bytes: the most that any task or collective of the plan needs. */
+/* -- Sizes (sizes.c) --------------------------------------------------------------------------- */
+/* Each returns bytes: the most that any task or collective of the plan needs. */
 
 /* Returns the scratch that tasks need on a CPU worker, and on each GPU. */
 int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan);
@@ -141,8 +141,7 @@ static inline int64_t hd_plan_round_to_pages(int64_t bytes)
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* -- Steps ----------------------------------------------------------------------------------------
- */
+/* -- Steps ------------------------------------------------------------------------------------- */
 
 /* Returns the port of ref i of a step. */
 static inline const struct hd_port *hd_step_get_port(const struct hd_step *step, int i)
@@ -172,8 +171,8 @@ static inline int hd_plan_count_instances(const struct hd_plan *plan, enum hd_pl
                                    : 1;
 }
 
-/* -- GPUs (devices.c) -----------------------------------------------------------------------------
- * A home is where a task runs: HD_HOST, or the number of a GPU, counted from 1. */
+/* -- GPUs (devices.c) -------------------------------------------------------------------------- */
+/* A home is where a task runs: HD_HOST, or the number of a GPU, counted from 1. */
 
 /* Returns a step's form for GPUs, if it runs on one; NULL for other ops, collectives too. */
 static inline const struct hd_gpu_verb *hd_op_get_gpu_verb(const struct hd_op *op)

@@ -22,8 +22,7 @@ static const struct hd_spec *spec_of(const struct hd_plan *plan, const struct hd
     return &plan->graph->values[ref->value].spec;
 }
 
-/* -- Who else uses a value ------------------------------------------------------------------------
- */
+/* -- Who else uses a value --------------------------------------------------------------------- */
 
 struct search {
     int value;
@@ -59,8 +58,7 @@ static bool changed_by_others(const struct hd_plan *plan, int value, const struc
     return hd_graph_walk(plan->graph, uses, &search) != 0;
 }
 
-/* -- Conditions -----------------------------------------------------------------------------------
- */
+/* -- Conditions -------------------------------------------------------------------------------- */
 
 static bool unguarded(const struct hd_step *step)
 {
@@ -125,8 +123,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     return true;
 }
 
-/* -- Lowering -------------------------------------------------------------------------------------
- */
+/* -- Lowering ---------------------------------------------------------------------------------- */
 
 static void share(struct hd_plan *plan, int value)
 {

@@ -6,8 +6,8 @@ extern "C" {
 #include "runtime/base/tree.h"
 }
 
-/* -- Of floats ----------------------------------------------------------------------------------
- * A block has up to 32 columns; of each, some threads add up rows at equal distances, and a tree
+/* -- Of floats --------------------------------------------------------------------------------- */
+/* A block has up to 32 columns; of each, some threads add up rows at equal distances, and a tree
  * adds what they have. */
 
 enum { THREADS = 1024, MOST_COLUMNS = 32 };
@@ -62,8 +62,8 @@ extern "C" int hd_moments_compute_cuda(const float *x, int64_t rows, int64_t n,
                      n, columns, of);
 }
 
-/* -- Of bytes -----------------------------------------------------------------------------------
- * A thread adds up a word of columns over a share of the rows: scratch holds sum[SHARES][n] and
+/* -- Of bytes ---------------------------------------------------------------------------------- */
+/* A thread adds up a word of columns over a share of the rows: scratch holds sum[SHARES][n] and
  * square[SHARES][n]. */
 
 enum { SHARES = 16 };
@@ -128,8 +128,8 @@ extern "C" int hd_moments_compute_bytes_cuda(const uint8_t *x, int64_t rows, int
                      of);
 }
 
-/* -- Of several shards --------------------------------------------------------------------------
- * A thread has an element of all operands, and what waits to be merged. */
+/* -- Of several shards ------------------------------------------------------------------------- */
+/* A thread has an element of all operands, and what waits to be merged. */
 
 struct node {
     double count, mean, squares;
@@ -176,8 +176,8 @@ extern "C" int hd_moments_reduce_cuda(const struct hd_moments_operands *operands
                      to);
 }
 
-/* -- Running ones -------------------------------------------------------------------------------
- * The count, which all elements need, changes last. */
+/* -- Running ones ------------------------------------------------------------------------------ */
+/* The count, which all elements need, changes last. */
 
 /* Returns the count of `into` before the merge, or the prior if it has none. */
 static __device__ double count_before(double count, double prior)

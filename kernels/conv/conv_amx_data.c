@@ -45,9 +45,7 @@ static struct tiling tiling_of_batch(const struct hd_conv_fields *f, int64_t bat
 }
 
 /* -- Weights: [y, x within the stride][block of inputs][step][16 pairs of outputs][16 inputs][2]; a
- *    step is a place in the kernel and 32 outputs
- * --------------------------------------------------
- */
+    step is a place in the kernel and 32 outputs  */
 
 /* Rearranges one block of 16 inputs by 16 outputs into half of a tile. */
 static void pair_block(const float *block, hd_bf16 *half)
@@ -81,8 +79,7 @@ static void pair_weights(const struct tiling *j, const float *weights, hd_bf16 *
 }
 
 /* -- Gradient of the output: wide rows of all images, [pixel][channel], zeros before, between and
- *    after ---------------------------------------------------------------------------------------
- */
+    after  */
 
 static int64_t wide_elements(const struct tiling *j)
 {
@@ -102,9 +99,7 @@ static void widen_rows(const struct tiling *j, const hd_bf16 *dy, hd_bf16 *wide)
 }
 
 /* -- Products: tiles 0 … 3 are 32 pixels by two blocks of inputs, 4 and 5 the output's gradient, 6
- * and 7 weights
- * ------------------------------------------------------------------------------------
- */
+ and 7 weights  */
 
 /* The position of the next pixel in the wide rows. */
 struct cursor {

@@ -86,8 +86,7 @@ static int channel_of(bool two, int b, int c)
 }
 
 /* -- Gradient of the output: [block of channels][pair][tile][16 channels][16 pixels][2], of rows as
- * wide as the image's with zeros in the gaps ------------------------------------------------------
- */
+ wide as the image's with zeros in the gaps  */
 
 /* Fills `at` with the index, in an image's gradient, of each pixel of the wide rows; -1 for a
  * gap. */
@@ -196,8 +195,7 @@ static void put_in_order(const struct tiling *j, const struct images *x, const i
 }
 
 /* -- Products: tiles 0 … 3 are weights of one block of output by one of input channels at four
- * places of the kernel, 4 the output, 5, 6 and 7 in turns the input, moved ------------------------
- */
+ places of the kernel, 4 the output, 5, 6 and 7 in turns the input, moved  */
 
 struct product {
     const struct tiling *tiling;

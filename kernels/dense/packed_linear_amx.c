@@ -129,8 +129,7 @@ static int64_t group_of(int64_t rows)
 }
 
 /* -- Backward data: tiles 0 and 1 are dx of even and odd inputs, 2 and 3 of the next rows, 4 and 5
- * dy, 6 and 7 weights of even and odd inputs ------------------------------------------------------
- */
+ dy, 6 and 7 weights of even and odd inputs  */
 
 /* The weights of one block of inputs, by pairs of blocks of outputs: [pair][even, odd][16 pairs of
  * outputs][16 inputs][2]. */
@@ -259,8 +258,7 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
 }
 
 /* -- Backward weights: tiles 0 and 1 are dw of even and odd inputs, 2 and 3 of the next outputs, 4
- * and 5 x of even and odd inputs, 6 and 7 dy. Rows j and j + 16 of 32 are summed as a pair --------
- */
+ and 5 x of even and odd inputs, 6 and 7 dy. Rows j and j + 16 of 32 are summed as a pair  */
 
 static __m512i row_or_zero(const hd_bf16 *x, int64_t ldx, int64_t row, int64_t rows)
 {

@@ -5,8 +5,8 @@ extern "C" {
 #include "kernels/replay/replay_internal.h"
 }
 
-/* -- Storing ------------------------------------------------------------------------------------
- * One block numbers the frames, moves users from old frames to new ones and counts; then others
+/* -- Storing ----------------------------------------------------------------------------------- */
+/* One block numbers the frames, moves users from old frames to new ones and counts; then others
  * copy. scratch[0] is the number of the first transition, or -1 where nothing is to be stored,
  * scratch[1] the number of frames, scratch[2 + i] where frame i goes, or -1 where a later one takes
  * its place. */
@@ -208,8 +208,8 @@ extern "C" int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *me
                      (const int64_t *)scratch);
 }
 
-/* -- Sampling -----------------------------------------------------------------------------------
- * A block fills a row. */
+/* -- Sampling ---------------------------------------------------------------------------------- */
+/* A block fills a row. */
 
 struct sampling {
     struct hd_replay_shape shape;

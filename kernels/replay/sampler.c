@@ -3,10 +3,10 @@
 
 #include "runtime/base/rng.h"
 
-/* -- The order ------------------------------------------------------------------------------------
- * A Feistel network permutes the numbers of w bits: in turns, one half is changed by a random
- * function of the other, which can be undone. Numbers beyond n are permuted again until one of
- * 0 … n - 1 comes out ("cycle walking", Black and Rogaway, "Ciphers with arbitrary finite domains",
+/* -- The order --------------------------------------------------------------------------------- */
+/* A Feistel network permutes the numbers of w bits: in turns, one half is changed by a random
+ * function of the other, which can be undone. Numbers beyond n are permuted again until one of 0 …
+ * n - 1 comes out ("cycle walking", Black and Rogaway, "Ciphers with arbitrary finite domains",
  * CT-RSA 2002), which again is a permutation. */
 
 /* More rounds than the four that suffice if few entries are seen of many (Luby and Rackoff, "How to

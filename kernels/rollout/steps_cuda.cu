@@ -36,9 +36,9 @@ extern "C" int hd_steps_gather_bootstrap_obs_cuda(const struct hd_steps *steps,
     return HD_LAUNCH_ROWS(copy_after, steps, obs, capacity, stream, *steps, after, obs);
 }
 
-/* -- Samples that observations come after -------------------------------------------------------
- * By one block. Each thread looks through a stretch of the samples, counts, learns from the counts
- * before it where to write, and looks again. */
+/* -- Samples that observations come after ------------------------------------------------------ */
+/* One block runs it. Each thread looks through a stretch of the samples, counts, learns from the
+ * counts before it where to write, and looks again. */
 
 enum { THREADS = 1024, WARPS = THREADS / 32 };
 

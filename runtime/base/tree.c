@@ -71,8 +71,7 @@ void *hd_tree_reduce(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i,
     return reduce_node(&reduce, lo, hi - lo, 0);
 }
 
-/* -- Adding arrays --------------------------------------------------------------------------------
- */
+/* -- Adding arrays ----------------------------------------------------------------------------- */
 
 enum { TILE = 512, LEVELS_MAX = 64 }; /* floats at a time; levels that no tree here exceeds */
 

@@ -28,8 +28,7 @@ struct round {
     void *in[];
 };
 
-/* -- The tree -----------------------------------------------------------------------------------
- */
+/* -- The tree ---------------------------------------------------------------------------------- */
 
 struct reduce {
     const struct round *round;
@@ -71,8 +70,7 @@ static void *combine(void *arg, int level, void *left, void *right)
     return vector;
 }
 
-/* -- The three tasks ----------------------------------------------------------------------------
- */
+/* -- The three tasks --------------------------------------------------------------------------- */
 
 static void hash_buckets(const struct hd_collective *c, const float *data, uint64_t *hashes)
 {
@@ -163,8 +161,8 @@ static int run_on_gpu(struct hd_context *context, const struct hd_view *views, c
     return reduce_on_gpu(context, args, ((const struct round *)args)->collective.how);
 }
 
-/* -- Between GPUs ---------------------------------------------------------------------------------
- * A task adds this rank's operands in place of the result and copies their count to the session's
+/* -- Between GPUs ------------------------------------------------------------------------------ */
+/* A task adds this rank's operands in place of the result and copies their count to the session's
  * memory for the open collective. The device comm brings slices together and distributes the sum,
  * which is added as a single rank would add it. */
 
@@ -253,8 +251,7 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     return HD_OK;
 }
 
-/* -- Submitting ---------------------------------------------------------------------------------
- */
+/* -- Submitting -------------------------------------------------------------------------------- */
 
 static struct round *make_round(struct hd_session *session, const struct hd_collective *c)
 {

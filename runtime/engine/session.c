@@ -11,8 +11,7 @@
 
 #include <stdio.h>
 
-/* -- Where it is ----------------------------------------------------------------------------------
- */
+/* -- Where it is ------------------------------------------------------------------------------- */
 
 static int64_t describe_event(const struct hd_last_event *event, const char *form, const char *none,
                               char *text, int64_t bytes)
@@ -46,8 +45,7 @@ int64_t hd_session_count_finished(const struct hd_session *session)
     return atomic_load(&session->finished);
 }
 
-/* -- Progress and waiting -----------------------------------------------------------------------
- */
+/* -- Progress and waiting ---------------------------------------------------------------------- */
 
 struct watch {
     int64_t finished, since_ns;
@@ -137,8 +135,7 @@ int hd_session_abandon(struct hd_session *session, int status, const char *name)
     return status;
 }
 
-/* -- Start and stop -----------------------------------------------------------------------------
- */
+/* -- Start and stop ---------------------------------------------------------------------------- */
 
 int hd_session_reserve(struct hd_session *session, int64_t bytes)
 {

@@ -46,8 +46,7 @@ int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes)
     return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_align_up(scratch_bytes);
 }
 
-/* -- Slices ---------------------------------------------------------------------------------------
- */
+/* -- Slices ------------------------------------------------------------------------------------ */
 
 /* Returns the place in the area of rank `rank` that `local` is in this rank's. */
 static void *on_rank(const struct hd_session *session, int rank, const void *local)
@@ -74,8 +73,7 @@ static void slice_of(const struct bucket *bucket, int rank, int64_t *lo_p, int64
                                 hi_p);
 }
 
-/* -- Shared memory: the operands of all shards are added where they lie ---------------------------
- */
+/* -- Shared memory: the operands of all shards are added where they lie ------------------------ */
 
 static int64_t partial_stride(const struct bucket *bucket)
 {
@@ -116,9 +114,7 @@ static float count_shared(const struct bucket *bucket)
 
 static const struct bucket_ops shared_memory = {.add = add_shared, .count = count_shared};
 
-/* -- Message passing: every rank adds its own operands before it sends them
- * ------------------------
- */
+/* -- Message passing: every rank adds its own operands before it sends them -------------------- */
 
 /* Adds elements [lo, hi) of the operands of this rank's shards. */
 static void add_local(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
@@ -218,8 +214,7 @@ static const struct bucket_ops message_passing = {.by_rank = true,
                                                   .list_operands = list_operand_transfers,
                                                   .list_results = list_result_transfers};
 
-/* -- Tasks ----------------------------------------------------------------------------------------
- */
+/* -- Tasks ------------------------------------------------------------------------------------- */
 
 /* A single operand needs no sum and no cutting into blocks. */
 static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -260,8 +255,7 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
     return HD_OK;
 }
 
-/* -- Submitting -----------------------------------------------------------------------------------
- */
+/* -- Submitting -------------------------------------------------------------------------------- */
 
 /* Lists where the operands of each shard begin, or those of each rank. */
 static void find_groups(struct bucket *bucket)

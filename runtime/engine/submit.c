@@ -40,8 +40,7 @@ void hd_session_free_task_records(struct hd_session *session)
     }
 }
 
-/* -- Executing ----------------------------------------------------------------------------------
- */
+/* -- Executing --------------------------------------------------------------------------------- */
 
 static void run_task(void *buffers[], void *arg)
 {
@@ -88,8 +87,7 @@ static struct starpu_codelet gpu_codelet = {.where = STARPU_CUDA,
 static struct starpu_codelet open_codelet = {
     .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle asynchronous"};
 
-/* -- Submitting ---------------------------------------------------------------------------------
- */
+/* -- Submitting -------------------------------------------------------------------------------- */
 
 static void count_start(struct hd_session *session, struct hd_task_group *group)
 {

@@ -9,8 +9,7 @@
 #include "runtime/engine/trace.h"
 #include "runtime/engine/tsan_internal.h"
 
-/* -- Calling a body -------------------------------------------------------------------------------
- */
+/* -- Calling a body ---------------------------------------------------------------------------- */
 
 static void complete(struct hd_session *session, int lane, struct hd_task *task, char *message)
 {
@@ -99,8 +98,8 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     return false;
 }
 
-/* -- Tasks of GPUs --------------------------------------------------------------------------------
- * A body only queues work. Its time lasts from the call to the end of that work, without the time
+/* -- Tasks of GPUs ----------------------------------------------------------------------------- */
+/* A body only queues work. Its time lasts from the call to the end of that work, without the time
  * in which the GPU still worked for the task before. */
 
 static int lane_of_home(const struct hd_session *session, int home)
@@ -146,8 +145,8 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_ta
     hd_trace_end(session->trace, lane_of_home(session, home), record->task.verb, &event);
 }
 
-/* -- Background tasks -----------------------------------------------------------------------------
- * Workers do not pre-empt, so a background task of seconds is called in time slices: tasks without
+/* -- Background tasks -------------------------------------------------------------------------- */
+/* Workers do not pre-empt, so a background task of seconds is called in time slices: tasks without
  * accesses at the lowest priority, one after another, of which one at most is queued. An
  * asynchronous task holds the accesses meanwhile. A scheduler without priorities has the slice wait
  * behind the tasks that are ready, which delays others by one slice at most. */

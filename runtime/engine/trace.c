@@ -11,8 +11,8 @@
 
 enum { VERBS_MAX = HD_TRACE_VERBS };
 
-/* -- Unions of intervals --------------------------------------------------------------------------
- * These count how long at least one of several workers was busy. How many are busy, and since when
+/* -- Unions of intervals ----------------------------------------------------------------------- */
+/* These count how long at least one of several workers was busy. How many are busy, and since when
  * at least one is, share one word, so that they change at once. */
 
 enum { COUNT_BITS = 8, COUNT_MASK = (1 << COUNT_BITS) - 1 };
@@ -45,8 +45,7 @@ static int64_t any_until(const struct any *any, int64_t now_ns)
     return atomic_load_explicit(&any->total_ns, memory_order_relaxed) + open_ns;
 }
 
-/* -- Lanes ----------------------------------------------------------------------------------------
- */
+/* -- Lanes ------------------------------------------------------------------------------------- */
 
 /* Its worker is the only writer; totals may be read at any time, rings only while no worker runs.
  */

@@ -25,8 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* -- Writing ------------------------------------------------------------------------------------
- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 struct hd_checkpoint_writer;
 
@@ -64,8 +63,7 @@ void hd_checkpoint_writer_abandon(struct hd_checkpoint_writer *checkpoints);
 /* Waits for the checkpoint in progress. Returns whether the newest one succeeded. */
 bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *checkpoints);
 
-/* -- Reading ------------------------------------------------------------------------------------
- */
+/* -- Reading ----------------------------------------------------------------------------------- */
 
 struct hd_checkpoint;
 

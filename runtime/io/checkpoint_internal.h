@@ -53,8 +53,7 @@ struct hd_checkpoint_writer {
     bool written; /* read after the thread was joined */
 };
 
-/* -- checkpoint_manifest.c ----------------------------------------------------------------------
- */
+/* -- checkpoint_manifest.c --------------------------------------------------------------------- */
 
 /* Returns "<state>/iteration_<n><suffix>", to be freed with hd_free; NULL without memory. */
 char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix);
@@ -87,15 +86,13 @@ void hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_
  * HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
 int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest);
 
-/* -- checkpoint_join.c --------------------------------------------------------------------------
- */
+/* -- checkpoint_join.c ------------------------------------------------------------------------- */
 
 /* Rank 0, whose own files were written with `status`: waits for the others' lists and makes the
  * checkpoint visible. Returns whether it did; logs a failure. */
 bool hd_checkpoint_join(const struct hd_checkpoint_writer *c, int status);
 
-/* -- checkpoint_remove.c ------------------------------------------------------------------------
- */
+/* -- checkpoint_remove.c ----------------------------------------------------------------------- */
 
 /* Rank 0: removes what earlier runs left unfinished, and checkpoints after iteration `from`. */
 void hd_checkpoint_remove_unfinished(const struct hd_checkpoint_writer *c, int64_t from);

@@ -13,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* -- The ranks' lists -----------------------------------------------------------------------------
- */
+/* -- The ranks' lists -------------------------------------------------------------------------- */
 
 static json_t *wait_for_list(const struct hd_checkpoint_writer *c, int rank)
 {
@@ -29,8 +28,7 @@ static json_t *wait_for_list(const struct hd_checkpoint_writer *c, int rank)
     return list;
 }
 
-/* -- The folder ---------------------------------------------------------------------------------
- */
+/* -- The folder -------------------------------------------------------------------------------- */
 
 /* Replaces the link by a rename, so that there always is one. */
 static void link_latest(const struct hd_checkpoint_writer *c)

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- Paths ----------------------------------------------------------------------------------------
- */
+/* -- Paths ------------------------------------------------------------------------------------- */
 
 char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix)
 {
@@ -59,8 +58,7 @@ char *hd_checkpoint_format_list_path(const struct hd_checkpoint_writer *c, int r
     return hd_format("%s/iteration_%" PRId64 ".part/.rank%d", c->state, c->iteration, rank);
 }
 
-/* -- Hashes ---------------------------------------------------------------------------------------
- */
+/* -- Hashes ------------------------------------------------------------------------------------ */
 
 json_t *hd_checkpoint_format_hash(uint64_t hash)
 {
@@ -80,8 +78,7 @@ uint64_t hd_checkpoint_hash_manifest(json_t *manifest)
     return hash;
 }
 
-/* -- What a rank has written ----------------------------------------------------------------------
- */
+/* -- What a rank has written ------------------------------------------------------------------- */
 
 /* Lists a journal's blocks by runs that follow one another in one file: [first block, blocks,
  * iteration of the file, offset in it]. */
@@ -132,8 +129,7 @@ int hd_checkpoint_write_json(const char *path, json_t *json)
     return status;
 }
 
-/* -- The manifest of all ranks --------------------------------------------------------------------
- */
+/* -- The manifest of all ranks ----------------------------------------------------------------- */
 
 void hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed)
 {

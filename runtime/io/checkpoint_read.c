@@ -18,8 +18,7 @@ struct hd_checkpoint {
     json_t *manifest;
 };
 
-/* -- Files ----------------------------------------------------------------------------------------
- */
+/* -- Files ------------------------------------------------------------------------------------- */
 
 /* Returns the bytes of a file by its entry in the manifest, or -1. */
 static int64_t bytes_of(const json_t *about)
@@ -91,8 +90,7 @@ static int read_named(const struct hd_checkpoint *c, const char *name, bool jour
     return status;
 }
 
-/* -- Opening --------------------------------------------------------------------------------------
- */
+/* -- Opening ----------------------------------------------------------------------------------- */
 
 static bool safe_name(const char *name)
 {
@@ -205,8 +203,7 @@ const char *hd_checkpoint_find_name(const struct hd_checkpoint *c, const char *p
     return NULL;
 }
 
-/* -- Journals -------------------------------------------------------------------------------------
- */
+/* -- Journals ---------------------------------------------------------------------------------- */
 
 static int64_t number(const json_t *run, size_t i)
 {

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* -- Handing over ---------------------------------------------------------------------------------
- */
+/* -- Handing over ------------------------------------------------------------------------------ */
 
 static void clear(struct hd_checkpoint_writer *c)
 {
@@ -156,8 +155,7 @@ int hd_checkpoint_writer_add_journal(struct hd_checkpoint_writer *c, const char 
     return add_file(c, name, copy, fresh, true);
 }
 
-/* -- Files ----------------------------------------------------------------------------------------
- */
+/* -- Files ------------------------------------------------------------------------------------- */
 
 static char *path_of(const struct hd_checkpoint_writer *c, const struct file *file)
 {
@@ -180,8 +178,7 @@ static int write_rank_files(const struct hd_checkpoint_writer *c)
     return HD_OK;
 }
 
-/* -- The ranks' lists -----------------------------------------------------------------------------
- */
+/* -- The ranks' lists -------------------------------------------------------------------------- */
 
 /* Tells rank 0 what this rank has written; an empty list says that writing failed. */
 static int write_list(const struct hd_checkpoint_writer *c, int status)
@@ -232,9 +229,7 @@ void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *c, json_t *metadat
     }
 }
 
-/* -- Creation and release
- * --------------------------------------------------------------------------
- */
+/* -- Creation and release ---------------------------------------------------------------------- */
 
 int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
                                 struct hd_checkpoint_writer **checkpoints_p)

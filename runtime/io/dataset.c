@@ -29,8 +29,7 @@ struct hd_dataset {
     int64_t n;
 };
 
-/* -- The files -----------------------------------------------------------------------------------
- */
+/* -- The files --------------------------------------------------------------------------------- */
 
 static int name_files(struct hd_dataset *dataset, DIR *folder)
 {
@@ -76,8 +75,7 @@ static int list_files(struct hd_dataset *dataset)
     return status;
 }
 
-/* -- A file's metadata --------------------------------------------------------------------------
- */
+/* -- A file's metadata ------------------------------------------------------------------------- */
 
 static int text_of(const struct file *file, const char *key, const char **text_p)
 {
@@ -159,8 +157,7 @@ static bool same_info(const struct hd_dataset_info *a, const struct hd_dataset_i
            a->seed == b->seed && a->policy == b->policy && a->epsilon == b->epsilon;
 }
 
-/* -- A file's tensors -----------------------------------------------------------------------------
- */
+/* -- A file's tensors -------------------------------------------------------------------------- */
 
 static int find_tensor(const struct file *file, const char *name, enum hd_dtype dtype, int dims,
                        const int64_t *shape, const void **data_p)

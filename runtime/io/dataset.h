@@ -49,8 +49,7 @@ struct hd_dataset_rows {
 /* Returns the bytes of a frame. */
 int64_t hd_dataset_get_frame_bytes(const struct hd_dataset_info *info);
 
-/* -- Writing ------------------------------------------------------------------------------------
- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 struct hd_dataset_writer;
 
@@ -71,8 +70,7 @@ int hd_dataset_publish(struct hd_dataset_writer *writer);
 /* Releases the writer (accepts NULL) and removes its files unless they were published. */
 void hd_dataset_destroy(struct hd_dataset_writer *writer);
 
-/* -- Reading ------------------------------------------------------------------------------------
- */
+/* -- Reading ----------------------------------------------------------------------------------- */
 
 struct hd_dataset;
 

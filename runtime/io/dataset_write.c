@@ -34,8 +34,7 @@ int64_t hd_dataset_get_frame_bytes(const struct hd_dataset_info *info)
     return bytes;
 }
 
-/* -- One file -----------------------------------------------------------------------------------
- */
+/* -- One file ---------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(struct hd_dataset_rows, field)
 const struct hd_dataset_column hd_dataset_columns[] = {
@@ -137,8 +136,7 @@ int hd_dataset_write(struct hd_dataset_writer *writer, const struct hd_dataset_r
     return HD_OK;
 }
 
-/* -- The folder ---------------------------------------------------------------------------------
- */
+/* -- The folder -------------------------------------------------------------------------------- */
 
 static int begin(struct hd_dataset_writer *writer, const char *dir)
 {

@@ -58,8 +58,7 @@ static int open_board(struct hd_logbook *book, const json_t *state)
     return status;
 }
 
-/* -- Text logs ----------------------------------------------------------------------------------
- */
+/* -- Text logs --------------------------------------------------------------------------------- */
 
 static FILE *open_text(struct hd_logbook *book, const char *component, const char *mode)
 {
@@ -84,8 +83,7 @@ static FILE *text_of(struct hd_logbook *book, const char *component)
     return open_text(book, component, "w");
 }
 
-/* -- State for checkpoints ------------------------------------------------------------------------
- */
+/* -- State for checkpoints --------------------------------------------------------------------- */
 
 /* Writes a double as exact text, because JSON knows no NaN. */
 static json_t *text_of_double(double value)
@@ -219,8 +217,7 @@ int hd_logbook_write_line(struct hd_logbook *book, const char *component, const 
     return fflush(file) == 0 ? HD_OK : HD_ERR_SYSTEM;
 }
 
-/* -- Tables -------------------------------------------------------------------------------------
- */
+/* -- Tables ------------------------------------------------------------------------------------ */
 
 static int write_scalars(struct hd_logbook *book, const char *component, int64_t train_iter,
                          int64_t env_step, const struct hd_log_item *items, int n)

@@ -24,8 +24,7 @@ static const struct {
 
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
-/* -- Writing ------------------------------------------------------------------------------------
- */
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 static int64_t count_bytes(const struct hd_tensor_data *tensor)
 {
@@ -115,8 +114,7 @@ int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors,
     return status;
 }
 
-/* -- Reading ------------------------------------------------------------------------------------
- */
+/* -- Reading ----------------------------------------------------------------------------------- */
 
 struct entry {
     const char *name; /* the header's */

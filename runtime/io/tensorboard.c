@@ -24,8 +24,7 @@ struct hd_tensorboard {
     bool failed; /* a write failed and was reported */
 };
 
-/* -- Records: length, its checksum, the message, its checksum; all little-endian ------------------
- */
+/* -- Records: length, its checksum, the message, its checksum; all little-endian --------------- */
 
 uint32_t hd_crc32c_compute(const void *data, size_t bytes)
 {

@@ -52,8 +52,8 @@ static int64_t read_kib(const char *path, const char *key)
     return strtoll(text, NULL, 10) * 1024;
 }
 
-/* -- cgroups -------------------------------------------------------------------------------------
- * A group's limit holds for all groups below it, so those of all groups above this process count.
+/* -- cgroups ----------------------------------------------------------------------------------- */
+/* A group's limit holds for all groups below it, so those of all groups above this process count.
  */
 
 static bool first_line_in(const char *folder, const char *name, char line[64])
@@ -168,8 +168,7 @@ void hd_limits_read(const char *root, struct hd_limits *limits_p)
     *limits_p = (struct hd_limits){quota, (int64_t)memory};
 }
 
-/* -- The machine ---------------------------------------------------------------------------------
- */
+/* -- The machine ------------------------------------------------------------------------------- */
 
 void hd_memory_read(int64_t *resident_p, int64_t *peak_p)
 {

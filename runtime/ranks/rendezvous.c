@@ -295,8 +295,7 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
     return status == HD_OK ? HD_OK : hd_rendezvous_report(rendezvous, status, why);
 }
 
-/* -- The end ------------------------------------------------------------------------------------
- */
+/* -- The end ----------------------------------------------------------------------------------- */
 
 void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char *text)
 {

@@ -111,8 +111,7 @@ static int read_mpirun(struct hd_world *world)
     return world->world > 1 ? read_master(world) : HD_OK;
 }
 
-/* -- SLURM ----------------------------------------------------------------------------------------
- */
+/* -- SLURM ------------------------------------------------------------------------------------- */
 
 /* Tells a task of srun from the script of sbatch, which has the same variables, but a step number
  * at the end of the range, or none. */

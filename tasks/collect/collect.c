@@ -358,8 +358,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 }
 
 #if HD_CUDA
-/* -- With a GPU -----------------------------------------------------------------------------------
- * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns. */
+/* -- With a GPU -------------------------------------------------------------------------------- */
+/* Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns. */
 
 static bool supports_gpu(const void *args)
 {

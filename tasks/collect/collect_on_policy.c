@@ -240,8 +240,8 @@ static int play_all(struct collector *c)
     return HD_OK;
 }
 
-/* -- With a GPU -----------------------------------------------------------------------------------
- * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
+/* -- With a GPU -------------------------------------------------------------------------------- */
+/* Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
  * GPU's, fetches what it has not seen yet. The group on either side is complete then. Of what envs
  * show each frame goes to the GPU once; logits and actions come back in the item's header. */
 

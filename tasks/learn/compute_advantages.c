@@ -276,8 +276,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 }
 
 #if HD_CUDA
-/* -- On a GPU -------------------------------------------------------------------------------------
- * One item goes through all blocks: a GPU has no use for several at once, and their values then lie
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+/* One item goes through all blocks: a GPU has no use for several at once, and their values then lie
  * one behind another. */
 
 enum { BLOCK_ON_GPU = 512 };

@@ -71,7 +71,7 @@ const bool backwards =
     abort();
 }
 
-/* -- Switching ----------------------------------------------------------------------------------*/
+/* -- Switching --------------------------------------------------------------------------------- */
 
 /* The builtins save what the caller of a function may expect to be kept, and call no system. They
  * must not meet in one function. */
@@ -202,7 +202,7 @@ void wait_as(State state)
     switch_to(thread->fibre, &scheduler);
 }
 
-/* -- Blocks -------------------------------------------------------------------------------------*/
+/* -- Blocks ------------------------------------------------------------------------------------ */
 
 [[noreturn]] void die_of_deadlock()
 {
@@ -246,7 +246,7 @@ void run_block()
     }
 }
 
-/* -- Warps --------------------------------------------------------------------------------------*/
+/* -- Warps ------------------------------------------------------------------------------------- */
 
 /* Whether all lanes of the mask that still run have come; then they are made ready. */
 void complete(Thread *warp, unsigned n_lanes, unsigned mask, const char *what)
@@ -319,7 +319,7 @@ int hd_emulated_barrier(bool predicate)
     return barrier_result;
 }
 
-/* -- Shared memory ------------------------------------------------------------------------------*/
+/* -- Shared memory ----------------------------------------------------------------------------- */
 
 static char *shared_begin, *shared_end;
 

@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <vector_functions.h>
 
-/* -- Keywords ------------------------------------------------------------------------------------
- * CUDA's headers define those for functions away. Blocks run one after the other, so what a block
+/* -- Keywords ---------------------------------------------------------------------------------- */
+/* CUDA's headers define those for functions away. Blocks run one after the other, so what a block
  * shares is static. It lies in a section of its own (but not a template's: the compiler does not
  * obey there), which is filled with NaN before every block; under AddressSanitizer, which leaves
  * such sections alone, it does not. */

@@ -36,7 +36,7 @@ static void probe(enum probe what, float *to)
     device_get(to, there, BYTES);
 }
 
-/* -- Threads -----------------------------------------------------------------------------------*/
+/* -- Threads ----------------------------------------------------------------------------------- */
 
 static void check_reverse(bool backwards)
 {
@@ -103,7 +103,7 @@ START_TEST(test_uninitialised)
 END_TEST
 #endif
 
-/* -- What ends the program ---------------------------------------------------------------------*/
+/* -- What ends the program --------------------------------------------------------------------- */
 
 START_TEST(test_leave)
 {
@@ -142,7 +142,7 @@ START_TEST(test_pointer_of_peer)
 }
 END_TEST
 
-/* -- Launches and streams ----------------------------------------------------------------------*/
+/* -- Launches and streams ---------------------------------------------------------------------- */
 
 START_TEST(test_launch_mistakes)
 {
@@ -216,7 +216,7 @@ START_TEST(test_copies)
 }
 END_TEST
 
-/* -- Captures ----------------------------------------------------------------------------------*/
+/* -- Captures ---------------------------------------------------------------------------------- */
 
 /* A graph in which another stream takes part, launched several times. */
 START_TEST(test_graph)
@@ -274,7 +274,7 @@ START_TEST(test_graph_mistakes)
 }
 END_TEST
 
-/* -- Devices -----------------------------------------------------------------------------------*/
+/* -- Devices ----------------------------------------------------------------------------------- */
 
 START_TEST(test_peers)
 {

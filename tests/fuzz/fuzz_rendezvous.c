@@ -26,8 +26,7 @@ static struct {
     int idle; /* of the watch: polls that it may still do when the script is over; 0: not begun */
 } script;
 
-/* -- The script ---------------------------------------------------------------------------------
- */
+/* -- The script -------------------------------------------------------------------------------- */
 
 static uint8_t take(void)
 {
@@ -127,8 +126,7 @@ static bool step(void)
     return true;
 }
 
-/* -- What the linker puts in the place of waiting -----------------------------------------------
- */
+/* -- What the linker puts in the place of waiting ---------------------------------------------- */
 
 int64_t __wrap_hd_clock_get_ns(void);
 int64_t __wrap_hd_clock_get_ns(void)
@@ -184,9 +182,7 @@ int __wrap_pthread_join(pthread_t thread, void **result_p)
     return 0;
 }
 
-/* -- The rendezvous
- * ----------------------------------------------------------------------------------
- */
+/* -- The rendezvous ---------------------------------------------------------------------------- */
 
 static void on_lost(void *arg, int rank, int status, const char *text)
 {

@@ -100,7 +100,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcp
     return real(to, from, n, kind, stream);
 }
 
-/* -- The window ---------------------------------------------------------------------------------*/
+/* -- The window -------------------------------------------------------------------------------- */
 
 static const char *const names[] = {
 #define NAME(name, parameters, arguments) #name,

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* -- Strategies ---------------------------------------------------------------------------------*/
+/* -- Strategies -------------------------------------------------------------------------------- */
 
 static int find_lag(struct hd_step *step, void *lag)
 {
@@ -105,7 +105,7 @@ static int read_strategies(struct hd_bench *bench)
     return HD_OK;
 }
 
-/* -- One run ------------------------------------------------------------------------------------*/
+/* -- One run ----------------------------------------------------------------------------------- */
 
 static int launch(const struct hd_options *run_options, const char *dir, bool trace)
 {
@@ -207,7 +207,7 @@ static int run_once(struct hd_bench *bench, int i, const char *scratch, bool las
     return code;
 }
 
-/* -- All runs -----------------------------------------------------------------------------------*/
+/* -- All runs ---------------------------------------------------------------------------------- */
 
 static void show_progress(const struct hd_bench *bench, int number, int i)
 {

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* -- Numbers ------------------------------------------------------------------------------------*/
+/* -- Numbers ----------------------------------------------------------------------------------- */
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -72,7 +72,7 @@ int hd_bench_compare(const struct hd_bench *bench)
     return HD_OK;
 }
 
-/* -- Table --------------------------------------------------------------------------------------*/
+/* -- Table ------------------------------------------------------------------------------------- */
 
 static void print_heading(const struct hd_bench *bench, int width, FILE *file)
 {
@@ -157,7 +157,7 @@ void hd_bench_print(const struct hd_bench *bench, FILE *file)
             lagged ? "; others may not" : "");
 }
 
-/* -- JSON ---------------------------------------------------------------------------------------*/
+/* -- JSON -------------------------------------------------------------------------------------- */
 
 static json_t *range_of(const struct hd_bench_strategy *strategy,
                         double (*number)(const struct hd_rates *rates))

@@ -35,8 +35,7 @@ struct record {
     int64_t begin_ns, shown_ns;
 };
 
-/* -- Progress -----------------------------------------------------------------------------------
- */
+/* -- Progress ---------------------------------------------------------------------------------- */
 
 static void format_so_far(const struct record *record, int64_t transitions, char *line,
                           size_t bytes)
@@ -66,8 +65,7 @@ static void show_progress(struct record *record, int64_t round, int64_t rounds)
         hd_log(HD_LOG_INFO, "%s", line);
 }
 
-/* -- Playing ------------------------------------------------------------------------------------
- */
+/* -- Playing ----------------------------------------------------------------------------------- */
 
 static int play_round(struct record *record, int64_t round)
 {
@@ -101,8 +99,7 @@ static int play(struct record *record)
     return HD_OK;
 }
 
-/* -- Start --------------------------------------------------------------------------------------
- */
+/* -- Start ------------------------------------------------------------------------------------- */
 
 static void describe(struct record *record)
 {

@@ -16,8 +16,7 @@
 
 static const char *const level_names[] = {"broken", "advice", "note"};
 
-/* -- Looking ------------------------------------------------------------------------------------
- */
+/* -- Looking ----------------------------------------------------------------------------------- */
 
 static int count_entries(const char *path)
 {
@@ -48,8 +47,7 @@ static int look(struct hd_checkup *checkup)
     return HD_OK;
 }
 
-/* -- As text ------------------------------------------------------------------------------------
- */
+/* -- As text ----------------------------------------------------------------------------------- */
 
 static void amount(int64_t bytes, char text[32])
 {
@@ -164,8 +162,7 @@ static void print_advice(const struct hd_advice *advice, int n)
         printf("%s: %s\n", level_names[advice[i].level], advice[i].text);
 }
 
-/* -- As JSON ------------------------------------------------------------------------------------
- */
+/* -- As JSON ----------------------------------------------------------------------------------- */
 
 static json_t *shares_json(const struct hd_checkup *checkup)
 {
@@ -227,8 +224,7 @@ static void print_json(const struct hd_checkup *checkup, json_t *versions,
     json_decref(json);
 }
 
-/* -- The command --------------------------------------------------------------------------------
- */
+/* -- The command ------------------------------------------------------------------------------- */
 
 static int examine(const struct hd_options *options)
 {

@@ -31,8 +31,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct list *list, enum hd
     va_end(args);
 }
 
-/* -- Cores --------------------------------------------------------------------------------------
- */
+/* -- Cores ------------------------------------------------------------------------------------- */
 
 static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
 {
@@ -66,8 +65,7 @@ static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
             m->governor);
 }
 
-/* -- Memory -------------------------------------------------------------------------------------
- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 static void look_at_memory(const struct hd_checkup *checkup, struct list *list)
 {
@@ -92,8 +90,7 @@ static void look_at_memory(const struct hd_checkup *checkup, struct list *list)
             "ulimit -n is %" PRId64 ": rank 0 keeps a connection to every rank", m->open_files);
 }
 
-/* -- The environment ----------------------------------------------------------------------------
- */
+/* -- The environment --------------------------------------------------------------------------- */
 
 static void look_at_environment(struct list *list)
 {

@@ -26,8 +26,7 @@ struct outcome {
     double ranks, shards;
 };
 
-/* -- Outcomes -----------------------------------------------------------------------------------
- */
+/* -- Outcomes ---------------------------------------------------------------------------------- */
 
 static double number(const json_t *object, const char *key)
 {
@@ -94,8 +93,7 @@ static struct outcome outcome_of(const struct hd_history *history)
     return outcome;
 }
 
-/* -- What differs -------------------------------------------------------------------------------
- */
+/* -- What differs ------------------------------------------------------------------------------ */
 
 /* Returns whether a difference of this key counts; the name of a run does not. */
 static bool counts(const char *key)
@@ -142,8 +140,7 @@ static json_t *find_differences(const struct runs *runs)
     return differences;
 }
 
-/* -- Text ---------------------------------------------------------------------------------------
- */
+/* -- Text -------------------------------------------------------------------------------------- */
 
 static void print_number(double value)
 {
@@ -223,8 +220,7 @@ static void print_differences(const struct runs *runs, const json_t *differences
         printf("  ... and %zu more\n", n - SHOWN_MAX);
 }
 
-/* -- The page -----------------------------------------------------------------------------------
- */
+/* -- The page ---------------------------------------------------------------------------------- */
 
 static json_t *real(double value)
 {

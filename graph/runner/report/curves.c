@@ -143,8 +143,7 @@ int hd_table_find_column(const struct hd_table *table, const char *name)
     return -1;
 }
 
-/* -- Thinning -----------------------------------------------------------------------------------
- */
+/* -- Thinning ---------------------------------------------------------------------------------- */
 
 static double height(const double *row, int column)
 {

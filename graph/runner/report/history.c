@@ -28,8 +28,7 @@ static char *find_file(const struct hd_history *history, const char *name)
     return NULL;
 }
 
-/* -- The config ---------------------------------------------------------------------------------
- */
+/* -- The config -------------------------------------------------------------------------------- */
 
 /* Returns a leaf as the user would write it: a scalar, or a list of scalars. */
 static char *leaf_text(const struct hd_node *node)
@@ -117,8 +116,7 @@ static int read_config(struct hd_history *history)
     return status;
 }
 
-/* -- What the run wrote about itself ------------------------------------------------------------
- */
+/* -- What the run wrote about itself ----------------------------------------------------------- */
 
 static int read_result(struct hd_history *history)
 {

@@ -32,8 +32,7 @@ static json_t *text(const char *string)
     return json ? json : json_string("(not UTF-8)");
 }
 
-/* -- Tables and samples -------------------------------------------------------------------------
- */
+/* -- Tables and samples ------------------------------------------------------------------------ */
 
 /* Returns the column whose shape is kept when rows are left out: the one people look at first. */
 static int main_column(const struct hd_table *table)
@@ -97,8 +96,7 @@ static json_t *samples_json(const json_t *samples)
     return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
 }
 
-/* -- The trace ----------------------------------------------------------------------------------
- */
+/* -- The trace --------------------------------------------------------------------------------- */
 
 static json_t *sums_json(const struct hd_trace_file *trace)
 {
@@ -158,8 +156,7 @@ static json_t *trace_json(const struct hd_trace_file *trace, bool timeline)
                      lanes_json(trace), "events", events_json(trace, first));
 }
 
-/* -- All of it ----------------------------------------------------------------------------------
- */
+/* -- All of it --------------------------------------------------------------------------------- */
 
 static json_t *or_null(json_t *json)
 {

@@ -35,8 +35,7 @@ static void write_line(struct hd_metrics *metrics, json_t *json)
     metrics->failed |= !written;
 }
 
-/* -- The start ----------------------------------------------------------------------------------
- */
+/* -- The start --------------------------------------------------------------------------------- */
 
 static json_t *machine_now(void)
 {
@@ -117,8 +116,7 @@ struct hd_metrics *hd_metrics_start(const struct hd_train *train)
     return metrics;
 }
 
-/* -- Samples ------------------------------------------------------------------------------------
- */
+/* -- Samples ----------------------------------------------------------------------------------- */
 
 static json_t *sample_of(const struct hd_train *train)
 {
@@ -151,8 +149,7 @@ void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
     write_line(metrics, sample_of(train));
 }
 
-/* -- The end ------------------------------------------------------------------------------------
- */
+/* -- The end ----------------------------------------------------------------------------------- */
 
 static json_t *verbs_of(const struct hd_trace *trace)
 {

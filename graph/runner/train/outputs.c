@@ -14,8 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* -- The run directory --------------------------------------------------------------------------
- */
+/* -- The run directory ------------------------------------------------------------------------- */
 
 static int write_config(const struct hd_train *train)
 {
@@ -60,8 +59,7 @@ int hd_outputs_open(struct hd_train *train)
     return HD_OK;
 }
 
-/* -- Progress -----------------------------------------------------------------------------------
- */
+/* -- Progress ---------------------------------------------------------------------------------- */
 
 enum { TERMINAL_MS = 100, LOG_FILE_MS = 5000 };
 

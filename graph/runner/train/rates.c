@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- Writing ------------------------------------------------------------------------------------*/
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 static json_t *verbs_of(const struct hd_rates *rates)
 {
@@ -48,7 +48,7 @@ int hd_rates_write(const char *path, const struct hd_rates *rates)
     return status;
 }
 
-/* -- Reading ------------------------------------------------------------------------------------*/
+/* -- Reading ----------------------------------------------------------------------------------- */
 
 static void read_verbs(const json_t *verbs, struct hd_rates *rates)
 {
@@ -101,7 +101,7 @@ int hd_rates_read(const char *path, struct hd_rates *rates_p)
     return HD_OK;
 }
 
-/* -- Numbers ------------------------------------------------------------------------------------*/
+/* -- Numbers ----------------------------------------------------------------------------------- */
 
 double hd_rates_get_updates_per_s(const struct hd_rates *rates)
 {

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- The config as a list -------------------------------------------------------------------------
- */
+/* -- The config as a list ---------------------------------------------------------------------- */
 
 /* Returns the dump's lines as "path": "value", where a line's path is made of the keys that it is
  * indented under; lists and comments need no more than to be told apart. */
@@ -116,8 +115,7 @@ static int check_config(const struct hd_train *train, const json_t *run)
                    train->dir);
 }
 
-/* -- Finding --------------------------------------------------------------------------------------
- */
+/* -- Finding ----------------------------------------------------------------------------------- */
 
 /* Returns the last of name, name_1, … that exists; NULL: none, or no memory. */
 static char *newest_of(const char *name)

@@ -26,8 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* -- Start --------------------------------------------------------------------------------------
- */
+/* -- Start ------------------------------------------------------------------------------------- */
 
 /* Binds this process before it makes any thread, so that all inherit the binding. */
 static int bind_to_cores(struct hd_train *train, const struct hd_topology *topology)
@@ -231,8 +230,7 @@ static int prepare(struct hd_train *train)
     return hd_resume_restore(train);
 }
 
-/* -- End ----------------------------------------------------------------------------------------
- */
+/* -- End --------------------------------------------------------------------------------------- */
 
 /* Logs the failure of this rank. One message per run names a failure, so that of another rank is
  * left to whoever supervises. */

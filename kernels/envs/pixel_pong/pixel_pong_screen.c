@@ -39,9 +39,8 @@ void hd_pong_draw_screen(const struct hd_pong_scene *scene, uint8_t *rgb)
     fill(rgb, scene->ball_x, scene->ball_y, HD_PONG_BALL, HD_PONG_BALL, HD_PONG_WHITE);
 }
 
-/* -- Two screens as wrapped ----------------------------------------------------------------------
- *
- * Shapes are painted in windows of LANES destination columns, which lie over at most WORD_PIXELS
+/* -- Two screens as wrapped -------------------------------------------------------------------- */
+/* Shapes are painted in windows of LANES destination columns, which lie over at most WORD_PIXELS
  * columns of the screen. */
 
 enum { LANES = 8, MOST_BANDS = 16 };

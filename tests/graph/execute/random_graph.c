@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- The generator: a graph file from a seed ----------------------------------------------------
- */
+/* -- The generator: a graph file from a seed --------------------------------------------------- */
 
 enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
 enum { SHARD, GLOBAL, RANK0 };

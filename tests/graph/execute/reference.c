@@ -218,8 +218,7 @@ static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t
     }
 }
 
-/* -- Steps that add up over shards between their stages -------------------------------------------
- */
+/* -- Steps that add up over shards between their stages ---------------------------------------- */
 
 enum { POOL_MAX = 256, ITEMS_MAX = 8, SHARDS_MAX = 8 };
 
@@ -298,8 +297,7 @@ static void run_pooled(struct hd_reference *r, const struct hd_step *step)
     hd_free(p);
 }
 
-/* -- Steps ----------------------------------------------------------------------------------------
- */
+/* -- Steps ------------------------------------------------------------------------------------- */
 
 /* Returns the instances [lo, hi) combined in the midpoint tree, as a new vector. */
 static void *reduce(const struct hd_reference *r, const struct hd_step *step, int bucket,

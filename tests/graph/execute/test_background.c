@@ -14,8 +14,7 @@
 
 enum { INTS = HD_TOY_INTS, DWELLS_MAX = 64 };
 
-/* -- Verbs that watch each other ----------------------------------------------------------------
- */
+/* -- Verbs that watch each other --------------------------------------------------------------- */
 
 static atomic_int steps; /* bodies of `step` that have ended; one an iteration */
 static bool slow;        /* whether bodies take time */
@@ -86,8 +85,7 @@ static const struct hd_verb verb_dwell = {.name = "dwell", .ports = dwell_ports,
 static const struct hd_verb verb_step = {.name = "step", .ports = step_ports, .body = step};
 static const struct hd_verb verb_keep = {.name = "keep", .ports = keep_ports, .body = keep};
 
-/* -- Runs ---------------------------------------------------------------------------------------
- */
+/* -- Runs -------------------------------------------------------------------------------------- */
 
 /* `seen` is what the lagged reader has made of all results so far. */
 static const char sparse[] =

@@ -13,9 +13,7 @@
 
 enum { PARTIALS = 4, NUMBERS = 70 };
 
-/* -- Verb share: PARTIALS numbers among all items of all shards
- * -------------------------------------
- */
+/* -- Verb share: PARTIALS numbers among all items of all shards -------------------------------- */
 
 static double number(int64_t partial, int64_t i)
 {
@@ -100,8 +98,7 @@ static const struct hd_registry *registry(void)
     return &made;
 }
 
-/* -- Distribution ---------------------------------------------------------------------------------
- */
+/* -- Distribution ------------------------------------------------------------------------------ */
 
 enum { ITERATIONS = 6 };
 static const char text[] = "values:\n"
@@ -167,8 +164,7 @@ START_TEST(another_order_has_other_bits)
 }
 END_TEST
 
-/* -- The plan -------------------------------------------------------------------------------------
- */
+/* -- The plan ---------------------------------------------------------------------------------- */
 
 START_TEST(the_plan_shows_what_is_added_up)
 {

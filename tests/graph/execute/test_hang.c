@@ -12,8 +12,7 @@
 
 enum { SHARDS = 2, RANKS = 2, PATIENCE_S = 1 };
 
-/* -- A verb that takes its time on rank 1 ---------------------------------------------------------
- */
+/* -- A verb that takes its time on rank 1 ------------------------------------------------------ */
 
 static int stall(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -66,8 +65,7 @@ static const struct hd_registry *registry(void)
     return &made;
 }
 
-/* -- Rank 0's wait --------------------------------------------------------------------------------
- */
+/* -- Rank 0's wait ----------------------------------------------------------------------------- */
 
 struct job {
     const char *text, *named;

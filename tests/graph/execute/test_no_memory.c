@@ -135,8 +135,7 @@ START_TEST(a_session_without_memory)
 }
 END_TEST
 
-/* -- Among ranks: the others hear of it -----------------------------------------------------------
- */
+/* -- Among ranks: the others hear of it -------------------------------------------------------- */
 
 static const char exchanging[] = "values:\n"
                                  "  s: {type: floats, per: shard, bucket_mb: 3}\n"

@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- The comparison -----------------------------------------------------------------------------
- */
+/* -- The comparison ---------------------------------------------------------------------------- */
 
 struct loaded {
     struct hd_document *document;

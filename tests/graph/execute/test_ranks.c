@@ -69,8 +69,7 @@ START_TEST(any_number_of_ranks_gives_the_same_bits)
 }
 END_TEST
 
-/* -- Errors -------------------------------------------------------------------------------------
- */
+/* -- Errors ------------------------------------------------------------------------------------ */
 
 static const char failing[] = "values:\n"
                               "  a: {type: ints, per: shard}\n"

@@ -14,8 +14,7 @@
 
 enum { ITEMS = 2, STAGES = 4, INTS = HD_TOY_INTS };
 
-/* -- A verb whose items wait for each other in every stage ----------------------------------------
- */
+/* -- A verb whose items wait for each other in every stage ------------------------------------- */
 
 enum { PATIENCE_NS = 3000000000 };
 static atomic_int arrived[STAGES], met, ended, ended_at_finish;
@@ -73,8 +72,7 @@ static const struct hd_verb verb_meet = {.name = "meet",
                                          .finish = finish,
                                          .get_scope = get_scope};
 
-/* -- Graphs of it ---------------------------------------------------------------------------------
- */
+/* -- Graphs of it ------------------------------------------------------------------------------ */
 
 static const char text[] = "values:\n"
                            "  rows: {type: rows}\n"

@@ -20,8 +20,7 @@
 
 enum { SHARDS = 4, PARTIALS = 2, ITERATIONS = 7 };
 
-/* -- Verb uneven: a gradient with or without samples ----------------------------------------------
- */
+/* -- Verb uneven: a gradient with or without samples ------------------------------------------- */
 
 enum { GRAD, POLICY };
 
@@ -76,8 +75,7 @@ static const struct hd_port ports[] = {
     {0}};
 static const struct hd_verb verb_uneven = {.name = "uneven", .ports = ports, .body = uneven};
 
-/* -- Graphs ---------------------------------------------------------------------------------------
- */
+/* -- Graphs ------------------------------------------------------------------------------------ */
 
 static const struct hd_type *const types[] = {&hd_type_params, &hd_type_adam_state, &hd_type_grad,
                                               &hd_type_scalars, NULL};
@@ -128,8 +126,7 @@ static struct rank_graph load(const char *text)
     return l;
 }
 
-/* -- Runs -----------------------------------------------------------------------------------------
- */
+/* -- Runs -------------------------------------------------------------------------------------- */
 
 struct job {
     int text, ranks;

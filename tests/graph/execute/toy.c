@@ -13,8 +13,7 @@
 
 enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };
 
-/* -- Types --------------------------------------------------------------------------------------
- */
+/* -- Types ------------------------------------------------------------------------------------- */
 
 static int resolve_ints(struct hd_spec *spec, const struct hd_setup *setup)
 {
@@ -202,8 +201,7 @@ static const struct hd_type type_floats = {.name = "floats",
 static const struct hd_type *const types[] = {&type_ints, &type_rows,   &type_floats,
                                               &type_news, &hd_toy_sums, NULL};
 
-/* -- Verbs --------------------------------------------------------------------------------------
- */
+/* -- Verbs ------------------------------------------------------------------------------------- */
 
 int64_t hd_toy_element(const struct hd_view *view, int i)
 {

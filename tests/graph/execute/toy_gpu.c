@@ -77,8 +77,7 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
     return checked(cudaLaunchHostFunc(context->stream, free_call, call));
 }
 
-/* -- Reductions -----------------------------------------------------------------------------------
- */
+/* -- Reductions -------------------------------------------------------------------------------- */
 
 /* Partials are vectors of floats and their count; this code adds them in its own way. */
 struct sum {

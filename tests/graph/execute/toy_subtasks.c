@@ -11,9 +11,7 @@
 
 enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };
 
-/* -- Type sums: partials of floats and a weight per bucket
- * --------------------------------------------
- */
+/* -- Type sums: partials of floats and a weight per bucket ------------------------------------- */
 
 static int64_t padded(int64_t bytes)
 {
@@ -152,8 +150,7 @@ const struct hd_type hd_toy_sums = {.name = "sums",
                                     .reduction = &reduction,
                                     .weight = weight};
 
-/* -- Verb spread ----------------------------------------------------------------------------------
- */
+/* -- Verb spread ------------------------------------------------------------------------------- */
 
 enum { A, B, TO, TALLY };
 
@@ -281,8 +278,7 @@ const struct hd_verb hd_toy_spread = {.name = "spread",
                                       .body = spread,
                                       .finish = finish_spread};
 
-/* -- Verb fill: a spread in one task, on a GPU if there are any -----------------------------------
- */
+/* -- Verb fill: a spread in one task, on a GPU if there are any -------------------------------- */
 
 static const struct hd_port fill_ports[] = {
     [A] = {.name = "a", .mode = HD_READ, .none = true},
@@ -317,8 +313,7 @@ static const struct hd_gpu_verb gpu_fill = {.body = fill_on_gpu};
 const struct hd_verb hd_toy_fill = {
     .name = "fill", .stream_id = 8, .ports = fill_ports, .body = fill, .gpu = HD_ON_GPU(gpu_fill)};
 
-/* -- Verb apply -----------------------------------------------------------------------------------
- */
+/* -- Verb apply -------------------------------------------------------------------------------- */
 
 enum { MEAN, CHANGED, STATE, HINT };
 
@@ -378,8 +373,7 @@ const struct hd_verb hd_toy_apply = {.name = "apply",
                                      .update_slice = apply_slice,
                                      .gpu = HD_ON_GPU(gpu_apply)};
 
-/* -- Verb creep -----------------------------------------------------------------------------------
- */
+/* -- Verb creep -------------------------------------------------------------------------------- */
 
 static const struct hd_port creep_ports[] = {
     {.name = "a", .mode = HD_READ, .none = true},

@@ -90,8 +90,7 @@ START_TEST(a_missing_file_is_refused)
 }
 END_TEST
 
-/* -- The stopwatch ------------------------------------------------------------------------------
- */
+/* -- The stopwatch ----------------------------------------------------------------------------- */
 
 static struct hd_trace *trace;
 static const char verb[] = "adam";

@@ -67,8 +67,8 @@ START_TEST(test_seed)
 }
 END_TEST
 
-/* -- A collector's envs on the host ---------------------------------------------------------------
- * What they do is tested with the verb collect_on_gpu. */
+/* -- A collector's envs on the host ------------------------------------------------------------ */
+/* What they do is tested with the verb collect_on_gpu. */
 
 enum { HERE = 2, MAX_COUNT = 3, CAPACITY = 2 + 2 * MAX_COUNT };
 

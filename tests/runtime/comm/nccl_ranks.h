@@ -48,8 +48,7 @@ static inline void make_shared(void)
     ck_assert_ptr_ne(shared, MAP_FAILED);
 }
 
-/* -- Ranks --------------------------------------------------------------------------------------
- */
+/* -- Ranks ------------------------------------------------------------------------------------- */
 
 struct rank {
     const struct hd_world *world;

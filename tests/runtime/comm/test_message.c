@@ -45,9 +45,8 @@ static void run(int ranks, int (*body)(const struct hd_world *, void *), void *a
     }
 }
 
-/* -- Transfers
- * ---------------------------------------------------------------------------------------- A hash
- * gives the length of each transfer, which is 0 now and then. */
+/* -- Transfers --------------------------------------------------------------------------------- */
+/* A hash gives the length of each transfer, which is 0 now and then. */
 
 static int64_t length_of(int from, int to, int64_t seq, int number)
 {
@@ -182,8 +181,7 @@ START_TEST(nobody_passes_alone)
 }
 END_TEST
 
-/* -- Trouble --------------------------------------------------------------------------------------
- */
+/* -- Trouble ----------------------------------------------------------------------------------- */
 
 /* Rank 0 is late; both ranks' reports say so. */
 static int body_late(const struct hd_world *world, void *arg)

@@ -36,8 +36,8 @@ END_TEST
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/nccl_ranks.h"
 
-/* -- Adding -------------------------------------------------------------------------------------
- * The host adds as a kernel would, by code that does not share hd_tree_add, the reference. */
+/* -- Adding ------------------------------------------------------------------------------------ */
+/* The host adds as a kernel would, by code that does not share hd_tree_add, the reference. */
 
 enum { MAX_FLOATS = 5 * 4096 };
 
@@ -108,8 +108,7 @@ static int add_by_kernel(const void *arg, const struct hd_operand *operands, int
     return hd_partials_mean_cuda(n_operands, groups, adder->mean, 0, n, to, total, stream);
 }
 
-/* -- Sums ---------------------------------------------------------------------------------------
- */
+/* -- Sums -------------------------------------------------------------------------------------- */
 
 /* Sums of these depend on their order in nearly every element. */
 static float element(int rank, int64_t i)
@@ -247,8 +246,7 @@ START_TEST(sums_have_the_bits_of_one_rank)
 }
 END_TEST
 
-/* -- Gathers and broadcasts ---------------------------------------------------------------------
- */
+/* -- Gathers and broadcasts -------------------------------------------------------------------- */
 
 static void check_gather(struct rank *rank, int64_t n, int arrays, int64_t sequence)
 {
@@ -311,8 +309,7 @@ START_TEST(copies_arrive_whole)
 }
 END_TEST
 
-/* -- Order and threads --------------------------------------------------------------------------
- */
+/* -- Order and threads ------------------------------------------------------------------------- */
 
 static struct hd_device_collective small_broadcast(const char *name)
 {
@@ -402,8 +399,7 @@ START_TEST(threads_keep_their_gpu)
 }
 END_TEST
 
-/* -- Failures -----------------------------------------------------------------------------------
- */
+/* -- Failures ---------------------------------------------------------------------------------- */
 
 static bool flag_reaches(int value)
 {
@@ -530,8 +526,7 @@ START_TEST(the_networks_failure_has_a_sentence)
 }
 END_TEST
 
-/* -- Versions and shared GPUs -------------------------------------------------------------------
- */
+/* -- Versions and shared GPUs ------------------------------------------------------------------ */
 
 struct attempt {
     const char *version[MAX_RANKS]; /* of each rank's library */

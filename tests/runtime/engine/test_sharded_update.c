@@ -20,8 +20,7 @@ enum { LEAF = (ELEMENTS + 15) / 16 * 16 }; /* floats from partial to partial */
 
 static const char *const labels[] = {"mean(grad.0)", "mean(grad.1)", "mean(grad.2)"};
 
-/* -- A run of one rank --------------------------------------------------------------------------
- */
+/* -- A run of one rank ------------------------------------------------------------------------- */
 
 struct run {
     int rank, ranks, buckets;
@@ -104,8 +103,7 @@ static int use_slice(struct hd_context *context, const struct hd_view *views, co
     return HD_OK;
 }
 
-/* -- What it should be, shard by shard ----------------------------------------------------------
- */
+/* -- What it should be, shard by shard --------------------------------------------------------- */
 
 static float *expected_result, *expected_state;
 
@@ -134,8 +132,7 @@ static int check_result(struct hd_context *context, const struct hd_view *views,
     return HD_OK;
 }
 
-/* -- Submitting ---------------------------------------------------------------------------------
- */
+/* -- Submitting -------------------------------------------------------------------------------- */
 
 static int open_run(const struct hd_world *world, int buckets, bool sequential, int64_t watchdog_ns,
                     bool message_passing)
@@ -283,8 +280,7 @@ START_TEST(every_rank_holds_every_result_after_every_update)
 }
 END_TEST
 
-/* -- Failure ------------------------------------------------------------------------------------
- */
+/* -- Failure ----------------------------------------------------------------------------------- */
 
 static int run_failing(const struct hd_world *world, void *arg)
 {

@@ -91,8 +91,7 @@ static void submit(struct long_task *task, struct hd_buffer *buffer, bool backgr
     ck_assert_int_eq(hd_submit_task(session, &submitted), HD_OK);
 }
 
-/* -- Letting others pass ------------------------------------------------------------------------
- */
+/* -- Letting others pass ----------------------------------------------------------------------- */
 
 static int step_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -205,8 +204,7 @@ START_TEST(slices_are_short_and_seen)
 }
 END_TEST
 
-/* -- Others, and ends ---------------------------------------------------------------------------
- */
+/* -- Others, and ends -------------------------------------------------------------------------- */
 
 START_TEST(others_are_called_again_at_once)
 {

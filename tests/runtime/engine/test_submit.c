@@ -54,8 +54,7 @@ static int submit(int (*body)(struct hd_context *, const struct hd_view *, const
     return hd_submit_task(session, &task);
 }
 
-/* -- Hazards ------------------------------------------------------------------------------------
- */
+/* -- Hazards ----------------------------------------------------------------------------------- */
 
 /* A cell that a writer partials torn for a while, and counts those who saw it so. */
 static struct cell {
@@ -192,8 +191,7 @@ START_TEST(a_task_may_touch_many_buffers)
 }
 END_TEST
 
-/* -- Errors -------------------------------------------------------------------------------------
- */
+/* -- Errors ------------------------------------------------------------------------------------ */
 
 static atomic_int ran;
 
@@ -266,8 +264,7 @@ START_TEST(the_watchdog_ends_a_wait_in_which_nothing_happens)
 }
 END_TEST
 
-/* -- Groups, logs, time ---------------------------------------------------------------------------
- */
+/* -- Groups, logs, time ------------------------------------------------------------------------ */
 
 static bool empty(void *group)
 {

@@ -509,8 +509,7 @@ START_TEST(no_restart_after_a_signal)
 }
 END_TEST
 
-/* -- With the rendezvous
- * ---------------------------------------------------------------------------- */
+/* -- With the rendezvous ----------------------------------------------------------------------- */
 
 static void leave(void *arg, int rank, int status, const char *text)
 {

@@ -284,8 +284,8 @@ START_TEST(test_broken_file)
 }
 END_TEST
 
-/* -- On a GPU -------------------------------------------------------------------------------------
- * The body of hd_gpu_verb beside the CPU's, on the same values. Their logits differ in the last
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+/* The body of hd_gpu_verb beside the CPU's, on the same values. Their logits differ in the last
  * bits; their draws are then the same but for those that fall between two logits' boundaries, one
  * of some 10^5 (f32), and there are some 10^3 here. All else is equal, by bytes. */
 

@@ -204,8 +204,8 @@ START_TEST(first_observations_enter_as_without_statistics)
 }
 END_TEST
 
-/* -- On a GPU -------------------------------------------------------------------------------------
- * What a CPU adds up and merges, by bytes, from the same samples. */
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+/* What a CPU adds up and merges, by bytes, from the same samples. */
 
 #if HD_CUDA
 
