@@ -69,11 +69,11 @@ static void report(const char *layer, const char *pass, const char *by, double f
     hd_part_report(name, 1e-9 * flop / seconds, "GFLOP/s");
 }
 
-static int measure_conv(const char *name, const struct hd_conv_fields *fields, int64_t rows,
-                        bool data, enum hd_layout *layout_p, int64_t *height_p, int64_t *width_p)
+static int measure_conv(const char *name, struct hd_conv_fields *fields, int64_t rows, bool data,
+                        enum hd_layout *layout_p, int64_t *height_p, int64_t *width_p)
 {
     struct layer l = {.bf16 = fields->bf16, .rows = rows};
-    HD_TRY(hd_conv_create(fields, &l.conv));
+    HD_TRY(hd_conv_create_fast(fields, &l.conv));
     int64_t scratch = 0;
     for (int pass = 0; pass < HD_CONV_PASSES; pass++) {
         int64_t bytes = hd_conv_get_scratch_bytes(l.conv, (enum hd_conv_pass)pass, rows);

@@ -90,6 +90,19 @@ int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
     return HD_OK;
 }
 
+int hd_conv_create_fast(struct hd_conv_fields *fields, struct hd_conv **conv_p)
+{
+    enum { SOME_ROWS = 32 };
+    HD_TRY(hd_conv_create(fields, conv_p));
+    if (fields->input != HD_NCHW16 ||
+        strncmp(hd_conv_get_name(*conv_p, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) != 0)
+        return HD_OK;
+    hd_conv_destroy(*conv_p);
+    *conv_p = NULL;
+    fields->input = HD_NHWC;
+    return hd_conv_create(fields, conv_p);
+}
+
 void hd_conv_destroy(struct hd_conv *conv)
 {
     if (!conv)

@@ -18,6 +18,11 @@ struct hd_conv;
 int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p);
 void hd_conv_destroy(struct hd_conv *conv);
 
+/* Makes one likewise, but changes fields->input from blocks to pixels of channels (HD_NCHW16 to
+ * HD_NHWC) where oneDNN computes blocks by its reference code, which is a hundred times too slow:
+ * blocks are for processors with vectors of 16 floats. Returns the errors of hd_conv_create. */
+int hd_conv_create_fast(struct hd_conv_fields *fields, struct hd_conv **conv_p);
+
 /* Return the output's layout and sizes, and the number of elements of one observation at the input
  * and output, including padding channels. */
 enum hd_layout hd_conv_get_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p);

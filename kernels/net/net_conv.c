@@ -5,7 +5,6 @@
 #include "runtime/base/status.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* DI-engine's ConvEncoder (docs/di-engine.md 2.1). */
 static const int64_t kernels[HD_CONVS] = {8, 4, 3}, strides[HD_CONVS] = {4, 2, 1};
@@ -111,27 +110,6 @@ static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *f
         net->frames.layout = net->base.bf16 ? HD_NHWC : HD_NCHW16;
 }
 
-/* Returns whether oneDNN computes the convolution by its reference code, which is a hundred times
- * too slow. */
-static bool is_slow(struct hd_conv *conv)
-{
-    enum { SOME_ROWS = 32 };
-    return strncmp(hd_conv_get_name(conv, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) == 0;
-}
-
-/* The first convolution decides the layout of the frames: blocks of channels are for processors
- * with vectors of 16 floats. */
-static int make_first(struct hd_conv_net *net, struct hd_conv_fields *fields)
-{
-    HD_TRY(hd_conv_create(fields, &net->conv[0]));
-    if (fields->input != HD_NCHW16 || !is_slow(net->conv[0]))
-        return HD_OK;
-    hd_conv_destroy(net->conv[0]);
-    net->conv[0] = NULL;
-    net->frames.layout = fields->input = HD_NHWC;
-    return hd_conv_create(fields, &net->conv[0]);
-}
-
 /* Makes the convolutions and stores the layout and sizes of the last one's output. */
 static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t *height_p,
                       int64_t *width_p)
@@ -146,7 +124,10 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t
         fields.out_channels = net->channels[i];
         fields.kernel = i == 0 ? kernels[0] / fold : kernels[i];
         fields.stride = i == 0 ? strides[0] / fold : strides[i];
-        HD_TRY(i == 0 ? make_first(net, &fields) : hd_conv_create(&fields, &net->conv[i]));
+        HD_TRY(i == 0 ? hd_conv_create_fast(&fields, &net->conv[0])
+                      : hd_conv_create(&fields, &net->conv[i]));
+        if (i == 0)
+            net->frames.layout = fields.input;
         fields.input = hd_conv_get_output(net->conv[i], &fields.in_height, &fields.in_width);
         fields.in_channels = fields.out_channels;
     }
