@@ -83,8 +83,8 @@ static int play_round(struct record *record, int64_t round)
 static int play(struct record *record)
 {
     const int64_t rounds = hd_transition_log_get_rounds(record->transition_log);
+    hd_signals_set_started(0); /* before there is a folder that an interrupted recording removes */
     HD_TRY(hd_dataset_create(record->options->out, &record->info, rounds, &record->writer));
-    hd_signals_set_started(0);
     for (int64_t round = 0; round < rounds; round++) {
         HD_TRY(play_round(record, round));
         show_progress(record, round + 1, rounds);
