@@ -11,7 +11,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
-TIMEOUT = 300  # of a call, in seconds
+TIMEOUT = 120  # of a call, in seconds
 RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))
 
 
