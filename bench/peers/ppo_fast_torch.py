@@ -103,7 +103,7 @@ class Fast(Ppo):
         self.factor.copy_(factor)
         self.shift.copy_(-self.running.mean * factor)
 
-    def steer(self, kl):
+    def adapt_lr(self, kl):
         if not KL[0] <= kl <= KL[1]:
             self.rate = min(max(self.rate * FACTOR**(1 if kl < KL[0] else -1), 1e-6), 1e-2)
             self.adam.param_groups[0]["lr"] = self.rate
@@ -219,7 +219,7 @@ class Trainer:
         """Returns the divergence of the new policy from the old one."""
         self.collect()
         kl, ranks = self.learn()
-        self.learner.steer(kl / ranks)
+        self.learner.adapt_lr(kl / ranks)
         self.learner.see(self.seen)
         return float(kl / ranks)
 

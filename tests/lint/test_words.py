@@ -30,8 +30,8 @@ UNNAMED = re.compile(r"\bspec \d+(?:\.\d+)?\b")
 SECTION = re.compile(r"docs/di-engine\.md,? (?:section )?(\d+(?:\.\d+)?)")
 HEADING = re.compile(r"^#+ (\d+(?:\.\d+)?) ", re.M)
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".yaml", ".md", ".txt", ".ini", ".dict", ".js", ".def")
-# Records of what was measured, and the log of changes, tell of old names; other programs have words of their own.
-SPARED = ("bench/results/", "bench/peers/", "CHANGELOG.md", "tests/fuzz/corpus/")
+# Records of what was measured, and the log of changes, tell of old names.
+SPARED = ("bench/results/", "CHANGELOG.md", "tests/fuzz/corpus/")
 
 
 def violations_in(path, text, sections):

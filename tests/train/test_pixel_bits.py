@@ -46,7 +46,7 @@ def check_ways(scratch, name, fixed, ways):
 
 
 def check_plan():
-    """That what follows tests steps in pieces and slices at all."""
+    """That what follows tests steps with subtasks and slices at all."""
     plan = call("graph", PONG["config"], "--strategy", "bucketed", "--ranks", "2", "--set",
                 "policy.learn.microbatch=16", "--set", "world.shards=2", "--set",
                 "policy.model.encoder_hidden_size_list=[32,64,64,256]").stdout

@@ -14,7 +14,7 @@ from covering import covering_set  # noqa: E402
 from events import events, only  # noqa: E402
 from runner import ROOT, Scratch, call, check, has_bf16, train  # noqa: E402
 
-# Six collects of two epochs of four minibatches, in two leaves each.
+# Six collects of two epochs of four minibatches, of two microbatches each.
 CARTPOLE = dict(config=os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), world__shards=4,
                 env__stop_value="1e9", max_train_iter=48, policy__collect__n_sample=64,
                 policy__learn__batch_size=16, policy__learn__microbatch=8,

@@ -141,9 +141,6 @@ def check_mistakes(scratch):
     print(f"{len(files) + len(options) + 6} mistakes are told and leave nothing")
 
 
-# -- Files ---------------------------------------------------------------------------------------
-
-
 def check_bf16():
     """Without bfloat16, the key of the run file that asks for it is the only mistake."""
     if has_bf16():
@@ -153,6 +150,9 @@ def check_bf16():
     lines = [line for line in done.stderr.splitlines() if "oneDNN" not in line]
     check(len(lines) == 1 and "precision: expected f32 on this processor, found bf16" in lines[0],
           f"bfloat16 without the processor for it:\n{done.stderr}")
+
+
+# -- Files ---------------------------------------------------------------------------------------
 
 
 def check_files(scratch):

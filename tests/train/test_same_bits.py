@@ -14,7 +14,7 @@ from events import events, only  # noqa: E402
 from runner import Scratch, check, environment, result, train  # noqa: E402
 
 FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300,
-             policy__learn__microbatch=32)  # two leaves a shard, so that steps are in pieces
+             policy__learn__microbatch=32)  # two microbatches a shard, so that steps have subtasks
 
 FACTORS = {
     "ranks": [1, 2, 4],
