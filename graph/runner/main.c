@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/commands.h"
 #include "graph/runner/options.h"
+#include "graph/runner/process.h"
 #include "graph/runner/run_keys.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -82,33 +83,41 @@ static int run_command(int (*run)(struct hd_options *options), int argc, char **
     return code;
 }
 
-int main(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN);
-    hd_subnormals_flush();
+    const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {
         print_help(stderr);
         return hd_status_get_exit_code(HD_ERR_INPUT);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);
         return 0;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(name, "--version") == 0) {
         printf("heddle %s\n", HD_VERSION);
         return 0;
     }
-    if (strcmp(argv[1], "keys") == 0) {
+    if (strcmp(name, "keys") == 0) {
         hd_run_keys_print(stdout);
         return 0;
     }
-    if (strcmp(argv[1], "verbs") == 0) {
+    if (strcmp(name, "verbs") == 0) {
         print_verbs(hd_registry_get_builtin());
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
+        if (strcmp(name, commands[i].name) == 0)
             return run_command(commands[i].run, argc - 1, argv + 1);
-    return unknown_command(argv[1]);
+    return unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+    hd_process_open_standard_descriptors();
+    signal(SIGPIPE, SIG_IGN);
+    hd_subnormals_flush();
+    const int status = hd_process_check_limits();
+    return status == HD_OK ? hd_process_end(run_program(argc, argv))
+                           : hd_status_get_exit_code(status);
 }

@@ -272,8 +272,6 @@ static int measure(struct hd_bench *bench)
 static int report(const struct hd_bench *bench)
 {
     hd_bench_print(bench, stdout);
-    if (fflush(stdout) != 0)
-        return hd_fail(HD_ERR_SYSTEM, "the table cannot be written: %m");
     if (bench->options->json)
         HD_TRY(hd_bench_save(bench, bench->options->json));
     return hd_bench_compare(bench);

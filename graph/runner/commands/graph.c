@@ -18,8 +18,6 @@ static int print_plan(const struct hd_options *options)
                                 run_spec.param_check_interval, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
-        if (fflush(stdout) != 0)
-            status = hd_fail(HD_ERR_SYSTEM, "the plan cannot be written: %m");
         hd_plan_destroy(plan);
     }
     hd_run_spec_release(&run_spec);

@@ -248,8 +248,6 @@ static int examine(const struct hd_options *options)
         if (n > 0 && advice[0].level == HD_ADVICE_BROKEN)
             status = HD_ERR_SYSTEM;
     }
-    if (fflush(stdout) != 0)
-        status = hd_fail(HD_ERR_SYSTEM, "the findings cannot be written: %m");
     hd_free(checkup.shares);
     return status;
 }

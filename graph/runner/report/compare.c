@@ -267,12 +267,8 @@ static int compare(struct runs *runs, const struct hd_options *options)
     print_rows(runs, outcomes);
     print_hashes(runs, outcomes);
     print_differences(runs, differences);
-    int status = HD_OK;
-    if (fflush(stdout) != 0)
-        status = hd_fail(HD_ERR_SYSTEM, "the table cannot be written: %m");
-    if (status == HD_OK)
-        status =
-            write_page(runs, outcomes, differences, options->out ? options->out : "compare.html");
+    int status =
+        write_page(runs, outcomes, differences, options->out ? options->out : "compare.html");
     json_decref(differences);
     return status;
 }

@@ -12,8 +12,6 @@ int hd_command_trace(struct hd_options *options)
     int status = hd_history_read(options->config, &history);
     if (status == HD_OK) {
         hd_history_print_times(&history, stdout);
-        if (fflush(stdout) != 0)
-            status = hd_fail(HD_ERR_SYSTEM, "the table cannot be written: %m");
         hd_history_release(&history);
     }
     return hd_status_get_exit_code(status);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The surroundings of the process: descriptors, limits, and a standard output that may be full.
+ * Called by the main thread. */
+#ifndef HD_GRAPH_RUNNER_PROCESS_H
+#define HD_GRAPH_RUNNER_PROCESS_H
+
+/* Opens /dev/null where descriptor 0, 1 or 2 is closed, as cron and daemons leave them, so that no
+ * other file gets their number. Comes before anything else is opened. */
+void hd_process_open_standard_descriptors(void);
+
+/* Returns HD_OK, or HD_ERR_INPUT (logged) when the limits on the stack or on open files are lower
+ * than the libraries below this program cope with. */
+int hd_process_check_limits(void);
+
+/* Writes what stdout still holds and returns the exit code: `code`, or that of HD_ERR_SYSTEM if
+ * `code` is 0 and not everything could be written, which is logged unless the reader of a pipe has
+ * left. */
+int hd_process_end(int code);
+
+#endif
