@@ -27,8 +27,9 @@ struct hd_options {
     int argc; /* what the subcommand was called with; argv[0] is its name */
     char **argv;
 
-    int rank, ranks; /* graph, bench */
-    bool dot;
+    int rank, ranks;        /* graph, bench */
+    bool dot, allow_plugin; /* graph */
+    bool refuses_plugins;   /* loads no code that the config names by path */
 
     const char *strategies, *json; /* bench */
     int updates, warmup, repeats;

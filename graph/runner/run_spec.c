@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +155,19 @@ static int choose_shards(struct hd_run_spec *run_spec, int ranks)
     return hd_config_override(run_spec->config, "world.shards", text);
 }
 
+/* Refuses an environment that is a plug-in named by its path, and says which code it would load. */
+static int refuse_plugin(const struct hd_run_spec *run_spec)
+{
+    char code[PATH_MAX];
+    const struct hd_node *type = hd_config_get_node(run_spec->config, "env.type");
+    if (!type || type->kind != HD_NODE_SCALAR || !strchr(type->text, '/'))
+        return HD_OK;
+    return hd_diag_add_error(run_spec->diag, type->location,
+                             "env.type: the config names a plug-in by its path, and its code (%s) "
+                             "would be loaded; --allow-plugin allows that",
+                             realpath(type->text, code) ? code : type->text);
+}
+
 static int load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec)
 {
     int n;
@@ -167,6 +181,8 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
         hd_document_destroy(document);
         return status;
     }
+    if (options->refuses_plugins)
+        HD_TRY(refuse_plugin(run_spec));
     run_spec->param_check_interval =
         hd_config_get_int(run_spec->config, "runtime.param_check_interval");
     HD_TRY(choose_shards(run_spec, ranks));

@@ -4,15 +4,14 @@
 #include "kernels/envs/cartpole/cartpole.h"
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "runtime/base/config/diag.h"
+#include "runtime/base/plugin.h"
 #include "runtime/base/status.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct hd_env *const builtin[] = {&hd_env_cartpole, &hd_env_pixel_pong};
 enum { N_BUILTIN = sizeof builtin / sizeof builtin[0] };
@@ -60,35 +59,11 @@ static int open_plugin(const char *path, const struct hd_env **env_p, char messa
     return HD_OK;
 }
 
-/* Lists the folders to search, separated by colons, without a colon at the end. */
-static void list_folders(char *list, size_t bytes)
-{
-    char program[PATH_MAX];
-    const char *extra = getenv("HEDDLE_PLUGINS");
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    int folder = (int)(strrchr(program, '/') ? strrchr(program, '/') - program : 0);
-    snprintf(list, bytes, "%s%s%.*s/plugins:%.*s/../lib/heddle", extra ? extra : "",
-             extra && *extra ? ":" : "", folder, program, folder, program);
-}
-
-/* Returns whether a folder of the list holds the file, and writes its path. */
-static bool search(const char *list, const char *file, char *path, size_t bytes)
-{
-    for (const char *at = list; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
-        int length = (int)strcspn(at, ":");
-        snprintf(path, bytes, "%.*s/%s", length, at, file);
-        if (length > 0 && access(path, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-static int refuse_unknown(const char *type, const char *file, const char *folders,
-                          char message[HD_ENV_MESSAGE])
+static int refuse_unknown(const char *type, const char *file, char message[HD_ENV_MESSAGE])
 {
     const char *names[N_BUILTIN];
-    char known[128] = "";
+    char known[128] = "", folders[3 * PATH_MAX];
+    hd_plugin_list_folders(folders, sizeof folders);
     for (int i = 0; i < N_BUILTIN; i++) {
         names[i] = builtin[i]->name;
         size_t used = strlen(known);
@@ -119,11 +94,10 @@ int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_E
         }
     if (strchr(type, '/'))
         return open_plugin(type, env_p, message);
-    char folders[3 * PATH_MAX], file[NAME_MAX], path[PATH_MAX];
+    char file[NAME_MAX], path[PATH_MAX];
     snprintf(file, sizeof file, "heddle_env_%s.so", type);
-    list_folders(folders, sizeof folders);
-    if (!type[0] || !search(folders, file, path, sizeof path))
-        return refuse_unknown(type, file, folders, message);
+    if (!type[0] || !hd_plugin_find(file, path, sizeof path))
+        return refuse_unknown(type, file, message);
     return open_plugin(path, env_p, message);
 }
 

@@ -6,11 +6,10 @@
 #include "kernels/envs/env.h"
 
 /* Finds an environment: a built-in one, else a plug-in heddle_env_<type>.so in the folders of
- * $HEDDLE_PLUGINS (a colon list), <folder of the program>/plugins and <folder of the
- * program>/../lib/heddle, in this order; a type with a slash is the path of a plug-in. The first
- * file that exists counts, whether it can be used or not. Plug-ins stay loaded; *env_p lives as
- * long as the process. Thread safe. Returns HD_OK, or HD_ERR_INPUT with a sentence that says where
- * it searched, or what is wrong with the file. */
+ * runtime/base/plugin.h; a type with a slash is the path of a plug-in. The first file that exists
+ * counts, whether it can be used or not. Plug-ins stay loaded; *env_p lives as long as the process.
+ * Thread safe. Returns HD_OK, or HD_ERR_INPUT with a sentence that says where it searched, or what
+ * is wrong with the file. */
 int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE]);
 
 /* Returns the bytes of one frame. */

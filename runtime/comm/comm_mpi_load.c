@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the plug-in, and rank 0 in a run under mpirun. */
 #include "runtime/base/log.h"
+#include "runtime/base/plugin.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi.h"
 #include "runtime/comm/comm_mpi_plugin.h"
@@ -8,6 +9,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -22,32 +24,22 @@ static struct {
     bool started;
 } mpi;
 
-/* Looks beside the program (a build) and where it is installed. */
 static void *open_plugin(void)
 {
-    static const char *const folders[] = {"plugins", "../plugins", "../lib/heddle"};
-    char program[4096];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(program, '/');
-    if (slash)
-        *slash = '\0';
-    snprintf(mpi.why, sizeof mpi.why,
-             "this program was built without MPI: there is no " PLUGIN
-             " in %.300s/plugins (install libopenmpi-dev and build again)",
-             program);
-    for (int i = 0; slash && i < (int)(sizeof folders / sizeof *folders); i++) {
-        char path[4200];
-        snprintf(path, sizeof path, "%s/%s/" PLUGIN, program, folders[i]);
-        if (access(path, F_OK) != 0)
-            continue;
-        /* Global: Open MPI loads parts of its own that look for its symbols. */
-        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-        if (!library)
-            snprintf(mpi.why, sizeof mpi.why, "MPI cannot be loaded: %s", dlerror());
-        return library;
+    char path[PATH_MAX], folders[sizeof mpi.why / 2];
+    if (!hd_plugin_find(PLUGIN, path, sizeof path)) {
+        hd_plugin_list_folders(folders, sizeof folders);
+        snprintf(mpi.why, sizeof mpi.why,
+                 "this program was built without MPI: there is no " PLUGIN
+                 " in %s (install libopenmpi-dev and build again)",
+                 folders);
+        return NULL;
     }
-    return NULL;
+    /* Global: Open MPI loads parts of its own that look for its symbols. */
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+        snprintf(mpi.why, sizeof mpi.why, "MPI cannot be loaded: %s", dlerror());
+    return library;
 }
 
 static bool loaded(void)

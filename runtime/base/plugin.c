@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/plugin.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void hd_plugin_list_folders(char *list, size_t bytes)
+{
+    char program[PATH_MAX];
+    const char *extra = getenv("HEDDLE_PLUGINS");
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    int folder = (int)(strrchr(program, '/') ? strrchr(program, '/') - program : 0);
+    snprintf(list, bytes, "%s%s%.*s/plugins:%.*s/../lib/heddle", extra ? extra : "",
+             extra && *extra ? ":" : "", folder, program, folder, program);
+}
+
+bool hd_plugin_find(const char *file, char *path_p, size_t bytes)
+{
+    char list[3 * PATH_MAX];
+    hd_plugin_list_folders(list, sizeof list);
+    for (const char *at = list; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+        int length = (int)strcspn(at, ":");
+        snprintf(path_p, bytes, "%.*s/%s", length, at, file);
+        if (length > 0 && access(path_p, F_OK) == 0)
+            return true;
+    }
+    return false;
+}

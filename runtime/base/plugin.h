@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plug-ins are looked for in the folders of $HEDDLE_PLUGINS (a colon list), in <folder of the
+ * program>/plugins (a build) and in <folder of the program>/../lib/heddle (an installation), in
+ * this order. Any thread may call. */
+#ifndef HD_RUNTIME_BASE_PLUGIN_H
+#define HD_RUNTIME_BASE_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Writes the folders, with a colon between two of them, to list[bytes]; the end is cut.
+ */
+void hd_plugin_list_folders(char *list, size_t bytes);
+
+/* Writes to path_p[bytes] the path of the first of these folders' files that is called `file`.
+ * Returns whether there is one; otherwise path_p is undefined. */
+bool hd_plugin_find(const char *file, char *path_p, size_t bytes);
+
+#endif
