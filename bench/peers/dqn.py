@@ -60,7 +60,7 @@ def watch(command, memory, **more):
 
 def heddle(options, strategy, precision, memory):
     line = train(options, "configs/pong_dqn_ddp.yaml", strategy, UPDATES, WARM,
-                 [f"runtime.precision={precision}", "policy.learn.microbatch=16"],
+                 [f"runtime.precision={precision}", "policy.learn.microbatch=16", "world.shards=auto"],
                  functools.partial(watch, memory=memory))
     return line["updates_per_s"]["median"]
 

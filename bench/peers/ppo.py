@@ -13,7 +13,8 @@ from turns import OURS, execute, pinned, report, train
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EPOCHS, UPDATES = 10, 100
-SETTINGS = ["runtime.workers=2", "policy.collect.env_groups=2", "policy.learn.microbatch=160"]
+SETTINGS = ["runtime.workers=2", "policy.collect.env_groups=2", "policy.learn.microbatch=160",
+            "world.shards=auto"]
 
 
 def heddle(options, precision, collects):

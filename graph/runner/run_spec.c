@@ -218,6 +218,16 @@ void hd_run_spec_release(struct hd_run_spec *run_spec)
     *run_spec = (struct hd_run_spec){0};
 }
 
+void hd_run_spec_explain_shards(const struct hd_run_spec *run_spec)
+{
+    const long long shards = run_spec->shards;
+    if (run_spec->shards_are_ranks)
+        hd_log(HD_LOG_INFO,
+               "world.shards: auto is %lld here: another number of ranks gives other bits "
+               "(--set world.shards=%lld keeps these)",
+               shards, shards);
+}
+
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
 {
     static const char *const free_to_differ[] = {"exp_name", "runtime.workers",

@@ -21,6 +21,9 @@ struct hd_run_spec {
 int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
 void hd_run_spec_release(struct hd_run_spec *run_spec);
 
+/* Logs what a number of shards that the config leaves open (world.shards: auto) costs. */
+void hd_run_spec_explain_shards(const struct hd_run_spec *run_spec);
+
 /* Returns a hash of everything that must be equal on all ranks. */
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec);
 

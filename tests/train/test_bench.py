@@ -41,7 +41,7 @@ def rows(table):
 
 def check_table(scratch):
     table, stderr, work = bench(scratch, "--strategies", "serial,pipelined", *SMALL,
-                                "--json", "lines.jsonl", "--ranks", "2", "--seed", "3",
+                                "--json", "lines.jsonl", "--ranks", "2", "--seed", "3", "--set", "world.shards=2",
                                 "--set", "policy.other.eps.start=0.1", "--set", "policy.learn.learning_rate=0.01")
     found = rows(table)
     check(set(found) == {"serial", "pipelined"}, f"{table}")

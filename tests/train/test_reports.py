@@ -75,7 +75,7 @@ def check_trace(scratch):
     check(len(page["trace"]["events"]) == 6 * len(every), "events of the page")
 
     plain = call("trace", scratch("plain")).stdout
-    check("--trace" in plain and re.search(r"^loss_grad +300 ", plain, re.M), f"totals: {plain}")
+    check("--trace" in plain and re.search(r"^loss_grad +1200 ", plain, re.M), f"totals: {plain}")
 
 
 # -- Runs that are not whole ---------------------------------------------------------------------
