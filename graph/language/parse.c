@@ -77,13 +77,11 @@ static const char *const value_keys[] = {"type", "per",  "placement", "of",
 static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
 {
     const struct hd_registry *registry = parser->graph->registry;
-    const struct hd_node *node = hd_node_get(value->node, "type");
-    if (!node) {
+    const struct hd_node *node = hd_parser_get_scalar(parser, value->node, "type");
+    if (!hd_node_get(value->node, "type"))
         hd_diag_add_error(parser->diag, value->node->location, "value '%s' needs a type",
                           value->spec.name);
-        return;
-    }
-    if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, "type"))
+    if (!node)
         return;
     value->spec.type = hd_registry_find_type(registry, node->text);
     const char *names[64];
@@ -100,32 +98,30 @@ static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
 static void parse_placement(struct hd_parser *parser, struct hd_graph_value *value)
 {
     static const char *const places[] = {"global", "rank0"};
-    const struct hd_node *per = hd_node_get(value->node, "per");
-    const struct hd_node *place = hd_node_get(value->node, "placement");
+    const struct hd_node *per = hd_parser_get_scalar(parser, value->node, "per");
+    const struct hd_node *place = hd_parser_get_scalar(parser, value->node, "placement");
     value->spec.placement = HD_GLOBAL;
     if (per && place)
         hd_diag_add_error(parser->diag, place->location,
                           "give either `per: shard` or `placement:`, not both");
-    if (per && hd_parser_expect(parser, per, HD_NODE_SCALAR, "per")) {
+    if (per) {
         value->spec.placement = HD_SHARD;
         if (strcmp(per->text, "shard") != 0)
             hd_diag_add_error(parser->diag, per->location, "per: expected 'shard', found '%s'",
                               per->text);
     }
-    if (place && hd_parser_expect(parser, place, HD_NODE_SCALAR, "placement")) {
-        if (strcmp(place->text, "rank0") == 0)
-            value->spec.placement = HD_RANK0;
-        else if (strcmp(place->text, "global") != 0)
-            hd_parser_report_unknown(parser, place->location, "placement", place->text, places, 2);
-    }
+    if (place && strcmp(place->text, "rank0") == 0)
+        value->spec.placement = HD_RANK0;
+    else if (place && strcmp(place->text, "global") != 0)
+        hd_parser_report_unknown(parser, place->location, "placement", place->text, places, 2);
 }
 
 static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_graph_value *value,
                                          const char *key)
 {
     struct hd_graph *graph = parser->graph;
-    const struct hd_node *node = hd_node_get(value->node, key);
-    if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, key))
+    const struct hd_node *node = hd_parser_get_scalar(parser, value->node, key);
+    if (!node)
         return NULL;
     int other = hd_graph_find_value(graph, node->text);
     if (other != HD_NO_VALUE && &graph->values[other] < value)
@@ -149,8 +145,8 @@ static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
     parse_placement(parser, value);
     value->spec.of = parse_other(parser, value, "of");
     value->spec.init = parse_other(parser, value, "init");
-    const struct hd_node *role = hd_node_get(value->node, "role");
-    if (role && hd_parser_expect(parser, role, HD_NODE_SCALAR, "role"))
+    const struct hd_node *role = hd_parser_get_scalar(parser, value->node, "role");
+    if (role)
         value->spec.role = role->text;
     const struct hd_node *buckets = hd_node_get(value->node, "bucket_mb");
     if (buckets)
@@ -200,11 +196,11 @@ enum { N_STEP_KEYS = sizeof step_keys / sizeof *step_keys, STOP_KEYS = 2, OPTION
  * "$policy.eval.evaluator.eval_freq update". */
 static int parse_every(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
-    const struct hd_node *node = hd_node_get(map, "every");
+    const struct hd_node *node = hd_parser_get_scalar(parser, map, "every");
     const struct hd_node *first = hd_node_get(map, "first");
-    if (!node && first)
+    if (first && !hd_node_get(map, "every"))
         return hd_diag_add_error(parser->diag, first->location, "`first` requires `every`");
-    if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, "every"))
+    if (!node)
         return HD_OK;
     const char *space = strrchr(node->text, ' ');
     if (!space || !space[1])
@@ -246,13 +242,12 @@ static void check_options(struct hd_parser *parser, const struct hd_step *step,
     const struct hd_option *option = step->verb->options;
     for (; option && option->name && n < N_STEP_KEYS + OPTIONS_MAX; option++) {
         known[n++] = option->name;
-        const struct hd_node *node = hd_node_get(map, option->name);
-        if (!node && option->required)
+        const struct hd_node *node = hd_parser_get_scalar(parser, map, option->name);
+        if (!hd_node_get(map, option->name) && option->required)
             hd_diag_add_error(parser->diag, step->location, "%s needs the option '%s'%s%s",
                               step->verb->name, option->name, option->choices ? ", one of " : "",
                               option->choices ? option->choices : "");
-        if (node && hd_parser_expect(parser, node, HD_NODE_SCALAR, option->name) &&
-            option->choices) {
+        if (node && option->choices) {
             char padded[256], wanted[256];
             snprintf(padded, sizeof padded, "|%s|", option->choices);
             snprintf(wanted, sizeof wanted, "|%s|", node->text);
@@ -281,20 +276,19 @@ static const char *make_label(struct hd_parser *parser, const struct hd_step *st
 
 static int parse_stop(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
-    const struct hd_node *reason = hd_node_get(map, "reason");
+    const struct hd_node *reason = hd_parser_get_scalar(parser, map, "reason");
     if (!hd_node_get(map, "if"))
         return hd_diag_add_error(parser->diag, step->location, "stop needs a condition: `if:`");
-    step->reason = "stop";
-    if (reason && hd_parser_expect(parser, reason, HD_NODE_SCALAR, "reason"))
-        step->reason = reason->text;
+    step->reason = reason ? reason->text : "stop";
     return HD_OK;
 }
 
 /* Returns how the verb combines, or what the option `op` says, which has been checked. */
-static enum hd_combine parse_combine(const struct hd_step *step)
+static enum hd_combine parse_combine(struct hd_parser *parser, const struct hd_step *step)
 {
-    const struct hd_node *op = step->verb->to_rank0 ? hd_node_get(step->options, "op") : NULL;
-    for (int how = 0; op && op->kind == HD_NODE_SCALAR && hd_combine_names[how]; how++)
+    const struct hd_node *op =
+        step->verb->to_rank0 ? hd_parser_get_scalar(parser, step->options, "op") : NULL;
+    for (int how = 0; op && hd_combine_names[how]; how++)
         if (strcmp(op->text, hd_combine_names[how]) == 0)
             return (enum hd_combine)how;
     return step->verb->combine;
@@ -318,12 +312,12 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
         return HD_ERR_INPUT;
     step->options = map;
     check_options(parser, step, map);
-    step->combine = parse_combine(step);
+    step->combine = parse_combine(parser, step);
     HD_TRY(hd_ports_read(parser, step, map));
     parse_every(parser, step, map);
     parse_when(parser, step, map);
     step->label = make_label(parser, step);
-    const struct hd_node *counts = hd_node_get(map, "counts");
+    const struct hd_node *counts = hd_parser_get_scalar(parser, map, "counts");
     if (counts)
         step->counts =
             hd_graph_find_counter(parser->graph, counts->text, counts->location, parser->diag);
@@ -395,8 +389,8 @@ static int find_counters(struct hd_parser *parser, const struct hd_node *list)
             HD_TRY(find_counters(parser, body));
         if (step->kind != HD_NODE_MAP || step->count == 0)
             continue;
-        const struct hd_node *counts = hd_node_get(step->items[0], "counts");
-        if (!counts || !hd_parser_expect(parser, counts, HD_NODE_SCALAR, "counts"))
+        const struct hd_node *counts = hd_parser_get_scalar(parser, step->items[0], "counts");
+        if (!counts)
             continue;
         bool known = false;
         for (int j = 0; j < graph->n_counters; j++)

@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/language/parser.h"
 
-#include "runtime/base/alloc.h"
+#include "runtime/base/config/config_setting.h"
 
 #include <string.h>
 
-static const char *name_kind(const struct hd_node *node)
+/* A scalar without a text is what YAML reads where nothing was written. */
+static bool is_of_kind(const struct hd_node *node, enum hd_node_kind kind)
 {
-    return node->kind == HD_NODE_MAP ? "a map" : node->kind == HD_NODE_LIST ? "a list" : "a scalar";
+    return node->kind == kind && (kind != HD_NODE_SCALAR || node->text[0] || node->quoted);
 }
 
 bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum hd_node_kind kind,
                       const char *what)
 {
     static const char *const names[] = {"a scalar", "a list", "a map"};
-    if (node->kind == kind)
+    if (is_of_kind(node, kind))
         return true;
+    char found[HD_DESCRIPTION_BYTES];
+    hd_node_describe(node, found);
     hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found %s", what, names[kind],
-                      name_kind(node));
+                      found);
     return false;
+}
+
+const struct hd_node *hd_parser_get_scalar(struct hd_parser *parser, const struct hd_node *map,
+                                           const char *key)
+{
+    const struct hd_node *node = hd_node_get(map, key);
+    return node && hd_parser_expect(parser, node, HD_NODE_SCALAR, key) ? node : NULL;
 }
 
 void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,

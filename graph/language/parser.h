@@ -15,6 +15,11 @@ struct hd_parser {
 bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum hd_node_kind kind,
                       const char *what);
 
+/* Returns the scalar under `key` of a map, which has a text; NULL when there is none, and when it
+ * is a list, a map or nothing, which diag is told. */
+const struct hd_node *hd_parser_get_scalar(struct hd_parser *parser, const struct hd_node *map,
+                                           const char *key);
+
 /* Tells diag that there is no `what` called `name`, with the nearest of known[n], or else with all
  * of them. */
 void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,

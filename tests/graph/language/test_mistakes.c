@@ -34,7 +34,7 @@ static const struct {
 } rows[] = {
     /* structure */
     {"", 0, 0, ""},
-    {"42\n", 1, 1, "expected a map, found a scalar"},
+    {"42\n", 1, 1, "expected a map, found '42'"},
     {"[a, b]\n", 1, 1, "expected a map, found a list"},
     {"values: {}\n", 1, 1, "needs `iteration:`"},
     {"iteration: []\n", 1, 1, "needs `values:`"},
