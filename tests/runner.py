@@ -12,6 +12,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 TIMEOUT = 120  # of a call, in seconds
+SECRET = "a secret that only this test's ranks know"
 RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))
 
 
@@ -24,7 +25,7 @@ def environment(**more):
     """The environment without anything that would make this process a rank."""
     ranks = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     kept = {k: v for k, v in os.environ.items()
-            if k not in ranks and not k.startswith(("STARPU_", "OMPI_COMM_WORLD_", "SLURM_"))}
+            if k not in ranks and not k.startswith(("STARPU_", "OMPI_COMM_WORLD_", "SLURM_", "HEDDLE_SECRET"))}
     kept.update({k: str(v) for k, v in more.items()})
     return kept
 

@@ -106,6 +106,12 @@ static const struct option {
     {"master-port", "PORT", LAUNCH, INTEGER, FIELD(master_port), 0, 65535,
      "where rank 0 listens; 0, the default on one node: a free port", NULL},
     {"standalone", NULL, LAUNCH, FLAG, FIELD(standalone), 0, 0, "one node, a free port", NULL},
+    {"secret-file", "FILE", TRAIN, TEXT, FIELD(secret_file), 0, 0,
+     "the secret by which the ranks of several nodes know each other (or HEDDLE_SECRET_FILE, "
+     "HEDDLE_SECRET)",
+     NULL},
+    {"insecure", NULL, TRAIN, FLAG, FIELD(insecure), 0, 0,
+     "no secret: whoever reaches the ranks' ports may join", NULL},
     {"max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
      "start all ranks again after a failure, from the newest good checkpoint", NULL},
     {"updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,

@@ -24,7 +24,9 @@ struct hd_options {
     int nproc_per_node, nnodes, node_rank, master_port, max_restarts; /* launch */
     const char *master_addr;
     bool standalone;
-    int argc; /* what the subcommand was called with; argv[0] is its name */
+    const char *secret_file; /* run, launch: NULL: none */
+    bool insecure;           /* run, launch: ranks need no secret */
+    int argc;                /* what the subcommand was called with; argv[0] is its name */
     char **argv;
 
     int rank, ranks;        /* graph, bench */

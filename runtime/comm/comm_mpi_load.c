@@ -63,6 +63,7 @@ enum { ADDRESSES_MAX = 16, REACH_MS = 1000 };
 struct offer {
     int32_t status; /* of rank 0's listening */
     int32_t port, n;
+    uint8_t secret[HD_SECRET_BYTES];
     char addresses[ADDRESSES_MAX][HD_ADDR_BYTES];
 };
 
@@ -97,6 +98,9 @@ static void list_addresses(struct offer *offer)
 /* MASTER_ADDR and MASTER_PORT, if the user set them, have the last word. */
 static void make_offer(struct hd_world *world, struct offer *offer)
 {
+    if (!world->has_secret)
+        hd_secret_draw(world->secret);
+    memcpy(offer->secret, world->secret, sizeof offer->secret);
     const bool one_host = world->local_world == world->world;
     const char *given = world->master_addr;
     offer->n = 1;
@@ -145,6 +149,7 @@ static int find_root(struct hd_world *world)
     if (offer.status != HD_OK)
         return world->rank == 0 ? offer.status : HD_ERR_PEER;
     world->master_port = offer.port;
+    memcpy(world->secret, offer.secret, sizeof world->secret);
     return choose_address(world, &offer);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/tree.h"
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/rendezvous.h"
+#include "runtime/ranks/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,7 @@ struct launch {
     int restarts; /* so far */
     char program[4096];
     int listen_fd; /* the socket for rank 0; -1: rank 0 is on another node, or alone */
+    int secret_fd; /* from which ranks read the secret; -1: not made yet */
     struct rank *ranks;
     int n_running;
     int cause;         /* index of the rank that ended the run, or -1 */
@@ -140,10 +142,12 @@ static void set_environment(const struct launch *launch, int local_rank, int por
     set_number("MASTER_PORT", port);
     setenv("HD_SUPERVISED", "1", 1);
     setenv("OMP_NUM_THREADS", "1", 1); /* part of the arithmetic fingerprint */
+    set_number("HD_SECRET_FD", launch->secret_fd);
+    fcntl(launch->secret_fd, F_SETFD, 0); /* survives exec */
     unsetenv("HD_RENDEZVOUS_FD");
     if (launch->listen_fd >= 0 && rank_of(launch, local_rank) == 0) {
         set_number("HD_RENDEZVOUS_FD", launch->listen_fd);
-        fcntl(launch->listen_fd, F_SETFD, 0); /* survives exec */
+        fcntl(launch->listen_fd, F_SETFD, 0);
     }
 }
 
@@ -442,6 +446,14 @@ static void watch_signals(sigset_t *watched_p, sigset_t *before_p)
     signal(SIGCHLD, SIG_DFL); /* ignored, children would vanish without a code */
 }
 
+static int make_secret(struct launch *launch)
+{
+    uint8_t drawn[HD_SECRET_BYTES];
+    hd_secret_draw(drawn);
+    return hd_secret_share(launch->options.secret ? launch->options.secret : drawn,
+                           &launch->secret_fd);
+}
+
 int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[])
 {
     sigset_t before;
@@ -450,7 +462,10 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
         return hd_status_get_exit_code(HD_ERR_NOMEM);
     launch->options = *options;
     launch->argv = rank_argv;
+    launch->secret_fd = -1;
     int status = complete_options(&launch->options);
+    if (status == HD_OK)
+        status = make_secret(launch);
     if (status == HD_OK) {
         launch->ranks = hd_alloc(launch->options.nproc_per_node, sizeof *launch->ranks);
         status = launch->ranks ? HD_OK : HD_ERR_NOMEM;
@@ -463,6 +478,8 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
         code = run_attempts(launch);
         sigprocmask(SIG_SETMASK, &before, NULL);
     }
+    if (launch->secret_fd >= 0)
+        close(launch->secret_fd);
     hd_free(launch->ranks);
     hd_free(launch);
     return code;

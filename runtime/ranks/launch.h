@@ -24,10 +24,11 @@ struct hd_launch_options {
                                 attempt might not repeat */
     char *const *argv_again; /* with these arguments, which go on from a checkpoint; NULL: from the
                                 beginning */
-    int64_t shards;      /* of the run: when the same rank fails twice in a row, the next attempt
-                            is made with fewer ranks that they allow; 0: never */
-    int sigterm_grace_s; /* what ranks are given after SIGTERM, in addition to the 1.5 s */
-    const char *program; /* what the ranks run; NULL: this very program */
+    int64_t shards;        /* of the run: when the same rank fails twice in a row, the next attempt
+                              is made with fewer ranks that they allow; 0: never */
+    int sigterm_grace_s;   /* what ranks are given after SIGTERM, in addition to the 1.5 s */
+    const uint8_t *secret; /* [HD_SECRET_BYTES], the same on all nodes; NULL: one is drawn */
+    const char *program;   /* what the ranks run; NULL: this very program */
 };
 
 /* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; SIGINT, SIGTERM

@@ -228,6 +228,35 @@ int hd_world_read(struct hd_world *world_p)
     return HD_OK;
 }
 
+/* -- The secret -------------------------------------------------------------------------------- */
+
+static int allow_anybody(const struct hd_world *world)
+{
+    if (world->rank == 0)
+        hd_log(HD_LOG_WARN, "--insecure: whoever reaches port %d of this host may join the run",
+               world->master_port);
+    return HD_OK;
+}
+
+int hd_world_read_secret(struct hd_world *world, const char *file, bool insecure)
+{
+    if (world->world == 1)
+        return HD_OK;
+    HD_TRY(hd_secret_read(file, &world->has_secret, world->secret));
+    if (world->has_secret || world->launcher == HD_LAUNCHER_MPIRUN)
+        return HD_OK;
+    if (insecure)
+        return allow_anybody(world);
+    if (world->local_rank != 0)
+        return HD_ERR_INPUT;
+    return hd_fail(HD_ERR_INPUT,
+                   "%d ranks have no secret by which they know each other; add this line before "
+                   "the command that starts all of them: export HEDDLE_SECRET=$(head -c 32 "
+                   "/dev/urandom | base64)   (or name a file of mode 600 by HEDDLE_SECRET_FILE, or "
+                   "let anybody join by --insecure)",
+                   world->world);
+}
+
 bool hd_address_is_loopback(const char *address)
 {
     return strcasecmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 ||

@@ -5,6 +5,8 @@
 #ifndef HD_RUNTIME_RANKS_WORLD_H
 #define HD_RUNTIME_RANKS_WORLD_H
 
+#include "runtime/ranks/secret.h"
+
 #include <stdbool.h>
 
 enum {
@@ -26,6 +28,8 @@ struct hd_world {
     int master_port;   /* where rank 0 listens; 0 when world == 1, or not known yet */
     int rendezvous_fd; /* rank 0: a socket listening there, inherited from the launcher; else -1 */
     bool supervised;   /* `runner launch` watches this process and names the cause of its end */
+    bool has_secret;   /* else under mpirun: rank 0 will draw one; or nobody is to know one */
+    uint8_t secret[HD_SECRET_BYTES]; /* of all ranks; zeros if there is none */
 };
 
 /* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_RENDEZVOUS_FD
@@ -38,6 +42,12 @@ struct hd_world {
  * Returns HD_OK, or HD_ERR_INPUT (logged) for a value that is no number, out of range or missing.
  */
 int hd_world_read(struct hd_world *world_p);
+
+/* Reads the secret of a world of several ranks, from `file` or as hd_secret_read finds it. Without
+ * one, mpirun's ranks go on, as rank 0 draws one for them (hd_mpi_exchange_address), and so do all
+ * when `insecure` lets anybody join, with a warning. Returns HD_OK, or HD_ERR_INPUT (logged once a
+ * host), which says what to add. */
+int hd_world_read_secret(struct hd_world *world, const char *file, bool insecure);
 
 /* Reads the number of this node (SLURM_NODEID) and the name of the first node, where rank 0 is, for
  * a launcher that srun started once a node. Returns false when srun did not start this process. */

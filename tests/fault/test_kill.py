@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, check, check_left, children, end, environment, errors,  # noqa: E402
                        is_running, rank_of, sets, start, start_endless, wait_for_ranks)
-from runner import ROOT, Scratch, result, train  # noqa: E402
+from runner import ROOT, SECRET, Scratch, result, train  # noqa: E402
 
 SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
 
@@ -57,7 +57,8 @@ def check_launcher_killed():
 
 
 def by_hand(rank, port, directory, *options):
-    env = environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    env = environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                      HEDDLE_SECRET=SECRET)
     return start("run", CONFIG, "--dir", directory, "--quiet", *options, env=env)
 
 

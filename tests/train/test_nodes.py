@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from nodes import NODES, Nodes, mpirun, need_mpi  # noqa: E402
-from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, result, sets, train  # noqa: E402
 
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 UPDATES = 60
@@ -59,8 +59,8 @@ def launchers(directory, prefixes, address, **keys):
     command = [RUNNER, "launch", CONFIG, "--dir", directory, "--quiet", "--nproc-per-node", "2", "--nnodes",
                str(len(prefixes)), "--master-addr", address, "--master-port", str(free_port()),
                *sets(**FIXED, **keys)]
-    runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=environment(), text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=environment(HEDDLE_SECRET=SECRET),
+                             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             for node, prefix in enumerate(prefixes)]
     outputs = [run.communicate(timeout=120)[0] for run in runs]
     check(all(run.returncode == 0 for run in runs), "\n".join(outputs))
@@ -78,7 +78,7 @@ def check_srun(scratch, reference):
     """What srun tells its tasks, said by hand."""
     directory = scratch("srun")
     common = dict(SLURM_NTASKS=2, SLURM_JOB_ID=os.getpid(), SLURM_STEP_ID=0, SLURM_STEP_TASKS_PER_NODE="1(x2)",
-                  SLURM_STEP_NODELIST="localhost")
+                  SLURM_STEP_NODELIST="localhost", HEDDLE_SECRET=SECRET)
     command = [RUNNER, "run", CONFIG, "--dir", directory, "--quiet", *sets(**FIXED)]
     runs = [subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              env=environment(SLURM_PROCID=rank, SLURM_NODEID=rank, SLURM_LOCALID=0, **common))

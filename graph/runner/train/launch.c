@@ -7,6 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/ranks/secret.h"
 #include "runtime/ranks/world.h"
 
 #include <string.h>
@@ -15,7 +16,8 @@
 static bool is_launch_option(const char *argument, bool *takes_value)
 {
     static const char *const names[] = {"nproc-per-node", "nnodes",      "node-rank",
-                                        "master-addr",    "master-port", "max-restarts"};
+                                        "master-addr",    "master-port", "max-restarts",
+                                        "secret-file"};
     size_t length = strcspn(argument, "=");
     *takes_value = false;
     if (strncmp(argument, "--", 2) != 0)
@@ -29,7 +31,7 @@ static bool is_launch_option(const char *argument, bool *takes_value)
             return true;
         }
     }
-    return strcmp(argument, "--standalone") == 0;
+    return strcmp(argument, "--standalone") == 0 || strcmp(argument, "--insecure") == 0;
 }
 
 /* Returns the arguments of `runner run`, an array that hd_free frees; NULL without memory. Ranks
@@ -81,6 +83,27 @@ static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BY
         options->node_rank = node_rank;
 }
 
+/* One node needs no secret from outside: the launcher draws it. */
+static int read_secret(const struct hd_options *options, struct hd_launch_options *launch,
+                       uint8_t secret_p[HD_SECRET_BYTES])
+{
+    bool found;
+    if (launch->nnodes == 1)
+        return HD_OK;
+    HD_TRY(hd_secret_read(options->secret_file, &found, secret_p));
+    if (!found && !options->insecure)
+        return hd_fail(HD_ERR_INPUT,
+                       "--nnodes %d needs a secret by which the nodes know each other: make a file "
+                       "by (umask 077 && head -c 32 /dev/urandom > heddle.secret), copy it to all "
+                       "nodes and add --secret-file heddle.secret   (or HEDDLE_SECRET in the "
+                       "environment, or let anybody join by --insecure)",
+                       launch->nnodes);
+    if (!found)
+        hd_log(HD_LOG_WARN, "--insecure: whoever reaches the ranks' ports may join the run");
+    launch->secret = secret_p;
+    return HD_OK;
+}
+
 int hd_command_launch(struct hd_options *options)
 {
     char address[HD_ADDR_BYTES];
@@ -108,8 +131,11 @@ int hd_command_launch(struct hd_options *options)
             .shards = shards,
             .sigterm_grace_s = sigterm_grace_s,
         };
+        uint8_t secret[HD_SECRET_BYTES] = {0};
         ask_slurm(&launch_options, address);
-        code = hd_ranks_launch(&launch_options, arguments);
+        status = read_secret(options, &launch_options, secret);
+        code = status == HD_OK ? hd_ranks_launch(&launch_options, arguments)
+                               : hd_status_get_exit_code(status);
     }
     hd_free(arguments);
     hd_free(again);

@@ -215,6 +215,8 @@ static int prepare(struct hd_train *train)
 {
     HD_TRY(hd_world_read(&train->ranks.world));
     hd_log_set_rank(train->ranks.world.rank, train->ranks.world.world);
+    HD_TRY(hd_world_read_secret(&train->ranks.world, train->options->secret_file,
+                                train->options->insecure));
     HD_TRY(bind_and_load(train));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
         HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
