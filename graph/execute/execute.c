@@ -156,9 +156,9 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
 {
     struct hd_session *session = executor->binder.session;
     int status = run_iterations(executor);
-    /* A failure to submit ends the session as a failed task does; HD_ERR_STOPPED is no failure: the
-     * run's state has been saved. */
-    if (status != HD_OK && status != HD_ERR_STOPPED)
+    /* A failure to submit ends the session as a failed task does; a signal is no failure: the run's
+     * state has been saved, or the session knows of it. */
+    if (status != HD_OK && status != HD_ERR_STOPPED && status != HD_ERR_INTERRUPTED)
         hd_session_fail(session, status, "iteration %lld cannot go on: %s",
                         (long long)hd_binder_get_iteration(&executor->binder),
                         hd_status_get_text(status));

@@ -85,7 +85,7 @@ int hd_session_poll(struct hd_session *session)
         fail_by_peer(session, failure.status, "%s",
                      failure.text[0] ? failure.text : "another rank failed");
     if (signal)
-        hd_session_fail(session, signal == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED,
+        hd_session_fail(session, signal == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED,
                         "stopped by signal %d (%s)", signal, strsignal(signal));
     return hd_session_get_status(session);
 }

@@ -26,6 +26,7 @@ enum {
     COLLECT_MS = 300, /* the cause is sought among the ranks that end within this time */
     LOST_MS = 2000,   /* the same after a rank lost its peer, which may take longer to end */
     GRACE_MS = 1500,  /* from asking a rank to stop to killing it */
+    SAME_MS = 300,    /* within this time a second Ctrl-C is the first one */
     SIGNALED = 256    /* added to a signal's number in rank->code */
 };
 
@@ -48,6 +49,8 @@ struct launch {
     bool stopping;     /* the others were asked to stop, so their ends are no cause */
     bool killing;      /* the others were killed */
     int stop_signal;   /* the first signal that the launcher got, or 0 */
+    int64_t signal_ns; /* when it came */
+    bool pressed;      /* Ctrl-C again: the ranks stop at once */
     int64_t report_ns; /* when to name the cause; 0: there is none yet */
     int64_t kill_ns;   /* when to kill the rest; 0: not asked to stop yet */
     sigset_t watched;  /* signals that are blocked and waited for */
@@ -205,11 +208,18 @@ static void signal_ranks(const struct launch *launch, int number)
 
 /* -- The cause --------------------------------------------------------------------------------- */
 
+/* Returns whether a rank ended because a signal asked it to. */
+static bool is_stop(int code)
+{
+    return code == hd_status_get_exit_code(HD_ERR_STOPPED) ||
+           code == hd_status_get_exit_code(HD_ERR_INTERRUPTED);
+}
+
 /* Ranks how likely an end caused the others: a rank that lost a peer is no cause, and a rank that
  * failed may have done so because another died. */
 static int severity_of(int code)
 {
-    if (code == 0 || code == hd_status_get_exit_code(HD_ERR_STOPPED))
+    if (code == 0 || is_stop(code))
         return 0;
     if (code == HD_EXIT_PEER)
         return 1;
@@ -293,25 +303,41 @@ static void reap_ranks(struct launch *launch)
     for (int i = 0; i < launch->options.nproc_per_node; i++)
         if (launch->ranks[i].pid > 0 && reap(&launch->ranks[i])) {
             launch->n_running--;
+            if (launch->stop_signal && launch->ranks[i].code == SIGNALED + launch->stop_signal)
+                launch->ranks[i].code =
+                    hd_status_get_exit_code(HD_ERR_STOPPED); /* not yet caught */
             update_cause(launch, i);
         }
 }
 
+/* Within the grace time another SIGTERM or SIGHUP changes nothing, because some schedulers send it
+ * to a process and again to its group. The second Ctrl-C asks the ranks to stop at once, the third
+ * one kills them. */
+static void press_again(struct launch *launch, int number)
+{
+    const int64_t now_ns = hd_clock_get_ns();
+    if (number != SIGINT || now_ns - launch->signal_ns < SAME_MS * INT64_C(1000000))
+        return;
+    launch->kill_ns = launch->pressed ? now_ns : now_ns + GRACE_MS * INT64_C(1000000);
+    launch->pressed = true;
+    signal_ranks(launch, SIGINT);
+}
+
 static void forward_signal(struct launch *launch, int number)
 {
-    if (launch->stop_signal != 0) { /* the second signal kills at once */
-        launch->kill_ns = hd_clock_get_ns();
+    if (launch->stop_signal != 0) {
+        press_again(launch, number);
         return;
     }
     launch->stop_signal = number;
+    launch->signal_ns = hd_clock_get_ns();
     if (launch->report_ns != 0)
         report_cause(launch);
     else if (launch->cause < 0)
         hd_log(HD_LOG_INFO, "%s: stopping the ranks",
                number == SIGINT ? "interrupted" : "asked to stop");
-    request_stop(launch, number == SIGHUP ? SIGTERM : number);
-    if (number != SIGINT) /* a checkpoint may take its time */
-        launch->kill_ns += launch->options.sigterm_grace_s * INT64_C(1000000000);
+    request_stop(launch, number); /* a checkpoint may take its time */
+    launch->kill_ns += launch->options.sigterm_grace_s * INT64_C(1000000000);
 }
 
 static void kill_ranks(struct launch *launch)
@@ -356,11 +382,11 @@ static void supervise(struct launch *launch)
 
 static int exit_code(const struct launch *launch)
 {
-    int heaviest = 0, stopped = hd_status_get_exit_code(HD_ERR_STOPPED), clean = 0;
+    int heaviest = 0, clean = 0;
     for (int i = 0; i < launch->options.nproc_per_node; i++) {
         int code = launch->ranks[i].code;
         heaviest = severity_of(code) > heaviest ? severity_of(code) : heaviest;
-        clean = code == stopped ? stopped : clean;
+        clean = is_stop(code) ? code : clean;
     }
     if (launch->cause >= 0) {
         int code = launch->ranks[launch->cause].code;

@@ -26,13 +26,14 @@ struct hd_launch_options {
                                 beginning */
     int64_t shards;        /* of the run: when the same rank fails twice in a row, the next attempt
                               is made with fewer ranks that they allow; 0: never */
-    int sigterm_grace_s;   /* what ranks are given after SIGTERM, in addition to the 1.5 s */
+    int sigterm_grace_s;   /* what ranks are given after a signal, in addition to the 1.5 s */
     const uint8_t *secret; /* [HD_SECRET_BYTES], the same on all nodes; NULL: one is drawn */
     const char *program;   /* what the ranks run; NULL: this very program */
 };
 
-/* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; SIGINT, SIGTERM
- * and SIGHUP are passed on to them, and 1.5 s later, or at the second signal, they are killed.
+/* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; the first
+ * SIGINT, SIGTERM or SIGHUP is passed on to them, and sigterm_grace_s and 1.5 s later they are
+ * killed. A second SIGINT is passed on, too, and leaves them 1.5 s; a third one kills at once.
  * Every rank is a process group of its own, killed as a whole when the rank ends, and dies with the
  * launcher. The calling process must have one thread and no other children.
  * Returns an exit code, no status; errors are logged: 0 when all ranks returned 0, 75 when some of

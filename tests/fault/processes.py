@@ -24,15 +24,16 @@ def disturbed(number):
     return [PPO, *sets(policy__collect__env_groups=2, policy__collect__overlap_act_step="true")]
 
 
-def start(*command, env=None, cwd=None):
-    """Starts `runner` in a process group of its own, as a shell would."""
+def start(*command, env=None, cwd=None, ignored=None):
+    """Starts `runner` in a process group of its own, as a shell would; it ignores a signal, as under nohup."""
     return subprocess.Popen([RUNNER, *fit(command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env=env or environment(), cwd=cwd, start_new_session=True)
+                            env=env or environment(), cwd=cwd, start_new_session=True,
+                            preexec_fn=ignored and (lambda: signal.signal(ignored, signal.SIG_IGN)))
 
 
-def start_endless(directory, *options, ranks=2, number=0):
+def start_endless(directory, *options, ranks=2, number=0, ignored=None):
     command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-    return start(*command, *disturbed(number), "--dir", directory, "--quiet", *ENDLESS, *options)
+    return start(*command, *disturbed(number), "--dir", directory, "--quiet", *ENDLESS, *options, ignored=ignored)
 
 
 def children(process):

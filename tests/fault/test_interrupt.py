@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends all ranks within 2 s with exit code 130 and leaves nothing that a later run trips over;
-SIGTERM ends a run orderly; a rank that stands still is found by the watchdog and costs its peer little."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run with a checkpoint, however often and to whom they are sent, and leave
+nothing that a later run trips over; a second Ctrl-C ends it at once; a rank that stands still is found by the
+watchdog and costs its peer little."""
 
 import os
 import random
@@ -51,21 +52,71 @@ def check_interrupts():
     print(f"{MOMENTS} interrupts (HD_FAULT_SEED={SEED}): exit code 130 within {max(times):.2f} s")
 
 
-def check_terminate():
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 75, signal.SIGHUP: 75}
+
+
+def wait_for_log(scratch):
+    while not os.path.exists(scratch("run/log/evaluator")):
+        time.sleep(0.01)
+
+
+def check_stops(run, scratch, number, how):
+    """The run ends soon, with a checkpoint, and says which."""
+    code, text, _ = end(run, 5)
+    check(code == SIGNALS[number] and not errors(text), f"{how}: {code}: {text}")
+    check("--resume " + scratch("run") + " continues from this checkpoint" in text, f"{how}: {text}")
+    check(os.path.exists(scratch("run/ckpt/state/latest/manifest.json")), f"{how}: no checkpoint: {text}")
+
+
+def check_signals():
+    """To a run alone, to a launcher, and as by `timeout` to a process and then to its group."""
+    for number in SIGNALS:
+        for ranks in (1, 2):
+            with Scratch() as scratch:
+                run = start_endless(scratch("run"), ranks=ranks)
+                wait_for_log(scratch)
+                run.send_signal(number)
+                os.killpg(run.pid, number)
+                check_stops(run, scratch, number, f"{number.name} with {ranks} ranks")
+    for number in range(4):  # at any moment of a start
+        with Scratch() as scratch:
+            run = start("run", CONFIG, "--dir", scratch("run"), *ENDLESS)
+            time.sleep(0.04 + 0.03 * number)
+            run.terminate()
+            os.killpg(run.pid, signal.SIGTERM)
+            code, text, _ = end(run, 5)
+            check(code == 75 and not errors(text), f"SIGTERM at the start: {code}: {text}")
+    print("SIGINT, SIGTERM and SIGHUP leave a checkpoint, also when they are sent twice")
+
+
+def check_announcement():
     for ranks in (1, 2):
         with Scratch() as scratch:
-            run = start_endless(scratch("run"), ranks=ranks)
-            while not os.path.exists(scratch("run/log/evaluator")):
-                time.sleep(0.01)
-            run.terminate()
-            code, text, _ = end(run, 3)
-            check(code == 75, f"SIGTERM with {ranks} ranks: {code}: {text}")
-            check(not errors(text), f"SIGTERM with {ranks} ranks: {text}")
-    print("SIGTERM ends a run with exit code 75")
+            run = start(*(["run"] if ranks == 1 else ["launch", "--nproc-per-node", "2"]), CONFIG, "--dir",
+                        scratch("run"), *ENDLESS)
+            wait_for_log(scratch)
+            run.send_signal(signal.SIGINT)
+            text = end(run, 5)[1]
+            check(text.count("stopping after this iteration, with a checkpoint; Ctrl-C again stops at once") == 1,
+                  f"{ranks} ranks: {text}")
+    print("Ctrl-C says what it does")
+
+
+def check_nohup():
+    with Scratch() as scratch:
+        run = start_endless(scratch("run"), ignored=signal.SIGHUP)
+        wait_for_log(scratch)
+        run.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        check(run.poll() is None, "nohup: a hang-up ended the run")
+        run.terminate()
+        check_stops(run, scratch, signal.SIGTERM, "nohup")
+    print("a hang-up that is ignored stays ignored")
 
 
 def check_pixels():
-    """In the middle of long tasks: a net of 14 million parameters, exchanged between the ranks."""
+    """In the middle of long tasks: a net of 14 million parameters, exchanged between the ranks. The second
+    Ctrl-C does not wait for the checkpoint."""
     config = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
     net = "policy.model.encoder_hidden_size_list=[128,128,512]"
     for seconds in (0.5, 3, 6):
@@ -76,10 +127,12 @@ def check_pixels():
             time.sleep(seconds)
             pids = children(run)
             run.send_signal(signal.SIGINT)
+            time.sleep(0.4)
+            run.send_signal(signal.SIGINT)
             code, text, _ = end(run, 2)
             check(code == 130 and not errors(text), f"pixels after {seconds} s: {code}: {text}")
             check_left(scratch.path, pids, shared_memory)
-    print("SIGINT ends training on pixels within 2 s")
+    print("a second SIGINT ends training on pixels within 2 s")
 
 
 def check_idle_rank():
@@ -112,7 +165,9 @@ def check_watchdog():
 
 def main():
     check_interrupts()
-    check_terminate()
+    check_signals()
+    check_announcement()
+    check_nohup()
     check_pixels()
     check_idle_rank()
     check_watchdog()

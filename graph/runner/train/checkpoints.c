@@ -6,9 +6,33 @@
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
+/* A rank that a signal asked to stop requests that with the signal's bit. */
 enum requests { REQUEST_SAVE = 1, REQUEST_STOP = 2 };
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+enum { N_STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
+
+/* An unusual signal counts as SIGTERM. */
+static unsigned stop_request(int number)
+{
+    for (int i = 0; i < N_STOP_SIGNALS; i++)
+        if (stop_signals[i] == number)
+            return REQUEST_STOP << i;
+    return stop_request(SIGTERM);
+}
+
+/* Returns the signal that reached any rank; 0: none. */
+static int find_stop_signal(unsigned requests)
+{
+    for (int i = 0; i < N_STOP_SIGNALS; i++)
+        if (requests & (unsigned)(REQUEST_STOP << i))
+            return stop_signals[i];
+    return 0;
+}
 
 int hd_checkpoints_open(struct hd_train *train)
 {
@@ -25,8 +49,9 @@ int hd_checkpoints_open(struct hd_train *train)
 unsigned hd_checkpoints_get_requests(void *arg)
 {
     struct hd_train *train = arg;
+    hd_signals_announce();
     if (hd_asked_to_stop)
-        return REQUEST_STOP;
+        return stop_request(hd_asked_to_stop);
     if (train->ranks.world.rank != 0 || train->checkpoints.requested ||
         train->checkpoints.interval_s == 0 ||
         (double)(hd_clock_get_ns() - train->checkpoints.begun_ns) * 1e-9 <
@@ -65,8 +90,9 @@ int hd_checkpoints_apply_requests(void *arg, unsigned requests)
 {
     struct hd_train *train = arg;
     HD_TRY(save(train));
-    if (!(requests & REQUEST_STOP))
+    train->checkpoints.stop_signal = find_stop_signal(requests);
+    if (!train->checkpoints.stop_signal)
         return HD_OK;
     train->checkpoints.can_resume = hd_checkpoint_writer_wait(train->checkpoints.writer);
-    return HD_ERR_STOPPED;
+    return train->checkpoints.stop_signal == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED;
 }

@@ -10,9 +10,9 @@
 int hd_checkpoints_open(struct hd_train *train);
 
 /* These are get_requests and apply_requests of the executor (graph/execute/execute.h), whose
- * requests_arg is the train: rank 0 requests a checkpoint now and then, and any rank that SIGTERM
- * reached requests one and an end. Applying returns HD_OK; HD_ERR_STOPPED after the last
- * checkpoint; or the errors of hd_executor_save. */
+ * requests_arg is the train: rank 0 requests a checkpoint now and then, and any rank that a signal
+ * reached requests one and an end. Applying returns HD_OK; after the last checkpoint
+ * HD_ERR_INTERRUPTED because of Ctrl-C, else HD_ERR_STOPPED; or the errors of hd_executor_save. */
 unsigned hd_checkpoints_get_requests(void *train);
 int hd_checkpoints_apply_requests(void *train, unsigned requests);
 

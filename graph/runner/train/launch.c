@@ -4,6 +4,7 @@
 
 #include "graph/runner/commands.h"
 #include "graph/runner/run_spec.h"
+#include "graph/runner/signals.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -110,6 +111,7 @@ int hd_command_launch(struct hd_options *options)
     char shards_text[48];
     int sigterm_grace_s;
     int64_t shards;
+    hd_signals_catch();
     int status =
         check(options, options->nproc_per_node * options->nnodes, &sigterm_grace_s, &shards);
     if (status != HD_OK)

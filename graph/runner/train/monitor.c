@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/train/monitor.h"
 
+#include "graph/runner/signals.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -92,6 +93,7 @@ static void *run_monitor(void *arg)
     while (!atomic_load(&monitor->ends)) {
         if (sigtimedwait(&set, NULL, &look) == SIGUSR1)
             hd_monitor_show(monitor);
+        hd_signals_announce();
         struct hd_session *session = atomic_load(&monitor->session);
         if (session && is_stuck(monitor, session)) {
             end_process(monitor, session);

@@ -225,6 +225,8 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
     HD_TRY(join_ranks(train));
+    hd_signals_set_started(
+        (int)hd_config_get_int(train->run_spec.config, "runtime.sigterm_grace_s"));
     if (train->ranks.world.world == 1)
         HD_TRY(hd_outputs_open(train));
     HD_TRY(hd_checkpoints_open(train));
@@ -244,7 +246,7 @@ static void report_failure(struct hd_train *train, int status)
         (train->ranks.world.rank == 0 && hd_session_get_cause(train->session) == HD_ERR_WATCHDOG))
         hd_monitor_show(&train->monitor);
     const char *message = hd_session_get_message(train->session);
-    if (status == HD_ERR_STOPPED && hd_session_get_status(train->session) == HD_OK) {
+    if (train->checkpoints.stop_signal && hd_session_get_status(train->session) == HD_OK) {
         if (train->ranks.world.rank == 0)
             hd_log(HD_LOG_WARN, "stopped; --resume %s continues from %s checkpoint", train->dir,
                    train->checkpoints.can_resume ? "this" : "the last good");
@@ -271,7 +273,6 @@ static int run(struct hd_train *train)
     HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank,
                             hd_config_get_real(config, "runtime.watchdog_s"),
                             train->ranks.rendezvous));
-    hd_signals_set_started((int)hd_config_get_int(config, "runtime.sigterm_grace_s"));
     train->timing.train_ns = hd_clock_get_ns();
     if (train->ranks.world.rank == 0)
         train->outputs.metrics = hd_metrics_start(train);

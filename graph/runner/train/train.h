@@ -28,6 +28,7 @@ struct hd_checkpoints {
     double interval_s; /* from one to the next; 0: never by the clock */
     bool requested;    /* the next one, by rank 0 */
     bool can_resume;   /* it was written, and then the run stopped */
+    int stop_signal;   /* because of which it stopped; 0: it has not */
 };
 
 struct hd_run_timing {

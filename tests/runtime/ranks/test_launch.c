@@ -233,6 +233,7 @@ END_TEST
 /* The ranks note every signal that they get; the second process of each checks the group. */
 #define LISTENER                                                                                   \
     "trap 'echo INT >>got.$RANK; exit 130' INT; trap 'echo TERM >>got.$RANK; exit 75' TERM;"       \
+    "trap 'echo HUP >>got.$RANK; exit 75' HUP;"                                                    \
     "sleep 300 & echo $! >pid.child$RANK; echo $$ >pid.$RANK; touch up.$RANK; wait"
 
 static void assert_got(const char *text)
@@ -285,38 +286,81 @@ START_TEST(termination_is_passed_on_once)
 }
 END_TEST
 
-START_TEST(hang_up_terminates)
+START_TEST(hang_up_is_passed_on_once)
 {
     pid_t pid = start_listeners();
     kill(pid, SIGHUP);
     ASSERT_CODE(finish(pid), 75);
-    assert_got("TERM\n");
+    assert_got("HUP\n");
     assert_nobody_left(4);
 }
 END_TEST
 
-START_TEST(termination_of_ranks_that_cannot_resume)
+/* They do not catch the signal yet. */
+START_TEST(termination_of_ranks_that_start)
 {
     pid_t pid = start("touch up.$RANK; exec sleep 300");
     await_file("up.0");
     await_file("up.1");
     kill(pid, SIGTERM);
-    ASSERT_CODE(finish(pid), 1);
+    ASSERT_CODE(finish(pid), 75);
 }
 END_TEST
 
-START_TEST(the_second_signal_kills)
+/* Sends a signal so often, with pauses, and returns how long it took until all had ended. */
+static int64_t press(pid_t pid, int number, int times, int pause_ms)
 {
-    pid_t pid = start("trap '' INT; echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 1; done");
+    int64_t start_ns = hd_clock_get_ns();
+    for (int i = 0; i < times; i++) {
+        kill(pid, number);
+        usleep((unsigned)pause_ms * 1000);
+    }
+    ASSERT_CODE(finish(pid), number == SIGINT ? 130 : 75);
+    assert_nobody_left(2);
+    return hd_clock_get_ns() - start_ns;
+}
+
+/* Ranks that do what they are asked to do only when Ctrl-C was passed on so often. */
+static pid_t start_stubborn(const char *pressed)
+{
+    char script[256];
+    options.sigterm_grace_s = 30;
+    snprintf(script, sizeof script,
+             "n=0; trap 'n=$((n+1)); [ $n = %s ] && exit 130' INT; trap 'sleep 1; exit 75' TERM;"
+             "echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 0.05; done",
+             pressed);
+    pid_t pid = start(script);
     await_file("up.0");
     await_file("up.1");
-    int64_t start_ns = hd_clock_get_ns();
-    kill(pid, SIGINT);
-    usleep(100000);
-    kill(pid, SIGINT);
-    ASSERT_CODE(finish(pid), 130);
-    ck_assert_int_lt(hd_clock_get_ns() - start_ns, SLOWER * 1000000000LL);
-    assert_nobody_left(2);
+    return pid;
+}
+
+START_TEST(another_interrupt_is_passed_on)
+{
+    ck_assert_int_lt(press(start_stubborn("2"), SIGINT, 2, 400), SLOWER * 1500000000LL);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+START_TEST(the_third_interrupt_kills)
+{
+    ck_assert_int_lt(press(start_stubborn("never"), SIGINT, 3, 400), SLOWER * 1800000000LL);
+    ASSERT_SAYS("killing 2 ranks that did not stop");
+}
+END_TEST
+
+START_TEST(the_same_interrupt_counts_once)
+{
+    ck_assert_int_gt(press(start_stubborn("1"), SIGINT, 3, 20), 0);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+/* As by `timeout`, which signals its child and then the group of both. */
+START_TEST(another_termination_changes_nothing)
+{
+    press(start_stubborn("never"), SIGTERM, 3, 100);
+    ck_assert_int_eq(count("killing"), 0);
 }
 END_TEST
 
@@ -613,9 +657,12 @@ int main(int argc, char **argv)
     tcase_add_test(cases, interrupt_is_passed_on_once);
     tcase_add_test(cases, interrupt_of_a_background_job);
     tcase_add_test(cases, termination_is_passed_on_once);
-    tcase_add_test(cases, hang_up_terminates);
-    tcase_add_test(cases, termination_of_ranks_that_cannot_resume);
-    tcase_add_test(cases, the_second_signal_kills);
+    tcase_add_test(cases, hang_up_is_passed_on_once);
+    tcase_add_test(cases, termination_of_ranks_that_start);
+    tcase_add_test(cases, another_interrupt_is_passed_on);
+    tcase_add_test(cases, the_third_interrupt_kills);
+    tcase_add_test(cases, the_same_interrupt_counts_once);
+    tcase_add_test(cases, another_termination_changes_nothing);
     tcase_add_test(cases, ranks_die_with_the_launcher);
     tcase_add_test(cases, what_a_rank_started_ends_with_it);
     tcase_add_test(cases, torchruns_variables);
