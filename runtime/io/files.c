@@ -16,7 +16,14 @@
 
 enum { DIRECTORY_MODE = 0777, FILE_MODE = 0666, TRIES = 100000 };
 
-int hd_path_make_parents(const char *path)
+/* Says why an operation on a file failed, by errno. */
+static int fail_quietly(char why[HD_FILE_WHY], const char *path, const char *what)
+{
+    snprintf(why, HD_FILE_WHY, "%.*s %s: %s", HD_FILE_WHY - 128, path, what, strerror(errno));
+    return HD_ERR_SYSTEM;
+}
+
+static int make_parents(const char *path, char why[HD_FILE_WHY])
 {
     char *copy = hd_strdup(path);
     if (!copy)
@@ -27,11 +34,18 @@ int hd_path_make_parents(const char *path)
             continue;
         *slash = '\0';
         if (mkdir(copy, DIRECTORY_MODE) != 0 && errno != EEXIST)
-            status = hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", copy);
+            status = fail_quietly(why, copy, "cannot be made");
         *slash = '/';
     }
     hd_free(copy);
     return status;
+}
+
+int hd_path_make_parents(const char *path)
+{
+    char why[HD_FILE_WHY];
+    const int status = make_parents(path, why);
+    return status == HD_ERR_SYSTEM ? hd_fail(status, "directory %s", why) : status;
 }
 
 bool hd_folder_exists(const char *path)
@@ -49,6 +63,16 @@ bool hd_folder_remove(const char *path)
     if (folder)
         closedir(folder);
     return rmdir(path) == 0;
+}
+
+int hd_folder_sync(const char *path, char why[HD_FILE_WHY])
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int status =
+        fd >= 0 && fsync(fd) == 0 ? HD_OK : fail_quietly(why, path, "cannot be kept");
+    if (fd >= 0)
+        close(fd);
+    return status;
 }
 
 static bool is_empty(const char *path)
@@ -156,7 +180,7 @@ static bool write_all(int fd, const char *data, int64_t bytes)
 }
 
 /* Opens a file without a name, so that a process that dies leaves nothing; where the file system
- * has no such files, one called `beside`. */
+ * has no such files, a new one called `beside`, never one that somebody else put there. */
 static int open_unnamed(const char *beside, bool *named_p)
 {
     const char *slash = strrchr(beside, '/');
@@ -164,43 +188,56 @@ static int open_unnamed(const char *beside, bool *named_p)
     int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, FILE_MODE) : -1;
     hd_free(folder);
     *named_p = fd < 0;
-    return fd >= 0 ? fd : open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    if (fd >= 0)
+        return fd;
+    unlink(beside); /* left by a process that died and had our pid, as in containers */
+    return open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
 }
 
 static bool give_name(int fd, const char *beside)
 {
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
-    unlink(beside); /* left by a process that died and had our pid, as in containers */
+    unlink(beside);
     return linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
 }
 
-static int write_and_rename(const char *path, const char *beside, const void *data, int64_t bytes)
+static int write_and_rename(const char *path, const char *beside, const void *data, int64_t bytes,
+                            char why[HD_FILE_WHY])
 {
     bool named;
     int fd = open_unnamed(beside, &named);
     if (fd < 0)
-        return hd_fail(HD_ERR_SYSTEM, "%s cannot be made: %m", path);
+        return fail_quietly(why, path, "cannot be made");
     bool done = write_all(fd, data, bytes) && fsync(fd) == 0 && (named || give_name(fd, beside)) &&
                 rename(beside, path) == 0;
     int status = HD_OK;
     if (!done) {
-        status = hd_fail(HD_ERR_SYSTEM, "%s cannot be written: %m", path);
+        status = fail_quietly(why, path, "cannot be written");
         unlink(beside);
     }
     close(fd);
     return status;
 }
 
-int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
+int hd_file_try_write_atomic(const char *path, const void *data, int64_t bytes,
+                             char why[HD_FILE_WHY])
 {
-    HD_TRY(hd_path_make_parents(path));
+    snprintf(why, HD_FILE_WHY, "no memory");
+    HD_TRY(make_parents(path, why));
     char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
     if (!beside)
         return HD_ERR_NOMEM;
-    int status = write_and_rename(path, beside, data, bytes);
+    int status = write_and_rename(path, beside, data, bytes, why);
     hd_free(beside);
     return status;
+}
+
+int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
+{
+    char why[HD_FILE_WHY];
+    const int status = hd_file_try_write_atomic(path, data, bytes, why);
+    return status == HD_ERR_SYSTEM ? hd_fail(status, "%s", why) : status;
 }
 
 int hd_file_read(const char *path, char **content_p, int64_t *bytes_p)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { HD_FILE_WHY = 1024 }; /* bytes of a sentence about a file that failed */
+
 /* Makes the directory of a run, and its parents. With `exact` it is `wanted` itself, which may
  * exist if it is empty; without, when `wanted` exists, it is the first of wanted_1, wanted_2, …
  * that does not, so that runs that start together get different ones. Returns HD_OK, with *dir_p to
@@ -41,5 +43,14 @@ int hd_file_read(const char *path, char **content_p, int64_t *bytes_p);
 /* Replaces a file by data[bytes], wholly or not at all: writes them beside it, syncs and renames.
  * Makes missing parents. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
 int hd_file_write_atomic(const char *path, const void *data, int64_t bytes);
+
+/* Does the same, but leaves the sentence about a failure in `why`. Returns HD_OK, HD_ERR_SYSTEM or
+ * HD_ERR_NOMEM (not logged). */
+int hd_file_try_write_atomic(const char *path, const void *data, int64_t bytes,
+                             char why[HD_FILE_WHY]);
+
+/* Waits until the names in a directory are on the disk. Returns HD_OK, or HD_ERR_SYSTEM with a
+ * sentence in `why`, not logged. */
+int hd_folder_sync(const char *path, char why[HD_FILE_WHY]);
 
 #endif

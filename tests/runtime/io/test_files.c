@@ -8,8 +8,12 @@
 #include "tests/harness/check.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,22 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Stands before the C library's: a file system without unnamed files, as NFS is one. */
+static bool no_unnamed_files;
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0666;
+    va_end(rest);
+    if (no_unnamed_files && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return openat(AT_FDCWD, path, flags, mode);
+}
 
 static char top[] = "/tmp/heddle-files-XXXXXX";
 
@@ -156,6 +176,28 @@ START_TEST(what_a_dead_process_left_is_in_no_ones_way)
 }
 END_TEST
 
+/* Where files without names do not exist, the name in between may be somebody's link. */
+START_TEST(a_link_in_the_way_is_not_followed)
+{
+    char *path = inside("file"), *victim = inside("victim"), *content;
+    char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
+    ck_assert_int_eq(hd_file_write_atomic(victim, "mine", 4), HD_OK);
+    ck_assert_int_eq(symlink(victim, beside), 0);
+    no_unnamed_files = true;
+    ck_assert_int_eq(hd_file_write_atomic(path, "yours", 5), HD_OK);
+    no_unnamed_files = false;
+    ck_assert_int_eq(hd_file_read(victim, &content, NULL), HD_OK);
+    ck_assert_str_eq(content, "mine");
+    hd_free(content);
+    ck_assert_int_eq(hd_file_read(path, &content, NULL), HD_OK);
+    ck_assert_str_eq(content, "yours");
+    hd_free(content);
+    hd_free(beside);
+    hd_free(victim);
+    hd_free(path);
+}
+END_TEST
+
 START_TEST(a_logbook_keeps_what_it_is_told)
 {
     struct hd_logbook *book;
@@ -197,6 +239,7 @@ int main(void)
     tcase_add_test(tests, racing_runs_get_different_directories);
     tcase_add_test(tests, a_file_is_replaced_wholly_or_not_at_all);
     tcase_add_test(tests, what_a_dead_process_left_is_in_no_ones_way);
+    tcase_add_test(tests, a_link_in_the_way_is_not_followed);
     tcase_add_test(tests, a_logbook_keeps_what_it_is_told);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
