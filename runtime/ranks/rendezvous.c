@@ -325,6 +325,7 @@ void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
     }
     int n_peers = rendezvous->world.rank == 0 ? rendezvous->world.world : 1;
     for (int r = 0; rendezvous->peers && r < n_peers; r++) {
+        hd_free(rendezvous->peers[r].message);
         if (rendezvous->peers[r].fd < 0)
             continue;
         if (!atomic_load(&rendezvous->failed))

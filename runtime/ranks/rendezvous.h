@@ -18,8 +18,9 @@
 #include <stdint.h>
 
 enum {
-    HD_RENDEZVOUS_TEXT = 512,      /* most bytes of a failure's text, with its zero */
-    HD_RENDEZVOUS_MAX_BYTES = 1024 /* most bytes of one broadcast */
+    HD_RENDEZVOUS_TEXT = 512,       /* most bytes of a failure's text, with its zero */
+    HD_RENDEZVOUS_MAX_BYTES = 1024, /* most bytes of one broadcast */
+    HD_RENDEZVOUS_MAX_MESSAGE = 64 << 20
 };
 
 struct hd_rendezvous;
@@ -71,6 +72,9 @@ struct hd_rendezvous_watch_options {
      * failed: <its text>". `status` is HD_ERR_PEER, or on rank 0 the status that the failing rank
      * sent. */
     void (*on_lost)(void *arg, int rank, int status, const char *text);
+    /* Called for each message, in the order sent: data[bytes], borrowed for the call. NULL: they
+     * are dropped. */
+    void (*on_message)(void *arg, int rank, const void *data, int64_t bytes);
     /* Writes this rank's present work as a line, for rank 0 to show; NULL: nothing. */
     void (*describe)(void *arg, char *text, int64_t bytes);
     void *arg;
@@ -81,6 +85,12 @@ struct hd_rendezvous_watch_options {
  * options' functions. Returns HD_OK or HD_ERR_SYSTEM (logged). */
 int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
                         const struct hd_rendezvous_watch_options *options);
+
+/* Sends data[bytes], 1 to HD_RENDEZVOUS_MAX_MESSAGE, to a rank that watches: from rank 0 to rank
+ * `rank`, from the others to rank 0. Returns HD_OK, or HD_ERR_PEER (not logged) when it is gone or
+ * takes nothing for a second. Thread safe. */
+int hd_rendezvous_send_message(struct hd_rendezvous *rendezvous, int rank, const void *data,
+                               int64_t bytes);
 
 /* Rank 0: writes a line for each other rank, with its newest heartbeat and its age, to text[bytes].
  * Thread safe. */

@@ -18,6 +18,8 @@ struct hd_peer {
     struct hd_frame_reader reader;
     int64_t last_heard_ns;                    /* when its newest frame came */
     char last_status[HD_RENDEZVOUS_TEXT / 2]; /* the text of its newest heartbeat */
+    void *message;                            /* parts of a message, [message_bytes] */
+    int64_t message_bytes, message_capacity;
 };
 
 struct hd_rendezvous {
@@ -48,6 +50,10 @@ int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, con
  * no status; errors are not logged. */
 int hd_rendezvous_send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
                            const void *payload, size_t bytes);
+
+/* Adds the part of a message in the reader of rank `rank`, and hands on a message that is whole.
+ * Returns false when it is too long, or there is no memory for it. */
+bool hd_rendezvous_receive_part(struct hd_rendezvous *rendezvous, int rank);
 
 /* Connects to rank 0, again and again until deadline_ns. Returns HD_OK or HD_ERR_SYSTEM (logged).
  */

@@ -56,6 +56,9 @@ static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
         note_heartbeat(rendezvous, peer);
         return true;
     }
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_MESSAGE &&
+        hd_rendezvous_receive_part(rendezvous, rank))
+        return true;
     if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_BYE) {
         pthread_mutex_lock(&rendezvous->lock);
         close(peer->fd);
@@ -88,6 +91,9 @@ static bool watch_root(struct hd_rendezvous *rendezvous)
         note_heartbeat(rendezvous, root);
         return true;
     }
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_MESSAGE &&
+        hd_rendezvous_receive_part(rendezvous, 0))
+        return true;
     if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_BYE)
         return false;
     const bool known = frame->number >= 0 && frame->number < rendezvous->world.world;

@@ -29,6 +29,7 @@ enum hd_wire_kind {
     HD_WIRE_LOST,      /* 0 to all: number = rank, payload = text */
     HD_WIRE_BYE,       /* an orderly end */
     HD_WIRE_HEARTBEAT, /* rank r to 0, 0 to all: alive; payload = text */
+    HD_WIRE_MESSAGE,   /* rank r to 0, 0 to r: a part; number = bytes of the message after it */
     HD_WIRE_KINDS
 };
 
