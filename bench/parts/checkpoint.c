@@ -49,7 +49,9 @@ static int measure(int argc, char **argv)
     const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
     for (int64_t i = 0; i < (int64_t)FRAMES * FRAME_BYTES / 8; i++)
         ((uint64_t *)replay)[i] = hd_rng_draw_u64(&rng, (uint32_t)i);
-    int status = hd_checkpoint_writer_create(folder, 0, 1, 2, -1, &checkpoints);
+    const struct hd_checkpoint_writer_options options = {
+        .dir = folder, .ranks = 1, .keep = 1, .from = -1, .timeout_s = 1e6};
+    int status = hd_checkpoint_writer_create(&options, &checkpoints);
     if (status == HD_OK)
         status = write_one(checkpoints, 1, replay, "first");
     for (int64_t i = 0; i < (int64_t)NEW * FRAME_BYTES; i++)

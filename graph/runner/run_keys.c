@@ -42,6 +42,8 @@ static const struct hd_key run_keys[] = {
      "seconds from one checkpoint to the next; 0: none but when a signal asks to stop"},
     {"runtime.checkpoint_keep", HD_KEY_INT, 1, 1000, "2", NULL, "global",
      "checkpoints that are kept, the newest"},
+    {"runtime.checkpoint_timeout_s", HD_KEY_REAL, 1, 1e6, "300", NULL, "global",
+     "seconds after which a checkpoint that is not written yet is given up"},
     {"runtime.sigterm_grace_s", HD_KEY_INT, 1, 86400, "20", NULL, "global",
      "seconds that Ctrl-C, SIGTERM and SIGHUP leave for a checkpoint"},
     {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "deterministic", "deterministic|nccl", "global",

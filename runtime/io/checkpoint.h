@@ -8,13 +8,16 @@
  *   journal/<name>.<n>          of large values: the blocks that were new at iteration n
  *   latest                      a link to the newest
  *
- * A large value (a replay) is written whole once; later checkpoints add the blocks that have
- * changed since, and name for every block the file that has it. A journal file is removed when no
- * kept checkpoint needs it.
+ * A large value (a replay) is a journal: it is written whole once, and later the blocks that have
+ * changed since; the manifest names for every block the file that has it. There are as many series
+ * of journal files as checkpoints are kept, and checkpoints take turns between them, so that no two
+ * that are kept share a file. A journal file is removed when no kept checkpoint needs it.
  *
  * All ranks take part, through a file system that all see. Each hands over its files and continues;
- * a thread of each rank writes them, and rank 0's thread waits for the others, joins their lists
- * and renames the folder. A failure leaves the earlier checkpoints as they are.
+ * a thread of each rank writes them and reports to rank 0 by a message what it wrote, or why it
+ * could not. Rank 0's thread joins the reports, renames the folder and tells the others. A rank
+ * that fails, or does not report in time, costs this checkpoint: all ranks give it up, rank 0 warns
+ * once, and the earlier checkpoints stay as they are.
  *
  * One thread at a time uses a writer, except where a function says otherwise; several may read a
  * checkpoint. */
@@ -29,19 +32,37 @@
 
 struct hd_checkpoint_writer;
 
-/* Creates a writer for the run directory `dir`, which exists; rank 0 keeps the newest `keep` >= 1
- * checkpoints. Rank 0 also removes what a run that died left unfinished, and checkpoints after
- * iteration `from` (-1: all), so no rank may begin a checkpoint before rank 0 has returned. Returns
- * HD_OK or HD_ERR_NOMEM (logged). Destroy (accepts NULL) waits for the checkpoint in progress and
- * releases it. */
-int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
+struct hd_checkpoint_writer_options {
+    const char *dir; /* the run directory, which exists */
+    int rank, ranks;
+    int keep;         /* rank 0 keeps the newest `keep` >= 1 checkpoints */
+    int64_t from;     /* rank 0 removes checkpoints after this iteration; -1: all */
+    double timeout_s; /* a checkpoint that takes longer is given up */
+    /* Sends a message, from rank 0 to `rank`, from others to rank 0, which passes it to
+     * hd_checkpoint_writer_receive there. Returns a status; a failure is a rank that is gone. It is
+     * called by the writing thread too. NULL with one rank. */
+    int (*send)(void *arg, int rank, const void *data, int64_t bytes);
+    void *arg;
+};
+
+/* Creates a writer. Rank 0 also removes what a run that died left unfinished, so no rank may begin
+ * a checkpoint before rank 0 has returned. Returns HD_OK or HD_ERR_NOMEM (logged). Destroy (accepts
+ * NULL) waits for the checkpoint in progress and releases it; if that does not end in time, the
+ * writer is left to its thread, and no message is sent any more. */
+int hd_checkpoint_writer_create(const struct hd_checkpoint_writer_options *options,
                                 struct hd_checkpoint_writer **checkpoints_p);
 void hd_checkpoint_writer_destroy(struct hd_checkpoint_writer *checkpoints);
+
+/* Takes a message that rank `rank` sent. Any thread may call it from the end of create to the
+ * beginning of destroy; accepts NULL. */
+void hd_checkpoint_writer_receive(struct hd_checkpoint_writer *checkpoints, int rank,
+                                  const void *data, int64_t bytes);
 
 /* Returns whether no checkpoint is in progress, so that `begin` would not wait. */
 bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *checkpoints);
 
 /* Begins the checkpoint of an iteration, the same on all ranks, after waiting for the one before.
+ * If this rank is still writing that one when its time is over, this rank fails the new one.
  * Returns HD_OK. */
 int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *checkpoints, int64_t iteration);
 
@@ -60,7 +81,8 @@ void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *checkpoints, json_
 /* Stops waiting for other ranks, because one of them is lost. Thread safe; accepts NULL. */
 void hd_checkpoint_writer_abandon(struct hd_checkpoint_writer *checkpoints);
 
-/* Waits for the checkpoint in progress. Returns whether the newest one succeeded. */
+/* Waits for the checkpoint in progress until its time is over, and says now and then what it waits
+ * for. Returns whether the newest one succeeded. */
 bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *checkpoints);
 
 /* -- Reading ----------------------------------------------------------------------------------- */

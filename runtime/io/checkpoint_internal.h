@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writer's state, and what its files share with the reader. The training thread uses a writer
- * until hd_checkpoint_writer_submit starts the writing thread, and again after it has joined that
- * thread; only `finished` and `abandoned` pass between the two meanwhile. */
+ * until hd_checkpoint_writer_submit starts the writing thread, and again after that thread has
+ * finished; only what `lock` guards passes between them and the thread that receives messages. */
 #ifndef HD_RUNTIME_IO_CHECKPOINT_INTERNAL_H
 #define HD_RUNTIME_IO_CHECKPOINT_INTERNAL_H
 
 #include "runtime/io/checkpoint.h"
+#include "runtime/io/files.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
-enum { HD_CHECKPOINT_POLL_US = 2000 }; /* pause between looks at what other ranks have written */
+#define HD_CHECKPOINT_FORMAT "heddle checkpoint 2"
 
 enum { HD_JOURNAL_BLOCK = 65536 }; /* bytes; the last block of a value may be shorter */
 
@@ -29,38 +29,57 @@ struct block {
     int64_t at;        /* offset in it, in bytes */
 };
 
+/* A journal as one series of checkpoints has it. */
+struct series {
+    struct block *blocks; /* [n], of its last checkpoint */
+    json_t *files;        /* the manifest's entries for the files that have them, or NULL */
+};
+
 struct journal {
     char *name;
     int64_t bytes, n;
-    struct block *blocks;  /* [n], of the last checkpoint that succeeded */
-    struct block *pending; /* [n], of the one in progress */
+    struct series *series; /* [keep] */
+    struct series pending; /* of the checkpoint in progress */
     bool begun;            /* the checkpoint in progress holds it */
 };
 
+enum outcome {
+    GIVEN_UP, /* all ranks know that it does not exist */
+    WRITTEN,
+    UNKNOWN /* rank 0 did not say */
+};
+
 struct hd_checkpoint_writer {
-    char *state; /* DIR/ckpt/state */
-    int rank, ranks, keep;
-    int64_t iteration; /* of the one in progress */
+    struct hd_checkpoint_writer_options options; /* `dir` is not kept */
+    char *state;                                 /* DIR/ckpt/state */
+    int64_t iteration;                           /* of the one in progress */
+    int64_t deadline_ns;                         /* when it is given up */
+    int turn;                                    /* the series that it belongs to */
     struct file *files;
     int64_t n_files, files_capacity;
     struct journal *journals;
     int64_t n_journals, journals_capacity;
     json_t *metadata;
-    bool failed; /* while it was being handed over */
+    char why[HD_FILE_WHY]; /* why this rank has failed it; "": it has not */
+    bool skips;            /* a newer one was begun while this rank still writes it */
+    int64_t skipped;       /* the iteration of that one */
     bool started;
     pthread_t thread;
-    atomic_bool finished, abandoned;
-    bool written; /* read after the thread was joined */
+    enum outcome outcome; /* read after the thread has finished */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* The lock guards these. */
+    json_t **messages; /* [ranks]: the newest of each other rank, or NULL */
+    int awaited;       /* rank whose message the thread waits for, -1: none */
+    bool finished, abandoned;
+    pthread_mutex_t send_lock; /* held while a message is sent */
+    bool closed;               /* guarded by it: no more messages are sent */
 };
 
 /* -- checkpoint_manifest.c --------------------------------------------------------------------- */
 
 /* Returns "<state>/iteration_<n><suffix>", to be freed with hd_free; NULL without memory. */
 char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix);
-
-/* Returns the path where rank `rank` leaves the list of its files for rank 0, to be freed with
- * hd_free; NULL without memory. */
-char *hd_checkpoint_format_list_path(const struct hd_checkpoint_writer *c, int rank);
 
 /* Lists the iterations that have a checkpoint, ascending, to be freed with hd_free. Returns their
  * number, or -1 without memory (an error that hd_grow logs); it stores no list when it is not > 0.
@@ -74,23 +93,58 @@ json_t *hd_checkpoint_format_hash(uint64_t hash);
 uint64_t hd_checkpoint_hash_manifest(json_t *manifest);
 
 /* Returns the manifest's entries for this rank's files and journals, owned by the caller. */
-json_t *hd_checkpoint_list_files(const struct hd_checkpoint_writer *c);
-
-/* Writes JSON atomically. Returns HD_OK, HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
-int hd_checkpoint_write_json(const char *path, json_t *json);
+json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c);
 
 /* Adds to `needed` the entries of the journal files that the checkpoint of an iteration needs. */
 void hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed);
 
-/* Completes the manifest, which holds all ranks' entries, and writes it. Returns HD_OK,
- * HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
-int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest);
+/* Completes the manifest, which holds all ranks' entries, and writes it. Returns HD_OK, or a status
+ * with a sentence in `why`, not logged. */
+int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest,
+                                 char why[HD_FILE_WHY]);
 
 /* -- checkpoint_join.c ------------------------------------------------------------------------- */
 
-/* Rank 0, whose own files were written with `status`: waits for the others' lists and makes the
- * checkpoint visible. Returns whether it did; logs a failure. */
-bool hd_checkpoint_join(const struct hd_checkpoint_writer *c, int status);
+/* Rank 0, whose own files are written, or c->why says why not: waits for the other ranks' reports,
+ * makes the checkpoint visible, and tells all ranks. Warns of a failure. */
+enum outcome hd_checkpoint_join(struct hd_checkpoint_writer *c);
+
+/* Another rank: reports what it has written, or c->why, and waits for what rank 0 says. */
+enum outcome hd_checkpoint_report(struct hd_checkpoint_writer *c);
+
+/* Another rank: reports to rank 0 why it has failed the checkpoint of an iteration or, with `why`
+ * empty, what it has written of the one in progress. */
+void hd_checkpoint_send_report(struct hd_checkpoint_writer *c, int64_t iteration, const char *why);
+
+/* Rank 0: tells the others whether a checkpoint exists, and its user that it does not. */
+void hd_checkpoint_tell_ranks(struct hd_checkpoint_writer *c, int64_t iteration, bool written);
+void hd_checkpoint_warn(int64_t iteration, int rank, const char *why);
+
+/* -- checkpoint_journal.c ---------------------------------------------------------------------- */
+
+/* After the checkpoint in progress has ended: if it was written, the journals' blocks are where it
+ * put them, and it is the next series' turn; else its journal files are removed. */
+void hd_checkpoint_finish_journals(struct hd_checkpoint_writer *c);
+void hd_checkpoint_release_journals(struct hd_checkpoint_writer *c);
+
+/* -- checkpoint_files.c ------------------------------------------------------------------------ */
+
+/* Adds a file, whose data, from malloc, the writer takes over. Returns HD_OK or HD_ERR_NOMEM. */
+int hd_checkpoint_add_file(struct hd_checkpoint_writer *c, const char *name, void *data,
+                           int64_t bytes, bool journal);
+
+/* Fails the checkpoint that is handed over, for lack of memory. Returns HD_ERR_NOMEM. */
+int hd_checkpoint_fail_nomem(struct hd_checkpoint_writer *c);
+
+/* Returns the path of a file while the checkpoint is written, to be freed with hd_free; NULL
+ * without memory. */
+char *hd_checkpoint_format_file(const struct hd_checkpoint_writer *c, const struct file *file);
+
+/* Writes this rank's files, or says in c->why which one cannot be written. */
+void hd_checkpoint_write_files(struct hd_checkpoint_writer *c);
+
+/* Releases the files and the metadata. */
+void hd_checkpoint_clear_files(struct hd_checkpoint_writer *c);
 
 /* -- checkpoint_remove.c ----------------------------------------------------------------------- */
 

@@ -53,11 +53,6 @@ int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
     return n;
 }
 
-char *hd_checkpoint_format_list_path(const struct hd_checkpoint_writer *c, int rank)
-{
-    return hd_format("%s/iteration_%" PRId64 ".part/.rank%d", c->state, c->iteration, rank);
-}
-
 /* -- Hashes ------------------------------------------------------------------------------------ */
 
 json_t *hd_checkpoint_format_hash(uint64_t hash)
@@ -85,11 +80,11 @@ uint64_t hd_checkpoint_hash_manifest(json_t *manifest)
 static json_t *list_runs(const struct journal *journal)
 {
     json_t *runs = json_array();
+    const struct block *blocks = journal->pending.blocks;
     for (int64_t first = 0, end; first < journal->n; first = end) {
-        const struct block *at = &journal->pending[first];
-        for (end = first + 1;
-             end < journal->n && journal->pending[end].iteration == at->iteration &&
-             journal->pending[end].at == at->at + (end - first) * (int64_t)HD_JOURNAL_BLOCK;)
+        const struct block *at = &blocks[first];
+        for (end = first + 1; end < journal->n && blocks[end].iteration == at->iteration &&
+                              blocks[end].at == at->at + (end - first) * (int64_t)HD_JOURNAL_BLOCK;)
             end++;
         json_array_append_new(runs, json_pack("[I, I, I, I]", (json_int_t)first,
                                               (json_int_t)(end - first), (json_int_t)at->iteration,
@@ -98,35 +93,57 @@ static json_t *list_runs(const struct journal *journal)
     return runs;
 }
 
-json_t *hd_checkpoint_list_files(const struct hd_checkpoint_writer *c)
+static json_t *describe_file(const struct file *file)
+{
+    return json_pack("{s:I, s:o}", "bytes", (json_int_t)file->bytes, "hash",
+                     hd_checkpoint_format_hash(hd_hash_bytes(file->data, (size_t)file->bytes)));
+}
+
+/* Remembers the entries of the files that the runs of a journal name: of the one written now, which
+ * `fresh` has, and of those before it in the series. */
+static void remember_files(const struct hd_checkpoint_writer *c, struct journal *journal,
+                           const json_t *runs, const json_t *fresh)
+{
+    const json_t *before = journal->series[c->turn].files;
+    json_t *run;
+    size_t i;
+    json_decref(journal->pending.files);
+    journal->pending.files = json_object();
+    json_array_foreach(runs, i, run)
+    {
+        char file[256];
+        snprintf(file, sizeof file, "%s.%" JSON_INTEGER_FORMAT, journal->name,
+                 json_integer_value(json_array_get(run, 2)));
+        json_t *entry = json_object_get(fresh, file);
+        json_object_set(journal->pending.files, file,
+                        entry ? entry : json_object_get(before, file));
+    }
+}
+
+static json_t *describe_journal(const struct hd_checkpoint_writer *c, struct journal *journal,
+                                json_t *journal_files)
+{
+    json_t *runs = list_runs(journal);
+    remember_files(c, journal, runs, journal_files);
+    json_object_update(journal_files, journal->pending.files);
+    return json_pack("{s:I, s:o}", "bytes", (json_int_t)journal->bytes, "blocks", runs);
+}
+
+json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c)
 {
     json_t *files = json_object(), *journals = json_object(), *journal_files = json_object();
     for (int64_t i = 0; i < c->n_files; i++) {
         const struct file *file = &c->files[i];
         char name[256];
         snprintf(name, sizeof name, file->journal ? "%s.%" PRId64 : "%s", file->name, c->iteration);
-        json_object_set_new(
-            file->journal ? journal_files : files, name,
-            json_pack("{s:I, s:o}", "bytes", (json_int_t)file->bytes, "hash",
-                      hd_checkpoint_format_hash(hd_hash_bytes(file->data, (size_t)file->bytes))));
+        json_object_set_new(file->journal ? journal_files : files, name, describe_file(file));
     }
-    for (int64_t i = 0; i < c->n_journals; i++) {
-        const struct journal *journal = &c->journals[i];
-        if (journal->begun)
-            json_object_set_new(journals, journal->name,
-                                json_pack("{s:I, s:o}", "bytes", (json_int_t)journal->bytes,
-                                          "blocks", list_runs(journal)));
-    }
+    for (int64_t i = 0; i < c->n_journals; i++)
+        if (c->journals[i].begun)
+            json_object_set_new(journals, c->journals[i].name,
+                                describe_journal(c, &c->journals[i], journal_files));
     return json_pack("{s:o, s:o, s:o}", "files", files, "journals", journals, "journal_files",
                      journal_files);
-}
-
-int hd_checkpoint_write_json(const char *path, json_t *json)
-{
-    char *text = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
-    int status = text ? hd_file_write_atomic(path, text, (int64_t)strlen(text)) : HD_ERR_NOMEM;
-    free(text);
-    return status;
 }
 
 /* -- The manifest of all ranks ----------------------------------------------------------------- */
@@ -140,43 +157,21 @@ void hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_
     hd_free(path);
 }
 
-/* Adds what earlier manifests say of the earlier checkpoints' journal files that this one names. */
-static void add_older_journals(const struct hd_checkpoint_writer *c, json_t *manifest)
+int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest,
+                                 char why[HD_FILE_WHY])
 {
-    json_t *known = json_object(), *now = json_object_get(manifest, "journal_files");
-    int64_t *iterations;
-    const int n = hd_checkpoint_list_iterations(c->state, &iterations);
-    for (int i = 0; i < n; i++)
-        hd_checkpoint_add_journal_files(c->state, iterations[i], known);
-    if (n > 0)
-        hd_free(iterations);
-    const char *name;
-    json_t *journal, *run;
-    size_t at;
-    json_object_foreach(json_object_get(manifest, "journals"), name, journal)
-    {
-        json_array_foreach(json_object_get(journal, "blocks"), at, run)
-        {
-            char file[256];
-            snprintf(file, sizeof file, "%s.%" JSON_INTEGER_FORMAT, name,
-                     json_integer_value(json_array_get(run, 2)));
-            if (!json_object_get(now, file))
-                json_object_set(now, file, json_object_get(known, file));
-        }
-    }
-    json_decref(known);
-}
-
-int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest)
-{
-    char *path = hd_checkpoint_format_path(c->state, c->iteration, ".part/manifest.json");
-    json_object_set_new(manifest, "format", json_string("heddle checkpoint 1"));
+    json_object_set_new(manifest, "format", json_string(HD_CHECKPOINT_FORMAT));
     json_object_set_new(manifest, "iteration", json_integer(c->iteration));
     json_object_set(manifest, "metadata", c->metadata);
-    add_older_journals(c, manifest);
     json_object_set_new(manifest, "hash",
                         hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(manifest)));
-    int status = path ? hd_checkpoint_write_json(path, manifest) : HD_ERR_NOMEM;
+    char *path = hd_checkpoint_format_path(c->state, c->iteration, ".part/manifest.json");
+    char *text = path ? json_dumps(manifest, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    int status =
+        text ? hd_file_try_write_atomic(path, text, (int64_t)strlen(text), why) : HD_ERR_NOMEM;
+    if (!text)
+        snprintf(why, HD_FILE_WHY, "no memory for its manifest");
+    free(text);
     hd_free(path);
     return status;
 }

@@ -118,7 +118,8 @@ static int verify_files(const struct hd_checkpoint *c, bool journal)
 static int verify(const struct hd_checkpoint *c, const char *path)
 {
     json_t *wanted = hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(c->manifest));
-    const bool same = json_is_object(c->manifest) &&
+    const json_t *format = json_object_get(c->manifest, "format");
+    const bool same = json_is_object(c->manifest) && json_is_string(format) &&
                       json_equal(wanted, json_object_get(c->manifest, "hash")) &&
                       json_is_object(json_object_get(c->manifest, "files")) &&
                       json_is_object(json_object_get(c->manifest, "journals")) &&
@@ -126,6 +127,13 @@ static int verify(const struct hd_checkpoint *c, const char *path)
     json_decref(wanted);
     if (!same)
         return hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
+    if (strcmp(json_string_value(format), HD_CHECKPOINT_FORMAT) != 0)
+        return hd_fail(HD_ERR_FORMAT, "%s is of format '%.40s'; this program reads '%s'", path,
+                       json_string_value(format), HD_CHECKPOINT_FORMAT);
+    const int64_t iteration = json_integer_value(json_object_get(c->manifest, "iteration"));
+    if (iteration != c->iteration)
+        return hd_fail(HD_ERR_FORMAT, "%s is of iteration %" PRId64 ", not %" PRId64, path,
+                       iteration, c->iteration);
     HD_TRY(verify_files(c, false));
     return verify_files(c, true);
 }

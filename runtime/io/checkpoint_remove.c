@@ -44,7 +44,7 @@ void hd_checkpoint_remove_old(const struct hd_checkpoint_writer *c)
     const int n = hd_checkpoint_list_iterations(c->state, &iterations);
     json_t *needed = json_object();
     for (int i = 0; i < n; i++)
-        if (i < n - c->keep)
+        if (i < n - c->options.keep)
             hd_checkpoint_remove_iteration(c->state, iterations[i], "");
         else
             hd_checkpoint_add_journal_files(c->state, iterations[i], needed);

@@ -1,250 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/alloc.h"
-#include "runtime/base/hash.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint_internal.h"
-#include "runtime/io/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-/* -- Handing over ------------------------------------------------------------------------------ */
+enum {
+    REMIND_S = 10,   /* from one word about a wait to the next */
+    LEAVE_S = 10,    /* the writing thread has this long to notice that its time is over */
+    NS = 1000000000, /* in a second */
+};
 
-static void clear(struct hd_checkpoint_writer *c)
-{
-    for (int64_t i = 0; i < c->n_files; i++) {
-        hd_free(c->files[i].name);
-        free(c->files[i].data);
-    }
-    c->n_files = 0;
-    json_decref(c->metadata);
-    c->metadata = NULL;
-}
+/* -- Waiting ----------------------------------------------------------------------------------- */
 
 void hd_checkpoint_writer_abandon(struct hd_checkpoint_writer *c)
 {
-    if (c)
-        atomic_store(&c->abandoned, true);
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->abandoned = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
 }
 
 bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *c)
 {
-    return !c->started || atomic_load(&c->finished);
+    pthread_mutex_lock(&c->lock);
+    const bool idle = !c->started || c->finished;
+    pthread_mutex_unlock(&c->lock);
+    return idle;
 }
 
-/* After success, the journals' blocks are where this checkpoint put them; else where they were. */
-static void finish_write(struct hd_checkpoint_writer *c)
+static void describe_wait(const struct hd_checkpoint_writer *c)
 {
-    for (int64_t i = 0; i < c->n_journals; i++) {
-        struct journal *journal = &c->journals[i];
-        if (c->written && journal->begun)
-            memcpy(journal->blocks, journal->pending, (size_t)journal->n * sizeof *journal->blocks);
-        journal->begun = false;
+    char what[64] = "this rank is still writing its files";
+    if (c->awaited >= 0)
+        snprintf(what, sizeof what, "nothing has come from rank %d", c->awaited);
+    hd_log(HD_LOG_WARN, "waiting for the checkpoint of iteration %" PRId64 ": %s", c->iteration,
+           what);
+}
+
+/* Waits for the writing thread. Returns false when its time is over. */
+static bool wait_until_finished(struct hd_checkpoint_writer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    int64_t end_ns = c->deadline_ns + LEAVE_S * (int64_t)NS, now_ns;
+    if (c->abandoned && hd_clock_get_ns() + LEAVE_S * (int64_t)NS < end_ns)
+        end_ns = hd_clock_get_ns() + LEAVE_S * (int64_t)NS;
+    while (!c->finished && (now_ns = hd_clock_get_ns()) < end_ns) {
+        const int64_t remind_ns = now_ns + REMIND_S * (int64_t)NS;
+        const int64_t until_ns = remind_ns < end_ns ? remind_ns : end_ns;
+        const struct timespec until = {until_ns / NS, until_ns % NS};
+        while (!c->finished && hd_clock_get_ns() < until_ns)
+            pthread_cond_timedwait(&c->changed, &c->lock, &until);
+        if (!c->finished)
+            describe_wait(c);
     }
-    clear(c);
+    const bool finished = c->finished;
+    pthread_mutex_unlock(&c->lock);
+    return finished;
 }
 
 bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *c)
 {
     if (c->started) {
+        if (!wait_until_finished(c))
+            return false;
         pthread_join(c->thread, NULL);
         c->started = false;
-        finish_write(c);
+        hd_checkpoint_clear_files(c);
     }
-    return c->written;
+    return !c->skips && c->outcome == WRITTEN;
 }
 
 int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *c, int64_t iteration)
 {
     hd_checkpoint_writer_wait(c);
-    c->iteration = iteration;
-    c->failed = false;
-    return HD_OK;
-}
-
-static int add_file(struct hd_checkpoint_writer *c, const char *name, void *data, int64_t bytes,
-                    bool journal)
-{
-    int status = hd_grow((void **)&c->files, &c->files_capacity, c->n_files + 1, sizeof *c->files);
-    char *name_copy = status == HD_OK ? hd_strdup(name) : NULL;
-    if (!name_copy) {
-        free(data);
-        c->failed = true;
-        return HD_ERR_NOMEM;
-    }
-    c->files[c->n_files++] = (struct file){name_copy, data, bytes, journal};
-    return HD_OK;
-}
-
-int hd_checkpoint_writer_add(struct hd_checkpoint_writer *c, const char *name, void *data,
-                             int64_t bytes)
-{
-    return add_file(c, name, data, bytes, false);
-}
-
-static struct journal *find_or_add_journal(struct hd_checkpoint_writer *c, const char *name,
-                                           int64_t bytes)
-{
-    for (int64_t i = 0; i < c->n_journals; i++)
-        if (strcmp(c->journals[i].name, name) == 0)
-            return &c->journals[i];
-    if (hd_grow((void **)&c->journals, &c->journals_capacity, c->n_journals + 1,
-                sizeof *c->journals) != HD_OK)
-        return NULL;
-    struct journal *journal = &c->journals[c->n_journals];
-    const int64_t n = (bytes + HD_JOURNAL_BLOCK - 1) / HD_JOURNAL_BLOCK;
-    *journal = (struct journal){.name = hd_strdup(name), .bytes = bytes, .n = n};
-    journal->blocks = hd_alloc(n, sizeof *journal->blocks);
-    journal->pending = hd_alloc(n, sizeof *journal->pending);
-    c->n_journals++; /* released with the others even when memory was missing */
-    if (!journal->name || !journal->blocks || !journal->pending)
-        return NULL;
-    for (int64_t i = 0; i < n; i++)
-        journal->blocks[i].iteration = -1;
-    return journal;
-}
-
-static int64_t block_bytes(const struct journal *journal, int64_t i)
-{
-    const int64_t left = journal->bytes - i * HD_JOURNAL_BLOCK;
-    return left < HD_JOURNAL_BLOCK ? left : HD_JOURNAL_BLOCK;
-}
-
-/* Marks the blocks that have changed, and returns their bytes. */
-static int64_t find_new(const struct hd_checkpoint_writer *c, struct journal *journal,
-                        const char *data)
-{
-    int64_t bytes = 0;
-    for (int64_t i = 0; i < journal->n; i++) {
-        const int64_t length = block_bytes(journal, i);
-        const uint64_t hash = hd_hash_bytes(data + i * HD_JOURNAL_BLOCK, (size_t)length);
-        journal->pending[i] = journal->blocks[i];
-        if (journal->blocks[i].iteration >= 0 && journal->blocks[i].hash == hash)
-            continue;
-        journal->pending[i] = (struct block){hash, c->iteration, bytes};
-        bytes += length;
-    }
-    return bytes;
-}
-
-int hd_checkpoint_writer_add_journal(struct hd_checkpoint_writer *c, const char *name,
-                                     const void *data, int64_t bytes)
-{
-    struct journal *journal = find_or_add_journal(c, name, bytes);
-    if (!journal || journal->bytes != bytes) {
-        c->failed = true;
-        return HD_ERR_NOMEM;
-    }
-    journal->begun = true;
-    const int64_t fresh = find_new(c, journal, data);
-    if (fresh == 0)
+    c->skips = c->started;
+    if (c->skips) {
+        c->skipped = iteration;
         return HD_OK;
-    char *copy = malloc((size_t)fresh);
-    if (!copy) {
-        c->failed = true;
-        return HD_ERR_NOMEM;
     }
-    for (int64_t i = 0; i < journal->n; i++)
-        if (journal->pending[i].iteration == c->iteration)
-            memcpy(copy + journal->pending[i].at, (const char *)data + i * HD_JOURNAL_BLOCK,
-                   (size_t)block_bytes(journal, i));
-    return add_file(c, name, copy, fresh, true);
-}
-
-/* -- Files ------------------------------------------------------------------------------------- */
-
-static char *path_of(const struct hd_checkpoint_writer *c, const struct file *file)
-{
-    if (file->journal)
-        return hd_format("%s/journal/%s.%" PRId64, c->state, file->name, c->iteration);
-    return hd_format("%s/iteration_%" PRId64 ".part/%s", c->state, c->iteration, file->name);
-}
-
-static int write_rank_files(const struct hd_checkpoint_writer *c)
-{
-    if (c->failed)
-        return HD_ERR_NOMEM;
-    for (int64_t i = 0; i < c->n_files; i++) {
-        char *path = path_of(c, &c->files[i]);
-        int status =
-            path ? hd_file_write_atomic(path, c->files[i].data, c->files[i].bytes) : HD_ERR_NOMEM;
-        hd_free(path);
-        HD_TRY(status);
-    }
+    c->iteration = iteration;
+    c->deadline_ns = hd_clock_get_ns() + (int64_t)(c->options.timeout_s * NS);
+    c->why[0] = '\0';
     return HD_OK;
 }
 
-/* -- The ranks' lists -------------------------------------------------------------------------- */
-
-/* Tells rank 0 what this rank has written; an empty list says that writing failed. */
-static int write_list(const struct hd_checkpoint_writer *c, int status)
-{
-    char *path = hd_checkpoint_format_list_path(c, c->rank);
-    json_t *list = status == HD_OK ? hd_checkpoint_list_files(c) : json_object();
-    int written = path && list ? hd_checkpoint_write_json(path, list) : HD_ERR_NOMEM;
-    json_decref(list);
-    hd_free(path);
-    return written;
-}
-
-/* Waits until rank 0 renames the folder, which is success, or removes it. */
-static bool wait_for_rename(const struct hd_checkpoint_writer *c)
-{
-    char *part = hd_checkpoint_format_path(c->state, c->iteration, ".part");
-    char *whole = hd_checkpoint_format_path(c->state, c->iteration, "");
-    bool written = false;
-    while (part && whole && !(written = access(whole, F_OK) == 0) && access(part, F_OK) == 0 &&
-           !atomic_load(&c->abandoned))
-        usleep(HD_CHECKPOINT_POLL_US);
-    written = written || (whole && access(whole, F_OK) == 0);
-    hd_free(part);
-    hd_free(whole);
-    return written;
-}
+/* -- Writing ----------------------------------------------------------------------------------- */
 
 static void *write_checkpoint(void *arg)
 {
     struct hd_checkpoint_writer *c = arg;
-    int status = write_rank_files(c);
-    if (c->rank == 0)
-        c->written = hd_checkpoint_join(c, status);
-    else
-        c->written = write_list(c, status) == HD_OK && wait_for_rename(c) && status == HD_OK;
-    atomic_store(&c->finished, true);
+    hd_checkpoint_write_files(c);
+    c->outcome = c->options.rank == 0 ? hd_checkpoint_join(c) : hd_checkpoint_report(c);
+    hd_checkpoint_finish_journals(c);
+    pthread_mutex_lock(&c->lock);
+    c->finished = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
     return NULL;
+}
+
+/* Fails a checkpoint because the one before is still being written, by a thread that owns c. */
+static void skip(struct hd_checkpoint_writer *c)
+{
+    char why[HD_FILE_WHY];
+    snprintf(why, sizeof why, "that of iteration %" PRId64 " is still being written", c->iteration);
+    if (c->options.rank > 0) {
+        hd_checkpoint_send_report(c, c->skipped, why);
+        return;
+    }
+    hd_checkpoint_tell_ranks(c, c->skipped, false);
+    hd_checkpoint_warn(c->skipped, 0, why);
 }
 
 void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *c, json_t *metadata)
 {
+    if (c->skips) {
+        json_decref(metadata);
+        skip(c);
+        return;
+    }
     c->metadata = metadata;
-    atomic_store(&c->finished, false);
+    c->finished = false;
     c->started = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
     if (!c->started) { /* without a thread, this one writes */
         write_checkpoint(c);
-        finish_write(c);
+        hd_checkpoint_clear_files(c);
     }
 }
 
 /* -- Creation and release ---------------------------------------------------------------------- */
 
-int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
+static void release(struct hd_checkpoint_writer *c)
+{
+    hd_checkpoint_clear_files(c);
+    hd_checkpoint_release_journals(c);
+    for (int rank = 0; c->messages && rank < c->options.ranks; rank++)
+        json_decref(c->messages[rank]);
+    hd_free(c->messages);
+    hd_free(c->files);
+    hd_free(c->state);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->send_lock);
+    hd_free(c);
+}
+
+static void make_locks(struct hd_checkpoint_writer *c)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* that of hd_clock_get_ns */
+    pthread_cond_init(&c->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->send_lock, NULL);
+}
+
+int hd_checkpoint_writer_create(const struct hd_checkpoint_writer_options *options,
                                 struct hd_checkpoint_writer **checkpoints_p)
 {
     struct hd_checkpoint_writer *c = hd_alloc(1, sizeof *c);
     if (!c)
         return HD_ERR_NOMEM;
-    *c = (struct hd_checkpoint_writer){.rank = rank, .ranks = ranks, .keep = keep};
-    c->state = hd_format("%s/ckpt/state", dir);
-    if (!c->state) {
-        hd_free(c);
+    *c = (struct hd_checkpoint_writer){.options = *options, .awaited = -1};
+    make_locks(c);
+    c->state = hd_format("%s/ckpt/state", options->dir);
+    c->messages = hd_alloc(options->ranks, sizeof(json_t *));
+    if (!c->state || !c->messages) {
+        release(c);
         return HD_ERR_NOMEM;
     }
-    if (rank == 0)
-        hd_checkpoint_remove_unfinished(c, from);
+    if (options->rank == 0)
+        hd_checkpoint_remove_unfinished(c, options->from);
     *checkpoints_p = c;
     return HD_OK;
 }
@@ -254,14 +187,12 @@ void hd_checkpoint_writer_destroy(struct hd_checkpoint_writer *c)
     if (!c)
         return;
     hd_checkpoint_writer_wait(c);
-    clear(c);
-    for (int64_t i = 0; i < c->n_journals; i++) {
-        hd_free(c->journals[i].name);
-        hd_free(c->journals[i].blocks);
-        hd_free(c->journals[i].pending);
-    }
-    hd_free(c->journals);
-    hd_free(c->files);
-    hd_free(c->state);
-    hd_free(c);
+    pthread_mutex_lock(&c->send_lock);
+    c->closed = true;
+    pthread_mutex_unlock(&c->send_lock);
+    if (!c->started)
+        release(c);
+    else
+        hd_log(HD_LOG_WARN, "the checkpoint of iteration %" PRId64 " is left unfinished",
+               c->iteration);
 }

@@ -68,6 +68,7 @@ static bool may_differ(const char *path)
                                        "runtime.heartbeat_timeout_s",
                                        "runtime.checkpoint_interval_s",
                                        "runtime.checkpoint_keep",
+                                       "runtime.checkpoint_timeout_s",
                                        "runtime.allow_fingerprint_mismatch"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(path, keys[i]) == 0)

@@ -69,6 +69,13 @@ static void on_lost(void *arg, int rank, int status, const char *text)
     hd_comm_report(train->ranks.comm, where, sizeof where);
     snprintf(line, sizeof line, "%.*s (%s)", HD_RENDEZVOUS_TEXT / 2 - 4, text, where);
     hd_comm_abort(train->ranks.comm, &(struct hd_comm_failure){rank, status, line});
+    hd_checkpoint_writer_abandon(train->checkpoints.writer);
+}
+
+static void on_message(void *arg, int rank, const void *data, int64_t bytes)
+{
+    struct hd_train *train = arg;
+    hd_checkpoint_writer_receive(train->checkpoints.writer, rank, data, bytes);
 }
 
 static void describe(void *arg, char *text, int64_t bytes)
@@ -105,13 +112,24 @@ static int join_ranks(struct hd_train *train)
                                "rank 0 cannot make the run directory"));
     HD_TRY(share_dir(train));
     HD_TRY(hd_ranks_connect(&train->ranks, config, train->plan, &train->gpus));
+    HD_TRY(hd_checkpoints_open(train)); /* before other ranks can say anything about them */
     const struct hd_rendezvous_watch_options watch = {
         .on_lost = on_lost,
+        .on_message = on_message,
         .describe = describe,
         .arg = train,
         .heartbeat_timeout_s = hd_config_get_real(config, "runtime.heartbeat_timeout_s"),
     };
     return hd_rendezvous_watch(train->ranks.rendezvous, &watch);
+}
+
+/* A rank that is alone meets nobody. */
+static int open_alone(struct hd_train *train)
+{
+    if (train->ranks.world.world > 1)
+        return HD_OK;
+    HD_TRY(hd_outputs_open(train));
+    return hd_checkpoints_open(train);
 }
 
 static int count_workers(const struct hd_train *train)
@@ -227,9 +245,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(join_ranks(train));
     hd_signals_set_started(
         (int)hd_config_get_int(train->run_spec.config, "runtime.sigterm_grace_s"));
-    if (train->ranks.world.world == 1)
-        HD_TRY(hd_outputs_open(train));
-    HD_TRY(hd_checkpoints_open(train));
+    HD_TRY(open_alone(train));
     HD_TRY(start_session(train));
     HD_TRY(create_executor(train));
     atomic_store(&train->monitor.session, train->session);
@@ -289,19 +305,21 @@ static int run(struct hd_train *train)
 
 static void release(struct hd_train *train)
 {
-    hd_monitor_stop(&train->monitor);
+    if (train->session && hd_session_get_status(train->session) != HD_OK)
+        hd_checkpoint_writer_abandon(train->checkpoints.writer);
+    hd_monitor_stop(&train->monitor); /* the wait has a deadline of its own */
+    if (train->checkpoints.writer)    /* while the other ranks are still heard */
+        hd_checkpoint_writer_wait(train->checkpoints.writer);
     /* Freeing a GPU's memory would wait for what the device comm has there, which waits for other
      * ranks. */
     if (train->ranks.device_comm &&
         (!train->session || hd_session_get_status(train->session) != HD_OK))
         hd_device_comm_abort(train->ranks.device_comm);
-    if (train->session && hd_session_get_status(train->session) != HD_OK)
-        hd_checkpoint_writer_abandon(train->checkpoints.writer);
-    hd_checkpoint_writer_destroy(train->checkpoints.writer);
     hd_checkpoint_close(train->resume_from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
     hd_ranks_leave(&train->ranks);
+    hd_checkpoint_writer_destroy(train->checkpoints.writer);
     hd_logbook_destroy(train->outputs.logbook);
     hd_plan_destroy(train->plan);
     hd_run_spec_release(&train->run_spec);

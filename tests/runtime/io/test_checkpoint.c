@@ -2,17 +2,21 @@
 /* A checkpoint reads back what was added; damage is found and named; a failure leaves the earlier
  * checkpoints as they are. */
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/checkpoint.h"
+#include "runtime/io/checkpoint_internal.h"
 #include "tests/harness/check.h"
-#include "tests/runtime/comm/ranks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LARGE = 5 * 65536 + 1000 };
 
@@ -34,12 +38,52 @@ static void teardown(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-static struct hd_checkpoint_writer *create(int rank, int ranks, int64_t from)
+enum { RANKS = 3 };
+
+static struct hd_checkpoint_writer *writers[RANKS]; /* of ranks in this process */
+static atomic_int warnings;
+static char warning[1024];
+
+/* Passes a message to the writer that another process would have. */
+static int send_message(void *arg, int rank, const void *data, int64_t bytes)
 {
+    const int *from = arg;
+    hd_checkpoint_writer_receive(writers[rank], *from, data, bytes);
+    return HD_OK;
+}
+
+static struct hd_checkpoint_writer *create_rank(int rank, int ranks, int64_t from, double timeout_s)
+{
+    static int numbers[RANKS] = {0, 1, 2};
+    const struct hd_checkpoint_writer_options options = {.dir = folder,
+                                                         .rank = rank,
+                                                         .ranks = ranks,
+                                                         .keep = 2,
+                                                         .from = from,
+                                                         .timeout_s = timeout_s,
+                                                         .send = send_message,
+                                                         .arg = &numbers[rank]};
     struct hd_checkpoint_writer *checkpoints;
-    ck_assert_int_eq(hd_checkpoint_writer_create(folder, rank, ranks, 2, from, &checkpoints),
-                     HD_OK);
+    ck_assert_int_eq(hd_checkpoint_writer_create(&options, &checkpoints), HD_OK);
     return checkpoints;
+}
+
+static struct hd_checkpoint_writer *create(int64_t from)
+{
+    return create_rank(0, 1, from, 60);
+}
+
+static void keep_lines(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    strncat(arg, line, 1000);
+}
+
+static void keep_warning(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == HD_LOG_WARN && warnings++ == 0)
+        snprintf(warning, sizeof warning, "%s", line);
 }
 
 static void add_text(struct hd_checkpoint_writer *checkpoints, const char *name, const char *text)
@@ -114,30 +158,36 @@ START_TEST(none_at_all)
 }
 END_TEST
 
-/* Later checkpoints hold the blocks that changed; the newest two are kept, with what they need. */
+/* Two series take turns: a checkpoint holds the blocks that changed since the last one of its
+ * series, and shares no file with the one before it. */
 START_TEST(journals)
 {
-    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
     ck_assert_int_eq(size_of("journal/large.10"), LARGE);
     large[65536] ^= 1;
-    large[LARGE - 1] ^= 1;
     ck_assert(write_one(checkpoints, 20));
-    ck_assert_int_eq(size_of("journal/large.20"), 65536 + 1000);
-    assert_newest(20);
-    assert_large();
-    ck_assert(write_one(checkpoints, 30)); /* nothing new */
-    ck_assert_int_eq(size_of("journal/large.30"), -1);
+    ck_assert_int_eq(size_of("journal/large.20"), LARGE);
+    large[LARGE - 1] ^= 1;
+    ck_assert(write_one(checkpoints, 30));
+    ck_assert_int_eq(size_of("journal/large.30"), 65536 + 1000);
     assert_newest(30);
     assert_large();
-    ck_assert_int_eq(size_of("iteration_10/text"), -1);
+    ck_assert(write_one(checkpoints, 40));
+    ck_assert_int_eq(size_of("journal/large.40"), 1000);
+    ck_assert(write_one(checkpoints, 50)); /* nothing new */
+    ck_assert_int_eq(size_of("journal/large.50"), -1);
+    assert_newest(50);
+    assert_large();
+    ck_assert_int_eq(size_of("iteration_30/text"), -1);
     ck_assert_int_eq(size_of("latest/text"), 5);
     memset(large, 3, LARGE);
-    ck_assert(write_one(checkpoints, 40));
-    ck_assert_int_gt(size_of("journal/large.10"), 0); /* iteration 30 needs it */
-    ck_assert(write_one(checkpoints, 50));
-    ck_assert_int_eq(size_of("journal/large.10"), -1);
+    ck_assert(write_one(checkpoints, 60));
     ck_assert_int_eq(size_of("journal/large.20"), -1);
+    ck_assert_int_gt(size_of("journal/large.10"), 0); /* iteration 50 needs it */
+    ck_assert(write_one(checkpoints, 70));
+    ck_assert_int_eq(size_of("journal/large.10"), -1);
+    ck_assert_int_eq(size_of("journal/large.30"), -1);
     assert_large();
     hd_checkpoint_writer_destroy(checkpoints);
 }
@@ -154,11 +204,18 @@ static void flip(const char *below, int64_t at)
     close(fd);
 }
 
-/* After a flipped bit, with a file that is cut short or missing, or with a damaged list, the
- * checkpoint before is opened. */
+static void move(const char *from, const char *to)
+{
+    char old[256];
+    snprintf(old, sizeof old, "%s", path_of(from));
+    ck_assert_int_eq(rename(old, path_of(to)), 0);
+}
+
+/* After a flipped bit, with a file that is cut short or missing, with a damaged list, or in the
+ * place of another, the checkpoint before is opened. */
 START_TEST(damage)
 {
-    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
     large[0] ^= 1;
     ck_assert(write_one(checkpoints, 20));
@@ -181,6 +238,13 @@ START_TEST(damage)
     case 5:
         ck_assert_int_eq(unlink(path_of("iteration_20/manifest.json")), 0);
         break;
+    case 6:
+        move("iteration_20", "iteration_30");
+        break;
+    case 7: /* all that the newer one has of the large value */
+        flip("journal/large.20", 0);
+        flip("journal/large.20", LARGE - 1);
+        break;
     }
     assert_newest(10);
     flip("journal/large.10", 65536);
@@ -194,12 +258,12 @@ END_TEST
  * from. */
 START_TEST(going_on)
 {
-    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
     ck_assert(write_one(checkpoints, 20));
     hd_checkpoint_writer_destroy(checkpoints);
     ck_assert_int_eq(mkdir(path_of("iteration_30.part"), 0777), 0);
-    checkpoints = create(0, 1, 10);
+    checkpoints = create(10);
     ck_assert_int_eq(size_of("iteration_30.part"), -1);
     assert_newest(10);
     ck_assert(write_one(checkpoints, 20));
@@ -212,7 +276,7 @@ END_TEST
 /* Imitates a full disk by a limit on the size of files. */
 START_TEST(full_disk)
 {
-    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
     struct rlimit before, limit = {LARGE / 2, LARGE / 2};
     signal(SIGXFSZ, SIG_IGN);
@@ -231,44 +295,70 @@ START_TEST(full_disk)
 }
 END_TEST
 
-/* One of three ranks fails at iteration 20. */
-static void rank_of_three(int rank)
+static void create_ranks(double timeout_s)
 {
-    for (int64_t iteration = 10; iteration <= 30; iteration += 10) {
-        static struct hd_checkpoint_writer *checkpoints;
-        if (!checkpoints)
-            checkpoints = create(rank, 3, -1);
-        char name[32];
-        ck_assert_int_eq(hd_checkpoint_writer_begin(checkpoints, iteration), HD_OK);
-        if (rank == 0)
-            add_text(checkpoints, "text", iteration == 10 ? "of 10" : "of 30");
-        snprintf(name, sizeof name, "shard.%d", rank);
-
-        add_text(checkpoints, rank == 1 && iteration == 20 ? "/" : name, "of a rank");
-        snprintf(name, sizeof name, "large.%d", rank);
-        ck_assert_int_eq(hd_checkpoint_writer_add_journal(checkpoints, name, large, LARGE), HD_OK);
-        hd_checkpoint_writer_submit(
-            checkpoints, rank == 0 ? json_pack("{s:I}", "at", (json_int_t)iteration) : NULL);
-        ck_assert_int_eq(hd_checkpoint_writer_wait(checkpoints), iteration != 20);
-        large[iteration] ^= 1;
-        if (iteration == 30)
-            hd_checkpoint_writer_destroy(checkpoints);
-    }
+    warnings = 0;
+    hd_log_set_sink(keep_warning, NULL);
+    for (int rank = 0; rank < RANKS; rank++)
+        writers[rank] = create_rank(rank, RANKS, -1, timeout_s);
 }
 
+static void destroy_ranks(void)
+{
+    for (int rank = RANKS - 1; rank >= 0; rank--)
+        hd_checkpoint_writer_wait(writers[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        hd_checkpoint_writer_destroy(writers[rank]);
+    hd_log_set_sink(NULL, NULL);
+}
+
+/* Hands over a rank's files; `shard` is the name of one that is not rank 0's. */
+static void hand_over(int rank, int64_t iteration, const char *shard)
+{
+    char name[32], text[32];
+    snprintf(text, sizeof text, "of %lld", (long long)iteration);
+    ck_assert_int_eq(hd_checkpoint_writer_begin(writers[rank], iteration), HD_OK);
+    if (rank == 0)
+        add_text(writers[rank], "text", text);
+    add_text(writers[rank], shard, "of a rank");
+    snprintf(name, sizeof name, "large.%d", rank);
+    ck_assert_int_eq(hd_checkpoint_writer_add_journal(writers[rank], name, large, LARGE), HD_OK);
+    hd_checkpoint_writer_submit(writers[rank],
+                                rank == 0 ? json_pack("{s:I}", "at", (json_int_t)iteration) : NULL);
+}
+
+/* Returns how many ranks say that the checkpoint of an iteration is written; rank `failing`'s
+ * cannot be. */
+static int write_ranks(int64_t iteration, int failing)
+{
+    static const char *const shards[] = {"shard.0", "shard.1", "shard.2"};
+    int written = 0;
+    for (int rank = 0; rank < RANKS; rank++)
+        hand_over(rank, iteration, rank == failing ? "/" : shards[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        written += hd_checkpoint_writer_wait(writers[rank]);
+    return written;
+}
+
+/* One of three ranks fails at iteration 20: all give that checkpoint up, with one warning that
+ * names the rank, the file and the cause. */
 START_TEST(ranks_together)
 {
-    pid_t pids[3];
-    for (int rank = 0; rank < 3; rank++) {
-        fflush(NULL);
-        pids[rank] = fork();
-        if (pids[rank] == 0) {
-            rank_of_three(rank);
-            _exit(0);
-        }
-    }
-    for (int rank = 0; rank < 3; rank++)
-        ck_assert_int_eq(ranks_wait(pids[rank]), 0);
+    create_ranks(60);
+    ck_assert_int_eq(write_ranks(10, -1), RANKS);
+    large[10] ^= 1;
+    ck_assert_int_eq(write_ranks(20, _i), 0);
+    char culprit[16];
+    snprintf(culprit, sizeof culprit, "by rank %d: ", _i);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_ptr_nonnull(strstr(warning, culprit));
+    ck_assert_ptr_nonnull(strstr(warning, "iteration_20.part//"));
+    ck_assert_ptr_nonnull(strstr(warning, "directory"));
+    ck_assert_int_eq(size_of("iteration_20.part"), -1);
+    ck_assert_int_eq(size_of("journal/large.1.20"), -1);
+    large[20] ^= 1;
+    ck_assert_int_eq(write_ranks(30, -1), RANKS);
+    destroy_ranks();
     assert_newest(30);
     struct hd_checkpoint *checkpoint;
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_OK);
@@ -282,14 +372,101 @@ START_TEST(ranks_together)
         int64_t bytes;
         snprintf(name, sizeof name, "large.%d", rank);
         ck_assert_int_eq(hd_checkpoint_read(checkpoint, name, &data, &bytes), HD_OK);
-        large[10] ^= 1;
-        large[20] ^= 1;
         ck_assert_mem_eq(data, large, LARGE);
-        large[10] ^= 1;
-        large[20] ^= 1;
         hd_free(data);
     }
     hd_checkpoint_close(checkpoint);
+}
+END_TEST
+
+/* A rank that says nothing costs its checkpoint, after a time, and not the run. */
+START_TEST(silent_rank)
+{
+    create_ranks(0.2);
+    hand_over(0, 10, "shard.0");
+    hand_over(1, 10, "shard.1");
+    ck_assert(!hd_checkpoint_writer_wait(writers[0]));
+    ck_assert(!hd_checkpoint_writer_wait(writers[1]));
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_ptr_nonnull(strstr(warning, "by rank 2: it has not written its files within 0 s"));
+    hand_over(2, 10, "shard.2");
+    ck_assert(!hd_checkpoint_writer_wait(writers[2]));
+    ck_assert_int_eq(size_of("iteration_10"), -1);
+    destroy_ranks();
+}
+END_TEST
+
+/* A rank that waits for rank 0 leaves when rank 0 is lost. */
+START_TEST(no_answer)
+{
+    create_ranks(30);
+    hand_over(1, 10, "shard.1");
+    ck_assert(!hd_checkpoint_writer_is_idle(writers[1]));
+    hd_checkpoint_writer_abandon(writers[1]);
+    ck_assert(!hd_checkpoint_writer_wait(writers[1]));
+    ck_assert_int_eq(warnings, 0);
+    destroy_ranks();
+}
+END_TEST
+
+/* A rank that writes into another folder than rank 0, because the ranks share none. */
+START_TEST(unshared_folder)
+{
+    create_ranks(60);
+    hand_over(1, 10, "shard.1");
+    while (size_of("iteration_10.part/shard.1") < 0)
+        usleep(1000);
+    usleep(100000); /* it has written its other file and reported by then */
+    ck_assert_int_eq(unlink(path_of("iteration_10.part/shard.1")), 0);
+    hand_over(2, 10, "shard.2");
+    hand_over(0, 10, "shard.0");
+    ck_assert(!hd_checkpoint_writer_wait(writers[0]));
+    ck_assert_ptr_nonnull(strstr(warning, "by rank 1: "));
+    ck_assert_ptr_nonnull(strstr(warning, "all ranks need to see the run directory"));
+    destroy_ranks();
+}
+END_TEST
+
+/* Nonsense in place of messages changes nothing. */
+START_TEST(nonsense)
+{
+    static const char *const texts[] = {"",
+                                        "[1]",
+                                        "{",
+                                        "{\"iteration\": \"10\"}",
+                                        "{\"iteration\": 10}",
+                                        "{\"iteration\": 10, \"why\": 3}"};
+    create_ranks(0.3);
+    hand_over(0, 10, "shard.0");
+    hand_over(2, 10, "shard.2");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        hd_checkpoint_writer_receive(writers[0], 1, texts[i], (int64_t)strlen(texts[i]));
+    ck_assert(!hd_checkpoint_writer_wait(writers[0]));
+    ck_assert_ptr_nonnull(strstr(warning, "by rank 1: it does not say what it has written"));
+    hd_checkpoint_writer_receive(NULL, 1, "{}", 2);
+    destroy_ranks();
+}
+END_TEST
+
+/* A manifest of another version is named as such. */
+START_TEST(another_version)
+{
+    struct hd_checkpoint_writer *checkpoints = create(-1);
+    ck_assert(write_one(checkpoints, 10));
+    hd_checkpoint_writer_destroy(checkpoints);
+    json_t *manifest = json_load_file(path_of("iteration_10/manifest.json"), 0, NULL);
+    json_object_set_new(manifest, "format", json_string("heddle checkpoint 1"));
+    json_object_set_new(manifest, "hash",
+                        hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(manifest)));
+    ck_assert_int_eq(json_dump_file(manifest, path_of("iteration_10/manifest.json"), 0), 0);
+    json_decref(manifest);
+    struct hd_checkpoint *checkpoint;
+    static char lines[2048];
+    lines[0] = '\0';
+    hd_log_set_sink(keep_lines, lines);
+    ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_ERR_FORMAT);
+    hd_log_set_sink(NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(lines, "is of format 'heddle checkpoint 1'; this program reads"));
 }
 END_TEST
 
@@ -302,10 +479,15 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, none_at_all);
     tcase_add_test(cases, journals);
-    tcase_add_loop_test(cases, damage, 0, 6);
+    tcase_add_loop_test(cases, damage, 0, 8);
     tcase_add_test(cases, going_on);
     tcase_add_test(cases, full_disk);
-    tcase_add_test(cases, ranks_together);
+    tcase_add_loop_test(cases, ranks_together, 0, RANKS);
+    tcase_add_test(cases, silent_rank);
+    tcase_add_test(cases, no_answer);
+    tcase_add_test(cases, unshared_folder);
+    tcase_add_test(cases, nonsense);
+    tcase_add_test(cases, another_version);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that cannot write its part of a checkpoint costs this checkpoint and nothing else: one warning names
+rank, file and cause, the next checkpoint is tried, and the run ends as if nothing had been."""
+
+import os
+import re
+import resource
+import signal
+import sys
+import time
+
+from processes import CONFIG, end, start, wait_for_ranks
+from runner import Scratch, call, check, result, sets, train
+
+KEYS = dict(env__stop_value="1e9", max_train_iter=3000, world__shards=2)
+OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
+ENDLESS = dict(OFTEN, max_train_iter=10**12)
+
+
+def newest(directory):
+    try:
+        return os.readlink(os.path.join(directory, "ckpt/state/latest"))
+    except OSError:
+        return None
+
+
+def wait_for_checkpoint(directory, process, after=None):
+    for _ in range(3000):
+        if newest(directory) != after:
+            return newest(directory)
+        check(process.poll() is None, "the run ended early")
+        time.sleep(0.01)
+    sys.exit("failed: no checkpoint came")
+
+
+def limit(pid, size):
+    """Lets no file grow beyond so many bytes; -1: as before."""
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size if size >= 0 else most, most))
+
+
+def begin(directory, keys):
+    process = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet", *sets(**keys))
+    pids = wait_for_ranks(process, directory)
+    wait_for_checkpoint(directory, process)
+    return process, pids
+
+
+def check_warning(text):
+    warnings = re.findall(r"warning: the checkpoint of iteration (\d+) could not be written by rank 1: "
+                          r"\S*iteration_\d+\.part/\S+ cannot be written: File too large; training continues", text)
+    check(warnings and len(warnings) == len(set(warnings)), text)
+    check(text.count("File too large") == len(warnings), text)
+
+
+def main():
+    with Scratch() as scratch:
+        reference = train(scratch("reference"), ranks=2, **KEYS)["param_hash"]
+
+        process, pids = begin(scratch("to_the_end"), OFTEN)
+        limit(pids[1], 1)
+        code, text, _ = end(process, 100)
+        check(code == 0, text)
+        check_warning(text)
+        check(result(scratch("to_the_end"))["param_hash"] == reference, "another hash")
+
+        process, pids = begin(scratch("limited"), ENDLESS)
+        limit(pids[1], 1)
+        time.sleep(0.5)
+        before = newest(scratch("limited"))
+        time.sleep(0.3)
+        check(newest(scratch("limited")) == before, "a rank that cannot write left a checkpoint")
+        limit(pids[1], -1)
+        wait_for_checkpoint(scratch("limited"), process, before)
+        limit(pids[1], 1)
+        process.send_signal(signal.SIGTERM)
+        code, text, took = end(process, 60)
+        check(code == 75 and took < 15 and "continues from the last good checkpoint" in text, text)
+        check_warning(text)
+        call("run", CONFIG, "--resume", scratch("limited"), "--quiet", *sets(**dict(KEYS, max_train_iter=1)))
+    print("a rank that cannot write: a warning, and the same bits")
+
+
+if __name__ == "__main__":
+    main()
