@@ -590,6 +590,7 @@ static int rank_main(const char *part)
         raise(SIGSTOP);
     if (strcmp(part, "fail") == 0 && world.rank == 1) {
         hd_rendezvous_fail(rendezvous, HD_ERR_SYSTEM, "disk full");
+        hd_rendezvous_destroy(rendezvous);
         return hd_status_get_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
     }
     if (strcmp(part, "meet") != 0)
