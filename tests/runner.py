@@ -11,7 +11,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
-TIMEOUT = 120  # of a call, in seconds
+SLOWDOWN = float(os.environ.get("HD_SLOWDOWN", "1"))  # of the program, by sanitizers
+TIMEOUT = 120 * SLOWDOWN  # of a call, in seconds
 SECRET = "a secret that only this test's ranks know"
 RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, check, environment, fit, sets  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SLOWDOWN, check, environment, fit, sets  # noqa: E402
 
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -56,7 +56,7 @@ def rank_of(pid):
 
 def wait_for_ranks(process, directory, ranks=2, timeout=10):
     """The process ids by rank, once training is under way."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * SLOWDOWN
     while time.monotonic() < end:
         pids = children(process)
         if len(pids) == ranks and os.path.exists(os.path.join(directory, "log/evaluator")):
@@ -68,6 +68,7 @@ def wait_for_ranks(process, directory, ranks=2, timeout=10):
 def end(process, seconds):
     """Waits at most so long: (exit code, stderr, seconds it took). A signal counts as 128 + number."""
     begin = time.monotonic()
+    seconds *= SLOWDOWN
     try:
         _, text = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
-from runner import ROOT, Scratch, call, check, environment, result, sets, train  # noqa: E402
+from runner import ROOT, SLOWDOWN, Scratch, call, check, environment, result, sets, train  # noqa: E402
 
 KILLS = int(os.environ.get("HD_KILLS", "5"))
 DQN = dict(env__stop_value="1e9", max_train_iter=200 * max(KILLS, 5), world__shards=4)
@@ -119,7 +119,7 @@ def check_stop(scratch):
             time.sleep(0.01)
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=30 * SLOWDOWN)
         check(process.returncode == 75 and "continues from this checkpoint" in said,
               f"{process.returncode} {said}")
         train(directory, "--resume", ranks=then, **keys)
@@ -134,7 +134,7 @@ def check_restarts(scratch):
     check(wait_for_checkpoint(directory, process), "it ended before its first checkpoint")
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
     os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
-    _, said = process.communicate(timeout=100)
+    _, said = process.communicate(timeout=100 * SLOWDOWN)
     check(process.returncode == 0, said)
     check("was killed by signal 9" in said and "restart 1 of 3" in said, said)
     check_same(directory, scratch("dqn"))
