@@ -83,14 +83,15 @@ static int measure(int argc, char **argv)
     (void)argv;
     if (argc > 0)
         return HD_ERR_INPUT;
-    static const char *const pong[] = {"policy.model.obs_shape=[4,84,84]",
-                                       "policy.model.action_shape=6",
-                                       "env.frame_stack=4",
-                                       "env.collector_env_num=4",
-                                       "policy.nstep=3",
-                                       "policy.collect.n_sample=96",
-                                       "policy.learn.batch_size=32",
-                                       "policy.other.replay_buffer.replay_buffer_size=100000"};
+    static const struct hd_set pong[] = {
+        {"policy.model.obs_shape=[4,84,84]", NULL},
+        {"policy.model.action_shape=6", NULL},
+        {"env.frame_stack=4", NULL},
+        {"env.collector_env_num=4", NULL},
+        {"policy.nstep=3", NULL},
+        {"policy.collect.n_sample=96", NULL},
+        {"policy.learn.batch_size=32", NULL},
+        {"policy.other.replay_buffer.replay_buffer_size=100000", NULL}};
     const struct hd_key *schema = hd_task_keys;
     struct hd_diag *diag;
     struct hd_config *config;

@@ -247,14 +247,9 @@ static void check_options(struct hd_parser *parser, const struct hd_step *step,
             hd_diag_add_error(parser->diag, step->location, "%s needs the option '%s'%s%s",
                               step->verb->name, option->name, option->choices ? ", one of " : "",
                               option->choices ? option->choices : "");
-        if (node && option->choices) {
-            char padded[256], wanted[256];
-            snprintf(padded, sizeof padded, "|%s|", option->choices);
-            snprintf(wanted, sizeof wanted, "|%s|", node->text);
-            if (!strstr(padded, wanted))
-                hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found '%s'",
-                                  option->name, option->choices, node->text);
-        }
+        if (node && option->choices && !hd_names_contain(option->choices, node->text))
+            hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found '%s'",
+                              option->name, option->choices, node->text);
     }
     check_keys(parser, map, "key of a step", known, n);
 }

@@ -16,6 +16,8 @@ int hd_command_record(struct hd_options *options);
 int hd_command_report(struct hd_options *options);
 int hd_command_trace(struct hd_options *options);
 int hd_command_compare(struct hd_options *options);
+int hd_command_keys(struct hd_options *options);
+int hd_command_verbs(struct hd_options *options);
 int hd_command_doctor(struct hd_options *options);
 
 #endif

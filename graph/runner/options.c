@@ -3,6 +3,7 @@
  * accepted: --nproc-per-node and --nproc_per_node. */
 #include "graph/runner/options.h"
 
+#include "graph/runner/run_keys.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/diag.h"
 #include "runtime/base/log.h"
@@ -26,48 +27,58 @@ enum commands {
     TRACE = 128,
     COMPARE = 256,
     DOCTOR = 512,
+    KEYS = 1024,
+    VERBS = 2048,
     TRAIN = RUN | LAUNCH,
     ONE = TRAIN | GRAPH | EVAL,
-    ALL = ONE | BENCH | RECORD,
-    LOOK = REPORT | TRACE | COMPARE | DOCTOR
+    ALL = ONE | BENCH | RECORD
 };
 
 /* They are in the order of the bits. */
-static const struct {
-    const char *name, *arguments, *about;
+static const struct command {
+    const char *name, *arguments;
+    const char *noun; /* what an argument is */
+    int min, max;     /* how many it takes */
+    const char *about;
 } commands[] = {
-    {"run", "CONFIG", NULL},
-    {"launch", "CONFIG", NULL},
-    {"graph", "CONFIG", NULL},
-    {"eval", "CONFIG", NULL},
-    {"bench", "CONFIG", NULL},
-    {"record", "CONFIG", NULL},
-    {"report", "DIR",
+    {"run", "CONFIG", "config", 1, 1, NULL},
+    {"launch", "CONFIG", "config", 1, 1, NULL},
+    {"graph", "CONFIG", "config", 1, 1, NULL},
+    {"eval", "CONFIG", "config", 1, 1, NULL},
+    {"bench", "CONFIG", "config", 1, 1, NULL},
+    {"record", "CONFIG", "config", 1, 1, NULL},
+    {"report", "DIR", "run directory", 1, 1,
      "Writes a run as one HTML file that needs no network: learning curves, throughput, a "
      "timeline\n"
      "of workers and communication (if the run had --trace), where the time went, memory, config,\n"
      "machine, versions and hashes. A run writes it by itself at its end; of one that still runs\n"
      "or was killed, it shows what there is so far. DIR is the run directory.\n"},
-    {"trace", "DIR",
+    {"trace", "DIR", "run directory", 1, 1,
      "Prints where the time of rank 0 went, by name of step: how often, how long in all, how long\n"
      "at least one worker was at it, and what share of the time that was. A run that had --trace\n"
      "has all of it; of others there are totals by verb. DIR/trace.json is for\n"
      "https://ui.perfetto.dev.\n"},
-    {"compare", "DIR DIR ...",
+    {"compare", "DIR DIR ...", "run directory", 2, HD_DIRS_MAX,
      "Compares runs: a table of results, rates and hashes, and the keys of the config\n"
      "that differ from the first run's, on stdout; and their curves as one HTML file.\n"},
-    {"doctor", "",
+    {"doctor", "", "argument", 0, 0,
      "Looks at this machine and this program: cores, memory and what limits them, the cores that\n"
      "each of W ranks would get, versions, GPUs; then W processes exchange data for two seconds\n"
      "as ranks do. Says what is wrong and what to do. Exit code 0: nothing is broken, 1: something "
      "is.\n"},
+    {"keys", "[KEY]", "key", 0, 1,
+     "Prints the keys of a config, each with its default, its meaning and the values that it "
+     "takes.\n"
+     "KEY is one key or a section: policy.learn.learning_rate, policy.learn.\n"},
+    {"verbs", "[VERB]", "verb", 0, 1,
+     "Prints the verbs that the steps of a graph may have, each with its ports and options.\n"},
 };
 
 /* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */
 enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET, OPTIONAL };
 
 static const struct option {
-    const char *name, *argument;
+    const char *name, *argument; /* the name as it is typed */
     int commands;
     enum kind kind;
     size_t offset;
@@ -76,116 +87,116 @@ static const struct option {
     const char *set;  /* AS_SET: printf form of the --set it stands for */
 } table[] = {
 #define FIELD(name) offsetof(struct hd_options, name)
-    {"set", "KEY=VALUE", ALL, SET, 0, 0, 0, "override any key of the config; may be repeated",
+    {"--set", "KEY=VALUE", ALL, SET, 0, 0, 0, "override any key of the config; may be repeated",
      NULL},
-    {"seed", "N", ALL, AS_SET, 0, 0, 0, "seed of everything random (seed=N)", "seed=%s"},
-    {"strategy", "NAME", ONE, AS_SET, 0, 0, 0,
+    {"--seed", "N", ALL, AS_SET, 0, 0, 0, "seed of everything random (seed=N)", "seed=%s"},
+    {"--strategy", "NAME", ONE, AS_SET, 0, 0, 0,
      "strategies/NAME.yaml beside the config (or a path ending in .yaml)",
      "strategy=strategies/%s.yaml"},
-    {"dir", "DIR", TRAIN, TEXT, FIELD(dir), 0, 0,
+    {"--dir", "DIR", TRAIN, TEXT, FIELD(dir), 0, 0,
      "the run directory itself (default ./<exp_name>, with _1, _2, … when that exists)", NULL},
-    {"resume", "[DIR]", TRAIN, OPTIONAL, FIELD(resume), 0, 0,
+    {"--resume", "[DIR]", TRAIN, OPTIONAL, FIELD(resume), 0, 0,
      "go on from the newest good checkpoint of the run directory DIR (default: --dir, else the "
      "newest of <exp_name>), or begin there if it has none",
      NULL},
-    {"strategies", "A,B,...", BENCH, TEXT, FIELD(strategies), 0, 0,
+    {"--strategies", "A,B,...", BENCH, TEXT, FIELD(strategies), 0, 0,
      "what to measure: names as --strategy of `runner run` takes them", NULL},
-    {"trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write rank 0's trace.json, for Perfetto",
+    {"--trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write rank 0's trace.json, for Perfetto",
      NULL},
-    {"trace", NULL, BENCH, FLAG, FIELD(trace), 0, 0,
+    {"--trace", NULL, BENCH, FLAG, FIELD(trace), 0, 0,
      "write rank 0's trace of each strategy's last run into ./trace_<strategy>.json", NULL},
-    {"quiet", NULL, ALL | REPORT | COMPARE, FLAG, FIELD(quiet), 0, 0, "errors and warnings only",
+    {"--quiet", NULL, ALL | REPORT | COMPARE, FLAG, FIELD(quiet), 0, 0, "errors and warnings only",
      NULL},
-    {"nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,
+    {"--nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,
      "ranks to start on this node (default 1)", NULL},
-    {"nnodes", "N", LAUNCH, INTEGER, FIELD(nnodes), 1, 4096, "nodes of the run (default 1)", NULL},
-    {"node-rank", "N", LAUNCH, INTEGER, FIELD(node_rank), 0, 4095,
+    {"--nnodes", "N", LAUNCH, INTEGER, FIELD(nnodes), 1, 4096, "nodes of the run (default 1)",
+     NULL},
+    {"--node-rank", "N", LAUNCH, INTEGER, FIELD(node_rank), 0, 4095,
      "number of this node (default 0; under srun the number of its node)", NULL},
-    {"master-addr", "HOST", LAUNCH, TEXT, FIELD(master_addr), 0, 0,
+    {"--master-addr", "HOST", LAUNCH, TEXT, FIELD(master_addr), 0, 0,
      "where rank 0 is (default 127.0.0.1; under srun its first node)", NULL},
-    {"master-port", "PORT", LAUNCH, INTEGER, FIELD(master_port), 0, 65535,
+    {"--master-port", "PORT", LAUNCH, INTEGER, FIELD(master_port), 0, 65535,
      "where rank 0 listens; 0, the default on one node: a free port", NULL},
-    {"standalone", NULL, LAUNCH, FLAG, FIELD(standalone), 0, 0, "one node, a free port", NULL},
-    {"secret-file", "FILE", TRAIN, TEXT, FIELD(secret_file), 0, 0,
+    {"--standalone", NULL, LAUNCH, FLAG, FIELD(standalone), 0, 0, "one node, a free port", NULL},
+    {"--secret-file", "FILE", TRAIN, TEXT, FIELD(secret_file), 0, 0,
      "the secret by which the ranks of several nodes know each other (or HEDDLE_SECRET_FILE, "
      "HEDDLE_SECRET)",
      NULL},
-    {"insecure", NULL, TRAIN, FLAG, FIELD(insecure), 0, 0,
+    {"--insecure", NULL, TRAIN, FLAG, FIELD(insecure), 0, 0,
      "no secret: whoever reaches the ranks' ports may join", NULL},
-    {"max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
+    {"--max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
      "start all ranks again after a failure, from the newest good checkpoint", NULL},
-    {"updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,
+    {"--updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,
      "updates to measure in each run (default 200)", NULL},
-    {"warmup", "N", BENCH, INTEGER, FIELD(warmup), 1, 1000000000, "updates before (default 50)",
+    {"--warmup", "N", BENCH, INTEGER, FIELD(warmup), 1, 1000000000, "updates before (default 50)",
      NULL},
-    {"repeats", "N", BENCH, INTEGER, FIELD(repeats), 1, 1000,
+    {"--repeats", "N", BENCH, INTEGER, FIELD(repeats), 1, 1000,
      "runs of each strategy, every other time in reverse order (default 4)", NULL},
-    {"json", "FILE", BENCH, TEXT, FIELD(json), 0, 0, "append a line of JSON for each strategy",
+    {"--json", "FILE", BENCH, TEXT, FIELD(json), 0, 0, "append a line of JSON for each strategy",
      NULL},
-    {"json", NULL, DOCTOR, FLAG, FIELD(as_json), 0, 0, "as one JSON object on stdout", NULL},
-    {"evaluate", NULL, BENCH, FLAG, FIELD(evaluate), 0, 0,
+    {"--json", NULL, DOCTOR, FLAG, FIELD(as_json), 0, 0, "as one JSON object on stdout", NULL},
+    {"--evaluate", NULL, BENCH, FLAG, FIELD(evaluate), 0, 0,
      "keep the evaluations, which are left out otherwise", NULL},
-    {"measure-after", "N", TRAIN, INTEGER, FIELD(measure_after), 1, 1000000000, NULL, NULL},
-    {"keep-evaluations", NULL, TRAIN, FLAG, FIELD(evaluate), 0, 0, NULL, NULL},
-    {"ranks", "W", GRAPH | BENCH, INTEGER, FIELD(ranks), 1, 4096, "number of ranks (default 1)",
+    {"--measure-after", "N", TRAIN, INTEGER, FIELD(measure_after), 1, 1000000000, NULL, NULL},
+    {"--keep-evaluations", NULL, TRAIN, FLAG, FIELD(evaluate), 0, 0, NULL, NULL},
+    {"--ranks", "W", GRAPH | BENCH, INTEGER, FIELD(ranks), 1, 4096, "number of ranks (default 1)",
      NULL},
-    {"ranks", "W", DOCTOR, INTEGER, FIELD(ranks), 1, 64,
+    {"--ranks", "W", DOCTOR, INTEGER, FIELD(ranks), 1, 64,
      "ranks to share the cores out to, and of the self test (default 2)", NULL},
-    {"rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
-    {"dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
-    {"allow-plugin", NULL, GRAPH, FLAG, FIELD(allow_plugin), 0, 0,
+    {"--rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
+    {"--dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
+    {"--allow-plugin", NULL, GRAPH, FLAG, FIELD(allow_plugin), 0, 0,
      "load the code of a plug-in that the config names by its path (or HEDDLE_ALLOW_PLUGIN=1)",
      NULL},
-    {"weights", "FILE", EVAL | RECORD, TEXT, FIELD(weights), 0, 0,
+    {"--weights", "FILE", EVAL | RECORD, TEXT, FIELD(weights), 0, 0,
      "policy.safetensors of a run: what plays", NULL},
-    {"episodes", "N", EVAL, COUNT, FIELD(episodes), 1, 4096,
+    {"--episodes", "N", EVAL, COUNT, FIELD(episodes), 1, 4096,
      "episodes to play (default env.n_evaluator_episode)", NULL},
-    {"obs", "FILE", EVAL, TEXT, FIELD(obs), 0, 0,
+    {"--obs", "FILE", EVAL, TEXT, FIELD(obs), 0, 0,
      "safetensors with tensor `obs`: print one line of outputs per row instead", NULL},
-    {"transitions", "N", RECORD, COUNT, FIELD(transitions), 1, 1000000000,
+    {"--transitions", "N", RECORD, COUNT, FIELD(transitions), 1, 1000000000,
      "steps to record, over all collector envs", NULL},
-    {"out", "DIR", RECORD, TEXT, FIELD(out), 0, 0, "the data set, a new directory", NULL},
-    {"out", "FILE", REPORT, TEXT, FIELD(out), 0, 0, "the page (default DIR/report.html)", NULL},
-    {"out", "FILE", COMPARE, TEXT, FIELD(out), 0, 0, "the page (default ./compare.html)", NULL},
-    {"epsilon", "E", RECORD, SHARE, FIELD(epsilon), 0, 1,
+    {"--out", "DIR", RECORD, TEXT, FIELD(out), 0, 0, "the data set, a new directory", NULL},
+    {"--out", "FILE", REPORT, TEXT, FIELD(out), 0, 0, "the page (default DIR/report.html)", NULL},
+    {"--out", "FILE", COMPARE, TEXT, FIELD(out), 0, 0, "the page (default ./compare.html)", NULL},
+    {"--epsilon", "E", RECORD, SHARE, FIELD(epsilon), 0, 1,
      "share of random actions (default 0: the greedy ones)", NULL},
 #undef FIELD
 };
 
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
-static int command_bit(const char *command)
+static const struct command *find_command(const char *name)
 {
-    for (int i = 0; i < (int)(sizeof commands / sizeof *commands); i++)
-        if (strcmp(command, commands[i].name) == 0)
-            return 1 << i;
-    return 0;
+    const struct command *command = commands;
+    while (strcmp(command->name, name) != 0)
+        command++;
+    return command;
 }
 
-static const char *arguments_of(const char *command)
+static int get_bit(const struct command *command)
 {
-    for (int i = 0; i < (int)(sizeof commands / sizeof *commands); i++)
-        if (strcmp(command, commands[i].name) == 0)
-            return commands[i].arguments;
-    return "";
+    return 1 << (command - commands);
 }
 
-static void print_help(const char *command)
+static void print_option(const struct option *option)
 {
-    const char *arguments = arguments_of(command);
-    printf("usage: runner %s%s%s [OPTION ...]\n", command, arguments[0] ? " " : "", arguments);
-    for (int i = 0; i < (int)(sizeof commands / sizeof *commands); i++)
-        if (strcmp(command, commands[i].name) == 0 && commands[i].about)
-            printf("\n%s", commands[i].about);
+    char left[64];
+    snprintf(left, sizeof left, "%s%s%s", option->name, option->argument ? " " : "",
+             option->argument ? option->argument : "");
+    printf("  %-22s %s\n", left, option->help);
+}
+
+static void print_help(const struct command *command)
+{
+    printf("usage: runner %s%s%s [OPTION ...]\n", command->name, command->arguments[0] ? " " : "",
+           command->arguments);
+    if (command->about)
+        printf("\n%s", command->about);
     printf("\noptions:\n");
-    for (int i = 0; i < N_OPTIONS; i++) {
-        if (!(table[i].commands & command_bit(command)) || !table[i].help)
-            continue;
-        char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", table[i].name, table[i].argument ? " " : "",
-                 table[i].argument ? table[i].argument : "");
-        printf("  %-22s %s\n", left, table[i].help);
-    }
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (table[i].commands & get_bit(command) && table[i].help)
+            print_option(&table[i]);
     printf("  %-22s %s\n  %-22s %s\n", "--version", "print the version", "--help",
            "print this help");
 }
@@ -200,35 +211,59 @@ static bool same_name(const char *name, const char *given, size_t length)
     return true;
 }
 
-static const struct option *find(const char *command, const char *given, size_t length)
+static const struct option *find(const struct command *command, const char *given, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if ((table[i].commands & command_bit(command)) && same_name(table[i].name, given, length))
+        if ((table[i].commands & get_bit(command)) && same_name(table[i].name, given, length))
             return &table[i];
     return NULL;
 }
 
-static int unknown_option(const char *command, const char *given)
+/* Lists the keys of a config that an option may mean, as `--lr` or `--batch-size`. */
+static void list_keys_called(const char *name, size_t length, char list[HD_DESCRIPTION_BYTES])
 {
-    const char *names[N_OPTIONS];
-    for (int i = 0; i < N_OPTIONS; i++)
-        names[i] = table[i].commands & command_bit(command) && table[i].help ? table[i].name : NULL;
-    const char *nearest = hd_find_nearest_name(given, names, N_OPTIONS);
-    return hd_fail(HD_ERR_INPUT, "unknown option '--%s'%s%s%s; see 'runner %s --help'", given,
-                   nearest ? " (did you mean '--" : "", nearest ? nearest : "",
-                   nearest ? "'?)" : "", command);
+    int n;
+    const struct hd_key *const *tables = hd_run_keys_get(&n);
+    char *key = hd_format("%.*s", (int)length, name);
+    list[0] = '\0';
+    for (char *c = key; c && *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    if (key)
+        hd_schema_list_called(tables, n, key, list);
+    hd_free(key);
 }
 
-static int add_set(struct hd_options *options, const char *text)
+static int unknown_option(const struct command *command, const char *typed)
+{
+    const char *name = typed + strspn(typed, "-"), *names[N_OPTIONS];
+    char keys[HD_DESCRIPTION_BYTES];
+    for (int i = 0; i < N_OPTIONS; i++)
+        names[i] = table[i].commands & get_bit(command) && table[i].help ? table[i].name + 2 : NULL;
+    const char *nearest = hd_find_nearest_name(name, names, N_OPTIONS);
+    list_keys_called(name, strcspn(name, "="), keys);
+    if (keys[0] && get_bit(command) & ALL)
+        return hd_fail(HD_ERR_INPUT,
+                       "unknown option '%s': a key of the config is set by --set KEY=VALUE (did "
+                       "you mean %s?)",
+                       typed, keys);
+    return hd_fail(HD_ERR_INPUT, "unknown option '%s'%s%s%s; see 'runner %s --help'", typed,
+                   nearest ? " (did you mean '--" : "", nearest ? nearest : "",
+                   nearest ? "'?)" : "", command->name);
+}
+
+static int add_set(struct hd_options *options, const char *text, const char *next)
 {
     const int max = HD_SETS_MAX - HD_OWNED_SETS_MAX;
+    if (!strchr(text, '='))
+        return hd_fail(HD_ERR_INPUT, "--set needs KEY=VALUE, found '%s'; write --set %s=%s", text,
+                       text, next && next[0] != '-' ? next : "VALUE");
     if (options->n_sets >= max)
         return hd_fail(HD_ERR_INPUT, "more than %d --set options", max);
-    options->sets[options->n_sets++] = text;
+    options->sets[options->n_sets++] = (struct hd_set){.text = text};
     return HD_OK;
 }
 
-int hd_options_add_set(struct hd_options *options, char *text)
+int hd_options_add_set(struct hd_options *options, char *text, const char *option)
 {
     if (!text)
         return HD_ERR_NOMEM;
@@ -237,15 +272,16 @@ int hd_options_add_set(struct hd_options *options, char *text)
         return hd_fail(HD_ERR_INPUT, "too many options");
     }
     options->owned[options->n_owned++] = text;
-    options->sets[options->n_sets++] = text;
+    options->sets[options->n_sets++] = (struct hd_set){text, option};
     return HD_OK;
 }
 
 static int add_as_set(struct hd_options *options, const struct option *option, const char *value)
 {
-    bool path = strcmp(option->name, "strategy") == 0 && strlen(value) > 5 &&
+    bool path = strcmp(option->name, "--strategy") == 0 && strlen(value) > 5 &&
                 strcmp(value + strlen(value) - 5, ".yaml") == 0;
-    return hd_options_add_set(options, hd_format(path ? "strategy=%s" : option->set, value));
+    return hd_options_add_set(options, hd_format(path ? "strategy=%s" : option->set, value),
+                              option->name);
 }
 
 static int store_integer(struct hd_options *options, const struct option *option, const char *value)
@@ -254,7 +290,7 @@ static int store_integer(struct hd_options *options, const struct option *option
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (errno || end == value || *end || number < option->min || number > option->max)
-        return hd_fail(HD_ERR_INPUT, "--%s: expected an integer in [%lld, %lld], found '%s'",
+        return hd_fail(HD_ERR_INPUT, "%s: expected an integer in [%lld, %lld], found '%s'",
                        option->name, option->min, option->max, value);
     if (option->kind == COUNT)
         *(int64_t *)((char *)options + option->offset) = number;
@@ -268,13 +304,15 @@ static int store_share(struct hd_options *options, const struct option *option, 
     char *end;
     double number = strtod(value, &end);
     if (end == value || *end || !(number >= 0 && number <= 1))
-        return hd_fail(HD_ERR_INPUT, "--%s: expected a number in [0, 1], found '%s'", option->name,
+        return hd_fail(HD_ERR_INPUT, "%s: expected a number in [0, 1], found '%s'", option->name,
                        value);
     *(double *)((char *)options + option->offset) = number;
     return HD_OK;
 }
 
-static int store(struct hd_options *options, const struct option *option, const char *value)
+/* `next` is the argument behind the value, or NULL. */
+static int store(struct hd_options *options, const struct option *option, const char *value,
+                 const char *next)
 {
     switch (option->kind) {
     case FLAG:
@@ -290,7 +328,7 @@ static int store(struct hd_options *options, const struct option *option, const 
         *(const char **)((char *)options + option->offset) = value;
         return HD_OK;
     case SET:
-        return add_set(options, value);
+        return add_set(options, value, next);
     case AS_SET:
         return add_as_set(options, option, value);
     }
@@ -298,87 +336,96 @@ static int store(struct hd_options *options, const struct option *option, const 
 }
 
 /* Reads one option at argv[*i]; its value may follow '=' or be the next argument. */
-static int read_option(const char *command, int argc, char **argv, int *i,
+static int read_option(const struct command *command, int argc, char **argv, int *i,
                        struct hd_options *options)
 {
-    const char *given = argv[*i] + 2;
+    const char *given = argv[*i];
     size_t length = strcspn(given, "=");
     const char *value = given[length] == '=' ? given + length + 1 : NULL;
     const struct option *option = find(command, given, length);
     if (!option)
-        return unknown_option(command, given);
+        return unknown_option(command, argv[*i]);
     if (option->kind == FLAG && value)
-        return hd_fail(HD_ERR_INPUT, "--%s takes no value", option->name);
+        return hd_fail(HD_ERR_INPUT, "%s takes no value, found '%s'", option->name, value);
     if (option->kind == OPTIONAL && !value)
         value = *i + 1 < argc && hd_folder_exists(argv[*i + 1]) ? argv[++*i] : "";
     if (option->kind != FLAG && !value) {
         if (*i + 1 == argc)
-            return hd_fail(HD_ERR_INPUT, "--%s needs a value: %s", option->name, option->argument);
+            return hd_fail(HD_ERR_INPUT, "%s needs a value: %s %s", option->name, option->name,
+                           option->argument);
         value = argv[++*i];
     }
-    return store(options, option, value);
+    return store(options, option, value, argv[*i + 1]);
 }
 
-static int add_argument(const char *command, char *argument, struct hd_options *options)
+static int add_argument(const struct command *command, char *argument, struct hd_options *options)
 {
-    const int bit = command_bit(command);
-    if (bit & COMPARE) {
-        if (options->n_dirs == HD_DIRS_MAX)
-            return hd_fail(HD_ERR_INPUT, "more than %d runs", HD_DIRS_MAX);
-        options->dirs[options->n_dirs++] = argument;
+    if (command->max == 0)
+        return hd_fail(HD_ERR_INPUT, "%s takes no argument, found '%s'", command->name, argument);
+    if (options->n_dirs == command->max && command->max > 1)
+        return hd_fail(HD_ERR_INPUT, "%s compares at most %d runs, found one more: '%s'",
+                       command->name, command->max, argument);
+    if (options->n_dirs == command->max)
+        return hd_fail(HD_ERR_INPUT, "one %s at a time: found '%s' and '%s'", command->noun,
+                       options->config, argument);
+    options->dirs[options->n_dirs++] = argument;
+    options->config = options->dirs[0];
+    return HD_OK;
+}
+
+static int check_arguments(const struct command *command, const struct hd_options *options)
+{
+    if (options->n_dirs >= command->min)
         return HD_OK;
-    }
-    if (bit & DOCTOR)
-        return hd_fail(HD_ERR_INPUT, "doctor takes no argument: found '%s'", argument);
-    if (options->config)
-        return hd_fail(HD_ERR_INPUT, "one %s at a time: found '%s' and '%s'",
-                       bit & LOOK ? "run" : "config", options->config, argument);
-    options->config = argument;
-    return HD_OK;
+    return hd_fail(HD_ERR_INPUT, "missing %s; usage: runner %s %s [OPTION ...]", command->noun,
+                   command->name, command->arguments);
 }
 
-static int check_arguments(const char *command, const struct hd_options *options)
+static int read_argument(const struct command *command, int argc, char **argv, int *i,
+                         struct hd_options *options)
 {
-    const int bit = command_bit(command);
-    if (bit & COMPARE && options->n_dirs < 2)
+    if (strncmp(argv[*i], "--", 2) == 0)
+        return read_option(command, argc, argv, i, options);
+    if (strcmp(argv[*i], "-") == 0)
         return hd_fail(HD_ERR_INPUT,
-                       "missing runs; usage: runner compare DIR DIR ... [OPTION ...]");
-    if (!(bit & (COMPARE | DOCTOR)) && !options->config)
-        return hd_fail(HD_ERR_INPUT, "missing %s; usage: runner %s %s [OPTION ...]",
-                       bit & LOOK ? "run directory" : "config", command, arguments_of(command));
-    return HD_OK;
+                       "'-': a %s is not read from standard input; name a file or folder",
+                       command->noun);
+    if (argv[*i][0] == '-')
+        return unknown_option(command, argv[*i]);
+    return add_argument(command, argv[*i], options);
 }
 
-static int read_arguments(const char *command, int argc, char **argv, struct hd_options *options)
+static int read_arguments(const struct command *command, int argc, char **argv,
+                          struct hd_options *options)
 {
+    bool ended = false; /* by `--`, behind which nothing is an option */
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+        if (ended) {
+            HD_TRY(add_argument(command, argv[i], options));
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_help(command);
             return 1;
-        }
-        if (strcmp(argv[i], "--version") == 0) {
+        } else if (strcmp(argv[i], "--version") == 0) {
             printf("heddle %s\n", HD_VERSION);
             return 1;
+        } else if (strcmp(argv[i], "--") == 0) {
+            ended = true;
+        } else {
+            HD_TRY(read_argument(command, argc, argv, &i, options));
         }
-        if (strncmp(argv[i], "--", 2) == 0)
-            HD_TRY(read_option(command, argc, argv, &i, options));
-        else if (argv[i][0] == '-')
-            return unknown_option(command, argv[i] + 1);
-        else
-            HD_TRY(add_argument(command, argv[i], options));
     }
     return check_arguments(command, options);
 }
 
 int hd_options_read(int argc, char **argv, struct hd_options *options_p)
 {
-    const char *command = argv[0];
+    const struct command *command = find_command(argv[0]);
     *options_p = (struct hd_options){.argc = argc,
                                      .argv = argv,
                                      .nproc_per_node = 1,
                                      .nnodes = 1,
                                      .node_rank = -1,
-                                     .ranks = command_bit(command) & DOCTOR ? 2 : 1,
+                                     .ranks = get_bit(command) & DOCTOR ? 2 : 1,
                                      .updates = 200,
                                      .warmup = 50,
                                      .repeats = 4,
@@ -400,5 +447,5 @@ void hd_options_release(struct hd_options *options)
 
 int hd_options_use_strategy(struct hd_options *options, const char *name)
 {
-    return add_as_set(options, find("run", "strategy", strlen("strategy")), name);
+    return add_as_set(options, find(commands, "--strategy", strlen("--strategy")), name);
 }

@@ -3,6 +3,8 @@
 #ifndef HD_GRAPH_RUNNER_OPTIONS_H
 #define HD_GRAPH_RUNNER_OPTIONS_H
 
+#include "runtime/base/config/config.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -10,10 +12,10 @@ enum { HD_SETS_MAX = 256, HD_OWNED_SETS_MAX = 16, HD_DIRS_MAX = 32 };
 
 /* Strings are argv's, but for owned[]. */
 struct hd_options {
-    const char *config;            /* report, trace: the run directory */
-    const char *dirs[HD_DIRS_MAX]; /* compare */
+    const char *config; /* the first argument: a config, run directory, key or verb; or NULL */
+    const char *dirs[HD_DIRS_MAX]; /* all arguments */
     int n_dirs;
-    const char *sets[HD_SETS_MAX]; /* --set, in order, then what other options stand for */
+    struct hd_set sets[HD_SETS_MAX]; /* in order */
     int n_sets;
     char *owned[HD_OWNED_SETS_MAX]; /* texts of sets made from other options */
     int n_owned;
@@ -52,9 +54,10 @@ struct hd_options {
 int hd_options_read(int argc, char **argv, struct hd_options *options_p);
 void hd_options_release(struct hd_options *options);
 
-/* Adds a `KEY=VALUE` as --set does; takes the text, which is freed with hd_free (NULL counts as no
- * memory). Returns HD_OK, HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
-int hd_options_add_set(struct hd_options *options, char *text);
+/* Adds a `KEY=VALUE` as --set does, for an option, which messages name ("--seed"), or for none
+ * (NULL). Takes the text, which is freed with hd_free (NULL counts as no memory). Returns HD_OK,
+ * HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
+int hd_options_add_set(struct hd_options *options, char *text, const char *option);
 
 /* Does what --strategy NAME does. Returns HD_OK, HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
 int hd_options_use_strategy(struct hd_options *options, const char *name);

@@ -11,7 +11,8 @@
 /* Returns tables[*n_p] of keys, each ended by a key without a name. */
 const struct hd_key *const *hd_run_keys_get(int *n_p);
 
-/* Prints every key with its range, default and meaning. */
-void hd_run_keys_print(FILE *file);
+/* Prints the keys that are `path` or below it (NULL: all) with range, default and meaning. Returns
+ * HD_OK, or HD_ERR_INPUT (logged, with what may be meant) when there is none. */
+int hd_run_keys_print(const char *path, FILE *file);
 
 #endif

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { GRAPH_DOCUMENT, STRATEGY_DOCUMENT, OVERRIDE_DOCUMENT };
 
@@ -26,14 +27,18 @@ static char *resolve_path(const char *config, const char *path)
     return hd_format("%.*s/%s", (int)(slash - config), config, path);
 }
 
-/* Returns the file of the same folder that was probably meant, or NULL; freed with hd_free. */
-static char *nearest_file(const char *path)
+static int is_yaml(const struct dirent *entry)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? hd_format("%.*s", (int)(slash - path), path) : hd_strdup(".");
+    const size_t length = strlen(entry->d_name);
+    return length > 5 && strcmp(entry->d_name + length - 5, ".yaml") == 0;
+}
+
+/* Returns the name of the file in a folder that is nearest to `name`, or NULL; freed with hd_free.
+ */
+static char *find_nearest_in(const char *folder, const char *name)
+{
     struct dirent **entries;
-    int n = folder ? scandir(folder, &entries, NULL, alphasort) : -1;
-    hd_free(folder);
+    int n = scandir(folder, &entries, is_yaml, alphasort);
     const char **names = n > 0 ? hd_alloc(n, sizeof *names) : NULL;
     for (int i = 0; names && i < n; i++)
         names[i] = entries[i]->d_name;
@@ -47,16 +52,46 @@ static char *nearest_file(const char *path)
     return found;
 }
 
+/* Returns the file that was probably meant, of the same folder or of ./configs, or NULL; freed with
+ * hd_free. */
+static char *find_nearest_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *given = slash ? hd_format("%.*s", (int)(slash - path), path) : hd_strdup(".");
+    const char *const folders[] = {given, "configs"};
+    char *found = NULL;
+    for (int i = 0; given && !found && i < 2; i++) {
+        char *nearest = find_nearest_in(folders[i], name);
+        if (nearest && (slash || i > 0))
+            found = hd_format("%s/%s", folders[i], nearest);
+        else if (nearest)
+            found = hd_strdup(nearest);
+        hd_free(nearest);
+    }
+    hd_free(given);
+    return found;
+}
+
+/* Tells of a file that cannot be read, for a reason of errno, and which may be meant. */
 static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
                              const struct hd_source_location location, const char *path)
 {
     int reason = errno;
-    char *nearest = nearest_file(path);
-    int status = hd_diag_add_error(run_spec->diag, location, "%s: file %s cannot be read: %s%s%s%s",
-                                   key, path, strerror(reason), nearest ? " (did you mean '" : "",
+    char *nearest = find_nearest_file(path);
+    int status = hd_diag_add_error(run_spec->diag, location, "%s%s%s cannot be read: %s%s%s%s", key,
+                                   key[0] ? ": file " : "", key[0] ? path : "the config",
+                                   strerror(reason), nearest ? " (did you mean '" : "",
                                    nearest ? nearest : "", nearest ? "'?)" : "");
     hd_free(nearest);
     return status;
+}
+
+static int read_config(struct hd_run_spec *run_spec, const char *path,
+                       struct hd_document **document_p)
+{
+    if (access(path, R_OK) != 0)
+        return report_unreadable(run_spec, "", (struct hd_source_location){.file = path}, path);
+    return hd_document_read(path, run_spec->diag, document_p);
 }
 
 /* Finds the tree that a key holds: it is written in place, or in the file that the key names. */
@@ -70,14 +105,9 @@ static int load_tree(struct hd_run_spec *run_spec, const char *config_path, cons
     char *path = resolve_path(config_path, node->text);
     if (!path)
         return HD_ERR_NOMEM;
-    FILE *file = fopen(path, "r");
-    int status = HD_OK;
-    if (!file)
-        status = report_unreadable(run_spec, key, node->location, path);
-    else
-        fclose(file);
-    if (status == HD_OK)
-        status = hd_document_read(path, run_spec->diag, &run_spec->documents[document]);
+    int status = access(path, R_OK) == 0
+                     ? hd_document_read(path, run_spec->diag, &run_spec->documents[document])
+                     : report_unreadable(run_spec, key, node->location, path);
     if (status == HD_OK)
         *tree_p = hd_document_get_root(run_spec->documents[document]);
     hd_free(path);
@@ -174,7 +204,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     const struct hd_key *const *tables = hd_run_keys_get(&n);
     struct hd_document *document;
     HD_TRY(hd_diag_create(&run_spec->diag));
-    HD_TRY(hd_document_read(options->config, run_spec->diag, &document));
+    HD_TRY(read_config(run_spec, options->config, &document));
     int status = hd_config_create(tables, n, document, options->sets, options->n_sets,
                                   run_spec->diag, &run_spec->config);
     if (status != HD_OK) {

@@ -18,8 +18,9 @@ static const char text[] = "values:\n"
 
 static const struct hd_verb *const verbs[] = {&hd_verb_soft_update, &hd_verb_stop, NULL};
 
-static const char *const sets[] = {"policy.model.obs_shape=4", "policy.model.action_shape=2",
-                                   "policy.model.encoder_hidden_size_list=[128,128]"};
+static const struct hd_set sets[] = {{"policy.model.obs_shape=4", NULL},
+                                     {"policy.model.action_shape=2", NULL},
+                                     {"policy.model.encoder_hidden_size_list=[128,128]", NULL}};
 
 static int load(const char *graph_text, const struct hd_registry *registry,
                 struct hd_document **document_p, struct hd_config **config_p,

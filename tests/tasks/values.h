@@ -22,13 +22,14 @@ struct value {
 /* A setup for cartpole with the options sets[n]; its diag collects mistakes. */
 static inline struct hd_setup setup_open(const char *const *sets, int n)
 {
-    static const char *const base[] = {"policy.model.obs_shape=4", "policy.model.action_shape=2",
-                                       "policy.model.encoder_hidden_size_list=[16,8]"};
+    static const struct hd_set base[] = {{"policy.model.obs_shape=4", NULL},
+                                         {"policy.model.action_shape=2", NULL},
+                                         {"policy.model.encoder_hidden_size_list=[16,8]", NULL}};
     enum { BASE = sizeof base / sizeof base[0] };
-    const char *all[32];
+    struct hd_set all[32];
     ck_assert_int_le(n, 32 - BASE);
     for (int i = 0; i < BASE + n; i++)
-        all[i] = i < BASE ? base[i] : sets[i - BASE];
+        all[i] = i < BASE ? base[i] : (struct hd_set){sets[i - BASE], NULL};
     const struct hd_key *schema = hd_task_keys;
     struct hd_diag *diag;
     struct hd_config *config;

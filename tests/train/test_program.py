@@ -111,7 +111,7 @@ def check_mistakes(scratch):
         (["--set", "policy.lern.batch_size=3"], "--set:1:8"),
         (["--set", "policy.learn.batch_size=x"], "--set:1:25"),
         (["--set", "strategy.colect_lag=1"], "policy_lag"),
-        (["--set", "nonsense"], "--set:1"),
+        (["--set", "nonsense"], "--set needs KEY=VALUE"),
         (["--strategy", "pipelind"], "pipelind"),
         (["--sett", "a=b"], "did you mean '--set'?"),
         (["--seed"], "needs a value"),

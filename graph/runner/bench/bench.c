@@ -59,11 +59,12 @@ static int complete_options(const struct hd_bench *bench, int strategy,
                     whole_iterations(run_options_p->updates, unit);
     int status = hd_options_use_strategy(run_options_p, bench->strategies[strategy].name);
     if (status == HD_OK)
-        status = hd_options_add_set(run_options_p, hd_format("max_train_iter=%" PRId64, limit + 1));
+        status = hd_options_add_set(run_options_p, hd_format("max_train_iter=%" PRId64, limit + 1),
+                                    NULL);
     if (status == HD_OK)
-        status = hd_options_add_set(run_options_p, hd_strdup("max_env_step=1e15"));
+        status = hd_options_add_set(run_options_p, hd_strdup("max_env_step=1e15"), NULL);
     if (status == HD_OK)
-        status = hd_options_add_set(run_options_p, hd_strdup("env.stop_value=1e300"));
+        status = hd_options_add_set(run_options_p, hd_strdup("env.stop_value=1e300"), NULL);
     if (status != HD_OK)
         hd_options_release(run_options_p);
     return status;
@@ -123,7 +124,7 @@ static int launch(const struct hd_options *run_options, const char *dir, bool tr
         arguments[n++] = "--trace";
     for (int i = 0; i < run_options->n_sets; i++) {
         arguments[n++] = "--set";
-        arguments[n++] = run_options->sets[i];
+        arguments[n++] = run_options->sets[i].text;
     }
     arguments[n] = NULL;
     const struct hd_launch_options options = {

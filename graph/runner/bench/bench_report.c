@@ -180,7 +180,7 @@ static json_t *sets_of(const struct hd_options *options)
 {
     json_t *sets = json_array();
     for (int i = 0; i < options->n_sets; i++)
-        json_array_append_new(sets, json_string(options->sets[i]));
+        json_array_append_new(sets, json_string(options->sets[i].text));
     return sets;
 }
 

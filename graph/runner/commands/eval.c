@@ -53,12 +53,13 @@ static int add_sets(struct hd_options *options)
     HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
     HD_TRY(hd_options_add_set(options,
                               hd_format(graph_text, normalised ? "obs_norm: {type: moments}, " : "",
-                                        normalised ? ", obs_norm" : "")));
-    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}")));
+                                        normalised ? ", obs_norm" : ""),
+                              NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}"), NULL));
     if (options->episodes == 0)
         return HD_OK;
-    return hd_options_add_set(options,
-                              hd_format("env.n_evaluator_episode=%" PRId64, options->episodes));
+    return hd_options_add_set(
+        options, hd_format("env.n_evaluator_episode=%" PRId64, options->episodes), "--episodes");
 }
 
 int hd_command_eval(struct hd_options *options)

@@ -127,11 +127,12 @@ static int add_sets(struct hd_options *options)
     HD_TRY(hd_options_add_set(options,
                               hd_format(graph_text, normalised ? "obs_norm: {type: moments}," : "",
                                         options->transitions, options->epsilon,
-                                        normalised ? ", obs_norm" : "")));
-    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}")));
-    HD_TRY(hd_options_add_set(options, hd_strdup("world.shards=1")));
+                                        normalised ? ", obs_norm" : ""),
+                              NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}"), NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("world.shards=1"), NULL));
     /* All envs step together. */
-    return hd_options_add_set(options, hd_strdup("policy.collect.env_groups=1"));
+    return hd_options_add_set(options, hd_strdup("policy.collect.env_groups=1"), NULL);
 }
 
 int hd_command_record(struct hd_options *options)

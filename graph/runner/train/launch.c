@@ -44,10 +44,10 @@ static char **make_rank_arguments(const struct hd_options *options, const char *
     char **arguments = hd_alloc(options->argc + 6, sizeof *arguments);
     if (!arguments)
         return NULL;
-    int n = 0;
+    int n = 0, i = 1;
     arguments[n++] = "runner";
     arguments[n++] = "run";
-    for (int i = 1; i < options->argc; i++) {
+    for (; i < options->argc && strcmp(options->argv[i], "--") != 0; i++) {
         bool takes_value;
         if (!is_launch_option(options->argv[i], &takes_value))
             arguments[n++] = options->argv[i];
@@ -60,6 +60,8 @@ static char **make_rank_arguments(const struct hd_options *options, const char *
         if (!options->resume)
             arguments[n++] = "--resume";
     }
+    for (; i < options->argc; i++) /* `--` and what follows it */
+        arguments[n++] = options->argv[i];
     return arguments;
 }
 

@@ -158,7 +158,7 @@ static int adopt_shards(struct hd_train *train, const json_t *executor)
     const int64_t shards = json_integer_value(json_object_get(executor, "shards"));
     if (shards == train->run_spec.shards || !train->run_spec.shards_are_ranks)
         return HD_OK;
-    HD_TRY(hd_options_add_set(train->options, hd_format("world.shards=%" PRId64, shards)));
+    HD_TRY(hd_options_add_set(train->options, hd_format("world.shards=%" PRId64, shards), NULL));
     hd_run_spec_release(&train->run_spec);
     return hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
 }

@@ -19,6 +19,8 @@ struct inner_set {
 };
 
 struct hd_config {
+    const struct hd_key *const *schema;
+    int n_schema;
     struct hd_document *document; /* the file, or NULL */
     struct hd_document *nodes;    /* every other node */
     struct hd_node *levels;       /* the schema as nested maps; leaves hold whole paths */
@@ -105,19 +107,6 @@ static int load_schema(struct hd_config *config, const struct hd_key *const *sch
 
 /* -- What users write -------------------------------------------------------------------------- */
 
-/* Returns the path of a key of that name on any level, or NULL: the user may have written it in the
- * wrong section. */
-static const char *find_elsewhere(const struct hd_config *config, const char *name)
-{
-    for (int64_t i = 0; i < config->count; i++) {
-        const char *path = config->settings[i].key->path;
-        const char *last = strrchr(path, '.');
-        if (last && !strcmp(last + 1, name))
-            return path;
-    }
-    return NULL;
-}
-
 static int reject_unknown(const struct hd_config *config, const struct hd_node *level,
                           const struct hd_node *name, struct hd_diag *diag)
 {
@@ -127,13 +116,16 @@ static int reject_unknown(const struct hd_config *config, const struct hd_node *
     for (int64_t i = 0; i < level->count; i++)
         names[i] = level->keys[i]->text;
     const char *nearest = hd_find_nearest_name(name->text, names, level->count);
-    if (!nearest)
-        nearest = find_elsewhere(config, name->text);
+    char called[HD_DESCRIPTION_BYTES];
+    hd_schema_list_called(config->schema, config->n_schema, name->text, called);
     char list[1024] = "";
     size_t used = 0;
     for (int64_t i = 0; i < level->count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     hd_free(names);
+    if (called[0]) /* in the wrong section, or by a name that others give it */
+        return hd_diag_add_error(diag, name->location, "unknown key '%s' (did you mean %s?)",
+                                 name->text, called);
     if (nearest)
         return hd_diag_add_error(diag, name->location, "unknown key '%s' (did you mean '%s'?)",
                                  name->text, nearest);
@@ -181,16 +173,22 @@ static int apply_map(struct hd_config *config, const struct hd_node *level,
     return status;
 }
 
+/* A file that is no map holds no key: that the keys are missing need not be told too. */
+static int check_root(const struct hd_config *config, struct hd_diag *diag)
+{
+    if (!config->document || hd_document_get_root(config->document)->kind == HD_NODE_MAP)
+        return HD_OK;
+    const struct hd_node *root = hd_document_get_root(config->document);
+    char found[HD_DESCRIPTION_BYTES];
+    hd_node_describe(root, found);
+    return hd_diag_add_error(diag, root->location, "expected a map of keys, found %s", found);
+}
+
 static int apply_file(struct hd_config *config, struct hd_diag *diag)
 {
     if (!config->document)
         return HD_OK;
-    const struct hd_node *root = hd_document_get_root(config->document);
-    if (root->kind == HD_NODE_MAP)
-        return apply_map(config, config->levels, root, diag);
-    char found[HD_DESCRIPTION_BYTES];
-    hd_node_describe(root, found);
-    return hd_diag_add_error(diag, root->location, "expected a map of keys, found %s", found);
+    return apply_map(config, config->levels, hd_document_get_root(config->document), diag);
 }
 
 /* Puts name: value into a copy of the map, because aliases may share the file's nodes. */
@@ -257,9 +255,13 @@ static int apply_path(struct hd_config *config, struct hd_source_location locati
     }
 }
 
-static int apply_set(struct hd_config *config, int line, const char *set, struct hd_diag *diag)
+static int apply_set(struct hd_config *config, int line, const struct hd_set *given,
+                     struct hd_diag *diag)
 {
+    const char *set = given->text;
     struct hd_source_location location = {.file = set_file, .line = line, .column = 1};
+    if (given->option)
+        location = (struct hd_source_location){.file = given->option};
     const char *equals = strchr(set, '=');
     if (!equals)
         return hd_diag_add_error(diag, location, "expected key=value, found '%.60s'", set);
@@ -276,12 +278,12 @@ static int apply_set(struct hd_config *config, int line, const char *set, struct
     return status;
 }
 
-static int apply_sets(struct hd_config *config, const char *const *sets, int n_sets,
+static int apply_sets(struct hd_config *config, const struct hd_set *sets, int n_sets,
                       struct hd_diag *diag)
 {
     int status = HD_OK;
     for (int i = 0; i < n_sets && status != HD_ERR_NOMEM; i++) {
-        int set_status = apply_set(config, i + 1, sets[i], diag);
+        int set_status = apply_set(config, i + 1, &sets[i], diag);
         status = set_status != HD_OK ? set_status : status;
     }
     return status;
@@ -321,14 +323,17 @@ void hd_config_destroy(struct hd_config *config)
 }
 
 static int fill_config(struct hd_config *config, const struct hd_key *const *schema, int n_schema,
-                       const char *const *sets, int n_sets, struct hd_diag *diag)
+                       const struct hd_set *sets, int n_sets, struct hd_diag *diag)
 {
+    config->schema = schema;
+    config->n_schema = n_schema;
     HD_TRY(hd_document_create(&config->nodes));
     config->levels =
         hd_node_create_map(config->nodes, (struct hd_source_location){.file = "schema"});
     if (!config->levels)
         return HD_ERR_NOMEM;
     HD_TRY(load_schema(config, schema, n_schema, diag));
+    HD_TRY(check_root(config, diag));
     int file = apply_file(config, diag);
     if (file == HD_ERR_NOMEM)
         return file;
@@ -340,7 +345,7 @@ static int fill_config(struct hd_config *config, const struct hd_key *const *sch
 }
 
 int hd_config_create(const struct hd_key *const *schema, int n_schema, struct hd_document *document,
-                     const char *const *sets, int n_sets, struct hd_diag *diag,
+                     const struct hd_set *sets, int n_sets, struct hd_diag *diag,
                      struct hd_config **config_p)
 {
     struct hd_config *config = hd_alloc(1, sizeof *config);
@@ -359,9 +364,17 @@ int hd_config_create(const struct hd_key *const *schema, int n_schema, struct hd
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
+/* Several threads may ask. */
+static void note_use(struct hd_setting *setting)
+{
+    if (setting)
+        atomic_store_explicit(&setting->used, true, memory_order_relaxed);
+}
+
 static struct hd_setting *get(const struct hd_config *config, const char *path)
 {
     struct hd_setting *setting = find_setting(config, path);
+    note_use(setting);
     if (!setting) {
         hd_log(HD_LOG_ERROR, "the program asks for the key '%s', which no schema has", path);
         abort();
@@ -443,7 +456,8 @@ static const char *nearest_path(const struct hd_config *config, const char *path
 bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
                            const char **nearest_p)
 {
-    const struct hd_setting *setting = find_setting(config, path);
+    struct hd_setting *setting = find_setting(config, path);
+    note_use(setting);
     enum hd_key_kind kind = setting ? setting->key->kind : HD_KEY_TEXT;
     if (kind == HD_KEY_REAL)
         *value_p = setting->real;
@@ -474,6 +488,19 @@ const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, co
         return NULL;
     *value_p = set->value;
     return set->name;
+}
+
+void hd_config_report_unused(const struct hd_config *config, const char *section, const char *user,
+                             struct hd_diag *diag)
+{
+    const size_t length = strlen(section);
+    for (int64_t i = 0; i < config->count; i++) {
+        struct hd_setting *setting = &config->settings[i];
+        const char *path = setting->key->path;
+        if (setting->given && !atomic_load_explicit(&setting->used, memory_order_relaxed) &&
+            strncmp(path, section, length) == 0 && path[length] == '.')
+            hd_diag_add_error(diag, setting->node->location, "%s is not used by %s", path, user);
+    }
 }
 
 /* -- Changes at start -------------------------------------------------------------------------- */

@@ -10,14 +10,20 @@
 
 struct hd_config;
 
+/* A value given on the command line. Both texts outlive the config. */
+struct hd_set {
+    const char *text;   /* "a.b=value" with a YAML scalar or flow value */
+    const char *option; /* the option that stands for it, for messages ("--seed"); NULL: --set */
+};
+
 /* Checks `document` (NULL: no file) against the tables schema[n_schema], which must outlive the
- * config, and applies sets[n_sets] in turn, each "a.b=value" with a YAML scalar or flow value.
- * Their locations have the file "--set", the option's number from 1 as the line, and a column
- * within its text from 1. Returns HD_OK, when the config has taken the document over; HD_ERR_INPUT
- * with all mistakes in diag, also those of the schema (file "schema"); or HD_ERR_NOMEM.
- * hd_config_destroy releases the config and its document, and accepts NULL. */
+ * config, and applies sets[n_sets] in turn. Their locations are those of an option alone, or have
+ * the file "--set", the number of the set from 1 as the line, and a column within its text from 1.
+ * A file that is no map is told alone. Returns HD_OK, when the config has taken the document over;
+ * HD_ERR_INPUT with all mistakes in diag, also those of the schema (file "schema"); or
+ * HD_ERR_NOMEM. hd_config_destroy releases the config and its document, and accepts NULL. */
 int hd_config_create(const struct hd_key *const *schema, int n_schema, struct hd_document *document,
-                     const char *const *sets, int n_sets, struct hd_diag *diag,
+                     const struct hd_set *sets, int n_sets, struct hd_diag *diag,
                      struct hd_config **config_p);
 void hd_config_destroy(struct hd_config *config);
 
@@ -51,6 +57,11 @@ const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, co
  * NULL). */
 bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
                            const char **nearest_p);
+
+/* Tells `diag` of the keys below `section` ("policy") that the file or a --set gave and that none
+ * of the functions above has been asked for, as "PATH is not used by USER". */
+void hd_config_report_unused(const struct hd_config *config, const char *section, const char *user,
+                             struct hd_diag *diag);
 
 /* Replaces a value by YAML text, as --set does, for values derived at start ("world.shards"), while
  * no other thread reads. Returns HD_OK, HD_ERR_INPUT (logged) or HD_ERR_NOMEM. */

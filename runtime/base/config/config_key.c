@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/config/config_key.h"
 
+#include "runtime/base/config/diag.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,12 +23,13 @@ static void append_range(const struct hd_key *key, char description[HD_DESCRIPTI
 {
     double limit = key->kind == HD_KEY_REAL ? INFINITY : 0x1p63;
     bool low = key->min > -limit, high = key->max < limit;
+    const int digits = key->kind == HD_KEY_REAL ? 15 : 19; /* whole numbers are written out */
     if (low && high)
-        append(description, " in [%.15g, %.15g]", key->min, key->max);
+        append(description, " in [%.*g, %.*g]", digits, key->min, digits, key->max);
     else if (low)
-        append(description, " >= %.15g", key->min);
+        append(description, " >= %.*g", digits, key->min);
     else if (high)
-        append(description, " <= %.15g", key->max);
+        append(description, " <= %.*g", digits, key->max);
 }
 
 static void append_choices(const char *choices, char description[HD_DESCRIPTION_BYTES])
@@ -55,14 +58,70 @@ void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_B
     }
 }
 
-void hd_schema_print(const struct hd_key *const *schema, int n_schema, FILE *file)
+static bool is_below(const char *path, const char *section)
+{
+    const size_t length = section ? strlen(section) : 0;
+    return length == 0 ||
+           (strncmp(path, section, length) == 0 && (path[length] == '\0' || path[length] == '.'));
+}
+
+int hd_schema_print(const struct hd_key *const *schema, int n_schema, const char *path, FILE *file)
 {
     char kind[HD_DESCRIPTION_BYTES];
+    int n = 0;
     for (int i = 0; i < n_schema; i++)
         for (const struct hd_key *key = schema[i]; key->path; key++) {
+            if (!is_below(key->path, path))
+                continue;
             hd_key_describe(key, kind);
             fprintf(file, "%s: %s\n    %s; %s%s%s\n", key->path,
                     key->initial ? key->initial : "(required)", key->help, kind,
                     key->scope ? "; " : "", key->scope ? key->scope : "");
+            n++;
         }
+    return n;
+}
+
+/* -- Suggestions ------------------------------------------------------------------------------- */
+
+bool hd_key_is_called(const struct hd_key *key, const char *name)
+{
+    const char *last = strrchr(key->path, '.');
+    return strcmp(last ? last + 1 : key->path, name) == 0 ||
+           (key->aliases && hd_names_contain(key->aliases, name));
+}
+
+static const char *find_nearest_path(const struct hd_key *const *schema, int n_schema,
+                                     const char *name)
+{
+    enum { KEYS_MAX = 512 };
+    const char *paths[KEYS_MAX];
+    int n = 0;
+    for (int i = 0; i < n_schema; i++)
+        for (const struct hd_key *key = schema[i]; key->path && n < KEYS_MAX; key++)
+            paths[n++] = key->path;
+    return hd_find_nearest_name(name, paths, n);
+}
+
+void hd_schema_list_called(const struct hd_key *const *schema, int n_schema, const char *name,
+                           char list[HD_DESCRIPTION_BYTES])
+{
+    enum { LISTED = 3 };
+    const char *last = strrchr(name, '.');
+    int n = 0;
+    list[0] = '\0';
+    for (int i = 0; i < n_schema; i++)
+        for (const struct hd_key *key = schema[i]; key->path; key++)
+            if (hd_key_is_called(key, last ? last + 1 : name) && n++ < LISTED)
+                append(list, "%s'%s'%s", list[0] ? " or " : "", key->path,
+                       strchr(key->path, '.') ? "" : " at the top level");
+}
+
+void hd_schema_suggest(const struct hd_key *const *schema, int n_schema, const char *name,
+                       char suggestion[HD_DESCRIPTION_BYTES])
+{
+    hd_schema_list_called(schema, n_schema, name, suggestion);
+    const char *nearest = suggestion[0] ? NULL : find_nearest_path(schema, n_schema, name);
+    if (nearest)
+        append(suggestion, "'%s'", nearest);
 }

@@ -3,6 +3,7 @@
 #ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_KEY_H
 #define HD_RUNTIME_BASE_CONFIG_CONFIG_KEY_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum hd_key_kind {
@@ -25,6 +26,7 @@ struct hd_key {
     const char *choices; /* CHOICE: "exp|linear"; INT: words allowed beside numbers, "auto" */
     const char *scope;   /* "per shard", "global", "per rank", for the effective config; or NULL */
     const char *help;    /* one sentence with the unit */
+    const char *aliases; /* names that others give it, "lr|alpha", for suggestions; or NULL */
 };
 
 enum { HD_DESCRIPTION_BYTES = 256 };
@@ -32,8 +34,20 @@ enum { HD_DESCRIPTION_BYTES = 256 };
 /* Describes what values a key takes: "an integer in [1, 64] or 'auto'". */
 void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_BYTES]);
 
-/* Prints the tables schema[n_schema] as a reference: two lines a key, with its default, meaning,
- * kind and scope. */
-void hd_schema_print(const struct hd_key *const *schema, int n_schema, FILE *file);
+/* Returns whether `name` is the last part of a key's path, or one of its aliases. */
+bool hd_key_is_called(const struct hd_key *key, const char *name);
+
+/* Prints the keys of the tables schema[n_schema] that are `path` or below it (NULL: all) as a
+ * reference: two lines a key, with its default, meaning, kind and scope. Returns the number of
+ * keys; cannot fail. */
+int hd_schema_print(const struct hd_key *const *schema, int n_schema, const char *path, FILE *file);
+
+/* List the paths of the keys that are called as the last part of `name`, at most three, as
+ * "'a.b' or 'c.d'"; hd_schema_suggest else the one whose path is nearest to it. An empty text means
+ * that there is none. */
+void hd_schema_list_called(const struct hd_key *const *schema, int n_schema, const char *name,
+                           char list[HD_DESCRIPTION_BYTES]);
+void hd_schema_suggest(const struct hd_key *const *schema, int n_schema, const char *name,
+                       char suggestion[HD_DESCRIPTION_BYTES]);
 
 #endif

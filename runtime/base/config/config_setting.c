@@ -110,17 +110,7 @@ static bool read_flag(const struct hd_node *node, bool *flag_p)
 
 static bool is_choice(const char *choices, const struct hd_node *node)
 {
-    if (!choices || node->kind != HD_NODE_SCALAR)
-        return false;
-    size_t length = strlen(node->text);
-    for (const char *c = choices;; c++) {
-        size_t n = strcspn(c, "|");
-        if (n == length && !memcmp(c, node->text, n))
-            return true;
-        c += n;
-        if (!*c)
-            return false;
-    }
+    return choices && node->kind == HD_NODE_SCALAR && hd_names_contain(choices, node->text);
 }
 
 static int reject_choice(const struct hd_setting *setting, const struct hd_node *node,

@@ -7,10 +7,13 @@
 #include "runtime/base/config/config_key.h"
 #include "runtime/base/config/yaml.h"
 
+#include <stdatomic.h>
+
 struct hd_setting {
     const struct hd_key *key;
     const struct hd_node *node; /* as it was written; NULL: no value yet */
     bool given;                 /* not by default */
+    atomic_bool used;           /* somebody asked for the value */
     int64_t integer;            /* INT without a word */
     double real;                /* REAL */
     bool flag;                  /* BOOL */

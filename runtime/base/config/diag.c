@@ -146,6 +146,18 @@ const char *hd_diag_get_line(const struct hd_diag *diag, int64_t i)
     return i >= 0 && i < diag->kept ? diag->mistakes[i].line : NULL;
 }
 
+bool hd_names_contain(const char *names, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *next = names;; next += strcspn(next, "|") + 1) {
+        const size_t n = strcspn(next, "|");
+        if (n == length && memcmp(next, name, n) == 0)
+            return true;
+        if (next[n] == '\0')
+            return false;
+    }
+}
+
 static int min(int a, int b)
 {
     return a < b ? a : b;
@@ -178,7 +190,8 @@ const char *hd_find_nearest_name(const char *name, const char *const *names, int
     if (length == 0 || length > NAME_LENGTH)
         return NULL;
     const char *nearest = NULL;
-    int best = 2 + (int)length / 3;
+    const int half = (int)length / 2, third = 1 + (int)length / 3;
+    int best = 1 + min(half, third);
     for (int64_t i = 0; i < count; i++) {
         if (!names[i] || strnlen(names[i], NAME_LENGTH + 1) > NAME_LENGTH)
             continue;

@@ -4,6 +4,7 @@
 #ifndef HD_RUNTIME_BASE_CONFIG_DIAG_H
 #define HD_RUNTIME_BASE_CONFIG_DIAG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -36,9 +37,12 @@ int hd_diag_report(const struct hd_diag *diag);
 /* Returns the i-th mistake in order of location as one line; NULL past the end. Borrowed. */
 const char *hd_diag_get_line(const struct hd_diag *diag, int64_t i);
 
+/* Returns whether `name` is one of the names in a text "a|b|c". Thread safe. */
+bool hd_names_contain(const char *names, const char *name);
+
 /* Returns the one of names[count] nearest to `name` by edit distance, or NULL when none is near
- * enough to suggest (distance above 1 + length / 3). It skips entries that are NULL. Thread safe.
- */
+ * enough to suggest (distance above 1 + length / 3 or above half the length). It skips entries that
+ * are NULL. Thread safe. */
 const char *hd_find_nearest_name(const char *name, const char *const *names, int64_t count);
 
 #endif

@@ -106,9 +106,12 @@ static const char *const texts[] = {
 
 static struct rank_graph load(const char *text)
 {
-    static const char *const sets[] = {"policy.model.obs_shape=4", "policy.model.action_shape=2",
-                                       "policy.model.encoder_hidden_size_list=[128,128,64]",
-                                       "policy.learn.batch_size=4", "policy.learn.microbatch=2"};
+    static const struct hd_set sets[] = {
+        {"policy.model.obs_shape=4", NULL},
+        {"policy.model.action_shape=2", NULL},
+        {"policy.model.encoder_hidden_size_list=[128,128,64]", NULL},
+        {"policy.learn.batch_size=4", NULL},
+        {"policy.learn.microbatch=2", NULL}};
     const struct hd_key *schema = hd_task_keys;
     struct rank_graph l = {0};
     ck_assert_int_eq(hd_diag_create(&l.diag), HD_OK);

@@ -83,7 +83,11 @@ static int create(const char *text, const char *const sets[MAX_SETS], struct hd_
     struct hd_document *document = NULL;
     if (text)
         HD_TRY(hd_document_parse("c.yaml", text, (int64_t)strlen(text), diag, &document));
-    int status = hd_config_create(schema, 2, document, sets, count_sets(sets), diag, config_p);
+    struct hd_set given[MAX_SETS] = {{NULL, NULL}};
+    const int n = count_sets(sets);
+    for (int i = 0; i < n; i++)
+        given[i].text = sets[i];
+    int status = hd_config_create(schema, 2, document, given, n, diag, config_p);
     if (status != HD_OK)
         hd_document_destroy(document);
     return status;
@@ -659,7 +663,7 @@ START_TEST(test_schema_print)
     char *text = NULL;
     size_t bytes;
     FILE *file = open_memstream(&text, &bytes);
-    hd_schema_print(schema, 2, file);
+    hd_schema_print(schema, 2, NULL, file);
     fclose(file);
     /* Two lines a key: its default, then meaning, kind and scope. */
     ck_assert(strstr(text, "batch_size: "));

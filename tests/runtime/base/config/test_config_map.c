@@ -32,7 +32,10 @@ static int create(const char *text, const char *const *sets, int n, struct hd_co
     struct hd_document *document;
     ck_assert_int_eq(hd_document_parse("c.yaml", text, (int64_t)strlen(text), diag, &document),
                      HD_OK);
-    int status = hd_config_create(schema, 1, document, sets, n, diag, config_p);
+    struct hd_set given[8] = {{NULL, NULL}};
+    for (int i = 0; i < n; i++)
+        given[i].text = sets[i];
+    int status = hd_config_create(schema, 1, document, given, n, diag, config_p);
     if (status != HD_OK)
         hd_document_destroy(document);
     return status;

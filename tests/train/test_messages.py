@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that newcomers type: each message says what was found, what was expected, where, and what to do."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import CONFIG, ROOT, Scratch, call, check  # noqa: E402
+
+# What is typed, and parts of the one message that answers.
+COMMANDS = [
+    (["keys", "policy.learn.lr"], ["no key 'policy.learn.lr'", "did you mean 'policy.learn.learning_rate'?"]),
+    (["keys", "polcy.learn.learning_rate"], ["did you mean 'policy.learn.learning_rate'?"]),
+    (["verbs", "adm"], ["no verb 'adm'", "did you mean 'adam'?"]),
+    (["keyz"], ["did you mean 'keys'?"]),
+    (["verb"], ["did you mean 'verbs'?"]),
+    (["train", CONFIG], ["unknown command 'train' (did you mean 'run'?)"]),
+    (["evaluate", CONFIG], ["did you mean 'eval'?"]),
+    (["run", "-"], ["'-': a config is not read from standard input"]),
+    (["run", "--", "-x"], ["-x: the config cannot be read"]),
+    (["doctor", "here"], ["doctor takes no argument, found 'here'"]),
+    (["graph", "configs/cartpole_dqn.yaml"],
+     ["configs/cartpole_dqn.yaml", "No such file", "did you mean 'configs/cartpole_dqn_ddp.yaml'?"]),
+    (["graph", "cartpole_dqn_ddp"], ["did you mean 'configs/cartpole_dqn_ddp.yaml'?"]),
+]
+OPTIONS = [
+    (["--seed", "-1"], ["--seed: seed: expected an integer in [0, 9007199254740992], found '-1'"]),
+    (["--strategy", "pipeline"], ["--strategy: ", "strategies/pipelined.yaml'?"]),
+    (["--set", "policy.learn.learning_rate", "0.1"],
+     ["--set needs KEY=VALUE, found 'policy.learn.learning_rate'; write --set policy.learn.learning_rate=0.1"]),
+    (["--set", "policy.learn.learning_rate"], ["write --set policy.learn.learning_rate=VALUE"]),
+    (["--set", "policy.type=sac"], ["--set:1:13: policy.type: expected one of dqn, ppo, bc, found 'sac'\n"]),
+    (["--set", "max_env_step=0.5"], ["an integer in [1, 1000000000000000], found '0.5'"]),
+    (["--lr", "0.1"], ["unknown option '--lr'", "--set KEY=VALUE", "'policy.learn.learning_rate'"]),
+    (["--batch-size=3"], ["'policy.learn.batch_size'"]),
+    (["-x"], ["unknown option '-x'"]),
+]
+ALIASES = {
+    "lr": "policy.learn.learning_rate", "gamma": "policy.discount_factor", "n_envs": "env.collector_env_num",
+    "num_envs": "env.collector_env_num", "total_timesteps": "max_env_step", "batch_size": "policy.learn.batch_size",
+    "policy.seed": "seed", "buffer_size": "policy.other.replay_buffer.replay_buffer_size",
+    "policy.learn.ent_coef": "policy.learn.entropy_weight", "policy.n_steps": "policy.collect.n_sample",
+}
+
+
+def expect(arguments, parts, cwd=ROOT):
+    said = call(*arguments, cwd=cwd, expect=2).stderr
+    check(said.count("error: ") == 1 and all(part in said for part in parts), f"{arguments}: {said}")
+
+
+def check_reference():
+    learn = call("keys", "policy.learn").stdout
+    check("policy.learn.batch_size: 64\n" in learn and "policy.nstep" not in learn, learn)
+    one = call("keys", "policy.learn.learning_rate").stdout
+    check(one.startswith("policy.learn.learning_rate: 0.001\n") and one.count("\n") == 2, one)
+    verb = call("verbs", "adam").stdout
+    check(verb.startswith("adam\n") and "\nsave\n" not in verb, verb)
+    for command in ("keys", "verbs"):
+        check(call(command, "--help").stdout.startswith(f"usage: runner {command} ["), command)
+
+
+def main():
+    check_reference()
+    for arguments, parts in COMMANDS:
+        expect(arguments, parts)
+    for arguments, parts in OPTIONS:
+        expect(["graph", CONFIG, *arguments], parts)
+    for name, key in ALIASES.items():
+        expect(["graph", CONFIG, "--set", f"{name}=1"], ["--set:1:", f"did you mean '{key}'"])
+    call("graph", "--rank", "0", "--", CONFIG)
+    with Scratch() as scratch:
+        call("launch", "--dir", scratch("run"), "--set", "max_train_iter=5", "--", CONFIG)
+        with open(scratch("list.yaml"), "w", encoding="utf-8") as file:
+            file.write("- seed: 1\n")
+        expect(["graph", scratch("list.yaml")], ["list.yaml:1:1: expected a map of keys, found a list"])
+
+
+main()
