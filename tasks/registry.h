@@ -209,4 +209,10 @@ const struct hd_verb *hd_registry_find_verb(const struct hd_registry *registry, 
 /* Returns the text of a step's option, or NULL if the step does not have it. Borrowed. */
 const char *hd_setup_get_option(const struct hd_setup *setup, const char *name);
 
+/* Checks that the number of config key `low` is at most that of key `high`. Returns HD_OK, or
+ * HD_ERR_INPUT after adding the mistake to setup->diag, with `why`, at the place of a key that was
+ * given. */
+int hd_setup_check_order(const struct hd_setup *setup, const char *low, const char *high,
+                         const char *why);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/run_keys.h"
 
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/session.h"
 #include "tasks/builtin.h"

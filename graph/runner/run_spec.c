@@ -218,7 +218,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(load_graph(run_spec, options->config));
     HD_TRY(override_strategy(run_spec));
-    if (ranks > 1 && !hd_config_get_bool(run_spec->config, "policy.multi_gpu"))
+    if (!hd_config_get_bool(run_spec->config, "policy.multi_gpu") && ranks > 1)
         return hd_fail(HD_ERR_INPUT,
                        "policy.multi_gpu is false, but there are %d ranks: training "
                        "with several ranks is data-parallel",
@@ -248,9 +248,23 @@ void hd_run_spec_release(struct hd_run_spec *run_spec)
     *run_spec = (struct hd_run_spec){0};
 }
 
-void hd_run_spec_explain_shards(const struct hd_run_spec *run_spec)
+static void warn_of_unused(const struct hd_run_spec *run_spec)
+{
+    const char *policy = hd_config_get_text(run_spec->config, "policy.type"), *line;
+    struct hd_diag *diag;
+    if (hd_diag_create(&diag) != HD_OK)
+        return;
+    hd_config_report_unused(run_spec->config, "policy", policy, diag);
+    hd_config_report_unused(run_spec->config, "env", policy, diag);
+    for (int64_t i = 0; (line = hd_diag_get_line(diag, i)); i++)
+        hd_log(HD_LOG_WARN, "%s", line);
+    hd_diag_destroy(diag);
+}
+
+void hd_run_spec_explain(const struct hd_run_spec *run_spec)
 {
     const long long shards = run_spec->shards;
+    warn_of_unused(run_spec);
     if (run_spec->shards_are_ranks)
         hd_log(HD_LOG_INFO,
                "world.shards: auto is %lld here: another number of ranks gives other bits "

@@ -30,7 +30,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         hd_config_get_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
     args->frames = hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->frames;
     *args_p = args;
-    return HD_OK;
+    return hd_setup_check_order(setup, "policy.collect.n_sample",
+                                "policy.other.replay_buffer.replay_buffer_size",
+                                "a collect would overwrite what it has just pushed");
 }
 
 static int64_t next_size(const void *memory, const int64_t *counted)

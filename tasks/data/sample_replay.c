@@ -14,6 +14,14 @@ static const struct hd_port ports[] = {
     {0},
 };
 
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    (void)args_p;
+    return hd_setup_check_order(setup, "policy.learn.batch_size",
+                                "policy.other.replay_buffer.replay_buffer_size",
+                                "the replay never holds a batch, so that nothing would be learned");
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
@@ -56,6 +64,7 @@ const struct hd_verb hd_verb_sample_replay = {
     .name = "sample_replay",
     .stream_id = 0x06a58212247c13bb,
     .ports = ports,
+    .prepare = prepare,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "samples a batch from the replay ring, one transition from each of equal strata",

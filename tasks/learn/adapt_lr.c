@@ -50,6 +50,12 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->factor = hd_config_get_real(config, "policy.learn.lr_scheduler.factor");
     args->min = hd_config_get_real(config, "policy.learn.lr_scheduler.min");
     args->max = hd_config_get_real(config, "policy.learn.lr_scheduler.max");
+    HD_TRY(hd_setup_check_order(setup, "policy.learn.lr_scheduler.kl_low",
+                                "policy.learn.lr_scheduler.kl_high",
+                                "no divergence would leave the learning rate as it is"));
+    HD_TRY(hd_setup_check_order(setup, "policy.learn.lr_scheduler.min",
+                                "policy.learn.lr_scheduler.max",
+                                "no learning rate lies between them"));
     return hd_learning_rate_prepare(setup, ports, RATE, &args->rate);
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that newcomers type: each message says what was found, what was expected, where, and what to do."""
 
+import glob
 import os
 import sys
 
@@ -36,6 +37,25 @@ OPTIONS = [
     (["--batch-size=3"], ["'policy.learn.batch_size'"]),
     (["-x"], ["unknown option '-x'"]),
 ]
+PPO, PPO_FAST = "configs/cartpole_ppo_ddp.yaml", "graph=graphs/ppo_fast.yaml"
+REPLAY = "policy.other.replay_buffer.replay_buffer_size"
+CONTRADICTIONS = [  # keys that exclude each other, each at its place
+    (CONFIG, ["policy.learn.batch_size=100000"],
+     f"--set:1:25: policy.learn.batch_size: expected at most {REPLAY}, which is 20000, found 100000: "),
+    (CONFIG, [f"{REPLAY}=32"], f":16:46: policy.learn.batch_size: expected at most {REPLAY}, which is 32, found 64: "),
+    (CONFIG, [f"{REPLAY}=7", "policy.learn.batch_size=4"],
+     f"policy.collect.n_sample: expected at most {REPLAY}, which is 7, found 8: "),
+    (PPO, [PPO_FAST, "policy.learn.lr_scheduler.kl_low=3"],
+     "--set:2:34: policy.learn.lr_scheduler.kl_low: expected at most policy.learn.lr_scheduler.kl_high, which is 0.02"),
+    (PPO, [PPO_FAST, "policy.learn.lr_scheduler.min=3"], "expected at most policy.learn.lr_scheduler.max"),
+]
+UNUSED = [  # with other values than the default; and what is used, or changes nothing
+    (CONFIG, "policy.learn.clip_ratio=0.3", "warning: --set:1:25: policy.learn.clip_ratio is not used by dqn\n"),
+    (PPO, "policy.learn.target_update_freq=3", "policy.learn.target_update_freq is not used by ppo\n"),
+    (PPO, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by ppo\n"),
+    (CONFIG, "policy.learn.clip_ratio=0.2", ""),
+    (CONFIG, "policy.cuda=false", ""),
+]
 ALIASES = {
     "lr": "policy.learn.learning_rate", "gamma": "policy.discount_factor", "n_envs": "env.collector_env_num",
     "num_envs": "env.collector_env_num", "total_timesteps": "max_env_step", "batch_size": "policy.learn.batch_size",
@@ -60,8 +80,20 @@ def check_reference():
         check(call(command, "--help").stdout.startswith(f"usage: runner {command} ["), command)
 
 
+def check_unused():
+    for config, given, warning in UNUSED:
+        said = call("graph", config, "--set", given, cwd=ROOT).stderr
+        check(said.endswith(warning) and said.count("\n") == warning.count("\n"), f"{given}: {said}")
+    for path in glob.glob("configs/*.yaml", root_dir=ROOT):
+        said = call("graph", path, cwd=ROOT, expect=None).stderr
+        check("not used" not in said, f"{path}: {said}")
+
+
 def main():
     check_reference()
+    check_unused()
+    for config, keys, message in CONTRADICTIONS:
+        expect(["graph", config, *(word for key in keys for word in ("--set", key))], [message])
     for arguments, parts in COMMANDS:
         expect(arguments, parts)
     for arguments, parts in OPTIONS:

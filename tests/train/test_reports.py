@@ -245,7 +245,7 @@ def check_compare(scratch):
         outcome = json.load(file)
     for word in (outcome["param_hash"], outcome["fingerprint"], str(outcome["env_step"])):
         check(word in same, f"compare does not tell {word}")
-    check("missing runs" in call("compare", scratch("plain"), expect=2).stderr, "one run is none to compare")
+    check("missing run directory" in call("compare", scratch("plain"), expect=2).stderr, "one run is none to compare")
 
 
 def main():

@@ -16,8 +16,8 @@ static int print_plan(const struct hd_options *options)
         return hd_fail(HD_ERR_INPUT, "--rank %d: with --ranks %d ranks are 0 to %d", options->rank,
                        options->ranks, options->ranks - 1);
     HD_TRY(hd_run_spec_load(options, options->ranks, &run_spec));
-    hd_run_spec_explain_shards(&run_spec);
     const struct hd_plan_gpus gpus = hd_gpus_plan(&run_spec, options->ranks);
+    hd_run_spec_explain(&run_spec);
     int status = hd_plan_create(run_spec.graph, options->rank, options->ranks, &gpus,
                                 run_spec.param_check_interval, &plan);
     if (status == HD_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/train/resume.h"
 
+#include "graph/runner/config_leaves.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -10,43 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- The config as a list ---------------------------------------------------------------------- */
+/* -- Differences ------------------------------------------------------------------------------- */
 
-/* Returns the dump's lines as "path": "value", where a line's path is made of the keys that it is
- * indented under; lists and comments need no more than to be told apart. */
-static json_t *list_keys(const char *text)
+/* Makes an effective config an object {path: value}. */
+static int list_keys(const char *name, const char *text, json_t *keys)
 {
-    enum { DEEP = 16, KEY = 64 };
-    char keys[DEEP][KEY] = {{0}};
-    json_t *list = json_object();
-    int number = 0;
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        const int indent = (int)strspn(line, " ");
-        const int depth = indent / 2 < DEEP - 1 ? indent / 2 : DEEP - 1;
-        const char *start = line + indent, *end = line + strcspn(line, "\n");
-        const char *comment = strstr(start, " #"), *colon = strpbrk(start, ":\n");
-        if (comment && comment < end)
-            end = comment;
-        while (end > start && end[-1] == ' ')
-            end--;
-        if (end == start || *start == '#')
-            continue;
-        char path[DEEP * KEY] = "";
-        number++;
-        if (!colon || *colon != ':' || *start == '-' || colon >= end)
-            snprintf(keys[depth], KEY, "%d", number); /* an item */
-        else
-            snprintf(keys[depth], KEY, "%.*s", (int)(colon - start), start);
-        for (int i = 0; i <= depth; i++)
-            snprintf(path + strlen(path), sizeof path - strlen(path), "%s%s", i ? "." : "",
-                     keys[i]);
-        const char *value =
-            colon && *colon == ':' && *start != '-' && colon < end ? colon + 1 : start;
-        while (value < end && *value == ' ')
-            value++;
-        json_object_set_new(list, path, json_stringn(value, (size_t)(end - value)));
+    json_t *leaves = json_array(), *leaf;
+    size_t i;
+    int status = hd_config_list_leaves(name, text, (int64_t)strlen(text), leaves);
+    json_array_foreach(leaves, i, leaf)
+    {
+        json_object_set(keys, json_string_value(json_array_get(leaf, 0)), json_array_get(leaf, 1));
     }
-    return list;
+    json_decref(leaves);
+    return status;
 }
 
 /* Returns whether a key does not touch the bits so far, or says only when a run ends. */
@@ -85,30 +63,47 @@ static int report_difference(const char *path, const json_t *then, const json_t 
     return 1;
 }
 
-static int check_config(const struct hd_train *train, const json_t *run)
+/* Logs the keys that differ and must not; returns how many. */
+static int report_differences(const json_t *then, const json_t *now)
 {
-    const char *then_text = json_string_value(json_object_get(run, "config")), *path;
-    char *now_text = hd_run_spec_format(&train->run_spec);
-    if (!then_text || !now_text) {
-        free(now_text);
-        return then_text ? HD_ERR_NOMEM
-                         : hd_fail(HD_ERR_FORMAT, "the checkpoint does not say its config");
-    }
-    json_t *then = list_keys(then_text), *now = list_keys(now_text), *value;
+    const char *path;
+    json_t *value;
     int n = 0;
-    json_object_foreach(then, path, value)
+    json_object_foreach((json_t *)then, path, value)
     {
         n += report_difference(path, value, json_object_get(now, path));
     }
-    json_object_foreach(now, path, value)
+    json_object_foreach((json_t *)now, path, value)
     {
         n += json_object_get(then, path) ? 0 : report_difference(path, NULL, value);
     }
+    return n;
+}
+
+static int compare_configs(const char *then_text, const char *now_text, int *differences_p)
+{
+    json_t *then = json_object(), *now = json_object();
+    int status = list_keys("the checkpoint's config", then_text, then);
+    if (status == HD_OK)
+        status = list_keys("the config", now_text, now);
+    if (status == HD_OK)
+        *differences_p = report_differences(then, now);
     json_decref(then);
     json_decref(now);
-    free(now_text);
-    if (n == 0)
-        return HD_OK;
+    return status;
+}
+
+static int check_config(const struct hd_train *train, const json_t *run)
+{
+    const char *then = json_string_value(json_object_get(run, "config"));
+    int n = 0;
+    if (!then)
+        return hd_fail(HD_ERR_FORMAT, "the checkpoint does not say its config");
+    char *now = hd_run_spec_format(&train->run_spec);
+    int status = now ? compare_configs(then, now, &n) : HD_ERR_NOMEM;
+    free(now);
+    if (status != HD_OK || n == 0)
+        return status;
     return hd_fail(HD_ERR_INPUT,
                    "the config is not that of the checkpoint in %s. These may differ: limits "
                    "(max_env_step, max_train_iter, env.stop_value), exp_name and, of runtime.*, "

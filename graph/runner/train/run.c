@@ -54,10 +54,10 @@ static int bind_and_load(struct hd_train *train)
         status = hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
     if (status == HD_OK)
         status = hd_resume_find(train);
-    if (status == HD_OK && train->ranks.world.rank == 0)
-        hd_run_spec_explain_shards(&train->run_spec);
     if (status == HD_OK)
         status = hd_gpus_choose(&train->run_spec, topology, &train->ranks.world, &train->gpus);
+    if (status == HD_OK && train->ranks.world.rank == 0 && train->options->measure_after < 0)
+        hd_run_spec_explain(&train->run_spec);
     hd_topology_destroy(topology);
     return status;
 }

@@ -82,7 +82,9 @@ static int read_default(struct hd_config *config, struct hd_setting *setting, st
     HD_TRY(hd_node_parse(config->nodes, location, key->initial, diag, &node));
     if (key->kind == HD_KEY_TEXT && !key->initial[0])
         node->quoted = true;
-    return hd_setting_read(setting, node, diag);
+    HD_TRY(hd_setting_read(setting, node, diag));
+    setting->default_hash = hd_setting_hash(setting);
+    return HD_OK;
 }
 
 static int load_schema(struct hd_config *config, const struct hd_key *const *schema, int n_schema,
@@ -498,6 +500,7 @@ void hd_config_report_unused(const struct hd_config *config, const char *section
         struct hd_setting *setting = &config->settings[i];
         const char *path = setting->key->path;
         if (setting->given && !atomic_load_explicit(&setting->used, memory_order_relaxed) &&
+            hd_setting_hash(setting) != setting->default_hash &&
             strncmp(path, section, length) == 0 && path[length] == '.')
             hd_diag_add_error(diag, setting->node->location, "%s is not used by %s", path, user);
     }

@@ -58,8 +58,9 @@ const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, co
 bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
                            const char **nearest_p);
 
-/* Tells `diag` of the keys below `section` ("policy") that the file or a --set gave and that none
- * of the functions above has been asked for, as "PATH is not used by USER". */
+/* Tells `diag` of the keys below `section` ("policy") to which the file or a --set gave another
+ * value than the default, and for which none of the functions above has been asked, as "PATH is not
+ * used by USER". */
 void hd_config_report_unused(const struct hd_config *config, const char *section, const char *user,
                              struct hd_diag *diag);
 

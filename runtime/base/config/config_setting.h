@@ -13,6 +13,7 @@ struct hd_setting {
     const struct hd_key *key;
     const struct hd_node *node; /* as it was written; NULL: no value yet */
     bool given;                 /* not by default */
+    uint64_t default_hash;      /* 0: there is no default */
     atomic_bool used;           /* somebody asked for the value */
     int64_t integer;            /* INT without a word */
     double real;                /* REAL */

@@ -25,11 +25,15 @@ static int load(const char *config, struct hd_run_spec *job_p)
     const struct hd_options options = {
         .config = config,
         /* Small, because every attempt starts anew. */
-        .sets = {"world.shards=2", "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
-                 "max_env_step=1", "strategy.policy_lag=1",
-                 "policy.model.encoder_hidden_size_list=[8]",
-                 "policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0",
-                 "policy.other.replay_buffer.replay_buffer_size=1000"},
+        .sets = {{"world.shards=2", NULL},
+                 {"env.n_evaluator_episode=1", NULL},
+                 {"env.evaluator_env_num=1", NULL},
+                 {"max_env_step=1", NULL},
+                 {"strategy.policy_lag=1", NULL},
+                 {"policy.model.encoder_hidden_size_list=[8]", NULL},
+                 {"policy.model.actor_head_hidden_size=0", NULL},
+                 {"policy.model.critic_head_hidden_size=0", NULL},
+                 {"policy.other.replay_buffer.replay_buffer_size=1000", NULL}},
         .n_sets = 9};
     return hd_run_spec_load(&options, RANKS, job_p);
 }

@@ -345,10 +345,10 @@ static const struct hd_verb *const verbs[] = {
     &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop,   NULL};
 
 static const struct hd_key keys[] = {
-    {"limit", HD_KEY_INT, 1, 1000, "9", NULL, NULL, "a number for expressions"},
-    {"on", HD_KEY_BOOL, 0, 0, "true", NULL, NULL, "a switch"},
-    {"off", HD_KEY_BOOL, 0, 0, "false", NULL, NULL, "another"},
-    {"rate", HD_KEY_REAL, 0, 1, "0.5", NULL, NULL, "another"},
+    {"limit", HD_KEY_INT, 1, 1000, "9", NULL, NULL, "a number for expressions", NULL},
+    {"on", HD_KEY_BOOL, 0, 0, "true", NULL, NULL, "a switch", NULL},
+    {"off", HD_KEY_BOOL, 0, 0, "false", NULL, NULL, "another", NULL},
+    {"rate", HD_KEY_REAL, 0, 1, "0.5", NULL, NULL, "another", NULL},
     {0},
 };
 

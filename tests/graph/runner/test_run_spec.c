@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Run files, graph files and strategies in which a scalar became a list, a map or nothing: each is
- * refused with its place, or still means something. */
+/* Run files: what a config's leaves are; and run files, graph files and strategies in which a
+ * scalar became a list, a map or nothing: each is refused with its place, or still means something.
+ */
+#include "graph/runner/config_leaves.h"
 #include "graph/runner/run_spec.h"
 #include "runtime/base/status.h"
 #include "tests/graph/runner/scratch.h"
@@ -124,6 +126,27 @@ START_TEST(every_scalar_may_be_of_another_kind)
 }
 END_TEST
 
+static const char *leaf_of(const char *text)
+{
+    static char value[64];
+    json_t *leaves = json_array();
+    ck_assert_int_eq(hd_config_list_leaves("a.yaml", text, (int64_t)strlen(text), leaves), HD_OK);
+    ck_assert_int_eq(json_array_size(leaves), 1);
+    json_t *leaf = json_array_get(leaves, 0);
+    ck_assert_str_eq(json_string_value(json_array_get(leaf, 0)), "policy.path");
+    snprintf(value, sizeof value, "%s", json_string_value(json_array_get(leaf, 1)));
+    json_decref(leaves);
+    return value;
+}
+
+START_TEST(a_value_may_hold_what_begins_a_comment)
+{
+    ck_assert_str_eq(leaf_of("policy: {path: 'a #1'}"), "a #1");
+    ck_assert_str_eq(leaf_of("policy:\n  path: \"a #2\"   # global\n"), "a #2");
+    ck_assert_str_eq(leaf_of("policy: {path: [a, 'b #3']}"), "[a, b #3]");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run_spec");
@@ -132,6 +155,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, every_scalar_may_be_of_another_kind, 0,
                         (int)(sizeof files / sizeof *files));
+    tcase_add_test(tcase, a_value_may_hold_what_begins_a_comment);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

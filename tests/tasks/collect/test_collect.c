@@ -145,15 +145,15 @@ struct shape_case {
     }
 
 /* Fragments of one step and longer ones; n_sample a multiple of the envs or not, or below them;
- * n-steps shorter and longer than a fragment; rings smaller than a transition block; one frame or
+ * n-steps shorter and longer than a fragment; rings as large as a transition block; one frame or
  * several; episodes longer and shorter than a fragment or than an observation, or of a single step.
  */
 static const struct shape_case cases[] = {
     {8, 8, 1, 60, 100, CARTPOLE},  {8, 8, 3, 60, 20000, CARTPOLE}, {7, 3, 1, 60, 50, CARTPOLE},
     {13, 4, 2, 40, 100, CARTPOLE}, {3, 8, 1, 60, 20, CARTPOLE},    {96, 4, 3, 12, 300, CARTPOLE},
-    {1, 1, 1, 60, 10, CARTPOLE},   {40, 3, 8, 20, 30, CARTPOLE},   {96, 4, 3, 12, 300, STACKED},
+    {1, 1, 1, 60, 10, CARTPOLE},   {40, 3, 8, 20, 40, CARTPOLE},   {96, 4, 3, 12, 300, STACKED},
     {13, 4, 2, 40, 100, STACKED},  {96, 4, 3, 8, 500, PIXELS},     {8, 8, 1, 30, 100, PIXELS},
-    {13, 4, 2, 30, 100, PIXELS},   {40, 3, 8, 15, 30, PIXELS},     {1, 5, 3, 60, 10, PIXELS},
+    {13, 4, 2, 30, 100, PIXELS},   {40, 3, 8, 15, 40, PIXELS},     {1, 5, 3, 60, 10, PIXELS},
     {96, 4, 3, 5, 150, MOMENTS},   {7, 3, 1, 30, 50, MOMENTS},     {1, 5, 3, 60, 10, MOMENTS},
 };
 

@@ -172,8 +172,9 @@ static const struct {
     {"max_env_stepps", "max_env_step"},
     {"batchsize", "batch_size"},
     {"sede", "seed"},
-    {"sde", "seed"},
-    {"b", "a"},
+    {"sde", NULL}, /* two of three letters differ */
+    {"eseed", "seed"},
+    {"b", NULL},
     {"", NULL},
     {"zzzzzzzz", NULL},
 };
