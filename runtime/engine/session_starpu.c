@@ -8,6 +8,7 @@
 #include <starpu_expert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,18 @@ static int prepare_home(int local_rank)
     }
     setenv("STARPU_HOME", path, 1);
     return HD_OK;
+}
+
+/* StarPU calls the thread of its first worker "CPU 0". Here this is the main thread, whose name is
+ * the process's: users look for it in ps, and SLURM reads no name with a space. */
+static int start_first_worker(struct hd_session *session)
+{
+    char name[16] = "";
+    prctl(PR_GET_NAME, name);
+    int error = starpu_driver_init(&session->driver);
+    prctl(PR_SET_NAME, name);
+    return error == 0 ? HD_OK
+                      : hd_fail(HD_ERR_SYSTEM, "the main thread cannot become StarPU's worker");
 }
 
 int hd_session_start_starpu(struct hd_session *session)
@@ -88,9 +101,7 @@ int hd_session_start_starpu(struct hd_session *session)
         session->lanes[cpus[i]] = i;
     session->lowest = starpu_sched_get_min_priority();
     session->highest = starpu_sched_get_max_priority();
-    if (starpu_driver_init(&session->driver) != 0)
-        return hd_fail(HD_ERR_SYSTEM, "the main thread cannot become StarPU's worker");
-    return HD_OK;
+    return start_first_worker(session);
 }
 
 void hd_session_stop_starpu(struct hd_session *session)

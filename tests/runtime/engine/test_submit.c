@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 static struct hd_session *session;
@@ -53,6 +54,20 @@ static int submit(int (*body)(struct hd_context *, const struct hd_view *, const
                                  .group = group};
     return hd_submit_task(session, &task);
 }
+
+/* -- The process's name -------------------------------------------------------------------------
+ */
+
+START_TEST(the_process_keeps_its_name)
+{
+    char before[16], while_running[16];
+    prctl(PR_GET_NAME, before);
+    start(_i);
+    prctl(PR_GET_NAME, while_running);
+    hd_session_destroy(session);
+    ck_assert_str_eq(while_running, before);
+}
+END_TEST
 
 /* -- Hazards ----------------------------------------------------------------------------------- */
 
@@ -347,6 +362,7 @@ int main(void)
     Suite *suite = suite_create("submit");
     TCase *tests = tcase_create("promises");
     tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, the_process_keeps_its_name, 0, KINDS);
     tcase_add_loop_test(tests, accesses_happen_in_program_order, 0, KINDS);
     tcase_add_loop_test(tests, a_whole_access_waits_for_all_parts, 0, KINDS);
     tcase_add_loop_test(tests, a_task_may_touch_many_buffers, 0, KINDS);
