@@ -30,7 +30,7 @@ int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, con
 
 /* -- Creation ---------------------------------------------------------------------------------- */
 
-static int read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
+int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
 {
     const char *text = getenv("HD_RENDEZVOUS_TIMEOUT_S");
     char *end;
@@ -158,7 +158,7 @@ static int open_rendezvous(struct hd_rendezvous *rendezvous,
                            const struct hd_rendezvous_options *options)
 {
     int n_peers = rendezvous->world.rank == 0 ? rendezvous->world.world : 1;
-    HD_TRY(read_timeout(options->timeout_ns, &rendezvous->timeout_ns));
+    HD_TRY(hd_rendezvous_read_timeout(options->timeout_ns, &rendezvous->timeout_ns));
     rendezvous->peers = hd_alloc(n_peers, sizeof *rendezvous->peers);
     if (!rendezvous->peers)
         return HD_ERR_NOMEM;

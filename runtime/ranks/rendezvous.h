@@ -54,6 +54,10 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
 void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
                                char address_p[HD_ADDR_BYTES], int32_t *port_p);
 
+/* Stores timeout_ns of the options: `given_ns`, or where it is 0 what the environment says. Returns
+ * HD_OK or HD_ERR_INPUT (logged). */
+int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p);
+
 /* Returns how long a rank waits for the others (timeout_ns of the options). Thread safe. */
 int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous);
 

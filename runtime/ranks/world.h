@@ -11,7 +11,8 @@
 
 enum {
     HD_WORLD_MAX = 4096, /* most ranks of a run */
-    HD_ADDR_BYTES = 256  /* a host name or address with its zero */
+    HD_ADDR_BYTES = 256, /* a host name or address with its zero */
+    HD_KEY_BYTES = 256   /* a key of torchrun's store with its zero */
 };
 
 enum hd_launcher {
@@ -30,16 +31,19 @@ struct hd_world {
     bool supervised;   /* `runner launch` watches this process and names the cause of its end */
     bool has_secret;   /* else under mpirun: rank 0 will draw one; or nobody is to know one */
     uint8_t secret[HD_SECRET_BYTES]; /* of all ranks; zeros if there is none */
+    char store_key[HD_KEY_BYTES]; /* "", or a store of torchrun's agent listens at master_addr and
+                                     master_port: the key under which rank 0 says where it is */
 };
 
 /* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_RENDEZVOUS_FD
- * and HD_SUPERVISED. Both LOCAL_ variables may be missing: then all ranks are on this host when
- * MASTER_ADDR is a loopback address, else this rank is alone on it.
- * With none of the first four set, the variables of mpirun count (OMPI_COMM_WORLD_RANK, _SIZE,
- * _LOCAL_RANK, _LOCAL_SIZE), then those of srun (SLURM_PROCID, _NTASKS, _LOCALID, _NODEID,
- * _STEP_TASKS_PER_NODE); MASTER_ADDR and MASTER_PORT, where not set, are then the first node of
- * SLURM_STEP_NODELIST and a number made from the job's. With none of all these this is rank 0 of 1.
- * Returns HD_OK, or HD_ERR_INPUT (logged) for a value that is no number, out of range or missing.
+ * and HD_SUPERVISED, and of torchrun TORCHELASTIC_USE_AGENT_STORE, _RUN_ID and _RESTART_COUNT. Both
+ * LOCAL_ variables may be missing: then all ranks are on this host when MASTER_ADDR is a loopback
+ * address, else this rank is alone on it. With none of the first four set, the variables of mpirun
+ * count (OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE), then those of srun (SLURM_PROCID,
+ * _NTASKS, _LOCALID, _NODEID, _STEP_TASKS_PER_NODE); MASTER_ADDR and MASTER_PORT, where not set,
+ * are then the first node of SLURM_STEP_NODELIST and a number made from the job's. With none of all
+ * these this is rank 0 of 1. Returns HD_OK, or HD_ERR_INPUT (logged) for a value that is no number,
+ * out of range or missing.
  */
 int hd_world_read(struct hd_world *world_p);
 

@@ -7,6 +7,7 @@
 #include "runtime/comm/comm_mpi.h"
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/comm/comm_tcp.h"
+#include "runtime/ranks/agent_store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64
     struct hd_world *world = &ranks->world;
     if (world->launcher == HD_LAUNCHER_MPIRUN)
         HD_TRY(hd_mpi_exchange_address(world));
+    HD_TRY(hd_agent_store_exchange_address(world));
     if (may_use_tcp(ranks, config))
         HD_TRY(hd_rendezvous_listen(world->master_addr, 0,
                                     hd_address_is_loopback(world->master_addr), &ranks->links_fd,

@@ -38,7 +38,10 @@ static void setup(void)
                                             "SLURM_STEP_NODELIST",
                                             "SLURM_JOB_NODELIST",
                                             "SLURM_STEP_ID",
-                                            "SLURM_JOB_ID"};
+                                            "SLURM_JOB_ID",
+                                            "TORCHELASTIC_USE_AGENT_STORE",
+                                            "TORCHELASTIC_RUN_ID",
+                                            "TORCHELASTIC_RESTART_COUNT"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
@@ -92,6 +95,26 @@ START_TEST(several_ranks)
     ck_assert_int_eq(read_world("RANK=2 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=1", &world),
                      HD_OK);
     ck_assert(world.local_rank == 2 && world.local_world == 4);
+}
+END_TEST
+
+#define WORKER "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2" RENDEZVOUS
+
+START_TEST(stores_of_torchrun)
+{
+    struct hd_world world;
+    ck_assert_int_eq(read_world(WORKER, &world), HD_OK);
+    ck_assert_str_eq(world.store_key, "");
+    ck_assert_int_eq(read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=False", &world), HD_OK);
+    ck_assert_str_eq(world.store_key, "");
+    ck_assert_int_eq(read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=job"
+                                       " TORCHELASTIC_RESTART_COUNT=3",
+                                &world),
+                     HD_OK);
+    ck_assert_str_eq(world.store_key, "heddle/3/job");
+    ck_assert_int_eq(
+        read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=True HD_SUPERVISED=1", &world), HD_OK);
+    ck_assert_str_eq(world.store_key, ""); /* its launcher listens itself */
 }
 END_TEST
 
@@ -214,6 +237,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, NULL);
     tcase_add_test(cases, one_rank);
     tcase_add_test(cases, several_ranks);
+    tcase_add_test(cases, stores_of_torchrun);
     tcase_add_test(cases, mistakes_are_named);
     tcase_add_test(cases, ranks_of_mpirun);
     tcase_add_test(cases, ranks_of_srun);

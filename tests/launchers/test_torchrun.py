@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""torchrun and torch.distributed.launch, of Debian's PyTorch 1.13 and of a present one: the ranks find each other
+through the agent's store where it keeps MASTER_PORT to itself, and without one. Every run ends in the bits of one
+rank: on one host, on two nodes, after a rank was killed and torchrun started all again, after SIGTERM."""
+
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fault"))
+from nodes import NODES, Nodes  # noqa: E402
+from processes import children, is_running, rank_of  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, check, environment, result, sets, skip, train  # noqa: E402
+
+BEGIN = time.monotonic()
+SHORT, LONG = 200, 2000  # updates
+KEYS = dict(world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval_s=0.2)
+# Debian's PyTorch 1.13 does not know Python 3.11's way with flags; a ninth rank's redirection is none.
+DEBIAN = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--monitor_interval", "0.2"]
+PRESENT = os.path.join(ROOT, "build/torch/bin")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def start(launcher, directory, *arguments, prefix=(), ranks=2, updates=SHORT, env=None, **keys):
+    command = [*prefix, *launcher, f"--nproc_per_node={ranks}", *arguments, "--no_python", RUNNER, "run", CONFIG, "--dir",
+               directory, "--resume", *sets(max_train_iter=updates, **KEYS, **keys)]
+    return subprocess.Popen(command, env=env or environment(HEDDLE_SECRET=SECRET, OMP_NUM_THREADS=1), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+@functools.lru_cache
+def reference(updates):
+    with Scratch() as scratch:
+        return train(scratch("one"), max_train_iter=updates, **KEYS)["param_hash"]
+
+
+def finish(runs, directory, what, updates=SHORT):
+    outputs = "\n".join(run.communicate(timeout=120)[0] for run in runs)
+    check(all(run.returncode == 0 for run in runs), f"{what}: {[run.returncode for run in runs]}\n{outputs}")
+    found = result(directory)
+    expected = reference(updates)
+    check(found["param_hash"] == expected, f"{what}: {found['param_hash']}, not {expected}\n{outputs}")
+    check(found["ranks"] == 2, f"{what}: {found['ranks']} ranks")
+    print(f"{what}: {time.monotonic() - BEGIN:.0f} s", flush=True)
+    return outputs
+
+
+def wait_for(condition, run, what):
+    deadline = time.monotonic() + 60
+    while not condition():
+        check(run.poll() is None, f"torchrun ended before {what}: {run.poll()}")
+        check(time.monotonic() < deadline, f"{what}: not within 60 s")
+        time.sleep(0.05)
+
+
+def wait_for_checkpoint(run, directory):
+    """The ranks' process ids, once there is something to go on from."""
+    wait_for(lambda: os.path.exists(os.path.join(directory, "ckpt/state/latest")), run, "the first checkpoint")
+    return {rank_of(pid): pid for pid in children(run)}
+
+
+def check_one_host(name, launchers, scratch):
+    for number, (launcher, *options) in enumerate(launchers):
+        directory = scratch(f"{name}{number}")
+        finish([start(launcher, directory, *options)], directory, f"{name}: {' '.join(options)}")
+
+
+def check_restart(name, launcher, options, scratch):
+    """Rank 0 dies, which told the store where it listens."""
+    directory = scratch(f"{name}restart")
+    run = start(launcher, directory, "--max_restarts=1", *options, updates=LONG)
+    try:
+        os.kill(wait_for_checkpoint(run, directory)[0], signal.SIGKILL)
+        output = finish([run], directory, f"{name}: rank 0 killed, --max_restarts=1", LONG)
+        check("resuming" in output or "checkpoint" in output, output)
+    finally:
+        run.kill()
+
+
+def check_sigterm(name, launcher, options, scratch):
+    directory = scratch(f"{name}term")
+    run = start(launcher, directory, *options, updates=LONG)
+    try:
+        ranks = wait_for_checkpoint(run, directory)
+        run.terminate()
+        output = run.communicate(timeout=60)[0]
+    finally:
+        run.kill()
+    check(run.returncode != 0 and "continues from this checkpoint" in output, f"{run.returncode}: {output}")
+    check(not any(map(is_running, ranks.values())), "a rank is left")
+    finish([start(launcher, directory, *options, updates=LONG)], directory, f"{name}: SIGTERM, then --resume", LONG)
+
+
+def check_nodes(name, launcher, options_of, scratch):
+    with Nodes(1000) as nodes:
+        directory = scratch(f"{name}nodes")
+        before = nodes.sent()
+        runs = [start(launcher, directory, "--nnodes=2", *options_of(node), prefix=nodes.inside(node), ranks=1,
+                      runtime__transport="tcp") for node in range(2)]
+        finish(runs, directory, f"{name}: two nodes, {' '.join(options_of(1))}")
+        check(min(after - b for after, b in zip(nodes.sent(), before)) > 10 ** 6, "nothing crossed the link")
+
+
+def check_secret(launcher, options, scratch):
+    run = start(launcher, scratch("secret"), *options, env=environment(OMP_NUM_THREADS=1))
+    output = run.communicate(timeout=60)[0]
+    check(run.returncode != 0 and "HEDDLE_SECRET" in output, f"without a secret: {run.returncode}: {output}")
+
+
+def static_nodes(node):
+    return ["--rdzv_backend=static", f"--node_rank={node}", f"--master_addr={NODES[0]}", "--master_port=29400"]
+
+
+def c10d_nodes(node):
+    return ["--rdzv_backend=c10d", f"--rdzv_endpoint={NODES[0]}:29400", "--rdzv_id=run",
+            f"--rdzv_conf=is_host={1 - node},join_timeout=60", f"--local_addr={NODES[node]}"]
+
+
+def check_debian(scratch):
+    if not os.path.exists(DEBIAN[0]):
+        print("skipped: there is no torchrun of Debian (python3-torch)")
+        return False
+    static = ["--rdzv_backend=static", f"--master_port={free_port()}"]
+    launch = ["/usr/bin/python3", "-m", "torch.distributed.launch", "--use_env", *DEBIAN[1:]]
+    check_one_host("1.13", [(DEBIAN, "--standalone"), (DEBIAN, *static), (launch, f"--master_port={free_port()}")],
+                   scratch)
+    check_restart("1.13", DEBIAN, static, scratch)
+    check_nodes("1.13", DEBIAN, static_nodes, scratch)
+    return True
+
+
+def check_present(scratch):
+    torchrun = os.path.join(PRESENT, "torchrun")
+    if not os.path.exists(torchrun):
+        print("skipped: there is no build/torch; scripts/torch makes it")
+        return False
+    launch = [os.path.join(PRESENT, "python"), "-m", "torch.distributed.launch", "--use-env"]
+    check_one_host("2.15", [([torchrun], "--standalone"), (launch, f"--master_port={free_port()}")], scratch)
+    check_restart("2.15", [torchrun], ["--standalone"], scratch)
+    check_sigterm("2.15", [torchrun], ["--standalone"], scratch)
+    check_nodes("2.15", [torchrun], c10d_nodes, scratch)
+    check_secret([torchrun], ["--standalone"], scratch)
+    return True
+
+
+def main():
+    with Scratch() as scratch:
+        done = [check_debian(scratch), check_present(scratch)]
+        if not all(done):
+            skip("one version of torchrun is missing")
+
+
+main()
