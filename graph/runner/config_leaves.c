@@ -74,3 +74,15 @@ int hd_config_list_leaves(const char *name, const char *text, int64_t bytes, jso
     hd_diag_destroy(diag);
     return status;
 }
+
+const char *hd_config_find_leaf(const json_t *list, const char *path)
+{
+    size_t i;
+    json_t *leaf;
+    json_array_foreach(list, i, leaf)
+    {
+        if (strcmp(json_string_value(json_array_get(leaf, 0)), path) == 0)
+            return json_string_value(json_array_get(leaf, 1));
+    }
+    return NULL;
+}

@@ -11,4 +11,7 @@
  * HD_OK, HD_ERR_INPUT or HD_ERR_FORMAT when the text is no config, or HD_ERR_NOMEM (all logged). */
 int hd_config_list_leaves(const char *name, const char *text, int64_t bytes, json_t *list);
 
+/* Returns the text of a leaf in such a list; NULL: there is none. */
+const char *hd_config_find_leaf(const json_t *list, const char *path);
+
 #endif

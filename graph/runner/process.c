@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,6 +19,41 @@ void hd_process_open_standard_descriptors(void)
         fd = open("/dev/null", O_RDWR);
     if (fd >= 0)
         close(fd);
+}
+
+/* Appends a word to text[bytes], in quotes where a shell would not read it as one word. */
+static void append_word(const char *word, char *text, size_t bytes)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./=:,+@%";
+    const char *quote = *word && word[strspn(word, plain)] == '\0' ? "" : "'";
+    const size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s%s%s%s", used > 0 ? " " : "", quote, word, quote);
+}
+
+void hd_process_get_command(char text_p[HD_COMMAND_BYTES])
+{
+    const char *launcher = getenv("HD_COMMAND");
+    char words[HD_COMMAND_BYTES] = "";
+    text_p[0] = '\0';
+    if (launcher) {
+        snprintf(text_p, HD_COMMAND_BYTES, "%s", launcher);
+        return;
+    }
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    if (!file)
+        return;
+    const size_t n = fread(words, 1, sizeof words - 1, file);
+    for (const char *word = words; word < words + n; word += strlen(word) + 1)
+        append_word(word, text_p, HD_COMMAND_BYTES);
+    fclose(file);
+}
+
+void hd_process_export_command(void)
+{
+    char command[HD_COMMAND_BYTES];
+    hd_process_get_command(command);
+    setenv("HD_COMMAND", command, 1);
 }
 
 static int check_limit(int resource, rlim_t unit, rlim_t min, const char *what, const char *command)

@@ -8,6 +8,15 @@
  * other file gets their number. Comes before anything else is opened. */
 void hd_process_open_standard_descriptors(void);
 
+enum { HD_COMMAND_BYTES = 8192 };
+
+/* Stores the command line as typed, quoted for a shell and cut to fit: that of the launcher, where
+ * one started this process. */
+void hd_process_get_command(char text_p[HD_COMMAND_BYTES]);
+
+/* Hands the command line on to the ranks that this process starts. */
+void hd_process_export_command(void);
+
 /* Returns HD_OK, or HD_ERR_INPUT (logged) when the limits on the stack or on open files are lower
  * than the libraries below this program cope with. */
 int hd_process_check_limits(void);

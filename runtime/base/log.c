@@ -17,6 +17,7 @@ static struct {
     enum hd_log_level level;
     int rank, world;
     bool progress_shown;
+    char last_error[1024];
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = HD_LOG_INFO, .rank = -1, .world = 1};
 
 void hd_log_set_sink(void (*sink)(enum hd_log_level, const char *, void *), void *arg)
@@ -85,6 +86,9 @@ static void log_va(enum hd_log_level level, const char *format, va_list args)
     if (level <= state.level && !quiet_rank) {
         char message[LINE_MAX_BYTES - 64];
         vsnprintf(message, sizeof message, format, args);
+        if (level == HD_LOG_ERROR)
+            snprintf(state.last_error, sizeof state.last_error, "%.*s",
+                     (int)sizeof state.last_error - 1, message);
         emit(level, message);
     }
     pthread_mutex_unlock(&state.lock);
@@ -106,6 +110,13 @@ int hd_fail(int status, const char *format, ...)
     log_va(HD_LOG_ERROR, format, args);
     va_end(args);
     return status;
+}
+
+void hd_log_get_last_error(char *text, int64_t bytes)
+{
+    pthread_mutex_lock(&state.lock);
+    snprintf(text, (size_t)bytes, "%s", state.last_error);
+    pthread_mutex_unlock(&state.lock);
 }
 
 void hd_log_show_progress(const char *line)

@@ -5,6 +5,7 @@
 #define HD_RUNTIME_BASE_LOG_H
 
 #include <stdarg.h>
+#include <stdint.h>
 
 enum hd_log_level { HD_LOG_ERROR, HD_LOG_WARN, HD_LOG_INFO, HD_LOG_DEBUG };
 
@@ -24,6 +25,9 @@ void hd_log(enum hd_log_level level, const char *format, ...) __attribute__((for
 
 /* Logs at level ERROR and returns `status`, so that an error path is one statement. Keeps errno. */
 int hd_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Stores the last message of level ERROR, cut to fit; "": there was none. */
+void hd_log_get_last_error(char *text, int64_t bytes);
 
 /* Replaces the progress line of a terminal; the next message overwrites it. `line` NULL ends the
  * progress line with a newline. Does nothing when stderr is not a terminal. */

@@ -75,7 +75,7 @@ int hd_folder_sync(const char *path, char why[HD_FILE_WHY])
     return status;
 }
 
-static bool is_empty(const char *path)
+bool hd_folder_is_empty(const char *path)
 {
     DIR *directory = opendir(path);
     if (!directory)
@@ -91,7 +91,7 @@ static bool is_empty(const char *path)
 int hd_path_check_unused(const char *path)
 {
     struct stat about;
-    if (lstat(path, &about) != 0 || is_empty(path))
+    if (lstat(path, &about) != 0 || hd_folder_is_empty(path))
         return HD_OK;
     return hd_fail(HD_ERR_INPUT,
                    "%s exists and is not an empty directory: remove it or name another", path);

@@ -24,6 +24,9 @@ int hd_rundir_lock(const char *dir, int *fd_p);
 /* Returns whether `path` is a directory that this process can see. */
 bool hd_folder_exists(const char *path);
 
+/* Returns whether `path` is a directory without entries that this process can read. */
+bool hd_folder_is_empty(const char *path);
+
 /* Removes a directory and the files in it; it must not hold directories. Returns false, with errno
  * set, when it is still there. */
 bool hd_folder_remove(const char *path);

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static json_t *hex(uint64_t value)
 {
@@ -32,8 +34,48 @@ static json_t *list(const double *values, int64_t n)
     return array;
 }
 
+static json_t *text_or_null(const char *text)
+{
+    json_t *json = text ? json_string(text) : NULL;
+    return json ? json : json_null(); /* of what is not UTF-8 */
+}
+
+static json_t *hex_or_null(uint64_t value)
+{
+    return value != 0 ? hex(value) : json_null();
+}
+
+/* Writes a time as ISO 8601 with its zone: 2026-11-23T01:02:03+01:00. */
+static json_t *iso_time(time_t at)
+{
+    char text[64], zone[16];
+    struct tm parts;
+    localtime_r(&at, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    strftime(zone, sizeof zone, "%z", &parts);
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%.3s:%s", zone, zone + 3);
+    return json_string(text);
+}
+
+/* DI-engine writes the time as ctime does. */
+static json_t *finish_time(time_t now)
+{
+    char text[64];
+    ctime_r(&now, text);
+    text[strcspn(text, "\n")] = '\0';
+    return json_string(text);
+}
+
+static json_t *host_name(void)
+{
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    return text_or_null(name);
+}
+
 int hd_result_write(const char *path, const struct hd_result *result)
 {
+    const time_t now = time(NULL);
     json_t *json = json_object();
     int failed = !json;
     failed |= json_object_set_new(json, "stop", json_boolean(result->stop));
@@ -42,13 +84,21 @@ int hd_result_write(const char *path, const struct hd_result *result)
     failed |= json_object_set_new(json, "eval_value", number_or_null(result->eval_value));
     failed |= json_object_set_new(json, "eval_value_raw",
                                   list(result->eval_value_raw, result->n_eval_value_raw));
-    failed |= json_object_set_new(json, "finish_time", json_string(result->finish_time));
+    failed |= json_object_set_new(json, "finish_time", finish_time(now));
     failed |= json_object_set_new(json, "reason", json_string(result->reason));
-    failed |= json_object_set_new(json, "param_hash", hex(result->param_hash));
-    failed |= json_object_set_new(json, "fingerprint", hex(result->fingerprint));
+    failed |= json_object_set_new(json, "detail", text_or_null(result->detail));
+    failed |= json_object_set_new(json, "param_hash", hex_or_null(result->param_hash));
+    failed |= json_object_set_new(json, "fingerprint", hex_or_null(result->fingerprint));
     failed |= json_object_set_new(json, "wall_s", json_real(result->wall_s));
     failed |= json_object_set_new(json, "ranks", json_integer(result->ranks));
     failed |= json_object_set_new(json, "shards", json_integer(result->shards));
+    failed |= json_object_set_new(json, "seed", json_integer(result->seed));
+    failed |= json_object_set_new(json, "env", text_or_null(result->env));
+    failed |= json_object_set_new(json, "command", text_or_null(result->command));
+    failed |= json_object_set_new(json, "version", json_string(HD_VERSION));
+    failed |= json_object_set_new(json, "host", host_name());
+    failed |= json_object_set_new(json, "start_time", iso_time(now - (time_t)result->wall_s));
+    failed |= json_object_set_new(json, "end_time", iso_time(now));
     char *text = failed ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(json);
     if (!text)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes result.json: how a run ended, with DI-engine's fields (docs/di-engine.md 5.5) and ours.
- * Thread safe on different paths. */
+/* Writes result.json: how a run ended, with DI-engine's fields (docs/di-engine.md 5.5) and ours
+ * (docs/configuration.md). Thread safe on different paths. */
 #ifndef HD_RUNTIME_IO_RESULT_H
 #define HD_RUNTIME_IO_RESULT_H
 
@@ -13,15 +13,21 @@ struct hd_result {
     double eval_value;            /* mean return of the last evaluation; NaN: none */
     const double *eval_value_raw; /* its returns [n_eval_value_raw] */
     int64_t n_eval_value_raw;
-    const char *finish_time; /* as ctime writes it */
-    const char *reason;      /* of the stop step */
-    uint64_t param_hash, fingerprint;
-    double wall_s;
-    int64_t ranks, shards;
+    const char *reason; /* of the stop step; or HD_RESULT_STOPPED, HD_RESULT_FAILED */
+    const char *detail; /* the key of the limit, the signal, the failure's sentence; NULL: none */
+    uint64_t param_hash, fingerprint; /* param_hash 0: there are no final parameters */
+    double wall_s;                    /* from the start until now */
+    int64_t ranks, shards, seed;
+    const char *command; /* the command line as typed */
+    const char *env;     /* the environment's type; NULL: not known */
 };
 
-/* Writes the result as JSON, atomically. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both
- * logged). */
+/* The reasons of ends that no stop step decided. */
+#define HD_RESULT_STOPPED "stopped"
+#define HD_RESULT_FAILED "failed"
+
+/* Writes the result as JSON with the time, this host and the program's version, atomically. Returns
+ * HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
 int hd_result_write(const char *path, const struct hd_result *result);
 
 #endif

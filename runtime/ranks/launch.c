@@ -26,8 +26,11 @@ enum {
     COLLECT_MS = 300, /* the cause is sought among the ranks that end within this time */
     LOST_MS = 2000,   /* the same after a rank lost its peer, which may take longer to end */
     GRACE_MS = 1500,  /* from asking a rank to stop to killing it */
-    SAME_MS = 300,    /* within this time a second Ctrl-C is the first one */
-    SIGNALED = 256    /* added to a signal's number in rank->code */
+    PAUSE_MS = 500,   /* before the first of several restarts, doubled for each more */
+    PAUSE_MAX_MS = 60000,
+    HEALTHY_MS = 60000, /* an attempt that lasted so long begins another series */
+    SAME_MS = 300,      /* within this time a second Ctrl-C is the first one */
+    SIGNALED = 256      /* added to a signal's number in rank->code */
 };
 
 struct rank {
@@ -38,8 +41,11 @@ struct rank {
 
 struct launch {
     struct hd_launch_options options; /* with the defaults filled in */
-    char *const *argv;
-    int restarts; /* so far */
+    char *const *argv;                /* of the ranks of this attempt */
+    int in_series;                    /* restarts in a row after short attempts */
+    int dir_fds[2]; /* a pipe in which ranks tell the run directory; -1: not open */
+    char dir[4096]; /* that they have told; "": none yet */
+    char why[512];  /* the failure in a sentence */
     char program[4096];
     int listen_fd; /* the socket for rank 0; -1: rank 0 is on another node, or alone */
     int secret_fd; /* from which ranks read the secret; -1: not made yet */
@@ -148,6 +154,11 @@ static void set_environment(const struct launch *launch, int local_rank, int por
     set_number("HD_SECRET_FD", launch->secret_fd);
     fcntl(launch->secret_fd, F_SETFD, 0); /* survives exec */
     unsetenv("HD_RENDEZVOUS_FD");
+    unsetenv("HD_DIR_FD");
+    if (local_rank == 0) {
+        set_number("HD_DIR_FD", launch->dir_fds[1]);
+        fcntl(launch->dir_fds[1], F_SETFD, 0);
+    }
     if (launch->listen_fd >= 0 && rank_of(launch, local_rank) == 0) {
         set_number("HD_RENDEZVOUS_FD", launch->listen_fd);
         fcntl(launch->listen_fd, F_SETFD, 0);
@@ -174,9 +185,7 @@ static void exec_rank(const struct launch *launch, int local_rank, int port, pid
         dup2(null_fd, STDIN_FILENO);
         close(null_fd);
     }
-    execv(launch->program, launch->restarts > 0 && launch->options.argv_again
-                               ? launch->options.argv_again
-                               : launch->argv);
+    execv(launch->program, launch->argv);
     hd_log(HD_LOG_ERROR, "cannot run %s: %s", launch->program, strerror(errno));
     _exit(127);
 }
@@ -204,6 +213,26 @@ static void signal_ranks(const struct launch *launch, int number)
     for (int i = 0; i < launch->options.nproc_per_node; i++)
         if (launch->ranks[i].pid > 0)
             kill(-launch->ranks[i].pid, number);
+}
+
+void hd_launch_tell_dir(const char *dir)
+{
+    const char *text = getenv("HD_DIR_FD");
+    const int fd = text ? atoi(text) : -1;
+    if (fd <= STDERR_FILENO)
+        return;
+    if (write(fd, dir, strlen(dir) + 1) < 0) /* less than a pipe holds */
+        hd_log(HD_LOG_WARN, "the launcher does not listen: %m");
+    close(fd);
+}
+
+/* Reads the run directory if one has been told since. */
+static void read_dir(struct launch *launch)
+{
+    char text[sizeof launch->dir];
+    const ssize_t n = read(launch->dir_fds[0], text, sizeof text);
+    if (n > 1 && text[n - 1] == '\0')
+        memcpy(launch->dir, text, (size_t)n);
 }
 
 /* -- The cause --------------------------------------------------------------------------------- */
@@ -243,23 +272,34 @@ static int find_running(const struct launch *launch)
     return -1;
 }
 
-static void report_cause(struct launch *launch)
+static void describe_cause(struct launch *launch)
 {
     const struct rank *rank = &launch->ranks[launch->cause];
-    int number = rank_of(launch, launch->cause), pid = rank->last_pid;
-    const char *stop = launch->n_running > 0 ? "; stopping the others" : "";
+    const int number = rank_of(launch, launch->cause), pid = rank->last_pid;
+    const int running = find_running(launch);
+    char *why = launch->why;
     if (rank->code >= SIGNALED)
-        hd_log(HD_LOG_ERROR, "rank %d (pid %d) was killed by signal %d (%s)%s", number, pid,
-               rank->code - SIGNALED, strsignal(rank->code - SIGNALED), stop);
-    else if (rank->code == HD_EXIT_PEER && find_running(launch) >= 0)
-        hd_log(HD_LOG_ERROR, "rank %d (pid %d) does not exit, but others lost it; stopping all",
-               rank_of(launch, find_running(launch)), launch->ranks[find_running(launch)].pid);
+        snprintf(why, sizeof launch->why, "rank %d (pid %d) was killed by signal %d (%s)", number,
+                 pid, rank->code - SIGNALED, strsignal(rank->code - SIGNALED));
+    else if (rank->code == HD_EXIT_PEER && running >= 0)
+        snprintf(why, sizeof launch->why, "rank %d (pid %d) does not exit, but others lost it",
+                 rank_of(launch, running), launch->ranks[running].pid);
     else if (rank->code == HD_EXIT_PEER)
-        hd_log(HD_LOG_ERROR, "rank %d (pid %d) lost a rank that this launcher does not run%s",
-               number, pid, stop);
+        snprintf(why, sizeof launch->why,
+                 "rank %d (pid %d) lost a rank that this launcher does not run", number, pid);
     else
-        hd_log(HD_LOG_ERROR, "rank %d (pid %d) failed with exit code %d%s", number, pid, rank->code,
-               stop);
+        snprintf(why, sizeof launch->why, "rank %d (pid %d) failed with exit code %d", number, pid,
+                 rank->code);
+}
+
+static void report_cause(struct launch *launch)
+{
+    const bool hangs = launch->ranks[launch->cause].code == HD_EXIT_PEER;
+    describe_cause(launch);
+    hd_log(HD_LOG_ERROR, "%s%s", launch->why,
+           launch->n_running == 0 ? ""
+           : hangs                ? "; stopping all"
+                                  : "; stopping the others");
     launch->report_ns = 0;
     request_stop(launch, SIGTERM);
 }
@@ -417,6 +457,7 @@ static int attempt(struct launch *launch)
     if (status != HD_OK)
         request_stop(launch, SIGTERM);
     supervise(launch);
+    read_dir(launch);
     return status == HD_OK ? exit_code(launch) : hd_status_get_exit_code(status);
 }
 
@@ -441,20 +482,61 @@ static void use_fewer_ranks(struct launch *launch, int culprit)
     options->nproc_per_node = ranks;
 }
 
+/* Returns how long to wait before the next attempt: what fails at once would fail as often as ranks
+ * can start. */
+static int64_t next_pause_ms(struct launch *launch, int64_t lasted_ms)
+{
+    launch->in_series = lasted_ms < HEALTHY_MS ? launch->in_series + 1 : 1;
+    int64_t pause_ms = PAUSE_MS;
+    for (int i = 1; i < launch->in_series && pause_ms < PAUSE_MAX_MS; i++)
+        pause_ms *= 2;
+    return pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
+}
+
+/* Returns the exit code for a run that a signal stopped while no rank ran, or 0. */
+static int wait_or_stop(struct launch *launch, int64_t pause_ms)
+{
+    launch->report_ns = 0;
+    launch->kill_ns = hd_clock_get_ns() + pause_ms * 1000000;
+    int number;
+    do
+        number = next_signal(launch);
+    while (number == SIGCHLD);
+    launch->stop_signal = number;
+    return number == 0        ? 0
+           : number == SIGINT ? hd_status_get_exit_code(HD_ERR_INTERRUPTED)
+                              : hd_status_get_exit_code(HD_ERR_STOPPED);
+}
+
 static int run_attempts(struct launch *launch)
 {
-    int limit = launch->options.max_restarts;
+    const struct hd_launch_options *options = &launch->options;
+    int64_t begin_ns = hd_clock_get_ns();
     int code = attempt(launch), culprit = launch->cause;
-    for (int i = 1; i <= limit && may_repeat(launch, code); i++) {
-        launch->restarts = i;
-        hd_log(HD_LOG_WARN, "restart %d of %d: all ranks begin again from %s", i, limit,
-               launch->options.argv_again ? "the newest good checkpoint" : "the start");
+    for (int i = 1; i <= options->max_restarts && may_repeat(launch, code); i++) {
+        const int64_t pause_ms = next_pause_ms(launch, (hd_clock_get_ns() - begin_ns) / 1000000);
+        bool from_checkpoint = false;
+        if (options->get_arguments)
+            launch->argv = options->get_arguments(options->arg, launch->dir, &from_checkpoint);
+        hd_log(HD_LOG_WARN, "restart %d of %d in %.1f s: all ranks begin again from %s", i,
+               options->max_restarts, (double)pause_ms * 1e-3,
+               from_checkpoint ? "the newest good checkpoint" : "the start");
+        const int stopped = wait_or_stop(launch, pause_ms);
+        if (stopped)
+            return stopped;
+        begin_ns = hd_clock_get_ns();
         code = attempt(launch);
-        if (launch->cause >= 0 && launch->cause == culprit && i < limit)
+        if (launch->cause >= 0 && launch->cause == culprit && i < options->max_restarts)
             use_fewer_ranks(launch, culprit);
         culprit = launch->cause;
     }
     return code;
+}
+
+static void report_end(const struct launch *launch, int code)
+{
+    if (code != 0 && launch->dir[0] && launch->options.on_end)
+        launch->options.on_end(launch->options.arg, launch->dir, launch->stop_signal, launch->why);
 }
 
 /* Watches SIGINT and SIGTERM even if they were ignored, as shells do for background jobs, because
@@ -488,10 +570,12 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
         return hd_status_get_exit_code(HD_ERR_NOMEM);
     launch->options = *options;
     launch->argv = rank_argv;
-    launch->secret_fd = -1;
+    launch->secret_fd = launch->dir_fds[0] = launch->dir_fds[1] = -1;
     int status = complete_options(&launch->options);
     if (status == HD_OK)
         status = make_secret(launch);
+    if (status == HD_OK && pipe2(launch->dir_fds, O_CLOEXEC | O_NONBLOCK) != 0)
+        status = hd_fail(HD_ERR_SYSTEM, "no pipe: %m");
     if (status == HD_OK) {
         launch->ranks = hd_alloc(launch->options.nproc_per_node, sizeof *launch->ranks);
         status = launch->ranks ? HD_OK : HD_ERR_NOMEM;
@@ -502,10 +586,13 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
         warn_oversubscribed(launch->options.nproc_per_node);
         watch_signals(&launch->watched, &before);
         code = run_attempts(launch);
+        report_end(launch, code);
         sigprocmask(SIG_SETMASK, &before, NULL);
     }
-    if (launch->secret_fd >= 0)
-        close(launch->secret_fd);
+    const int fds[] = {launch->secret_fd, launch->dir_fds[0], launch->dir_fds[1]};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     hd_free(launch->ranks);
     hd_free(launch);
     return code;

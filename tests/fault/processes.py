@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -34,6 +35,12 @@ def start(*command, env=None, cwd=None, ignored=None):
 def start_endless(directory, *options, ranks=2, number=0, ignored=None):
     command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
     return start(*command, *disturbed(number), "--dir", directory, "--quiet", *ENDLESS, *options, ignored=ignored)
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
 
 
 def children(process):

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import (CONFIG, check, check_left, children, end, environment, errors,  # noqa: E402
+from processes import (CONFIG, check, check_left, children, end, environment, errors, free_port,  # noqa: E402
                        is_running, rank_of, sets, start, start_endless, wait_for_ranks)
 from runner import ROOT, SECRET, Scratch, result, train  # noqa: E402
 
@@ -60,13 +60,6 @@ def by_hand(rank, port, directory, *options):
     env = environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                       HEDDLE_SECRET=SECRET)
     return start("run", CONFIG, "--dir", directory, "--quiet", *options, env=env)
-
-
-def free_port():
-    import socket
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
 
 
 def check_by_hand():
@@ -141,7 +134,7 @@ def main():
     check_ports()
     check_own_failure()
     more = subprocess.run([os.environ.get("HD_RUNNER", ROOT + "/build/runner"), "launch",
-                           "--nproc-per-node", "3", CONFIG, "--dir", "/dev/null/x"],
+                           "--nproc-per-node", "3", CONFIG, *sets(world__shards=3), "--dir", "/dev/null/x"],
                           capture_output=True, text=True, check=False)
     check("3 ranks on" in more.stderr or os.cpu_count() > 2, f"no warning: {more.stderr}")
 

@@ -14,7 +14,8 @@ from runner import CONFIG, ROOT, Scratch, call, check, environment, has_bf16, re
 PLANS = os.path.join(ROOT, "tests/golden/plans")
 
 RESULT_FIELDS = {"stop", "env_step", "train_iter", "eval_value", "eval_value_raw", "finish_time",
-                 "reason", "param_hash", "fingerprint", "wall_s", "ranks", "shards"}
+                 "reason", "detail", "param_hash", "fingerprint", "wall_s", "ranks", "shards", "seed", "env",
+                 "command", "version", "host", "start_time", "end_time"}
 
 
 # -- Plans ---------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def check_files(scratch):
     check(not any(name.endswith(".tmp") for name in files), f"left over: {files}")
 
     used = call("run", CONFIG, "--dir", os.path.join(work, "cartpole_dqn_ddp"), expect=2).stderr
-    check("not an empty directory" in used, f"--dir of an old run: {used}")
+    check("is a run (limit)" in used, f"--dir of an old run: {used}")
     loud = call("run", CONFIG, "--dir", scratch("loud"), "--trace", "--set", "max_train_iter=60")
     check(loud.stdout == "", "a run prints on stdout")
     for word in ("updates/s", "env steps/s", "busy", "param_hash", "total_config.yaml"):

@@ -146,14 +146,15 @@ def check_refusals(scratch):
     newest = os.path.realpath(os.path.join(directory, "ckpt/state/latest"))
     keys = dict(DQN, policy__learn__batch_size=32, policy__nstep=3)
     done = call("run", runner.CONFIG, "--resume", directory, *sets(**keys), expect=2)
-    check("policy.learn.batch_size: 64 in the checkpoint, 32 now" in done.stderr and
-          "policy.nstep: 1 in the checkpoint, 3 now" in done.stderr and
+    check("policy.learn.batch_size: 64 in its total_config.yaml, 32 now" in done.stderr and
+          "policy.nstep: 1 in its total_config.yaml, 3 now" in done.stderr and
           "These may differ" in done.stderr, done.stderr)
     holder = start(scratch("held"), 1, runner.CONFIG, dict(DQN, **OFTEN))
     wait_for_checkpoint(scratch("held"), holder)
     done = call("run", runner.CONFIG, "--resume", scratch("held"), *sets(**DQN), expect=2)
     check("another run is writing" in done.stderr, done.stderr)
     kill_all(holder)
+    os.remove(os.path.join(directory, "result.json"))  # else it has ended
     with open(os.path.join(newest, "policy"), "r+b") as file:
         file.write(b"x")
     done = call("run", runner.CONFIG, "--resume", directory, *sets(**DQN))

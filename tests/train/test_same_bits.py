@@ -46,7 +46,7 @@ def check_two_runs_of_one_command(scratch):
     for name in ("a", "b"):
         train(scratch(name), ranks=2, **FIXED)
     a, b = result(scratch("a")), result(scratch("b"))
-    for key in set(a) - {"finish_time", "wall_s"}:
+    for key in set(a) - {"command", "start_time", "end_time", "finish_time", "wall_s"}:
         check(a[key] == b[key], f"result.json: {key} is {a[key]} and {b[key]}")
     for path in ("ckpt/iteration_300/policy.safetensors", "ckpt/best/policy.safetensors"):
         check(read_bytes(scratch("a/" + path)) == read_bytes(scratch("b/" + path)),

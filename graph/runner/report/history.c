@@ -204,10 +204,6 @@ void hd_history_release(struct hd_history *history)
 
 const char *hd_history_get_key(const struct hd_history *history, const char *path)
 {
-    size_t i;
-    json_t *leaf;
-    json_array_foreach(history->config, i,
-                       leaf) if (strcmp(json_string_value(json_array_get(leaf, 0)), path) ==
-                                 0) return json_string_value(json_array_get(leaf, 1));
-    return "";
+    const char *text = hd_config_find_leaf(history->config, path);
+    return text ? text : "";
 }

@@ -3,15 +3,21 @@
 #include "runtime/ranks/launch.h"
 
 #include "graph/runner/commands.h"
+#include "graph/runner/process.h"
 #include "graph/runner/run_spec.h"
 #include "graph/runner/signals.h"
+#include "graph/runner/train/results.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/result.h"
 #include "runtime/ranks/secret.h"
 #include "runtime/ranks/world.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Returns whether an argument is an option of launch alone, which is not passed on. */
 static bool is_launch_option(const char *argument, bool *takes_value)
@@ -35,42 +41,90 @@ static bool is_launch_option(const char *argument, bool *takes_value)
     return strcmp(argument, "--standalone") == 0 || strcmp(argument, "--insecure") == 0;
 }
 
-/* Returns the arguments of `runner run`, an array that hd_free frees; NULL without memory. Ranks
- * that go on where others, perhaps more, were lost get `shards`, a `world.shards=N`; the first ones
- * NULL.
- */
-static char **make_rank_arguments(const struct hd_options *options, const char *shards)
+/* The things that are needed to start ranks, again if need be, and to tell how the run ended. */
+struct launching {
+    const struct hd_options *options;
+    int64_t begin_ns, shards;
+    int ranks, sigterm_grace_s;
+    char shards_set[48];
+    char resume[4096 + 16]; /* --resume=DIR */
+    char **arguments;       /* of `runner run` */
+};
+
+enum { ROOM = 8 }; /* for what ranks get besides the launcher's own arguments */
+
+/* Fills launching->arguments, with `more` (NULL-ended) behind the other options. */
+static void make_rank_arguments(struct launching *launching, char *const more[])
 {
-    char **arguments = hd_alloc(options->argc + 6, sizeof *arguments);
-    if (!arguments)
-        return NULL;
-    int n = 0, i = 1;
-    arguments[n++] = "runner";
-    arguments[n++] = "run";
+    const struct hd_options *options = launching->options;
+    char **next = launching->arguments;
+    int i = 1;
+    *next++ = "runner";
+    *next++ = "run";
     for (; i < options->argc && strcmp(options->argv[i], "--") != 0; i++) {
         bool takes_value;
         if (!is_launch_option(options->argv[i], &takes_value))
-            arguments[n++] = options->argv[i];
+            *next++ = options->argv[i];
         else
             i += takes_value;
     }
-    if (shards) {
-        arguments[n++] = "--set";
-        arguments[n++] = (char *)shards;
-        if (!options->resume)
-            arguments[n++] = "--resume";
-    }
+    for (; *more; more++)
+        *next++ = *more;
     for (; i < options->argc; i++) /* `--` and what follows it */
-        arguments[n++] = options->argv[i];
-    return arguments;
+        *next++ = options->argv[i];
+    *next = NULL;
 }
 
-static int check(const struct hd_options *options, int ranks, int *grace_s_p, int64_t *shards_p)
+static bool has_checkpoint(const char *dir)
+{
+    char *path = hd_format("%s/ckpt/state/latest", dir);
+    const bool has = path && access(path, F_OK) == 0;
+    hd_free(path);
+    return has;
+}
+
+/* Ranks go on where others, perhaps more, were lost. The directory is named, because the newest of
+ * its name may be another run's. Called between attempts, when nobody uses the arguments. */
+static char *const *get_arguments(void *arg, const char *dir, bool *from_checkpoint_p)
+{
+    struct launching *launching = arg;
+    char *more[] = {"--set", launching->shards_set, launching->resume, NULL};
+    snprintf(launching->shards_set, sizeof launching->shards_set, "world.shards=%lld",
+             (long long)launching->shards);
+    snprintf(launching->resume, sizeof launching->resume, "--resume%s%s", dir[0] ? "=" : "", dir);
+    if (!dir[0] && (!launching->options->dir || launching->options->resume))
+        more[2] = NULL;
+    make_rank_arguments(launching, more);
+    *from_checkpoint_p = dir[0] && has_checkpoint(dir);
+    return launching->arguments;
+}
+
+/* Ranks that were killed have left no word. */
+static void on_end(void *arg, const char *dir, int number, const char *why)
+{
+    const struct launching *launching = arg;
+    char detail[512];
+    if (hd_end_exists(dir))
+        return;
+    if (number)
+        snprintf(detail, sizeof detail, "SIG%s", sigabbrev_np(number));
+    else
+        snprintf(detail, sizeof detail, "%s", why);
+    hd_end_write(&(struct hd_end){
+        .dir = dir,
+        .reason = number ? HD_RESULT_STOPPED : HD_RESULT_FAILED,
+        .detail = detail,
+        .wall_s = (double)(hd_clock_get_ns() - launching->begin_ns) * 1e-9,
+        .ranks = launching->ranks,
+    });
+}
+
+static int check(struct launching *launching)
 {
     struct hd_run_spec run_spec;
-    HD_TRY(hd_run_spec_load(options, ranks, &run_spec));
-    *grace_s_p = (int)hd_config_get_int(run_spec.config, "runtime.sigterm_grace_s");
-    *shards_p = run_spec.shards;
+    HD_TRY(hd_run_spec_load(launching->options, launching->ranks, &run_spec));
+    launching->sigterm_grace_s = (int)hd_config_get_int(run_spec.config, "runtime.sigterm_grace_s");
+    launching->shards = run_spec.shards;
     hd_run_spec_release(&run_spec);
     return HD_OK;
 }
@@ -107,41 +161,44 @@ static int read_secret(const struct hd_options *options, struct hd_launch_option
     return HD_OK;
 }
 
+static int launch(struct launching *launching)
+{
+    const struct hd_options *options = launching->options;
+    char address[HD_ADDR_BYTES];
+    uint8_t secret[HD_SECRET_BYTES] = {0};
+    struct hd_launch_options launch_options = {
+        .nproc_per_node = options->nproc_per_node,
+        .nnodes = options->nnodes,
+        .node_rank = options->node_rank,
+        .master_addr = options->master_addr,
+        .master_port = options->master_port,
+        .standalone = options->standalone,
+        .max_restarts = options->max_restarts,
+        .get_arguments = get_arguments,
+        .on_end = on_end,
+        .arg = launching,
+        .shards = launching->shards,
+        .sigterm_grace_s = launching->sigterm_grace_s,
+    };
+    make_rank_arguments(launching, &(char *){NULL});
+    ask_slurm(&launch_options, address);
+    const int status = read_secret(options, &launch_options, secret);
+    return status == HD_OK ? hd_ranks_launch(&launch_options, launching->arguments)
+                           : hd_status_get_exit_code(status);
+}
+
 int hd_command_launch(struct hd_options *options)
 {
-    char address[HD_ADDR_BYTES];
-    char shards_text[48];
-    int sigterm_grace_s;
-    int64_t shards;
+    struct launching launching = {.options = options,
+                                  .begin_ns = hd_clock_get_ns(),
+                                  .ranks = options->nproc_per_node * options->nnodes};
     hd_signals_catch();
-    int status =
-        check(options, options->nproc_per_node * options->nnodes, &sigterm_grace_s, &shards);
-    if (status != HD_OK)
-        return hd_status_get_exit_code(status);
-    snprintf(shards_text, sizeof shards_text, "world.shards=%lld", (long long)shards);
-    char **arguments = make_rank_arguments(options, NULL);
-    char **again = make_rank_arguments(options, shards_text);
-    int code = hd_status_get_exit_code(HD_ERR_NOMEM);
-    if (arguments && again) {
-        struct hd_launch_options launch_options = {
-            .nproc_per_node = options->nproc_per_node,
-            .nnodes = options->nnodes,
-            .node_rank = options->node_rank,
-            .master_addr = options->master_addr,
-            .master_port = options->master_port,
-            .standalone = options->standalone,
-            .max_restarts = options->max_restarts,
-            .argv_again = again,
-            .shards = shards,
-            .sigterm_grace_s = sigterm_grace_s,
-        };
-        uint8_t secret[HD_SECRET_BYTES] = {0};
-        ask_slurm(&launch_options, address);
-        status = read_secret(options, &launch_options, secret);
-        code = status == HD_OK ? hd_ranks_launch(&launch_options, arguments)
-                               : hd_status_get_exit_code(status);
-    }
-    hd_free(arguments);
-    hd_free(again);
+    hd_process_export_command();
+    int status = check(&launching);
+    launching.arguments = hd_alloc(options->argc + ROOM, sizeof *launching.arguments);
+    if (status == HD_OK)
+        status = launching.arguments ? HD_OK : HD_ERR_NOMEM;
+    const int code = status == HD_OK ? launch(&launching) : hd_status_get_exit_code(status);
+    hd_free(launching.arguments);
     return code;
 }

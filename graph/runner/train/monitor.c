@@ -93,8 +93,9 @@ static void *run_monitor(void *arg)
     while (!atomic_load(&monitor->ends)) {
         if (sigtimedwait(&set, NULL, &look) == SIGUSR1)
             hd_monitor_show(monitor);
-        hd_signals_announce();
         struct hd_session *session = atomic_load(&monitor->session);
+        if (session && hd_session_get_status(session) == HD_OK)
+            hd_signals_announce();
         if (session && is_stuck(monitor, session)) {
             end_process(monitor, session);
             break;

@@ -8,6 +8,7 @@
 #include "runtime/io/files.h"
 #include "runtime/io/logbook.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -41,6 +42,18 @@ static void announce(const struct hd_train *train)
            train->dir);
 }
 
+/* A run that goes on has not ended. */
+static int remove_result(const char *dir)
+{
+    char *path = hd_format("%s/result.json", dir);
+    if (!path)
+        return HD_ERR_NOMEM;
+    const bool removed = unlink(path) == 0 || errno == ENOENT;
+    const int status = removed ? HD_OK : hd_fail(HD_ERR_SYSTEM, "%s cannot be removed: %m", path);
+    hd_free(path);
+    return status;
+}
+
 int hd_outputs_open(struct hd_train *train)
 {
     const char *wanted = train->options->dir;
@@ -53,8 +66,10 @@ int hd_outputs_open(struct hd_train *train)
         log = json_object_get(
             json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run"), "log");
     HD_TRY(hd_rundir_lock(train->dir, &train->outputs.dir_lock));
+    HD_TRY(remove_result(train->dir));
     HD_TRY(write_config(train));
     HD_TRY(hd_logbook_create(train->dir, log, &train->outputs.logbook));
+    train->outputs.opened = true;
     announce(train);
     return HD_OK;
 }

@@ -2,6 +2,7 @@
 #include "graph/runner/train/results.h"
 
 #include "graph/runner/inference.h"
+#include "graph/runner/process.h"
 #include "graph/runner/report/report.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -13,7 +14,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 static double field_of(const struct hd_train *train, const char *value, const char *field)
 {
@@ -50,26 +50,41 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     return status;
 }
 
+/* Returns the key of the limit that ended the run; NULL: it was none of them. */
+static const char *limit_of(const struct hd_train *train, const char *reason, int64_t updates)
+{
+    const struct hd_config *config = train->run_spec.config;
+    if (strcmp(reason, "limit") != 0)
+        return NULL;
+    if (updates >= hd_config_get_int(config, "max_train_iter"))
+        return "max_train_iter";
+    return (int64_t)env_steps_of(train) >= hd_config_get_int(config, "max_env_step")
+               ? "max_env_step"
+               : NULL;
+}
+
 static int write_result(const struct hd_train *train, const char *reason, int64_t updates,
                         uint64_t hash, double wall_s)
 {
-    char finish_time[64];
-    time_t now = time(NULL);
-    ctime_r(&now, finish_time);
-    finish_time[strcspn(finish_time, "\n")] = '\0';
+    char command[HD_COMMAND_BYTES];
+    const struct hd_config *config = train->run_spec.config;
+    hd_process_get_command(command);
     double mean = field_of(train, "evaluation", "mean");
     struct hd_result result = {
         .stop = strcmp(reason, "solved") == 0,
         .env_step = (int64_t)env_steps_of(train),
         .train_iter = updates,
         .eval_value = mean,
-        .finish_time = finish_time,
         .reason = reason,
+        .detail = limit_of(train, reason, updates),
         .param_hash = hash,
         .fingerprint = train->fingerprint.hash,
         .wall_s = wall_s,
         .ranks = train->ranks.world.world,
         .shards = train->run_spec.shards,
+        .seed = hd_config_get_int(config, "seed"),
+        .env = hd_config_get_text(config, "env.type"),
+        .command = command,
     };
     if (!isnan(mean)) {
         int evaluation = hd_graph_find_value(train->run_spec.graph, "evaluation");
@@ -129,16 +144,20 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     double return_mean = field_of(train, "evaluation", "mean");
     int workers = hd_session_count_workers(train->session);
     const int gpus = hd_session_count_devices(train->session);
-    char collected[64] = "", rate[64] = "", gpu[64] = "";
+    const char *limit = limit_of(train, reason, updates);
+    char collected[64] = "", rate[64] = "", gpu[64] = "", by[64] = ",";
     if (gpus > 0)
         snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
                  100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
+    if (limit)
+        snprintf(by, sizeof by, ": %s;", limit);
     if (env_steps > 0) {
         snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
         snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
     }
-    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates,%s return %.1f, in %.2f s: %.0f updates/s%s",
-           reason, updates, collected, return_mean, train_s, (double)updates / train_s, rate);
+    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s return %.1f, in %.2f s: %.0f updates/s%s",
+           limit ? "stopped" : reason, updates, by, collected, return_mean, train_s,
+           (double)updates / train_s, rate);
     hd_log(HD_LOG_INFO,
            "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
            " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",

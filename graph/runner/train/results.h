@@ -10,4 +10,27 @@
  * HD_ERR_NOMEM, HD_ERR_INPUT when the run was too short for rates. */
 int hd_results_write(struct hd_train *train, const char *reason);
 
+/* -- Ends that no stop step decided ---------------------------------------------------------- */
+/* Signals and failures leave result.json and report.html, too. What the run had reached is read
+ * from its directory, so that whoever is left can write them: rank 0, a rank that has lost it, or
+ * the launcher. */
+
+struct hd_end {
+    const char *dir;
+    const char *reason, *detail; /* as in struct hd_result */
+    double wall_s;
+    int ranks;
+};
+
+/* Writes both files, as far as that is possible. One thread at a time. */
+void hd_end_write(const struct hd_end *end);
+
+/* Writes both files if this rank is the one to do so: rank 0, or rank 1 when rank 0 was lost.
+ * Ranks that were lost are left to a launcher, which knows how they ended. Does nothing before
+ * there is a run directory. Called by the main thread. */
+void hd_end_record(struct hd_train *train, int status);
+
+/* Returns whether the run in a directory has left result.json. */
+bool hd_end_exists(const char *dir);
+
 #endif

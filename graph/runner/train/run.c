@@ -65,6 +65,7 @@ static int bind_and_load(struct hd_train *train)
 static void on_lost(void *arg, int rank, int status, const char *text)
 {
     struct hd_train *train = arg;
+    train->lost_rank = rank;
     char where[HD_RENDEZVOUS_TEXT / 2], line[HD_RENDEZVOUS_TEXT];
     hd_comm_report(train->ranks.comm, where, sizeof where);
     snprintf(line, sizeof line, "%.*s (%s)", HD_RENDEZVOUS_TEXT / 2 - 4, text, where);
@@ -84,6 +85,12 @@ static void describe(void *arg, char *text, int64_t bytes)
     hd_monitor_describe(&train->monitor, text, bytes);
 }
 
+static void tell_launcher(const struct hd_train *train)
+{
+    if (train->ranks.world.supervised && train->ranks.world.local_rank == 0)
+        hd_launch_tell_dir(train->dir);
+}
+
 /* Tells all ranks the run directory, since all write there. */
 static int share_dir(struct hd_train *train)
 {
@@ -95,7 +102,11 @@ static int share_dir(struct hd_train *train)
     HD_TRY(hd_rendezvous_broadcast(train->ranks.rendezvous, dir, sizeof dir));
     hd_free(train->dir);
     train->dir = hd_strdup(dir);
-    return train->dir ? HD_OK : HD_ERR_NOMEM;
+    if (!train->dir)
+        return HD_ERR_NOMEM;
+    train->outputs.opened = true;
+    tell_launcher(train);
+    return HD_OK;
 }
 
 static int join_ranks(struct hd_train *train)
@@ -129,6 +140,7 @@ static int open_alone(struct hd_train *train)
     if (train->ranks.world.world > 1)
         return HD_OK;
     HD_TRY(hd_outputs_open(train));
+    tell_launcher(train);
     return hd_checkpoints_open(train);
 }
 
@@ -350,16 +362,19 @@ int hd_command_run(struct hd_options *options)
         .ranks = {.links_fd = -1},
         .monitor = {.lock = PTHREAD_MUTEX_INITIALIZER},
         .outputs = {.dir_lock = -1},
+        .lost_rank = -1,
         .timing = {.begin_ns = hd_clock_get_ns(), .watch = {.after = options->measure_after}},
     };
     hd_signals_catch();
     hd_monitor_prepare();
     int status = prepare(&train);
-    if (status != HD_OK)
+    if (status < HD_OK)
         hd_rendezvous_fail(train.ranks.rendezvous, status, "it cannot start");
     if (status == HD_OK)
         status = run(&train);
-    int code = exit_code(&train, status);
+    if (status < HD_OK)
+        hd_end_record(&train, status);
+    int code = status == HD_RESUME_ENDED ? 0 : exit_code(&train, status);
     delay_exit_of_bystanders(&train, status);
     release(&train);
     if (status == HD_OK)

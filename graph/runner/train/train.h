@@ -16,6 +16,7 @@
 /* Rank 0 shows and leaves these (outputs.h). */
 struct hd_outputs {
     int dir_lock; /* holds the run directory; -1: not yet */
+    bool opened;  /* the run directory is this run's, on all ranks */
     struct hd_logbook *logbook;
     struct hd_metrics *metrics; /* or NULL */
     int64_t shown_ns;           /* when the progress line was last shown */
@@ -49,6 +50,7 @@ struct hd_train {
     struct hd_executor *executor;
     struct hd_monitor monitor;
     char *dir;                         /* the run directory, on all ranks */
+    atomic_int lost_rank;              /* the first that was lost; -1: none */
     struct hd_checkpoint *resume_from; /* what the run continues from, until it does; or NULL */
     struct hd_checkpoints checkpoints;
     struct hd_outputs outputs;

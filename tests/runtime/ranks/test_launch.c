@@ -488,8 +488,8 @@ START_TEST(restarts)
     ASSERT_CODE(launch("echo x >>runs.$RANK; [ $RANK = 0 ] && exec sleep 1; "
                        "[ $(wc -l <runs.1) = 3 ]"),
                 0);
-    ASSERT_SAYS("restart 1 of 2: all ranks begin again from the start");
-    ASSERT_SAYS("restart 2 of 2");
+    ASSERT_SAYS("restart 1 of 2 in 0.5 s: all ranks begin again from the start");
+    ASSERT_SAYS("restart 2 of 2 in 1.0 s");
     options.max_restarts = 1;
     ASSERT_CODE(launch("exit 9"), 9);
     ck_assert_int_eq(count("failed with exit code 9"), 2);
@@ -500,13 +500,22 @@ START_TEST(restarts)
 }
 END_TEST
 
+static char *const *go_on(void *arg, const char *dir, bool *from_checkpoint_p)
+{
+    static char *again[] = {"sh", "-c", "echo again >>runs.$RANK", NULL};
+    *from_checkpoint_p = strcmp(dir, arg) == 0;
+    return again;
+}
+
 START_TEST(a_restart_may_go_on)
 {
-    char *again[] = {"sh", "-c", "echo again >>runs.$RANK", NULL};
     options.max_restarts = 3;
-    options.argv_again = again;
-    ASSERT_CODE(launch("echo first >>runs.$RANK; exit 9"), 0);
-    ASSERT_SAYS("restart 1 of 3: all ranks begin again from the newest good checkpoint");
+    options.get_arguments = go_on;
+    options.arg = "the/run";
+    ASSERT_CODE(launch("echo first >>runs.$RANK; "
+                       "[ $RANK = 0 ] && printf 'the/run\\0' >&$HD_DIR_FD; exit 9"),
+                0);
+    ASSERT_SAYS("restart 1 of 3 in 0.5 s: all ranks begin again from the newest good checkpoint");
     char text[64];
     read_file("runs.1", text, sizeof text);
     ck_assert_str_eq(text, "first\nagain\n");
@@ -538,6 +547,19 @@ START_TEST(grace)
     kill(pid, SIGTERM);
     ASSERT_CODE(finish(pid), 75);
     ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+START_TEST(a_signal_ends_the_pause_before_a_restart)
+{
+    options.max_restarts = 5;
+    pid_t pid =
+        start("touch up.$RANK; [ -e again.$RANK ] && exec sleep 300; touch again.$RANK; exit 9");
+    await_file("again.1");
+    usleep(400000);
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    ASSERT_SAYS("restart 1 of 5");
 }
 END_TEST
 
@@ -674,6 +696,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, a_restart_may_go_on);
     tcase_add_test(cases, who_fails_twice_is_left_out);
     tcase_add_test(cases, grace);
+    tcase_add_test(cases, a_signal_ends_the_pause_before_a_restart);
     tcase_add_test(cases, no_restart_after_a_signal);
     tcase_add_test(cases, ranks_of_ours);
     tcase_add_test(cases, ranks_of_ours_at_a_given_port);
