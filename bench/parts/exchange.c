@@ -156,6 +156,7 @@ static int run_ranks(int ranks, int64_t elements, int buckets)
     pid_t pids[RANKS_MAX];
     int failed = 0;
     strcpy(world.master_addr, "127.0.0.1");
+    hd_secret_draw(world.secret);
     if (ranks > 1)
         HD_TRY(
             hd_rendezvous_listen("127.0.0.1", 0, true, &world.rendezvous_fd, &world.master_port));

@@ -272,12 +272,29 @@ void hd_run_spec_explain(const struct hd_run_spec *run_spec)
                shards, shards);
 }
 
+/* Ranks of one run may differ in these. */
+static const char *const free_to_differ[] = {"exp_name", "runtime.workers", "runtime.scheduler"};
+
+enum { N_FREE = sizeof free_to_differ / sizeof *free_to_differ };
+
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
 {
-    static const char *const free_to_differ[] = {"exp_name", "runtime.workers",
-                                                 "runtime.scheduler"};
-    return hd_config_hash(run_spec->config, free_to_differ,
-                          sizeof free_to_differ / sizeof *free_to_differ);
+    return hd_config_hash(run_spec->config, free_to_differ, N_FREE);
+}
+
+char *hd_run_spec_list(const struct hd_run_spec *run_spec)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    int status =
+        memory ? hd_config_list(run_spec->config, free_to_differ, N_FREE, memory) : HD_ERR_NOMEM;
+    if (memory && fclose(memory) != 0)
+        status = HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return text;
+    free(text);
+    return NULL;
 }
 
 char *hd_run_spec_format(const struct hd_run_spec *run_spec)

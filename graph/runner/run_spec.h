@@ -29,6 +29,10 @@ void hd_run_spec_explain(const struct hd_run_spec *run_spec);
 /* Returns a hash of everything that must be equal on all ranks. */
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec);
 
+/* Returns what the hash is made of, as hd_config_list writes it, to be freed with free; NULL: no
+ * memory. */
+char *hd_run_spec_list(const struct hd_run_spec *run_spec);
+
 /* Returns the effective config as YAML, to be freed with free; NULL: no memory. */
 char *hd_run_spec_format(const struct hd_run_spec *run_spec);
 

@@ -102,22 +102,23 @@ static void make_offer(struct hd_world *world, struct offer *offer)
         hd_secret_draw(world->secret);
     memcpy(offer->secret, world->secret, sizeof offer->secret);
     const bool one_host = world->local_world == world->world;
-    const char *given = world->master_addr;
+    const char *given = world->master_addr[0] ? world->master_addr : one_host ? "127.0.0.1" : "";
     offer->n = 1;
-    snprintf(offer->addresses[0], sizeof offer->addresses[0], "%s", given[0] ? given : "127.0.0.1");
-    if (!one_host && !given[0]) {
+    snprintf(offer->addresses[0], sizeof offer->addresses[0], "%s", given);
+    if (!given[0]) {
         offer->n = 0;
         list_addresses(offer);
     }
     int port = 0;
-    offer->status = hd_rendezvous_listen(one_host ? "127.0.0.1" : "0.0.0.0", world->master_port,
-                                         one_host, &world->rendezvous_fd, &port);
+    offer->status =
+        hd_rendezvous_listen(given, world->master_port, one_host, &world->rendezvous_fd, &port);
     offer->port = port;
 }
 
 static bool reaches(const char *address, int port)
 {
-    int fd = hd_rendezvous_connect_once(address, port, REACH_MS);
+    const char *why;
+    int fd = hd_rendezvous_connect_once(address, port, REACH_MS, &why);
     if (fd >= 0)
         close(fd);
     return fd >= 0;

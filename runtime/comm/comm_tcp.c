@@ -208,9 +208,10 @@ static struct hd_tcp_links *make_links(const struct hd_world *world)
     return links;
 }
 
-int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int listen_fd,
+int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous,
                       struct hd_links **links_p)
 {
+    const int listen_fd = hd_rendezvous_take_links_listener(rendezvous);
     struct hd_tcp_links *links = make_links(world);
     int status = HD_ERR_NOMEM;
     if (links)

@@ -7,11 +7,12 @@
 
 #include "runtime/comm/comm_links.h"
 
-/* Connects all ranks, on all of them at its place among the rendezvous's broadcasts. listen_fd is a
- * socket of this rank whose port every rank has told in its hello (hd_rendezvous_options); it is
- * closed, also on failure. The links' close releases them. Returns HD_OK, or (logged)
- * HD_ERR_SYSTEM, HD_ERR_PEER, HD_ERR_NOMEM, and the errors of hd_rendezvous_agree. */
-int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int listen_fd,
+/* Connects all ranks, on all of them at its place among the rendezvous's broadcasts. The rendezvous
+ * has listened for it (has_links of hd_rendezvous_options). What the ranks send each other over the
+ * links carries no tags: who they are is checked when they connect. The links' close releases them.
+ * Returns HD_OK, or (logged) HD_ERR_SYSTEM, HD_ERR_PEER, HD_ERR_NOMEM, and the errors of
+ * hd_rendezvous_agree. */
+int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous,
                       struct hd_links **links_p);
 
 #endif

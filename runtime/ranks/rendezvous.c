@@ -48,18 +48,6 @@ int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
     return HD_OK;
 }
 
-static void fill_hello(const struct hd_rendezvous_options *options, struct hd_hello *hello)
-{
-    hello->rank = options->world->rank;
-    hello->world = options->world->world;
-    hello->pid = getpid();
-    hello->links_port = options->links_port;
-    hello->config_hash = options->config_hash;
-    hd_host_get_name(hello->host);
-    hd_host_get_boot_id(hello->boot_id);
-    snprintf(hello->fingerprint, sizeof hello->fingerprint, "%s", options->fingerprint);
-}
-
 /* Takes the socket that the launcher bound, or opens one. */
 static int open_listener(const struct hd_world *world, int *fd_p)
 {
@@ -80,9 +68,8 @@ static int open_listener(const struct hd_world *world, int *fd_p)
 
 static int send_go(struct hd_rendezvous *rendezvous)
 {
-    int64_t deadline_ns = hd_rendezvous_get_deadline_ns(SEND_MS);
     for (int r = 1; r < rendezvous->world.world; r++)
-        if (!hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns)) {
+        if (!hd_rendezvous_send(&rendezvous->peers[r], HD_WIRE_GO, 0, NULL, 0, SEND_MS)) {
             char text[HD_RENDEZVOUS_TEXT];
             snprintf(text, sizeof text, "rank %d (pid %d on %s) disconnected at the start", r,
                      rendezvous->peers[r].hello.pid, rendezvous->peers[r].hello.host);
@@ -95,11 +82,16 @@ static int accept_ranks(struct hd_rendezvous *rendezvous,
                         const struct hd_rendezvous_options *options)
 {
     char text[HD_RENDEZVOUS_TEXT] = "";
-    fill_hello(options, &rendezvous->peers[0].hello);
+    struct hd_hello *hello = &rendezvous->peers[0].hello;
+    hd_rendezvous_fill_hello(options, hello);
     HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fd));
+    if (options->has_links)
+        HD_TRY(hd_rendezvous_listen_for_links(rendezvous, rendezvous->listen_fd, hello));
     fcntl(rendezvous->listen_fd, F_SETFL, fcntl(rendezvous->listen_fd, F_GETFL) | O_NONBLOCK);
     int status = hd_rendezvous_accept_ranks(
         rendezvous, options, hd_rendezvous_get_deadline_ns(rendezvous->timeout_ns / 1000000), text);
+    close(rendezvous->listen_fd); /* nobody else is to come */
+    rendezvous->listen_fd = -1;
     return status == HD_OK ? send_go(rendezvous) : hd_rendezvous_report(rendezvous, status, text);
 }
 
@@ -120,7 +112,9 @@ static int receive_from_root(struct hd_rendezvous *rendezvous, int64_t deadline_
                  rendezvous->world.rank);
         return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     case HD_FRAME_INVALID:
-        return hd_fail(HD_ERR_INPUT, "the peer at %s port %d is not a rank of this program",
+        return hd_fail(HD_ERR_PEER,
+                       "the connection to rank 0 at %s port %d carried bytes that rank 0 did not "
+                       "send",
                        rendezvous->world.master_addr, rendezvous->world.master_port);
     }
     struct hd_frame *frame = &reader->frame;
@@ -140,18 +134,11 @@ static int expect_frame(const struct hd_frame *frame, enum hd_wire_kind kind, in
 
 static int join(struct hd_rendezvous *rendezvous, const struct hd_rendezvous_options *options)
 {
-    struct hd_hello hello = {0};
-    struct hd_peer *root = &rendezvous->peers[0];
-    fill_hello(options, &hello);
     int64_t timeout_ms = rendezvous->timeout_ns / 1000000;
-    HD_TRY(hd_rendezvous_connect(&rendezvous->world, hd_rendezvous_get_deadline_ns(timeout_ms),
-                                 &root->fd));
-    hd_rendezvous_set_keepalive(root->fd);
-    hd_wire_send(root->fd, HD_WIRE_HELLO, hello.rank, &hello, sizeof hello,
-                 hd_rendezvous_get_deadline_ns(SEND_MS));
+    HD_TRY(hd_rendezvous_reach_root(rendezvous, options));
     HD_TRY(
         receive_from_root(rendezvous, hd_rendezvous_get_deadline_ns(timeout_ms + ANSWER_S * 1000)));
-    return expect_frame(&root->reader.frame, HD_WIRE_GO, 0);
+    return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
 }
 
 static int open_rendezvous(struct hd_rendezvous *rendezvous,
@@ -164,6 +151,7 @@ static int open_rendezvous(struct hd_rendezvous *rendezvous,
         return HD_ERR_NOMEM;
     for (int r = 0; r < n_peers; r++)
         rendezvous->peers[r].fd = -1;
+    hd_handshake_make_key(rendezvous->world.secret, "rendezvous", NULL, 0, rendezvous->key);
     return rendezvous->world.rank == 0 ? accept_ranks(rendezvous, options)
                                        : join(rendezvous, options);
 }
@@ -179,7 +167,7 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
     if (!rendezvous)
         return HD_ERR_NOMEM;
     rendezvous->world = *options->world;
-    rendezvous->wake_fd = rendezvous->listen_fd = -1;
+    rendezvous->wake_fd = rendezvous->listen_fd = rendezvous->links_fd = -1;
     pthread_mutex_init(&rendezvous->lock, NULL);
     int status = open_rendezvous(rendezvous, options);
     if (status != HD_OK) {
@@ -197,11 +185,10 @@ int hd_rendezvous_send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind k
                            const void *payload, size_t bytes)
 {
     int lost = 0;
-    int64_t deadline_ns = hd_rendezvous_get_deadline_ns(SEND_MS);
     pthread_mutex_lock(&rendezvous->lock);
     for (int r = 1; r < rendezvous->world.world; r++)
         if (rendezvous->peers[r].fd >= 0 &&
-            !hd_wire_send(rendezvous->peers[r].fd, kind, number, payload, bytes, deadline_ns) &&
+            !hd_rendezvous_send(&rendezvous->peers[r], kind, number, payload, bytes, SEND_MS) &&
             lost == 0)
             lost = r;
     pthread_mutex_unlock(&rendezvous->lock);
@@ -243,6 +230,13 @@ int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous)
     return rendezvous->timeout_ns;
 }
 
+int hd_rendezvous_take_links_listener(struct hd_rendezvous *rendezvous)
+{
+    const int fd = rendezvous->links_fd;
+    rendezvous->links_fd = -1;
+    return fd;
+}
+
 void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
                                char address_p[HD_ADDR_BYTES], int32_t *port_p)
 {
@@ -273,6 +267,14 @@ static void receive_vote(struct hd_rendezvous *rendezvous, int rank, int64_t dea
              voted ? hd_frame_get_text(frame) : "");
 }
 
+static void send_to_root(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
+                         const char *text)
+{
+    pthread_mutex_lock(&rendezvous->lock);
+    hd_rendezvous_send(&rendezvous->peers[0], kind, number, text, strlen(text), SEND_MS);
+    pthread_mutex_unlock(&rendezvous->lock);
+}
+
 int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char *text)
 {
     if (!rendezvous)
@@ -280,8 +282,7 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
     char why[HD_RENDEZVOUS_TEXT] = "";
     if (rendezvous->world.rank != 0) {
         snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
-        hd_wire_send(rendezvous->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status,
-                     why, strlen(why), hd_rendezvous_get_deadline_ns(SEND_MS));
+        send_to_root(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status, why);
         HD_TRY(receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
         return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
     }
@@ -308,10 +309,7 @@ void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char
         return;
     }
     snprintf(line, sizeof line, "%s", text);
-    pthread_mutex_lock(&rendezvous->lock);
-    hd_wire_send(rendezvous->peers[0].fd, HD_WIRE_FAIL, status, line, strlen(line),
-                 hd_rendezvous_get_deadline_ns(SEND_MS));
-    pthread_mutex_unlock(&rendezvous->lock);
+    send_to_root(rendezvous, HD_WIRE_FAIL, status, line);
 }
 
 void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
@@ -329,12 +327,13 @@ void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
         if (rendezvous->peers[r].fd < 0)
             continue;
         if (!atomic_load(&rendezvous->failed))
-            hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_BYE, 0, NULL, 0,
-                         hd_rendezvous_get_deadline_ns(SEND_MS));
+            hd_rendezvous_send(&rendezvous->peers[r], HD_WIRE_BYE, 0, NULL, 0, SEND_MS);
         close(rendezvous->peers[r].fd);
     }
     if (rendezvous->listen_fd >= 0)
         close(rendezvous->listen_fd);
+    if (rendezvous->links_fd >= 0)
+        close(rendezvous->links_fd);
     if (rendezvous->wake_fd >= 0)
         close(rendezvous->wake_fd);
     pthread_mutex_destroy(&rendezvous->lock);

@@ -2,9 +2,12 @@
 /* Rendezvous of the ranks of a run (env:// with MASTER_ADDR and MASTER_PORT), and their watch over
  * each other.
  *
- * Every rank connects to rank 0 by TCP and sends a hello; rank 0 checks that the ranks fit together
- * and answers all of them with one "go" or one refusal. The connections stay open for the whole
- * run: a connection that ends without a goodbye means that the peer died.
+ * Every rank connects to rank 0 by TCP, both show that they know the run's secret (handshake.h),
+ * and the rank says hello; rank 0 checks that the ranks fit together and answers all of them with
+ * one "go" or one refusal. The connections stay open for the whole run: a connection that ends
+ * without a goodbye means that the peer died. Whoever does not know the secret, and on one host
+ * whoever is another user, is dropped, counted and told of once, and changes nothing. When all
+ * ranks have joined, rank 0 listens no more.
  *
  * The order of calls is create, broadcast and agree (any number, the same on all ranks), watch,
  * destroy. Any thread may call `fail` at any time after create; one thread calls the others, unless
@@ -28,10 +31,12 @@ struct hd_rendezvous;
 struct hd_rendezvous_options {
     const struct hd_world *world;
     uint64_t config_hash;            /* must be equal on all ranks */
+    const char *config;              /* lines of "key<TAB>hash<TAB>value", from which a difference
+                                        is named; NULL: it is not */
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
     bool allow_fingerprint_mismatch; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
-    int links_port;     /* where this rank listens for hd_tcp_open_links; 0: it does not */
+    bool has_links;                  /* this rank listens for hd_tcp_open_links */
     int64_t timeout_ns; /* of the rendezvous and of a broadcast; 0: HD_RENDEZVOUS_TIMEOUT_S
                            from the environment, else 60 s */
 };
@@ -49,8 +54,13 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
  */
 int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_t bytes);
 
-/* Rank 0: stores the address of rank `rank` as rank 0 sees it ("" for itself), and its links_port.
- */
+/* Returns the socket at which this rank listens for hd_tcp_open_links, from then on owned by the
+ * caller: at the address by which it and rank 0 reach each other, at a port that rank 0 knows.
+ * Returns -1 if there is none (any more), which is no error. */
+int hd_rendezvous_take_links_listener(struct hd_rendezvous *rendezvous);
+
+/* Rank 0: stores the address of rank `rank` as rank 0 sees it ("" for itself), and the port of its
+ * listener for links. */
 void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
                                char address_p[HD_ADDR_BYTES], int32_t *port_p);
 
@@ -108,13 +118,15 @@ void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char
 void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous);
 
 /* Opens a socket, close-on-exec and owned by the caller, that listens at address:port; port 0 picks
- * a free one. With several hosts (one_host false) it listens on all interfaces. Returns HD_OK,
- * HD_ERR_SYSTEM (logged, naming the port), or HD_ERR_INPUT (logged) for an unknown address. Thread
- * safe. */
+ * a free one. It listens on all interfaces if the address is "" or none of this host's, such as
+ * that of a service in front of it; and, with several hosts (one_host false), if it is a name that
+ * leads to loopback here. Returns HD_OK or HD_ERR_SYSTEM (logged, naming the port). Thread safe. */
 int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
 
 /* Tries once, for at most timeout_ms, to connect to address:port. Returns the socket, non-blocking
- * and owned by the caller, or -errno (no status; not logged). Thread safe. */
-int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms);
+ * and owned by the caller; or -errno (no status, not logged) and why in *why_p, a borrowed
+ * text. Thread safe. */
+int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms,
+                               const char **why_p);
 
 #endif

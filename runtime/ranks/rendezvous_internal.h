@@ -5,8 +5,8 @@
 #define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 
 #include "runtime/base/clock.h"
+#include "runtime/ranks/handshake.h"
 #include "runtime/ranks/rendezvous.h"
-#include "runtime/ranks/wire.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +16,7 @@ struct hd_peer {
     int fd; /* -1: none, or closed */
     struct hd_hello hello;
     struct hd_frame_reader reader;
+    struct hd_wire_key out;                   /* of the frames that are sent */
     int64_t last_heard_ns;                    /* when its newest frame came */
     char last_status[HD_RENDEZVOUS_TEXT / 2]; /* the text of its newest heartbeat */
     void *message;                            /* parts of a message, [message_bytes] */
@@ -24,6 +25,7 @@ struct hd_peer {
 
 struct hd_rendezvous {
     struct hd_world world;
+    uint8_t key[HD_WIRE_KEY]; /* of handshakes */
     int64_t timeout_ns;
     struct hd_peer *peers; /* [world]: rank 0; else only peers[0] is used */
     pthread_mutex_t lock;
@@ -31,7 +33,8 @@ struct hd_rendezvous {
     bool watching;
     pthread_t watcher;
     int wake_fd;   /* an eventfd that ends the watcher */
-    int listen_fd; /* rank 0: open to the end, so that a late rank is turned away at once */
+    int listen_fd; /* rank 0: open until all have joined */
+    int links_fd;  /* until it is taken */
     struct hd_rendezvous_watch_options options;
     int64_t heartbeat_ns; /* when the watcher last sent heartbeats */
 };
@@ -41,6 +44,45 @@ static inline int64_t hd_rendezvous_get_deadline_ns(int64_t ms)
 {
     return hd_clock_get_ns() + ms * 1000000;
 }
+
+/* Says when a wait is worth a line: after 3 s, then less and less often. It starts zeroed. */
+struct hd_patience {
+    int64_t next_ns, pause_ns;
+};
+
+static inline bool hd_patience_is_over(struct hd_patience *patience)
+{
+    const int64_t now_ns = hd_clock_get_ns();
+    const bool over = patience->pause_ns > 0 && now_ns >= patience->next_ns;
+    if (over || patience->pause_ns == 0) {
+        patience->pause_ns = patience->pause_ns > 0 ? 2 * patience->pause_ns : 3000000000;
+        patience->next_ns = now_ns + patience->pause_ns;
+    }
+    return over;
+}
+
+/* Sends a frame to a peer. The caller holds the lock once other threads run. Returns false when the
+ * peer is gone or does not take it within `ms`. */
+static inline bool hd_rendezvous_send(struct hd_peer *peer, enum hd_wire_kind kind, int number,
+                                      const void *payload, size_t bytes, int64_t ms)
+{
+    return hd_wire_send(peer->fd, &peer->out, kind, number, payload, bytes,
+                        hd_rendezvous_get_deadline_ns(ms));
+}
+
+/* Fills in what this rank says of itself. */
+void hd_rendezvous_fill_hello(const struct hd_rendezvous_options *options, struct hd_hello *hello);
+
+/* Opens rendezvous->links_fd at the local address of `fd` and stores its port in the hello. Returns
+ * HD_OK or HD_ERR_SYSTEM (logged). */
+int hd_rendezvous_listen_for_links(struct hd_rendezvous *rendezvous, int fd,
+                                   struct hd_hello *hello);
+
+/* Names the first key whose values differ in two texts as hd_rendezvous_options.config: "key is 1
+ * on rank 3 (host b) and 2 on rank 0 (host a)". The text stays untouched if there is none. */
+void hd_rendezvous_describe_difference(const char *mine, const struct hd_hello *me,
+                                       const char *theirs, const struct hd_hello *them,
+                                       char text[HD_RENDEZVOUS_TEXT / 2]);
 
 /* Logs an error that several ranks know: under a launcher of ours once a host, else on every rank.
  * Returns `status`. */
@@ -55,9 +97,10 @@ int hd_rendezvous_send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind k
  * Returns false when it is too long, or there is no memory for it. */
 bool hd_rendezvous_receive_part(struct hd_rendezvous *rendezvous, int rank);
 
-/* Connects to rank 0, again and again until deadline_ns. Returns HD_OK or HD_ERR_SYSTEM (logged).
- */
-int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
+/* Another rank connects to rank 0 and says hello, again and again until rank 0 welcomes it. Returns
+ * HD_OK or HD_ERR_SYSTEM (logged). */
+int hd_rendezvous_reach_root(struct hd_rendezvous *rendezvous,
+                             const struct hd_rendezvous_options *options);
 
 /* Makes TCP notice within half a minute that the peer's host vanished, and send without delay. */
 void hd_rendezvous_set_keepalive(int fd);

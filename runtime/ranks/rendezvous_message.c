@@ -16,10 +16,10 @@ int hd_rendezvous_send_message(struct hd_rendezvous *rendezvous, int rank, const
     pthread_mutex_lock(&rendezvous->lock); /* held throughout: parts of messages do not mix */
     for (int64_t at = 0, part; sent && at < bytes; at += part) {
         part = bytes - at < PART ? bytes - at : PART;
-        sent = rendezvous->peers[fd_of].fd >= 0 &&
-               hd_wire_send(rendezvous->peers[fd_of].fd, HD_WIRE_MESSAGE, (int)(bytes - at - part),
-                            (const char *)data + at, (size_t)part,
-                            hd_rendezvous_get_deadline_ns(SEND_MS));
+        sent =
+            rendezvous->peers[fd_of].fd >= 0 &&
+            hd_rendezvous_send(&rendezvous->peers[fd_of], HD_WIRE_MESSAGE, (int)(bytes - at - part),
+                               (const char *)data + at, (size_t)part, SEND_MS);
     }
     pthread_mutex_unlock(&rendezvous->lock);
     return sent ? HD_OK : HD_ERR_PEER;
@@ -30,7 +30,8 @@ bool hd_rendezvous_receive_part(struct hd_rendezvous *rendezvous, int rank)
     struct hd_peer *peer = &rendezvous->peers[rank];
     const struct hd_frame *frame = &peer->reader.frame;
     const int64_t bytes = peer->message_bytes + frame->bytes;
-    if (frame->number < 0 || bytes + frame->number > HD_RENDEZVOUS_MAX_MESSAGE ||
+    if (frame->bytes == 0 || frame->number < 0 ||
+        bytes + frame->number > HD_RENDEZVOUS_MAX_MESSAGE ||
         hd_grow(&peer->message, &peer->message_capacity, bytes, 1) != HD_OK)
         return false;
     memcpy((char *)peer->message + peer->message_bytes, frame->payload, frame->bytes);

@@ -7,15 +7,15 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { RETRY_MS = 50, ATTEMPT_MS = 2000 };
+enum { ATTEMPT_MS = 2000 };
 
 static int resolve(const char *address, int port, int flags, struct addrinfo **list_p)
 {
@@ -57,22 +57,58 @@ static int get_port(int fd)
     return sscanf(service, "%d", &port) == 1 ? port : 0;
 }
 
+/* Returns whether others reach this address from other hosts. */
+static bool is_loopback(const struct sockaddr *address)
+{
+    char text[64] = "";
+    getnameinfo(address,
+                address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                              : sizeof(struct sockaddr_in6),
+                text, sizeof text, NULL, 0, NI_NUMERICHOST);
+    return hd_address_is_loopback(text);
+}
+
+/* Listens at the first address of the list that is this host's. Returns 0 or -errno. */
+static int listen_at_any(const struct addrinfo *list, bool loopback, int *fd_p)
+{
+    int result = -EADDRNOTAVAIL;
+    for (const struct addrinfo *at = list; at && result != 0 && result != -EADDRINUSE;
+         at = at->ai_next)
+        if (loopback || !is_loopback(at->ai_addr))
+            result = listen_at(at, fd_p);
+    return result;
+}
+
+/* Listens on all interfaces: all of IPv6 takes IPv4 as well. */
+static int listen_everywhere(int port, int *fd_p)
+{
+    static const char *const addresses[] = {"::", "0.0.0.0"};
+    int result = -EADDRNOTAVAIL;
+    for (int i = 0; i < 2 && result != 0 && result != -EADDRINUSE; i++) {
+        struct addrinfo *list;
+        if (resolve(addresses[i], port, AI_PASSIVE, &list) != 0)
+            continue;
+        result = listen_at(list, fd_p);
+        freeaddrinfo(list);
+    }
+    return result;
+}
+
 int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p)
 {
-    /* A host's own name often resolves to an address that other hosts cannot reach (127.0.1.1),
-     * hence all interfaces as soon as there are other hosts. */
-    const char *name = one_host && hd_address_is_loopback(address) ? address : NULL;
-    struct addrinfo *list;
-    int error = resolve(name, port, AI_PASSIVE, &list);
-    if (error != 0)
-        return hd_fail(HD_ERR_INPUT, "cannot resolve %s: %s", address, gai_strerror(error));
-    static const int families[] = {AF_INET6, AF_INET}; /* all of IPv6 takes IPv4 as well */
+    struct addrinfo *list = NULL;
     int fd = -1, result = -EADDRNOTAVAIL;
-    for (int f = 0; f < 2; f++)
-        for (const struct addrinfo *at = list; at; at = at->ai_next)
-            if (at->ai_family == families[f] && result != 0 && result != -EADDRINUSE)
-                result = listen_at(at, &fd);
-    freeaddrinfo(list);
+    const int error = address[0] ? resolve(address, port, AI_PASSIVE, &list) : 0;
+    if (list) {
+        result = listen_at_any(list, one_host || hd_address_is_loopback(address), &fd);
+        freeaddrinfo(list);
+    }
+    if (result == -EADDRNOTAVAIL) {
+        if (address[0])
+            hd_log(HD_LOG_INFO, "%s is no address of this host (%s): listening on all interfaces",
+                   address, error != 0 ? gai_strerror(error) : "or one that others do not reach");
+        result = listen_everywhere(port, &fd);
+    }
     if (result == -EADDRINUSE)
         return hd_fail(HD_ERR_SYSTEM,
                        "port %d on this host is taken by another process; choose another one "
@@ -134,41 +170,22 @@ static int connect_to(const struct addrinfo *at, int64_t deadline_ns)
     return -error;
 }
 
-int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms)
+int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms,
+                               const char **why_p)
 {
     struct addrinfo *list;
     int fd = -EHOSTUNREACH;
     int64_t deadline_ns = hd_clock_get_ns() + timeout_ms * 1000000;
-    if (resolve(address, port, 0, &list) != 0)
+    const int error = resolve(address, port, 0, &list);
+    if (error != 0) {
+        *why_p = gai_strerror(error);
         return fd;
+    }
     for (const struct addrinfo *at = list; at && fd < 0; at = at->ai_next)
         fd = connect_to(at, deadline_ns);
     freeaddrinfo(list);
+    if (fd >= 0)
+        return fd;
+    *why_p = strerror(-fd);
     return fd;
-}
-
-int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
-{
-    int64_t start_ns = hd_clock_get_ns();
-    for (;;) {
-        struct addrinfo *list;
-        int fd = -1, error = resolve(world->master_addr, world->master_port, 0, &list);
-        const char *why = gai_strerror(error);
-        for (const struct addrinfo *at = error == 0 ? list : NULL; at && fd < 0; at = at->ai_next)
-            fd = connect_to(at, deadline_ns);
-        if (error == 0) {
-            freeaddrinfo(list);
-            why = strerror(-fd);
-        }
-        if (fd >= 0) {
-            *fd_p = fd;
-            return HD_OK;
-        }
-        if (hd_clock_get_ns() >= deadline_ns)
-            return hd_fail(HD_ERR_SYSTEM,
-                           "rank %d cannot reach rank 0 at %s port %d within %lld s: %s",
-                           world->rank, world->master_addr, world->master_port,
-                           (long long)((hd_clock_get_ns() - start_ns) / 1000000000), why);
-        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
-    }
 }

@@ -71,8 +71,10 @@ static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
         status = frame->number < 0 ? frame->number : HD_ERR_PEER;
         snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_get_text(frame));
     } else {
-        snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
-                 peer->hello.host);
+        snprintf(text, sizeof text, "rank %d (pid %d on %s) %s", rank, peer->hello.pid,
+                 peer->hello.host,
+                 state == HD_FRAME_CLOSED ? "died"
+                                          : "lost its connection to bytes that it did not send");
     }
     log_last_status(rendezvous, rank);
     report_lost(rendezvous, rank, status, text);
@@ -104,13 +106,6 @@ static bool watch_root(struct hd_rendezvous *rendezvous)
     return false;
 }
 
-static void reject_late_connection(int listen_fd)
-{
-    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-}
-
 /* Sends heartbeats when they are due. A watcher that was itself late, because the whole process was
  * stopped, does not count its own absence as the peers' silence. */
 static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
@@ -129,8 +124,8 @@ static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
     pthread_mutex_lock(&rendezvous->lock);
     for (int r = 0; r < n_peers; r++)
         if (rendezvous->peers[r].fd >= 0)
-            hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_HEARTBEAT, rendezvous->world.rank, text,
-                         strlen(text), hd_rendezvous_get_deadline_ns(HEARTBEAT_SEND_MS));
+            hd_rendezvous_send(&rendezvous->peers[r], HD_WIRE_HEARTBEAT, rendezvous->world.rank,
+                               text, strlen(text), HEARTBEAT_SEND_MS);
     pthread_mutex_unlock(&rendezvous->lock);
 }
 
@@ -177,18 +172,15 @@ static void *watch(void *arg)
 {
     struct hd_rendezvous *rendezvous = arg;
     int n_peers = rendezvous->world.rank == 0 ? rendezvous->world.world : 1;
-    struct pollfd polls[2 + HD_WORLD_MAX];
+    struct pollfd polls[1 + HD_WORLD_MAX];
     for (bool going = true; going;) {
         polls[0] = (struct pollfd){.fd = rendezvous->wake_fd, .events = POLLIN};
-        polls[1] = (struct pollfd){.fd = rendezvous->listen_fd, .events = POLLIN};
         for (int r = 0; r < n_peers; r++)
-            polls[2 + r] = (struct pollfd){.fd = rendezvous->peers[r].fd, .events = POLLIN};
-        if (poll(polls, (nfds_t)(2 + n_peers), HEARTBEAT_MS / 2) < 0)
+            polls[1 + r] = (struct pollfd){.fd = rendezvous->peers[r].fd, .events = POLLIN};
+        if (poll(polls, (nfds_t)(1 + n_peers), HEARTBEAT_MS / 2) < 0)
             continue;
-        if (polls[1].revents)
-            reject_late_connection(rendezvous->listen_fd);
         for (int r = 0; r < n_peers && going; r++)
-            if (polls[2 + r].revents)
+            if (polls[1 + r].revents)
                 going = rendezvous->world.rank == 0 ? watch_rank(rendezvous, r)
                                                     : watch_root(rendezvous);
         if (polls[0].revents)

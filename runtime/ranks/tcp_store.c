@@ -95,10 +95,10 @@ static enum exchange receive(int fd, void *data, size_t bytes, int64_t deadline_
 
 /* -- Opening ----------------------------------------------------------------------------------- */
 
-static int connect_until(const char *address, int port, int64_t deadline_ns)
+static int connect_until(const char *address, int port, int64_t deadline_ns, const char **why_p)
 {
     for (;;) {
-        const int fd = hd_rendezvous_connect_once(address, port, ATTEMPT_MS);
+        const int fd = hd_rendezvous_connect_once(address, port, ATTEMPT_MS, why_p);
         if (fd >= 0 || hd_clock_get_ns() >= deadline_ns)
             return fd;
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
@@ -130,16 +130,17 @@ int hd_tcp_store_open(const char *address, int port, int64_t deadline_ns,
                       struct hd_tcp_store *store_p)
 {
     struct hd_tcp_store store = {.shift = SHIFT};
+    const char *why;
     snprintf(store.at, sizeof store.at, "%s port %d", address, port);
-    store.fd = connect_until(address, port, deadline_ns);
+    store.fd = connect_until(address, port, deadline_ns, &why);
     if (store.fd < 0)
         return hd_fail(HD_ERR_SYSTEM, "torchrun's store at %s cannot be reached: %s", store.at,
-                       strerror(-store.fd));
+                       why);
     const enum exchange answer = validate(store.fd, limit_answer(deadline_ns));
     if (answer == CLOSED) {
         close(store.fd);
         store.shift = 0;
-        store.fd = connect_until(address, port, deadline_ns);
+        store.fd = connect_until(address, port, deadline_ns, &why);
     }
     if (store.fd >= 0 && answer != LATE) {
         *store_p = store;

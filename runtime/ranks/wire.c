@@ -5,17 +5,18 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
 _Static_assert(offsetof(struct hd_frame, payload) == HD_WIRE_HEADER, "a frame has no gaps");
-_Static_assert(sizeof(struct hd_hello) < HD_WIRE_PAYLOAD, "a hello fits into a frame");
+_Static_assert(sizeof(struct hd_hello) + 64 < HD_WIRE_PAYLOAD, "a hello fits into a frame");
 
 static bool is_header_valid(const struct hd_frame *frame)
 {
     return frame->magic == HD_WIRE_MAGIC && frame->version == HD_WIRE_VERSION &&
-           frame->kind >= HD_WIRE_HELLO && frame->kind < HD_WIRE_KINDS &&
+           frame->kind >= HD_WIRE_CHALLENGE && frame->kind < HD_WIRE_KINDS &&
            frame->bytes < HD_WIRE_PAYLOAD; /* one byte is left for a text's zero */
 }
 
@@ -32,11 +33,32 @@ static bool wait_for(int fd, short events, int64_t deadline_ns)
     }
 }
 
+static void make_tag(const struct hd_frame *frame, const struct hd_wire_key *key,
+                     uint8_t tag[HD_WIRE_TAG])
+{
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, key->key, sizeof key->key, HD_WIRE_TAG);
+    crypto_generichash_update(&state, (const uint8_t *)&key->count, sizeof key->count);
+    crypto_generichash_update(&state, (const uint8_t *)frame, HD_WIRE_HEADER + frame->bytes);
+    crypto_generichash_final(&state, tag, HD_WIRE_TAG);
+}
+
+bool hd_frame_check_tag(const struct hd_frame *frame, struct hd_wire_key *key)
+{
+    uint8_t tag[HD_WIRE_TAG];
+    make_tag(frame, key, tag);
+    if (sodium_memcmp(tag, frame->payload + frame->bytes, sizeof tag) != 0)
+        return false;
+    key->count++;
+    return true;
+}
+
 enum hd_frame_state hd_frame_reader_read(struct hd_frame_reader *reader, int fd)
 {
     struct hd_frame *frame = &reader->frame;
     for (;;) {
-        size_t wanted = HD_WIRE_HEADER + (reader->used < HD_WIRE_HEADER ? 0 : frame->bytes);
+        size_t wanted =
+            HD_WIRE_HEADER + (reader->used < HD_WIRE_HEADER ? 0 : frame->bytes + HD_WIRE_TAG);
         ssize_t n = recv(fd, (char *)frame + reader->used, wanted - reader->used, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -49,9 +71,10 @@ enum hd_frame_state hd_frame_reader_read(struct hd_frame_reader *reader, int fd)
             continue;
         if (!is_header_valid(frame))
             return HD_FRAME_INVALID;
-        if (reader->used == HD_WIRE_HEADER + frame->bytes) {
+        if (reader->used == HD_WIRE_HEADER + frame->bytes + HD_WIRE_TAG) {
             reader->used = 0;
-            return HD_FRAME_COMPLETE;
+            return !reader->keyed || hd_frame_check_tag(frame, &reader->key) ? HD_FRAME_COMPLETE
+                                                                             : HD_FRAME_INVALID;
         }
     }
 }
@@ -66,15 +89,17 @@ enum hd_frame_state hd_frame_reader_wait(struct hd_frame_reader *reader, int fd,
     }
 }
 
-bool hd_wire_send(int fd, enum hd_wire_kind kind, int number, const void *payload, size_t bytes,
-                  int64_t deadline_ns)
+bool hd_wire_send(int fd, struct hd_wire_key *key, enum hd_wire_kind kind, int number,
+                  const void *payload, size_t bytes, int64_t deadline_ns)
 {
     struct hd_frame frame = {HD_WIRE_MAGIC, HD_WIRE_VERSION, (uint16_t)kind,
                              number,        (uint32_t)bytes, ""};
     if (bytes > 0)
         memcpy(frame.payload, payload, bytes);
+    make_tag(&frame, key, (uint8_t *)frame.payload + bytes);
+    key->count++;
     const char *at = (const char *)&frame;
-    for (size_t left = HD_WIRE_HEADER + bytes; left > 0;) {
+    for (size_t left = HD_WIRE_HEADER + bytes + HD_WIRE_TAG; left > 0;) {
         ssize_t n = send(fd, at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             at += n;
@@ -107,12 +132,12 @@ static bool is_text(const char *text, size_t bytes)
     return length < bytes;
 }
 
-bool hd_frame_read_hello(const struct hd_frame *frame, struct hd_hello *hello_p)
+bool hd_hello_read(const void *body, size_t bytes, struct hd_hello *hello_p)
 {
-    if (frame->kind != HD_WIRE_HELLO || frame->bytes != sizeof *hello_p)
-        return false;
     struct hd_hello hello;
-    memcpy(&hello, frame->payload, sizeof hello);
+    if (bytes != sizeof hello)
+        return false;
+    memcpy(&hello, body, sizeof hello);
     if (hello.world < 2 || hello.world > HD_WORLD_MAX || hello.rank < 1 ||
         hello.rank >= hello.world || hello.pid < 1)
         return false;

@@ -246,6 +246,7 @@ void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
     int ends[2] = {-1, -1};
     pid_t *pids = hd_alloc(ranks, sizeof *pids);
     snprintf(world.master_addr, sizeof world.master_addr, "127.0.0.1");
+    hd_secret_draw(world.secret);
     if (!pids || pipe(ends) != 0 ||
         (ranks > 1 && hd_rendezvous_listen("127.0.0.1", 0, true, &world.rendezvous_fd,
                                            &world.master_port) != HD_OK))

@@ -32,23 +32,20 @@ static bool may_use_tcp(const struct hd_ranks *ranks, const struct hd_config *co
 }
 
 int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
-                  const char *fingerprint)
+                  const char *config_text, const char *fingerprint)
 {
     struct hd_world *world = &ranks->world;
     if (world->launcher == HD_LAUNCHER_MPIRUN)
         HD_TRY(hd_mpi_exchange_address(world));
     HD_TRY(hd_agent_store_exchange_address(world));
-    if (may_use_tcp(ranks, config))
-        HD_TRY(hd_rendezvous_listen(world->master_addr, 0,
-                                    hd_address_is_loopback(world->master_addr), &ranks->links_fd,
-                                    &ranks->links_port));
     const struct hd_rendezvous_options options = {
         .world = world,
         .config_hash = config_hash,
+        .config = config_text,
         .fingerprint = fingerprint,
         .allow_fingerprint_mismatch =
             hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
-        .links_port = ranks->links_port,
+        .has_links = may_use_tcp(ranks, config),
     };
     return hd_rendezvous_create(&options, &ranks->rendezvous);
 }
@@ -73,8 +70,9 @@ static int is_shared(const struct hd_ranks *ranks, const struct hd_config *confi
 
 static int open_shared(struct hd_ranks *ranks, const struct hd_plan *plan)
 {
-    if (ranks->links_fd >= 0)
-        close(ranks->links_fd);
+    const int listen_fd = hd_rendezvous_take_links_listener(ranks->rendezvous);
+    if (listen_fd >= 0)
+        close(listen_fd);
     return hd_comm_create(&ranks->world, ranks->rendezvous, hd_plan_get_payload_bytes(plan),
                           plan->shared_bytes, &ranks->comm);
 }
@@ -100,7 +98,7 @@ static int open_transport(struct hd_ranks *ranks, const struct hd_config *config
     if (shared)
         return open_shared(ranks, plan);
     if (may_use_tcp(ranks, config))
-        HD_TRY(hd_tcp_open_links(&ranks->world, ranks->rendezvous, ranks->links_fd, &links));
+        HD_TRY(hd_tcp_open_links(&ranks->world, ranks->rendezvous, &links));
     else
         HD_TRY(join_mpi(ranks, &links));
     return hd_comm_create_message_passing(&ranks->world, links, hd_plan_get_payload_bytes(plan),

@@ -13,18 +13,17 @@
 
 struct hd_ranks {
     struct hd_world world;
-    int links_fd, links_port; /* where other hosts' ranks find this one; or -1, 0 */
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_device_comm *device_comm; /* or NULL */
 };
 
-/* Finds rank 0 where a launcher does not say where it is, opens the socket at which other hosts'
- * ranks find this one, and joins the rendezvous; ranks of another config_hash, or of another
+/* Finds rank 0 where a launcher does not say where it is, and joins the rendezvous; ranks of
+ * another config_hash, made of the lines in config_text (hd_rendezvous_options), or of another
  * fingerprint if the config does not allow that, are refused. Errors: those of
- * hd_mpi_exchange_address, hd_rendezvous_listen, hd_rendezvous_create. */
+ * hd_mpi_exchange_address and hd_rendezvous_create. */
 int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
-                  const char *fingerprint);
+                  const char *config_text, const char *fingerprint);
 
 /* Creates ranks->comm and, if the plan uses it, ranks->device_comm. Errors (logged): HD_ERR_INPUT
  * when the ranks are where this transport does not reach; those of hd_comm_create,

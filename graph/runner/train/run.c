@@ -109,15 +109,31 @@ static int share_dir(struct hd_train *train)
     return HD_OK;
 }
 
+/* Joins the ranks whose configs and whose checkpoints to go on from are the same. */
+static int join_equal_ranks(struct hd_train *train)
+{
+    const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
+    char *list = hd_run_spec_list(&train->run_spec), *text = NULL;
+    if (list)
+        text = hd_format("%sthe checkpoint to resume from\t%lld\t%s %lld\n", list, (long long)from,
+                         from < 0 ? "none:" : "iteration", (long long)from);
+    free(list);
+    if (!text)
+        return HD_ERR_NOMEM;
+    const int status =
+        hd_ranks_join(&train->ranks, train->run_spec.config,
+                      hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from), text,
+                      train->fingerprint.text);
+    hd_free(text);
+    return status;
+}
+
 static int join_ranks(struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
     if (train->ranks.world.world == 1)
         return HD_OK;
-    const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
-    HD_TRY(hd_ranks_join(&train->ranks, config,
-                         hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from),
-                         train->fingerprint.text));
+    HD_TRY(join_equal_ranks(train));
     int status = train->ranks.world.rank == 0 ? hd_outputs_open(train) : HD_OK;
     HD_TRY(hd_rendezvous_agree(train->ranks.rendezvous, status,
                                "rank 0 cannot make the run directory"));
@@ -359,7 +375,6 @@ int hd_command_run(struct hd_options *options)
 {
     struct hd_train train = {
         .options = options,
-        .ranks = {.links_fd = -1},
         .monitor = {.lock = PTHREAD_MUTEX_INITIALIZER},
         .outputs = {.dir_lock = -1},
         .lost_rank = -1,

@@ -599,3 +599,18 @@ uint64_t hd_config_hash(const struct hd_config *config, const char *const *witho
     }
     return hash;
 }
+
+int hd_config_list(const struct hd_config *config, const char *const *without, int n, FILE *file)
+{
+    for (int64_t i = 0; i < config->count; i++) {
+        const struct hd_setting *setting = &config->settings[i];
+        if (is_listed(setting->key->path, without, n))
+            continue;
+        fprintf(file, "%s\t%016llx\t", setting->key->path,
+                (unsigned long long)hd_setting_hash(setting));
+        for (const char *c = setting->node->text ? setting->node->text : ""; *c; c++)
+            fputc((unsigned char)*c < ' ' ? ' ' : *c, file);
+        fputc('\n', file);
+    }
+    return ferror(file) ? HD_ERR_NOMEM : HD_OK;
+}

@@ -81,4 +81,8 @@ int hd_config_dump(const struct hd_config *config, FILE *file);
  * that differ only in order or spelling have equal hashes. */
 uint64_t hd_config_hash(const struct hd_config *config, const char *const *without, int n);
 
+/* Writes what hd_config_hash is made of, a line "key<TAB>hash<TAB>value" for each key; lists and
+ * trees have no value there. Returns HD_OK or HD_ERR_NOMEM. */
+int hd_config_list(const struct hd_config *config, const char *const *without, int n, FILE *file);
+
 #endif

@@ -17,6 +17,7 @@ static inline struct hd_world ranks_world(int world)
 {
     struct hd_world made = {.world = world, .local_world = world, .rendezvous_fd = -1};
     strcpy(made.master_addr, "127.0.0.1");
+    hd_secret_draw(made.secret);
     if (world > 1 &&
         hd_rendezvous_listen("127.0.0.1", 0, true, &made.rendezvous_fd, &made.master_port) != 0)
         _exit(99);
@@ -60,16 +61,16 @@ static inline int ranks_join(const struct hd_world *world, bool message_passing,
                              int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
                              struct hd_comm **comm_p)
 {
-    struct hd_rendezvous_options options = {
-        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
+    struct hd_rendezvous_options options = {.world = world,
+                                            .fingerprint = "f",
+                                            .has_links = message_passing,
+                                            .one_host = true,
+                                            .timeout_ns = 20000000000};
     struct hd_links *links;
-    int fd = -1;
-    if (message_passing)
-        HD_TRY(hd_rendezvous_listen("127.0.0.1", 0, true, &fd, &options.links_port));
     HD_TRY(hd_rendezvous_create(&options, rendezvous_p));
     if (!message_passing)
         return hd_comm_create(world, *rendezvous_p, max_bytes, area_bytes, comm_p);
-    HD_TRY(hd_tcp_open_links(world, *rendezvous_p, fd, &links));
+    HD_TRY(hd_tcp_open_links(world, *rendezvous_p, &links));
     return hd_comm_create_message_passing(world, links, max_bytes, area_bytes, comm_p);
 }
 
