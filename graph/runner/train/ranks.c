@@ -7,7 +7,7 @@
 #include "runtime/comm/comm_mpi.h"
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/comm/comm_tcp.h"
-#include "runtime/ranks/agent_store.h"
+#include "runtime/ranks/torchrun/agent_store.h"
 
 #include <stdlib.h>
 #include <string.h>

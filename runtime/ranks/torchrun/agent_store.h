@@ -2,8 +2,8 @@
 /* Tells ranks that torchrun started where rank 0 is. MASTER_ADDR:MASTER_PORT may be a store that
  * torchrun's agent keeps (TORCHELASTIC_USE_AGENT_STORE=True); rank 0 then listens at a port of its
  * own and tells it there. Thread safe. */
-#ifndef HD_RUNTIME_RANKS_AGENT_STORE_H
-#define HD_RUNTIME_RANKS_AGENT_STORE_H
+#ifndef HD_RUNTIME_RANKS_TORCHRUN_AGENT_STORE_H
+#define HD_RUNTIME_RANKS_TORCHRUN_AGENT_STORE_H
 
 #include "runtime/ranks/world.h"
 

@@ -6,8 +6,8 @@
  * The store knows no secret: whoever reaches it may read and change all keys, so nothing that it
  * says is believed before the ranks have proved who they are. The bytes it sends are bounded. One
  * thread at a time uses a client. */
-#ifndef HD_RUNTIME_RANKS_TCP_STORE_H
-#define HD_RUNTIME_RANKS_TCP_STORE_H
+#ifndef HD_RUNTIME_RANKS_TORCHRUN_TCP_STORE_H
+#define HD_RUNTIME_RANKS_TORCHRUN_TCP_STORE_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/ranks/tcp_store.h"
+#include "runtime/ranks/torchrun/tcp_store.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/ranks/agent_store.h"
+#include "runtime/ranks/torchrun/agent_store.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/ranks/rendezvous.h"
-#include "runtime/ranks/tcp_store.h"
+#include "runtime/ranks/torchrun/tcp_store.h"
 
 #include <netdb.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/ranks/agent_store.h"
 #include "runtime/ranks/rendezvous.h"
-#include "runtime/ranks/tcp_store.h"
+#include "runtime/ranks/torchrun/agent_store.h"
+#include "runtime/ranks/torchrun/tcp_store.h"
 #include "tests/harness/check.h"
 
 #include <pthread.h>
