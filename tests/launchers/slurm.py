@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A SLURM of one node of its own: munged, slurmctld and slurmd with their files in a folder, all gone afterwards."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import SECRET, check, environment, skip  # noqa: E402
+
+CONFIG = """
+ClusterName=heddle
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={node}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={at}/munge.socket,cred_expire=5
+StateSaveLocation={at}/state
+SlurmdSpoolDir={at}/spool
+SlurmctldPidFile={at}/slurmctld.pid
+SlurmdPidFile={at}/slurmd.pid
+SlurmctldLogFile={at}/slurmctld.log
+SlurmdLogFile={at}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=30
+CompleteWait=0
+ReturnToService=2
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+PartitionName=low Nodes={host} Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=30 State=UP
+PartitionName=high Nodes={host} PriorityTier=2 PreemptMode=OFF State=UP
+"""
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeue", "sinfo", "scontrol")
+
+
+def find(program):
+    return shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def need_slurm():
+    missing = [name for name in PROGRAMS if not find(name)]
+    if missing:
+        skip(f"there is no {', '.join(missing)} (Debian: slurm-wlm, munge)")
+    if os.geteuid() != 0:
+        skip("only root starts SLURM's daemons")
+
+
+class Slurm:
+    def __init__(self, scratch, cores):
+        self.at = scratch("slurm")
+        self.cores = cores
+        self.daemons = []
+        self.env = environment(SLURM_CONF=f"{self.at}/slurm.conf", HEDDLE_SECRET=SECRET, OMP_NUM_THREADS=1)
+
+    def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        for name in ("", "/state", "/spool"):
+            os.mkdir(self.at + name, 0o755)
+        with open(f"{self.at}/munge.key", "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(os.urandom(128))
+        with open(f"{self.at}/slurm.conf", "w", encoding="ascii") as file:
+            file.write(CONFIG.format(at=self.at, host=socket.gethostname(), controller=free_port(), node=free_port(),
+                                     cores=self.cores))
+        try:
+            self.start("munged", "--foreground", "--force", f"--socket={self.at}/munge.socket",
+                       f"--key-file={self.at}/munge.key", f"--pid-file={self.at}/munge.pid",
+                       f"--log-file={self.at}/munge.log", f"--seed-file={self.at}/munge.seed")
+            self.wait(lambda: os.path.exists(f"{self.at}/munge.socket"), "munged")
+            self.start("slurmctld", "-D", "-i")
+            self.start("slurmd", "-D")
+            self.wait(lambda: "idle" in self("sinfo", "-h", "-o", "%T", check_code=False), "an idle node")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self, program, *options):
+        log = open(f"{self.at}/{program}.out", "wb")
+        self.daemons.append(subprocess.Popen([find(program), *options], env=self.env, stdout=log, stderr=log))
+        log.close()
+
+    def __exit__(self, *_):
+        if len(self.daemons) == 3:
+            self("scancel", "--full", "-u", "root", "--signal=KILL", check_code=False)
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            try:
+                daemon.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def wait(self, condition, what, timeout=60):
+        deadline = time.monotonic() + timeout
+        while not condition():
+            dead = [daemon.args[0] for daemon in self.daemons if daemon.poll() is not None]
+            check(not dead, f"{what}: {dead} ended\n{self.logs()}")
+            check(time.monotonic() < deadline, f"{what}: not within {timeout} s\n{self.logs()}")
+            time.sleep(0.1)
+
+    def logs(self):
+        text = ""
+        for name in ("munge.log", "munged.out", "slurmctld.log", "slurmctld.out", "slurmd.log", "slurmd.out"):
+            if os.path.exists(f"{self.at}/{name}"):
+                with open(f"{self.at}/{name}", encoding="utf-8", errors="replace") as file:
+                    text += f"-- {name}\n" + "".join(file.readlines()[-15:])
+        return text
+
+    def __call__(self, *command, check_code=True, timeout=120):
+        done = subprocess.run(command, env=self.env, text=True, capture_output=True, timeout=timeout)
+        check(done.returncode == 0 or not check_code,
+              f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}\n{self.logs()}")
+        return done.stdout + done.stderr
+
+    def state(self, job):
+        """PENDING, RUNNING, COMPLETED, TIMEOUT, ..."""
+        fields = self("scontrol", "--oneliner", "show", "job", str(job)).split()
+        return next(word.split("=")[1] for word in fields if word.startswith("JobState="))

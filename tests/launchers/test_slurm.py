@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real SLURM: srun and sbatch train to the bits of one rank, also when the job is cancelled, signalled, preempted,
+requeued or out of time and goes on afterwards. The ranks write a checkpoint each time, and none is left."""
+
+import functools
+import glob
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import CONFIG, RUNNER, Scratch, check, result, sets, train  # noqa: E402
+from slurm import Slurm, need_slurm  # noqa: E402
+
+BEGIN = time.monotonic()
+SHORT, LONG, ENDLESS = 200, 1500, 10 ** 9  # updates
+KEYS = dict(world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval_s=0.2)
+# As docs/configuration.md advises: a job that was stopped with a checkpoint waits for its next turn.
+SCRIPT = """#!/bin/bash
+sleep {sleep}
+srun {mpi} {command}
+code=$?
+[[ $code -ne 75 || -z "{requeue}" ]] || scontrol requeue "$SLURM_JOB_ID"
+exit $code
+"""
+
+
+def say(what):
+    print(f"{what}: {time.monotonic() - BEGIN:.0f} s", flush=True)
+
+
+@functools.lru_cache
+def reference(updates):
+    with Scratch() as scratch:
+        return train(scratch("one"), max_train_iter=updates, **KEYS)["param_hash"]
+
+
+class Job:
+    """A run as a batch job of two ranks in a directory of its own."""
+
+    def __init__(self, slurm, directory, *options, updates=LONG, mpi="--mpi=none", requeue="", sleep=0):
+        command = " ".join([RUNNER, "run", CONFIG, "--dir", directory, "--resume",
+                            *sets(max_train_iter=updates, **KEYS)])
+        self.slurm, self.directory, self.updates = slurm, directory, updates
+        self.script, self.log = f"{directory}.sh", f"{directory}.log"
+        with open(self.script, "w", encoding="ascii") as file:
+            file.write(SCRIPT.format(command=command, mpi=mpi, requeue=requeue, sleep=sleep))
+        self.number = self.submit(*options)
+
+    def submit(self, *options):
+        return self.slurm("sbatch", "--parsable", "-n2", "--open-mode=append", f"--output={self.log}", *options,
+                          self.script).strip()
+
+    def output(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def await_checkpoint(self):
+        self.slurm.wait(lambda: os.path.exists(f"{self.directory}/ckpt/state/latest"), "the first checkpoint")
+
+    def await_state(self, *states, timeout=60):
+        self.slurm.wait(lambda: self.slurm.state(self.number) in states, f"{states} of {self.directory}", timeout)
+        check(not ranks_in(self.directory), f"a rank is left: {ranks_in(self.directory)}")
+
+    def check_stopped(self):
+        check("continues from this checkpoint" in self.output(), self.output())
+
+    def finish(self, what):
+        self.await_state("COMPLETED", "FAILED", timeout=120)
+        self.check_bits(what)
+
+    def go_on(self, what):
+        """As a user who submits the script again."""
+        self.number = self.submit()
+        self.finish(what)
+
+    def check_bits(self, what):
+        check(os.path.exists(f"{self.directory}/result.json"), f"{what}: no result\n{self.output()}")
+        found = result(self.directory)
+        check(found["param_hash"] == reference(self.updates) and found["ranks"] == 2,
+              f"{what}: {found['param_hash']}, {found['ranks']} ranks, not {reference(self.updates)}\n{self.output()}")
+        say(what)
+
+
+def ranks_in(directory):
+    """Processes that train there."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == RUNNER.encode() and directory.encode() in words:
+            found.append(int(path.split("/")[2]))
+    return found
+
+
+def check_srun(slurm, scratch):
+    for mpi in ("none", "pmi2"):
+        directory = scratch(f"srun{mpi}")
+        slurm("srun", "-n2", f"--mpi={mpi}", RUNNER, "run", CONFIG, "--dir", directory,
+              *sets(max_train_iter=SHORT, **KEYS))
+        found = result(directory)
+        check(found["param_hash"] == reference(SHORT) and found["ranks"] == 2, f"srun --mpi={mpi}: {found}")
+        say(f"srun --mpi={mpi}")
+
+
+def check_names(directory):
+    for pid in ranks_in(directory):
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            check(re.match(r"\d+ \(runner\) ", file.read()), f"rank {pid} is not called runner")
+
+
+def check_scancel(slurm, scratch):
+    for name, *options in (("term", "--signal=TERM"), ("cancel",)):
+        job = Job(slurm, scratch(name))
+        job.await_checkpoint()
+        check_names(job.directory)
+        slurm("scancel", *options, job.number)
+        job.await_state("FAILED", "CANCELLED")
+        job.check_stopped()
+        job.go_on(f"scancel {' '.join(options)}".strip() + ", then sbatch again")
+
+
+def check_signal(slurm, scratch):
+    """The signal comes within the minute before the limit, so that there is nothing to wait for."""
+    job = Job(slurm, scratch("signal"), "--time=1", "--signal=TERM@60", "--requeue", requeue="yes")
+    job.finish("sbatch --signal=TERM@60 --requeue")
+    job.check_stopped()
+
+
+def check_preemption(slurm, scratch):
+    job = Job(slurm, scratch("preempted"), "--requeue", requeue="yes")
+    job.await_checkpoint()
+    urgent = slurm("sbatch", "--parsable", "--partition=high", f"-n{slurm.cores - 2}", "--output=/dev/null",
+                   "--wrap=sleep 2").strip()
+    slurm.wait(lambda: slurm.state(urgent) == "COMPLETED", "the urgent job")
+    job.finish("preempted and requeued")
+    job.check_stopped()
+
+
+def main():
+    need_slurm()
+    with Scratch() as scratch, Slurm(scratch, 8) as slurm:
+        late = Job(slurm, scratch("late"), "--time=1", "--partition=high", updates=ENDLESS, sleep=50)
+        check_srun(slurm, scratch)
+        check_scancel(slurm, scratch)
+        check_signal(slurm, scratch)
+        check_preemption(slurm, scratch)
+        late.await_state("TIMEOUT", timeout=150)
+        late.check_stopped()
+        say("out of time")
+
+
+main()
