@@ -2,7 +2,7 @@
 /* Measures a checkpoint of a replay of 100,000 frames of 84 x 84: how long the learner waits for
  * it, and when it is on the disk of the working directory; for the first checkpoint and for one
  * after 5,000 new frames. */
-#include "runtime/io/checkpoint.h"
+#include "runtime/io/checkpoint/checkpoint.h"
 
 #include "bench/parts/parts.h"
 #include "runtime/base/alloc.h"

@@ -8,7 +8,7 @@
 
 #include "graph/plan/plan.h"
 #include "runtime/engine/session.h"
-#include "runtime/io/checkpoint.h"
+#include "runtime/io/checkpoint/checkpoint.h"
 
 struct hd_executor_options {
     int window;              /* iterations submitted at most before the oldest has ended, >= 1 */

@@ -7,7 +7,7 @@
 #define HD_GRAPH_EXECUTE_STATE_H
 
 #include "graph/execute/guards.h"
-#include "runtime/io/checkpoint.h"
+#include "runtime/io/checkpoint/checkpoint.h"
 
 /* Save and restore the state as execute.h says of hd_executor_save and hd_executor_restore, whose
  * status they return. */

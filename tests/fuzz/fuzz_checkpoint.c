@@ -5,7 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/checkpoint/checkpoint_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/checkpoint/checkpoint_internal.h"
 #include "tests/harness/check.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
 /* The files of a rank in the checkpoint in progress: handed over, then written. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/checkpoint/checkpoint_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

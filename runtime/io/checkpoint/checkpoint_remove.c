@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes checkpoints that are not kept, and what was left unfinished. */
 #include "runtime/base/alloc.h"
-#include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/checkpoint/checkpoint_internal.h"
 #include "runtime/io/files.h"
 
 #include <dirent.h>

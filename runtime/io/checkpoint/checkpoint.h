@@ -21,8 +21,8 @@
  *
  * One thread at a time uses a writer, except where a function says otherwise; several may read a
  * checkpoint. */
-#ifndef HD_RUNTIME_IO_CHECKPOINT_H
-#define HD_RUNTIME_IO_CHECKPOINT_H
+#ifndef HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_H
+#define HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 /* The writer's state, and what its files share with the reader. The training thread uses a writer
  * until hd_checkpoint_writer_submit starts the writing thread, and again after that thread has
  * finished; only what `lock` guards passes between them and the thread that receives messages. */
-#ifndef HD_RUNTIME_IO_CHECKPOINT_INTERNAL_H
-#define HD_RUNTIME_IO_CHECKPOINT_INTERNAL_H
+#ifndef HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_INTERNAL_H
+#define HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_INTERNAL_H
 
-#include "runtime/io/checkpoint.h"
+#include "runtime/io/checkpoint/checkpoint.h"
 #include "runtime/io/files.h"
 
 #include <pthread.h>
