@@ -64,6 +64,17 @@ int hd_value_load(const struct hd_spec *spec, void *data, FILE *file)
     return hd_value_read(spec, data, (size_t)spec->bytes, file);
 }
 
+int hd_value_check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    return spec->type->check ? spec->type->check(spec, data, message) : HD_OK;
+}
+
+int hd_value_accept(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    (void)spec, (void)data, (void)message;
+    return HD_OK;
+}
+
 int hd_value_write(const struct hd_spec *spec, const void *data, size_t bytes, FILE *file)
 {
     if (fwrite(data, 1, bytes, file) != bytes)

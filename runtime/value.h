@@ -8,6 +8,7 @@
 #define HD_RUNTIME_VALUE_H
 
 #include "runtime/base/config/config.h"
+#include "runtime/base/numbers.h"
 #include "runtime/base/rng.h"
 
 enum hd_placement {
@@ -140,6 +141,11 @@ struct hd_type {
     /* Default: the bytes as they are. */
     int (*save)(const struct hd_spec *spec, const void *data, FILE *file);
     int (*load)(const struct hd_spec *spec, void *data, FILE *file);
+    /* Checks an instance that was read from a checkpoint, in which any bits may be: whatever a body
+     * uses as an index, a count or a size is in range, and what is finite in every run is finite.
+     * Returns HD_OK, or HD_ERR_FORMAT with a sentence in `message` (not logged). Every type says
+     * what it accepts; hd_value_accept is any bits. */
+    int (*check)(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE]);
     uint64_t (*hash)(const struct hd_spec *spec, const void *data); /* default: of the bytes; flat:
                                                                        of the floats by blocks */
     /* Stores the arrays of an instance as named tensors, at most HD_TENSORS_MAX, borrowed, for
@@ -172,6 +178,13 @@ int64_t hd_value_get_byte_range(const struct hd_spec *spec, int bucket, int64_t 
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
+
+/* Checks an instance as its type says; a type without `check` accepts any bits. Returns HD_OK, or
+ * HD_ERR_FORMAT with a sentence in `message` (not logged). */
+int hd_value_check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE]);
+
+/* This is the `check` of a type whose bodies only compute with its numbers. Returns HD_OK. */
+int hd_value_accept(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE]);
 
 /* Return the bytes of an instance on a GPU, and how many of them are the host's. */
 int64_t hd_value_get_device_bytes(const struct hd_spec *spec);

@@ -216,26 +216,53 @@ static int missing(const char *what)
     return hd_fail(HD_ERR_FORMAT, "the checkpoint does not say what %s is", what);
 }
 
-static int get_integer(const json_t *object, const char *key, int64_t *number_p)
+/* Reads a whole number that is within [min, max]; `name` is for messages. */
+static int read_number(const json_t *json, const char *name, int64_t min, int64_t max,
+                       int64_t *number_p)
 {
-    const json_t *number = json_object_get(object, key);
-    if (!json_is_integer(number))
-        return missing(key);
-    *number_p = json_integer_value(number);
+    char message[HD_NUMBERS_MESSAGE];
+    if (!json_is_integer(json))
+        return missing(name);
+    if (hd_number_check(message, name, -1, json_integer_value(json), min, max) != HD_OK)
+        return hd_fail(HD_ERR_FORMAT, "the checkpoint is of no run: %s", message);
+    *number_p = json_integer_value(json);
     return HD_OK;
+}
+
+static int get_count(const json_t *object, const char *key, int64_t *number_p)
+{
+    return read_number(json_object_get(object, key), key, 0, HD_COUNT_MAX, number_p);
 }
 
 static int load_instance(const struct hd_spec *spec, void *to, void *data, int64_t bytes)
 {
-    if (!spec->type->load && bytes == spec->bytes) {
+    if (!spec->type->load && bytes != spec->bytes)
+        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: it has %lld bytes, not %lld",
+                       spec->name, (long long)bytes, (long long)spec->bytes);
+    if (!spec->type->load) {
         memcpy(to, data, (size_t)bytes);
         return HD_OK;
     }
-    FILE *file = fmemopen(data, (size_t)bytes, "r");
-    int status = file ? hd_value_load(spec, to, file) : HD_ERR_FORMAT;
-    if (file)
-        fclose(file);
+    FILE *file = bytes > 0 ? fmemopen(data, (size_t)bytes, "r") : NULL;
+    if (!file)
+        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: its file is empty", spec->name);
+    int status = hd_value_load(spec, to, file);
+    if (status == HD_OK && fgetc(file) != EOF)
+        status =
+            hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too long", spec->name);
+    fclose(file);
     return status;
+}
+
+static int check_instance(const struct hd_spec *spec, const struct hd_checkpoint *checkpoint,
+                          const char *name, const void *data)
+{
+    char message[HD_NUMBERS_MESSAGE];
+    if (hd_value_check(spec, data, message) == HD_OK)
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT,
+                   "'%s' in the checkpoint of iteration %" PRId64 " is of no run: %s", name,
+                   hd_checkpoint_get_iteration(checkpoint), message);
 }
 
 static int put_slice(const struct hd_spec *spec, const char *name, char *to, const char *data,
@@ -269,7 +296,7 @@ static int load_slices(const struct hd_checkpoint *checkpoint, const struct hd_s
          i++) {
         void *data = NULL;
         int64_t bytes;
-        status = hd_checkpoint_read(checkpoint, name, &data, &bytes);
+        status = hd_checkpoint_read(checkpoint, name, HD_NO_JOURNAL, &data, &bytes);
         if (status == HD_OK)
             status = put_slice(spec, name, to, data, bytes, &elements);
         hd_free(data);
@@ -288,13 +315,18 @@ static int load_slot(struct hd_binder *binder, const struct hd_checkpoint *check
         void *data = NULL;
         int64_t bytes;
         char *name = make_name(binder, value, i, k);
-        int status = name ? hd_checkpoint_read(checkpoint, name, &data, &bytes) : HD_ERR_NOMEM;
+        int status =
+            name ? hd_checkpoint_read(checkpoint, name,
+                                      spec->type->load ? HD_NO_JOURNAL : spec->bytes, &data, &bytes)
+                 : HD_ERR_NOMEM;
         if (status == HD_OK && data)
             status = load_instance(spec, slot->replicas[0].data[i], data, bytes);
         else if (status == HD_OK && spec->type->flat && k == 0)
             status = load_slices(checkpoint, spec, slot->replicas[0].data[i]);
         else if (status == HD_OK)
             status = missing(name);
+        if (status == HD_OK)
+            status = check_instance(spec, checkpoint, name, slot->replicas[0].data[i]);
         hd_free(data);
         hd_free(name);
         HD_TRY(status);
@@ -342,12 +374,11 @@ static int restore_lags(struct hd_binder *binder, const struct hd_checkpoint *ch
     const int first = plan->lag_snapshots > 0 ? plan->buffers : 0;
     int next = plan->lag_snapshots > 0 ? plan->buffers : 1;
     for (int k = 1; k <= count_lags(binder, value); k++) {
-        const json_t *version = json_array_get(lags, (size_t)k - 1);
+        int64_t version = 0;
         bool is_new;
-        if (!json_is_integer(version))
-            return missing(instances->value->spec.name);
-        struct hd_version_slot *slot =
-            find_slot(instances, first, json_integer_value(version), &next, &is_new);
+        HD_TRY(read_number(json_array_get(lags, (size_t)k - 1), instances->value->spec.name, 0,
+                           instances->version, &version));
+        struct hd_version_slot *slot = find_slot(instances, first, version, &next, &is_new);
         if (is_new && is_kept(binder, value))
             HD_TRY(slot->version == instances->version
                        ? copy_current(instances, slot)
@@ -367,14 +398,14 @@ static int restore_value(struct hd_guards *guards, const struct hd_checkpoint *c
     const json_t *saved = json_object_get(values, name);
     if (!saved)
         return missing(name);
-    HD_TRY(get_integer(saved, "version", &instances->version));
+    HD_TRY(get_count(saved, "version", &instances->version));
     instances->current = 0;
     for (int i = 0; i < instances->n_version_slots; i++)
         hold(instances, &instances->version_slots[i], -1);
     hold(instances, &instances->version_slots[0], instances->version);
     for (int i = 0; i < instances->value->n_attributes; i++)
-        guards->attributes[value][i] =
-            json_integer_value(json_array_get(json_object_get(saved, "attributes"), (size_t)i));
+        HD_TRY(read_number(json_array_get(json_object_get(saved, "attributes"), (size_t)i), name, 0,
+                           HD_COUNT_MAX, &guards->attributes[value][i]));
     if (is_kept(binder, value))
         HD_TRY(load_slot(binder, checkpoint, value, 0, &instances->version_slots[0]));
     return restore_lags(binder, checkpoint, value, json_object_get(saved, "lags"));
@@ -395,6 +426,16 @@ static double get_double(const json_t *bits)
     return value;
 }
 
+/* A step is due again at most `every` counts from now, or was never due. */
+static int restore_due(struct hd_guards *guards, const struct hd_step *step, const json_t *saved)
+{
+    int64_t latest = step->first;
+    if (step->every > 0 && guards->binder->counters[step->every_counter] + step->every > latest)
+        latest = guards->binder->counters[step->every_counter] + step->every;
+    return read_number(json_object_get(saved, "next_due"), "next_due", 0, latest,
+                       &guards->next_due[step->index]);
+}
+
 static int restore_step(struct hd_step *step, void *arg)
 {
     struct restoring *restoring = arg;
@@ -404,10 +445,14 @@ static int restore_step(struct hd_step *step, void *arg)
     const char *label = json_string_value(json_object_get(saved, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
-    HD_TRY(get_integer(saved, "next_due", &guards->next_due[step->index]));
-    for (int i = 0; i < step->n_refs; i++)
-        guards->binder->last_read[step->index][i] =
-            json_integer_value(json_array_get(json_object_get(saved, "last_read"), (size_t)i));
+    HD_TRY(restore_due(guards, step, saved));
+    for (int i = 0; i < step->n_refs; i++) {
+        const int value = step->refs[i].value;
+        HD_TRY(read_number(json_array_get(json_object_get(saved, "last_read"), (size_t)i),
+                           "last_read", -1,
+                           value == HD_NO_VALUE ? 0 : guards->binder->instances[value].version,
+                           &guards->binder->last_read[step->index][i]));
+    }
     for (int i = 0; seen && i < guards->binder->plan->graph->n_slots; i++)
         seen[i] = get_double(json_array_get(json_object_get(saved, "fields"), (size_t)i));
     return HD_OK;
@@ -418,14 +463,18 @@ int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *check
 {
     struct hd_graph *graph = guards->binder->plan->graph;
     int64_t shards = 0;
-    HD_TRY(get_integer(state, "shards", &shards));
+    HD_TRY(get_count(state, "shards", &shards));
     if (shards != graph->shards)
         return hd_fail(HD_ERR_INPUT, "the checkpoint is of %lld shards, not %lld",
                        (long long)shards, (long long)graph->shards);
     for (int i = 0; i < graph->n_counters; i++)
-        HD_TRY(get_integer(json_object_get(state, "counters"), graph->counters[i],
-                           &guards->binder->counters[i]));
-    HD_TRY(get_integer(state, "next_compare", &guards->next_compare));
+        HD_TRY(get_count(json_object_get(state, "counters"), graph->counters[i],
+                         &guards->binder->counters[i]));
+    if (hd_binder_get_iteration(guards->binder) != hd_checkpoint_get_iteration(checkpoint))
+        return hd_fail(HD_ERR_FORMAT, "the checkpoint of iteration %" PRId64 " counts %" PRId64,
+                       hd_checkpoint_get_iteration(checkpoint),
+                       hd_binder_get_iteration(guards->binder));
+    HD_TRY(get_count(state, "next_compare", &guards->next_compare));
     for (int i = 0; i < graph->n_values; i++)
         HD_TRY(restore_value(guards, checkpoint, i, json_object_get(state, "values")));
     struct restoring restoring = {guards, json_object_get(state, "steps"), 0};

@@ -8,6 +8,8 @@
 #ifndef HD_KERNELS_REPLAY_TRANSITIONS_H
 #define HD_KERNELS_REPLAY_TRANSITIONS_H
 
+#include "runtime/base/numbers.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +32,13 @@ int64_t hd_transition_get_bytes(int64_t nstep);
 
 /* Returns the i-th transition of a block, which is 8-byte aligned. */
 struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t i);
+
+/* Checks a transition that was read from a file, number `i` of envs with `stack` frames in an
+ * observation; one that was never filled is all zeros. Returns HD_OK, or HD_ERR_FORMAT with a
+ * sentence in `message` (not logged). */
+int hd_transition_check(const struct hd_transition *transition, int64_t i, int64_t nstep,
+                        int64_t stack, int64_t envs, int64_t actions,
+                        char message[HD_NUMBERS_MESSAGE]);
 
 /* -- In rows: a struct of arrays in one block of plain memory ---------------------------------- */
 

@@ -164,6 +164,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .rows = hd_batch_get_rows(views[BATCH].spec, views[BATCH].data),
         .use = hd_batch_get_use(views[BATCH].spec, views[BATCH].data),
     };
+    if (state->next >= args->max_length) /* as only a checkpoint could say */
+        return hd_body_fail(context, "'%s' is at entry %" PRId64 " of a list of %" PRId64,
+                            views[SAMPLER_STATE].spec->name, state->next, args->max_length);
     const int64_t left = hd_sampler_count(&args->sampler, context->shard) - state->next;
     int64_t used = left < 0 ? 0 : left < args->rows ? left : args->rows, padded = 0;
     for (int64_t row = 0; row < used; row++) {

@@ -78,6 +78,11 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
         return -1;
     }
     for (int i = 0; i < HD_CARTPOLE_STATES; i++)
+        if (!isfinite(saved.column[i])) {
+            snprintf(message, HD_ENV_MESSAGE, "a state of %g", saved.column[i]);
+            return -1;
+        }
+    for (int i = 0; i < HD_CARTPOLE_STATES; i++)
         column(memory, i)[env] = saved.column[i];
     steps_of(memory)[env] = saved.steps;
     return 0;

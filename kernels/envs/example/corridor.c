@@ -67,6 +67,11 @@ static int step(void *memory, const int32_t *action, const struct hd_env_outcome
     struct group *group = memory;
     for (int64_t i = 0; i < group->envs; i++) {
         struct walk *walk = &group->walks[i];
+        if (walk->cell <= 0 || walk->cell >= group->cells - 1) {
+            snprintf(message, HD_ENV_MESSAGE, "walker %lld is at an end: it must be reset first",
+                     (long long)i);
+            return -1;
+        }
         walk->cell += action[i] == 1 ? 1 : -1;
         bool right = walk->cell == group->cells - 1, left = walk->cell == 0;
         bool late = ++walk->steps == 4 * group->cells;
@@ -94,8 +99,10 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
     struct group *group = memory;
     struct walk walk;
     memcpy(&walk, state, sizeof walk);
-    if (walk.cell < 0 || walk.cell >= group->cells) {
-        snprintf(message, HD_ENV_MESSAGE, "a walker outside the corridor");
+    if (walk.cell < 0 || walk.cell >= group->cells || walk.steps < 0 ||
+        walk.steps > 4 * group->cells) {
+        snprintf(message, HD_ENV_MESSAGE, "walker %lld is at cell %lld after %lld steps",
+                 (long long)env, (long long)walk.cell, (long long)walk.steps);
         return -1;
     }
     group->walks[env] = walk;

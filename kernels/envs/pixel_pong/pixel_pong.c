@@ -3,6 +3,7 @@
 
 #include "kernels/envs/pixel_pong/pixel_pong_game_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,14 +139,22 @@ static bool is_possible(const struct hd_pong_game *game)
            is_within(game->wait, 0, SERVE_WAIT) &&
            is_within(game->returns, 0, HD_PIXEL_PONG_MAX_SCREENS) &&
            is_within(game->aim, -AIM_RANGE, AIM_RANGE) && game->screens >= 0 &&
-           game->screens <= HD_PIXEL_PONG_MAX_SCREENS + HD_PIXEL_PONG_SKIP && game->draws >= 0;
+           game->screens <= HD_PIXEL_PONG_MAX_SCREENS + HD_PIXEL_PONG_SKIP && game->draws >= 0 &&
+           game->draws <= HD_COUNT_MAX;
+}
+
+/* A game that was never reset is all zeros. */
+static bool is_saved(const struct hd_pong_game *game)
+{
+    static const struct hd_pong_game never;
+    return memcmp(game, &never, sizeof never) == 0 || (game->started == 1 && is_possible(game));
 }
 
 static int load(void *memory, int64_t env, const void *state, char message[HD_ENV_MESSAGE])
 {
     struct hd_pong_game game;
     memcpy(&game, state, sizeof game);
-    if (game.started && !is_possible(&game)) {
+    if (!is_saved(&game)) {
         snprintf(message, HD_ENV_MESSAGE, "these bytes are not a saved game");
         return -1;
     }
@@ -189,7 +198,7 @@ bool hd_pixel_pong_is_cuda_possible(const void *memory, int64_t envs, int backgr
     bool possible = memcmp(painter, &group->painter, sizeof *painter) == 0;
     hd_free(painter);
     for (int64_t i = 0; i < envs; i++)
-        possible = possible && (!group->games[i].started || is_possible(&group->games[i]));
+        possible = possible && is_saved(&group->games[i]);
     return possible;
 }
 

@@ -108,8 +108,10 @@ const char *hd_checkpoint_find_name(const struct hd_checkpoint *checkpoint, cons
                                     int i);
 
 /* Reads a file or journal as it was added, to be freed with hd_free; stores NULL when there is
- * none. Returns HD_OK, HD_ERR_FORMAT (logged) or HD_ERR_NOMEM. */
-int hd_checkpoint_read(const struct hd_checkpoint *checkpoint, const char *name, void **data_p,
-                       int64_t *bytes_p);
+ * none. A journal must have `journal_bytes`. Returns HD_OK, HD_ERR_FORMAT (logged) or
+ * HD_ERR_NOMEM. */
+enum { HD_NO_JOURNAL = -1 }; /* the name must not be that of a journal */
+int hd_checkpoint_read(const struct hd_checkpoint *checkpoint, const char *name,
+                       int64_t journal_bytes, void **data_p, int64_t *bytes_p);
 
 #endif

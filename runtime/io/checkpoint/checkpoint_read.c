@@ -225,13 +225,14 @@ struct journal_file {
     int64_t bytes;
 };
 
-/* Copies a run of blocks from the journal file that has them. */
+/* Copies a run of blocks from the journal file that has them; it begins at block *next, and the one
+ * after it at what *next becomes. */
 static int read_run(const struct hd_checkpoint *c, const char *name, const json_t *run, char *data,
-                    int64_t bytes, struct journal_file *last)
+                    int64_t bytes, int64_t *next, struct journal_file *last)
 {
     const int64_t first = number(run, 0), n = number(run, 1), iteration = number(run, 2),
                   from = number(run, 3), blocks = (bytes + HD_JOURNAL_BLOCK - 1) / HD_JOURNAL_BLOCK;
-    if (first < 0 || n <= 0 || n > blocks || first > blocks - n || iteration < 0 || from < 0)
+    if (first != *next || n <= 0 || n > blocks - first || iteration < 0 || from < 0)
         return hd_fail(HD_ERR_FORMAT, "the list of journal '%s' is damaged", name);
     if (iteration != last->iteration) {
         char file[256];
@@ -246,6 +247,7 @@ static int read_run(const struct hd_checkpoint *c, const char *name, const json_
     if (from > last->bytes - length)
         return hd_fail(HD_ERR_FORMAT, "journal file %s.%" PRId64 " is damaged", name, iteration);
     memcpy(data + at, (char *)last->data + from, (size_t)length);
+    *next += n;
     return HD_OK;
 }
 
@@ -258,14 +260,17 @@ static int read_journal(const struct hd_checkpoint *c, const char *name, const j
         return bytes < 0 ? hd_fail(HD_ERR_FORMAT, "the list of journal '%s' is damaged", name)
                          : HD_ERR_NOMEM;
     struct journal_file last = {.iteration = -1};
+    int64_t next = 0;
     int status = HD_OK;
     size_t i;
     json_t *run;
     json_array_foreach(json_object_get(journal, "blocks"), i, run)
     {
         if (status == HD_OK)
-            status = read_run(c, name, run, data, bytes, &last);
+            status = read_run(c, name, run, data, bytes, &next, &last);
     }
+    if (status == HD_OK && next != (bytes + HD_JOURNAL_BLOCK - 1) / HD_JOURNAL_BLOCK)
+        status = hd_fail(HD_ERR_FORMAT, "the list of journal '%s' ends early", name);
     hd_free(last.data);
     if (status != HD_OK) {
         hd_free(data);
@@ -276,11 +281,14 @@ static int read_journal(const struct hd_checkpoint *c, const char *name, const j
     return HD_OK;
 }
 
-int hd_checkpoint_read(const struct hd_checkpoint *c, const char *name, void **data_p,
-                       int64_t *bytes_p)
+int hd_checkpoint_read(const struct hd_checkpoint *c, const char *name, int64_t journal_bytes,
+                       void **data_p, int64_t *bytes_p)
 {
     const json_t *journal = json_object_get(json_object_get(c->manifest, "journals"), name);
     *data_p = NULL;
+    if (journal && (journal_bytes < 0 || bytes_of(journal) != journal_bytes))
+        return hd_fail(HD_ERR_FORMAT, "journal '%s' has %lld bytes, not %lld", name,
+                       (long long)bytes_of(journal), (long long)journal_bytes);
     if (journal)
         return read_journal(c, name, journal, data_p, bytes_p);
     if (!json_object_get(json_object_get(c->manifest, "files"), name))

@@ -338,7 +338,7 @@ static int load_group(const struct hd_spec *spec, struct hd_envs *envs, const ch
     HD_TRY(make_group(spec, envs));
     for (int64_t i = 0; i < *envs->count; i++)
         if (shape->env->load(*envs->group, i, states + i * shape->state_bytes, message) != 0)
-            return refuse(spec, "load", message);
+            return hd_fail(HD_ERR_FORMAT, "envs '%s': load: %s", spec->name, message);
     return HD_OK;
 }
 
@@ -426,6 +426,42 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
     return HD_OK;
 }
 
+/* A fragment's steps belong to the present episode, and each showed a frame after its first. */
+static int check_env(const struct hd_envs_shape *shape, const struct hd_envs *envs, int64_t i,
+                     char message[HD_NUMBERS_MESSAGE])
+{
+    const int64_t pending_max = shape->fragment > 0 ? shape->fragment - 1 : 0;
+    HD_TRY(hd_number_check(message, "episode", i, envs->episode[i], 0, HD_COUNT_MAX));
+    HD_TRY(hd_number_check(message, "shown", i, envs->shown[i], 0, HD_COUNT_MAX));
+    HD_TRY(hd_number_check(message, "episode_steps", i, envs->episode_steps[i], 0,
+                           envs->shown[i] > 0 ? envs->shown[i] - 1 : 0));
+    HD_TRY(hd_number_check(message, "pending", i, envs->pending[i], 0,
+                           envs->episode_steps[i] < pending_max ? envs->episode_steps[i]
+                                                                : pending_max));
+    return hd_numbers_check_f64(message, "episode_return", &envs->episode_return[i], 1, -INFINITY);
+}
+
+static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs *envs,
+                         char message[HD_NUMBERS_MESSAGE])
+{
+    const int64_t steps = shape->envs * shape->fragment;
+    for (int64_t i = 0; i < shape->envs; i++)
+        HD_TRY(check_env(shape, envs, i, message));
+    HD_TRY(
+        hd_numbers_check_i32(message, "action", envs->action, steps, 0, shape->frame.actions - 1));
+    return hd_numbers_check_f32(message, "reward", envs->reward, steps, -INFINITY);
+}
+
+/* The states of the envs themselves were checked by the env's `load`. */
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    for (int64_t group = 0; group < spec->partials; group++) {
+        const struct hd_envs envs = hd_envs_get(spec, (void *)data, group);
+        HD_TRY(check_partial(spec->shape, &envs, message));
+    }
+    return HD_OK;
+}
+
 static uint64_t hash(const struct hd_spec *spec, const void *data)
 {
     uint64_t result = 0;
@@ -461,5 +497,6 @@ const struct hd_type hd_type_envs = {
     .snapshot = snapshot,
     .save = save,
     .load = load,
+    .check = check,
     .hash = hash,
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/collect/gpu_envs.h"
 
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static int refuse(const struct hd_spec *spec, const struct hd_setup *setup, cons
                              message);
 }
 
-static int check(const struct hd_spec *spec, const struct hd_setup *setup)
+static int check_setup(const struct hd_spec *spec, const struct hd_setup *setup)
 {
     const char *type = hd_config_get_text(setup->config, "env.type");
     char message[HD_ENV_MESSAGE];
@@ -64,7 +64,7 @@ static int check(const struct hd_spec *spec, const struct hd_setup *setup)
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_pixel_pong_envs unused;
-    HD_TRY(check(spec, setup));
+    HD_TRY(check_setup(spec, setup));
     HD_TRY(hd_type_envs.resolve(spec, setup));
     spec->bytes = lay_out(spec->shape, NULL, &unused);
     return HD_OK;
@@ -92,14 +92,18 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
     return HD_OK;
 }
 
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
 {
-    const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(spec, data, 0, 0);
-    HD_TRY(hd_value_read(spec, data, (size_t)spec->bytes, file));
-    if (hd_pixel_pong_is_cuda_possible(envs.group, envs.envs, background_of(spec->shape)))
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(spec, (void *)data, 0, 0);
+    const int64_t n = envs.envs;
+    HD_TRY(hd_numbers_check_i64(message, "episode", envs.episode, n, 0, HD_COUNT_MAX));
+    HD_TRY(hd_numbers_check_i64(message, "episode_steps", envs.episode_steps, n, 0, HD_COUNT_MAX));
+    HD_TRY(hd_numbers_check_i64(message, "shown", envs.shown, n, 0, HD_COUNT_MAX));
+    HD_TRY(hd_numbers_check_f64(message, "episode_return", envs.episode_return, n, -INFINITY));
+    if (hd_pixel_pong_is_cuda_possible(envs.group, n, background_of(spec->shape)))
         return HD_OK;
-    return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has no games of this kind",
-                   spec->name);
+    snprintf(message, HD_NUMBERS_MESSAGE, "these are no games of this kind");
+    return HD_ERR_FORMAT;
 }
 
 const struct hd_type hd_type_gpu_envs = {
@@ -107,5 +111,5 @@ const struct hd_type hd_type_gpu_envs = {
     .resolve = resolve,
     .release = release,
     .init = init,
-    .load = load,
+    .check = check,
 };

@@ -3,9 +3,11 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
 
+#include <math.h>
 #include <string.h>
 
 static void lay_out_counts(const struct hd_trajectories_shape *shape, struct hd_arena *arena,
@@ -220,6 +222,47 @@ static int visit_used(const struct hd_spec *spec, const void *data,
     return HD_OK;
 }
 
+/* An observation ends at a step's frame or at the one after it, and begins in its episode. */
+static int check_steps(const struct hd_trajectories_shape *shape, const struct hd_trajectories *t,
+                       char message[HD_NUMBERS_MESSAGE])
+{
+    const int64_t steps = shape->envs * shape->steps;
+    for (int64_t i = 0; i < steps; i++) {
+        HD_TRY(hd_number_check(message, "frame", i, t->frame[i], 0, shape->frames - 2));
+        HD_TRY(hd_number_check(message, "frame_age", i, t->frame_age[i], 0, t->frame[i]));
+    }
+    HD_TRY(hd_numbers_check_i32(message, "action", t->action, steps, 0, shape->actions - 1));
+    HD_TRY(hd_numbers_check_f32(message, "reward", t->reward, steps, -INFINITY));
+    HD_TRY(hd_numbers_check_f32(message, "done", t->done, steps, 0));
+    return hd_numbers_check_f32(message, "logit", t->logit, steps * shape->actions, -INFINITY);
+}
+
+static int check_group(const struct hd_trajectories_shape *shape, const struct hd_trajectories *t,
+                       char message[HD_NUMBERS_MESSAGE])
+{
+    const int64_t envs = shape->envs, steps = envs * shape->steps;
+    HD_TRY(hd_number_check(message, "made", -1, *t->made, 0, shape->samples + steps));
+    HD_TRY(hd_number_check(message, "forward", -1, *t->forward, 0, shape->steps));
+    HD_TRY(hd_number_check(message, "ended", -1, *t->ended, 0, steps));
+    HD_TRY(hd_numbers_check_i64(message, "shown", t->shown, envs, 0, shape->frames));
+    HD_TRY(hd_numbers_check_i64(message, "age", t->age, envs, 0, shape->obs.stack));
+    HD_TRY(hd_numbers_check_i64(message, "pending", t->pending, envs, 0, shape->fragment));
+    HD_TRY(hd_numbers_check_f64(message, "ended_return", t->ended_return, steps, -INFINITY));
+    HD_TRY(hd_numbers_check_f64(message, "ended_steps", t->ended_steps, steps, 0));
+    HD_TRY(hd_numbers_check_i32(message, "row", t->row, shape->samples, 0, steps - 1));
+    HD_TRY(hd_numbers_check_f32(message, "end", t->end, shape->samples, 0));
+    return check_steps(shape, t, message);
+}
+
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    for (int64_t group = 0; group < spec->partials; group++) {
+        const struct hd_trajectories t = hd_trajectories_get(spec, (void *)data, group);
+        HD_TRY(check_group(spec->shape, &t, message));
+    }
+    return HD_OK;
+}
+
 struct transfer {
     const struct hd_spec *spec;
     FILE *file;
@@ -270,7 +313,10 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     struct transfer transfer = {.spec = spec, .file = file};
-    return visit_used(spec, data, read_block, &transfer);
+    int status = visit_used(spec, data, read_block, &transfer);
+    if (status == HD_ERR_FORMAT && !feof(file))
+        hd_fail(status, "value '%s' cannot be loaded: it has more frames than fit", spec->name);
+    return status;
 }
 
 static uint64_t hash(const struct hd_spec *spec, const void *data)
@@ -286,5 +332,6 @@ const struct hd_type hd_type_trajectories = {
     .snapshot = snapshot,
     .save = save,
     .load = load,
+    .check = check,
     .hash = hash,
 };

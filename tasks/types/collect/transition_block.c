@@ -25,6 +25,8 @@ struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_
         .fragment = fragment,
         .n_sample = n,
         .nstep = hd_config_get_int(config, "policy.nstep"),
+        .stack = hd_config_get_int(config, "env.frame_stack"),
+        .actions = hd_config_get_int(config, "policy.model.action_shape"),
         .frame_bytes = hd_obs_shape_read(config).frame_bytes,
         .frames_of_env = 2 * (2 * fragment - 1) + 1,
         .frames = 2 * (n - 1) + envs * (fragment - 1) + 3 * envs,
@@ -115,6 +117,19 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
                          file);
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_transition_block_shape *shape = spec->shape;
+    const struct hd_transition_block block = hd_transition_block_get(shape, (void *)data);
+    HD_TRY(hd_numbers_check_i64(message, "first", block.first, shape->envs, 0, HD_COUNT_MAX));
+    HD_TRY(hd_numbers_check_i32(message, "env", block.env, shape->frames, 0, shape->envs - 1));
+    for (int64_t i = 0; i < shape->n_sample; i++)
+        HD_TRY(hd_transition_check(hd_transition_get(block.transitions, shape->nstep, i), i,
+                                   shape->nstep, shape->stack, shape->envs, shape->actions,
+                                   message));
+    return HD_OK;
+}
+
 static uint64_t hash(const struct hd_spec *spec, const void *data)
 {
     return hd_hash_bytes(data, used_bytes(spec, data));
@@ -126,5 +141,6 @@ const struct hd_type hd_type_transition_block = {
     .snapshot = snapshot,
     .save = save,
     .load = load,
+    .check = check,
     .hash = hash,
 };

@@ -9,16 +9,24 @@
 
 #include <string.h>
 
+/* The part that bodies see comes first. */
+struct shape {
+    struct hd_transition_shape rows;
+    int64_t actions;
+};
+
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    struct hd_transition_shape *shape = hd_alloc(1, sizeof *shape);
-    if (!shape)
+    struct shape *whole = hd_alloc(1, sizeof *whole);
+    if (!whole)
         return HD_ERR_NOMEM;
+    struct hd_transition_shape *shape = &whole->rows;
+    whole->actions = hd_config_get_int(setup->config, "policy.model.action_shape");
     shape->rows = hd_learn_shape_read(setup->config).rows;
     shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
     shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
-    spec->shape = shape;
+    spec->shape = whole;
     spec->bytes = hd_transitions_get_bytes(shape) + hd_align_up(sizeof(int64_t)) +
                   hd_align_up(shape->rows * (int64_t)sizeof(float));
     return HD_OK;
@@ -58,4 +66,15 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     return n;
 }
 
-const struct hd_type hd_type_batch = {.name = "batch", .resolve = resolve, .tensors = tensors};
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct shape *shape = spec->shape;
+    const int64_t rows = shape->rows.rows;
+    HD_TRY(
+        hd_number_check(message, "used", -1, *hd_batch_get_use(spec, (void *)data).used, 0, rows));
+    return hd_numbers_check_i32(message, "action", hd_batch_get_rows(spec, (void *)data).action,
+                                rows, 0, shape->actions - 1);
+}
+
+const struct hd_type hd_type_batch = {
+    .name = "batch", .resolve = resolve, .check = check, .tensors = tensors};

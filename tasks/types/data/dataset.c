@@ -134,10 +134,12 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
     return HD_OK;
 }
 
+/* A loaded instance is equal to the one that is here. */
 const struct hd_type hd_type_dataset = {
     .name = "dataset",
     .resolve = resolve,
     .release = release,
     .init = init,
     .load = load,
+    .check = hd_value_accept,
 };

@@ -68,5 +68,14 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     return (int)(sizeof all / sizeof *all);
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_minibatch_shape *shape = spec->shape;
+    const struct hd_minibatch batch = hd_minibatch_get(spec, (void *)data);
+    HD_TRY(hd_number_check(message, "used", -1, *batch.used, 0, shape->rows));
+    return hd_numbers_check_i32(message, "action", batch.action, shape->rows, 0,
+                                shape->actions - 1);
+}
+
 const struct hd_type hd_type_minibatch = {
-    .name = "minibatch", .resolve = resolve, .tensors = tensors};
+    .name = "minibatch", .resolve = resolve, .check = check, .tensors = tensors};

@@ -21,5 +21,14 @@ const struct hd_minibatch_split *hd_permutation_get_split(const struct hd_spec *
     return spec->shape;
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_minibatch_split *split = spec->shape;
+    const struct hd_permutation *permutation = data;
+    HD_TRY(hd_number_check(message, "taken", -1, permutation->taken, 0, split->count));
+    return hd_numbers_check_i32(message, "sample", permutation->sample, split->samples, 0,
+                                split->samples - 1);
+}
+
 const struct hd_type hd_type_permutation = {
-    .name = "permutation", .pinned = true, .resolve = resolve};
+    .name = "permutation", .pinned = true, .resolve = resolve, .check = check};

@@ -43,11 +43,18 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->frame_bytes = obs.frame_bytes;
     shape->stack = obs.stack;
     shape->nstep = hd_config_get_int(config, "policy.nstep");
+    shape->actions = hd_config_get_int(config, "policy.model.action_shape");
     spec->shape = shape;
     spec->bytes = hd_replay_get_bytes(shape);
     return HD_OK;
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    return hd_replay_check(spec->shape, data, message);
+}
+
 static const char *const counted[] = {"size", NULL};
 
-const struct hd_type hd_type_replay = {.name = "replay", .counted = counted, .resolve = resolve};
+const struct hd_type hd_type_replay = {
+    .name = "replay", .counted = counted, .resolve = resolve, .check = check};

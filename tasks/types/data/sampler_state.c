@@ -10,8 +10,16 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_sampler_state *state = data;
+    (void)spec;
+    HD_TRY(hd_number_check(message, "epoch", -1, state->epoch, 0, HD_COUNT_MAX));
+    return hd_number_check(message, "next", -1, state->next, 0, HD_COUNT_MAX);
+}
+
 static const char *const counted[] = {
     [HD_SAMPLER_STATE_BATCHES] = "batches", [HD_SAMPLER_STATE_EPOCH] = "epoch", NULL};
 
 const struct hd_type hd_type_sampler_state = {
-    .name = "sampler_state", .counted = counted, .resolve = resolve};
+    .name = "sampler_state", .counted = counted, .resolve = resolve, .check = check};

@@ -78,4 +78,16 @@ struct hd_transition_log hd_transition_log_get(const struct hd_transition_log_sh
     return log;
 }
 
-const struct hd_type hd_type_transition_log = {.name = "transition_log"};
+/* Only `runner record` has such values, and it makes no checkpoints; what follows is what indexes.
+ */
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_transition_log_shape *shape = spec->shape;
+    const struct hd_transition_log log = hd_transition_log_get(shape, (void *)data);
+    HD_TRY(hd_number_check(message, "played", -1, *log.played, 0, shape->steps));
+    HD_TRY(hd_number_check(message, "n_frames", -1, *log.n_frames, 0, shape->frames));
+    return hd_numbers_check_i32(message, "present", log.present, shape->envs * shape->obs.stack, 0,
+                                shape->frames - 1);
+}
+
+const struct hd_type hd_type_transition_log = {.name = "transition_log", .check = check};

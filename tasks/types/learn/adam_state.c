@@ -43,10 +43,17 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
     return hd_hash_mix(hash, (uint64_t)moments.updates[0]);
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_adam_state state = hd_adam_state_lay_out(spec, (void *)data);
+    return hd_numbers_check_i64(message, "updates", state.updates, spec->buckets, 0, HD_COUNT_MAX);
+}
+
 const struct hd_type hd_type_adam_state = {
     .name = "adam_state",
     .flat = true,
     .resolve = resolve,
     .get_byte_range = get_byte_range,
+    .check = check,
     .hash = hash,
 };

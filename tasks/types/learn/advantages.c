@@ -38,4 +38,5 @@ struct hd_advantages hd_advantages_get(const struct hd_spec *spec, void *data)
     return advantages;
 }
 
-const struct hd_type hd_type_advantages = {.name = "advantages", .resolve = resolve};
+const struct hd_type hd_type_advantages = {
+    .name = "advantages", .resolve = resolve, .check = hd_value_accept};

@@ -5,6 +5,8 @@
 #include "runtime/base/status.h"
 #include "tasks/types/learn/params.h"
 
+#include <math.h>
+
 /* An instance is the number of batches, then the running statistics. */
 enum { FLOATS_AT = HD_ALIGNMENT };
 
@@ -46,8 +48,18 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
     return HD_OK;
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const int64_t n = hd_net_count_running(hd_params_get_net(spec));
+    HD_TRY(hd_number_check(message, "batches", -1, *hd_batch_norm_stats_get_batches((void *)data),
+                           0, HD_COUNT_MAX));
+    return hd_numbers_check_f32(message, "running", hd_batch_norm_stats_get_running((void *)data),
+                                n, -INFINITY);
+}
+
 const struct hd_type hd_type_batch_norm_stats = {
     .name = "batch_norm_stats",
     .resolve = resolve,
     .init = init,
+    .check = check,
 };

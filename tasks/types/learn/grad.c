@@ -205,6 +205,7 @@ const struct hd_type hd_type_grad = {
     .flat = true,
     .resolve = resolve,
     .get_byte_range = get_byte_range,
+    .check = hd_value_accept,
     .hash = hash,
     .reduction = &reduction,
     .weight = weight,

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/types/learn/policy_net.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct hd_net *hd_params_get_net(const struct hd_spec *spec)
@@ -111,6 +112,11 @@ static const struct hd_device_form device_form = {
 };
 #endif
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    return hd_numbers_check_f32(message, "parameter", data, spec->elements, -INFINITY);
+}
+
 const struct hd_type hd_type_params = {
     .name = "params",
     .flat = true,
@@ -120,6 +126,7 @@ const struct hd_type hd_type_params = {
     .copy_range = copy_range,
     .save = save,
     .load = load,
+    .check = check,
     .device = HD_ON_GPU(device_form),
 };
 

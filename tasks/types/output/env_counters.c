@@ -47,6 +47,15 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return (double)fields[index];
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_env_counters *counters = data;
+    (void)spec;
+    HD_TRY(hd_number_check(message, "env_step", -1, counters->env_step, 0, HD_COUNT_MAX));
+    HD_TRY(hd_number_check(message, "episode", -1, counters->episode, 0, HD_COUNT_MAX));
+    return hd_number_check(message, "sample", -1, counters->sample, 0, HD_COUNT_MAX);
+}
+
 static const struct hd_reduction reduction = {
     .bytes = hd_value_get_vector_bytes,
     .pack = hd_value_pack,
@@ -59,6 +68,7 @@ const struct hd_type hd_type_env_counters = {
     .name = "env_counters",
     .pinned = true,
     .resolve = resolve,
+    .check = check,
     .reduction = &reduction,
     .field_name = field_name,
     .field = field,

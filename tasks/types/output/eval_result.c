@@ -55,6 +55,22 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
     hd_eval_result_summarise(data);
 }
 
+/* The result of no evaluation is all zeros. */
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_eval_result *result = data;
+    const int64_t episodes =
+        (spec->bytes - (int64_t)sizeof *result) / (int64_t)sizeof *result->returns;
+    if (result->episodes != 0)
+        HD_TRY(hd_number_check(message, "episodes", -1, result->episodes, episodes, episodes));
+    HD_TRY(hd_number_check(message, "steps", -1, result->steps, 0, HD_COUNT_MAX));
+    HD_TRY(hd_number_check(message, "env_step", -1, result->env_step, 0, HD_COUNT_MAX));
+    HD_TRY(hd_number_check(message, "train_iter", -1, result->train_iter, 0, HD_COUNT_MAX));
+    const double summary[] = {result->mean, result->std, result->max, result->min};
+    HD_TRY(hd_numbers_check_f64(message, "mean, std, max, min", summary, 4, -INFINITY));
+    return hd_numbers_check_f64(message, "returns", result->returns, episodes, -INFINITY);
+}
+
 static const char *field_name(const struct hd_spec *spec, int field)
 {
     (void)spec;
@@ -90,6 +106,7 @@ const struct hd_type hd_type_eval_result = {
     .name = "eval_result",
     .none = true,
     .resolve = resolve,
+    .check = check,
     .reduction = &reduction,
     .field_name = field_name,
     .field = field,

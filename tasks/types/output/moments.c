@@ -240,9 +240,21 @@ static double field(const struct hd_spec *spec, const void *data, int field)
                            : hd_moments_get_deviation(spec, data);
 }
 
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct shape *shape = spec->shape;
+    const struct arrays arrays = arrays_of(spec, data);
+    HD_TRY(hd_numbers_check_f64(message, "count", arrays.moments.count, 1, 0));
+    HD_TRY(hd_numbers_check_f64(message, "mean", arrays.moments.mean, shape->n, -INFINITY));
+    HD_TRY(hd_numbers_check_f64(message, "squares", arrays.moments.squares, shape->n, 0));
+    HD_TRY(hd_numbers_check_f32(message, "scale", arrays.scale, shape->n, 0));
+    return hd_numbers_check_f32(message, "shift", arrays.shift, shape->n, -INFINITY);
+}
+
 const struct hd_type hd_type_moments = {
     .name = "moments",
     .init = init,
+    .check = check,
     .reduction = &reduction,
     .field_name = field_name,
     .field = field,

@@ -205,6 +205,17 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return shape->fields[index].declared.how == HD_MEAN ? sum.value / sum.weight : sum.value;
 }
 
+/* The values of entries are statistics of losses, which may be anything. */
+static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+{
+    const struct shape *shape = spec->shape;
+    HD_TRY(hd_numbers_check_i64(message, "pushes", data, shape->n, 0, HD_COUNT_MAX));
+    for (int i = 0; i < shape->n; i++)
+        for (int at = 0; at < shape->fields[i].declared.window; at++)
+            HD_TRY(hd_numbers_check_f64(message, "weight", &ring(shape, data, i)[at].weight, 1, 0));
+    return HD_OK;
+}
+
 static const struct hd_reduction reduction = {
     .bytes = vector_bytes,
     .pack = pack,
@@ -216,6 +227,7 @@ static const struct hd_reduction reduction = {
 const struct hd_type hd_type_scalars = {
     .name = "scalars",
     .pinned = true,
+    .check = check,
     .reduction = &reduction,
     .field_name = field_name,
     .field = field,

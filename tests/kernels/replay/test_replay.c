@@ -199,6 +199,8 @@ static void check_ring(const struct game *game)
     void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&rows_shape));
     struct hd_transitions rows = hd_transitions_lay_out(&rows_shape, block);
     ck_assert_int_eq(hd_replay_get_size(shape, game->ring), size);
+    char message[HD_NUMBERS_MESSAGE];
+    ck_assert_msg(hd_replay_check(shape, game->ring, message) == HD_OK, "%s", message);
     int64_t position = 0;
     for (int64_t place = 0; place < shape->capacity; place++) {
         int64_t t = first + ((place - first) % shape->capacity + shape->capacity) % shape->capacity;
@@ -213,18 +215,19 @@ static void check_ring(const struct game *game)
 }
 
 struct ring_case {
-    struct hd_replay_shape shape; /* capacity, envs, frames, frame_bytes, stack, nstep */
+    struct hd_replay_shape shape; /* capacity, envs, frames, frame_bytes, stack, nstep,
+                                     actions */
     int64_t fragment;
     bool enough; /* frames never run out */
 };
 
 static const struct ring_case cases[] = {
-    {{50, 1, 400, 16, 1, 1}, 1, true},  {{300, 3, 1000, 16, 1, 3}, 5, true},
-    {{300, 3, 1000, 6, 4, 3}, 6, true}, {{97, 5, 500, 24, 5, 4}, 9, true},
-    {{1, 1, 100, 6, 4, 1}, 1, true},    {{300, 2, 60, 6, 4, 3}, 6, false},
-    {{300, 3, 25, 6, 4, 2}, 2, false},  {{100, 1, 9, 16, 4, 3}, 3, false},
-    {{200, 4, 37, 24, 1, 1}, 4, false}, {{1000, 2, 17, 6, 5, 4}, 4, false},
-    {{5, 3, 12, 6, 2, 2}, 3, false},
+    {{50, 1, 400, 16, 1, 1, 1000}, 1, true},  {{300, 3, 1000, 16, 1, 3, 1000}, 5, true},
+    {{300, 3, 1000, 6, 4, 3, 1000}, 6, true}, {{97, 5, 500, 24, 5, 4, 1000}, 9, true},
+    {{1, 1, 100, 6, 4, 1, 1000}, 1, true},    {{300, 2, 60, 6, 4, 3, 1000}, 6, false},
+    {{300, 3, 25, 6, 4, 2, 1000}, 2, false},  {{100, 1, 9, 16, 4, 3, 1000}, 3, false},
+    {{200, 4, 37, 24, 1, 1, 1000}, 4, false}, {{1000, 2, 17, 6, 5, 4, 1000}, 4, false},
+    {{5, 3, 12, 6, 2, 2, 1000}, 3, false},
 };
 
 START_TEST(test_against_naive)
@@ -356,9 +359,9 @@ END_TEST
 
 /* Pushes of some hundred frames, and of more frames of an env than its ring keeps, are included. */
 static const struct ring_case large_cases[] = {
-    {{500, 5, 400, 16, 4, 3}, 40, false},
-    {{700, 4, 50, 20, 3, 1}, 40, false},
-    {{60, 3, 700, 4, 1, 2}, 30, true},
+    {{500, 5, 400, 16, 4, 3, 1000}, 40, false},
+    {{700, 4, 50, 20, 3, 1, 1000}, 40, false},
+    {{60, 3, 700, 4, 1, 2, 1000}, 30, true},
 };
 enum { CASES = sizeof cases / sizeof cases[0], ALL_CASES = CASES + 3, ROLLOUTS = 12 };
 

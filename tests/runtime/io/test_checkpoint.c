@@ -117,7 +117,7 @@ static void assert_newest(int64_t iteration)
     ck_assert_int_eq(
         json_integer_value(json_object_get(hd_checkpoint_get_metadata(checkpoint), "at")),
         iteration);
-    ck_assert_int_eq(hd_checkpoint_read(checkpoint, "text", &data, &bytes), HD_OK);
+    ck_assert_int_eq(hd_checkpoint_read(checkpoint, "text", HD_NO_JOURNAL, &data, &bytes), HD_OK);
     ck_assert_int_eq(bytes, (int64_t)strlen(text));
     ck_assert_mem_eq(data, text, strlen(text));
     hd_free(data);
@@ -130,10 +130,14 @@ static void assert_large(void)
     void *data;
     int64_t bytes;
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_OK);
-    ck_assert_int_eq(hd_checkpoint_read(checkpoint, "large", &data, &bytes), HD_OK);
+    ck_assert_int_eq(hd_checkpoint_read(checkpoint, "large", LARGE, &data, &bytes), HD_OK);
     ck_assert_int_eq(bytes, LARGE);
     ck_assert_mem_eq(data, large, LARGE);
     hd_free(data);
+    ck_assert_int_eq(hd_checkpoint_read(checkpoint, "large", LARGE + 1, &data, &bytes),
+                     HD_ERR_FORMAT);
+    ck_assert_int_eq(hd_checkpoint_read(checkpoint, "large", HD_NO_JOURNAL, &data, &bytes),
+                     HD_ERR_FORMAT);
     hd_checkpoint_close(checkpoint);
 }
 
@@ -371,7 +375,7 @@ START_TEST(ranks_together)
         void *data;
         int64_t bytes;
         snprintf(name, sizeof name, "large.%d", rank);
-        ck_assert_int_eq(hd_checkpoint_read(checkpoint, name, &data, &bytes), HD_OK);
+        ck_assert_int_eq(hd_checkpoint_read(checkpoint, name, LARGE, &data, &bytes), HD_OK);
         ck_assert_mem_eq(data, large, LARGE);
         hd_free(data);
     }

@@ -277,7 +277,9 @@ START_TEST(test_broken_file)
         ck_assert_ptr_nonnull(file);
         ck_assert_int_eq(hd_value_save(&value->spec, value->data, file), HD_OK);
         rewind(file);
-        ck_assert_int_eq(hd_value_load(&value->spec, value->data, file), HD_ERR_FORMAT);
+        char message[HD_NUMBERS_MESSAGE];
+        ck_assert_int_eq(hd_value_load(&value->spec, value->data, file), HD_OK);
+        ck_assert_int_eq(hd_value_check(&value->spec, value->data, message), HD_ERR_FORMAT);
         fclose(file);
         world_close(&w);
     }
