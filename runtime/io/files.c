@@ -23,7 +23,7 @@ static int fail_quietly(char why[HD_FILE_WHY], const char *path, const char *wha
     return HD_ERR_SYSTEM;
 }
 
-static int make_parents(const char *path, char why[HD_FILE_WHY])
+int hd_path_try_make_parents(const char *path, char why[HD_FILE_WHY])
 {
     char *copy = hd_strdup(path);
     if (!copy)
@@ -44,7 +44,7 @@ static int make_parents(const char *path, char why[HD_FILE_WHY])
 int hd_path_make_parents(const char *path)
 {
     char why[HD_FILE_WHY];
-    const int status = make_parents(path, why);
+    const int status = hd_path_try_make_parents(path, why);
     return status == HD_ERR_SYSTEM ? hd_fail(status, "directory %s", why) : status;
 }
 
@@ -224,7 +224,7 @@ int hd_file_try_write_atomic(const char *path, const void *data, int64_t bytes,
                              char why[HD_FILE_WHY])
 {
     snprintf(why, HD_FILE_WHY, "no memory");
-    HD_TRY(make_parents(path, why));
+    HD_TRY(hd_path_try_make_parents(path, why));
     char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
     if (!beside)
         return HD_ERR_NOMEM;

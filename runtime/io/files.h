@@ -38,10 +38,20 @@ int hd_path_check_unused(const char *path);
  */
 int hd_path_make_parents(const char *path);
 
+/* Does the same, but leaves the sentence about a failure in `why`. Returns HD_OK, HD_ERR_SYSTEM or
+ * HD_ERR_NOMEM (not logged). */
+int hd_path_try_make_parents(const char *path, char why[HD_FILE_WHY]);
+
 /* Reads a whole file into memory with a zero behind it, to be freed with hd_free, and its length
  * (bytes_p may be NULL). Returns HD_OK, HD_ERR_INPUT when it cannot be opened or read (logged with
  * the system's reason), or HD_ERR_NOMEM. */
 int hd_file_read(const char *path, char **content_p, int64_t *bytes_p);
+
+/* A way to replace a file by data[bytes] that returns what hd_file_write_atomic does. */
+struct hd_file_put {
+    int (*put)(void *arg, const char *path, const void *data, int64_t bytes);
+    void *arg;
+};
 
 /* Replaces a file by data[bytes], wholly or not at all: writes them beside it, syncs and renames.
  * Makes missing parents. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */

@@ -5,7 +5,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/append.h"
 #include "runtime/io/files.h"
+#include "runtime/io/log_state_internal.h"
 #include "runtime/io/tensorboard.h"
 
 #include <jansson.h>
@@ -18,16 +20,25 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COMPONENTS_MAX = 8, KEYS_MAX = 32, NAME_BYTES = 32, PAIRS_PER_ROW = 4 };
+enum { COMPONENTS_MAX = 8, KEYS_MAX = 32, NAME_BYTES = 32, PAIRS_PER_ROW = 4, FILES_MAX = 4 };
+
+/* A whole file that could not be written yet. */
+struct late_file {
+    char *path;
+    void *data;
+    int64_t bytes;
+};
 
 struct hd_logbook {
     char *directory;
     struct hd_tensorboard *board;
     struct {
         char name[NAME_BYTES];
-        FILE *file;
+        struct hd_appender *file;
     } texts[COMPONENTS_MAX];
     int n_texts;
+    struct late_file late[FILES_MAX];
+    int n_late;
     struct {
         char key[NAME_BYTES];
         double value;
@@ -37,50 +48,93 @@ struct hd_logbook {
     struct hd_progress progress;
 };
 
-static int make_board(const char *directory, const json_t *state, struct hd_tensorboard **board_p)
-{
-    const char *name = json_string_value(json_object_get(state, "board"));
-    if (!name)
-        return hd_tensorboard_create(directory, board_p);
-    return hd_tensorboard_open(directory, name,
-                               json_integer_value(json_object_get(state, "board_bytes")), board_p);
-}
-
-static int open_board(struct hd_logbook *book, const json_t *state)
+static int open_board(struct hd_logbook *book, const struct hd_log_state *state)
 {
     char *directory = hd_format("%s/log/serial", book->directory);
-    char *inside = directory ? hd_format("%s/", directory) : NULL;
-    int status = inside ? hd_path_make_parents(inside) : HD_ERR_NOMEM;
-    if (status == HD_OK)
-        status = make_board(directory, state, &book->board);
-    hd_free(inside);
+    int status = HD_ERR_NOMEM;
+    if (directory && state->board)
+        status = hd_tensorboard_open(directory, state->board, state->board_bytes, &book->board);
+    else if (directory)
+        status = hd_tensorboard_create(directory, &book->board);
     hd_free(directory);
     return status;
 }
 
 /* -- Text logs --------------------------------------------------------------------------------- */
 
-static FILE *open_text(struct hd_logbook *book, const char *component, const char *mode)
+/* Opens a component's text log after its first `keep` bytes. Returns NULL without memory. */
+static struct hd_appender *open_text(struct hd_logbook *book, const char *component, int64_t keep)
 {
+    struct hd_appender **file = &book->texts[book->n_texts].file;
     if (book->n_texts == COMPONENTS_MAX)
         return NULL;
     char *path = hd_format("%s/log/%s/%s_logger.txt", book->directory, component, component);
-    FILE *file = path && hd_path_make_parents(path) == HD_OK ? fopen(path, mode) : NULL;
-    if (path && !file)
-        hd_log(HD_LOG_ERROR, "%s cannot be made: %m", path);
+    const int status = path ? hd_appender_create(path, keep, file) : HD_ERR_NOMEM;
     hd_free(path);
-    if (!file)
+    if (status != HD_OK)
         return NULL;
     snprintf(book->texts[book->n_texts].name, NAME_BYTES, "%s", component);
-    return book->texts[book->n_texts++].file = file;
+    return book->texts[book->n_texts++].file;
 }
 
-static FILE *text_of(struct hd_logbook *book, const char *component)
+static struct hd_appender *text_of(struct hd_logbook *book, const char *component)
 {
     for (int i = 0; i < book->n_texts; i++)
         if (strcmp(book->texts[i].name, component) == 0)
             return book->texts[i].file;
-    return open_text(book, component, "w");
+    return open_text(book, component, 0);
+}
+
+/* -- Files that wait for room ------------------------------------------------------------------ */
+
+static void release_late(struct hd_logbook *book, int i)
+{
+    hd_free(book->late[i].path);
+    hd_free(book->late[i].data);
+    book->late[i] = book->late[--book->n_late];
+}
+
+static void write_late_files(struct hd_logbook *book)
+{
+    char why[HD_FILE_WHY];
+    for (int i = book->n_late - 1; i >= 0; i--) {
+        const struct late_file *late = &book->late[i];
+        if (hd_file_try_write_atomic(late->path, late->data, late->bytes, why) != HD_OK)
+            continue;
+        hd_log(HD_LOG_WARN, "%s is written now", late->path);
+        release_late(book, i);
+    }
+}
+
+/* Replaces what waits for the same path. Returns whether something did. */
+static bool replace_late(struct hd_logbook *book, const char *path)
+{
+    for (int i = 0; i < book->n_late; i++)
+        if (strcmp(book->late[i].path, path) == 0) {
+            release_late(book, i);
+            return true;
+        }
+    return false;
+}
+
+int hd_logbook_put_file(void *arg, const char *path, const void *data, int64_t bytes)
+{
+    struct hd_logbook *book = arg;
+    char why[HD_FILE_WHY];
+    const bool waited = replace_late(book, path);
+    if (hd_file_try_write_atomic(path, data, bytes, why) == HD_OK)
+        return HD_OK;
+    struct late_file late = {hd_strdup(path), hd_alloc(bytes, 1), bytes};
+    if (!waited)
+        hd_log(HD_LOG_WARN, "%s; training continues, and it is written when there is room", why);
+    if (!late.path || !late.data || book->n_late == FILES_MAX) {
+        hd_free(late.path);
+        hd_free(late.data);
+        return HD_ERR_NOMEM;
+    }
+    memcpy(late.data, data, (size_t)bytes);
+    book->late[book->n_late++] = late;
+    return HD_OK;
 }
 
 /* -- State for checkpoints --------------------------------------------------------------------- */
@@ -93,17 +147,13 @@ static json_t *text_of_double(double value)
     return json_string(text);
 }
 
-static double double_of_text(const json_t *text)
-{
-    return json_is_string(text) ? strtod(json_string_value(text), NULL) : NAN;
-}
-
 json_t *hd_logbook_get_state(struct hd_logbook *book)
 {
     json_t *texts = json_object(), *previous = json_object();
     const struct hd_progress progress = hd_logbook_get_progress(book);
     for (int i = 0; i < book->n_texts; i++)
-        json_object_set_new(texts, book->texts[i].name, json_integer(ftell(book->texts[i].file)));
+        json_object_set_new(texts, book->texts[i].name,
+                            json_integer(hd_appender_get_length(book->texts[i].file)));
     for (int i = 0; i < book->n_previous; i++)
         json_object_set_new(previous, book->previous[i].key,
                             text_of_double(book->previous[i].value));
@@ -114,38 +164,33 @@ json_t *hd_logbook_get_state(struct hd_logbook *book)
                      text_of_double(progress.best), "env_step", (json_int_t)progress.env_step);
 }
 
-static int restore(struct hd_logbook *book, const json_t *state)
+static int restore(struct hd_logbook *book, const struct hd_log_state *state)
 {
     const char *name;
     json_t *value;
-    if (!state)
-        return HD_OK;
-    json_object_foreach(json_object_get(state, "texts"), name, value)
+    json_object_foreach(state->texts, name, value)
     {
-        FILE *file = open_text(book, name, "a");
-        if (!file || ftruncate(fileno(file), json_integer_value(value)) != 0)
-            return hd_fail(HD_ERR_SYSTEM, "the %s log cannot be continued: %m", name);
-        fseek(file, 0, SEEK_END);
+        if (!open_text(book, name, json_integer_value(value)))
+            return HD_ERR_NOMEM;
     }
-    json_object_foreach(json_object_get(state, "previous"), name, value)
-        hd_logbook_replace_value(book, name, double_of_text(value));
-    book->progress = (struct hd_progress){double_of_text(json_object_get(state, "eval_mean")),
-                                          double_of_text(json_object_get(state, "best")),
-                                          json_integer_value(json_object_get(state, "env_step"))};
+    json_object_foreach(state->previous, name, value)
+        hd_logbook_replace_value(book, name, strtod(json_string_value(value), NULL));
+    book->progress = (struct hd_progress){state->eval_mean, state->best, state->env_step};
     return HD_OK;
 }
 
-int hd_logbook_create(const char *directory, const json_t *state, struct hd_logbook **book_p)
+int hd_logbook_create(const char *directory, const json_t *saved, struct hd_logbook **book_p)
 {
+    struct hd_log_state state;
+    HD_TRY(hd_log_state_read(saved, &state));
     struct hd_logbook *book = hd_alloc(1, sizeof *book);
     if (!book)
         return HD_ERR_NOMEM;
     pthread_mutex_init(&book->lock, NULL);
-    book->progress = (struct hd_progress){NAN, NAN, 0};
     book->directory = hd_strdup(directory);
-    int status = book->directory ? open_board(book, state) : HD_ERR_NOMEM;
+    int status = book->directory ? open_board(book, &state) : HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = restore(book, state);
+        status = restore(book, &state);
     if (status != HD_OK) {
         hd_logbook_destroy(book);
         return status;
@@ -158,9 +203,13 @@ void hd_logbook_destroy(struct hd_logbook *book)
 {
     if (!book)
         return;
+    write_late_files(book);
+    while (book->n_late > 0) {
+        hd_log(HD_LOG_WARN, "%s is lost: there was no room", book->late[0].path);
+        release_late(book, 0);
+    }
     for (int i = 0; i < book->n_texts; i++)
-        if (fclose(book->texts[i].file) != 0)
-            hd_log(HD_LOG_ERROR, "the %s log cannot be written: %m", book->texts[i].name);
+        hd_appender_destroy(book->texts[i].file);
     hd_tensorboard_destroy(book->board);
     pthread_mutex_destroy(&book->lock);
     hd_free(book->directory);
@@ -203,18 +252,44 @@ static void print_table(FILE *file, const struct hd_log_item *items, int n)
     print_rule(file, n < PAIRS_PER_ROW ? n : PAIRS_PER_ROW);
 }
 
+/* A record of a text log, which is written in memory first. */
+struct record {
+    char *text;
+    size_t bytes;
+    FILE *file;
+};
+
+static bool begin_record(struct record *record)
+{
+    *record = (struct record){0};
+    record->file = open_memstream(&record->text, &record->bytes);
+    return record->file != NULL;
+}
+
+static int end_record(struct record *record, struct hd_logbook *book, const char *component)
+{
+    const bool whole = fclose(record->file) == 0;
+    struct hd_appender *text = whole ? text_of(book, component) : NULL;
+    if (text) {
+        hd_appender_add(text, record->text, (int64_t)record->bytes);
+        hd_appender_flush(text);
+    }
+    free(record->text);
+    return text ? HD_OK : HD_ERR_NOMEM;
+}
+
 int hd_logbook_write_line(struct hd_logbook *book, const char *component, const char *format, ...)
 {
-    FILE *file = text_of(book, component);
-    if (!file)
-        return HD_ERR_SYSTEM;
+    struct record record;
+    if (!begin_record(&record))
+        return HD_ERR_NOMEM;
     va_list args;
     va_start(args, format);
-    print_time(file);
-    vfprintf(file, format, args);
-    fputc('\n', file);
+    print_time(record.file);
+    vfprintf(record.file, format, args);
+    fputc('\n', record.file);
     va_end(args);
-    return fflush(file) == 0 ? HD_OK : HD_ERR_SYSTEM;
+    return end_record(&record, book, component);
 }
 
 /* -- Tables ------------------------------------------------------------------------------------ */
@@ -232,20 +307,22 @@ static int write_scalars(struct hd_logbook *book, const char *component, int64_t
         snprintf(tag, sizeof tag, "%s_step/%s", component, items[i].name);
         HD_TRY(hd_tensorboard_add_scalar(book->board, tag, env_step, wall_s, items[i].value));
     }
-    return hd_tensorboard_flush(book->board);
+    hd_tensorboard_flush(book->board);
+    return HD_OK;
 }
 
 int hd_logbook_write_table(struct hd_logbook *book, const char *component, const char *title,
                            int64_t train_iter, int64_t env_step, const struct hd_log_item *items,
                            int n)
 {
-    FILE *file = text_of(book, component);
-    if (!file)
-        return HD_ERR_SYSTEM;
-    HD_TRY(hd_logbook_write_line(book, component, "%s", title));
-    print_table(file, items, n);
-    if (fflush(file) != 0)
-        return hd_fail(HD_ERR_SYSTEM, "the %s log cannot be written: %m", component);
+    struct record record;
+    write_late_files(book);
+    if (!begin_record(&record))
+        return HD_ERR_NOMEM;
+    print_time(record.file);
+    fprintf(record.file, "%s\n", title);
+    print_table(record.file, items, n);
+    HD_TRY(end_record(&record, book, component));
     return write_scalars(book, component, train_iter, env_step, items, n);
 }
 

@@ -12,8 +12,9 @@ struct hd_logbook;
 struct json_t; /* jansson's */
 
 /* Opens the logs below a run directory. With `state`, they continue where hd_logbook_get_state was
- * called, and what was logged since is cut off. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both
- * logged). hd_logbook_destroy (accepts NULL) flushes and releases. */
+ * called, and what was logged since is cut off. Files that cannot be written are told and kept in
+ * memory (runtime/io/append.h). Returns HD_OK, HD_ERR_FORMAT for a state that none wrote, or
+ * HD_ERR_NOMEM (all logged). hd_logbook_destroy (accepts NULL) flushes and releases. */
 int hd_logbook_create(const char *directory, const struct json_t *state,
                       struct hd_logbook **book_p);
 void hd_logbook_destroy(struct hd_logbook *book);
@@ -33,15 +34,19 @@ struct hd_log_item {
 
 /* Writes items[n] of a component: tags <component>_iter/<name> at x = train_iter and
  * <component>_step/<name> at x = env_step, and a table headed by `title` in the text log. Returns
- * HD_OK, HD_ERR_SYSTEM (logged once a file) or HD_ERR_NOMEM. */
+ * HD_OK or HD_ERR_NOMEM. */
 int hd_logbook_write_table(struct hd_logbook *book, const char *component, const char *title,
                            int64_t train_iter, int64_t env_step, const struct hd_log_item *items,
                            int n);
 
-/* Writes a line formatted as by printf to a component's text log. Returns HD_OK, or HD_ERR_SYSTEM
- * when it cannot be written. */
+/* Writes a line formatted as by printf to a component's text log. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_logbook_write_line(struct hd_logbook *book, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Replaces a file by data[bytes], wholly or not at all. If it cannot be written, warns, keeps it in
+ * memory, and tries again at each table and at the end. `book` is a logbook (struct hd_file_put).
+ * Returns HD_OK or HD_ERR_NOMEM. */
+int hd_logbook_put_file(void *book, const char *path, const void *data, int64_t bytes);
 
 /* Remembers `now` for `key` and returns the value that was remembered before (0 at first): for
  * counts and times since the last log. */

@@ -73,7 +73,7 @@ static json_t *host_name(void)
     return text_or_null(name);
 }
 
-int hd_result_write(const char *path, const struct hd_result *result)
+int hd_result_write(const struct hd_file_put *put, const char *path, const struct hd_result *result)
 {
     const time_t now = time(NULL);
     json_t *json = json_object();
@@ -105,7 +105,9 @@ int hd_result_write(const char *path, const struct hd_result *result)
         return hd_fail(HD_ERR_NOMEM, "%s: no memory for the result", path);
     size_t length = strlen(text);
     text[length] = '\n'; /* in place of the final zero: a text file ends with a line */
-    int status = hd_file_write_atomic(path, text, (int64_t)length + 1);
+    const int64_t bytes = (int64_t)length + 1;
+    int status =
+        put ? put->put(put->arg, path, text, bytes) : hd_file_write_atomic(path, text, bytes);
     free(text);
     return status;
 }

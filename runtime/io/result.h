@@ -26,8 +26,12 @@ struct hd_result {
 #define HD_RESULT_STOPPED "stopped"
 #define HD_RESULT_FAILED "failed"
 
-/* Writes the result as JSON with the time, this host and the program's version, atomically. Returns
- * HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
-int hd_result_write(const char *path, const struct hd_result *result);
+struct hd_file_put;
+
+/* Writes the result as JSON with the time, this host and the program's version, by `put`
+ * (runtime/io/files.h; NULL: hd_file_write_atomic). Returns HD_OK, HD_ERR_NOMEM (logged) or what
+ * `put` does. */
+int hd_result_write(const struct hd_file_put *put, const char *path,
+                    const struct hd_result *result);
 
 #endif

@@ -95,6 +95,13 @@ static int make_file(const char *path, json_t *header, int64_t data_bytes, char 
 int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors, int64_t n,
                          const char *const *keys, const char *const *values, int n_metadata)
 {
+    return hd_safetensors_put(NULL, path, tensors, n, keys, values, n_metadata);
+}
+
+int hd_safetensors_put(const struct hd_file_put *put, const char *path,
+                       const struct hd_tensor_data *tensors, int64_t n, const char *const *keys,
+                       const char *const *values, int n_metadata)
+{
     json_t *header = json_object();
     char *file = NULL;
     int64_t data_bytes = 0, at = 0;
@@ -108,7 +115,7 @@ int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors,
         at += bytes;
     }
     if (status == HD_OK)
-        status = hd_file_write_atomic(path, file, at);
+        status = put ? put->put(put->arg, path, file, at) : hd_file_write_atomic(path, file, at);
     hd_free(file);
     json_decref(header);
     return status;

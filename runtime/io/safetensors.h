@@ -4,6 +4,8 @@
 #ifndef HD_RUNTIME_IO_SAFETENSORS_H
 #define HD_RUNTIME_IO_SAFETENSORS_H
 
+#include "runtime/io/files.h"
+
 #include <stdint.h>
 
 enum { HD_TENSOR_DIMS = 8 };
@@ -25,6 +27,11 @@ struct hd_tensor_data {
  * break these rules, HD_ERR_SYSTEM or HD_ERR_NOMEM (all logged). */
 int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors, int64_t n,
                          const char *const *keys, const char *const *values, int n_metadata);
+
+/* Does the same by `put` (NULL: hd_file_write_atomic), whose errors it returns too. */
+int hd_safetensors_put(const struct hd_file_put *put, const char *path,
+                       const struct hd_tensor_data *tensors, int64_t n, const char *const *keys,
+                       const char *const *values, int n_metadata);
 
 struct hd_safetensors;
 

@@ -8,26 +8,23 @@
 
 struct hd_tensorboard;
 
-/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in an existing directory; never replaces a
- * file. Returns HD_OK, HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. hd_tensorboard_destroy (accepts
- * NULL) flushes and releases it. */
+/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in a directory. Returns HD_OK or
+ * HD_ERR_NOMEM; what a full disk does is told in runtime/io/append.h. hd_tensorboard_destroy
+ * (accepts NULL) flushes and releases it. */
 int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p);
 
 /* Continues a file of that directory after its first `bytes`, and cuts off what follows them.
- * Returns HD_OK, HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
+ * Returns HD_OK or HD_ERR_NOMEM. */
 int hd_tensorboard_open(const char *directory, const char *name, int64_t bytes,
                         struct hd_tensorboard **board_p);
 void hd_tensorboard_destroy(struct hd_tensorboard *board);
 
-/* Appends a scalar at `step`; wall_s is in seconds since 1970. Scalars are kept until they are
- * written: when the disk is full, the file ends early, but in order, and a later flush continues
- * there. Returns HD_OK, HD_ERR_SYSTEM (logged once a file) when so much waits to be written that
- * this scalar is refused, or HD_ERR_NOMEM. */
+/* Appends a scalar at `step`; wall_s is in seconds since 1970. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_tensorboard_add_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
                               double wall_s, double value);
 
-/* Writes all appended scalars to the file. Returns HD_OK or HD_ERR_SYSTEM (logged once a file). */
-int hd_tensorboard_flush(struct hd_tensorboard *board);
+/* Writes all appended scalars to the file, as far as possible. */
+void hd_tensorboard_flush(struct hd_tensorboard *board);
 
 /* Returns the file's name in its directory. Borrowed. */
 const char *hd_tensorboard_get_name(const struct hd_tensorboard *board);

@@ -141,8 +141,9 @@ static struct hashes hash_all(const struct hd_weights *weights)
     return hashes;
 }
 
-static int write_file(const char *path, const struct hd_tensor_data *tensors, int64_t n,
-                      const struct hashes *hashes, int64_t train_iter)
+static int write_file(const struct hd_file_put *put, const char *path,
+                      const struct hd_tensor_data *tensors, int64_t n, const struct hashes *hashes,
+                      int64_t train_iter)
 {
     char updates[32];
     const char *keys[2 + N_HASHES] = {"format", "train_iter"};
@@ -155,10 +156,11 @@ static int write_file(const char *path, const struct hd_tensor_data *tensors, in
         keys[n_keys] = hash_keys[i];
         values[n_keys++] = hashes->text[i];
     }
-    return hd_safetensors_write(path, tensors, n, keys, values, n_keys);
+    return hd_safetensors_put(put, path, tensors, n, keys, values, n_keys);
 }
 
-int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter)
+int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *put,
+                    const char *path, int64_t train_iter)
 {
     const struct hd_net *net = hd_params_get_net(weights->params);
     const int n = hd_net_count_tensors(net), norms = count_norms(weights);
@@ -179,7 +181,7 @@ int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t 
         at += export_buffers(weights, RUNNING_VAR, names + 2 * norms, tensors + at);
         at += export_norm(weights, tensors + at);
         if (status == HD_OK)
-            status = write_file(path, tensors, at, &hashes, train_iter);
+            status = write_file(put, path, tensors, at, &hashes, train_iter);
     }
     hd_free(memory);
     hd_free(names);

@@ -19,12 +19,16 @@ struct hd_weights {
     void *batch_norm_stats_data;
 };
 
-/* Writes a policy to a safetensors file, which appears whole or not at all. It holds tensors of
- * DI-engine's names and shapes; running_mean, running_var and num_batches_tracked of batch norms as
- * in PyTorch; obs_norm.scale and obs_norm.shift for each element of an observation; and, as
- * metadata, the number of updates and hashes of the content. A file that has these hashes already
- * is left alone. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM (logged). */
-int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter);
+struct hd_file_put;
+
+/* Writes a policy to a safetensors file by `put` (runtime/io/files.h), which appears whole or not
+ * at all. It holds tensors of DI-engine's names and shapes; running_mean, running_var and
+ * num_batches_tracked of batch norms as in PyTorch; obs_norm.scale and obs_norm.shift for each
+ * element of an observation; and, as metadata, the number of updates and hashes of the content. A
+ * file that has these hashes already is left alone. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM
+ * (logged). */
+int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *put,
+                    const char *path, int64_t train_iter);
 
 /* Reads such a file into the instances. The file must have every tensor of the net in its shape,
  * and those of obs_norm and batch_norm_stats if these are given; num_batches_tracked is not read.

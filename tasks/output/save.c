@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `save`: writes parameters, running statistics of batch norms and the normalisation of
  * observations to ckpt/<as>/policy.safetensors of the run directory, whenever there is a new
- * version. */
+ * version. While they cannot be written, training goes on and the logbook keeps the newest. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/io/files.h"
 #include "runtime/io/logbook.h"
 #include "tasks/builtin.h"
 #include "tasks/output/inspect.h"
@@ -45,7 +46,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
                                        .obs_norm_data = views[OBS_NORM].data,
                                        .batch_norm_stats = views[BATCH_NORM_STATS].spec,
                                        .batch_norm_stats_data = views[BATCH_NORM_STATS].data};
-    int status = hd_weights_save(&weights, path, context->update);
+    const struct hd_file_put put = {hd_logbook_put_file, context->logbook};
+    int status = hd_weights_save(&weights, &put, path, context->update);
     if (status != HD_OK)
         status = hd_body_fail(context, "weights cannot be written to %s", path);
     hd_free(path);

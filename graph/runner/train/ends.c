@@ -55,7 +55,7 @@ static int write_result(const struct hd_end *end, const struct hd_history *histo
     hd_process_get_command(command);
     read_history(history, &result);
     char *path = hd_format("%s/result.json", end->dir);
-    int status = path ? hd_result_write(path, &result) : HD_ERR_NOMEM;
+    int status = path ? hd_result_write(NULL, path, &result) : HD_ERR_NOMEM;
     hd_free(path);
     return status;
 }

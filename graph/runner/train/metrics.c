@@ -5,10 +5,9 @@
 #include "graph/runner/train/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
-#include "runtime/io/files.h"
+#include "runtime/io/append.h"
 #include "runtime/io/logbook.h"
 #include "runtime/machine/machine.h"
 
@@ -16,10 +15,8 @@
 #include <string.h>
 
 struct hd_metrics {
-    FILE *file;
-    char *path;
+    struct hd_appender *file;
     int64_t next_ns; /* when the next sample is due, after the start of training */
-    bool failed;     /* to write, which has been reported */
 };
 
 /* Writes a line and hands it to the system at once: what is there counts when the process is
@@ -28,11 +25,13 @@ static void write_line(struct hd_metrics *metrics, json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(json);
-    bool written = text && fprintf(metrics->file, "%s\n", text) > 0 && fflush(metrics->file) == 0;
+    if (text) {
+        const size_t length = strlen(text);
+        text[length] = '\n'; /* in place of the final zero */
+        hd_appender_add(metrics->file, text, (int64_t)length + 1);
+        hd_appender_flush(metrics->file);
+    }
     free(text);
-    if (!written && !metrics->failed)
-        hd_log(HD_LOG_WARN, "%s cannot be written: %m", metrics->path);
-    metrics->failed |= !written;
 }
 
 /* -- The start --------------------------------------------------------------------------------- */
@@ -103,12 +102,11 @@ struct hd_metrics *hd_metrics_start(const struct hd_train *train)
     struct hd_metrics *metrics = hd_alloc(1, sizeof *metrics);
     if (!metrics)
         return NULL;
-    metrics->path = hd_format("%s/log/metrics.jsonl", train->dir);
-    if (metrics->path && hd_path_make_parents(metrics->path) == HD_OK)
-        metrics->file = fopen(metrics->path, "ae");
-    if (!metrics->file) {
-        hd_log(HD_LOG_WARN, "%s cannot be written: %m", metrics->path ? metrics->path : "a log");
-        hd_free(metrics->path);
+    char *path = hd_format("%s/log/metrics.jsonl", train->dir);
+    const int status =
+        path ? hd_appender_create(path, HD_APPEND_AFTER_ALL, &metrics->file) : HD_ERR_NOMEM;
+    hd_free(path);
+    if (status != HD_OK) {
         hd_free(metrics);
         return NULL;
     }
@@ -169,7 +167,6 @@ void hd_metrics_end(struct hd_metrics *metrics, const struct hd_train *train, co
     write_line(metrics, sample_of(train));
     write_line(metrics, json_pack("{s:{s:s, s:o}}", "end", "reason", reason, "verbs",
                                   verbs_of(hd_session_get_trace(train->session))));
-    fclose(metrics->file);
-    hd_free(metrics->path);
+    hd_appender_destroy(metrics->file);
     hd_free(metrics);
 }

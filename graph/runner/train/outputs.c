@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/train/outputs.h"
 
+#include "graph/runner/train/results.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -70,6 +71,7 @@ int hd_outputs_open(struct hd_train *train)
     HD_TRY(write_config(train));
     HD_TRY(hd_logbook_create(train->dir, log, &train->outputs.logbook));
     train->outputs.opened = true;
+    HD_TRY(hd_results_reserve(train));
     announce(train);
     return HD_OK;
 }

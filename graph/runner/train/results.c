@@ -9,6 +9,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
+#include "runtime/io/files.h"
+#include "runtime/io/reserve.h"
 #include "runtime/io/result.h"
 
 #include <inttypes.h>
@@ -35,6 +37,42 @@ static double env_steps_of(const struct hd_train *train)
     return isnan(env_steps) ? 0 : env_steps;
 }
 
+/* -- Room for the results ---------------------------------------------------------------------- */
+
+enum { WEIGHTS, RESULT, N_RESERVED };
+
+static int put_weights(void *reserve, const char *path, const void *data, int64_t bytes)
+{
+    return hd_reserve_write(reserve, WEIGHTS, path, data, bytes);
+}
+
+static int put_result(void *reserve, const char *path, const void *data, int64_t bytes)
+{
+    return hd_reserve_write(reserve, RESULT, path, data, bytes);
+}
+
+static int64_t bytes_of(const struct hd_graph *graph, const char *value)
+{
+    const int index = hd_graph_find_value(graph, value);
+    return index == HD_NO_VALUE ? 0 : graph->values[index].spec.bytes;
+}
+
+int hd_results_reserve(struct hd_train *train)
+{
+    enum { HEADER = 256 << 10 }; /* of a file: names, shapes, hashes, returns */
+    const struct hd_graph *graph = train->run_spec.graph;
+    const int policy = hd_graph_find_value(graph, "policy");
+    const int64_t floats = policy == HD_NO_VALUE ? 0 : graph->values[policy].spec.elements;
+    const int64_t bytes[N_RESERVED] = {
+        [WEIGHTS] = floats * (int64_t)sizeof(float) + bytes_of(graph, "obs_norm") +
+                    bytes_of(graph, "batch_norm_stats") + HEADER,
+        [RESULT] = HEADER,
+    };
+    return hd_reserve_create(train->dir, bytes, N_RESERVED, &train->outputs.reserve);
+}
+
+/* -- Results ----------------------------------------------------------------------------------- */
+
 static int save_weights(const struct hd_train *train, int64_t updates, uint64_t *hash_p)
 {
     const struct hd_graph *graph = train->run_spec.graph;
@@ -45,7 +83,8 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)
         return HD_ERR_NOMEM;
-    int status = hd_weights_save(&weights, path, updates);
+    const struct hd_file_put put = {put_weights, train->outputs.reserve};
+    int status = hd_weights_save(&weights, &put, path, updates);
     hd_free(path);
     return status;
 }
@@ -94,7 +133,8 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     char *path = hd_format("%s/result.json", train->dir);
     if (!path)
         return HD_ERR_NOMEM;
-    int status = hd_result_write(path, &result);
+    const struct hd_file_put put = {put_result, train->outputs.reserve};
+    int status = hd_result_write(&put, path, &result);
     hd_free(path);
     return status;
 }
@@ -174,10 +214,10 @@ int hd_results_write(struct hd_train *train, const char *reason)
     int64_t updates = hd_executor_get_counter(train->executor, "update");
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));
-    HD_TRY(write_trace(train));
-    HD_TRY(write_rates(train, hash));
     HD_TRY(write_result(train, reason, updates, hash,
                         (double)(now_ns - train->timing.begin_ns) * 1e-9));
+    HD_TRY(write_trace(train));
+    HD_TRY(write_rates(train, hash));
     print_summary(train, reason, updates, hash, (double)(now_ns - train->timing.train_ns) * 1e-9);
     if (train->timing.watch.after < 0) /* a run without its report is a run all the same */
         hd_report_write(train->dir, NULL, NULL);

@@ -5,6 +5,10 @@
 
 #include "graph/runner/train/train.h"
 
+/* Reserves room on the disk for what hd_results_write writes, and warns if there is none. Returns
+ * HD_OK or HD_ERR_NOMEM. */
+int hd_results_reserve(struct hd_train *train);
+
 /* Writes final weights, result.json, the trace, rates and the report as far as the options ask for
  * them, and prints the summary. Nothing may run any more. Errors (logged): HD_ERR_SYSTEM,
  * HD_ERR_NOMEM, HD_ERR_INPUT when the run was too short for rates. */

@@ -18,6 +18,7 @@
 #include "runtime/comm/comm_mpi.h"
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/io/logbook.h"
+#include "runtime/io/reserve.h"
 #include "runtime/ranks/launch.h"
 #include "tasks/output/inspect.h"
 
@@ -349,6 +350,7 @@ static void release(struct hd_train *train)
     hd_ranks_leave(&train->ranks);
     hd_checkpoint_writer_destroy(train->checkpoints.writer);
     hd_logbook_destroy(train->outputs.logbook);
+    hd_reserve_destroy(train->outputs.reserve);
     hd_plan_destroy(train->plan);
     hd_run_spec_release(&train->run_spec);
     hd_free(train->dir);

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A disk that is full, of blocks or of inodes, for a while or to the end, on all ranks or by a quota on one: the
+run ends as if nothing had been, with its results. Logs and best weights are written again when there is room, with
+one warning that they are not and one that they are. A small tmpfs is mounted for it, where that is allowed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from processes import CONFIG, end, errors, start, wait_for_ranks
+from runner import Scratch, check, result, sets, train
+from test_checkpoint_failure import limit, newest, wait_for_checkpoint
+
+KEYS = dict(env__stop_value="1e9", max_train_iter=3000, world__shards=2, policy__eval__evaluator__eval_freq=100)
+OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
+
+
+class Disk:
+    """A small file system."""
+
+    def __init__(self, path, options):
+        self.path, self.fillers = path, []
+        os.mkdir(path)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "heddle-test", path], capture_output=True, text=True)
+        self.mounted = done.returncode == 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.mounted:
+            subprocess.run(["umount", "-l", self.path], check=False)
+
+    def fill(self, inodes):
+        """Takes all that is left."""
+        number = len(self.fillers)
+        try:
+            while True:
+                self.fillers.append(os.path.join(self.path, f"filler_{number}"))
+                with open(self.fillers[-1], "wb", buffering=0) as file:
+                    while not inodes:
+                        file.write(bytes(4096))
+                number += 1
+        except OSError:
+            pass
+
+    def free(self):
+        for path in self.fillers:
+            if os.path.exists(path):
+                os.unlink(path)
+        self.fillers = []
+
+
+def begin(directory, ranks):
+    head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
+    process = start(*head, CONFIG, "--dir", directory, "--quiet", *sets(**OFTEN))
+    wait_for_checkpoint(directory, process)
+    return process
+
+
+def check_end(process, directory, reference):
+    code, text, _ = end(process, 100)
+    check(code == 0 and not [line for line in errors(text) if "report.html" not in line], f"{code} {text}")
+    check(result(directory)["param_hash"] == reference, "another hash")
+    check([name for name in os.listdir(os.path.join(directory, "ckpt")) if name.startswith("iteration_")], "no weights")
+    check(not os.path.exists(os.path.join(directory, ".reserve")), "the reserve is left")
+    for name in ("written again", "training continues"):
+        lines = [line for line in text.splitlines() if name in line and "checkpoint" not in line]
+        check(len(lines) == len(set(lines)), text)
+    return text
+
+
+def check_disk(scratch, reference, ranks, inodes, to_the_end):
+    name = f"disk_{ranks}_{inodes}_{to_the_end}"
+    with Disk(scratch(name), "nr_inodes=160" if inodes else "size=8m") as disk:
+        if not disk.mounted:
+            return False
+        directory = os.path.join(disk.path, "run")
+        process = begin(directory, ranks)
+        disk.fill(inodes)
+        if not to_the_end:
+            time.sleep(0.7)
+            disk.free()
+        text = check_end(process, directory, reference)
+        if not inodes:
+            check("No space left on device; training continues" in text, text)
+        if not to_the_end and not inodes:
+            check("is written again; nothing was dropped" in text, text)
+            with open(os.path.join(directory, "log/learner/learner_logger.txt"), encoding="utf-8") as file:
+                check(f"Training Iteration {KEYS['max_train_iter']}" in file.read(), "the log is not whole")
+    print(f"{ranks} ranks, full of {'inodes' if inodes else 'blocks'} {'to the end' if to_the_end else 'for a while'}")
+    return True
+
+
+def check_quota(scratch, reference):
+    """Rank 0 may write no file any more, and may again."""
+    directory = scratch("quota")
+    process = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet", *sets(**OFTEN))
+    pids = wait_for_ranks(process, directory)
+    wait_for_checkpoint(directory, process)
+    limit(pids[0], 1)
+    time.sleep(0.7)
+    limit(pids[0], -1)
+    text = check_end(process, directory, reference)
+    check("could not be written by rank 0" in text and "is written again; nothing was dropped" in text, text)
+    print("a quota on one rank")
+
+
+def check_stop(scratch):
+    """SIGTERM while the disk is full: the last good checkpoint is what goes on."""
+    directory = scratch("stopped")
+    process = begin(directory, 1)
+    limit(process.pid, 1)
+    time.sleep(0.3)
+    before = newest(directory)
+    process.send_signal(signal.SIGTERM)
+    code, text, _ = end(process, 30)
+    check(code == 75 and "the last good checkpoint" in text and newest(directory) == before, text)
+
+
+def main():
+    with Scratch() as scratch:
+        reference = train(scratch("reference"), ranks=1, **KEYS)["param_hash"]
+        check_quota(scratch, reference)
+        check_stop(scratch)
+        cases = [(1, False, False), (2, False, True), (1, True, True)]
+        if not all([check_disk(scratch, reference, *case) for case in cases]):
+            print("no right to mount a file system: a quota alone was tried")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
