@@ -338,18 +338,6 @@ static bool reap(struct rank *rank)
     return true;
 }
 
-static void reap_ranks(struct launch *launch)
-{
-    for (int i = 0; i < launch->options.nproc_per_node; i++)
-        if (launch->ranks[i].pid > 0 && reap(&launch->ranks[i])) {
-            launch->n_running--;
-            if (launch->stop_signal && launch->ranks[i].code == SIGNALED + launch->stop_signal)
-                launch->ranks[i].code =
-                    hd_status_get_exit_code(HD_ERR_STOPPED); /* not yet caught */
-            update_cause(launch, i);
-        }
-}
-
 /* Within the grace time another SIGTERM or SIGHUP changes nothing, because some schedulers send it
  * to a process and again to its group. The second Ctrl-C asks the ranks to stop at once, the third
  * one kills them. */
@@ -378,6 +366,31 @@ static void forward_signal(struct launch *launch, int number)
                number == SIGINT ? "interrupted" : "asked to stop");
     request_stop(launch, number); /* a checkpoint may take its time */
     launch->kill_ns += launch->options.sigterm_grace_s * INT64_C(1000000000);
+}
+
+/* A signal that one rank got is for all of them. Those that train stop with it anyway; those that
+ * still start would wait for it. */
+static void follow_stop(struct launch *launch, int code)
+{
+    if (!is_stop(code) || launch->stopping ||
+        (launch->cause >= 0 && severity_of(launch->ranks[launch->cause].code) > 1))
+        return;
+    launch->cause = -1; /* others have lost this rank, no more */
+    launch->report_ns = 0;
+    forward_signal(launch, SIGTERM);
+}
+
+static void reap_ranks(struct launch *launch)
+{
+    for (int i = 0; i < launch->options.nproc_per_node; i++)
+        if (launch->ranks[i].pid > 0 && reap(&launch->ranks[i])) {
+            launch->n_running--;
+            if (launch->stop_signal && launch->ranks[i].code == SIGNALED + launch->stop_signal)
+                launch->ranks[i].code =
+                    hd_status_get_exit_code(HD_ERR_STOPPED); /* not yet caught */
+            update_cause(launch, i);
+            follow_stop(launch, launch->ranks[i].code);
+        }
 }
 
 static void kill_ranks(struct launch *launch)
@@ -434,7 +447,9 @@ static int exit_code(const struct launch *launch)
     }
     if (launch->stop_signal == SIGINT)
         return hd_status_get_exit_code(HD_ERR_INTERRUPTED);
-    return heaviest > 0 ? 1 : clean;
+    if (clean != 0 && heaviest <= 1) /* who stopped was lost by others */
+        return clean;
+    return heaviest > 0 ? 1 : 0;
 }
 
 /* Runs all ranks once. */

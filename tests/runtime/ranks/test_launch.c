@@ -162,6 +162,26 @@ START_TEST(stopped_ranks_are_no_failure)
 }
 END_TEST
 
+/* One rank was asked to stop while it started: the others wait for it, or have lost it. */
+START_TEST(a_signal_to_one_rank_stops_all)
+{
+    static const char *const scripts[] = {
+        "[ $RANK = 1 ] && exit 75; trap 'exit 75' TERM; sleep 30 & wait",
+        "[ $RANK = 1 ] && exit 75; sleep 0.2; exit 76",
+        "[ $RANK = 0 ] && exit 76; sleep 0.2; exit 75",
+        "[ $RANK = 1 ] && exit 75; exec sleep 30", /* which has not caught SIGTERM yet */
+    };
+    options.max_restarts = 1;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        ASSERT_CODE(launch(scripts[i]), 75);
+        ck_assert_int_lt(took_ms, 1500);
+        ck_assert_msg(count("error") == 0 && count("restart") == 0, "%s", output);
+    }
+    options.max_restarts = 0;
+    ASSERT_CODE(launch("[ $RANK = 0 ] && exit 3; sleep 0.1; exit 75"), 3);
+}
+END_TEST
+
 START_TEST(a_failure_stops_the_others)
 {
     ASSERT_CODE(launch("echo $$ >pid.$RANK; [ $RANK = 1 ] && exit 5; exec sleep 300"), 5);
@@ -672,6 +692,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, all_is_well);
     tcase_add_test(cases, stopped_ranks_are_no_failure);
+    tcase_add_test(cases, a_signal_to_one_rank_stops_all);
     tcase_add_test(cases, a_failure_stops_the_others);
     tcase_add_test(cases, a_killed_rank_is_named);
     tcase_add_test(cases, the_cause_is_named);
