@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from runner import RUNNER, environment, skip
 
@@ -102,6 +103,12 @@ class Nodes:
                     pass
             run("ip", "netns", "del", name, quiet=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def cut(self, seconds):
+        """Takes the link away for some seconds."""
+        for state, pause in (("down", seconds), ("up", 0)):
+            run("ip", "-n", self.names[0], "link", "set", self.devices[0], state)
+            time.sleep(pause)
 
     def inside(self, node):
         return ["ip", "netns", "exec", self.names[node]]

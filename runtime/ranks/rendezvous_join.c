@@ -256,7 +256,7 @@ static void tell_wait(struct join *join)
     if (join->n_unknown + join->n_pending > 0)
         snprintf(dropped, sizeof dropped, "%d others connected, and are no ranks of this run",
                  join->n_unknown + join->n_pending);
-    hd_log(HD_LOG_INFO, "waiting for rank %s of %d at %s port %d: %s", list, world->world,
+    hd_log(HD_LOG_WARN, "waiting for rank %s of %d at %s port %d: %s", list, world->world,
            world->master_addr, world->master_port, dropped);
 }
 

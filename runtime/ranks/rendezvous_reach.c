@@ -96,7 +96,7 @@ static void tell_wait(struct reach *reach, const char *why)
 {
     const struct hd_world *world = &reach->rendezvous->world;
     if (hd_patience_is_over(&reach->patience) && world->local_rank == 0)
-        hd_log(HD_LOG_INFO, "waiting for rank 0 at %s port %d: %s", world->master_addr,
+        hd_log(HD_LOG_WARN, "waiting for rank 0 at %s port %d: %s", world->master_addr,
                world->master_port, why);
 }
 

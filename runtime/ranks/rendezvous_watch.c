@@ -6,6 +6,8 @@
 #include "runtime/ranks/rendezvous_internal.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEARTBEAT_MS = 500, HEARTBEAT_SEND_MS = 50 };
+enum { HEARTBEAT_MS = 500, HEARTBEAT_SEND_MS = 50, UNREACHABLE_MS = 2 * HEARTBEAT_MS };
 
 static void report_lost(struct hd_rendezvous *rendezvous, int rank, int status, const char *text)
 {
@@ -29,6 +31,7 @@ static void note_heartbeat(struct hd_rendezvous *rendezvous, struct hd_peer *pee
 {
     pthread_mutex_lock(&rendezvous->lock);
     peer->last_heard_ns = hd_clock_get_ns();
+    peer->outage_ns = 0;
     snprintf(peer->last_status, sizeof peer->last_status, "%s",
              hd_frame_get_text(&peer->reader.frame));
     pthread_mutex_unlock(&rendezvous->lock);
@@ -129,6 +132,34 @@ static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
     pthread_mutex_unlock(&rendezvous->lock);
 }
 
+/* Returns whether the peer's host has lately acknowledged a heartbeat, which the kernel does also
+ * for a process that is stopped. */
+static bool is_reachable(const struct hd_peer *peer)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    return getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+           info.tcpi_last_ack_recv < UNREACHABLE_MS;
+}
+
+/* Returns whether a silent peer is lost. A host out of reach may be back before TCP gives it up
+ * (hd_rendezvous_set_keepalive). TCP tries at intervals that double, so what the peer sends comes
+ * at the latest when the outage has passed once more. */
+static bool is_lost(struct hd_peer *peer, int64_t timeout_ns, int64_t silent_ns)
+{
+    if (silent_ns < timeout_ns)
+        return false;
+    if (is_reachable(peer))
+        return silent_ns >= timeout_ns + 2 * peer->outage_ns;
+    if (peer->outage_ns == 0)
+        hd_log(HD_LOG_WARN,
+               "the host of rank %d has acknowledged nothing for %.1f s: waiting for the network, "
+               "half a minute at most",
+               peer->hello.rank, (double)silent_ns * 1e-9);
+    peer->outage_ns = silent_ns;
+    return false;
+}
+
 /* Reports the first peer that has been silent for too long. Returns false when there is one. */
 static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 {
@@ -136,8 +167,9 @@ static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
                   now_ns = hd_clock_get_ns();
     char text[HD_RENDEZVOUS_TEXT];
     for (int r = 0; r < n_peers; r++) {
-        const struct hd_peer *peer = &rendezvous->peers[r];
-        if (timeout_ns == 0 || peer->fd < 0 || now_ns - peer->last_heard_ns < timeout_ns)
+        struct hd_peer *peer = &rendezvous->peers[r];
+        if (timeout_ns == 0 || peer->fd < 0 ||
+            !is_lost(peer, timeout_ns, now_ns - peer->last_heard_ns))
             continue;
         snprintf(text, sizeof text, "rank %d has not answered for %.1f s", r,
                  (double)(now_ns - peer->last_heard_ns) * 1e-9);

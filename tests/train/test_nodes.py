@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from nodes import NODES, Nodes, mpirun, need_mpi  # noqa: E402
@@ -54,23 +55,24 @@ def free_port():
         return one.getsockname()[1]
 
 
-def launchers(directory, prefixes, address, **keys):
-    """One `runner launch` per node, as a user starts them by hand."""
+def launchers(directory, prefixes, address, disturb=lambda: None, **keys):
+    """One `runner launch` per node, as a user starts them by hand. Returns the hash and what they said."""
     command = [RUNNER, "launch", CONFIG, "--dir", directory, "--quiet", "--nproc-per-node", "2", "--nnodes",
                str(len(prefixes)), "--master-addr", address, "--master-port", str(free_port()),
-               *sets(**FIXED, **keys)]
+               *sets(**{**FIXED, **keys})]
     runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=environment(HEDDLE_SECRET=SECRET),
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             for node, prefix in enumerate(prefixes)]
+    disturb()
     outputs = [run.communicate(timeout=120)[0] for run in runs]
     check(all(run.returncode == 0 for run in runs), "\n".join(outputs))
-    return result(directory)["param_hash"]
+    return result(directory)["param_hash"], "".join(outputs)
 
 
 def check_launchers(scratch, reference):
-    found = launchers(scratch("shm"), ([], []), "127.0.0.1")
+    found, _ = launchers(scratch("shm"), ([], []), "127.0.0.1")
     check(found == reference, f"two launchers on one host: {found}, not {reference}")
-    found = launchers(scratch("tcp"), ([], []), "127.0.0.1", runtime__transport="tcp", **SLICED)
+    found, _ = launchers(scratch("tcp"), ([], []), "127.0.0.1", runtime__transport="tcp", **SLICED)
     check(found == reference, f"two launchers by TCP: {found}, not {reference}")
 
 
@@ -109,8 +111,24 @@ def check_nodes(scratch, reference):
             # Half a gradient of 100 kB to be added, and half the sum.
             check(min(crossed) > UPDATES * 90000, f"only {crossed} bytes crossed the link")
         prefixes = [nodes.inside(0), nodes.inside(1)]
-        found = launchers(scratch("launchers"), prefixes, NODES[0], runtime__transport="tcp")
+        found, _ = launchers(scratch("launchers"), prefixes, NODES[0], runtime__transport="tcp")
         check(found == reference, f"two nodes with launchers: {found}, not {reference}")
+        check_outage(scratch, nodes, prefixes)
+
+
+def check_outage(scratch, nodes, prefixes):
+    """The link is away for longer than a rank may be silent."""
+    def cut():
+        while not os.path.exists(scratch("outage/log/evaluator")):
+            time.sleep(0.01)
+        nodes.cut(4)
+
+    keys = dict(max_train_iter=1500, runtime__heartbeat_timeout_s=2)
+    reference = train(scratch("whole"), ranks=2, **{**FIXED, **keys})["param_hash"]
+    found, text = launchers(scratch("outage"), prefixes, NODES[0], cut, **keys)
+    check("has acknowledged nothing for" in text, f"the link was not away: {text}")
+    check(found == reference, f"after an outage: {found}, not {reference}")
+    print("a link that was away for 4 s: same bits")
 
 
 def main():
