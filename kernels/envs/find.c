@@ -101,6 +101,16 @@ int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_E
     return open_plugin(path, env_p, message);
 }
 
+void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE])
+{
+    Dl_info ours, its;
+    snprintf(text_p, HD_ENV_MESSAGE, "environment %.64s", env->name);
+    if (dladdr(builtin[0], &ours) == 0 || dladdr(env, &its) == 0 || ours.dli_fbase == its.dli_fbase)
+        return;
+    const size_t used = strlen(text_p);
+    snprintf(text_p + used, HD_ENV_MESSAGE - used, " (plug-in %s)", its.dli_fname);
+}
+
 int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec)
 {
     int64_t bytes = spec->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;

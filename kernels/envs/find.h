@@ -12,6 +12,10 @@
  * is wrong with the file. */
 int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE]);
 
+/* Writes "environment corridor (plug-in /path/heddle_env_corridor.so)" or "environment cartpole".
+ */
+void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE]);
+
 /* Returns the bytes of one frame. */
 int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec);
 

@@ -56,6 +56,26 @@ static void write_all(const char *text, size_t length)
     }
 }
 
+/* Takes no lock, which the thread that crashes may hold, and formats without the library. */
+void hd_log_write_last(const char *text, size_t length)
+{
+    char digits[16];
+    size_t at = sizeof digits;
+    int rank = state.rank;
+    if (state.progress_shown)
+        write_all("\n", 1);
+    if (rank >= 0 && state.world > 1) {
+        do
+            digits[--at] = (char)('0' + rank % 10);
+        while ((rank /= 10) > 0);
+        write_all("[rank ", 6);
+        write_all(digits + at, sizeof digits - at);
+        write_all("] ", 2);
+    }
+    write_all(text, length);
+    write_all("\n", 1);
+}
+
 static void emit(enum hd_log_level level, const char *message)
 {
     static const char *const names[] = {"error: ", "warning: ", "", "debug: "};

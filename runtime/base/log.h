@@ -5,6 +5,7 @@
 #define HD_RUNTIME_BASE_LOG_H
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum hd_log_level { HD_LOG_ERROR, HD_LOG_WARN, HD_LOG_INFO, HD_LOG_DEBUG };
@@ -28,6 +29,9 @@ int hd_fail(int status, const char *format, ...) __attribute__((format(printf, 2
 
 /* Stores the last message of level ERROR, cut to fit; "": there was none. */
 void hd_log_get_last_error(char *text, int64_t bytes);
+
+/* Writes text[length] as a message's line from a signal handler that ends the process. */
+void hd_log_write_last(const char *text, size_t length);
 
 /* Replaces the progress line of a terminal; the next message overwrites it. `line` NULL ends the
  * progress line with a newline. Does nothing when stderr is not a terminal. */

@@ -130,16 +130,17 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
 
 /* -- Failure ----------------------------------------------------------------------------------- */
 
-void hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure)
+bool hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure)
 {
     struct hd_comm_header *header = comm->header;
     int ok = HD_COMM_OK;
     if (!atomic_compare_exchange_strong(&header->abort, &ok, HD_COMM_ABORTING))
-        return;
+        return false;
     header->abort_rank = failure->rank;
     header->abort_status = failure->status;
     snprintf(header->abort_text, sizeof header->abort_text, "%s", failure->text);
     atomic_store_explicit(&header->abort, HD_COMM_ABORTED, memory_order_release);
+    return true;
 }
 
 bool hd_comm_is_aborted(struct hd_comm *comm)

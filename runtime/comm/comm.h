@@ -99,8 +99,8 @@ struct hd_comm_failure {
 };
 
 /* Ends all waiting: on all ranks, under message passing on this one alone. The first call of all
- * counts. */
-void hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure);
+ * counts: returns whether this is it. */
+bool hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure);
 
 /* Returns whether any rank aborted. The second then stores why; while the aborting rank still
  * writes it, the rank is -1, the status HD_ERR_PEER and the text "". */

@@ -81,7 +81,7 @@ int hd_session_poll(struct hd_session *session)
     struct hd_comm_failure failure;
     const int signal = session->options.interrupted ? *session->options.interrupted : 0;
     if (session->options.comm && hd_comm_get_failure(session->options.comm, &failure) &&
-        !(signal && is_signal(failure.status)))
+        failure.rank != session->options.rank && !(signal && is_signal(failure.status)))
         fail_by_peer(session, failure.status, "%s",
                      failure.text[0] ? failure.text : "another rank failed");
     if (signal)

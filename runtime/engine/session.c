@@ -26,6 +26,28 @@ static int64_t describe_event(const struct hd_last_event *event, const char *for
     return used < bytes ? used : bytes;
 }
 
+/* Writes which tasks run, or, if there are none, what the submitter waits for. */
+static void describe_work(const struct hd_session *session, char *text, int64_t bytes)
+{
+    const int lanes = session->options.workers + session->options.n_devices;
+    const int64_t now_ns = hd_clock_get_ns();
+    int64_t used = 0;
+    for (int lane = 0; lane < lanes && used < bytes; lane++) {
+        const struct hd_running *running = &session->running[lane];
+        const char *name = atomic_load(&running->name);
+        if (name)
+            used +=
+                snprintf(text + used, (size_t)(bytes - used),
+                         "%s %s of iteration %lld (shard %lld) since %.1f s",
+                         used > 0 ? "," : "runs", name, (long long)running->iteration,
+                         (long long)running->shard, (double)(now_ns - running->begin_ns) * 1e-9);
+    }
+    const char *waits_for = atomic_load(&session->waits_for);
+    if (used == 0)
+        snprintf(text, (size_t)bytes, "runs no task%s%s", waits_for ? ", waits for " : "",
+                 waits_for ? waits_for : "");
+}
+
 void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes)
 {
     static const char *const forms[] = {"submitted %s of iteration %lld (%.1f s ago), ",
@@ -36,8 +58,10 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
     int64_t used = 0;
     for (int i = 0; i < 3; i++)
         used += describe_event(events[i], forms[i], "", text + used, bytes - used);
-    describe_event(&session->collective, "waits in %s #%lld since %.1f s", "in no collective",
-                   text + used, bytes - used);
+    used += describe_event(&session->collective, "waits in %s #%lld since %.1f s, ",
+                           "in no collective, ", text + used, bytes - used);
+    if (used < bytes)
+        describe_work(session, text + used, bytes - used);
 }
 
 int64_t hd_session_count_finished(const struct hd_session *session)
@@ -47,33 +71,58 @@ int64_t hd_session_count_finished(const struct hd_session *session)
 
 /* -- Progress and waiting ---------------------------------------------------------------------- */
 
-struct watch {
-    int64_t finished, since_ns;
-};
-
-static void report_hang(struct hd_session *session, int64_t waited_ns)
+static void describe_hang(const struct hd_session *session, int64_t waited_ns, char *text,
+                          int64_t bytes)
 {
-    char text[HD_MESSAGE_BYTES - 64] = "";
+    char ranks[HD_MESSAGE_BYTES / 2] = "", work[HD_MESSAGE_BYTES / 4];
     if (session->options.comm) {
         hd_comm_probe(session->options.comm);
-        hd_comm_report(session->options.comm, text, sizeof text);
+        hd_comm_report(session->options.comm, ranks, sizeof ranks);
     }
-    if (session->options.device_comm && !text[0])
-        hd_device_comm_report(session->options.device_comm, text, sizeof text);
-    hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s%s%s",
-                    (double)waited_ns * 1e-9, text[0] ? ": " : "", text);
+    if (session->options.device_comm && !ranks[0])
+        hd_device_comm_report(session->options.device_comm, ranks, sizeof ranks);
+    describe_work(session, work, sizeof work);
+    snprintf(text, (size_t)bytes, "no task has ended for %.0f s: %s%srank %d %s",
+             (double)waited_ns * 1e-9, ranks, ranks[0] ? "; " : "", session->options.rank, work);
 }
 
-/* Checks what can end a wait other than tasks: signals, other ranks, the watchdog. */
-static void check_outside(struct hd_session *session, struct watch *watch)
+/* One rank reports a hang: the first that tells the others, which then know of its failure. */
+static void report_hang(struct hd_session *session, int64_t waited_ns)
 {
-    hd_session_poll(session);
-    int64_t finished = atomic_load(&session->finished), now = hd_clock_get_ns();
-    if (finished != watch->finished || watch->since_ns == 0)
-        *watch = (struct watch){finished, now};
-    else if (session->options.watchdog_ns > 0 &&
-             now - watch->since_ns > session->options.watchdog_ns)
-        report_hang(session, now - watch->since_ns);
+    char text[HD_MESSAGE_BYTES - 64], failure[HD_RENDEZVOUS_TEXT];
+    if (hd_session_poll(session) != HD_OK)
+        return;
+    describe_hang(session, waited_ns, text, sizeof text);
+    snprintf(failure, sizeof failure, "rank %d failed: %.*s", session->options.rank,
+             HD_RENDEZVOUS_TEXT - 32, text);
+    if (!session->options.comm ||
+        hd_comm_abort(session->options.comm,
+                      &(struct hd_comm_failure){session->options.rank, HD_ERR_WATCHDOG, failure}))
+        hd_session_fail(session, HD_ERR_WATCHDOG, "%s", text);
+    else
+        hd_session_poll(session);
+}
+
+/* Ranks look one after another, so that where they learn of failures by messages one of them is
+ * the first, too. */
+static int64_t patience_ns(const struct hd_session *session)
+{
+    enum { STEP_NS = 250000000, STEPS = 8 };
+    return session->options.watchdog_ns + session->options.rank % STEPS * (int64_t)STEP_NS;
+}
+
+bool hd_session_watch(struct hd_session *session)
+{
+    const int64_t finished = atomic_load(&session->finished), now_ns = hd_clock_get_ns();
+    if (finished != session->seen_finished || session->seen_ns == 0) {
+        session->seen_finished = finished;
+        session->seen_ns = now_ns;
+    }
+    const int64_t waited_ns = now_ns - session->seen_ns;
+    if (session->options.watchdog_ns == 0 || waited_ns < patience_ns(session))
+        return false;
+    report_hang(session, waited_ns);
+    return true;
 }
 
 enum { ROUNDS_PER_CHECK = 64 };
@@ -81,8 +130,8 @@ enum { ROUNDS_PER_CHECK = 64 };
 static void work_until(struct hd_session *session, bool (*ready)(void *), void *arg,
                        bool stop_on_error)
 {
-    struct watch watch = {0};
     int idle_rounds = 0;
+    session->seen_ns = hd_clock_get_ns();
     for (unsigned round = 0; !ready(arg); round++) {
         if (stop_on_error && hd_session_get_status(session) != HD_OK)
             return;
@@ -93,20 +142,23 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
             hd_idle(&idle_rounds);
         else
             idle_rounds = 0;
-        if (round % ROUNDS_PER_CHECK == 0)
-            check_outside(session, &watch);
+        if (round % ROUNDS_PER_CHECK == 0) {
+            hd_session_poll(session);
+            hd_session_watch(session);
+        }
     }
 }
 
 static void wait_until(struct hd_session *session, bool (*ready)(void *), void *arg,
                        bool stop_on_error)
 {
-    if (session->options.sequential) {
-        struct watch watch = {0};
-        check_outside(session, &watch);
-    } else {
+    atomic_store(&session->waits_for,
+                 stop_on_error ? "an iteration's tasks to end" : "all that was submitted to end");
+    if (session->options.sequential)
+        hd_session_poll(session);
+    else
         work_until(session, ready, arg, stop_on_error);
-    }
+    atomic_store(&session->waits_for, NULL);
 }
 
 int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg)

@@ -58,7 +58,7 @@ int hd_session_reserve(struct hd_session *session, int64_t bytes);
 
 /* Waits until ready(arg) holds and returns HD_OK, or the first error as soon as there is one: the
  * status of a task, HD_ERR_STOPPED or HD_ERR_INTERRUPTED by a signal, HD_ERR_PEER by another rank,
- * HD_ERR_WATCHDOG, which fires here (none is logged). */
+ * HD_ERR_WATCHDOG (none is logged). */
 int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg);
 
 /* Waits until everything submitted has ended; after an error tasks end without running, and
@@ -77,9 +77,14 @@ int hd_session_get_status(const struct hd_session *session);
 int hd_session_get_cause(const struct hd_session *session);
 const char *hd_session_get_message(const struct hd_session *session);
 
-/* Writes in a line where the run is: the tasks last submitted, started and finished, and the
- * collective that is open. Thread safe. */
+/* Writes in a line where the run is: the tasks last submitted, started and finished, the collective
+ * that is open, and the tasks that run, or what the submitter waits for. Thread safe. */
 void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes);
+
+/* The watchdog: fails the session when no task has ended for watchdog_ns, on the first of the ranks
+ * that finds it, and tells what each rank waits for. Waits call it; another thread does for a
+ * submitter that is in a task. Returns whether this rank is stuck. Thread safe. */
+bool hd_session_watch(struct hd_session *session);
 
 /* Returns how many tasks have ended so far. Thread safe. */
 int64_t hd_session_count_finished(const struct hd_session *session);

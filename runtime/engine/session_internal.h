@@ -28,6 +28,12 @@ static inline void hd_last_event_set(struct hd_last_event *event, const char *na
     atomic_store_explicit(&event->at_ns, at_ns, memory_order_relaxed);
 }
 
+/* The task that a worker runs now. */
+struct hd_running {
+    _Atomic(const char *) name; /* NULL: none */
+    atomic_int_fast64_t iteration, shard, begin_ns;
+};
+
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running, started;
@@ -52,6 +58,9 @@ struct hd_session {
 
     struct hd_last_event submitted, started_task, ended; /* tasks, numbered by iteration */
     struct hd_last_event collective;                     /* that is open; name NULL: none is */
+    struct hd_running running[STARPU_NMAXWORKERS];       /* by lane */
+    _Atomic(const char *) waits_for; /* what the submitter waits for; NULL: it does not */
+    atomic_int_fast64_t seen_finished, seen_ns; /* when the watchdog last saw tasks end */
 
     atomic_int pending;           /* tasks submitted and not ended */
     atomic_int_fast64_t finished; /* tasks ended so far */

@@ -67,6 +67,7 @@ int hd_session_start_starpu(struct hd_session *session)
     HD_TRY(prepare_home(options->local_rank));
     setenv("STARPU_SILENT", "1", 1);
     setenv("STARPU_HOSTNAME", "heddle", 1);
+    setenv("STARPU_CATCH_SIGNALS", "0", 1); /* it would call our handlers without the siginfo */
     /* hwloc, which StarPU starts, would ask for X displays, for seconds where names do not resolve.
      */
     setenv("HWLOC_COMPONENTS", "-gl", 0);

@@ -3,6 +3,7 @@
  * again those that return HD_AGAIN. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/crash.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/cuda_graphs.h"
 #include "runtime/engine/submit_internal.h"
@@ -78,6 +79,23 @@ static void latch(struct hd_session *session, const struct hd_task *task, int st
                         message[0] ? message : hd_status_get_text(status));
 }
 
+/* Notes what a worker does, for reports of hangs and crashes. */
+static void note_start(struct hd_session *session, int lane, const struct hd_event *event)
+{
+    struct hd_running *running = &session->running[lane];
+    hd_crash_enter_task(event->name, event->iteration, event->shard);
+    atomic_store_explicit(&running->iteration, event->iteration, memory_order_relaxed);
+    atomic_store_explicit(&running->shard, event->shard, memory_order_relaxed);
+    atomic_store_explicit(&running->begin_ns, event->begin_ns, memory_order_relaxed);
+    atomic_store_explicit(&running->name, event->name, memory_order_release);
+}
+
+static void note_end(struct hd_session *session, int lane)
+{
+    atomic_store_explicit(&session->running[lane].name, NULL, memory_order_relaxed);
+    hd_crash_leave_task();
+}
+
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
                         int64_t time_slice_ns)
 {
@@ -88,7 +106,9 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     struct hd_event event = event_of(task, hd_clock_get_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
     hd_last_event_set(&session->started_task, task->name, event.iteration, event.begin_ns);
+    note_start(session, lane, &event);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
+    note_end(session, lane);
     event.end_ns = hd_clock_get_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
     hd_last_event_set(&session->ended, task->name, event.iteration, event.end_ns);

@@ -2,6 +2,7 @@
 #include "runtime/io/safetensors.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/crash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
@@ -157,6 +158,7 @@ static int map_stream(struct hd_safetensors *file, FILE *stream)
     if (bytes == MAP_FAILED)
         return hd_fail(HD_ERR_SYSTEM, "%s cannot be mapped: %m", file->path);
     file->bytes = bytes;
+    hd_crash_add_file(bytes, file->size, file->path);
     return HD_OK;
 }
 
@@ -350,8 +352,10 @@ void hd_safetensors_close(struct hd_safetensors *file)
     hd_free(file->entries);
     if (!file->mapped)
         hd_free(file->bytes);
-    else if (file->bytes)
+    else if (file->bytes) {
+        hd_crash_forget_file(file->bytes);
         munmap(file->bytes, (size_t)file->size);
+    }
     hd_free(file->path);
     hd_free(file);
 }

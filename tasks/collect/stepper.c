@@ -2,9 +2,11 @@
 #include "tasks/collect/stepper.h"
 
 #include "kernels/common/argmax.h"
+#include "runtime/base/crash.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Returns the bytes; memory NULL: only counts. */
@@ -93,17 +95,40 @@ static void name_episodes(const struct hd_envs *envs, int64_t first, char *text,
                      (unsigned long long)envs->seed[i]);
 }
 
+/* Numbers that are not finite would make the loss NaN, updates later and without a place. */
+static int check_outcome(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                         const struct hd_envs *envs, int64_t i, struct hd_context *context)
+{
+    const float reward = stepper->outcome.reward[i];
+    const bool rewarded = isfinite(reward);
+    if (rewarded && hd_envs_is_frame_finite(shape, (const char *)stepper->outcome.obs +
+                                                       i * shape->obs.frame_bytes))
+        return HD_OK;
+    char what[64] = "an observation that is not finite";
+    if (!rewarded)
+        snprintf(what, sizeof what, "the reward %g", (double)reward);
+    return hd_body_fail(context, "%s (shard %lld): env %lld gave %s at step %lld from seed %llu",
+                        shape->about, (long long)context->shard,
+                        (long long)(hd_envs_get_first(shape, context->shard, context->item) + i),
+                        what, (long long)envs->episode_steps[i] + 1,
+                        (unsigned long long)envs->seed[i]);
+}
+
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context)
 {
     char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES];
-    if (shape->env->step(*envs->group, stepper->action, &stepper->outcome, message) != 0) {
+    hd_crash_set_part(shape->about);
+    const int failed = shape->env->step(*envs->group, stepper->action, &stepper->outcome, message);
+    hd_crash_set_part(NULL);
+    if (failed != 0) {
         name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,
                       sizeof episodes);
         return hd_body_fail(context, "%s (shard %lld): %.256s%s", shape->env->name,
                             (long long)context->shard, message, episodes);
     }
     for (int64_t i = 0; i < *envs->count; i++) {
+        HD_TRY(check_outcome(stepper, shape, envs, i, context));
         envs->episode_return[i] += (double)stepper->outcome.reward[i];
         envs->episode_steps[i]++;
         hd_envs_push_frame(shape, envs, i,

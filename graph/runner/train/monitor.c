@@ -2,7 +2,6 @@
 #include "graph/runner/train/monitor.h"
 
 #include "graph/runner/signals.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -16,7 +15,7 @@ enum { POLL_MS = 250 };
 
 /* When the watchdog fires, the main thread has this long to wake up and leave; it cannot if it is
  * in a task. */
-enum { LEAVE_S = 3 };
+enum { LEAVE_S = 1, RECORD_S = 10 };
 
 static sigset_t only_usr1(void)
 {
@@ -34,7 +33,7 @@ void hd_monitor_prepare(void)
 
 void hd_monitor_show(const struct hd_monitor *monitor)
 {
-    char local[256], others[16384];
+    char local[1024], others[16384];
     const struct hd_session *session = atomic_load(&monitor->session);
     if (!session)
         return;
@@ -59,21 +58,14 @@ void hd_monitor_describe(struct hd_monitor *monitor, char *text, int64_t bytes)
     pthread_mutex_unlock(&monitor->lock);
 }
 
-/* Returns whether nothing has ended for longer than the watchdog allows. */
-static bool is_stuck(struct hd_monitor *monitor, const struct hd_session *session)
+static void give_up(int number)
 {
-    const int64_t finished = hd_session_count_finished(session), now_ns = hd_clock_get_ns();
-    if (finished != monitor->seen_finished || monitor->seen_ns == 0) {
-        monitor->seen_finished = finished;
-        monitor->seen_ns = now_ns;
-    }
-    return monitor->watchdog_s > 0 &&
-           (double)(now_ns - monitor->seen_ns) * 1e-9 > monitor->watchdog_s;
+    (void)number;
+    _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
 }
 
 static void end_process(struct hd_monitor *monitor, struct hd_session *session)
 {
-    hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s", monitor->watchdog_s);
     for (int i = 0; i < LEAVE_S * 1000 / POLL_MS && !atomic_load(&monitor->ends); i++)
         usleep(POLL_MS * 1000);
     if (atomic_load(&monitor->ends))
@@ -82,6 +74,10 @@ static void end_process(struct hd_monitor *monitor, struct hd_session *session)
     hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
            hd_session_get_message(session));
     hd_rendezvous_fail(monitor->rendezvous, HD_ERR_WATCHDOG, hd_session_get_message(session));
+    signal(SIGALRM, give_up); /* the task may hold what recording needs */
+    alarm(RECORD_S);
+    if (monitor->record)
+        monitor->record(monitor->arg);
     _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
 }
 
@@ -96,7 +92,7 @@ static void *run_monitor(void *arg)
         struct hd_session *session = atomic_load(&monitor->session);
         if (session && hd_session_get_status(session) == HD_OK)
             hd_signals_announce();
-        if (session && is_stuck(monitor, session)) {
+        if (session && hd_session_watch(session)) {
             end_process(monitor, session);
             break;
         }
@@ -104,11 +100,9 @@ static void *run_monitor(void *arg)
     return NULL;
 }
 
-int hd_monitor_start(struct hd_monitor *monitor, int rank, double watchdog_s,
-                     struct hd_rendezvous *rendezvous)
+int hd_monitor_start(struct hd_monitor *monitor, int rank, struct hd_rendezvous *rendezvous)
 {
     monitor->rank = rank;
-    monitor->watchdog_s = watchdog_s;
     monitor->rendezvous = rendezvous;
     sigset_t all, before; /* the main thread takes all other signals */
     sigfillset(&all);

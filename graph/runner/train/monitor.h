@@ -16,11 +16,11 @@ struct hd_monitor {
     pthread_mutex_t lock;                 /* held by the rendezvous's thread while it does */
     struct hd_rendezvous *rendezvous;     /* or NULL */
     int rank;
-    double watchdog_s; /* 0: none */
-    pthread_t thread;  /* while `started`; then what it remembers */
+    void (*record)(void *arg); /* called before it ends the process; or NULL */
+    void *arg;
+    pthread_t thread; /* while `started` */
     bool started;
     atomic_bool ends;
-    int64_t seen_finished, seen_ns;
 };
 
 /* Blocks SIGUSR1 in the calling thread and in all that it makes later. */
@@ -28,8 +28,7 @@ void hd_monitor_prepare(void);
 
 /* Starts the thread on monitor->session, which exists until hd_monitor_stop (which accepts a
  * monitor that never started). Errors: HD_ERR_SYSTEM (logged). */
-int hd_monitor_start(struct hd_monitor *monitor, int rank, double watchdog_s,
-                     struct hd_rendezvous *rendezvous);
+int hd_monitor_start(struct hd_monitor *monitor, int rank, struct hd_rendezvous *rendezvous);
 void hd_monitor_stop(struct hd_monitor *monitor);
 
 /* Logs a line for each rank; rank 0 knows what the others last said. Called by any thread. */

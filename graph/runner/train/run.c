@@ -12,6 +12,7 @@
 #include "graph/runner/train/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/crash.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -311,13 +312,17 @@ static void report_failure(struct hd_train *train, int status)
     hd_log(HD_LOG_ERROR, "%s", message);
 }
 
+static void record_hang(void *train)
+{
+    hd_end_record(train, HD_ERR_WATCHDOG);
+}
+
 static int run(struct hd_train *train)
 {
-    const struct hd_config *config = train->run_spec.config;
     const char *reason = NULL;
-    HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank,
-                            hd_config_get_real(config, "runtime.watchdog_s"),
-                            train->ranks.rendezvous));
+    train->monitor.record = record_hang;
+    train->monitor.arg = train;
+    HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank, train->ranks.rendezvous));
     train->timing.train_ns = hd_clock_get_ns();
     if (train->ranks.world.rank == 0)
         train->outputs.metrics = hd_metrics_start(train);
@@ -383,6 +388,7 @@ int hd_command_run(struct hd_options *options)
         .timing = {.begin_ns = hd_clock_get_ns(), .watch = {.after = options->measure_after}},
     };
     hd_signals_catch();
+    hd_crash_catch();
     hd_monitor_prepare();
     int status = prepare(&train);
     if (status < HD_OK)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/collect/envs.h"
 
+#include "kernels/envs/find.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/crash.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -9,6 +11,7 @@
 #include "tasks/types/collect/transition_block.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Returns the bytes of a group; memory NULL: only counts. */
@@ -60,6 +63,7 @@ static int probe_env(struct hd_envs_shape *shape, const struct hd_spec *spec,
     void *group;
     if (hd_env_find(type, &shape->env, message) != HD_OK)
         return hd_diag_add_error(setup->diag, location, "env.type: %s", message);
+    hd_env_describe(shape->env, shape->about);
     one.envs = 1;
     if (shape->env->create(&one, &shape->frame, &group, message) != 0)
         return hd_diag_add_error(setup->diag, location, "env.type %s: %s", type, message);
@@ -235,13 +239,32 @@ int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
     envs->seed[env] = env_seed;
     envs->episode_return[env] = 0;
     envs->episode_steps[env] = 0;
-    if (shape->env->reset(*envs->group, env, env_seed, frame, message) != 0)
+    hd_crash_set_part(shape->about);
+    const int failed = shape->env->reset(*envs->group, env, env_seed, frame, message);
+    hd_crash_set_part(NULL);
+    if (failed != 0)
         return HD_ERR_TASK;
+    if (!hd_envs_is_frame_finite(shape, frame)) {
+        snprintf(message, HD_ENV_MESSAGE, "its observation holds a number that is not finite");
+        return HD_ERR_TASK;
+    }
     envs->shown[env]++;
     for (int64_t i = 0; i < shape->obs.stack; i++)
         memcpy(envs->obs + env * shape->obs.obs_bytes + i * shape->obs.frame_bytes, frame,
                (size_t)shape->obs.frame_bytes);
     return HD_OK;
+}
+
+bool hd_envs_is_frame_finite(const struct hd_envs_shape *shape, const void *frame)
+{
+    enum { EXPONENT = 0x7f800000 }; /* all bits of it are set in infinities and NaNs */
+    const int64_t n = shape->obs.frame_bytes / (int64_t)sizeof(uint32_t);
+    uint32_t found = 0, bits;
+    for (int64_t i = 0; shape->frame.element == HD_ENV_F32 && i < n; i++) {
+        memcpy(&bits, (const char *)frame + i * (int64_t)sizeof bits, sizeof bits);
+        found |= (bits & EXPONENT) == EXPONENT;
+    }
+    return !found;
 }
 
 void hd_envs_push_frame(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,

@@ -16,6 +16,7 @@ extern const struct hd_type hd_type_envs;
 
 struct hd_envs_shape {
     const struct hd_env *env;
+    char about[HD_ENV_MESSAGE];      /* hd_env_describe */
     struct hd_env_spec frame;        /* what one env shows at a step */
     struct hd_env_settings settings; /* texts are borrowed from the config */
     bool evaluator;
@@ -57,6 +58,9 @@ int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int6
  * HD_ERR_TASK with a sentence in `message` (not logged). */
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
                   uint64_t env_seed, void *frame, char message[HD_ENV_MESSAGE]);
+
+/* Returns whether all numbers of a frame are finite; bytes always are. */
+bool hd_envs_is_frame_finite(const struct hd_envs_shape *shape, const void *frame);
 
 /* Appends a frame to the observation of env `env`, which drops its oldest one. */
 void hd_envs_push_frame(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
