@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct file {
     char *path;
@@ -31,10 +32,29 @@ struct hd_dataset {
 
 /* -- The files --------------------------------------------------------------------------------- */
 
+/* Finds, before there is memory for the `files` that a name speaks of, that not all are there. */
+static int check_present(const struct hd_dataset *dataset, int64_t present, int64_t files)
+{
+    int status = HD_OK;
+    for (int64_t number = 1; present < files && status == HD_OK; number++) {
+        char *path = hd_dataset_format_path(dataset->dir, number, files);
+        if (!path)
+            status = HD_ERR_NOMEM;
+        else if (access(path, F_OK) != 0)
+            status =
+                hd_fail(HD_ERR_INPUT,
+                        "%s is missing: %" PRId64 " of the data set's %" PRId64 " files are there",
+                        path, present, files);
+        hd_free(path);
+    }
+    return status;
+}
+
 static int name_files(struct hd_dataset *dataset, DIR *folder)
 {
     const struct dirent *entry;
     long long number, files, found = 0;
+    int64_t present = 0;
     int end;
     while ((entry = readdir(folder))) {
         end = 0;
@@ -47,12 +67,14 @@ static int name_files(struct hd_dataset *dataset, DIR *folder)
                            "…-of-%05lld",
                            dataset->dir, found, files);
         found = files;
+        present++;
     }
     if (found < 1)
         return hd_fail(HD_ERR_INPUT,
                        "%s is not a data set: it has no files transitions-00001-of-….safetensors "
                        "(`runner record` makes them)",
                        dataset->dir);
+    HD_TRY(check_present(dataset, present, found));
     dataset->files = hd_alloc(found, sizeof *dataset->files);
     if (!dataset->files)
         return HD_ERR_NOMEM;

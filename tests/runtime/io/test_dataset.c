@@ -223,13 +223,23 @@ START_TEST(missing_files_are_named)
     ck_assert_int_eq(rmdir(in("set")), 0);
     write_two(&a, &a, in("set"));
     ck_assert_int_eq(unlink(in(FIRST)), 0);
-    refused(HD_ERR_INPUT, FIRST, "cannot be opened");
+    refused(HD_ERR_INPUT, FIRST, "is missing: 1 of the data set's 2 files are there");
     ck_assert_int_eq(rename(in(SECOND), in("set/transitions-00001-of-00001.safetensors")), 0);
     refused(HD_ERR_FORMAT, "set/transitions-00001-of-00001.safetensors",
             "starts with transition 5");
     FILE *other = fopen(in(SECOND), "w");
     fclose(other);
     refused(HD_ERR_FORMAT, "set", "several data sets");
+}
+END_TEST
+
+/* A name that speaks of millions of files costs no memory for them. */
+START_TEST(a_boast_is_refused_at_once)
+{
+    ck_assert_int_eq(mkdir(in("set"), 0777), 0);
+    fclose(fopen(in("set/transitions-00001-of-9000000000000000.safetensors"), "w"));
+    refused(HD_ERR_INPUT, "set/transitions-00002-of-9000000000000000.safetensors",
+            "is missing: 1 of the data set's 9000000000000000 files are there");
 }
 END_TEST
 
@@ -298,6 +308,7 @@ int main(void)
     tcase_add_test(tests, all_or_nothing);
     tcase_add_test(tests, missing_files_are_named);
     tcase_add_test(tests, truncated_files_are_named);
+    tcase_add_test(tests, a_boast_is_refused_at_once);
     tcase_add_loop_test(tests, numbers_out_of_range_are_told, 0, 2);
     tcase_add_test(tests, unknown_peers_are_told);
     suite_add_tcase(suite, tests);
