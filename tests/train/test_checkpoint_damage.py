@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import checkpoints  # noqa: E402
 from runner import ROOT, Scratch, check, result  # noqa: E402
 
-ROUNDS = int(os.environ.get("HD_DAMAGES", "6"))
+ROUNDS = int(os.environ.get("HD_DAMAGES", "10"))
 COMMON = dict(env__stop_value="1e9", world__shards=2, runtime__allow_fingerprint_mismatch="true")
 LAGGED = dict(strategy__policy_lag=1, strategy__eval_lag=1, strategy__batch_buffers=2)
 PIXELS = dict(strategy__eval_lag=1, policy__other__replay_buffer__replay_buffer_size=2000)

@@ -54,12 +54,14 @@ static int read_file(const char *path, const json_t *about, void **data_p, int64
 {
     const int64_t bytes = bytes_of(about);
     struct stat is = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
     if (fd < 0)
         return hd_fail(HD_ERR_FORMAT, "%s cannot be read: %m", path);
     int status = HD_OK;
     char *data = NULL;
-    if (bytes < 0 || fstat(fd, &is) != 0 || is.st_size != bytes)
+    if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode))
+        status = hd_fail(HD_ERR_FORMAT, "%s is damaged: it is no file", path);
+    else if (bytes < 0 || is.st_size != bytes)
         status = hd_fail(HD_ERR_FORMAT, "%s is damaged: it has %lld bytes, not %lld", path,
                          (long long)is.st_size, (long long)bytes);
     else if (!(data = hd_alloc(bytes > 0 ? bytes : 1, 1)))
@@ -138,6 +140,12 @@ static int verify(const struct hd_checkpoint *c, const char *path)
     return verify_files(c, true);
 }
 
+static bool is_file(const char *path)
+{
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISREG(is.st_mode);
+}
+
 static int open_one(const char *state, int64_t iteration, struct hd_checkpoint **checkpoint_p)
 {
     struct hd_checkpoint *c = hd_alloc(1, sizeof *c);
@@ -146,8 +154,8 @@ static int open_one(const char *state, int64_t iteration, struct hd_checkpoint *
     if (c)
         *c = (struct hd_checkpoint){.state = hd_strdup(state), .iteration = iteration};
     if (c && c->state && path) {
-        json_error_t error;
-        c->manifest = json_load_file(path, 0, &error);
+        json_error_t error = {.text = "it is no file"};
+        c->manifest = is_file(path) ? json_load_file(path, 0, &error) : NULL;
         status = c->manifest ? verify(c, path)
                              : hd_fail(HD_ERR_FORMAT, "%s is damaged: %s", path, error.text);
     }

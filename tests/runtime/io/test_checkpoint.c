@@ -245,6 +245,14 @@ START_TEST(damage)
     case 6:
         move("iteration_20", "iteration_30");
         break;
+    case 8:
+        ck_assert_int_eq(unlink(path_of("iteration_20/text")), 0);
+        ck_assert_int_eq(mkfifo(path_of("iteration_20/text"), 0600), 0);
+        break;
+    case 9:
+        ck_assert_int_eq(unlink(path_of("iteration_20/manifest.json")), 0);
+        ck_assert_int_eq(mkfifo(path_of("iteration_20/manifest.json"), 0600), 0);
+        break;
     case 7: /* all that the newer one has of the large value */
         flip("journal/large.20", 0);
         flip("journal/large.20", LARGE - 1);
@@ -483,7 +491,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, none_at_all);
     tcase_add_test(cases, journals);
-    tcase_add_loop_test(cases, damage, 0, 8);
+    tcase_add_loop_test(cases, damage, 0, 10);
     tcase_add_test(cases, going_on);
     tcase_add_test(cases, full_disk);
     tcase_add_loop_test(cases, ranks_together, 0, RANKS);
