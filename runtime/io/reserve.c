@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -14,16 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* File i is DIR/.reserve/<i>/file: its folder becomes that of the file where there is none, because
- * a full disk may have no room for a folder either. */
-struct hd_reserve {
-    char *folder;
-    int n;
-};
-
-static char *folder_of(const struct hd_reserve *reserve, int i)
+/* The file is DIR/.reserve/<name>/file: its folder becomes that of the file where there is none,
+ * because a full disk may have no room for a folder either. */
+static char *format_folder(const char *dir, const char *name)
 {
-    return hd_format("%s/%d", reserve->folder, i);
+    return hd_format("%s/.reserve/%s", dir, name);
 }
 
 /* Makes a file of so many bytes. Returns an error number, 0: none. */
@@ -37,9 +33,9 @@ static int allocate(const char *path, int64_t bytes)
     return error;
 }
 
-static void reserve_one(const struct hd_reserve *reserve, int i, int64_t bytes)
+void hd_reserve_make(const char *dir, const char *name, int64_t bytes)
 {
-    char why[HD_FILE_WHY], *path = hd_format("%s/%d/file", reserve->folder, i);
+    char why[HD_FILE_WHY], *path = hd_format("%s/.reserve/%s/file", dir, name);
     if (!path)
         return;
     if (hd_path_try_make_parents(path, why) != HD_OK) {
@@ -55,35 +51,21 @@ static void reserve_one(const struct hd_reserve *reserve, int i, int64_t bytes)
     hd_free(path);
 }
 
-int hd_reserve_create(const char *dir, const int64_t *bytes, int n, struct hd_reserve **reserve_p)
+void hd_reserve_remove(const char *dir)
 {
-    struct hd_reserve *reserve = hd_alloc(1, sizeof *reserve);
-    if (!reserve)
-        return HD_ERR_NOMEM;
-    *reserve = (struct hd_reserve){.folder = hd_format("%s/.reserve", dir), .n = n};
-    if (!reserve->folder) {
-        hd_free(reserve);
-        return HD_ERR_NOMEM;
+    char *folder = hd_format("%s/.reserve", dir);
+    DIR *list = folder ? opendir(folder) : NULL;
+    for (const struct dirent *entry; list && (entry = readdir(list));) {
+        char *inside = entry->d_name[0] == '.' ? NULL : format_folder(dir, entry->d_name);
+        if (inside)
+            hd_folder_remove(inside);
+        hd_free(inside);
     }
-    for (int i = 0; i < n; i++)
-        reserve_one(reserve, i, bytes[i]);
-    *reserve_p = reserve;
-    return HD_OK;
-}
-
-void hd_reserve_destroy(struct hd_reserve *reserve)
-{
-    if (!reserve)
-        return;
-    for (int i = 0; i < reserve->n; i++) {
-        char *folder = folder_of(reserve, i);
-        if (folder)
-            hd_folder_remove(folder);
-        hd_free(folder);
-    }
-    rmdir(reserve->folder);
-    hd_free(reserve->folder);
-    hd_free(reserve);
+    if (list)
+        closedir(list);
+    if (folder)
+        rmdir(folder);
+    hd_free(folder);
 }
 
 /* Fills the reserved file, which may be longer. */
@@ -113,10 +95,10 @@ static bool move(const char *folder, const char *reserved, const char *path)
     return moved;
 }
 
-int hd_reserve_write(struct hd_reserve *reserve, int i, const char *path, const void *data,
+int hd_reserve_write(const char *dir, const char *name, const char *path, const void *data,
                      int64_t bytes)
 {
-    char *folder = folder_of(reserve, i);
+    char *folder = format_folder(dir, name);
     char *reserved = folder ? hd_format("%s/file", folder) : NULL;
     const bool written = reserved && fill(reserved, data, bytes) && move(folder, reserved, path);
     hd_free(reserved);

@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/files.h"
 #include "runtime/io/result.h"
 
 #include <math.h>
@@ -55,7 +56,8 @@ static int write_result(const struct hd_end *end, const struct hd_history *histo
     hd_process_get_command(command);
     read_history(history, &result);
     char *path = hd_format("%s/result.json", end->dir);
-    int status = path ? hd_result_write(NULL, path, &result) : HD_ERR_NOMEM;
+    const struct hd_file_put put = {hd_results_put, (void *)end->dir};
+    int status = path ? hd_result_write(&put, path, &result) : HD_ERR_NOMEM;
     hd_free(path);
     return status;
 }

@@ -71,7 +71,7 @@ int hd_outputs_open(struct hd_train *train)
     HD_TRY(write_config(train));
     HD_TRY(hd_logbook_create(train->dir, log, &train->outputs.logbook));
     train->outputs.opened = true;
-    HD_TRY(hd_results_reserve(train));
+    hd_results_reserve(train);
     announce(train);
     return HD_OK;
 }

@@ -39,16 +39,16 @@ static double env_steps_of(const struct hd_train *train)
 
 /* -- Room for the results ---------------------------------------------------------------------- */
 
-enum { WEIGHTS, RESULT, N_RESERVED };
+static const char weights_name[] = "weights", result_name[] = "result";
 
-static int put_weights(void *reserve, const char *path, const void *data, int64_t bytes)
+static int put_weights(void *dir, const char *path, const void *data, int64_t bytes)
 {
-    return hd_reserve_write(reserve, WEIGHTS, path, data, bytes);
+    return hd_reserve_write(dir, weights_name, path, data, bytes);
 }
 
-static int put_result(void *reserve, const char *path, const void *data, int64_t bytes)
+int hd_results_put(void *dir, const char *path, const void *data, int64_t bytes)
 {
-    return hd_reserve_write(reserve, RESULT, path, data, bytes);
+    return hd_reserve_write(dir, result_name, path, data, bytes);
 }
 
 static int64_t bytes_of(const struct hd_graph *graph, const char *value)
@@ -57,18 +57,16 @@ static int64_t bytes_of(const struct hd_graph *graph, const char *value)
     return index == HD_NO_VALUE ? 0 : graph->values[index].spec.bytes;
 }
 
-int hd_results_reserve(struct hd_train *train)
+void hd_results_reserve(const struct hd_train *train)
 {
     enum { HEADER = 256 << 10 }; /* of a file: names, shapes, hashes, returns */
     const struct hd_graph *graph = train->run_spec.graph;
     const int policy = hd_graph_find_value(graph, "policy");
     const int64_t floats = policy == HD_NO_VALUE ? 0 : graph->values[policy].spec.elements;
-    const int64_t bytes[N_RESERVED] = {
-        [WEIGHTS] = floats * (int64_t)sizeof(float) + bytes_of(graph, "obs_norm") +
-                    bytes_of(graph, "batch_norm_stats") + HEADER,
-        [RESULT] = HEADER,
-    };
-    return hd_reserve_create(train->dir, bytes, N_RESERVED, &train->outputs.reserve);
+    hd_reserve_make(train->dir, weights_name,
+                    floats * (int64_t)sizeof(float) + bytes_of(graph, "obs_norm") +
+                        bytes_of(graph, "batch_norm_stats") + HEADER);
+    hd_reserve_make(train->dir, result_name, HEADER);
 }
 
 /* -- Results ----------------------------------------------------------------------------------- */
@@ -83,7 +81,7 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)
         return HD_ERR_NOMEM;
-    const struct hd_file_put put = {put_weights, train->outputs.reserve};
+    const struct hd_file_put put = {put_weights, train->dir};
     int status = hd_weights_save(&weights, &put, path, updates);
     hd_free(path);
     return status;
@@ -133,7 +131,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     char *path = hd_format("%s/result.json", train->dir);
     if (!path)
         return HD_ERR_NOMEM;
-    const struct hd_file_put put = {put_result, train->outputs.reserve};
+    const struct hd_file_put put = {hd_results_put, train->dir};
     int status = hd_result_write(&put, path, &result);
     hd_free(path);
     return status;

@@ -5,9 +5,12 @@
 
 #include "graph/runner/train/train.h"
 
-/* Reserves room on the disk for what hd_results_write writes, and warns if there is none. Returns
- * HD_OK or HD_ERR_NOMEM. */
-int hd_results_reserve(struct hd_train *train);
+/* Reserves room on the disk for what hd_results_write writes, and warns if there is none. */
+void hd_results_reserve(const struct hd_train *train);
+
+/* Writes a file in the room that is reserved for result.json in the run directory `dir`, as a
+ * struct hd_file_put does. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
+int hd_results_put(void *dir, const char *path, const void *data, int64_t bytes);
 
 /* Writes final weights, result.json, the trace, rates and the report as far as the options ask for
  * them, and prints the summary. Nothing may run any more. Errors (logged): HD_ERR_SYSTEM,

@@ -355,7 +355,8 @@ static void release(struct hd_train *train)
     hd_ranks_leave(&train->ranks);
     hd_checkpoint_writer_destroy(train->checkpoints.writer);
     hd_logbook_destroy(train->outputs.logbook);
-    hd_reserve_destroy(train->outputs.reserve);
+    if (train->outputs.dir_lock >= 0)
+        hd_reserve_remove(train->dir);
     hd_plan_destroy(train->plan);
     hd_run_spec_release(&train->run_spec);
     hd_free(train->dir);

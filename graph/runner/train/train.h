@@ -18,7 +18,6 @@ struct hd_outputs {
     int dir_lock; /* holds the run directory; -1: not yet */
     bool opened;  /* the run directory is this run's, on all ranks */
     struct hd_logbook *logbook;
-    struct hd_reserve *reserve; /* room for the results */
     struct hd_metrics *metrics; /* or NULL */
     int64_t shown_ns;           /* when the progress line was last shown */
 };
