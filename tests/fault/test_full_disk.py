@@ -5,6 +5,8 @@ run ends as if nothing had been, with its results. Logs and best weights are wri
 one warning that they are not and one that they are. A small tmpfs is mounted for it, where that is allowed."""
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,7 +65,7 @@ def begin(directory, ranks):
 
 def check_end(process, directory, reference):
     code, text, _ = end(process, 100)
-    check(code == 0 and not [line for line in errors(text) if "report.html" not in line], f"{code} {text}")
+    check(code == 0 and not [line for line in errors(text) if not re.search("report.html|not the directory of a run", line)], f"{code} {text}")
     check(result(directory)["param_hash"] == reference, "another hash")
     check([name for name in os.listdir(os.path.join(directory, "ckpt")) if name.startswith("iteration_")], "no weights")
     check(not os.path.exists(os.path.join(directory, ".reserve")), "the reserve is left")
@@ -121,11 +123,37 @@ def check_stop(scratch):
     check(code == 75 and "the last good checkpoint" in text and newest(directory) == before, text)
 
 
+def check_vanished(scratch, reference):
+    """Somebody removes the run directory: what is written later is there."""
+    directory = scratch("vanished")
+    process = begin(directory, 2)
+    shutil.rmtree(directory, ignore_errors=True)
+    check_end(process, directory, reference)
+
+
+def check_read_only(scratch, reference):
+    """The file system is mounted read-only for a while."""
+    with Disk(scratch("read_only"), "size=16m") as disk:
+        if not disk.mounted:
+            return
+        directory = os.path.join(disk.path, "run")
+        process = begin(directory, 1)
+        # Files that are open for writing keep a file system from that; a bind mount on top does not ask.
+        subprocess.run(["mount", "--bind", disk.path, disk.path], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", disk.path], check=True)
+        time.sleep(0.5)
+        subprocess.run(["umount", "-l", disk.path], check=True)
+        text = check_end(process, directory, reference)
+        check("Read-only file system; training continues" in text, text)
+
+
 def main():
     with Scratch() as scratch:
         reference = train(scratch("reference"), ranks=1, **KEYS)["param_hash"]
         check_quota(scratch, reference)
         check_stop(scratch)
+        check_vanished(scratch, reference)
+        check_read_only(scratch, reference)
         cases = [(1, False, False), (2, False, True), (1, True, True)]
         if not all([check_disk(scratch, reference, *case) for case in cases]):
             print("no right to mount a file system: a quota alone was tried")
