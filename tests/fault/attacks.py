@@ -2,6 +2,7 @@
 """Attacks on the ports of a run, by another user of the host where this process may become one. The protocol of
 runtime/ranks/handshake.h is spoken perfectly but for the secret."""
 
+import encodings.idna  # noqa: F401  (another user may not be able to load it later)
 import hashlib
 import os
 import socket
@@ -208,16 +209,22 @@ def become_nobody():
 def as_nobody(attack, *arguments):
     """Calls it in a process of another user where this one is root; returns the process's id. Connections that
     were closed, or refused, are what is to be."""
+    return as_myself(attack, *arguments, become=become_nobody)
+
+
+def as_myself(attack, *arguments, become=lambda: None):
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
-        become_nobody()
+        become()
         attack(*arguments)
         code = 0
     except OSError:
         code = 0
+    except BaseException as why:  # pylint: disable=broad-exception-caught
+        print(f"{attack.__name__}: {why!r}", file=sys.stderr, flush=True)
     finally:
         os._exit(code)
 
