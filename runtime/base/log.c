@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 4096 };
@@ -139,16 +141,30 @@ void hd_log_get_last_error(char *text, int64_t bytes)
     pthread_mutex_unlock(&state.lock);
 }
 
+bool hd_log_can_show_progress(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+/* Returns how many characters fit beside the cursor; a terminal may not know its width. */
+static int get_width(void)
+{
+    struct winsize size;
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known && size.ws_col < LINE_MAX_BYTES / 2 ? size.ws_col - 1 : LINE_MAX_BYTES / 2;
+}
+
 void hd_log_show_progress(const char *line)
 {
-    if (!isatty(STDERR_FILENO))
+    if (!hd_log_can_show_progress())
         return;
     pthread_mutex_lock(&state.lock);
     if (line || state.progress_shown) {
         char text[LINE_MAX_BYTES];
-        int n = line ? snprintf(text, sizeof text, "\r\033[K%s", line)
+        int n = line ? snprintf(text, sizeof text, "\r\033[K%.*s", get_width(), line)
                      : snprintf(text, sizeof text, "\n");
-        write_all(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+        write_all(text, (size_t)n);
         state.progress_shown = line != NULL;
     }
     pthread_mutex_unlock(&state.lock);

@@ -5,6 +5,7 @@
 #define HD_RUNTIME_BASE_LOG_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +34,11 @@ void hd_log_get_last_error(char *text, int64_t bytes);
 /* Writes text[length] as a message's line from a signal handler that ends the process. */
 void hd_log_write_last(const char *text, size_t length);
 
-/* Replaces the progress line of a terminal; the next message overwrites it. `line` NULL ends the
- * progress line with a newline. Does nothing when stderr is not a terminal. */
+/* Returns whether stderr is a terminal on which a line can be replaced, which TERM=dumb denies. */
+bool hd_log_can_show_progress(void);
+
+/* Replaces the progress line of a terminal, cut to its width; the next message overwrites it.
+ * `line`, in ASCII, NULL: ends the progress line with a newline. Does nothing elsewhere. */
 void hd_log_show_progress(const char *line);
 
 #endif

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors that are closed, as under cron, an output that is full, and limits that are too low."""
+"""Descriptors that are closed, as under cron, an output that is full, terminals, and limits that are too low."""
 
+import fcntl
 import os
+import pty
+import re
 import resource
+import struct
 import subprocess
 import sys
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, RUNNER, Scratch, check, environment, result, sets  # noqa: E402
@@ -84,6 +89,41 @@ def check_limits():
     print("limits that are too low are told")
 
 
+def on_terminal(columns, term, *arguments):
+    """What a run writes on a terminal of this width."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    run = subprocess.Popen([RUNNER, *arguments], env=environment(TERM=term), stderr=follower)
+    os.close(follower)
+    written = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # the end
+            break
+        written += part
+        if not part:
+            break
+    os.close(leader)
+    check(run.wait() == 0, written)
+    return written.decode()
+
+
+def check_terminal():
+    with Scratch() as scratch:
+        limits = sets(env__stop_value=1e9, max_train_iter=1500)
+        shown = on_terminal(40, "xterm", "run", CONFIG, "--dir", scratch("narrow"), *limits)
+        lines = [line.split("\r\n")[0] for line in shown.split("\r\x1b[K")[1:]]
+        progress = [line for line in lines if line.startswith("update ")]
+        check(progress and max(map(len, progress)) <= 39, f"wider than the terminal: {shown}")
+        shown = on_terminal(200, "xterm", "run", CONFIG, "--dir", scratch("wide"), *limits)
+        check(re.search(r"ETA <= (\d+ min )?\d+ s", shown), shown)
+        shown = on_terminal(80, "dumb", "run", CONFIG, "--dir", scratch("dumb"), *limits)
+        check("\x1b" not in shown and "update" in shown, f"escapes on a dumb terminal: {shown}")
+    print("the progress line fits the terminal")
+
+
 check_closed()
 check_full()
+check_terminal()
 check_limits()

@@ -217,7 +217,7 @@ static void show_progress(const struct hd_bench *bench, int number, int i)
              bench->n_strategies * bench->options->repeats, bench->strategies[i].name);
     if (bench->options->quiet)
         return;
-    if (isatty(STDERR_FILENO))
+    if (hd_log_can_show_progress())
         hd_log_show_progress(line);
     else
         hd_log(HD_LOG_INFO, "%s", line);

@@ -51,7 +51,7 @@ static void format_so_far(const struct record *record, int64_t transitions, char
 static void show_progress(struct record *record, int64_t round, int64_t rounds)
 {
     enum { LOG_FILE_MS = 5000 };
-    const bool terminal = isatty(STDERR_FILENO);
+    const bool terminal = hd_log_can_show_progress();
     const int64_t now_ns = hd_clock_get_ns();
     char line[160];
     if (record->options->quiet || round == rounds ||

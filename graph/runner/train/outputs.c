@@ -90,11 +90,32 @@ static double share_done(const struct hd_train *train, int64_t updates, int64_t 
     return by_steps > by_updates ? by_steps : by_updates;
 }
 
+/* Writes the two largest units of a time: "1 h 22 min". */
+static void format_duration(double seconds, char *text, size_t bytes)
+{
+    static const struct {
+        const char *name;
+        int64_t seconds;
+    } units[] = {{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}};
+    enum { LAST = sizeof units / sizeof *units - 1 };
+    const int64_t whole = (int64_t)ceil(seconds);
+    int i = 0;
+    while (i < LAST && whole < units[i].seconds)
+        i++;
+    const int64_t rest = whole % units[i].seconds;
+    const int used =
+        snprintf(text, bytes, "%" PRId64 " %s", whole / units[i].seconds, units[i].name);
+    if (i < LAST && rest >= units[i + 1].seconds)
+        snprintf(text + used, bytes - (size_t)used, " %" PRId64 " %s", rest / units[i + 1].seconds,
+                 units[i + 1].name);
+}
+
 static void format_progress(const struct hd_train *train, int64_t now_ns, char *line, size_t bytes)
 {
     struct hd_progress progress = hd_logbook_get_progress(train->outputs.logbook);
     int64_t updates = hd_executor_get_counter(train->executor, "update");
     double seconds = (double)(now_ns - train->timing.train_ns) * 1e-9;
+    char left[32];
     double share = share_done(train, updates, progress.env_step);
     int used = snprintf(line, bytes, "update %" PRId64 "  ", updates);
     if (progress.env_step > 0)
@@ -105,14 +126,15 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
     if (!isnan(progress.eval_mean))
         used += snprintf(line + used, bytes - (size_t)used, "  return %.1f (best %.1f)",
                          progress.eval_mean, progress.best);
-    if (share > 0.001)
-        snprintf(line + used, bytes - (size_t)used, "  at most %.0f s left",
-                 seconds * (1 - share) / share);
+    if (share > 0.001) {
+        format_duration(seconds * (1 - share) / share, left, sizeof left);
+        snprintf(line + used, bytes - (size_t)used, "  ETA <= %s", left);
+    }
 }
 
 void hd_outputs_show_progress(struct hd_train *train)
 {
-    bool terminal = isatty(STDERR_FILENO);
+    bool terminal = hd_log_can_show_progress();
     int64_t now_ns = hd_clock_get_ns();
     int64_t wait_ns = (terminal ? TERMINAL_MS : LOG_FILE_MS) * INT64_C(1000000);
     if (train->options->quiet || now_ns - train->outputs.shown_ns < wait_ns)
