@@ -44,7 +44,7 @@ struct hd_options {
     const char *obs;     /* eval */
     int64_t episodes;    /* eval */
     const char *out;     /* record, report, compare */
-    bool as_json;        /* doctor */
+    bool as_json;        /* doctor, eval */
     int64_t transitions;
     double epsilon;
 };

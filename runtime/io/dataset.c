@@ -228,6 +228,23 @@ static int find_rows(struct file *file, const struct hd_dataset_info *info)
     return check_range(file, "action", rows->action, n, info->actions);
 }
 
+/* Reads the whole file once, at about the speed of memory, before anything is learned from it. A
+ * file that another program wrote need not state a hash. */
+static int check_hash(const struct file *file, const struct hd_dataset_info *info, uint64_t *hash_p)
+{
+    uint64_t stated;
+    *hash_p = hd_dataset_hash_rows(info, &file->rows);
+    if (!hd_safetensors_get_metadata(file->tensors, "hash"))
+        return HD_OK;
+    HD_TRY(number_of(file, "hash", 16, UINT64_MAX, &stated));
+    if (*hash_p == stated)
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT,
+                   "%s is damaged: its data have the hash %016" PRIx64 ", but it states %016" PRIx64
+                   "; copy or record it again",
+                   file->path, *hash_p, stated);
+}
+
 static int open_file(struct hd_dataset *dataset, int64_t number)
 {
     struct file *file = &dataset->files[number];
@@ -244,13 +261,13 @@ static int open_file(struct hd_dataset *dataset, int64_t number)
                        dataset->files[0].path);
     HD_TRY(find_rows(file, &info));
     HD_TRY(count_of(file, "first", &first));
-    HD_TRY(number_of(file, "hash", 16, UINT64_MAX, &hash));
     const struct hd_dataset_rows *before = number ? &dataset->files[number - 1].rows : NULL;
     file->rows.first = before ? before->first + before->transitions : 0;
     if (first != file->rows.first)
         return hd_fail(HD_ERR_FORMAT,
                        "%s starts with transition %" PRId64 ", but it follows %" PRId64, file->path,
                        first, file->rows.first);
+    HD_TRY(check_hash(file, &info, &hash));
     dataset->hash = hd_hash_mix(dataset->hash, hash);
     return HD_OK;
 }

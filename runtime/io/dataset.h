@@ -74,17 +74,18 @@ void hd_dataset_destroy(struct hd_dataset_writer *writer);
 
 struct hd_dataset;
 
-/* Maps and checks all files but for the content of frames. Returns HD_OK, HD_ERR_INPUT when dir or
- * a file of it is missing, HD_ERR_FORMAT when a file is malformed, holds indices out of range, or
- * belongs to another data set than the first one, HD_ERR_SYSTEM or HD_ERR_NOMEM (all logged, naming
- * folder or file). hd_dataset_close (accepts NULL) releases it. */
+/* Maps all files, reads them once and checks them. Returns HD_OK, HD_ERR_INPUT when dir or a file
+ * of it is missing, HD_ERR_FORMAT when a file is malformed, holds indices out of range, has other
+ * data than the hash that it states (if it does), or belongs to another data set than the first
+ * one, HD_ERR_SYSTEM or HD_ERR_NOMEM (all logged, naming folder or file). hd_dataset_close (accepts
+ * NULL) releases it. */
 int hd_dataset_open(const char *dir, struct hd_dataset **dataset_p);
 void hd_dataset_close(struct hd_dataset *dataset);
 
 /* Returns the description of the data set. Borrowed. */
 const struct hd_dataset_info *hd_dataset_get_info(const struct hd_dataset *dataset);
 
-/* Returns the hash of all data, made from the hashes that the files state. */
+/* Returns the hash of all data, made from the hashes of the files. */
 uint64_t hd_dataset_get_hash(const struct hd_dataset *dataset);
 
 /* Returns the content of the file that holds transition `index`, as its transition index - first.

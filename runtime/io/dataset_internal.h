@@ -22,6 +22,10 @@ struct hd_dataset_column {
 /* Columns of four bytes an element come before those of one, so that all are aligned. */
 extern const struct hd_dataset_column hd_dataset_columns[HD_DATASET_COLUMNS];
 
+/* Returns the hash of a file's data, which its metadata hold. */
+uint64_t hd_dataset_hash_rows(const struct hd_dataset_info *info,
+                              const struct hd_dataset_rows *rows);
+
 /* Returns the path of file `number`, from 1, of `files`, to be freed with hd_free; NULL (logged)
  * without memory. */
 char *hd_dataset_format_path(const char *dir, int64_t number, int64_t files);

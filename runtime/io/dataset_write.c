@@ -75,10 +75,13 @@ static void fill_tensors(const struct hd_dataset_info *info, const struct hd_dat
     }
 }
 
-static uint64_t hash_of(const struct hd_tensor_data *tensors, int n)
+uint64_t hd_dataset_hash_rows(const struct hd_dataset_info *info,
+                              const struct hd_dataset_rows *rows)
 {
+    struct hd_tensor_data tensors[TENSORS];
     uint64_t hash = 0;
-    for (int i = 0; i < n; i++) {
+    fill_tensors(info, rows, tensors);
+    for (int i = 0; i < TENSORS; i++) {
         size_t bytes = tensors[i].dtype == HD_DTYPE_U8 ? 1 : 4;
         for (int j = 0; j < tensors[i].dims; j++)
             bytes *= (size_t)tensors[i].shape[j];
@@ -103,7 +106,7 @@ static int write_file(const struct hd_dataset_writer *writer, const struct hd_da
     snprintf(n[5], TEXT, "%016" PRIx64, info->policy);
     snprintf(n[6], TEXT, "%.17g", info->epsilon);
     snprintf(n[7], TEXT, "%" PRId64, writer->first);
-    snprintf(n[8], TEXT, "%016" PRIx64, hash_of(tensors, TENSORS));
+    snprintf(n[8], TEXT, "%016" PRIx64, hd_dataset_hash_rows(info, rows));
     static const char *const keys[] = {"format",      "env_type", "env_id",      "version",
                                        "frame_stack", "actions",  "transitions", "seed",
                                        "policy",      "epsilon",  "first",       "hash"};

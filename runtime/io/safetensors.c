@@ -3,11 +3,14 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/crash.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 
+#include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,8 @@ static const struct {
 } dtypes[] = {{"F32", 4}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
 
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+
+static const char data_hash[] = "data_hash"; /* in the metadata */
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
@@ -53,6 +58,24 @@ static int put(json_t *object, const char *key, json_t *value, const char *path)
                    twice ? "is a duplicate name" : "or its text is not UTF-8");
 }
 
+/* Returns what a tensor adds to the hash of a file: a sum, because other programs order tensors in
+ * their own way. */
+static uint64_t hash_tensor(const char *name, const void *data, int64_t bytes)
+{
+    return hd_hash_mix(hd_hash_text(name), bytes > 0 ? hd_hash_bytes(data, (size_t)bytes) : 0);
+}
+
+static int put_hash(json_t *metadata, const struct hd_tensor_data *tensors, int64_t n,
+                    const char *path)
+{
+    char text[32];
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < n; i++)
+        hash += hash_tensor(tensors[i].name, tensors[i].data, count_bytes(&tensors[i]));
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return put(metadata, data_hash, json_string(text), path);
+}
+
 static int fill_header(const char *path, const struct hd_tensor_data *tensors, int64_t n,
                        const char *const *keys, const char *const *values, int n_metadata,
                        json_t *header, int64_t *data_bytes_p)
@@ -60,6 +83,7 @@ static int fill_header(const char *path, const struct hd_tensor_data *tensors, i
     json_t *metadata = json_object();
     int64_t at = 0;
     HD_TRY(put(header, "__metadata__", metadata, path));
+    HD_TRY(put_hash(metadata, tensors, n, path));
     for (int i = 0; i < n_metadata; i++)
         HD_TRY(put(metadata, keys[i], json_string(values[i]), path));
     for (int64_t i = 0; i < n; i++) {
@@ -249,6 +273,24 @@ static int parse_shape(const struct hd_safetensors *file, const json_t *shape, s
     return HD_OK;
 }
 
+/* Tells a type that this program does not read from one that the format does not have. */
+static int reject_dtype(const struct hd_safetensors *file, const char *name, const json_t *dtype)
+{
+    static const char *const known[] = {"F16", "BF16", "F64", "BOOL",    "I8",     "U16",
+                                        "U32", "U64",  "I16", "F8_E5M2", "F8_E4M3"};
+    const char *text = json_string_value(dtype);
+    bool found = false;
+    for (size_t i = 0; text && i < sizeof known / sizeof *known; i++)
+        found |= strcmp(text, known[i]) == 0;
+    if (!found)
+        return malformed(file, name, "its dtype is none of the format's");
+    return hd_fail(
+        HD_ERR_FORMAT,
+        "%s is a valid safetensors file, but its tensor '%s' is of %s: F32, I32, I64 and "
+        "U8 are read here, and weights are F32 (in PyTorch: tensor.float())",
+        file->path, name, text);
+}
+
 static bool find_dtype(const json_t *name, enum hd_dtype *dtype_p)
 {
     for (int i = 0; i < N_DTYPES; i++)
@@ -266,7 +308,7 @@ static int parse_entry(const struct hd_safetensors *file, const char *name, cons
     int64_t elements = 0, bytes;
     *entry = (struct entry){.name = name};
     if (!find_dtype(json_object_get(json, "dtype"), &entry->dtype))
-        return malformed(file, name, "its dtype is not F32, I32, I64 or U8, which are read here");
+        return reject_dtype(file, name, json_object_get(json, "dtype"));
     HD_TRY(parse_shape(file, json_object_get(json, "shape"), entry, &elements));
     if (json_array_size(offsets) != 2 || !json_is_integer(json_array_get(offsets, 0)) ||
         !json_is_integer(json_array_get(offsets, 1)))
@@ -314,6 +356,25 @@ static int parse_entries(struct hd_safetensors *file)
     return HD_OK;
 }
 
+/* Files of other programs state no hash. */
+static int check_hash(const struct hd_safetensors *file)
+{
+    const char *stated = hd_safetensors_get_metadata(file, data_hash);
+    uint64_t hash = 0;
+    char found[32];
+    for (int64_t i = 0; i < file->n; i++)
+        hash += hash_tensor(file->entries[i].name, file->data + file->entries[i].begin,
+                            file->entries[i].end - file->entries[i].begin);
+    snprintf(found, sizeof found, "%016" PRIx64, hash);
+    if (!stated || strcmp(stated, found) == 0)
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT,
+                   "%s is damaged: its tensors have the hash %s, but its metadata state data_hash "
+                   "%.32s; copy it again (a program that changed the tensors must leave data_hash "
+                   "out)",
+                   file->path, found, stated);
+}
+
 static int open_file(const char *path, bool mapped, struct hd_safetensors **file_p)
 {
     struct hd_safetensors *file = hd_alloc(1, sizeof *file);
@@ -326,6 +387,8 @@ static int open_file(const char *path, bool mapped, struct hd_safetensors **file
         status = parse_header(file);
     if (status == HD_OK)
         status = parse_entries(file);
+    if (status == HD_OK && !mapped)
+        status = check_hash(file);
     if (status != HD_OK) {
         hd_safetensors_close(file);
         return status;
@@ -435,14 +498,35 @@ int hd_safetensors_get_data(const struct hd_safetensors *file, const char *name,
     return HD_OK;
 }
 
+/* Tells of element `at` by its indices: "[2, 7]". */
+static int report_not_finite(const struct hd_safetensors *file, const char *name, int dims,
+                             const int64_t *shape, int64_t at, float value)
+{
+    char index[200] = "";
+    for (int i = dims - 1; i >= 0; at /= shape[i--]) {
+        char rest[sizeof index];
+        strcpy(rest, index);
+        snprintf(index, sizeof index, "%lld%s%.150s", (long long)(at % shape[i]),
+                 rest[0] ? ", " : "", rest);
+    }
+    return hd_fail(HD_ERR_FORMAT,
+                   "%s: tensor '%s' holds %g at [%s]: every number must be finite; was this saved "
+                   "by a run that diverged?",
+                   file->path, name, (double)value, index);
+}
+
 int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int dims,
                         const int64_t *shape, float *data)
 {
     const void *from;
-    size_t bytes = sizeof *data;
+    int64_t n = 1;
     HD_TRY(hd_safetensors_get_data(file, name, HD_DTYPE_F32, dims, shape, &from));
     for (int i = 0; i < dims; i++)
-        bytes *= (size_t)shape[i];
-    memcpy(data, from, bytes);
+        n *= shape[i];
+    if (n > 0)
+        memcpy(data, from, (size_t)n * sizeof *data);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(data[i]))
+            return report_not_finite(file, name, dims, shape, i, data[i]);
     return HD_OK;
 }

@@ -22,9 +22,10 @@ struct hd_tensor_data {
     enum hd_dtype dtype;
 };
 
-/* Writes tensors[n] and the metadata pairs keys[n_metadata] -> values[n_metadata], atomically.
- * Names must differ, and all texts be UTF-8. Returns HD_OK, HD_ERR_INPUT for names or texts that
- * break these rules, HD_ERR_SYSTEM or HD_ERR_NOMEM (all logged). */
+/* Writes tensors[n] and the metadata pairs keys[n_metadata] -> values[n_metadata], atomically; a
+ * further pair "data_hash" holds a hash of the tensors' names and bytes. Names must differ, and all
+ * texts be UTF-8. Returns HD_OK, HD_ERR_INPUT for names or texts that break these rules,
+ * HD_ERR_SYSTEM or HD_ERR_NOMEM (all logged). */
 int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors, int64_t n,
                          const char *const *keys, const char *const *values, int n_metadata);
 
@@ -37,12 +38,13 @@ struct hd_safetensors;
 
 /* Reads and checks a file, which hd_safetensors_close (accepts NULL) releases. Returns HD_OK,
  * HD_ERR_INPUT when it cannot be opened, HD_ERR_SYSTEM when it cannot be read, HD_ERR_FORMAT when
- * it is malformed or holds other types than enum hd_dtype, or HD_ERR_NOMEM (all logged, naming file
- * and cause). */
+ * it is malformed, has another hash than its metadata state (if they do), or holds other types than
+ * enum hd_dtype, or HD_ERR_NOMEM (all logged, naming file and cause). */
 int hd_safetensors_open(const char *path, struct hd_safetensors **file_p);
 
 /* Opens a file like hd_safetensors_open, with the same errors, but maps the tensors into memory, so
- * that all processes of a node share them: for large files that nobody changes meanwhile. */
+ * that all processes of a node share them, and leaves it to the caller to compare a hash: for large
+ * files that nobody changes meanwhile. */
 int hd_safetensors_map(const char *path, struct hd_safetensors **file_p);
 void hd_safetensors_close(struct hd_safetensors *file);
 
@@ -69,8 +71,8 @@ int hd_safetensors_get_data(const struct hd_safetensors *file, const char *name,
                             enum hd_dtype dtype, int dims, const int64_t *shape,
                             const void **data_p);
 
-/* Copies a tensor of F32 of exactly this shape to data. Returns as hd_safetensors_get_data, with
- * the same errors. */
+/* Copies a tensor of F32 of exactly this shape, all finite, to data. Returns as
+ * hd_safetensors_get_data, with the same errors. */
 int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int dims,
                         const int64_t *shape, float *data);
 

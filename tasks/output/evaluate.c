@@ -2,9 +2,11 @@
 /* Verb `evaluate`: plays greedy episodes from fixed starts, on rank 0 or distributed over the
  * shards. Env i of all E envs plays n / E episodes, the first n mod E envs one more. The first
  * episodes of an env count; DI-engine counts the last ones, which favours short episodes
- * (docs/di-engine.md 5.3). Every reset of env i has the seed `seed + i`. The result of a shard
- * holds the returns of its own envs, and `sum` makes one result of those of all shards. One call
- * plays one step of all envs, so that as a background task it lets others pass. */
+ * (docs/di-engine.md 5.3). Every reset of env i has the seed `seed + i`; with `seeds: episode`,
+ * which `runner eval` has, episode k has the seed `seed + k`, which is the same until an env plays
+ * its second episode. The result of a shard holds the returns of its own envs, and `sum` makes one
+ * result of those of all shards. One call plays one step of all envs, so that as a background task
+ * it lets others pass. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -48,8 +50,11 @@ static const struct hd_port ports[] = {
     {0},
 };
 
+static const struct hd_option options[] = {{"seeds", "env|episode", false}, {0}};
+
 struct args {
     int64_t episodes, scratch;
+    bool seed_of_episode;
 };
 
 static int declare(const struct hd_setup *setup)
@@ -65,6 +70,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
+    const char *seeds = hd_setup_get_option(setup, "seeds");
+    args->seed_of_episode = seeds && strcmp(seeds, "episode") == 0;
     args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_stepper_prepare(hd_envs_get_shape(setup->specs[ENVS]),
@@ -86,6 +93,7 @@ static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
 
 /* An evaluation in progress. One call leaves everything for the next in envs and result. */
 struct evaluation {
+    const struct args *args;
     struct hd_context *context;
     const struct hd_view *views;
     const struct hd_envs_shape *shape;
@@ -103,21 +111,22 @@ static int64_t episodes_end(const struct evaluation *e, int64_t i)
 
 static int start(struct evaluation *e, int64_t i)
 {
-    uint64_t seed = e->context->seed + (uint64_t)(e->first + i);
+    const int64_t number = e->args->seed_of_episode ? e->envs.episode[i] : e->first + i;
+    uint64_t seed = e->context->seed + (uint64_t)number;
     void *frame = (char *)e->stepper.outcome.obs + i * e->shape->obs.frame_bytes;
     return hd_stepper_start_env(e->shape, &e->envs, i, seed, frame, e->context);
 }
 
-static int begin(struct evaluation *e, const struct args *args)
+static int begin(struct evaluation *e)
 {
     const struct hd_env_counters *totals = e->views[TOTALS].data;
     memset(e->result, 0, (size_t)e->views[RESULT].spec->bytes);
-    e->result->episodes = args->episodes;
+    e->result->episodes = e->args->episodes;
     e->result->env_step = totals ? totals->env_step : 0;
     e->result->train_iter = e->context->update;
     for (int64_t i = 0; i < *e->envs.count; i++) {
         e->envs.shown[i] = 0;
-        e->envs.episode[i] = first_episode(e->first + i, e->shape->total, args->episodes);
+        e->envs.episode[i] = first_episode(e->first + i, e->shape->total, e->args->episodes);
         HD_TRY(start(e, i));
     }
     return HD_OK;
@@ -174,6 +183,7 @@ static int finish_evaluation(struct evaluation *e)
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     struct evaluation e = {
+        .args = memory,
         .context = context,
         .views = views,
         .shape = hd_envs_get_shape(views[ENVS].spec),
@@ -184,7 +194,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     e.stepper = hd_stepper_get(e.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
     e.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
-        HD_TRY(begin(&e, memory));
+        HD_TRY(begin(&e));
     if (!all_played(&e)) {
         HD_TRY(step(&e));
         return HD_AGAIN;
@@ -196,6 +206,7 @@ const struct hd_verb hd_verb_evaluate = {
     .name = "evaluate",
     .stream_id = 0x3ce0c361ca2c5a01,
     .ports = ports,
+    .options = options,
     .declare = declare,
     .prepare = prepare,
     .scratch = scratch,

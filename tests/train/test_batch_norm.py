@@ -72,6 +72,7 @@ def reorder(source, target, order):
         row = (hi - lo) // n
         parts.append(data[lo:hi] if tensor == "frames" else
                      b"".join(data[lo + i * row:lo + (i + 1) * row] for i in order))
+    del header["__metadata__"]["hash"]
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     os.mkdir(target)

@@ -15,33 +15,63 @@ static const char graph_text[] =
     "policy}, %seval_envs: {type: envs, placement: rank0, role: evaluator},"
     " best: {type: params, placement: rank0, init: policy},"
     " result: {type: eval_result, placement: rank0}, evaluation: {type: eval_result}},"
-    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, batch_norm_stats%s],"
+    " iteration: [evaluate: {seeds: episode, every: 1 iteration, first: 0, reads: [policy, "
+    "batch_norm_stats%s],"
     " updates: [eval_envs, best], writes: [result]},"
     " broadcast: {reads: [result], writes: [evaluation]},"
     " stop: {if: iteration >= 0, reason: done}]}";
 
-static void print_eval_result(struct hd_executor *executor, const struct hd_graph *graph)
+enum { N_SHOWN = 4 };
+static const char *const shown[N_SHOWN] = {"mean", "std", "max", "min"};
+
+static double get_field(const struct hd_spec *spec, const void *data, const char *name)
 {
-    int value = hd_graph_find_value(graph, "evaluation");
-    const struct hd_spec *spec = &graph->values[value].spec;
-    const void *data = hd_executor_get_data(executor, value, 0);
-    static const char *const shown[] = {"mean", "std", "max", "min"};
-    for (int i = 0; i < (int)(sizeof shown / sizeof *shown); i++)
-        printf("%s %.9g\n", shown[i],
-               spec->type->field(spec, data, hd_value_find_field(spec, shown[i])));
+    return spec->type->field(spec, data, hd_value_find_field(spec, name));
+}
+
+static void print_text(const struct hd_spec *spec, const void *data, uint64_t seed)
+{
     int64_t n;
     const double *returns = hd_eval_result_get_returns(data, &n);
-    printf("returns");
+    for (int i = 0; i < N_SHOWN; i++)
+        printf("%s %.9g\n", shown[i], get_field(spec, data, shown[i]));
+    printf("seeds");
+    for (int64_t i = 0; i < n; i++)
+        printf(" %" PRIu64, seed + (uint64_t)i);
+    printf("\nreturns");
     for (int64_t i = 0; i < n; i++)
         printf(" %.9g", returns[i]);
     printf("\n");
 }
 
-static int play(struct hd_executor *executor, const struct hd_graph *graph)
+static void print_json(const struct hd_spec *spec, const void *data, uint64_t seed)
+{
+    int64_t n;
+    const double *returns = hd_eval_result_get_returns(data, &n);
+    printf("{");
+    for (int i = 0; i < N_SHOWN; i++)
+        printf("\"%s\": %.17g, ", shown[i], get_field(spec, data, shown[i]));
+    printf("\"episodes\": [");
+    for (int64_t i = 0; i < n; i++)
+        printf("%s{\"seed\": %" PRIu64 ", \"return\": %.17g}", i ? ", " : "", seed + (uint64_t)i,
+               returns[i]);
+    printf("]}\n");
+}
+
+static void print_eval_result(struct hd_executor *executor, const struct hd_graph *graph,
+                              bool as_json)
+{
+    int value = hd_graph_find_value(graph, "evaluation");
+    const struct hd_spec *spec = &graph->values[value].spec;
+    (as_json ? print_json : print_text)(spec, hd_executor_get_data(executor, value, 0),
+                                        graph->seed);
+}
+
+static int play(struct hd_executor *executor, const struct hd_graph *graph, bool as_json)
 {
     const char *reason;
     HD_TRY(hd_executor_run(executor, &reason));
-    print_eval_result(executor, graph);
+    print_eval_result(executor, graph, as_json);
     return HD_OK;
 }
 
@@ -70,8 +100,9 @@ int hd_command_eval(struct hd_options *options)
         return hd_status_get_exit_code(status);
     status = hd_inference_open(options, NULL, &inference);
     if (status == HD_OK)
-        status = options->obs ? hd_weights_print_outputs(&inference.weights, options->obs, stdout)
-                              : play(inference.executor, inference.run_spec.graph);
+        status = options->obs
+                     ? hd_weights_print_outputs(&inference.weights, options->obs, stdout)
+                     : play(inference.executor, inference.run_spec.graph, options->as_json);
     hd_inference_close(&inference);
     return hd_status_get_exit_code(status);
 }

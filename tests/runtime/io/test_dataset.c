@@ -276,6 +276,40 @@ START_TEST(numbers_out_of_range_are_told)
 }
 END_TEST
 
+/* Flips bit `bit` of the file, counted from its end. */
+static void flip(const char *path, int64_t bit)
+{
+    FILE *file = fopen(path, "r+b");
+    ck_assert_int_eq(fseek(file, -1 - (long)(bit / 8), SEEK_END), 0);
+    const int byte = fgetc(file) ^ 1 << bit % 8;
+    ck_assert_int_eq(fseek(file, -1, SEEK_CUR), 0);
+    ck_assert_int_eq(fputc(byte, file), byte);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Whichever bit of the data changes, the file is told with both hashes, or with what is out of
+ * range. */
+START_TEST(damaged_data_are_told)
+{
+    const struct recorded a = record(_i);
+    const int64_t bytes = (_i ? 24 : 96) + N * (2 * K + 3) * 4 + N * 4 + 2 * N;
+    struct hd_dataset *dataset;
+    write_two(&a, &a, in("set"));
+    for (int64_t bit = 0; bit < 8 * bytes; bit++) {
+        flip(in(SECOND), bit);
+        ck_assert_int_eq(hd_dataset_open(in("set"), &dataset), HD_ERR_FORMAT);
+        ck_assert_msg(
+            strstr(said, in(SECOND)) &&
+                (strstr(said, "is damaged: its data have the hash ") || strstr(said, "tensor '")),
+            "bit %d: %s", (int)bit, said);
+        flip(in(SECOND), bit);
+        said[0] = '\0';
+        ck_assert_int_eq(hd_dataset_open(in("set"), &dataset), HD_OK);
+        hd_dataset_close(dataset);
+    }
+}
+END_TEST
+
 /* A file of another data set replaces one. */
 START_TEST(unknown_peers_are_told)
 {
@@ -310,6 +344,7 @@ int main(void)
     tcase_add_test(tests, truncated_files_are_named);
     tcase_add_test(tests, a_boast_is_refused_at_once);
     tcase_add_loop_test(tests, numbers_out_of_range_are_told, 0, 2);
+    tcase_add_loop_test(tests, damaged_data_are_told, 0, 2);
     tcase_add_test(tests, unknown_peers_are_told);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

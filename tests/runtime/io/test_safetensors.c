@@ -7,6 +7,7 @@
 #include "runtime/io/safetensors.h"
 #include "tests/harness/check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,8 +189,11 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}   ", 8, ""},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7, "truncated"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "bytes follow"},
-    {"{\"a\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8, "not F32"},
-    {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "not F32"},
+    {"{\"a\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8,
+     "is a valid safetensors file, but its tensor 'a' is of F16: F32, I32, I64 and U8 are read"},
+    {"{\"a\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8, "is of BF16"},
+    {"{\"a\":{\"dtype\":\"F31\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8, "none of the format's"},
+    {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "none of the format's"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "shape"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "sane"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8,
@@ -229,7 +233,7 @@ static const struct {
     {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "safetensors"},
     {"{\"\xff\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "safetensors"},
     {"{", 0, "safetensors"},
-    {"{\"a\":3}", 0, "not F32"},
+    {"{\"a\":3}", 0, "none of the format's"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,8]}}", 8,
      "safetensors"},
 };
@@ -316,8 +320,32 @@ START_TEST(damage_is_survived)
         int status = hd_safetensors_open(path, &file);
         ck_assert(status == HD_OK || status == HD_ERR_FORMAT);
         ck_assert(i >= bytes || status == HD_ERR_FORMAT);
+        if (i >= 2 * bytes - 2 * sizeof a)
+            ck_assert_msg(status == HD_ERR_FORMAT && strstr(said, "is damaged: its tensors have"),
+                          "%s", said);
         if (status == HD_OK)
             hd_safetensors_close(file);
+    }
+}
+END_TEST
+
+/* The numbers of weights are finite. */
+START_TEST(numbers_that_are_not_finite_are_told)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    static const char *const told[] = {"nan", "inf", "-inf"};
+    for (int i = 0; i < 3; i++) {
+        float a[24] = {0}, back[24];
+        struct hd_safetensors *file;
+        a[1 * 12 + 2 * 4 + 3] = bad[i];
+        const struct hd_tensor_data tensor = {"w", a, 3, {2, 3, 4}, HD_DTYPE_F32};
+        ck_assert_int_eq(hd_safetensors_write(path, &tensor, 1, NULL, NULL, 0), HD_OK);
+        ck_assert_int_eq(hd_safetensors_open(path, &file), HD_OK);
+        ck_assert_int_eq(hd_safetensors_copy(file, "w", 3, tensor.shape, back), HD_ERR_FORMAT);
+        ck_assert_msg(strstr(said, "tensor 'w' holds ") && strstr(said, told[i]) &&
+                          strstr(said, " at [1, 2, 3]: "),
+                      "%s", said);
+        hd_safetensors_close(file);
     }
 }
 END_TEST
@@ -336,6 +364,7 @@ int main(void)
                         (int)(sizeof rows / sizeof *rows));
     tcase_add_test(tests, lengths_that_lie_are_refused);
     tcase_add_test(tests, damage_is_survived);
+    tcase_add_test(tests, numbers_that_are_not_finite_are_told);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
