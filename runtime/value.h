@@ -113,8 +113,9 @@ struct hd_device_form {
  * return int return HD_OK or a status (logged). */
 struct hd_type {
     const char *name;
-    bool none; /* the initial version is `none` */
-    bool flat; /* spec->elements floats at the instance's start; may be cut in buckets */
+    const char *size_key; /* the config key that decides most on the size, for messages; or NULL */
+    bool none;            /* the initial version is `none` */
+    bool flat;            /* spec->elements floats at the instance's start; may be cut in buckets */
     const char *const *counted; /* names of attributes that the submitter counts, NULL-ended; or
                                    NULL */
     /* Completes spec->shape, bytes, elements from the config; called in order of declaration, after

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/execute/instances.h"
 
+#include "graph/plan/memory.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -77,8 +78,10 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
         return HD_ERR_NOMEM;
     for (int i = 0; i < n; i++) {
         memory->data[i] = make_memory(session, instances, slot, replica, i);
-        if (!memory->data[i])
+        if (!memory->data[i]) {
+            hd_plan_report_no_memory(instances->value, spec->bytes);
             return HD_ERR_NOMEM;
+        }
         if (replica == 0)
             HD_TRY(hd_value_init(spec, setup, instances->planned->first + i, memory->data[i]));
         HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffers[i]));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/inference.h"
 
+#include "graph/plan/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/machine/machine.h"
 
 struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_executor *executor)
 {
@@ -30,6 +32,7 @@ int hd_inference_open(const struct hd_options *options, const atomic_int *interr
     *inference_p = (struct hd_inference){0};
     HD_TRY(hd_run_spec_load(options, 1, &inference_p->run_spec));
     HD_TRY(hd_plan_create(inference_p->run_spec.graph, 0, 1, NULL, 0, &inference_p->plan));
+    HD_TRY(hd_plan_check_memory(inference_p->plan, 1, hd_memory_count_available()));
     HD_TRY(hd_session_create(&session_options, &inference_p->session));
     HD_TRY(hd_session_reserve(inference_p->session, hd_plan_get_scratch_bytes(inference_p->plan)));
     HD_TRY(hd_executor_create(inference_p->plan, inference_p->session, &executor_options,

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -97,12 +98,23 @@ int hd_path_check_unused(const char *path)
                    "%s exists and is not an empty directory: remove it or name another", path);
 }
 
+/* Tells where a run directory could not be made, for the reason of errno. */
+static int report_unmade(const char *wanted)
+{
+    const int reason = errno;
+    char here[PATH_MAX] = "";
+    const bool relative = wanted[0] != '/' && getcwd(here, sizeof here);
+    return hd_fail(HD_ERR_SYSTEM,
+                   "the run directory %s%s%s cannot be made: %s; --dir names another", here,
+                   relative ? "/" : "", wanted, strerror(reason));
+}
+
 static int create_exact(const char *wanted)
 {
     if (mkdir(wanted, DIRECTORY_MODE) == 0)
         return HD_OK;
     if (errno != EEXIST)
-        return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
+        return report_unmade(wanted);
     return hd_path_check_unused(wanted);
 }
 
@@ -120,7 +132,7 @@ static int create_numbered(const char *wanted, char **dir_p)
         hd_free(name);
         errno = error;
         if (error != EEXIST)
-            return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
+            return report_unmade(wanted);
     }
     return hd_fail(HD_ERR_SYSTEM, "%s and %d numbered directories exist: clean up", wanted, TRIES);
 }

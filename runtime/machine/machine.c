@@ -184,6 +184,18 @@ static int64_t read_limit(int resource)
     return (int64_t)limit.rlim_cur;
 }
 
+int64_t hd_memory_count_available(void)
+{
+    struct hd_limits limits;
+    int64_t bytes =
+        read_kib("/proc/meminfo", "MemAvailable") + read_kib("/proc/meminfo", "SwapFree");
+    const int64_t space = read_limit(RLIMIT_AS);
+    hd_limits_read(NULL, &limits);
+    if (limits.memory_bytes > 0 && limits.memory_bytes < bytes)
+        bytes = limits.memory_bytes;
+    return space > 0 && space < bytes ? space : bytes;
+}
+
 static void read_shm(struct hd_machine *machine)
 {
     struct statvfs about;

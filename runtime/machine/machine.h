@@ -36,6 +36,10 @@ void hd_machine_read(const struct hd_topology *topology, struct hd_machine *mach
  * `root` is a folder with proc and sys, for tests; NULL means this system's. */
 void hd_limits_read(const char *root, struct hd_limits *limits_p);
 
+/* Returns the bytes that the kernel, the cgroups and the limits of this process leave to it; 0
+ * where the system does not tell. */
+int64_t hd_memory_count_available(void);
+
 /* Reads the resident memory of this process in bytes, now and at its peak; 0 where the system does
  * not tell. */
 void hd_memory_read(int64_t *resident_p, int64_t *peak_p);

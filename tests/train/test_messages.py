@@ -5,6 +5,7 @@
 import glob
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, ROOT, Scratch, call, check  # noqa: E402
@@ -89,7 +90,25 @@ def check_unused():
         check("not used" not in said, f"{path}: {said}")
 
 
+def check_memory(scratch):
+    """At once and before anything is left behind; several ranks say it once."""
+    hidden = "policy.model.encoder_hidden_size_list"
+    for command in (["run"], ["launch", "--nproc-per-node", "2"]):
+        for key, value, name in ((REPLAY, "1e9", "'replay' of type replay"), (hidden, "[1000000, 1000000]", "of type ")):
+            begin = time.monotonic()
+            expect([*command, CONFIG, "--dir", scratch("huge"), "--set", f"{key}={value}"],
+                   ["no memory: ", " are free here", name, key])
+            check(time.monotonic() - begin < 10, f"{key}: told after {time.monotonic() - begin} s")
+    check(not os.path.exists(scratch("huge")), "a refused run left a directory")
+
+
+def check_folder():
+    said = call("run", CONFIG, cwd="/proc", expect=1).stderr
+    check("the run directory /proc/cartpole_dqn_ddp cannot be made: " in said and "--dir names another" in said, said)
+
+
 def main():
+    check_folder()
     check_reference()
     check_unused()
     for config, keys, message in CONTRADICTIONS:
@@ -102,6 +121,7 @@ def main():
         expect(["graph", CONFIG, "--set", f"{name}=1"], ["--set:1:", f"did you mean '{key}'"])
     call("graph", "--rank", "0", "--", CONFIG)
     with Scratch() as scratch:
+        check_memory(scratch)
         call("launch", "--dir", scratch("run"), "--set", "max_train_iter=5", "--", CONFIG)
         with open(scratch("list.yaml"), "w", encoding="utf-8") as file:
             file.write("- seed: 1\n")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner graph: the plan of any rank of any number of ranks. */
+#include "graph/plan/memory.h"
 #include "graph/runner/commands.h"
 #include "graph/runner/train/gpus.h"
 #include "runtime/base/log.h"
@@ -22,6 +23,8 @@ static int print_plan(const struct hd_options *options)
                                 run_spec.param_check_interval, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
+        if (!options->dot)
+            hd_plan_dump_memory(plan, stdout);
         hd_plan_destroy(plan);
     }
     hd_run_spec_release(&run_spec);

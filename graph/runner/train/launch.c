@@ -2,16 +2,19 @@
 /* runner launch: checks everything that can be checked, then starts `runner run` for every rank. */
 #include "runtime/ranks/launch.h"
 
+#include "graph/plan/memory.h"
 #include "graph/runner/commands.h"
 #include "graph/runner/process.h"
 #include "graph/runner/run_spec.h"
 #include "graph/runner/signals.h"
+#include "graph/runner/train/gpus.h"
 #include "graph/runner/train/results.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/result.h"
+#include "runtime/machine/machine.h"
 #include "runtime/ranks/secret.h"
 #include "runtime/ranks/world.h"
 
@@ -119,14 +122,27 @@ static void on_end(void *arg, const char *dir, int number, const char *why)
     });
 }
 
+static int check_memory(const struct launching *launching, const struct hd_run_spec *run_spec)
+{
+    struct hd_plan *plan;
+    const struct hd_plan_gpus gpus = hd_gpus_plan(run_spec, launching->ranks);
+    HD_TRY(hd_plan_create(run_spec->graph, 0, launching->ranks, &gpus,
+                          run_spec->param_check_interval, &plan));
+    int status =
+        hd_plan_check_memory(plan, launching->options->nproc_per_node, hd_memory_count_available());
+    hd_plan_destroy(plan);
+    return status;
+}
+
 static int check(struct launching *launching)
 {
     struct hd_run_spec run_spec;
     HD_TRY(hd_run_spec_load(launching->options, launching->ranks, &run_spec));
     launching->sigterm_grace_s = (int)hd_config_get_int(run_spec.config, "runtime.sigterm_grace_s");
     launching->shards = run_spec.shards;
+    int status = check_memory(launching, &run_spec);
     hd_run_spec_release(&run_spec);
-    return HD_OK;
+    return status;
 }
 
 /* Reads from SLURM what srun knows of several nodes, so that it need not be said again. */

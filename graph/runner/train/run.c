@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
+#include "graph/plan/memory.h"
 #include "graph/runner/commands.h"
 #include "graph/runner/report/trace_file.h"
 #include "graph/runner/signals.h"
@@ -20,6 +21,7 @@
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/io/logbook.h"
 #include "runtime/io/reserve.h"
+#include "runtime/machine/machine.h"
 #include "runtime/ranks/launch.h"
 #include "tasks/output/inspect.h"
 
@@ -272,6 +274,9 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_resume_check(train));
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
+    if (!train->ranks.world.supervised) /* else the launcher has checked it, and told it once */
+        HD_TRY(hd_plan_check_memory(train->plan, train->ranks.world.local_world,
+                                    hd_memory_count_available()));
     HD_TRY(join_ranks(train));
     hd_signals_set_started(
         (int)hd_config_get_int(train->run_spec.config, "runtime.sigterm_grace_s"));

@@ -512,6 +512,7 @@ int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup,
 
 const struct hd_type hd_type_envs = {
     .name = "envs",
+    .size_key = "env.collector_env_num",
     .host_only = true,
     .resolve = resolve,
     .release = release,

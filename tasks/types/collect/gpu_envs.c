@@ -108,6 +108,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_gpu_envs = {
     .name = "gpu_envs",
+    .size_key = "env.collector_env_num",
     .resolve = resolve,
     .release = release,
     .init = init,

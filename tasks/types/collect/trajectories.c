@@ -328,6 +328,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 
 const struct hd_type hd_type_trajectories = {
     .name = "trajectories",
+    .size_key = "policy.collect.n_sample",
     .resolve = resolve,
     .snapshot = snapshot,
     .save = save,

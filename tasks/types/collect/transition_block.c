@@ -137,6 +137,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 
 const struct hd_type hd_type_transition_block = {
     .name = "transition_block",
+    .size_key = "policy.collect.n_sample",
     .resolve = resolve,
     .snapshot = snapshot,
     .save = save,

@@ -76,5 +76,8 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
                                 rows, 0, shape->actions - 1);
 }
 
-const struct hd_type hd_type_batch = {
-    .name = "batch", .resolve = resolve, .check = check, .tensors = tensors};
+const struct hd_type hd_type_batch = {.name = "batch",
+                                      .size_key = "policy.learn.batch_size",
+                                      .resolve = resolve,
+                                      .check = check,
+                                      .tensors = tensors};

@@ -77,5 +77,8 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
                                 shape->actions - 1);
 }
 
-const struct hd_type hd_type_minibatch = {
-    .name = "minibatch", .resolve = resolve, .check = check, .tensors = tensors};
+const struct hd_type hd_type_minibatch = {.name = "minibatch",
+                                          .size_key = "policy.learn.batch_size",
+                                          .resolve = resolve,
+                                          .check = check,
+                                          .tensors = tensors};

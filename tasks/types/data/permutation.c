@@ -30,5 +30,8 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
                                 split->samples - 1);
 }
 
-const struct hd_type hd_type_permutation = {
-    .name = "permutation", .pinned = true, .resolve = resolve, .check = check};
+const struct hd_type hd_type_permutation = {.name = "permutation",
+                                            .size_key = "policy.collect.n_sample",
+                                            .pinned = true,
+                                            .resolve = resolve,
+                                            .check = check};

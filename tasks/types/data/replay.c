@@ -56,5 +56,8 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 static const char *const counted[] = {"size", NULL};
 
-const struct hd_type hd_type_replay = {
-    .name = "replay", .counted = counted, .resolve = resolve, .check = check};
+const struct hd_type hd_type_replay = {.name = "replay",
+                                       .size_key = "policy.other.replay_buffer.replay_buffer_size",
+                                       .counted = counted,
+                                       .resolve = resolve,
+                                       .check = check};

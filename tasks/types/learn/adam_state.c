@@ -51,6 +51,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_adam_state = {
     .name = "adam_state",
+    .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = resolve,
     .get_byte_range = get_byte_range,

@@ -38,5 +38,7 @@ struct hd_advantages hd_advantages_get(const struct hd_spec *spec, void *data)
     return advantages;
 }
 
-const struct hd_type hd_type_advantages = {
-    .name = "advantages", .resolve = resolve, .check = hd_value_accept};
+const struct hd_type hd_type_advantages = {.name = "advantages",
+                                           .size_key = "policy.collect.n_sample",
+                                           .resolve = resolve,
+                                           .check = hd_value_accept};

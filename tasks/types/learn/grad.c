@@ -202,6 +202,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_grad = {
     .name = "grad",
+    .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = resolve,
     .get_byte_range = get_byte_range,

@@ -119,6 +119,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_params = {
     .name = "params",
+    .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = resolve,
     .release = release,
