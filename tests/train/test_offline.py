@@ -149,7 +149,7 @@ def check_mistakes(scratch):
         file.truncate(os.path.getsize(scratch(f"short/{name}")) // 2)
     refused(scratch, [f"short/{name}", "truncated"], **{path: scratch("short")})
     os.rename(scratch(f"short/{name}"), scratch("short/transitions-00002-of-00002.safetensors"))
-    refused(scratch, ["short/transitions-00001-of-00002.safetensors cannot be opened"], **{path: scratch("short")})
+    refused(scratch, ["short/transitions-00001-of-00002.safetensors is missing"], **{path: scratch("short")})
     refused(scratch, ["was recorded in env.type pixel_pong", "env.type cartpole"], **{path: scratch("frames")})
     refused(scratch, ["cartpole"], **{path: demos, "env__type": "pixel_pong"})
     refused(scratch, ["recorded transitions are of 1 step"], **{path: demos, "policy__nstep": 3})
