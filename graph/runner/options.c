@@ -242,7 +242,7 @@ static int unknown_option(const struct command *command, const char *typed)
         names[i] = table[i].commands & get_bit(command) && table[i].help ? table[i].name + 2 : NULL;
     const char *nearest = hd_find_nearest_name(name, names, N_OPTIONS);
     list_keys_called(name, strcspn(name, "="), keys);
-    if (keys[0] && get_bit(command) & ALL)
+    if (keys[0] && !nearest && get_bit(command) & ALL)
         return hd_fail(HD_ERR_INPUT,
                        "unknown option '%s': a key of the config is set by --set KEY=VALUE (did "
                        "you mean %s?)",
