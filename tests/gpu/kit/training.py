@@ -173,7 +173,7 @@ def count_calls(kit, step, config, settings):
                           LD_PRELOAD=os.path.join(kit.program("../lib"), "libcount_calls.so"))
     words = [kit.program("runner"), "run", kit.config(config), "--quiet", "--dir", folder,
              *options(kit, config, [*ENDLESS, "max_train_iter=1000000000", "policy.eval.evaluator.eval_freq=1000000000",
-                                *settings])]
+                                "world.shards=1", *settings])]
     sampler = Sampler(kit, step)
     process = kit.start(step, words, env=env)
     end = time.monotonic() + warm + counted + 30
