@@ -237,6 +237,14 @@ int hd_rendezvous_take_links_listener(struct hd_rendezvous *rendezvous)
     return fd;
 }
 
+void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_world *world)
+{
+    if (!rendezvous)
+        return;
+    memcpy(world->master_addr, rendezvous->world.master_addr, HD_ADDR_BYTES);
+    world->master_port = rendezvous->world.master_port;
+}
+
 void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
                                char address_p[HD_ADDR_BYTES], int32_t *port_p)
 {

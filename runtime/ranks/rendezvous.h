@@ -30,6 +30,9 @@ struct hd_rendezvous;
 
 struct hd_rendezvous_options {
     const struct hd_world *world;
+    /* Called on another rank than 0 before each attempt to reach rank 0: stores in
+     * root->master_addr and root->master_port where it is. NULL: there where `world` says. */
+    int (*find_root)(const struct hd_world *world, int64_t deadline_ns, struct hd_world *root);
     uint64_t config_hash;            /* must be equal on all ranks */
     const char *config;              /* lines of "key<TAB>hash<TAB>value", from which a difference
                                         is named; NULL: it is not */
@@ -53,6 +56,9 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
  * HD_ERR_PEER, HD_ERR_SYSTEM, or HD_ERR_INPUT for more than HD_RENDEZVOUS_MAX_BYTES (all logged).
  */
 int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_t bytes);
+
+/* Stores in world->master_addr and world->master_port where this rank found rank 0. */
+void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_world *world);
 
 /* Returns the socket at which this rank listens for hd_tcp_open_links, from then on owned by the
  * caller: at the address by which it and rank 0 reach each other, at a port that rank 0 knows.

@@ -44,6 +44,7 @@ int hd_rendezvous_listen_for_links(struct hd_rendezvous *rendezvous, int fd, str
 
 struct reach {
     struct hd_rendezvous *rendezvous;
+    const struct hd_rendezvous_options *options;
     struct hd_hello hello;
     bool has_links;
     const char
@@ -100,11 +101,20 @@ static void tell_wait(struct reach *reach, const char *why)
                world->master_port, why);
 }
 
+static int find_root(struct reach *reach)
+{
+    const struct hd_rendezvous_options *options = reach->options;
+    return !options->find_root
+               ? HD_OK
+               : options->find_root(options->world, reach->deadline_ns, &reach->rendezvous->world);
+}
+
 static int reach_root(struct reach *reach)
 {
     const struct hd_world *world = &reach->rendezvous->world;
     int pause_ms = PAUSE_MS;
     for (;;) {
+        HD_TRY(find_root(reach));
         const char *why = attempt(reach);
         if (!why)
             return HD_OK;
@@ -124,6 +134,7 @@ int hd_rendezvous_reach_root(struct hd_rendezvous *rendezvous,
                              const struct hd_rendezvous_options *options)
 {
     struct reach reach = {.rendezvous = rendezvous,
+                          .options = options,
                           .has_links = options->has_links,
                           .start_ns = hd_clock_get_ns(),
                           .deadline_ns = hd_clock_get_ns() + rendezvous->timeout_ns};

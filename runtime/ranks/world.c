@@ -83,16 +83,14 @@ static int read_master(struct hd_world *world)
     return HD_OK;
 }
 
-/* The key differs between the attempts of a run, so that no rank finds what an attempt before this
- * one left in the store. Ranks of `runner launch` may have torchrun's variables as well. */
+/* torchrun's attempts share the key, as its nodes count them differently. Ranks of `runner launch`
+ * may have torchrun's variables as well. */
 static void read_agent_store(struct hd_world *world)
 {
     const char *uses = get_variable("TORCHELASTIC_USE_AGENT_STORE");
     const char *run = get_variable("TORCHELASTIC_RUN_ID");
-    const char *attempt = get_variable("TORCHELASTIC_RESTART_COUNT");
     if (uses && strcmp(uses, "True") == 0 && !world->supervised)
-        snprintf(world->store_key, sizeof world->store_key, "heddle/%.20s/%s",
-                 attempt ? attempt : "0", run ? run : "");
+        snprintf(world->store_key, sizeof world->store_key, "heddle/%s", run ? run : "");
 }
 
 static int read_env(struct hd_world *world)

@@ -36,7 +36,7 @@ struct hd_world {
 };
 
 /* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_RENDEZVOUS_FD
- * and HD_SUPERVISED, and of torchrun TORCHELASTIC_USE_AGENT_STORE, _RUN_ID and _RESTART_COUNT. Both
+ * and HD_SUPERVISED, and of torchrun TORCHELASTIC_USE_AGENT_STORE and _RUN_ID. Both
  * LOCAL_ variables may be missing: then all ranks are on this host when MASTER_ADDR is a loopback
  * address, else this rank is alone on it. With none of the first four set, the variables of mpirun
  * count (OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE), then those of srun (SLURM_PROCID,

@@ -37,9 +37,11 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64
     struct hd_world *world = &ranks->world;
     if (world->launcher == HD_LAUNCHER_MPIRUN)
         HD_TRY(hd_mpi_exchange_address(world));
-    HD_TRY(hd_agent_store_exchange_address(world));
+    if (world->store_key[0] && world->rank == 0)
+        HD_TRY(hd_agent_store_publish(world));
     const struct hd_rendezvous_options options = {
         .world = world,
+        .find_root = world->store_key[0] ? hd_agent_store_look_up : NULL,
         .config_hash = config_hash,
         .config = config_text,
         .fingerprint = fingerprint,
@@ -47,7 +49,9 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64
             hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
         .has_links = may_use_tcp(ranks, config),
     };
-    return hd_rendezvous_create(&options, &ranks->rendezvous);
+    HD_TRY(hd_rendezvous_create(&options, &ranks->rendezvous));
+    hd_rendezvous_get_root(ranks->rendezvous, world);
+    return HD_OK;
 }
 
 /* Logs on rank 0 alone what all ranks know. */

@@ -31,7 +31,7 @@ static void choose_address(const struct hd_world *world, const struct hd_tcp_sto
         memcpy(address_p, found, sizeof found);
 }
 
-static int publish(struct hd_world *world, struct hd_tcp_store *store, int64_t deadline_ns)
+static int listen_and_tell(struct hd_world *world, struct hd_tcp_store *store, int64_t deadline_ns)
 {
     char address[HD_ADDR_BYTES], text[HD_TCP_STORE_TEXT];
     int fd, port;
@@ -49,32 +49,34 @@ static int publish(struct hd_world *world, struct hd_tcp_store *store, int64_t d
     return HD_OK;
 }
 
-static int look_up(struct hd_world *world, struct hd_tcp_store *store, int64_t deadline_ns)
+int hd_agent_store_publish(struct hd_world *world)
 {
+    struct hd_tcp_store store;
+    int64_t timeout_ns;
+    HD_TRY(hd_rendezvous_read_timeout(0, &timeout_ns));
+    const int64_t deadline_ns = hd_clock_get_ns() + timeout_ns;
+    HD_TRY(hd_tcp_store_open(world->master_addr, world->master_port, deadline_ns, &store));
+    int status = listen_and_tell(world, &store, deadline_ns);
+    hd_tcp_store_close(&store);
+    return status;
+}
+
+int hd_agent_store_look_up(const struct hd_world *world, int64_t deadline_ns, struct hd_world *root)
+{
+    struct hd_tcp_store store;
     char text[HD_TCP_STORE_TEXT], address[HD_ADDR_BYTES], end;
     int port;
-    HD_TRY(hd_tcp_store_get(store, world->store_key, text, deadline_ns));
+    HD_TRY(hd_tcp_store_open(world->master_addr, world->master_port, deadline_ns, &store));
+    int status = hd_tcp_store_get(&store, world->store_key, text, deadline_ns);
+    hd_tcp_store_close(&store);
+    if (status != HD_OK)
+        return status;
     if (sscanf(text, "%255s %d%c", address, &port, &end) != 2 || port < 1 || port > 65535)
         return hd_fail(HD_ERR_SYSTEM,
                        "torchrun's store at %s: expected rank 0's address and port in key %s, "
                        "found '%.80s'",
-                       store->at, world->store_key, text);
-    memcpy(world->master_addr, address, sizeof address);
-    world->master_port = port;
+                       store.at, world->store_key, text);
+    memcpy(root->master_addr, address, sizeof address);
+    root->master_port = port;
     return HD_OK;
-}
-
-int hd_agent_store_exchange_address(struct hd_world *world)
-{
-    struct hd_tcp_store store;
-    int64_t timeout_ns;
-    if (!world->store_key[0])
-        return HD_OK;
-    HD_TRY(hd_rendezvous_read_timeout(0, &timeout_ns));
-    const int64_t deadline_ns = hd_clock_get_ns() + timeout_ns;
-    HD_TRY(hd_tcp_store_open(world->master_addr, world->master_port, deadline_ns, &store));
-    int status = world->rank == 0 ? publish(world, &store, deadline_ns)
-                                  : look_up(world, &store, deadline_ns);
-    hd_tcp_store_close(&store);
-    return status;
 }

@@ -7,12 +7,17 @@
 
 #include "runtime/ranks/world.h"
 
-/* Does nothing when world->store_key is "". Rank 0 opens the socket at which the others find it
- * (world->rendezvous_fd) and tells the store: at 127.0.0.1 when all ranks are on this host, else at
- * the address by which this host reaches the store. The others wait until it has done so. Both
- * store where rank 0 listens in world->master_addr and world->master_port. Returns HD_OK,
- * HD_ERR_SYSTEM (logged) when the store does not answer, or the ranks have waited as long as they
- * wait for one another; or HD_ERR_INPUT (logged). */
-int hd_agent_store_exchange_address(struct hd_world *world);
+/* Rank 0: opens the socket at which the others find it (world->rendezvous_fd) and tells the store:
+ * at 127.0.0.1 when all ranks are on this host, else at the address by which this host reaches the
+ * store. Stores this address and port in world->master_addr and world->master_port. Returns HD_OK,
+ * or HD_ERR_SYSTEM or HD_ERR_INPUT (logged). */
+int hd_agent_store_publish(struct hd_world *world);
+
+/* The others: waits until rank 0 has told the store where it listens, at most until deadline_ns (of
+ * hd_clock_get_ns), and stores that in root->master_addr and root->master_port; `world` names the
+ * store. It may be what a rank 0 of an earlier attempt said, which another call then finds
+ * replaced. Returns HD_OK or HD_ERR_SYSTEM (logged). */
+int hd_agent_store_look_up(const struct hd_world *world, int64_t deadline_ns,
+                           struct hd_world *root);
 
 #endif

@@ -40,8 +40,7 @@ static void setup(void)
                                             "SLURM_STEP_ID",
                                             "SLURM_JOB_ID",
                                             "TORCHELASTIC_USE_AGENT_STORE",
-                                            "TORCHELASTIC_RUN_ID",
-                                            "TORCHELASTIC_RESTART_COUNT"};
+                                            "TORCHELASTIC_RUN_ID"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
@@ -107,11 +106,10 @@ START_TEST(stores_of_torchrun)
     ck_assert_str_eq(world.store_key, "");
     ck_assert_int_eq(read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=False", &world), HD_OK);
     ck_assert_str_eq(world.store_key, "");
-    ck_assert_int_eq(read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=job"
-                                       " TORCHELASTIC_RESTART_COUNT=3",
-                                &world),
-                     HD_OK);
-    ck_assert_str_eq(world.store_key, "heddle/3/job");
+    ck_assert_int_eq(
+        read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=job", &world),
+        HD_OK);
+    ck_assert_str_eq(world.store_key, "heddle/job");
     ck_assert_int_eq(
         read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=True HD_SUPERVISED=1", &world), HD_OK);
     ck_assert_str_eq(world.store_key, ""); /* its launcher listens itself */

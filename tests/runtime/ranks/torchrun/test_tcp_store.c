@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -178,9 +177,8 @@ START_TEST(bounds_what_it_is_told)
     start_server();
     struct hd_world world = {.world = 2, .rank = 1, .master_port = port};
     strcpy(world.master_addr, "127.0.0.1");
-    strcpy(world.store_key, "heddle/0/run");
-    setenv("HD_RENDEZVOUS_TIMEOUT_S", "1", 1);
-    ck_assert_int_eq(hd_agent_store_exchange_address(&world), HD_ERR_SYSTEM);
+    strcpy(world.store_key, "heddle/run");
+    ck_assert_int_eq(hd_agent_store_look_up(&world, in_ms(SHORT_MS), &world), HD_ERR_SYSTEM);
     stop_server();
     ck_assert_msg(strstr(last, strange->message), "%s", last);
 }
@@ -206,7 +204,7 @@ START_TEST(publishes_where_rank_0_listens)
     struct hd_world world = {.world = 2, .local_world = 2, .master_port = port};
     strcpy(world.master_addr, "localhost");
     strcpy(world.store_key, "k");
-    ck_assert_int_eq(hd_agent_store_exchange_address(&world), HD_OK);
+    ck_assert_int_eq(hd_agent_store_publish(&world), HD_OK);
     stop_server();
     int listening = 0;
     socklen_t flag = sizeof listening;
