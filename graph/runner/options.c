@@ -4,6 +4,7 @@
 #include "graph/runner/options.h"
 
 #include "graph/runner/run_keys.h"
+#include "graph/runner/torchrun.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/diag.h"
 #include "runtime/base/log.h"
@@ -107,10 +108,11 @@ static const struct option {
      "write rank 0's trace of each strategy's last run into ./trace_<strategy>.json", NULL},
     {"--quiet", NULL, ALL | REPORT | COMPARE, FLAG, FIELD(quiet), 0, 0, "errors and warnings only",
      NULL},
-    {"--nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,
-     "ranks to start on this node (default 1)", NULL},
-    {"--nnodes", "N", LAUNCH, INTEGER, FIELD(nnodes), 1, 4096, "nodes of the run (default 1)",
+    {"--nproc-per-node", "N", LAUNCH, TEXT, FIELD(nproc_per_node), 0, 0,
+     "ranks to start on this node (default 1); cpu: one per core; gpu: one per GPU; auto: per GPU, "
+     "or per core without any",
      NULL},
+    {"--nnodes", "N", LAUNCH, TEXT, FIELD(nnodes), 0, 0, "nodes of the run (default 1)", NULL},
     {"--node-rank", "N", LAUNCH, INTEGER, FIELD(node_rank), 0, 4095,
      "number of this node (default 0; under srun the number of its node)", NULL},
     {"--master-addr", "HOST", LAUNCH, TEXT, FIELD(master_addr), 0, 0,
@@ -241,6 +243,8 @@ static int unknown_option(const struct command *command, const char *typed)
     for (int i = 0; i < N_OPTIONS; i++)
         names[i] = table[i].commands & get_bit(command) && table[i].help ? table[i].name + 2 : NULL;
     const char *nearest = hd_find_nearest_name(name, names, N_OPTIONS);
+    if (get_bit(command) & LAUNCH)
+        HD_TRY(hd_torchrun_option_refuse(typed));
     list_keys_called(name, strcspn(name, "="), keys);
     if (keys[0] && !nearest && get_bit(command) & ALL)
         return hd_fail(HD_ERR_INPUT,
@@ -423,8 +427,6 @@ int hd_options_read(int argc, char **argv, struct hd_options *options_p)
     const struct command *command = find_command(argv[0]);
     *options_p = (struct hd_options){.argc = argc,
                                      .argv = argv,
-                                     .nproc_per_node = 1,
-                                     .nnodes = 1,
                                      .node_rank = -1,
                                      .ranks = get_bit(command) & DOCTOR ? 2 : 1,
                                      .updates = 200,

@@ -23,7 +23,8 @@ struct hd_options {
     const char *resume; /* run, launch: NULL: a new run; "": find the directory */
     bool trace, quiet;
 
-    int nproc_per_node, nnodes, node_rank, master_port, max_restarts; /* launch */
+    const char *nproc_per_node, *nnodes;      /* launch: as typed; NULL: 1 */
+    int node_rank, master_port, max_restarts; /* launch */
     const char *master_addr;
     bool standalone;
     const char *secret_file; /* run, launch: NULL: none */

@@ -14,7 +14,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/result.h"
+#include "runtime/machine/gpu_list.h"
 #include "runtime/machine/machine.h"
+#include "runtime/machine/topology.h"
 #include "runtime/ranks/secret.h"
 #include "runtime/ranks/world.h"
 
@@ -48,7 +50,7 @@ static bool is_launch_option(const char *argument, bool *takes_value)
 struct launching {
     const struct hd_options *options;
     int64_t begin_ns, shards;
-    int ranks, sigterm_grace_s;
+    int nproc_per_node, nnodes, ranks, sigterm_grace_s;
     char shards_set[48];
     char resume[4096 + 16]; /* --resume=DIR */
     char **arguments;       /* of `runner run` */
@@ -122,14 +124,77 @@ static void on_end(void *arg, const char *dir, int number, const char *why)
     });
 }
 
+static bool read_number(const char *text, int *number_p)
+{
+    int number, end = 0;
+    if (strspn(text, "0123456789") != strlen(text) || strlen(text) > 4 ||
+        sscanf(text, "%d%n", &number, &end) != 1 || number < 1 || number > HD_WORLD_MAX)
+        return false;
+    *number_p = number;
+    return true;
+}
+
+static int count_cores(int *cores_p)
+{
+    struct hd_topology *topology;
+    HD_TRY(hd_topology_create(NULL, &topology));
+    *cores_p = hd_topology_count_cores(topology);
+    hd_topology_destroy(topology);
+    return HD_OK;
+}
+
+static int count_gpus(void)
+{
+    struct hd_gpu gpus[HD_GPUS_MAX];
+    return hd_gpus_list(NULL, gpus);
+}
+
+/* The cores that this process may use, or the GPUs of this host, may say the number. */
+static int count_ranks(const char *text, int *ranks_p)
+{
+    static const char *const words[] = {"cpu", "gpu", "auto"};
+    enum { CPU, GPU, AUTO, NUMBER };
+    int word = 0, ranks = 1;
+    while (word < NUMBER && strcmp(words[word], text ? text : "") != 0)
+        word++;
+    if (word == NUMBER && text && !read_number(text, &ranks))
+        return hd_fail(HD_ERR_INPUT,
+                       "--nproc-per-node: expected a number from 1 to %d, cpu, gpu or auto, found "
+                       "'%s'",
+                       HD_WORLD_MAX, text);
+    if (word == GPU || word == AUTO)
+        ranks = count_gpus();
+    if (word == GPU && ranks == 0)
+        return hd_fail(HD_ERR_INPUT, "--nproc-per-node gpu: CUDA shows no GPU to this process; cpu "
+                                     "starts a rank per core");
+    if (word == CPU || ranks == 0)
+        HD_TRY(count_cores(&ranks));
+    *ranks_p = ranks;
+    return HD_OK;
+}
+
+static int count_nodes(const char *text, int *nodes_p)
+{
+    int nodes = 1;
+    if (text && strchr(text, ':'))
+        return hd_fail(HD_ERR_INPUT,
+                       "--nnodes %s: the number of nodes cannot change during a run, so a range is "
+                       "not supported; expected one number from 1 to %d",
+                       text, HD_WORLD_MAX);
+    if (text && !read_number(text, &nodes))
+        return hd_fail(HD_ERR_INPUT, "--nnodes: expected a number from 1 to %d, found '%s'",
+                       HD_WORLD_MAX, text);
+    *nodes_p = nodes;
+    return HD_OK;
+}
+
 static int check_memory(const struct launching *launching, const struct hd_run_spec *run_spec)
 {
     struct hd_plan *plan;
     const struct hd_plan_gpus gpus = hd_gpus_plan(run_spec, launching->ranks);
     HD_TRY(hd_plan_create(run_spec->graph, 0, launching->ranks, &gpus,
                           run_spec->param_check_interval, &plan));
-    int status =
-        hd_plan_check_memory(plan, launching->options->nproc_per_node, hd_memory_count_available());
+    int status = hd_plan_check_memory(plan, launching->nproc_per_node, hd_memory_count_available());
     hd_plan_destroy(plan);
     return status;
 }
@@ -137,6 +202,9 @@ static int check_memory(const struct launching *launching, const struct hd_run_s
 static int check(struct launching *launching)
 {
     struct hd_run_spec run_spec;
+    HD_TRY(count_ranks(launching->options->nproc_per_node, &launching->nproc_per_node));
+    HD_TRY(count_nodes(launching->options->nnodes, &launching->nnodes));
+    launching->ranks = launching->nproc_per_node * launching->nnodes;
     HD_TRY(hd_run_spec_load(launching->options, launching->ranks, &run_spec));
     launching->sigterm_grace_s = (int)hd_config_get_int(run_spec.config, "runtime.sigterm_grace_s");
     launching->shards = run_spec.shards;
@@ -183,8 +251,8 @@ static int launch(struct launching *launching)
     char address[HD_ADDR_BYTES];
     uint8_t secret[HD_SECRET_BYTES] = {0};
     struct hd_launch_options launch_options = {
-        .nproc_per_node = options->nproc_per_node,
-        .nnodes = options->nnodes,
+        .nproc_per_node = launching->nproc_per_node,
+        .nnodes = launching->nnodes,
         .node_rank = options->node_rank,
         .master_addr = options->master_addr,
         .master_port = options->master_port,
@@ -205,9 +273,7 @@ static int launch(struct launching *launching)
 
 int hd_command_launch(struct hd_options *options)
 {
-    struct launching launching = {.options = options,
-                                  .begin_ns = hd_clock_get_ns(),
-                                  .ranks = options->nproc_per_node * options->nnodes};
+    struct launching launching = {.options = options, .begin_ns = hd_clock_get_ns()};
     hd_signals_catch();
     hd_process_export_command();
     int status = check(&launching);
