@@ -52,23 +52,29 @@ static char *find_nearest_in(const char *folder, const char *name)
     return found;
 }
 
-/* Returns the file that was probably meant, of the same folder or of ./configs, or NULL; freed with
- * hd_free. */
-static char *find_nearest_file(const char *path)
+/* Returns the name of the file beside a path that is nearest to it, or NULL; freed with hd_free. */
+static char *find_nearest_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? hd_format("%.*s", (int)(slash - path), path) : hd_strdup(".");
+    char *found = folder ? find_nearest_in(folder, slash ? slash + 1 : path) : NULL;
+    hd_free(folder);
+    return found;
+}
+
+/* Returns the config that was probably meant, of the same folder or of ./configs, or NULL; freed
+ * with hd_free. */
+static char *find_nearest_config(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *given = slash ? hd_format("%.*s", (int)(slash - path), path) : hd_strdup(".");
-    const char *const folders[] = {given, "configs"};
-    char *found = NULL;
-    for (int i = 0; given && !found && i < 2; i++) {
-        char *nearest = find_nearest_in(folders[i], name);
-        if (nearest && (slash || i > 0))
-            found = hd_format("%s/%s", folders[i], nearest);
-        else if (nearest)
-            found = hd_strdup(nearest);
-        hd_free(nearest);
+    char *beside = find_nearest_beside(path), *found;
+    if (beside) {
+        found = hd_format("%.*s%s", (int)(name - path), path, beside);
+    } else {
+        beside = find_nearest_in("configs", name);
+        found = beside ? hd_format("configs/%s", beside) : NULL;
     }
-    hd_free(given);
+    hd_free(beside);
     return found;
 }
 
@@ -77,7 +83,7 @@ static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
                              const struct hd_source_location location, const char *path)
 {
     int reason = errno;
-    char *nearest = find_nearest_file(path);
+    char *nearest = key[0] ? find_nearest_beside(path) : find_nearest_config(path);
     int status = hd_diag_add_error(run_spec->diag, location, "%s%s%s cannot be read: %s%s%s%s", key,
                                    key[0] ? ": file " : "", key[0] ? path : "the config",
                                    strerror(reason), nearest ? " (did you mean '" : "",

@@ -95,7 +95,7 @@ def check_whole_iterations(scratch):
 def check_mistakes(scratch):
     mistakes = [
         ([], "missing --strategies"),
-        (["--strategies", "serial,pipelind"], "strategies/pipelined.yaml'?"),
+        (["--strategies", "serial,pipelind"], "did you mean 'pipelined.yaml'?"),
         (["--strategies", "serial,"], "a name is missing"),
         (["--strategy", "serial"], "did you mean '--strategies'?"),
         (["--strategies", "serial", "--updates", "0"], "--updates: expected"),

@@ -28,7 +28,7 @@ COMMANDS = [
 ]
 OPTIONS = [
     (["--seed", "-1"], ["--seed: seed: expected an integer in [0, 9007199254740992], found '-1'"]),
-    (["--strategy", "pipeline"], ["--strategy: ", "strategies/pipelined.yaml'?"]),
+    (["--strategy", "pipeline"], ["--strategy: ", "did you mean 'pipelined.yaml'?"]),
     (["--set", "policy.learn.learning_rate", "0.1"],
      ["--set needs KEY=VALUE, found 'policy.learn.learning_rate'; write --set policy.learn.learning_rate=0.1"]),
     (["--set", "policy.learn.learning_rate"], ["write --set policy.learn.learning_rate=VALUE"]),
