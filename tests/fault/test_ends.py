@@ -42,20 +42,28 @@ def check_orders():
         check_result(scratch("steps"), "limit", "^max_env_step$", "limit")
 
 
+def wait_for_updates(directory):
+    """Until the run has noted that it learns."""
+    path = os.path.join(directory, "log/metrics.jsonl")
+    for _ in range(3000):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                if re.search(r'^{"s".*"update":[1-9]', file.read(), re.M):
+                    return
+        time.sleep(0.01)
+    sys.exit("no update within 30 s")
+
+
 def check_signals():
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
-        for who in ("alone", "launcher", 0, 1):
-            if number == signal.SIGKILL and who in ("alone", "launcher"):
-                continue  # nobody is left to write
+    for number, targets in ((signal.SIGINT, ("alone", "launcher")), (signal.SIGTERM, ("alone", 1)),
+                            (signal.SIGHUP, ("alone", 0)), (signal.SIGKILL, (0, 1))):
+        for who in targets:
             how = f"{number.name} to {who}"
             with Scratch() as scratch:
                 run = start_endless(scratch("run"), ranks=1 if who == "alone" else 2)
-                if who == "alone":
-                    while not os.path.exists(scratch("run/log/evaluator")):
-                        time.sleep(0.01)
-                else:
+                if who != "alone":
                     pids = wait_for_ranks(run, scratch("run"))
-                time.sleep(0.3)
+                wait_for_updates(scratch("run"))
                 os.kill(run.pid if who in ("alone", "launcher") else pids[who], number)
                 text = end(run, 10)[1]
                 if number == signal.SIGKILL:
