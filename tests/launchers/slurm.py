@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A SLURM of one node of its own: munged, slurmctld and slurmd with their files in a folder, all gone afterwards."""
 
+import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -100,8 +102,6 @@ class Slurm:
         log.close()
 
     def __exit__(self, *_):
-        if len(self.daemons) == 3:
-            self("scancel", "--full", "-u", "root", "--signal=KILL", check_code=False)
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in self.daemons:
@@ -110,6 +110,20 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def left(self):
+        """Steps and tasks that outlive the daemons, as those of a test that failed do."""
+        for path in glob.glob("/proc/[0-9]*/environ"):
+            try:
+                with open(path, "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if f"SLURM_CONF={self.at}/slurm.conf".encode() in words:
+                yield int(path.split("/")[2])
 
     def wait(self, condition, what, timeout=60):
         deadline = time.monotonic() + timeout

@@ -54,6 +54,8 @@ class Job:
                           self.script).strip()
 
     def output(self):
+        if not os.path.exists(self.log):
+            return ""
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
@@ -63,6 +65,14 @@ class Job:
     def await_state(self, *states, timeout=60):
         self.slurm.wait(lambda: self.slurm.state(self.number) in states, f"{states} of {self.directory}", timeout)
         check(not ranks_in(self.directory), f"a rank is left: {ranks_in(self.directory)}")
+
+    def cancel(self):
+        """Also a job that is just about to be requeued once more."""
+        def is_cancelled():
+            self.slurm("scancel", self.number, check_code=False)
+            return self.slurm.state(self.number) == "CANCELLED"
+        self.slurm.wait(is_cancelled, "the end of a cancelled job")
+        self.await_state("CANCELLED")
 
     def check_stopped(self):
         check("continues from this checkpoint" in self.output(), self.output())
@@ -126,14 +136,16 @@ def check_scancel(slurm, scratch):
 
 
 def check_signal(slurm, scratch):
-    """The signal comes within the minute before the limit, so that there is nothing to wait for."""
-    job = Job(slurm, scratch("signal"), "--time=1", "--signal=TERM@60", "--requeue", requeue="yes")
-    job.finish("sbatch --signal=TERM@60 --requeue")
+    """The signal comes at some time within the minute before the limit."""
+    job = Job(slurm, scratch("signal"), "--time=1", "--signal=TERM@60", "--requeue", updates=ENDLESS, requeue="yes")
+    slurm.wait(lambda: "resuming from" in job.output(), "the next turn", 120)
     job.check_stopped()
+    job.cancel()
+    say("sbatch --signal=TERM@60 --requeue")
 
 
 def check_preemption(slurm, scratch):
-    job = Job(slurm, scratch("preempted"), "--requeue", requeue="yes")
+    job = Job(slurm, scratch("preempted"), "--requeue", updates=3 * LONG, requeue="yes")
     job.await_checkpoint()
     urgent = slurm("sbatch", "--parsable", "--partition=high", f"-n{slurm.cores - 2}", "--output=/dev/null",
                    "--wrap=sleep 2").strip()
