@@ -154,3 +154,16 @@ def resume(run, config, keys, timeout=60, **more):
 
 def draws(seed):
     return random.Random(seed)
+
+
+def damage_rightly(directory, iteration, draw):
+    """Changes a value or the metadata of a checkpoint, whose hashes are made right again."""
+    manifest = Manifest(directory, iteration)
+    if draw.random() < 0.3:
+        mutate_json(manifest.json["metadata"], draw)
+    else:
+        _, _, path = draw.choice(manifest.files())
+        with open(path, "rb") as file:
+            data = file.read()
+        replace(path, mutate(data, draw))
+    manifest.write()

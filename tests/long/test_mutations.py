@@ -112,15 +112,7 @@ def mutate_checkpoints(campaign, rounds):
     for seed in range(rounds):
         draw = random.Random(f"{SEED} checkpoints {seed}")
         checkpoints.copy(run, work)
-        manifest = checkpoints.Manifest(work, newest)
-        if draw.random() < 0.3:
-            checkpoints.mutate_json(manifest.json["metadata"], draw)
-        else:
-            _, _, path = draw.choice(manifest.files())
-            with open(path, "rb") as file:
-                data = file.read()
-            checkpoints.replace(path, checkpoints.mutate(data, draw))
-        manifest.write()
+        checkpoints.damage_rightly(work, newest, draw)
         campaign.run("checkpoints", seed, "run", runner.CONFIG, "--resume", work, "--quiet", *sets(**dict(keys, max_train_iter=60)))
     return run
 

@@ -85,15 +85,7 @@ def check_refused(run, rounds):
     for seed in range(rounds):
         draw = random.Random(seed)
         checkpoints.copy(run.path, run.work)
-        manifest = checkpoints.Manifest(run.work, run.newer)
-        if draw.random() < 0.3:
-            checkpoints.mutate_json(manifest.json["metadata"], draw)
-        else:
-            _, _, path = draw.choice(manifest.files())
-            with open(path, "rb") as file:
-                data = file.read()
-            checkpoints.replace(path, checkpoints.mutate(data, draw))
-        manifest.write()
+        checkpoints.damage_rightly(run.work, run.newer, draw)
         end = run.resume(updates=60)
         kind = "trained on" if re.fullmatch("[0-9a-f]{16}", end) else "refused"
         ends[kind] = ends.get(kind, 0) + 1
