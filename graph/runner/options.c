@@ -204,7 +204,7 @@ static void print_help(const struct command *command)
            "print this help");
 }
 
-static bool same_name(const char *name, const char *given, size_t length)
+bool hd_option_has_name(const char *name, const char *given, size_t length)
 {
     if (strlen(name) != length)
         return false;
@@ -217,7 +217,8 @@ static bool same_name(const char *name, const char *given, size_t length)
 static const struct option *find(const struct command *command, const char *given, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if ((table[i].commands & get_bit(command)) && same_name(table[i].name, given, length))
+        if ((table[i].commands & get_bit(command)) &&
+            hd_option_has_name(table[i].name, given, length))
             return &table[i];
     return NULL;
 }

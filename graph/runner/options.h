@@ -6,6 +6,7 @@
 #include "runtime/base/config/config.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { HD_SETS_MAX = 256, HD_OWNED_SETS_MAX = 16, HD_DIRS_MAX = 32 };
@@ -54,6 +55,10 @@ struct hd_options {
  * HD_ERR_INPUT or HD_ERR_NOMEM (logged); or 1 when --help or --version was given and answered. */
 int hd_options_read(int argc, char **argv, struct hd_options *options_p);
 void hd_options_release(struct hd_options *options);
+
+/* Returns whether given[length], as typed, is the option `name` ("--node-rank"), whose words may be
+ * joined by - or _. */
+bool hd_option_has_name(const char *name, const char *given, size_t length);
 
 /* Adds a `KEY=VALUE` as --set does, for an option, which messages name ("--seed"), or for none
  * (NULL). Takes the text, which is freed with hd_free (NULL counts as no memory). Returns HD_OK,

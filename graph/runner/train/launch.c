@@ -27,22 +27,16 @@
 /* Returns whether an argument is an option of launch alone, which is not passed on. */
 static bool is_launch_option(const char *argument, bool *takes_value)
 {
-    static const char *const names[] = {"nproc-per-node", "nnodes",      "node-rank",
-                                        "master-addr",    "master-port", "max-restarts",
-                                        "secret-file"};
-    size_t length = strcspn(argument, "=");
+    static const char *const names[] = {"--nproc-per-node", "--nnodes",      "--node-rank",
+                                        "--master-addr",    "--master-port", "--max-restarts",
+                                        "--secret-file"};
+    const size_t length = strcspn(argument, "=");
     *takes_value = false;
-    if (strncmp(argument, "--", 2) != 0)
-        return false;
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
-        bool same = strlen(names[i]) == length - 2;
-        for (size_t j = 0; same && names[i][j]; j++)
-            same = names[i][j] == argument[2 + j] || (names[i][j] == '-' && argument[2 + j] == '_');
-        if (same) {
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (hd_option_has_name(names[i], argument, length)) {
             *takes_value = argument[length] != '=';
             return true;
         }
-    }
     return strcmp(argument, "--standalone") == 0 || strcmp(argument, "--insecure") == 0;
 }
 
