@@ -204,7 +204,7 @@ static void print_help(const struct command *command)
            "print this help");
 }
 
-bool hd_option_has_name(const char *name, const char *given, size_t length)
+static bool has_name(const char *name, const char *given, size_t length)
 {
     if (strlen(name) != length)
         return false;
@@ -217,10 +217,17 @@ bool hd_option_has_name(const char *name, const char *given, size_t length)
 static const struct option *find(const struct command *command, const char *given, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if ((table[i].commands & get_bit(command)) &&
-            hd_option_has_name(table[i].name, given, length))
+        if ((table[i].commands & get_bit(command)) && has_name(table[i].name, given, length))
             return &table[i];
     return NULL;
+}
+
+bool hd_option_is_for_launcher(const char *argument, bool *takes_value_p)
+{
+    const size_t length = strcspn(argument, "=");
+    const struct option *option = find(find_command("launch"), argument, length);
+    *takes_value_p = option && option->kind != FLAG && argument[length] != '=';
+    return option && !(option->commands & RUN);
 }
 
 /* Lists the keys of a config that an option may mean, as `--lr` or `--batch-size`. */

@@ -56,9 +56,9 @@ struct hd_options {
 int hd_options_read(int argc, char **argv, struct hd_options *options_p);
 void hd_options_release(struct hd_options *options);
 
-/* Returns whether given[length], as typed, is the option `name` ("--node-rank"), whose words may be
- * joined by - or _. */
-bool hd_option_has_name(const char *name, const char *given, size_t length);
+/* Returns whether an argument of `runner launch` is an option that `runner run` does not have, and
+ * whether the next argument is its value. */
+bool hd_option_is_for_launcher(const char *argument, bool *takes_value_p);
 
 /* Adds a `KEY=VALUE` as --set does, for an option, which messages name ("--seed"), or for none
  * (NULL). Takes the text, which is freed with hd_free (NULL counts as no memory). Returns HD_OK,

@@ -113,6 +113,15 @@ int hd_topology_count_cores(const struct hd_topology *topology)
     return topology->n_cores;
 }
 
+int hd_cores_count(int *cores_p)
+{
+    struct hd_topology *topology;
+    HD_TRY(hd_topology_create(NULL, &topology));
+    *cores_p = hd_topology_count_cores(topology);
+    hd_topology_destroy(topology);
+    return HD_OK;
+}
+
 void hd_topology_get_counts(const struct hd_topology *topology, struct hd_topology_counts *counts_p)
 {
     hwloc_topology_t hwloc = topology->hwloc;

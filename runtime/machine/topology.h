@@ -36,6 +36,10 @@ void hd_topology_destroy(struct hd_topology *topology);
 /* Returns the number of cores that this process may use; it cannot fail. */
 int hd_topology_count_cores(const struct hd_topology *topology);
 
+/* Counts the cores that this process may use, for callers that need no more. Returns HD_OK,
+ * HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
+int hd_cores_count(int *cores_p);
+
 /* Counts of the whole machine, whether this process may use its parts or not. */
 struct hd_topology_counts {
     int packages, numa_nodes, cores, threads;

@@ -24,22 +24,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns whether an argument is an option of launch alone, which is not passed on. */
-static bool is_launch_option(const char *argument, bool *takes_value)
-{
-    static const char *const names[] = {"--nproc-per-node", "--nnodes",      "--node-rank",
-                                        "--master-addr",    "--master-port", "--max-restarts",
-                                        "--secret-file"};
-    const size_t length = strcspn(argument, "=");
-    *takes_value = false;
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (hd_option_has_name(names[i], argument, length)) {
-            *takes_value = argument[length] != '=';
-            return true;
-        }
-    return strcmp(argument, "--standalone") == 0 || strcmp(argument, "--insecure") == 0;
-}
-
 /* The things that are needed to start ranks, again if need be, and to tell how the run ended. */
 struct launching {
     const struct hd_options *options;
@@ -62,7 +46,7 @@ static void make_rank_arguments(struct launching *launching, char *const more[])
     *next++ = "run";
     for (; i < options->argc && strcmp(options->argv[i], "--") != 0; i++) {
         bool takes_value;
-        if (!is_launch_option(options->argv[i], &takes_value))
+        if (!hd_option_is_for_launcher(options->argv[i], &takes_value))
             *next++ = options->argv[i];
         else
             i += takes_value;
@@ -128,15 +112,6 @@ static bool read_number(const char *text, int *number_p)
     return true;
 }
 
-static int count_cores(int *cores_p)
-{
-    struct hd_topology *topology;
-    HD_TRY(hd_topology_create(NULL, &topology));
-    *cores_p = hd_topology_count_cores(topology);
-    hd_topology_destroy(topology);
-    return HD_OK;
-}
-
 static int count_gpus(void)
 {
     struct hd_gpu gpus[HD_GPUS_MAX];
@@ -162,7 +137,7 @@ static int count_ranks(const char *text, int *ranks_p)
         return hd_fail(HD_ERR_INPUT, "--nproc-per-node gpu: CUDA shows no GPU to this process; cpu "
                                      "starts a rank per core");
     if (word == CPU || ranks == 0)
-        HD_TRY(count_cores(&ranks));
+        HD_TRY(hd_cores_count(&ranks));
     *ranks_p = ranks;
     return HD_OK;
 }
@@ -239,6 +214,14 @@ static int read_secret(const struct hd_options *options, struct hd_launch_option
     return HD_OK;
 }
 
+static void warn_oversubscribed(int ranks)
+{
+    int cores;
+    if (hd_cores_count(&cores) == HD_OK && ranks > cores)
+        hd_log(HD_LOG_WARN, "%d ranks on %d core%s: they take turns, each is slower", ranks, cores,
+               cores == 1 ? "" : "s");
+}
+
 static int launch(struct launching *launching)
 {
     const struct hd_options *options = launching->options;
@@ -259,6 +242,7 @@ static int launch(struct launching *launching)
         .sigterm_grace_s = launching->sigterm_grace_s,
     };
     make_rank_arguments(launching, &(char *){NULL});
+    warn_oversubscribed(launching->nproc_per_node);
     ask_slurm(&launch_options, address);
     const int status = read_secret(options, &launch_options, secret);
     return status == HD_OK ? hd_ranks_launch(&launch_options, launching->arguments)
