@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the launcher: launch.c makes attempts, launch_rank.c starts and ends ranks, and
- * launch_watch.c supervises one attempt. */
+ * launch_watch.c supervises one attempt. One thread. */
 #ifndef HD_RUNTIME_RANKS_LAUNCH_INTERNAL_H
 #define HD_RUNTIME_RANKS_LAUNCH_INTERNAL_H
 
@@ -71,10 +71,10 @@ void hd_launch_read_dir(struct hd_launch *launch);
 void hd_launch_request_stop(struct hd_launch *launch, int number);
 
 /* Waits until all ranks have ended: names the rank that failed, stops the others, and passes on the
- * signals that this process gets. Returns the exit code of the attempt. */
+ * signals that this process gets. Cannot fail: it returns the exit code of the attempt. */
 int hd_launch_supervise(struct hd_launch *launch);
 
-/* Waits without ranks. Returns the signal that ended the pause, or 0. */
+/* Waits without ranks. Cannot fail: it returns the signal that ended the pause, or 0. */
 int hd_launch_pause(struct hd_launch *launch, int64_t pause_ms);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration's parts: config_load.c makes it of the schema, the file and the --sets, config.c
- * reads and overrides values, and config_dump.c writes what is effective. */
+ * reads and overrides values, and config_dump.c writes what is effective. Threads as config.h
+ * says. */
 #ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_INTERNAL_H
 #define HD_RUNTIME_BASE_CONFIG_CONFIG_INTERNAL_H
 
