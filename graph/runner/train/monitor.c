@@ -87,7 +87,7 @@ static void *run_monitor(void *arg)
     const sigset_t set = only_usr1();
     const struct timespec look = {.tv_nsec = POLL_MS * 1000000L};
     while (!atomic_load(&monitor->ends)) {
-        if (sigtimedwait(&set, NULL, &look) == SIGUSR1)
+        if (sigtimedwait(&set, NULL, &look) == SIGUSR1 && !atomic_load(&monitor->ends))
             hd_monitor_show(monitor);
         struct hd_session *session = atomic_load(&monitor->session);
         if (session && hd_session_get_status(session) == HD_OK)
@@ -121,7 +121,9 @@ void hd_monitor_stop(struct hd_monitor *monitor)
     atomic_store(&monitor->session, NULL);
     pthread_mutex_unlock(&monitor->lock);
     atomic_store(&monitor->ends, true);
-    if (monitor->started)
+    if (monitor->started) {
+        pthread_kill(monitor->thread, SIGUSR1); /* ends its wait */
         pthread_join(monitor->thread, NULL);
+    }
     monitor->started = false;
 }
