@@ -13,7 +13,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 const char *__asan_default_options(void);
 
-static char folder[256];
+static char folder[256], last_line[512]; /* of the log */
 
 /* What a user may ask for is more than a fuzzer should be given: no memory is a result like others.
  */
@@ -23,9 +23,10 @@ const char *__asan_default_options(void)
            "detect_leaks=1:handle_abort=1";
 }
 
-static void drop(enum hd_log_level level, const char *line, void *arg)
+static void keep_line(enum hd_log_level level, const char *line, void *arg)
 {
-    (void)level, (void)line, (void)arg;
+    (void)level, (void)arg;
+    snprintf(last_line, sizeof last_line, "%s", line);
 }
 
 static int remove_one(const char *path, const struct stat *is, int kind, struct FTW *where)
@@ -48,7 +49,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     snprintf(folder, sizeof folder, "%s/heddle-fuzz-XXXXXX", tmp);
     fuzz_check(mkdtemp(folder) != NULL, "a folder can be made");
     atexit(remove_folder);
-    hd_log_set_sink(drop, NULL);
+    hd_log_set_sink(keep_line, NULL);
     return 0;
 }
 
@@ -95,6 +96,6 @@ void fuzz_check(int holds, const char *what)
 {
     if (holds)
         return;
-    fprintf(stderr, "does not hold: %s\n", what);
+    fprintf(stderr, "does not hold: %s; last logged: %s\n", what, last_line);
     abort();
 }
