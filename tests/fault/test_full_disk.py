@@ -65,6 +65,11 @@ def begin(directory, ranks):
 
 def check_end(process, directory, reference):
     code, text, _ = end(process, 100)
+    check_result(code, text, directory, reference)
+    return text
+
+
+def check_result(code, text, directory, reference):
     check(code == 0 and not [line for line in errors(text) if not re.search("report.html|not the directory of a run", line)], f"{code} {text}")
     check(result(directory)["param_hash"] == reference, "another hash")
     check([name for name in os.listdir(os.path.join(directory, "ckpt")) if name.startswith("iteration_")], "no weights")
@@ -72,7 +77,6 @@ def check_end(process, directory, reference):
     for name in ("written again", "training continues"):
         lines = [line for line in text.splitlines() if name in line and "checkpoint" not in line]
         check(len(lines) == len(set(lines)), text)
-    return text
 
 
 def check_disk(scratch, reference, ranks, inodes, to_the_end):
