@@ -1,108 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests typed configurations: precedence, every kind's checks with exact locations, --sets inside
- * trees, effective dumps that read back, hashes. */
+ * trees. */
 #include "runtime/base/alloc.h"
-#include "runtime/base/config/config.h"
-#include "runtime/base/log.h"
-#include "runtime/base/status.h"
-#include "tests/harness/check.h"
+#include "tests/runtime/base/config/config_fixture.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define INT_RANGE(low, high) .kind = HD_KEY_INT, .min = (low), .max = (high)
-#define REAL_RANGE(low, high) .kind = HD_KEY_REAL, .min = (low), .max = (high)
-
-static const struct hd_key run_keys[] = {
-    {.path = "exp_name", .kind = HD_KEY_TEXT, .initial = "run", .help = "Name."},
-    {.path = "note", .kind = HD_KEY_TEXT, .initial = "", .help = "Remark."},
-    {.path = "seed", INT_RANGE(-INFINITY, INFINITY), .initial = "0", .help = "Seed."},
-    {.path = "graph", .kind = HD_KEY_TREE, .initial = "graphs/dqn.yaml", .help = "Graph."},
-    {.path = "strategy", .kind = HD_KEY_TREE, .initial = "", .help = "Strategy."},
-    {.path = "world.shards",
-     INT_RANGE(1, 1024),
-     .initial = "auto",
-     .choices = "auto",
-     .help = "Shards."},
-    {.path = "world.order",
-     INT_RANGE(0, INFINITY),
-     .initial = "up",
-     .choices = "up|down",
-     .help = "Order."},
-    {.path = NULL},
-};
-
-static const struct hd_key policy_keys[] = {
-    {.path = "env.type", .kind = HD_KEY_CHOICE, .choices = "cartpole|pong", .help = "Env."},
-    {.path = "env.stop_value", REAL_RANGE(-INFINITY, INFINITY), .initial = "195", .help = "Goal."},
-    {.path = "policy.multi_gpu", .kind = HD_KEY_BOOL, .initial = "true", .help = "Parallel."},
-    {.path = "policy.model.hidden",
-     .kind = HD_KEY_INT_LIST,
-     .min = 1,
-     .max = 4096,
-     .initial = "[128, 64]",
-     .help = "Widths."},
-    {.path = "policy.learn.batch_size",
-     INT_RANGE(1, 1000000),
-     .initial = "64",
-     .scope = "per shard",
-     .help = "Samples."},
-    {.path = "policy.learn.learning_rate", REAL_RANGE(0, 1), .initial = "0.001", .help = "Rate."},
-    {.path = "policy.learn.clip", REAL_RANGE(0, INFINITY), .initial = "1e1", .help = "Clip."},
-    {.path = NULL},
-};
-
-static const struct hd_key *const schema[] = {run_keys, policy_keys};
-
-enum { MAX_SETS = 4 };
-
-static struct hd_diag *diag;
-
-static void setup(void)
-{
-    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
-}
-
-static void teardown(void)
-{
-    hd_diag_destroy(diag);
-}
-
-static int count_sets(const char *const sets[MAX_SETS])
-{
-    int n = 0;
-    while (n < MAX_SETS && sets && sets[n])
-        n++;
-    return n;
-}
-
-static int create(const char *text, const char *const sets[MAX_SETS], struct hd_config **config_p)
-{
-    struct hd_document *document = NULL;
-    if (text)
-        HD_TRY(hd_document_parse("c.yaml", text, (int64_t)strlen(text), diag, &document));
-    struct hd_set given[MAX_SETS] = {{NULL, NULL}};
-    const int n = count_sets(sets);
-    for (int i = 0; i < n; i++)
-        given[i].text = sets[i];
-    int status = hd_config_create(schema, 2, document, given, n, diag, config_p);
-    if (status != HD_OK)
-        hd_document_destroy(document);
-    return status;
-}
-
-static struct hd_config *good(const char *text, const char *const sets[MAX_SETS])
-{
-    struct hd_config *config = NULL;
-    int status = create(text, sets, &config);
-    ck_assert_msg(status == HD_OK, "%s", hd_diag_get_line(diag, 0));
-    ck_assert_int_eq(hd_diag_count(diag), 0);
-    return config;
-}
-
-#define SETS(...) ((const char *const[MAX_SETS]){__VA_ARGS__})
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
@@ -518,173 +423,7 @@ START_TEST(test_override)
 }
 END_TEST
 
-/* -- The effective configuration --------------------------------------------------------------- */
-
-static char *dumped(const struct hd_config *config)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    ck_assert_int_eq(hd_config_dump(config, file), HD_OK);
-    fclose(file);
-    return text;
-}
-
-START_TEST(test_dump_text)
-{
-    static const char expected[] = "exp_name: x\n"
-                                   "note: \"\"\n"
-                                   "seed: 1e3\n"
-                                   "graph:\n"
-                                   "  values:\n"
-                                   "    a: {type: params}\n"
-                                   "  iteration:\n"
-                                   "    - mean:\n"
-                                   "        reads: [a]\n"
-                                   "strategy:\n"
-                                   "world: {shards: auto, order: up}\n"
-                                   "env: {type: pong, stop_value: 195}\n"
-                                   "policy:\n"
-                                   "  multi_gpu: true\n"
-                                   "  model:\n"
-                                   "    hidden: [3]\n"
-                                   "  learn:\n"
-                                   "    batch_size: 32  # per shard\n"
-                                   "    learning_rate: 1.0e-03\n"
-                                   "    clip: 1e1\n";
-    struct hd_config *config =
-        good("policy: {learn: {learning_rate: 1.0e-03, batch_size: 32}, model: {hidden: [3]}}\n"
-             "seed: 1e3\nexp_name: x\nenv: {type: pong}\n"
-             "graph: {values: {a: {type: params}}, iteration: [{mean: {reads: [a]}}]}\n",
-             NULL);
-    char *text = dumped(config);
-    ck_assert_str_eq(text, expected);
-    free(text);
-    hd_config_destroy(config);
-}
-END_TEST
-
-static const struct {
-    const char *sets[MAX_SETS];
-} round_trips[] = {
-    {{0}},
-    {{"seed=-9223372036854775808", "env.stop_value=0.1000000000000000055"}},
-    {{"note='it''s: #1 \"x\"'", "exp_name=\"tab\\t\\u00e4\\n\\\\\""}},
-    {{"note='  '", "exp_name='5'", "graph=\"5\""}},
-    {{"strategy={a: {b: [1, {c: 'd'}], e: }, f: [[], {}]}", "graph=[x, [y, z], ~]"}},
-    {{"world.shards=1e1", "world.order=down", "policy.model.hidden=[1, 2.0, 3e0]"}},
-    {{"policy.learn={clip: 3.14159265358979, batch_size: 5}", "policy.multi_gpu=FALSE"}},
-    {{"policy.model.hidden=7", "exp_name='- b'"}},
-};
-
-START_TEST(test_dump_reads_back)
-{
-    struct hd_config *first = good("env: {type: pong}", round_trips[_i].sets);
-    char *text = dumped(first);
-    struct hd_config *second = good(text, NULL);
-    ck_assert_uint_eq(hd_config_hash(first, NULL, 0), hd_config_hash(second, NULL, 0));
-    ck_assert_str_eq(hd_config_get_text(first, "note"), hd_config_get_text(second, "note"));
-    ck_assert_str_eq(hd_config_get_text(first, "exp_name"), hd_config_get_text(second, "exp_name"));
-    char *again = dumped(second);
-    ck_assert_str_eq(text, again);
-    free(again);
-    free(text);
-    hd_config_destroy(second);
-    hd_config_destroy(first);
-}
-END_TEST
-
-static uint64_t hash_of(const char *text, const char *const *without, int n)
-{
-    struct hd_config *config = good(text, NULL);
-    uint64_t hash = hd_config_hash(config, without, n);
-    hd_config_destroy(config);
-    return hash;
-}
-
-START_TEST(test_hash_ignores_order_and_spelling)
-{
-    uint64_t hash = hash_of("env: {type: pong, stop_value: 10}\nseed: 1000\nexp_name: a\n"
-                            "policy: {learn: {clip: 0}, model: {hidden: [8]}}\n"
-                            "strategy: {x: 1, y: [2, 3]}\n",
-                            NULL, 0);
-    ck_assert_uint_eq(hash, hash_of("exp_name: 'a'\nseed: 1e3\n"
-                                    "strategy: {y: [2.0, 3], x: 1}\n"
-                                    "policy: {model: {hidden: 8.0}, learn: {clip: -0.0}}\n"
-                                    "env: {stop_value: 1.0e1, type: \"pong\"}\n"
-                                    "note: ''\n",
-                                    NULL, 0));
-}
-END_TEST
-
-/* The hash shows every key that differs, except those left out. */
-START_TEST(test_hash_differs_with_values)
-{
-    static const char *const texts[] = {
-        "seed: 0",
-        "seed: 1",
-        "exp_name: x",
-        "note: run",
-        "graph: x",
-        "strategy: {x: [1, 2]}",
-        "strategy: {x: [2, 1]}",
-        "strategy: {x: 1, y: 2}",
-        "strategy: {x: 2, y: 1}",
-        "strategy: []",
-        "strategy: {}",
-        "strategy: [[]]",
-        "world: {shards: 1}",
-        "world: {order: 0}",
-        "policy: {multi_gpu: false}",
-        "policy: {model: {hidden: [64, 128]}}",
-        "policy: {model: {hidden: [128, 64, 64]}}",
-        "policy: {learn: {clip: 0.1}}",
-        "policy: {learn: {learning_rate: 0.1}}",
-    };
-    enum { N = sizeof texts / sizeof *texts };
-    uint64_t hashes[N];
-    for (int i = 0; i < N; i++) {
-        char text[256];
-        snprintf(text, sizeof text, "env: {type: pong}\n%s\n", texts[i]);
-        hashes[i] = hash_of(text, NULL, 0);
-        for (int k = 0; k < i; k++)
-            ck_assert_msg(hashes[k] != hashes[i], "%s equals %s", texts[k], texts[i]);
-    }
-    static const char *const without[] = {"exp_name", "seed"};
-    ck_assert_uint_eq(hash_of("env: {type: pong}\nseed: 7\nexp_name: y", without, 2),
-                      hash_of("env: {type: pong}", without, 2));
-    ck_assert_uint_ne(hash_of("env: {type: pong}\nnote: 7\nexp_name: y", without, 2),
-                      hash_of("env: {type: pong}", without, 2));
-}
-END_TEST
-
-START_TEST(test_schema_print)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    hd_schema_print(schema, 2, NULL, file);
-    fclose(file);
-    /* Two lines a key: its default, then meaning, kind and scope. */
-    ck_assert(strstr(text, "batch_size: "));
-    ck_assert(strstr(text, "\n    Samples.; an integer in ["));
-    ck_assert(strstr(text, "; per shard\n"));
-    int lines = 0;
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++)
-        ck_assert((strncmp(line, "    ", 4) == 0) == (lines % 2 == 1));
-    ck_assert_int_eq(lines, 2 * (7 + 7));
-    free(text);
-}
-END_TEST
-
 /* -- Memory ------------------------------------------------------------------------------------ */
-
-static void drop_line(enum hd_log_level level, const char *line, void *arg)
-{
-    (void)level;
-    (void)line;
-    (void)arg;
-}
 
 /* Fails the n-th allocation for n = 1, 2, … until none is left to fail; returns that n. A mistake
  * that could not be kept for want of memory is a mistake all the same. */
@@ -729,35 +468,6 @@ START_TEST(test_every_allocation_may_fail_amid_mistakes)
 }
 END_TEST
 
-START_TEST(test_dump_without_memory)
-{
-    hd_log_set_sink(drop_line, NULL);
-    struct hd_config *config = good("env: {type: pong}", NULL);
-    FILE *file = fopen("/dev/null", "w");
-    int status = HD_ERR_NOMEM;
-    for (int64_t n = 1; status != HD_OK; n++) {
-        hd_alloc_fail_nth(n);
-        status = hd_config_dump(config, file);
-        hd_alloc_fail_nth(0);
-        ck_assert(status == HD_OK || status == HD_ERR_NOMEM);
-        ck_assert_int_lt(n, 100);
-    }
-    fclose(file);
-    hd_config_destroy(config);
-}
-END_TEST
-
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
-static TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tc = tcase_create(name);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 30);
-    suite_add_tcase(suite, tc);
-    return tc;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("config");
@@ -782,16 +492,9 @@ int main(void)
     tc = add_case(suite, "changes");
     tcase_add_test(tc, test_inner_sets);
     tcase_add_test(tc, test_override);
-    tc = add_case(suite, "effective");
-    tcase_add_test(tc, test_dump_text);
-    tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(round_trips));
-    tcase_add_test(tc, test_hash_ignores_order_and_spelling);
-    tcase_add_test(tc, test_hash_differs_with_values);
-    tcase_add_test(tc, test_schema_print);
     tc = add_case(suite, "memory");
     tcase_add_test(tc, test_every_allocation_may_fail);
     tcase_add_test(tc, test_every_allocation_may_fail_amid_mistakes);
-    tcase_add_test(tc, test_dump_without_memory);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
