@@ -133,7 +133,7 @@ static void play(struct collect *c, struct group *group, int64_t number)
     }
 }
 
-static void collect_make(struct collect *c, const struct shape *is, int64_t seed, bool on_device)
+static void collect_make(struct collect *c, const struct shape *is, int64_t seed)
 {
     *c = (struct collect){.is = *is, .rng = hd_rng_make((uint64_t)seed, 1, 0, 0, 0)};
     c->steps = (struct hd_steps){.groups = is->groups,
@@ -153,8 +153,7 @@ static void collect_make(struct collect *c, const struct shape *is, int64_t seed
             floats(group, c->steps.at.end)[i] = draw(c, 3) == 0;
         }
     }
-    const int64_t bytes = is->groups * c->steps.group_bytes;
-    c->steps.data = on_device ? device_make(c->memory, bytes) : c->memory;
+    c->steps.data = c->memory;
 }
 
 static int64_t all_samples(const struct collect *c)
@@ -182,7 +181,7 @@ static void check_obs(const struct collect *c, int64_t sample, bool after, const
 START_TEST(frames_of_observations)
 {
     struct collect *c = test_alloc(1, sizeof *c);
-    collect_make(c, &shapes[_i], 30 + _i, false);
+    collect_make(c, &shapes[_i], 30 + _i);
     const int64_t bytes = c->is.frame_bytes;
     char *obs = test_alloc(c->is.stack, (size_t)bytes);
     for (int64_t i = 0; i < all_samples(c); i++)
@@ -195,6 +194,13 @@ START_TEST(frames_of_observations)
 END_TEST
 
 #if HD_CUDA
+
+static void collect_make_on_device(struct collect *c, const struct shape *is, int64_t seed)
+{
+    collect_make(c, is, seed);
+    c->steps.data = device_make(c->memory, is->groups * c->steps.group_bytes);
+}
+
 /* -- Device memory followed by a guard --------------------------------------------------------- */
 
 enum { GUARD = 64 };
@@ -219,7 +225,7 @@ static void *fetched(const void *device, int64_t bytes)
 START_TEST(observations_in_a_row_and_apart)
 {
     struct collect *c = test_alloc(1, sizeof *c);
-    collect_make(c, &shapes[_i], _i, true);
+    collect_make_on_device(c, &shapes[_i], _i);
     const int64_t n = all_samples(c), bytes = c->is.stack * c->is.frame_bytes;
     const int64_t ranges[][3] = {{0, n, n}, {n / 3, 3, 3}, {0, n, (n + 2) / 3}, {n - 1, 1, 1}};
     for (size_t r = 0; r < sizeof ranges / sizeof ranges[0]; r++) {
@@ -242,7 +248,7 @@ END_TEST
 START_TEST(observations_after_fragments)
 {
     struct collect *c = test_alloc(1, sizeof *c);
-    collect_make(c, &shapes[_i], 10 + _i, true);
+    collect_make_on_device(c, &shapes[_i], 10 + _i);
     const int64_t n = all_samples(c), capacity = n + 3, bytes = c->is.stack * c->is.frame_bytes;
     int32_t *after = guarded(capacity * 4);
     char *obs = guarded(capacity * bytes);
@@ -303,7 +309,7 @@ START_TEST(rows_of_minibatches)
 {
     enum { B = 11 };
     struct collect *c = test_alloc(1, sizeof *c);
-    collect_make(c, &shapes[_i], 20 + _i, true);
+    collect_make_on_device(c, &shapes[_i], 20 + _i);
     const int64_t n = all_samples(c), bytes = c->is.stack * c->is.frame_bytes;
     const float *expected[3];
     struct hd_minibatch_source gather = {.from = c->steps, .rows = B};
