@@ -13,10 +13,10 @@ import sys
 import time
 
 from processes import CONFIG, end, errors, start, wait_for_ranks
-from runner import Scratch, check, result, sets, train
+from runner import SLOWDOWN, Scratch, check, result, sets, train
 from test_checkpoint_failure import limit, newest, wait_for_checkpoint
 
-KEYS = dict(env__stop_value="1e9", max_train_iter=3000, world__shards=2, policy__eval__evaluator__eval_freq=100)
+KEYS = dict(env__stop_value="1e9", max_train_iter=int(3000 / SLOWDOWN), world__shards=2, policy__eval__evaluator__eval_freq=100)
 OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
 
 
@@ -81,14 +81,14 @@ def check_result(code, text, directory, reference):
 
 def check_disk(scratch, reference, ranks, inodes, to_the_end):
     name = f"disk_{ranks}_{inodes}_{to_the_end}"
-    with Disk(scratch(name), "nr_inodes=160" if inodes else "size=8m") as disk:
+    with Disk(scratch(name), "nr_inodes=160" if inodes else "size=24m") as disk:
         if not disk.mounted:
             return False
         directory = os.path.join(disk.path, "run")
         process = begin(directory, ranks)
         disk.fill(inodes)
         if not to_the_end:
-            time.sleep(0.7)
+            time.sleep(0.7 * SLOWDOWN)
             disk.free()
         text = check_end(process, directory, reference)
         if not inodes:
@@ -108,7 +108,7 @@ def check_quota(scratch, reference):
     pids = wait_for_ranks(process, directory)
     wait_for_checkpoint(directory, process)
     limit(pids[0], 1)
-    time.sleep(0.7)
+    time.sleep(0.7 * SLOWDOWN)
     limit(pids[0], -1)
     text = check_end(process, directory, reference)
     check("could not be written by rank 0" in text and "is written again; nothing was dropped" in text, text)
@@ -145,7 +145,7 @@ def check_read_only(scratch, reference):
         # Files that are open for writing keep a file system from that; a bind mount on top does not ask.
         subprocess.run(["mount", "--bind", disk.path, disk.path], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", disk.path], check=True)
-        time.sleep(0.5)
+        time.sleep(0.5 * SLOWDOWN)
         subprocess.run(["umount", "-l", disk.path], check=True)
         text = check_end(process, directory, reference)
         check("Read-only file system; training continues" in text, text)
