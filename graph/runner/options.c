@@ -204,20 +204,11 @@ static void print_help(const struct command *command)
            "print this help");
 }
 
-static bool has_name(const char *name, const char *given, size_t length)
-{
-    if (strlen(name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (name[i] != given[i] && !(name[i] == '-' && given[i] == '_'))
-            return false;
-    return true;
-}
-
 static const struct option *find(const struct command *command, const char *given, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if ((table[i].commands & get_bit(command)) && has_name(table[i].name, given, length))
+        if ((table[i].commands & get_bit(command)) &&
+            hd_torchrun_option_has_name(table[i].name, given, length))
             return &table[i];
     return NULL;
 }
