@@ -56,9 +56,14 @@ class Disk:
         self.fillers = []
 
 
-def begin(directory, ranks):
+def begin_often(directory, ranks):
+    """A run that writes checkpoints all the time."""
     head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-    process = start(*head, CONFIG, "--dir", directory, "--quiet", *sets(**OFTEN))
+    return start(*head, CONFIG, "--dir", directory, "--quiet", *sets(**OFTEN))
+
+
+def begin(directory, ranks):
+    process = begin_often(directory, ranks)
     wait_for_checkpoint(directory, process)
     return process
 
@@ -104,7 +109,7 @@ def check_disk(scratch, reference, ranks, inodes, to_the_end):
 def check_quota(scratch, reference):
     """Rank 0 may write no file any more, and may again."""
     directory = scratch("quota")
-    process = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet", *sets(**OFTEN))
+    process = begin_often(directory, 2)
     pids = wait_for_ranks(process, directory)
     wait_for_checkpoint(directory, process)
     limit(pids[0], 1)

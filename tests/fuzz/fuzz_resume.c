@@ -4,9 +4,7 @@
  * of its metadata. The run ends as others do: trained, or refused with a message. */
 #include "graph/runner/commands.h"
 #include "graph/runner/options.h"
-#include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,7 +19,7 @@ enum { EDITS_MAX = 8, ITERATIONS = 20, MORE = 50 };
 /* As it lies in an input. */
 struct edit {
     uint8_t how, file;
-    uint16_t at_high;
+    uint16_t unused;
     uint32_t at;
     uint64_t number;
 };
@@ -163,33 +161,33 @@ static void edit_file(const char *path, const struct edit *edit)
     free(data);
 }
 
-/* Edits the n-th of all files. */
-static void edit_checkpoint(const char *state, const char *folder, json_t *manifest,
-                            const struct edit *edit)
+/* Edits the n-th file of those in a folder. */
+static void edit_nth(json_t *files, const char *folder, size_t n, const struct edit *edit)
 {
-    json_t *const files = json_object_get(manifest, "files"), *const journal = json_object_get(
-                                                                  manifest, "journal_files");
-    size_t n = json_object_size(files) + json_object_size(journal), i = 0;
     char path[1200];
     const char *name;
     json_t *about;
-    unsigned leaf = edit->at;
-    if (edit->how >= 192)
-        set_leaf(json_object_get(manifest, "metadata"), &leaf, edit->number);
-    if (edit->how >= 192 || n == 0)
-        return;
     json_object_foreach(files, name, about)
     {
         snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (i++ == edit->file % n)
+        if (n-- == 0)
             edit_file(path, edit);
     }
-    json_object_foreach(journal, name, about)
-    {
-        snprintf(path, sizeof path, "%s/journal/%s", state, name);
-        if (i++ == edit->file % n)
-            edit_file(path, edit);
-    }
+}
+
+static void edit_checkpoint(json_t *manifest, const char *folder, const char *journal_folder,
+                            const struct edit *edit)
+{
+    json_t *const files = json_object_get(manifest, "files");
+    json_t *const journal = json_object_get(manifest, "journal_files");
+    const size_t n_files = json_object_size(files), n = n_files + json_object_size(journal);
+    unsigned leaf = edit->at;
+    if (edit->how >= 192)
+        set_leaf(json_object_get(manifest, "metadata"), &leaf, edit->number);
+    else if (n > 0 && edit->file % n < n_files)
+        edit_nth(files, folder, edit->file % n, edit);
+    else if (n > 0)
+        edit_nth(journal, journal_folder, edit->file % n - n_files, edit);
 }
 
 static void mend_hashes(json_t *files, const char *folder)
@@ -210,21 +208,20 @@ static void mend_hashes(json_t *files, const char *folder)
 
 static void edit_run(const char *run, const uint8_t *data, size_t bytes)
 {
-    char state[600], folder[700], path[800];
-    snprintf(state, sizeof state, "%s/ckpt/state", run);
-    snprintf(folder, sizeof folder, "%s/latest", state);
+    char folder[700], journal_folder[700], path[800];
+    snprintf(folder, sizeof folder, "%s/ckpt/state/latest", run);
+    snprintf(journal_folder, sizeof journal_folder, "%s/ckpt/state/journal", run);
     snprintf(path, sizeof path, "%s/manifest.json", folder);
     json_t *manifest = json_load_file(path, 0, NULL);
     fuzz_check(manifest != NULL, "there is a checkpoint");
     struct edit edit;
     for (int i = 0; i < EDITS_MAX && bytes >= sizeof edit; i++) {
         memcpy(&edit, data, sizeof edit);
-        edit_checkpoint(state, folder, manifest, &edit);
+        edit_checkpoint(manifest, folder, journal_folder, &edit);
         data += sizeof edit, bytes -= sizeof edit;
     }
     mend_hashes(json_object_get(manifest, "files"), folder);
-    snprintf(folder, sizeof folder, "%s/journal", state);
-    mend_hashes(json_object_get(manifest, "journal_files"), folder);
+    mend_hashes(json_object_get(manifest, "journal_files"), journal_folder);
     json_object_set_new(manifest, "hash",
                         hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(manifest)));
     fuzz_check(json_dump_file(manifest, path, JSON_COMPACT) == 0, "a manifest can be written");

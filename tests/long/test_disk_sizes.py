@@ -9,16 +9,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fault"))
-from processes import CONFIG, end, errors, start  # noqa: E402
-from runner import Scratch, check, sets, train  # noqa: E402
-from test_full_disk import KEYS, OFTEN, Disk, check_result  # noqa: E402
+from processes import end, errors  # noqa: E402
+from runner import Scratch, check, train  # noqa: E402
+from test_full_disk import KEYS, Disk, begin_often, check_result  # noqa: E402
 
 SIZES = int(os.environ.get("HD_SIZES", "40"))
-
-
-def run(directory, ranks):
-    head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-    return start(*head, CONFIG, "--dir", directory, "--quiet", *sets(**OFTEN))
 
 
 def play(scratch, options, ranks, reference):
@@ -28,7 +23,7 @@ def play(scratch, options, ranks, reference):
             print("skipped: no right to mount a file system")
             sys.exit(77)
         directory = os.path.join(disk.path, "run")
-        code, text, _ = end(run(directory, ranks), 100)
+        code, text, _ = end(begin_often(directory, ranks), 100)
         if code == 0:
             check_result(code, text, directory, reference)
         else:
@@ -47,7 +42,7 @@ def sweep(scratch, name, whole, ranks, reference):
 def main():
     with Scratch() as scratch:
         reference = train(scratch("reference"), ranks=1, **KEYS)["param_hash"]
-        check(end(run(scratch("whole"), 2), 100)[0] == 0, "a run with room")
+        check(end(begin_often(scratch("whole"), 2), 100)[0] == 0, "a run with room")
         kilobytes, inodes = [int(subprocess.run(["du", *how, scratch("whole")], capture_output=True, check=True).stdout.split()[0])
                              for how in (["-sk"], ["-s", "--inodes"])]
         for ranks in (1, 2):
