@@ -150,10 +150,15 @@ bool hd_comm_is_aborted(struct hd_comm *comm)
 
 bool hd_comm_get_failure(struct hd_comm *comm, struct hd_comm_failure *failure_p)
 {
+    enum { TRIES = 2000, NAP_NS = 50000 }; /* its writer may have died half way */
     const struct hd_comm_header *header = comm->header;
     int state = atomic_load_explicit(&header->abort, memory_order_acquire);
     if (state == HD_COMM_OK)
         return false;
+    for (int i = 0; i < TRIES && state == HD_COMM_ABORTING; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        state = atomic_load_explicit(&header->abort, memory_order_acquire);
+    }
     if (state == HD_COMM_ABORTED)
         *failure_p =
             (struct hd_comm_failure){header->abort_rank, header->abort_status, header->abort_text};

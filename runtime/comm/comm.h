@@ -102,8 +102,9 @@ struct hd_comm_failure {
  * counts: returns whether this is it. */
 bool hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure);
 
-/* Returns whether any rank aborted. The second then stores why; while the aborting rank still
- * writes it, the rank is -1, the status HD_ERR_PEER and the text "". */
+/* Returns whether any rank aborted. The second then stores why. It waits while the aborting rank
+ * still writes that; if this takes longer than about 0.2 s, because that rank was killed, the rank
+ * is -1, the status HD_ERR_PEER and the text "". */
 bool hd_comm_is_aborted(struct hd_comm *comm);
 bool hd_comm_get_failure(struct hd_comm *comm, struct hd_comm_failure *failure_p);
 

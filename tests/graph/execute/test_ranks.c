@@ -94,6 +94,10 @@ static int run_failing(const struct hd_world *world, void *arg)
     bool named = strstr(hd_session_get_message(rank.session), "meant to fail") != NULL;
     bool told = hd_session_get_cause(rank.session) == HD_ERR_TASK;
     int code = (status == HD_ERR_TASK || status == HD_ERR_PEER) && named && told && !reason ? 0 : 1;
+    if (code)
+        hd_log(HD_LOG_ERROR, "status %d, cause %d, reason %s: %s", status,
+               hd_session_get_cause(rank.session), reason ? reason : "none",
+               hd_session_get_message(rank.session));
     rank_stop(&rank);
     rank_unload(&l);
     return code;

@@ -5,9 +5,11 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
+#include "runtime/comm/comm_internal.h"
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -215,9 +217,8 @@ static int body_abort(const struct hd_world *world, void *arg)
         code = hd_comm_wait(rank.comm, 1, 5000000000, NULL, NULL) == HD_ERR_PEER ? 0 : 1;
     }
     struct hd_comm_failure failure = {.rank = -1, .text = ""};
-    for (int i = 0; i < 1000 && !failure.text[0]; i++, usleep(100)) /* it is being written */
-        if (!hd_comm_get_failure(rank.comm, &failure))
-            code = 2;
+    if (!hd_comm_get_failure(rank.comm, &failure))
+        code = 2;
     if (failure.rank != 0 || failure.status != HD_ERR_TASK ||
         strcmp(failure.text, "evaluate: the env failed") != 0)
         code = 3;
@@ -310,6 +311,39 @@ START_TEST(one_rank_alone)
 }
 END_TEST
 
+static void *finish_writing(void *arg)
+{
+    struct hd_comm_header *header = arg;
+    usleep(20000);
+    header->abort_status = HD_ERR_TASK;
+    strcpy(header->abort_text, "evaluate: the env failed");
+    atomic_store(&header->abort, HD_COMM_ABORTED);
+    return NULL;
+}
+
+/* A rank that fails at the same time as another must not say "another rank failed". */
+START_TEST(a_failure_that_is_being_written_is_awaited)
+{
+    struct hd_world world = ranks_world(1);
+    struct hd_comm *comm;
+    struct hd_comm_failure failure = {.rank = 7, .text = "none"};
+    pthread_t writer;
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, 0, &comm), HD_OK);
+    ck_assert(!hd_comm_get_failure(comm, &failure));
+    atomic_store(&comm->header->abort, HD_COMM_ABORTING);
+    ck_assert(hd_comm_get_failure(comm, &failure)); /* its writer died */
+    ck_assert_int_eq(failure.rank, -1);
+    ck_assert_str_eq(failure.text, "");
+    ck_assert_int_eq(pthread_create(&writer, NULL, finish_writing, comm->header), 0);
+    ck_assert(hd_comm_get_failure(comm, &failure));
+    ck_assert_int_eq(failure.rank, 0);
+    ck_assert_int_eq(failure.status, HD_ERR_TASK);
+    ck_assert_str_eq(failure.text, "evaluate: the env failed");
+    pthread_join(writer, NULL);
+    hd_comm_destroy(comm);
+}
+END_TEST
+
 /* Killed ranks leave nothing: no name exists, and the memory goes with its last user. */
 static int body_sleep(const struct hd_world *world, void *arg)
 {
@@ -359,6 +393,7 @@ int main(void)
     tcase_add_test(cases, sizes_are_checked);
     tcase_add_test(cases, no_memory_is_an_error_on_all_ranks);
     tcase_add_test(cases, abort_releases_all);
+    tcase_add_test(cases, a_failure_that_is_being_written_is_awaited);
     tcase_add_test(cases, late_ranks_are_named);
     tcase_add_test(cases, one_rank_alone);
     tcase_add_test(cases, nothing_is_left);
