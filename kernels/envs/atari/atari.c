@@ -10,6 +10,12 @@ void hd_atari_init(struct hd_atari *atari, const struct hd_atari_rules *rules, v
         .rules = rules, .console = console, .last = last, .state = {.game_ended = true}};
 }
 
+bool hd_atari_is_state(const struct hd_atari_state *state)
+{
+    return state->frames >= 0 && state->frames <= HD_ATARI_FRAME_LIMIT &&
+           (state->game_ended == 0 || state->game_ended == 1);
+}
+
 /* Hashes the seed by Splitmix64 (Steele et al. 2014), so that similar seeds give unrelated
  * counts. */
 int hd_atari_draw_noops(uint64_t seed)

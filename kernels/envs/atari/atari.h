@@ -53,6 +53,9 @@ struct hd_atari_state {
     int32_t game_ended; /* true: the next reset starts a new game */
 };
 
+/* Returns whether a state that was read from a file is one that an env can be in. */
+bool hd_atari_is_state(const struct hd_atari_state *state);
+
 struct hd_atari {
     const struct hd_atari_rules *rules;
     void *console;

@@ -244,6 +244,71 @@ START_TEST(test_wrong_state)
 }
 END_TEST
 
+/* A game of each type of cartridge. */
+static const char *const cartridges[] = {
+    "Pong",     "Adventure", "Asterix",          "Crossbow",      "Klax",
+    "Pitfall2", "Robotank",  "MontezumaRevenge", "ElevatorAction"};
+enum { N_CARTRIDGES = sizeof cartridges / sizeof cartridges[0] };
+
+static uint32_t draw(uint32_t *state, uint32_t n)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 8) % n;
+}
+
+/* Puts a number where anything but a picture may be: a seventh of a state's bytes, at both ends. */
+static void damage(uint8_t *state, int64_t bytes, uint32_t *random)
+{
+    static const int32_t numbers[] = {-1, 1, 8, 200, 2048, 65536, INT32_MAX, INT32_MIN};
+    enum { FRONT = 200, BACK = 8000 };
+    const int64_t end = bytes - (int64_t)sizeof numbers[0];
+    const int64_t at = draw(random, 4) == 0   ? draw(random, FRONT)
+                       : draw(random, 4) == 0 ? end - draw(random, BACK)
+                                              : end - draw(random, BACK / 8);
+    int32_t number = numbers[draw(random, sizeof numbers / sizeof numbers[0])];
+    if (draw(random, 2) == 0)
+        number = (int32_t)draw(random, 1u << 24) - (1 << 23);
+    memcpy(state + at, &number, sizeof number);
+}
+
+/* A state with wrong numbers is refused with a sentence, or plays on: it leads to no memory that is
+ * not the game's. HD_STATES: how many to try. */
+START_TEST(test_hostile_state)
+{
+    char env_id[64];
+    const char *text = getenv("HD_STATES");
+    const int states = text ? atoi(text) : 100;
+    int refused = 0, played = 0;
+    snprintf(env_id, sizeof env_id, "%sNoFrameskip-v4", cartridges[_i]);
+    struct fixture *f = make(env_id, 1);
+    int64_t bytes = env->state_bytes(f->group);
+    uint32_t random = (uint32_t)_i + 1;
+    reset(f, 0, 1);
+    play_on(f, 0, 100);
+    uint8_t *good = save(f, 0), *bad = test_alloc(bytes, 1);
+    for (int i = 0; i < states; i++) {
+        memcpy(bad, good, (size_t)bytes);
+        for (uint32_t n = 1 + draw(&random, 3); n > 0; n--)
+            damage(bad, bytes, &random);
+        message[0] = '\0';
+        if (env->load(f->group, 0, bad, message) == 0) {
+            play_on(f, 0, 4);
+            played++;
+        } else {
+            ck_assert_ptr_nonnull(strstr(message, cartridges[_i]));
+            refused++;
+            env->destroy(f->group);
+            struct hd_env_settings settings = {.envs = 1, .env_id = env_id};
+            ck_assert_int_eq(create(f, settings), 0);
+        }
+    }
+    ck_assert_msg(refused > states / 20 && played > states / 20, "%d refused, %d played", refused,
+                  played);
+    ck_assert_int_eq(env->load(f->group, 0, good, message), 0);
+    env->destroy(f->group);
+}
+END_TEST
+
 /* Each env of a group plays as it would alone. */
 START_TEST(test_group)
 {
@@ -385,6 +450,7 @@ int main(void)
     tcase_add_loop_test(tests, test_save_load, 0, N_GAMES);
     tcase_add_loop_test(tests, test_reset_forgets, 0, N_GAMES);
     tcase_add_test(tests, test_wrong_state);
+    tcase_add_loop_test(tests, test_hostile_state, 0, N_CARTRIDGES);
     tcase_add_test(tests, test_group);
     tcase_add_test(tests, test_names);
     tcase_add_test(tests, test_wrong_options);

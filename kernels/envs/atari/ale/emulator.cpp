@@ -193,6 +193,6 @@ bool hd_emulator_load(hd_emulator *emulator, const void *state)
 {
     return guarded(emulator, [&] {
         std::string saved(static_cast<const char *>(state), emulator->start.size());
-        heddle::load_state(emulator->ale, saved);
+        heddle::load_untrusted_state(emulator->ale, saved, emulator->start);
     });
 }

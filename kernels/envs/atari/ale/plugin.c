@@ -247,7 +247,7 @@ static int load(void *data, int64_t env, const void *state, char message[HD_ENV_
     struct header header, wanted = make_header(group, env);
     memcpy(&header, state, sizeof header);
     if (memcmp(header.game, wanted.game, sizeof header.game) != 0 ||
-        header.emulator_bytes != wanted.emulator_bytes)
+        header.emulator_bytes != wanted.emulator_bytes || !hd_atari_is_state(&header.state))
         return refuse(message, "%s: env %lld cannot load what is not a saved state of this game",
                       group->game, (long long)env);
     hd_emulator_load(group->emulator[env], (const uint8_t *)state + sizeof header);

@@ -7,6 +7,7 @@
 #include "kernels/envs/atari/ale/state.hpp"
 
 #include "ale/emucore/CartDPC.hxx"
+#include "ale/emucore/CartE0.hxx"
 #include "ale/emucore/Console.hxx"
 #include "ale/emucore/System.hxx"
 #include "ale/emucore/TIA.hxx"
@@ -14,17 +15,20 @@
 #include "ale/games/supported/Hangman.hpp"
 #include "ale/games/supported/MiniatureGolf.hpp"
 #include "ale/games/supported/VideoCube.hpp"
+#include "kernels/envs/atari/ale/check.hpp"
 
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
 
+using ale::stella::CartridgeDPC;
+using ale::stella::CartridgeE0;
 using ale::stella::TIA;
 
 namespace
 {
 
-enum { PICTURE = 160 * 300, MASKS = 6, RULES = 5 };
+enum { WIDTH = 160, PICTURE = WIDTH * 300, MASKS = 6, RULES = 5 };
 
 // A pointer into one of the TIA's tables, stored as numbers.
 struct Place {
@@ -81,7 +85,8 @@ Place place_of(const void *pointer)
 template <typename T> void set_place(const T *&pointer, Place place)
 {
     Range range = table(place.table);
-    if (place.offset < 0 || static_cast<size_t>(place.offset) >= range.bytes)
+    size_t offset = static_cast<size_t>(static_cast<uint32_t>(place.offset));
+    if (offset % sizeof(T) != 0 || offset + WIDTH * sizeof(T) > range.bytes)
         throw std::runtime_error("a mask lies outside its table");
     pointer = reinterpret_cast<const T *>(range.begin + place.offset);
 }
@@ -136,14 +141,25 @@ template <typename F> void visit_forgotten(ale::RomSettings *rules, F f)
     }
 }
 
-// Returns the chip of Pitfall II, or null.
-ale::stella::CartridgeDPC *chip(ale::ALEInterface &ale)
+// Returns the cartridge if it is one of this type, or null.
+template <typename T> T *cartridge(ale::ALEInterface &ale)
 {
     ale::stella::System &system = ale.theOSystem->console().system();
     for (uint32_t i = 0; i < system.myNumberOfDevices; i++)
-        if (auto *dpc = dynamic_cast<ale::stella::CartridgeDPC *>(system.myDevices[i]))
-            return dpc;
+        if (auto *found = dynamic_cast<T *>(system.myDevices[i]))
+            return found;
     return nullptr;
+}
+
+// ALE loads which slices of the ROM are mapped and forgets to map them.
+void map_slices(CartridgeE0 &cartridge)
+{
+    const uint16_t *slice = cartridge.myCurrentSlice;
+    if (slice[0] > 7 || slice[1] > 7 || slice[2] > 7 || slice[3] != 7)
+        throw std::runtime_error("a saved state has a slice that its cartridge has not");
+    cartridge.segmentZero(slice[0]);
+    cartridge.segmentOne(slice[1]);
+    cartridge.segmentTwo(slice[2]);
 }
 
 TIA &tia(ale::ALEInterface &ale)
@@ -159,7 +175,7 @@ std::string heddle::save_state(ale::ALEInterface &ale)
     std::memset(&rest, 0, sizeof rest);
     save_picture(tia(ale), rest);
     visit_forgotten(ale.romSettings.get(), [&](int i, auto &field) { rest.rules[i] = field; });
-    if (auto *dpc = chip(ale))
+    if (auto *dpc = cartridge<CartridgeDPC>(ale))
         rest.fraction = dpc->myFractionalClocks;
     // Leaves out the generator of sticky actions, which are off.
     return std::string(reinterpret_cast<const char *>(&rest), sizeof rest) +
@@ -175,6 +191,16 @@ void heddle::load_state(ale::ALEInterface &ale, const std::string &state)
     ale.restoreState(ale::ALEState(state.substr(sizeof rest)));
     load_picture(tia(ale), rest);
     visit_forgotten(ale.romSettings.get(), [&](int i, auto &field) { field = rest.rules[i]; });
-    if (auto *dpc = chip(ale))
+    if (auto *dpc = cartridge<CartridgeDPC>(ale))
         dpc->myFractionalClocks = rest.fraction;
+    if (auto *e0 = cartridge<CartridgeE0>(ale))
+        map_slices(*e0);
+}
+
+void heddle::load_untrusted_state(ale::ALEInterface &ale, const std::string &state,
+                                  const std::string &start)
+{
+    check_layout(state.substr(sizeof(Rest)), start.substr(sizeof(Rest)));
+    load_state(ale, state);
+    check_ranges(ale);
 }

@@ -18,6 +18,11 @@ std::string save_state(ale::ALEInterface &ale);
 // the ALE must not be used any more.
 void load_state(ale::ALEInterface &ale, const std::string &state);
 
+// As load_state, for bytes that anybody may have written: throws unless they have the layout of
+// `start`, which save_state made here, and lead ALE to no memory but its own.
+void load_untrusted_state(ale::ALEInterface &ale, const std::string &state,
+                          const std::string &start);
+
 } // namespace heddle
 
 #endif
