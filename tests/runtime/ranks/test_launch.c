@@ -1,144 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the launcher: exit codes, one message that names the cause, signals passed on once, no
- * process left behind. Ranks are shell scripts, or this program where the rendezvous takes part. */
-#include "runtime/base/clock.h"
+/* Tests the launcher: exit codes, one message that names the cause, environment, restarts. Ranks
+ * are shell scripts, or this program where the rendezvous takes part. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/ranks/launch.h"
-#include "tests/harness/check.h"
-#include "tests/runtime/comm/ranks.h"
-
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-
-/* Milliseconds that ends may take. They include the leak checker's search in every process. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWER = 3 };
-#else
-enum { SLOWER = 1 };
-#endif
-
-static char folder[] = "/tmp/heddle-launch-XXXXXX";
-static char self[4096];
-static char output[1 << 16]; /* stderr of the launcher and its ranks */
-static int64_t took_ms;
-static struct hd_launch_options options;
-
-static void setup(void)
-{
-    strcpy(folder + strlen(folder) - 6, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert_int_eq(chdir(folder), 0);
-    options = (struct hd_launch_options){.nproc_per_node = 2, .nnodes = 1, .program = "/bin/sh"};
-}
-
-static void teardown(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static void read_file(const char *path, char *text, size_t bytes)
-{
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "%s is missing", path);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    fclose(file);
-}
-
-static bool exists(const char *path)
-{
-    return access(path, F_OK) == 0;
-}
-
-static void await_file(const char *path)
-{
-    for (int i = 0; i < 5000 && !exists(path); i++)
-        usleep(1000);
-    ck_assert_msg(exists(path), "%s never came", path);
-}
-
-/* Starts a launcher as a process of its own. */
-static pid_t start(const char *script)
-{
-    char *shell[] = {"sh", "-c", (char *)script, NULL};
-    char *ourselves[] = {"test_launch", "rank", (char *)script, NULL};
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    int fd = open("stderr", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(fd, STDERR_FILENO);
-    close(fd);
-    _exit(hd_ranks_launch(&options, options.program == self ? ourselves : shell));
-}
-
-static int finish(pid_t pid)
-{
-    int code = ranks_wait(pid);
-    read_file("stderr", output, sizeof output);
-    return code;
-}
-
-static int launch(const char *script)
-{
-    int64_t start_ns = hd_clock_get_ns();
-    int code = finish(start(script));
-    took_ms = (hd_clock_get_ns() - start_ns) / 1000000;
-    return code;
-}
-
-static int count(const char *part)
-{
-    int n = 0;
-    for (const char *at = output; (at = strstr(at, part)); at++)
-        n++;
-    return n;
-}
-
-#define ASSERT_CODE(expression, code)                                                              \
-    do {                                                                                           \
-        int code_ = (expression);                                                                  \
-        ck_assert_msg(code_ == (code), "exit code %d: %s", code_, output);                         \
-    } while (0)
-#define ASSERT_SAYS(part) ck_assert_msg(count(part) == 1, "expected once: %s\nin: %s", part, output)
-
-/* Returns whether a process still runs; a zombie that waits for its new parent does not.
- */
-static bool runs(pid_t pid)
-{
-    char path[64], text[256];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return false;
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    const char *state = strrchr(text, ')');
-    return state && state[2] != 'Z' && state[2] != 'X';
-}
-
-/* Checks that the processes whose ids are in files pid.* are gone within a second. */
-static void assert_nobody_left(int expected)
-{
-    DIR *here = opendir(".");
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(here));) {
-        char text[32];
-        if (strncmp(entry->d_name, "pid.", 4) != 0)
-            continue;
-        read_file(entry->d_name, text, sizeof text);
-        for (int i = 0; i < 1000 && runs(atoi(text)); i++)
-            usleep(1000);
-        ck_assert_msg(!runs(atoi(text)), "%s: %s still runs", entry->d_name, text);
-        n++;
-    }
-    closedir(here);
-    ck_assert_int_eq(n, expected);
-}
+#include "tests/runtime/ranks/launch_fixture.h"
 
 /* -- Ends -------------------------------------------------------------------------------------- */
 
@@ -245,160 +110,6 @@ START_TEST(a_program_that_is_not_there)
     options.program = "/no/such/program";
     ASSERT_CODE(launch("exit 0"), 127);
     ASSERT_SAYS("failed with exit code 127");
-}
-END_TEST
-
-/* -- Signals ----------------------------------------------------------------------------------- */
-
-/* The ranks note every signal that they get; the second process of each checks the group. */
-#define LISTENER                                                                                   \
-    "trap 'echo INT >>got.$RANK; exit 130' INT; trap 'echo TERM >>got.$RANK; exit 75' TERM;"       \
-    "trap 'echo HUP >>got.$RANK; exit 75' HUP;"                                                    \
-    "sleep 300 & echo $! >pid.child$RANK; echo $$ >pid.$RANK; touch up.$RANK; wait"
-
-static void assert_got(const char *text)
-{
-    char got[64];
-    for (int r = 0; r < 2; r++) {
-        read_file(r == 0 ? "got.0" : "got.1", got, sizeof got);
-        ck_assert_str_eq(got, text);
-    }
-}
-
-static pid_t start_listeners(void)
-{
-    pid_t pid = start(LISTENER);
-    await_file("up.0");
-    await_file("up.1");
-    return pid;
-}
-
-static void interrupt_listeners(void)
-{
-    pid_t pid = start_listeners();
-    kill(pid, SIGINT);
-    ASSERT_CODE(finish(pid), 130);
-    assert_got("INT\n");
-    ck_assert_int_eq(count("error"), 0);
-    assert_nobody_left(4);
-}
-
-START_TEST(interrupt_is_passed_on_once)
-{
-    interrupt_listeners();
-}
-END_TEST
-
-START_TEST(interrupt_of_a_background_job)
-{
-    signal(SIGINT, SIG_IGN);
-    interrupt_listeners();
-}
-END_TEST
-
-START_TEST(termination_is_passed_on_once)
-{
-    pid_t pid = start_listeners();
-    kill(pid, SIGTERM);
-    ASSERT_CODE(finish(pid), 75);
-    assert_got("TERM\n");
-    assert_nobody_left(4);
-}
-END_TEST
-
-START_TEST(hang_up_is_passed_on_once)
-{
-    pid_t pid = start_listeners();
-    kill(pid, SIGHUP);
-    ASSERT_CODE(finish(pid), 75);
-    assert_got("HUP\n");
-    assert_nobody_left(4);
-}
-END_TEST
-
-/* They do not catch the signal yet. */
-START_TEST(termination_of_ranks_that_start)
-{
-    pid_t pid = start("touch up.$RANK; exec sleep 300");
-    await_file("up.0");
-    await_file("up.1");
-    kill(pid, SIGTERM);
-    ASSERT_CODE(finish(pid), 75);
-}
-END_TEST
-
-/* Sends a signal so often, with pauses, and returns how long it took until all had ended. */
-static int64_t press(pid_t pid, int number, int times, int pause_ms)
-{
-    int64_t start_ns = hd_clock_get_ns();
-    for (int i = 0; i < times; i++) {
-        kill(pid, number);
-        usleep((unsigned)pause_ms * 1000);
-    }
-    ASSERT_CODE(finish(pid), number == SIGINT ? 130 : 75);
-    assert_nobody_left(2);
-    return hd_clock_get_ns() - start_ns;
-}
-
-/* Ranks that do what they are asked to do only when Ctrl-C was passed on so often. */
-static pid_t start_stubborn(const char *pressed)
-{
-    char script[256];
-    options.sigterm_grace_s = 30;
-    snprintf(script, sizeof script,
-             "n=0; trap 'n=$((n+1)); [ $n = %s ] && exit 130' INT; trap 'sleep 1; exit 75' TERM;"
-             "echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 0.05; done",
-             pressed);
-    pid_t pid = start(script);
-    await_file("up.0");
-    await_file("up.1");
-    return pid;
-}
-
-START_TEST(another_interrupt_is_passed_on)
-{
-    ck_assert_int_lt(press(start_stubborn("2"), SIGINT, 2, 400), SLOWER * 1500000000LL);
-    ck_assert_int_eq(count("killing"), 0);
-}
-END_TEST
-
-START_TEST(the_third_interrupt_kills)
-{
-    ck_assert_int_lt(press(start_stubborn("never"), SIGINT, 3, 400), SLOWER * 1800000000LL);
-    ASSERT_SAYS("killing 2 ranks that did not stop");
-}
-END_TEST
-
-START_TEST(the_same_interrupt_counts_once)
-{
-    ck_assert_int_gt(press(start_stubborn("1"), SIGINT, 3, 20), 0);
-    ck_assert_int_eq(count("killing"), 0);
-}
-END_TEST
-
-/* As by `timeout`, which signals its child and then the group of both. */
-START_TEST(another_termination_changes_nothing)
-{
-    press(start_stubborn("never"), SIGTERM, 3, 100);
-    ck_assert_int_eq(count("killing"), 0);
-}
-END_TEST
-
-START_TEST(ranks_die_with_the_launcher)
-{
-    pid_t pid = start("echo $$ >pid.$RANK; touch up.$RANK; exec sleep 300");
-    await_file("up.0");
-    await_file("up.1");
-    kill(pid, SIGKILL);
-    ck_assert_int_eq(ranks_wait(pid), 256 + SIGKILL);
-    assert_nobody_left(2);
-}
-END_TEST
-
-START_TEST(what_a_rank_started_ends_with_it)
-{
-    ASSERT_CODE(launch("sleep 300 & echo $! >pid.$RANK; exit 0"), 0);
-    assert_nobody_left(2);
 }
 END_TEST
 
@@ -557,44 +268,6 @@ START_TEST(who_fails_twice_is_left_out)
 }
 END_TEST
 
-/* A rank that is asked to stop is given time for a checkpoint. */
-START_TEST(grace)
-{
-    options.sigterm_grace_s = 5;
-    pid_t pid = start("trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
-    await_file("up.0");
-    await_file("up.1");
-    kill(pid, SIGTERM);
-    ASSERT_CODE(finish(pid), 75);
-    ck_assert_int_eq(count("killing"), 0);
-}
-END_TEST
-
-START_TEST(a_signal_ends_the_pause_before_a_restart)
-{
-    options.max_restarts = 5;
-    pid_t pid =
-        start("touch up.$RANK; [ -e again.$RANK ] && exec sleep 300; touch again.$RANK; exit 9");
-    await_file("again.1");
-    usleep(400000);
-    kill(pid, SIGTERM);
-    ASSERT_CODE(finish(pid), 75);
-    ASSERT_SAYS("restart 1 of 5");
-}
-END_TEST
-
-START_TEST(no_restart_after_a_signal)
-{
-    options.max_restarts = 5;
-    pid_t pid = start("touch up.$RANK; exec sleep 300");
-    await_file("up.0");
-    await_file("up.1");
-    kill(pid, SIGINT);
-    ASSERT_CODE(finish(pid), 130);
-    ck_assert_int_eq(count("restart"), 0);
-}
-END_TEST
-
 /* -- With the rendezvous ----------------------------------------------------------------------- */
 
 static void leave(void *arg, int rank, int status, const char *text)
@@ -686,10 +359,7 @@ int main(int argc, char **argv)
     if (n <= 0)
         return 1;
     Suite *suite = suite_create("launch");
-    TCase *cases = tcase_create("launch");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 30);
-    tcase_add_checked_fixture(cases, setup, teardown);
+    TCase *cases = add_case(suite);
     tcase_add_test(cases, all_is_well);
     tcase_add_test(cases, stopped_ranks_are_no_failure);
     tcase_add_test(cases, a_signal_to_one_rank_stops_all);
@@ -698,17 +368,6 @@ int main(int argc, char **argv)
     tcase_add_test(cases, the_cause_is_named);
     tcase_add_test(cases, who_does_not_stop_is_killed);
     tcase_add_test(cases, a_program_that_is_not_there);
-    tcase_add_test(cases, interrupt_is_passed_on_once);
-    tcase_add_test(cases, interrupt_of_a_background_job);
-    tcase_add_test(cases, termination_is_passed_on_once);
-    tcase_add_test(cases, hang_up_is_passed_on_once);
-    tcase_add_test(cases, termination_of_ranks_that_start);
-    tcase_add_test(cases, another_interrupt_is_passed_on);
-    tcase_add_test(cases, the_third_interrupt_kills);
-    tcase_add_test(cases, the_same_interrupt_counts_once);
-    tcase_add_test(cases, another_termination_changes_nothing);
-    tcase_add_test(cases, ranks_die_with_the_launcher);
-    tcase_add_test(cases, what_a_rank_started_ends_with_it);
     tcase_add_test(cases, torchruns_variables);
     tcase_add_test(cases, only_rank_0_holds_the_port);
     tcase_add_test(cases, taken_port);
@@ -716,14 +375,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, restarts);
     tcase_add_test(cases, a_restart_may_go_on);
     tcase_add_test(cases, who_fails_twice_is_left_out);
-    tcase_add_test(cases, grace);
-    tcase_add_test(cases, a_signal_ends_the_pause_before_a_restart);
-    tcase_add_test(cases, no_restart_after_a_signal);
     tcase_add_test(cases, ranks_of_ours);
     tcase_add_test(cases, ranks_of_ours_at_a_given_port);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tests of YAML share: texts that must be good, and how a program of tests runs. */
+#ifndef HD_TESTS_RUNTIME_BASE_CONFIG_YAML_FIXTURE_H
+#define HD_TESTS_RUNTIME_BASE_CONFIG_YAML_FIXTURE_H
+
+#include "runtime/base/config/yaml.h"
+#include "runtime/base/status.h"
+#include "tests/harness/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static struct hd_diag *diag;
+
+static inline void setup(void)
+{
+    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
+}
+
+static inline void teardown(void)
+{
+    hd_diag_destroy(diag);
+}
+
+static inline struct hd_document *parse_bytes(const char *text, size_t bytes)
+{
+    struct hd_document *document = NULL;
+    int status = hd_document_parse("t.yaml", text, (int64_t)bytes, diag, &document);
+    ck_assert_msg(status == HD_OK, "%s", hd_diag_get_line(diag, 0));
+    ck_assert_int_eq(hd_diag_count(diag), 0);
+    return document;
+}
+
+static inline struct hd_document *parse(const char *text)
+{
+    return parse_bytes(text, strlen(text));
+}
+
+static inline TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tc = tcase_create(name);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 30);
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
+static inline int run_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests how the launcher passes signals on: once each, with time for a checkpoint, and with no
+ * process left behind. Ranks are shell scripts. */
+#include "tests/runtime/ranks/launch_fixture.h"
+
+/* The ranks note every signal that they get; the second process of each checks the group. */
+#define LISTENER                                                                                   \
+    "trap 'echo INT >>got.$RANK; exit 130' INT; trap 'echo TERM >>got.$RANK; exit 75' TERM;"       \
+    "trap 'echo HUP >>got.$RANK; exit 75' HUP;"                                                    \
+    "sleep 300 & echo $! >pid.child$RANK; echo $$ >pid.$RANK; touch up.$RANK; wait"
+
+static void assert_got(const char *text)
+{
+    char got[64];
+    for (int r = 0; r < 2; r++) {
+        read_file(r == 0 ? "got.0" : "got.1", got, sizeof got);
+        ck_assert_str_eq(got, text);
+    }
+}
+
+static pid_t start_listeners(void)
+{
+    pid_t pid = start(LISTENER);
+    await_file("up.0");
+    await_file("up.1");
+    return pid;
+}
+
+static void interrupt_listeners(void)
+{
+    pid_t pid = start_listeners();
+    kill(pid, SIGINT);
+    ASSERT_CODE(finish(pid), 130);
+    assert_got("INT\n");
+    ck_assert_int_eq(count("error"), 0);
+    assert_nobody_left(4);
+}
+
+START_TEST(interrupt_is_passed_on_once)
+{
+    interrupt_listeners();
+}
+END_TEST
+
+START_TEST(interrupt_of_a_background_job)
+{
+    signal(SIGINT, SIG_IGN);
+    interrupt_listeners();
+}
+END_TEST
+
+START_TEST(termination_is_passed_on_once)
+{
+    pid_t pid = start_listeners();
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    assert_got("TERM\n");
+    assert_nobody_left(4);
+}
+END_TEST
+
+START_TEST(hang_up_is_passed_on_once)
+{
+    pid_t pid = start_listeners();
+    kill(pid, SIGHUP);
+    ASSERT_CODE(finish(pid), 75);
+    assert_got("HUP\n");
+    assert_nobody_left(4);
+}
+END_TEST
+
+/* They do not catch the signal yet. */
+START_TEST(termination_of_ranks_that_start)
+{
+    pid_t pid = start("touch up.$RANK; exec sleep 300");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+}
+END_TEST
+
+/* Sends a signal so often, with pauses, and returns how long it took until all had ended. */
+static int64_t press(pid_t pid, int number, int times, int pause_ms)
+{
+    int64_t start_ns = hd_clock_get_ns();
+    for (int i = 0; i < times; i++) {
+        kill(pid, number);
+        usleep((unsigned)pause_ms * 1000);
+    }
+    ASSERT_CODE(finish(pid), number == SIGINT ? 130 : 75);
+    assert_nobody_left(2);
+    return hd_clock_get_ns() - start_ns;
+}
+
+/* Ranks that do what they are asked to do only when Ctrl-C was passed on so often. */
+static pid_t start_stubborn(const char *pressed)
+{
+    char script[256];
+    options.sigterm_grace_s = 30;
+    snprintf(script, sizeof script,
+             "n=0; trap 'n=$((n+1)); [ $n = %s ] && exit 130' INT; trap 'sleep 1; exit 75' TERM;"
+             "echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 0.05; done",
+             pressed);
+    pid_t pid = start(script);
+    await_file("up.0");
+    await_file("up.1");
+    return pid;
+}
+
+START_TEST(another_interrupt_is_passed_on)
+{
+    ck_assert_int_lt(press(start_stubborn("2"), SIGINT, 2, 400), SLOWER * 1500000000LL);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+START_TEST(the_third_interrupt_kills)
+{
+    ck_assert_int_lt(press(start_stubborn("never"), SIGINT, 3, 400), SLOWER * 1800000000LL);
+    ASSERT_SAYS("killing 2 ranks that did not stop");
+}
+END_TEST
+
+START_TEST(the_same_interrupt_counts_once)
+{
+    ck_assert_int_gt(press(start_stubborn("1"), SIGINT, 3, 20), 0);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+/* As by `timeout`, which signals its child and then the group of both. */
+START_TEST(another_termination_changes_nothing)
+{
+    press(start_stubborn("never"), SIGTERM, 3, 100);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+START_TEST(ranks_die_with_the_launcher)
+{
+    pid_t pid = start("echo $$ >pid.$RANK; touch up.$RANK; exec sleep 300");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(ranks_wait(pid), 256 + SIGKILL);
+    assert_nobody_left(2);
+}
+END_TEST
+
+START_TEST(what_a_rank_started_ends_with_it)
+{
+    ASSERT_CODE(launch("sleep 300 & echo $! >pid.$RANK; exit 0"), 0);
+    assert_nobody_left(2);
+}
+END_TEST
+
+/* A rank that is asked to stop is given time for a checkpoint. */
+START_TEST(grace)
+{
+    options.sigterm_grace_s = 5;
+    pid_t pid = start("trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+START_TEST(a_signal_ends_the_pause_before_a_restart)
+{
+    options.max_restarts = 5;
+    pid_t pid =
+        start("touch up.$RANK; [ -e again.$RANK ] && exec sleep 300; touch again.$RANK; exit 9");
+    await_file("again.1");
+    usleep(400000);
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    ASSERT_SAYS("restart 1 of 5");
+}
+END_TEST
+
+START_TEST(no_restart_after_a_signal)
+{
+    options.max_restarts = 5;
+    pid_t pid = start("touch up.$RANK; exec sleep 300");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGINT);
+    ASSERT_CODE(finish(pid), 130);
+    ck_assert_int_eq(count("restart"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("launch_signals");
+    TCase *cases = add_case(suite);
+    tcase_add_test(cases, interrupt_is_passed_on_once);
+    tcase_add_test(cases, interrupt_of_a_background_job);
+    tcase_add_test(cases, termination_is_passed_on_once);
+    tcase_add_test(cases, hang_up_is_passed_on_once);
+    tcase_add_test(cases, termination_of_ranks_that_start);
+    tcase_add_test(cases, another_interrupt_is_passed_on);
+    tcase_add_test(cases, the_third_interrupt_kills);
+    tcase_add_test(cases, the_same_interrupt_counts_once);
+    tcase_add_test(cases, another_termination_changes_nothing);
+    tcase_add_test(cases, ranks_die_with_the_launcher);
+    tcase_add_test(cases, what_a_rank_started_ends_with_it);
+    tcase_add_test(cases, grace);
+    tcase_add_test(cases, a_signal_ends_the_pause_before_a_restart);
+    tcase_add_test(cases, no_restart_after_a_signal);
+    return run_suite(suite);
+}
