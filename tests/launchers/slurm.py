@@ -66,6 +66,20 @@ def need_slurm():
         skip("only root starts SLURM's daemons")
 
 
+def processes(file, holds):
+    """The processes of which holds(words of /proc/PID/file) is true."""
+    found = []
+    for path in glob.glob(f"/proc/[0-9]*/{file}"):
+        try:
+            with open(path, "rb") as opened:
+                words = opened.read().split(b"\0")
+        except OSError:  # it has gone
+            continue
+        if holds(words):
+            found.append(int(path.split("/")[2]))
+    return found
+
+
 class Slurm:
     def __init__(self, scratch, cores):
         self.at = scratch("slurm")
@@ -116,14 +130,7 @@ class Slurm:
 
     def left(self):
         """Steps and tasks that outlive the daemons, as those of a test that failed do."""
-        for path in glob.glob("/proc/[0-9]*/environ"):
-            try:
-                with open(path, "rb") as file:
-                    words = file.read().split(b"\0")
-            except OSError:
-                continue
-            if f"SLURM_CONF={self.at}/slurm.conf".encode() in words:
-                yield int(path.split("/")[2])
+        return processes("environ", lambda words: f"SLURM_CONF={self.at}/slurm.conf".encode() in words)
 
     def wait(self, condition, what, timeout=60):
         deadline = time.monotonic() + timeout

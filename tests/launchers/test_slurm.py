@@ -4,7 +4,6 @@
 requeued or out of time and goes on afterwards. The ranks write a checkpoint each time, and none is left."""
 
 import functools
-import glob
 import os
 import re
 import sys
@@ -12,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, RUNNER, Scratch, check, result, sets, train  # noqa: E402
-from slurm import Slurm, need_slurm  # noqa: E402
+from slurm import Slurm, need_slurm, processes  # noqa: E402
 
 BEGIN = time.monotonic()
 SHORT, LONG, ENDLESS = 200, 1500, 10 ** 9  # updates
@@ -96,16 +95,7 @@ class Job:
 
 def ranks_in(directory):
     """Processes that train there."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as file:
-                words = file.read().split(b"\0")
-        except OSError:
-            continue
-        if words[0] == RUNNER.encode() and directory.encode() in words:
-            found.append(int(path.split("/")[2]))
-    return found
+    return processes("cmdline", lambda words: words[0] == RUNNER.encode() and directory.encode() in words)
 
 
 def check_srun(slurm, scratch):
