@@ -2,13 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/gpu-check: a bundle says "no GPU" of everything where there is none; on the emulation all of its
 steps are made, in small sizes, and what fails is told as failing; results had without a GPU are not imported,
-others are, the last of each."""
+others are, the last of each. A rehearsal keeps the rules of borrowed machines: a command may be killed at any
+moment, and only a few files with plain names come back."""
 
+import io
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import tarfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, RUNNER, Scratch, check, environment, skip  # noqa: E402
@@ -30,9 +36,9 @@ def bundle(folder, *options):
     return call(KIT, "bundle", "--build", BUILD, *options, folder, expect=0)
 
 
-def results(folder):
+def results(folder, name="results"):
     """{step: its last line}"""
-    with open(os.path.join(folder, "results.jsonl"), encoding="utf-8") as file:
+    with tarfile.open(os.path.join(folder, name + ".tar.gz")) as archive, archive.extractfile("results.jsonl") as file:
         return {line["step"]: line for line in map(json.loads, file) if "step" in line}
 
 
@@ -45,7 +51,7 @@ def check_no_gpu(scratch):
     call(scratch("elsewhere/run"), scratch("none"), expect=77, env=environment(CUDA_VISIBLE_DEVICES=""))
     lines = results(scratch("none"))
     check(lines.pop("machine")["what"].startswith("no GPU"), "the machine has a GPU")
-    check(len(lines) == 9 and {line["outcome"] for line in lines.values()} == {"no GPU"}, f"{lines}")
+    check(len(lines) == 11 and {line["outcome"] for line in lines.values()} == {"no GPU"}, f"{lines}")
     said = call(KIT, "import", "--to", scratch.path, scratch("none"), expect=1)
     check("nothing in" in said, said)
     said = call(scratch("elsewhere/run"), scratch("none"), expect=2, env=environment(HD_GPU_CHECK_EMULATED=1))
@@ -63,9 +69,10 @@ def check_emulated(scratch):
     bundle(folder, "--emulated", "--tests", "test_adam,test_gae")
     call(folder + "/run", out, expect=0, env=environment(HD_GPU_CHECK_EMULATED=1))
     lines = results(out)
-    for name in ("machine", "tests", "tolerances", "bits", "kernels", "strategies", "steady"):
+    for name in ("machine", "smoke", "tests", "tolerances", "bits", "kernels", "hops", "strategies", "steady"):
         for line in group(lines, name):
-            check(line["outcome"] in ("passed", "measured"), f"{line}")
+            left_out = name == "smoke" and line["outcome"] == "skipped"
+            check(line["outcome"] in ("passed", "measured") or left_out, f"{line}")
     for name in NOT_THERE:
         for line in group(lines, name):
             check(line["outcome"] == "skipped" and line["why"], f"{line}")
@@ -75,10 +82,50 @@ def check_emulated(scratch):
     check(len({line["param_hash"] for line in group(lines, "bits") if "param_hash" in line}) == 2, "DQN's and PPO's")
     calls = lines["steady/cartpole_dqn"]["calls"]
     check(calls["cudaGraphLaunch"] > 0, f"nothing was counted: {calls}")
-    with open(os.path.join(out, "summary.txt"), encoding="utf-8") as file:
+    with open(os.path.join(out, "results.txt"), encoding="utf-8") as file:
         check("tests/test_adam" in file.read(), "the summary")
     call(KIT, "import", "--to", scratch.path, out, expect=1)
     return folder
+
+
+def check_rules(out):
+    """What a borrowed machine gives back: few files, not large, with plain names."""
+    files = [os.path.join(top, name) for top, _, names in os.walk(out) for name in names]
+    check(0 < len(files) <= 8, f"{files}")
+    for path in files:
+        check(os.path.getsize(path) < 16 << 20 and re.fullmatch(r"[\w.-]+", os.path.relpath(path, out)), path)
+
+
+def check_rehearsal(scratch, folder):
+    """Killed in the middle of its first phase, the kit has left what it knew; another call makes the phase."""
+    env, out = environment(HD_GPU_CHECK_EMULATED=1), scratch("rehearsal")
+    process = subprocess.Popen([folder + "/run", "--phase", "1", out], env=env, stdout=subprocess.DEVNULL,
+                               start_new_session=True)
+    summary, end = os.path.join(out, "results-1.txt"), time.monotonic() + 60
+    while not (os.path.exists(summary) and "smoke/dqn" in open(summary, encoding="utf-8").read()):
+        check(process.poll() is None and time.monotonic() < end, "the kit told nothing of its first step")
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    check_rules(out)
+    check(results(out, "results-1")["smoke/dqn"]["outcome"] == "passed", "a result is lost")
+    call(folder + "/run", "--phase", "1", out, expect=0, env=env)
+    check_rules(out)
+    lines = results(out, "results-1")
+    check({"smoke/ppo", "tests/test_gae", "tolerances/test_adam", "bits/dqn/lws"} <= set(lines), f"{sorted(lines)}")
+
+
+def check_repetition(scratch, folder):
+    """A run that fails runs again task by task."""
+    runner = os.path.join(folder, "bin/runner")
+    os.rename(runner, runner + ".whole")
+    with open(runner, "w", encoding="utf-8") as file:
+        file.write('#!/bin/sh\ncase "$*" in *executor=sequential*) exec "$0.whole" "$@";; esac\necho broken >&2; exit 1\n')
+    os.chmod(runner, 0o755)
+    call(folder + "/run", "--only", "smoke", scratch("again"), expect=1, env=environment(HD_GPU_CHECK_EMULATED=1))
+    os.replace(runner + ".whole", runner)
+    lines = results(scratch("again"))
+    check(lines["smoke/dqn"]["outcome"] == "failed" and lines["smoke/dqn/sequential"]["outcome"] == "passed", f"{lines}")
 
 
 def check_failures(scratch, folder):
@@ -89,6 +136,7 @@ def check_failures(scratch, folder):
     call(folder + "/run", "--only", "tests", scratch("failing"), expect=1, env=environment(HD_GPU_CHECK_EMULATED=1))
     lines = results(scratch("failing"))
     check("exit code 3: broken" in lines["tests/test_gae"]["why"], f"{lines}")
+    check("exit code 3: broken" in lines["tests/test_gae"]["together"], "it did not run again")
     check("No such file" in lines["tests/test_adam"]["why"], f"{lines}")
     said = call(folder + "/run", "--only", "benches", expect=2, env=environment(HD_GPU_CHECK_EMULATED=1))
     check("no step is called benches" in said, said)
@@ -97,12 +145,15 @@ def check_failures(scratch, folder):
 def check_import(scratch):
     os.mkdir(scratch("results"))
     os.mkdir(scratch("gpu"))
-    with open(scratch("gpu/results.jsonl"), "w", encoding="utf-8") as file:
-        for line in ({"machine": "NVIDIA H100 80GB HBM3", "date": "2026-01-02", "commit": "abc", "emulated": False},
-                     {"step": "kernels/x", "outcome": "measured", "value": 2.0, "unit": "ms"},
-                     {"step": "peers", "outcome": "skipped", "why": "no PyTorch"},
-                     {"step": "kernels/x", "outcome": "measured", "value": 1.0, "unit": "ms"}):
-            file.write(json.dumps(line) + "\n")
+    lines = [{"machine": "NVIDIA H100 80GB HBM3", "date": "2026-01-02", "commit": "abc", "emulated": False},
+             {"step": "kernels/x", "outcome": "measured", "value": 2.0, "unit": "ms"},
+             {"step": "peers", "outcome": "skipped", "why": "no PyTorch"},
+             {"step": "kernels/x", "outcome": "measured", "value": 1.0, "unit": "ms"}]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    with tarfile.open(scratch("gpu/results-2.tar.gz"), "w:gz") as archive:
+        member = tarfile.TarInfo("results.jsonl")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
     call(KIT, "import", "--to", scratch("results"), scratch("gpu"), expect=0)
     with open(scratch("results/nvidia_h100_80gb_hbm3.jsonl"), encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
@@ -120,7 +171,10 @@ def main():
     with Scratch() as scratch:
         check_import(scratch)
         check_no_gpu(scratch)
-        check_failures(scratch, check_emulated(scratch))
+        folder = check_emulated(scratch)
+        check_rehearsal(scratch, folder)
+        check_repetition(scratch, folder)
+        check_failures(scratch, folder)
 
 
 main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bundle.py BUILD DIR [--emulated] [--tests NAME,...]: puts together what `scripts/gpu-check bundle` makes from
+"""bundle.py BUILD DIR [--emulated] [--tests NAME,...] [--runner-v4 BUILD]: puts together what `scripts/gpu-check bundle` makes from
 the programs of a build: DIR and, to carry it away, DIR.tar.gz, in pieces if it is large."""
 
 import argparse
@@ -56,9 +56,11 @@ def libraries(build, program):
     return dict(re.findall(r"(\S+) => (/\S+)", said))
 
 
-def take_programs(build, folder, emulated, tests):
+def take_programs(build, folder, emulated, tests, runner_v4):
     ending, below = ("_emulated", "tests/emulation/") if emulated else ("", "")
     take(f"{build}/{below}runner{ending}", f"{folder}/bin/runner", True)
+    if runner_v4:
+        take(f"{runner_v4}/runner", f"{folder}/bin/runner-v4", True)
     take(f"{build}/bench/bench_parts{ending}", f"{folder}/bin/bench_parts", True)
     for name in tests:
         take(f"{build}/tests/{name}{ending}", f"{folder}/bin/{name}", True)
@@ -160,6 +162,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--emulated", action="store_true")
     parser.add_argument("--tests")
+    parser.add_argument("--runner-v4")
     given = parser.parse_args()
     build, folder = os.path.abspath(given.build), os.path.abspath(given.folder)
     tests = given.tests.split(",") if given.tests else gpu_tests()
@@ -169,7 +172,7 @@ def main():
     os.makedirs(folder)
     describe(build, folder, given.emulated, tests)
     take_files(build, folder)
-    take_programs(build, folder, given.emulated, tests)
+    take_programs(build, folder, given.emulated, tests, given.runner_v4)
     take_libraries(build, folder, given.emulated)
     tell(folder, pack(folder) if not given.emulated else [])
 

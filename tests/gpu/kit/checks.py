@@ -2,6 +2,7 @@
 """Tests of kernels on the GPU: each program's cases, again under compute-sanitizer, and how far results are
 from their references."""
 
+import concurrent.futures
 import os
 import re
 import time
@@ -9,12 +10,15 @@ import time
 from facts import find_tool
 from jobs import FAILED, MEASURED, NO_TIME, PASSED, SKIPPED, read_lines
 
-TEST_LIMIT, SANITIZER_LIMIT, SANITIZER_IN_ALL = 300, 120, 450
+AT_ONCE = 8
+FORKING = ["test_nccl"]  # ranks by itself, before it uses a GPU
+TEST_LIMIT, SANITIZER_LIMIT, SANITIZER_IN_ALL = 240, 120, 500
 # Small enough to be run a hundred times slower. The rest allocate or compute too much.
 SANITIZED = ["test_adam", "test_partials", "test_grad_norm", "test_dqn_loss", "test_ppo_loss", "test_gae",
              "test_categorical", "test_exploration", "test_replay", "test_steps", "test_statistics",
              "test_gemm", "test_net"]
 FINDINGS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 
 def read_tap(path):
@@ -28,24 +32,45 @@ def read_tap(path):
     return passed, failed
 
 
-def run_test(kit, name):
+def start_test(kit, name, **env):
+    if name in FORKING:
+        env.pop("CK_FORK", None)
     step, residuals, tap = f"tests/{name}", kit.file("residuals", name + ".jsonl"), kit.file("tap", name + ".tap")
     for path in (residuals, tap):
         if os.path.exists(path):
             os.remove(path)
-    done = kit.execute(step, [kit.program(name)], TEST_LIMIT, cwd=os.path.dirname(tap),
-                       env=kit.environment(CK_RUN_CASE="cuda", HD_RESIDUALS=residuals, CK_TAP_LOG_FILE_NAME=tap))
-    passed, failed = read_tap(tap)
+    return kit.start(step, [kit.program(name)], cwd=os.path.dirname(tap),
+                     env=kit.environment(CK_RUN_CASE="cuda", HD_RESIDUALS=residuals, CK_TAP_LOG_FILE_NAME=tap, **env))
+
+
+def finish_test(kit, name, process):
+    done = kit.finish(process, TEST_LIMIT)
+    passed, failed = read_tap(kit.file("tap", name + ".tap"))
     result = done.outcome()
     if result["outcome"] == PASSED and not passed:
         result = {"outcome": FAILED, "why": "it ran no test"}
-    kit.record(step, **result, what=f"{len(passed)} of {len(passed) + len(failed)} cases",
-               seconds=round(done.seconds, 2), cases_passed=passed, cases_failed=failed)
+    return {**result, "what": f"{len(passed)} of {len(passed) + len(failed)} cases", "seconds": round(done.seconds, 2),
+            "cases_passed": passed, "cases_failed": failed}
+
+
+def run_test(kit, name):
+    """All cases in one process, because each process needs up to a second for its context on the GPU; after a
+    failure each in one of its own, so that one case's end says nothing of the next."""
+    try:
+        result = finish_test(kit, name, start_test(kit, name, CK_FORK="no", CK_DEFAULT_TIMEOUT="0"))
+        if result["outcome"] not in (PASSED, SKIPPED):
+            together = result.get("why", "")
+            result = finish_test(kit, name, start_test(kit, name, CK_DEFAULT_TIMEOUT="60"))
+            result["together"] = together
+    except OSError as error:
+        result = {"outcome": FAILED, "why": str(error)}
+    kit.record(f"tests/{name}", **result)
 
 
 def tests(kit):
-    for name in kit.about["tests"]:
-        run_test(kit, name)
+    with concurrent.futures.ThreadPoolExecutor(2 if kit.tiny else AT_ONCE) as pool:
+        for future in [pool.submit(run_test, kit, name) for name in kit.about["tests"]]:
+            future.result()
 
 
 def sanitize(kit, tool, name):
@@ -66,7 +91,7 @@ def sanitize(kit, tool, name):
 
 def sanitizer(kit):
     end = time.monotonic() + SANITIZER_IN_ALL
-    for tool in ("memcheck", "racecheck"):
+    for tool in TOOLS:
         for name in [name for name in SANITIZED if name in kit.about["tests"]]:
             if time.monotonic() < end:
                 sanitize(kit, tool, name)

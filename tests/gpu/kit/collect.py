@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """collect.py OUT [--to FOLDER]: what a bundle's `run` has measured, as lines of bench/results/<gpu>.jsonl: of
-each result the last one, with date, GPU and commit. What was not run on a GPU is refused."""
+each result the last one, with date, GPU and commit. OUT holds results*.tar.gz. What was not run on a GPU is
+refused."""
 
 import argparse
+import glob
 import json
 import os
 import re
 import sys
+import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from jobs import NO_GPU, NO_TIME, ROOT, SKIPPED, read_lines  # noqa: E402
+from jobs import NO_GPU, NO_TIME, ROOT, SKIPPED  # noqa: E402
 
 LEFT_OUT = (NO_GPU, NO_TIME, SKIPPED)
 DROPPED = ("cases_passed", "what")  # long, or said by other fields
@@ -30,16 +33,22 @@ def collect(lines):
     return found
 
 
+def read_packed(path):
+    """The lines of an archive's results.jsonl."""
+    with tarfile.open(path) as archive, archive.extractfile("results.jsonl") as file:
+        return [json.loads(line) for line in file]
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("out")
     parser.add_argument("--to", default=os.path.join(HOME, "bench/results"))
     given = parser.parse_args()
-    path = os.path.join(given.out, "results.jsonl")
-    if not os.path.exists(path):
-        print(f"gpu-check: there is no {path}", file=sys.stderr)
+    archives = sorted(glob.glob(os.path.join(given.out, "results*.tar.gz")), key=os.path.getmtime)
+    if not archives:
+        print(f"gpu-check: there is no results*.tar.gz in {given.out}", file=sys.stderr)
         return 2
-    found = collect(read_lines(path))
+    found = collect([line for path in archives for line in read_packed(path)])
     if not found:
         print(f"gpu-check: nothing in {given.out} was run on a GPU", file=sys.stderr)
         return 1

@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the kit's steps run: programs of the bundle with a time limit, each with its log; what came of a step
-is a line of JSON in OUT/results.jsonl."""
+is a line of JSON in results.jsonl. Files lie in the bundle's folder `work`; OUT gets them packed, after each
+result, so that a kit which is killed has told all that it knew."""
 
+import collections
+import io
 import json
 import os
+import re
 import signal
 import subprocess
+import tarfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PASSED, FAILED, SKIPPED, MEASURED = "passed", "failed", "skipped", "measured"
 NO_GPU, TIMED_OUT, NO_TIME = "no GPU", "timed out", "no time left"
 SECONDS_TO_END = 10  # that a program has when it is asked to
+PACK_EVERY_S = 2
+FILE_MAX, PACK_MAX = 256 << 10, 12 << 20  # bytes: of a packed file, of all of them
+NOT_PACKED = re.compile(r"/(ckpt|log|inductor)(/|$)|/events\.")
+# Builds of runner for processors that have all of these; the first that fits acts on CPUs where speed counts.
+RUNNERS = {"runner-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
 
 
 def ld_path(*folders):
@@ -53,22 +64,34 @@ class Done:
 
 class Kit:
     """A bundle at work. `libraries`: folders of CUDA's; `gpu`: its name, None if there is none; `tiny`: on
-    the emulation, where everything is small; `seconds`: what is left for all steps."""
+    the emulation, where everything is small; `seconds`: what is left for all steps; `name`: of the packed
+    results."""
 
-    def __init__(self, out, libraries, gpu, tiny, seconds):
-        self.out, self.libraries, self.gpu, self.tiny = os.path.abspath(out), libraries, gpu, tiny
+    def __init__(self, out, name, libraries, tiny, seconds):
+        self.out, self.name, self.libraries, self.tiny = os.path.abspath(out), name, libraries, tiny
+        self.gpu, self.work = None, os.path.join(ROOT, "work")
         self.about = read_json(os.path.join(ROOT, "bundle.json"))
         self.end = time.monotonic() + seconds
-        self.results = []
-        os.makedirs(os.path.join(self.out, "logs"), exist_ok=True)
+        self.results, self.packed, self.lock = [], 0, threading.Lock()
+        for folder in (self.out, os.path.join(self.work, "logs")):
+            os.makedirs(folder, exist_ok=True)
 
     def file(self, *names):
-        path = os.path.join(self.out, *names)
+        path = os.path.join(self.work, *names)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
     def program(self, name):
         return os.path.join(ROOT, "bin", name)
+
+    def fast_runner(self):
+        """The build of runner for this processor; its bits differ from those of the common one."""
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            flags = next((set(line.split()) for line in file if line.startswith("flags")), set())
+        for name, needed in RUNNERS.items():
+            if os.path.exists(self.program(name)) and needed <= flags:
+                return self.program(name)
+        return self.program("runner")
 
     def config(self, name):
         return os.path.join(ROOT, "configs", name)
@@ -88,7 +111,7 @@ class Kit:
         with open(log, "w", encoding="utf-8") as file:
             file.write("$ " + " ".join(map(str, command)) + "\n")
             file.flush()
-            process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file, cwd=cwd or self.out,
+            process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file, cwd=cwd or self.work,
                                        stdin=subprocess.DEVNULL, env=env or self.environment(), start_new_session=True)
         process.log, process.began = log, time.monotonic()
         return process
@@ -123,12 +146,53 @@ class Kit:
         return self.finish(process, limit)
 
     def record(self, step, outcome, **fields):
+        """Also called by threads."""
         line = {"step": step, "outcome": outcome, **fields}
-        self.results.append(line)
-        with open(self.file("results.jsonl"), "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        print(f"  {step:44s} {brief(line)}", flush=True)
-        return line
+        with self.lock:
+            self.results.append(line)
+            with open(self.file("results.jsonl"), "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"  {step:44s} {brief(line)}", flush=True)
+            if time.monotonic() > self.packed + PACK_EVERY_S:
+                self.pack()
+
+    def summary(self):
+        lines = [f"{line['step']:52s} {brief(line)}" for line in self.results]
+        tally = collections.Counter(line["outcome"] for line in self.results)
+        return "\n".join([*lines, ", ".join(f"{n} {outcome}" for outcome, n in tally.items())]) + "\n"
+
+    def pack(self):
+        """OUT/NAME.txt and OUT/NAME.tar.gz, each whole at every moment."""
+        replace(os.path.join(self.out, self.name + ".txt"), self.summary().encode())
+        replace(os.path.join(self.out, self.name + ".tar.gz"), packed(self.work))
+        self.packed = time.monotonic()
+
+
+def replace(path, content):
+    with open(path + ".new", "wb") as file:
+        file.write(content)
+    os.replace(path + ".new", path)
+
+
+def packed(folder):
+    """An archive of a folder's files, those with results first, without the end of what is too much."""
+    paths = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
+    paths = [path for path in paths if not NOT_PACKED.search(path[len(folder):])]
+    paths.sort(key=lambda path: (path.count("/"), os.path.getsize(path)))
+    buffer, size = io.BytesIO(), 0
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as archive:
+        for path in paths:
+            with open(path, "rb") as file:
+                if path.endswith(".txt"):  # the end of a log tells more
+                    file.seek(max(0, os.path.getsize(path) - FILE_MAX))
+                content = file.read(PACK_MAX if path.endswith(".jsonl") else FILE_MAX)
+            size += len(content)
+            if size > PACK_MAX:
+                break
+            member = tarfile.TarInfo(os.path.relpath(path, folder))
+            member.size, member.mtime = len(content), int(os.path.getmtime(path))
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def signal_group(process, number):

@@ -27,6 +27,17 @@ def kernels(kit):
                 kit.record(step + part, MEASURED, value=line["value"], unit=line["unit"])
 
 
+def hops(kit):
+    """What the way of a task to the GPU costs, and to it and back, whatever the task does."""
+    for kind in ("gpu", "hop"):
+        done = kit.execute(f"hops/{kind}", [kit.program("bench_parts"), "tasks", kind], 60)
+        result = done.outcome()
+        if result["outcome"] == PASSED:
+            line = json.loads(done.said.strip().splitlines()[-1])
+            result = {"outcome": MEASURED, "value": line["value"], "unit": line["unit"]}
+        kit.record(f"hops/{kind}", **result)
+
+
 def peers(kit):
     """bench/peers/gpu_torch.py, which takes the turns."""
     facts = read_lines(kit.file("machine.jsonl"))

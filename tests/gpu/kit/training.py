@@ -29,13 +29,45 @@ def options(kit, config, settings):
     return [word for setting in ["policy.cuda=true", *tiny, *settings] for word in ("--set", setting)]
 
 
-def run(kit, step, config, settings, limit, ranks=1):
-    """Trains; returns the program that has ended, and the folder that it leaves."""
+def run(kit, step, config, settings, limit, ranks=1, program=None):
+    """Trains; returns the program that has ended, and the folder that it leaves. A run that fails is repeated
+    task by task, because then the message names the task that did it."""
+    done, folder = train(kit, step, config, settings, limit, ranks, program)
+    sequential = "runtime.executor=sequential"
+    if done.outcome()["outcome"] in (FAILED, TIMED_OUT) and sequential not in settings:
+        again, _ = train(kit, step + "/sequential", config, [*settings, sequential], min(limit, 100), ranks, program)
+        kit.record(step + "/sequential", **again.outcome(), what="the failed run again", seconds=round(again.seconds, 2))
+    return done, folder
+
+
+def train(kit, step, config, settings, limit, ranks, program):
     folder = kit.file("runs", step.replace("/", "-"))
     shutil.rmtree(folder, ignore_errors=True)
     start = ["launch", "--nproc-per-node", ranks] if ranks > 1 else ["run"]
-    words = [kit.program("runner"), *start, kit.config(config), "--quiet", "--dir", folder, *options(kit, config, settings)]
+    words = [program or kit.program("runner"), *start, kit.config(config), "--quiet", "--dir", folder,
+             *options(kit, config, settings)]
     return kit.execute(step, words, limit), folder
+
+
+# -- Smoke -------------------------------------------------------------------------------------------
+
+SMOKE = {"a kernel": "test_adam", "a GEMM": "test_gemm", "a recorded graph": "test_steps",
+         "a chain of StarPU's": "test_cuda_workers"}
+
+
+def smoke(kit):
+    """One of everything that the rest needs, each in seconds."""
+    for what, name in SMOKE.items():
+        if name not in kit.about["tests"]:
+            kit.record(f"smoke/{name}", SKIPPED, why="not among the tests of this call")
+            continue
+        done = kit.execute(f"smoke/{name}", [kit.program(name)], 60,
+                           env=kit.environment(CK_RUN_CASE="cuda", CK_FORK="no", CK_DEFAULT_TIMEOUT="0"))
+        kit.record(f"smoke/{name}", **done.outcome(), what=what, seconds=round(done.seconds, 2))
+    for name, config in TRAINED.items():
+        updates = 2 if kit.tiny else 20
+        done, _ = run(kit, f"smoke/{name}", config, [*ENDLESS, f"max_train_iter={updates}"], 60)
+        kit.record(f"smoke/{name}", **done.outcome(), what=f"{updates} updates", seconds=round(done.seconds, 2))
 
 
 # -- The same bits -----------------------------------------------------------------------------------
@@ -81,7 +113,7 @@ def bits(kit):
 
 # -- Solved games ------------------------------------------------------------------------------------
 
-GAMES = {"pong_ppo_gpu.yaml": 240, "pixel_pong_gpu.yaml": 120}  # and the most seconds
+GAMES = {"pixel_pong_gpu.yaml": 120, "pong_ppo_gpu.yaml": 240}  # and the most seconds
 
 
 class Sampler:
@@ -123,7 +155,7 @@ def games(kit):
             kit.record(step, SKIPPED, why=why or "on the emulation")
             continue
         sampler = Sampler(kit, step)
-        done, folder = run(kit, step, config, [], limit)
+        done, folder = run(kit, step, config, [], limit, program=kit.fast_runner())
         use, result, more = sampler.end(), done.outcome(), {}
         if result["outcome"] == PASSED:
             end = read_json(os.path.join(folder, "result.json"))
@@ -202,5 +234,3 @@ def steady(kit):
         why = f"calls that wait: {json.dumps(waiting)}" if counts["synchronous"] else None if live else "nothing ran"
         kit.record(step, FAILED if why else PASSED, why=why, value=counts["synchronous"], unit="calls that wait",
                    calls=counts, **use)
-
-

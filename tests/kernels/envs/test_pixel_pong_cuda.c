@@ -454,8 +454,8 @@ START_TEST(test_collects_cuda)
 {
     static struct fixture f;
     static struct collector c;
+    c = (struct collector){.frames = capacities[_i]};
     make(&f, ENVS, "-1");
-    c.frames = capacities[_i];
     memset(c.kept, 0xFF, sizeof c.kept);
     int32_t *action = device_shared(sizeof c.action);
     const struct hd_pixel_pong_envs envs = device_envs(&f);
@@ -481,8 +481,8 @@ START_TEST(test_stopped_cuda)
 {
     static struct fixture f;
     static struct collector c;
+    c = (struct collector){.frames = MAX_FRAMES};
     make(&f, ENVS, "-1");
-    c.frames = MAX_FRAMES;
     memset(&c.action, 0xFF, sizeof c - offsetof(struct collector, action));
     int32_t *action = device_shared(sizeof c.action);
     bool *stopped = device_shared(1);

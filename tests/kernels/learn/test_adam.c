@@ -219,6 +219,8 @@ START_TEST(cuda_steps_are_the_cpu_s)
     static float p[N], m[N], v[N], sum[N];
     const struct device_adam d = make_device_adam(BEFORE);
     const struct hd_adam adam = hd_adam_make(1e-2);
+    for (int i = 0; i < N; i++)
+        p[i] = m[i] = v[i] = 0;
     float *floats = device_shared(LONG * MAX_PARTIALS * STRIDE * sizeof *floats);
     for (int t = 0; t < LONG; t++, floats += MAX_PARTIALS * STRIDE) {
         const int cut = cuts[t % 5];
