@@ -48,8 +48,8 @@ def take(source, target, strip=False):
 
 
 def libraries(build, program):
-    """{name: path} of what a copied program is linked with; the build's own StarPU lies beside the original."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": f"{build}/starpu/lib"}
+    """{name: path} of what a copied program is linked with; our own StarPU lies where builds look for it."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{build}/starpu/lib:{ROOT}/build/starpu/lib"}
     said = subprocess.run(["ldd", program], text=True, capture_output=True, check=True, env=environment).stdout
     if lost := re.search(r"(\S+) => not found", said):
         fail(f"{os.path.relpath(program)} needs {lost[1]}, which is not here")
