@@ -73,19 +73,42 @@ static void task_ended(void *arg)
     hd_session_end_task(session, group);
 }
 
-static struct starpu_codelet codelet = {
-    .cpu_funcs = {run_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle"};
+/* Handles stand for memory that StarPU does not own, so it need not bring them to where a task
+ * runs. Told so, it creates no event each time a handle is next used on the other side. It takes
+ * one entry for each handle of a task; the second codelet is for tasks with more. */
+#ifdef STARPU_SPECIFIC_NODE_NONE
+enum { HANDLES_MAX = 4096 };
+static int no_nodes[HANDLES_MAX] = {[0 ... HANDLES_MAX - 1] = STARPU_SPECIFIC_NODE_NONE};
+#define WITHOUT_NODES .specific_nodes = 1, .dyn_nodes = no_nodes
+#else
+enum { HANDLES_MAX = 0 };
+#define WITHOUT_NODES .specific_nodes = 0
+#endif
+#define CODELETS(...)                                                                              \
+    {                                                                                              \
+        {.nbuffers = STARPU_VARIABLE_NBUFFERS, WITHOUT_NODES, __VA_ARGS__},                        \
+        {                                                                                          \
+            .nbuffers = STARPU_VARIABLE_NBUFFERS, __VA_ARGS__                                      \
+        }                                                                                          \
+    }
+
+static struct starpu_codelet cpu_codelets[] = CODELETS(.cpu_funcs = {run_task}, .name = "heddle");
 
 /* Its tasks have ended when the work on the worker's stream has. */
-static struct starpu_codelet gpu_codelet = {.where = STARPU_CUDA,
-                                            .cuda_funcs = {launch_task},
-                                            .cuda_flags = {STARPU_CUDA_ASYNC},
-                                            .nbuffers = STARPU_VARIABLE_NBUFFERS,
-                                            .name = "heddle gpu"};
+static struct starpu_codelet gpu_codelets[] =
+    CODELETS(.where = STARPU_CUDA, .cuda_funcs = {launch_task}, .cuda_flags = {STARPU_CUDA_ASYNC},
+             .name = "heddle gpu");
 
-/* Its tasks hold their accesses without occupying a worker. */
+/* Its tasks hold their accesses without occupying a worker. StarPU does not let them do without
+ * nodes. */
 static struct starpu_codelet open_codelet = {
     .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle asynchronous"};
+
+static struct starpu_codelet *choose_codelet(struct starpu_codelet codelets[2],
+                                             const struct starpu_task *starpu)
+{
+    return &codelets[starpu->nbuffers > HANDLES_MAX];
+}
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
@@ -170,7 +193,6 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
     record->session = session;
     record->task = *task;
     struct starpu_task *starpu = starpu_task_create();
-    starpu->cl = task->home == HD_HOST ? &codelet : &gpu_codelet;
     if (task->home != HD_HOST) {
         starpu->execute_on_a_specific_worker = 1;
         starpu->workerid = (unsigned)session->device_workers[task->home - 1];
@@ -189,6 +211,7 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
         recycle_record(record);
         return status;
     }
+    starpu->cl = choose_codelet(task->home == HD_HOST ? cpu_codelets : gpu_codelets, starpu);
     if (task->background) {
         record->open = starpu;
         hd_starpu_leave_open(starpu, hd_session_start_time_slices, record);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts a program's calls of the CUDA runtime that make the host wait, or that allocate, from the
- * outside: LD_PRELOAD this library. In the environment: HD_COUNT_CALLS, the file that gets a line
- * of JSON; HD_COUNT_AFTER_S, seconds before counting begins (default 10); HD_COUNT_FOR_S, seconds
- * that it lasts (default 10). A program that ends earlier leaves no file. */
+/* Counts a program's calls of the CUDA runtime that make the host wait, or that allocate or create
+ * something, from the outside: LD_PRELOAD this library. In the environment: HD_COUNT_CALLS, the
+ * file that gets a line of JSON; HD_COUNT_AFTER_S, seconds before counting begins (default 10), and
+ * HD_COUNT_FOR_S, seconds that it lasts (default 10); or, in their place, HD_COUNT_FROM and
+ * HD_COUNT_TO: the numbers of the tasks on GPUs that are the first and the last, as cudaEventRecord
+ * tells them. A program that ends earlier leaves no file. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,6 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+/* Declared for nvcc only. */
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, void **args,
+                               size_t shared, cudaStream_t stream);
 
 /* CALL(name, parameters, arguments): what must not be called by a program that is warm. */
 #define SYNCHRONOUS(CALL)                                                                          \
@@ -34,10 +40,18 @@
     CALL(cudaHostRegister, (void *memory, size_t n, unsigned flags), (memory, n, flags))           \
     CALL(cudaHostUnregister, (void *memory), (memory))                                             \
     CALL(cudaGraphInstantiate,                                                                     \
-         (cudaGraphExec_t * made, cudaGraph_t graph, unsigned long long how), (made, graph, how))
+         (cudaGraphExec_t * made, cudaGraph_t graph, unsigned long long how), (made, graph, how))  \
+    CALL(cudaEventCreate, (cudaEvent_t * event), (event))                                          \
+    CALL(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags))          \
+    CALL(cudaEventDestroy, (cudaEvent_t event), (event))
 
-/* And what shows that it works. */
+/* And what shows that it works. nvcc's launches call __cudaLaunchKernel. */
 #define ASYNCHRONOUS(CALL)                                                                         \
+    CALL(__cudaLaunchKernel,                                                                       \
+         (cudaKernel_t kernel, dim3 blocks, dim3 threads, void **args, size_t shared,              \
+          cudaStream_t stream),                                                                    \
+         (kernel, blocks, threads, args, shared, stream))                                          \
+    CALL(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))               \
     CALL(cudaLaunchKernel,                                                                         \
          (const void *kernel, dim3 blocks, dim3 threads, void **args, size_t shared,               \
           cudaStream_t stream),                                                                    \
@@ -50,6 +64,7 @@ enum call {
     LAST_SYNCHRONOUS = N_SYNCHRONOUS - 1,
     ASYNCHRONOUS(NAME) CALLS_copies,
     CALLS_pageable,
+    CALLS_switches,
     N_CALLS
 #undef NAME
 };
@@ -100,15 +115,30 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcp
     return real(to, from, n, kind, stream);
 }
 
+/* StarPU names its worker's device before each task, which costs nothing if it is in use already.
+ */
+cudaError_t cudaSetDevice(int device)
+{
+    static _Atomic(cudaError_t(*)(int)) real;
+    static _Thread_local int in_use = -1;
+    if (device != in_use)
+        atomic_fetch_add_explicit(&calls[CALLS_switches], 1, memory_order_relaxed);
+    in_use = device;
+    if (!real)
+        real = (cudaError_t(*)(int))next("cudaSetDevice");
+    return real(device);
+}
+
 /* -- The window -------------------------------------------------------------------------------- */
 
 static const char *const names[] = {
 #define NAME(name, parameters, arguments) #name,
-    SYNCHRONOUS(NAME) ASYNCHRONOUS(NAME) "cudaMemcpyAsync", "cudaMemcpyAsync of pageable memory"
+    SYNCHRONOUS(NAME) ASYNCHRONOUS(NAME) "cudaMemcpyAsync", "cudaMemcpyAsync of pageable memory",
+    "cudaSetDevice to another device"
 #undef NAME
 };
 
-static void wait_for(const char *variable)
+static void wait_seconds(const char *variable)
 {
     const char *text = getenv(variable);
     const double seconds = text ? atof(text) : 10;
@@ -126,20 +156,33 @@ static void report(const char *path, const int64_t *before)
     fprintf(file, "{");
     for (int i = 0; i < N_CALLS; i++) {
         const int64_t n = atomic_load(&calls[i]) - before[i];
-        synchronous += i < N_SYNCHRONOUS || i == CALLS_pageable ? n : 0;
+        synchronous += i < N_SYNCHRONOUS || i >= CALLS_pageable ? n : 0;
         fprintf(file, "\"%s\": %lld, ", names[i], (long long)n);
     }
     fprintf(file, "\"synchronous\": %lld}\n", (long long)synchronous);
     fclose(file);
 }
 
+/* Waits until StarPU has recorded the end of so many tasks, where a number is given, or some time.
+ */
+static void wait_for(const char *tasks, const char *seconds)
+{
+    const char *text = getenv(tasks);
+    if (!text) {
+        wait_seconds(seconds);
+        return;
+    }
+    while (atomic_load(&calls[CALLS_cudaEventRecord]) < atoll(text))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 static void *watch(void *path)
 {
     int64_t before[N_CALLS];
-    wait_for("HD_COUNT_AFTER_S");
+    wait_for("HD_COUNT_FROM", "HD_COUNT_AFTER_S");
     for (int i = 0; i < N_CALLS; i++)
         before[i] = atomic_load(&calls[i]);
-    wait_for("HD_COUNT_FOR_S");
+    wait_for("HD_COUNT_TO", "HD_COUNT_FOR_S");
     report(path, before);
     return NULL;
 }

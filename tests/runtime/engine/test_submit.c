@@ -180,11 +180,11 @@ START_TEST(a_whole_access_waits_for_all_parts)
 }
 END_TEST
 
-/* More handles than StarPU has room for in a task. */
+/* More handles than StarPU has room for in a task, and more than a table of ours has entries. */
 START_TEST(a_task_may_touch_many_buffers)
 {
-    enum { MANY = 40 };
-    static struct step steps[MANY];
+    enum { MANY = 40, WIDE = 5000, TASKS = MANY + 2 };
+    static struct step steps[TASKS];
     struct hd_buffer *buffers[MANY];
     struct hd_access accesses[MANY];
     memset(cells, 0, sizeof cells);
@@ -198,8 +198,17 @@ START_TEST(a_task_may_touch_many_buffers)
         steps[i] = (struct step){0, i};
         submit(write_cell, &steps[i], accesses, MANY, NULL);
     }
+    struct hd_buffer *wide;
+    ck_assert_int_eq(hd_buffer_create(session, 1, WIDE, &wide), HD_OK);
+    accesses[1] = (struct hd_access){wide, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
+    for (int i = MANY; i < TASKS; i++) {
+        steps[i] = (struct step){0, i};
+        submit(write_cell, &steps[i], accesses, 2, NULL);
+    }
     ck_assert_int_eq(hd_session_drain(session), HD_OK);
     ck_assert_int_eq(wrong, 0);
+    ck_assert_int_eq(cells[0].low, TASKS);
+    hd_buffer_destroy(wide);
     for (int i = 0; i < MANY; i++)
         hd_buffer_destroy(buffers[i]);
     hd_session_destroy(session);

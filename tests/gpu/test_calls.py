@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
+StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c)."""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import ROOT, Scratch, check, environment, fit, sets, skip  # noqa: E402
+
+RUNNER = os.environ.get("HD_RUNNER_EMULATED", "")
+SMALL = dict(policy__cuda="true", env__stop_value="1e9", max_train_iter=10 ** 9, env__collector_env_num=2,
+             policy__eval__evaluator__eval_freq=10 ** 9, policy__collect__n_sample=16, policy__learn__batch_size=4,
+             policy__model__encoder_hidden_size_list="[8,8]")
+DQN = ("cartpole_dqn_ddp", dict(policy__learn__update_per_collect=1))
+PPO = ("cartpole_ppo_ddp", dict(policy__model__actor_head_hidden_size=0, policy__model__critic_head_hidden_size=0))
+CASES = [(*DQN, "lws", 1), (*DQN, "prio", 2), (*PPO, "eager", 1), (*PPO, "lws", 2)]
+CREATED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaSetDevice to another device")
+
+
+def count(scratch, config, keys, scheduler, gpus):
+    """{call: how often it was made during tasks 100 to 150 of a run}"""
+    name = f"{config}-{scheduler}-{gpus}"
+    counts, library = scratch(name + ".json"), os.path.join(os.path.dirname(RUNNER), "../libcount_calls.so")
+    env = environment(HD_EMULATED_DEVICES=gpus, HD_COUNT_CALLS=counts, HD_COUNT_FROM=100, HD_COUNT_TO=150,
+                      LD_PRELOAD=library)
+    command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--dir", scratch(name),
+               *sets(**SMALL, **keys, runtime__scheduler=scheduler, runtime__gpus=gpus, world__shards=gpus)]
+    process = subprocess.Popen([RUNNER, *fit(command)], env=env, stderr=subprocess.PIPE, text=True)
+    try:
+        while not os.path.exists(counts):
+            try:
+                process.wait(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                continue
+            check(os.path.exists(counts), f"{name}: ended with {process.returncode}: {process.stderr.read()[-600:]}")
+    finally:
+        process.kill()
+        process.communicate()
+    with open(counts, encoding="utf-8") as file:
+        return name, json.loads(file.read() or "{}")
+
+
+def main():
+    if not os.path.exists(RUNNER):
+        skip("there is no CUDA toolkit, so nothing of the emulation was built")
+    with Scratch() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(count, scratch, *case) for case in CASES]:
+            name, calls = future.result()
+            check(calls["cudaEventRecord"] > 0, f"{name}: nothing ran: {calls}")
+            check(not any(calls[call] for call in CREATED), f"{name}: {calls}")
+            print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created")
+
+
+main()
