@@ -123,7 +123,7 @@ def check_outage(scratch, nodes, prefixes):
             time.sleep(0.01)
         nodes.cut(4)
 
-    keys = dict(max_train_iter=1500, runtime__heartbeat_timeout_s=2)
+    keys = dict(max_train_iter=1500, runtime__transport="tcp", runtime__heartbeat_timeout_s=2)
     reference = train(scratch("whole"), ranks=2, **{**FIXED, **keys})["param_hash"]
     found, text = launchers(scratch("outage"), prefixes, NODES[0], cut, **keys)
     check("has acknowledged nothing for" in text, f"the link was not away: {text}")
