@@ -260,6 +260,9 @@ template <typename T, typename Handle> cublasStatus_t destroy(Handle handle)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle_p)
 {
+    if (getenv(
+            "NVIDIA_TF32_OVERRIDE")) // the library would compute in something else than it is told
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     return create<cublasLtHandle_t, int>(handle_p, 0);
 }
 

@@ -253,6 +253,9 @@ def check_what_is_said(scratch):
     a = train(scratch("auto"), config=DQN, env=none, **few)
     b = train(scratch("cpu"), config=DQN, env=none, **dict(few, policy__cuda="false"))
     check(a["param_hash"] == b["param_hash"], "cuda: auto without GPUs is not cuda: false")
+    done = call("run", DQN, "--dir", scratch("override"), *runner.sets(**few, **GPU),
+                env=environment(HD_EMULATED_DEVICES=1, NVIDIA_TF32_OVERRIDE=1))
+    check("NVIDIA_TF32_OVERRIDE is left aside" in done.stderr, done.stderr)
     done = call("run", DQN, "--dir", scratch("many"),
                 *runner.sets(**few, **GPU, runtime__gpus=2), env=one, expect=2)
     check("GPU" in done.stderr, done.stderr)

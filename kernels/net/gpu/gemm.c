@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 /* -- The library ------------------------------------------------------------------------------- */
 
@@ -65,6 +66,11 @@ static int load(void)
     static bool loaded;
     if (loaded)
         return HD_OK;
+    if (getenv("NVIDIA_TF32_OVERRIDE")) {
+        hd_log(HD_LOG_WARN,
+               "NVIDIA_TF32_OVERRIDE is left aside: runtime.precision says what nets compute in");
+        unsetenv("NVIDIA_TF32_OVERRIDE");
+    }
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return hd_fail(HD_ERR_UNSUPPORTED, "GPUs need cuBLAS 13: %s", dlerror());
