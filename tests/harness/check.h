@@ -12,4 +12,14 @@
          ? (void)0                                                                                 \
          : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed", ##__VA_ARGS__))
 
+/* Runs a suite and releases it; returns main's exit code. */
+static inline int run_checks(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
 #endif

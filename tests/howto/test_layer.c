@@ -82,9 +82,5 @@ int main(void)
     tcase_add_test(tests, derivatives);
     tcase_add_test(tests, columns_are_independent);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

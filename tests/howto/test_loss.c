@@ -77,9 +77,5 @@ int main(void)
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, derivative_is_that_of_the_sum);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

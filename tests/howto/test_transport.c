@@ -123,9 +123,5 @@ int main(void)
     tcase_add_test(tests, vectors_arrive);
     tcase_add_test(tests, a_rank_that_leaves_is_noticed);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

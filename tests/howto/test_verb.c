@@ -114,9 +114,5 @@ int main(void)
     tcase_add_loop_test(tests, target_follows, 0, 2);
     tcase_add_test(tests, a_wrong_tau_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -33,9 +33,5 @@ int main(void)
     tcase_add_test(tests, every_verb_has_a_stream_of_its_own);
     tcase_add_test(tests, every_type_says_what_it_accepts);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -204,9 +204,5 @@ int main(void)
     tcase_add_loop_test(tests, several_may_be_under_way, 0, 2 * SCHEDULERS);
     tcase_add_test(tests, the_sequential_executor_takes_them_as_they_come);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -215,9 +215,5 @@ int main(void)
     tcase_add_test(tests, the_plan_shows_what_is_added_up);
     tcase_add_loop_test(tests, sums_that_nobody_can_see_are_refused, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -98,9 +98,5 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, configuration_counts, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -189,9 +189,5 @@ int main(void)
     tcase_add_loop_test(tests, a_session_without_memory, 0, N_CONFIGS);
     tcase_add_test(tests, the_other_rank_does_not_wait);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -220,9 +220,5 @@ int main(void)
     tcase_add_test(tests, diverged_ranks_are_found_and_named);
     tcase_add_loop_test(tests, an_interrupted_rank_shows_the_others_nothing, 0, 30);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

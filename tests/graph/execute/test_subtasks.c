@@ -185,9 +185,5 @@ int main(void)
     tcase_add_test(tests, the_plan_shows_items_and_stages);
     tcase_add_test(tests, items_and_leaves_must_agree);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

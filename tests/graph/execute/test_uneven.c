@@ -221,9 +221,5 @@ int main(void)
     tcase_add_loop_test(tests, empty_shards_hold_up_nobody, 0, 18);
     tcase_add_loop_test(tests, the_others_mean_is_theirs_alone, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -504,9 +504,5 @@ int main(void)
     tcase_add_test(tc, test_length_is_bounded);
     tcase_add_test(tc, test_every_allocation_may_fail);
     tcase_add_test(tc, test_random);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

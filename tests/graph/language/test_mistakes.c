@@ -257,9 +257,5 @@ int main(void)
     tcase_add_test(tests, the_rows_rest_is_right);
     tcase_add_test(tests, no_memory_is_an_error_not_a_crash);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -215,9 +215,5 @@ int main(void)
     tcase_add_test(tests, short_tables_stay_whole);
     tcase_add_test(tests, thinning_takes_what_was_not_logged_for_zero);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

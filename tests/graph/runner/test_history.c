@@ -183,9 +183,5 @@ int main(void)
     tcase_add_test(tests, times_come_from_the_last_part);
     tcase_add_test(tests, a_run_without_times_says_so);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

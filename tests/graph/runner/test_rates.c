@@ -177,9 +177,5 @@ int main(void)
     tcase_add_test(stopwatch, a_stopwatch_may_be_off);
     suite_add_tcase(suite, files);
     suite_add_tcase(suite, stopwatch);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

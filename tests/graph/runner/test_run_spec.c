@@ -157,9 +157,5 @@ int main(void)
                         (int)(sizeof files / sizeof *files));
     tcase_add_test(tcase, a_value_may_hold_what_begins_a_comment);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

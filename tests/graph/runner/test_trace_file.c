@@ -201,9 +201,5 @@ int main(void)
     tcase_add_test(tests, a_missing_trace_is_bad_input);
     tcase_add_test(tests, reading_without_memory);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -142,11 +142,7 @@ static inline int run_suite(const char *name, TCase *tests)
     Suite *suite = suite_create(name);
     tcase_add_checked_fixture(tests, NULL, free_test_blocks);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }
 
 #endif

@@ -256,7 +256,7 @@ static uint32_t draw(uint32_t *state, uint32_t n)
     return (*state >> 8) % n;
 }
 
-/* Puts a number where anything but a picture may be: a seventh of a state's bytes, at both ends. */
+/* Puts a number near either end of a state, where anything but a picture is. */
 static void damage(uint8_t *state, int64_t bytes, uint32_t *random)
 {
     static const int32_t numbers[] = {-1, 1, 8, 200, 2048, 65536, INT32_MAX, INT32_MIN};

@@ -332,9 +332,5 @@ int main(void)
     tcase_add_test(tests, test_long_names);
     tcase_add_test(tests, test_unusable);
     tcase_add_test(tests, test_not_a_library);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

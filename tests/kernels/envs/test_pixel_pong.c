@@ -461,9 +461,5 @@ int main(void)
     tcase_add_test(tests, test_time_limit);
     tcase_add_test(tests, test_states_refused);
     tcase_add_test(tests, test_settings);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -180,9 +180,5 @@ int main(void)
     tcase_add_test(tests, test_shorter_than_n);
     tcase_add_test(tests, test_one_step);
     tcase_add_test(tests, test_naive);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

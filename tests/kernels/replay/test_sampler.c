@@ -240,9 +240,5 @@ int main(void)
     tcase_add_test(tests, short_orders_are_equally_likely);
     tcase_add_test(tests, long_orders_look_random);
     tcase_add_test(tests, large_sets);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

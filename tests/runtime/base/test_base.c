@@ -318,9 +318,5 @@ int main(void)
     tcase_add_test(tc, test_hash_of_parts_continues);
     tcase_add_test(tc, test_hash);
     tcase_add_test(tc, test_clocks);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -115,9 +115,5 @@ int main(void)
     tcase_add_test(tests, test_words);
     tcase_add_test(tests, test_uniform);
     tcase_add_test(tests, test_below);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

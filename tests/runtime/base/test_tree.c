@@ -183,9 +183,5 @@ int main(void)
     tcase_add_test(cases, ranks_keep_the_expression);
     tcase_add_test(cases, levels_suffice);
     tcase_add_test(cases, arrays_are_added_in_tree_order);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

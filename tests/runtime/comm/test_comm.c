@@ -397,9 +397,5 @@ int main(void)
     tcase_add_test(cases, late_ranks_are_named);
     tcase_add_test(cases, one_rank_alone);
     tcase_add_test(cases, nothing_is_left);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

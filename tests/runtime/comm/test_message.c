@@ -280,9 +280,5 @@ int main(void)
     tcase_add_test(tests, a_lost_connection_ends_waiting);
     tcase_add_test(tests, other_sizes_are_an_error);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -351,9 +351,5 @@ int main(void)
     tcase_add_loop_test(tests, a_rank_that_fails_shows_nothing, 0, 2);
     tcase_add_test(tests, a_late_rank_is_named_with_the_part);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

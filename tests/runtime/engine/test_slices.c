@@ -284,9 +284,5 @@ int main(void)
     tcase_add_loop_test(tests, an_error_in_the_middle_ends_the_run, 0, kinds);
     tcase_add_loop_test(tests, a_signal_in_the_middle_ends_the_run, 0, kinds);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

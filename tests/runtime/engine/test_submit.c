@@ -382,9 +382,5 @@ int main(void)
     tcase_add_loop_test(tests, tasks_that_log_keep_their_order, 0, KINDS);
     tcase_add_test(tests, idle_workers_leave_the_cores_alone);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -146,9 +146,5 @@ int main(void)
     tcase_add_test(tests, one_worker_s_total_is_its_union);
     tcase_add_test(tests, the_file_holds_the_newest_events);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

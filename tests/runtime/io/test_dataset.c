@@ -347,9 +347,5 @@ int main(void)
     tcase_add_loop_test(tests, damaged_data_are_told, 0, 2);
     tcase_add_test(tests, unknown_peers_are_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -242,9 +242,5 @@ int main(void)
     tcase_add_test(tests, a_link_in_the_way_is_not_followed);
     tcase_add_test(tests, a_logbook_keeps_what_it_is_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

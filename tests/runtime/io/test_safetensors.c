@@ -366,9 +366,5 @@ int main(void)
     tcase_add_test(tests, damage_is_survived);
     tcase_add_test(tests, numbers_that_are_not_finite_are_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

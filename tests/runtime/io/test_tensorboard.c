@@ -375,9 +375,5 @@ int main(void)
     tcase_add_test(tests, an_event_file_is_never_replaced);
     tcase_add_test(tests, a_missing_directory_costs_nothing_but_the_file);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

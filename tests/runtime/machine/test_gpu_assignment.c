@@ -270,9 +270,5 @@ int main(void)
     tcase_add_test(cases, sharing_is_counted_alike);
     tcase_add_test(cases, versions_decide_about_sharing);
     tcase_add_test(cases, nccl_is_told);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

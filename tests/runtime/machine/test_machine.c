@@ -122,9 +122,5 @@ int main(void)
     tcase_add_test(cases, this_machine_has_what_every_machine_has);
     tcase_add_test(cases, a_described_machine_is_counted);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

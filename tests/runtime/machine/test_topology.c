@@ -254,9 +254,5 @@ int main(void)
     tcase_add_test(cases, the_host_names_itself);
     tcase_add_test(cases, fingerprint_changes_with_its_parts);
     tcase_add_test(cases, differences_of_any_text);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

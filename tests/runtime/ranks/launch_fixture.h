@@ -149,13 +149,4 @@ static inline TCase *add_case(Suite *suite)
     return cases;
 }
 
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
-
 #endif

@@ -302,9 +302,5 @@ int main(void)
     tcase_add_test(cases, other_users_are_dropped);
     tcase_add_test(cases, no_descriptors_left);
     tcase_add_test(cases, two_thousand_silent_connections);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

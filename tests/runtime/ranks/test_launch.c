@@ -377,5 +377,5 @@ int main(int argc, char **argv)
     tcase_add_test(cases, who_fails_twice_is_left_out);
     tcase_add_test(cases, ranks_of_ours);
     tcase_add_test(cases, ranks_of_ours_at_a_given_port);
-    return run_suite(suite);
+    return run_checks(suite);
 }

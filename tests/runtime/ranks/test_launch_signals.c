@@ -9,6 +9,15 @@
     "trap 'echo HUP >>got.$RANK; exit 75' HUP;"                                                    \
     "sleep 300 & echo $! >pid.child$RANK; echo $$ >pid.$RANK; touch up.$RANK; wait"
 
+/* Starts ranks whose script touches up.$RANK. */
+static pid_t start_and_await(const char *script)
+{
+    pid_t pid = start(script);
+    await_file("up.0");
+    await_file("up.1");
+    return pid;
+}
+
 static void assert_got(const char *text)
 {
     char got[64];
@@ -20,10 +29,7 @@ static void assert_got(const char *text)
 
 static pid_t start_listeners(void)
 {
-    pid_t pid = start(LISTENER);
-    await_file("up.0");
-    await_file("up.1");
-    return pid;
+    return start_and_await(LISTENER);
 }
 
 static void interrupt_listeners(void)
@@ -72,9 +78,7 @@ END_TEST
 /* They do not catch the signal yet. */
 START_TEST(termination_of_ranks_that_start)
 {
-    pid_t pid = start("touch up.$RANK; exec sleep 300");
-    await_file("up.0");
-    await_file("up.1");
+    pid_t pid = start_and_await("touch up.$RANK; exec sleep 300");
     kill(pid, SIGTERM);
     ASSERT_CODE(finish(pid), 75);
 }
@@ -102,10 +106,7 @@ static pid_t start_stubborn(const char *pressed)
              "n=0; trap 'n=$((n+1)); [ $n = %s ] && exit 130' INT; trap 'sleep 1; exit 75' TERM;"
              "echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 0.05; done",
              pressed);
-    pid_t pid = start(script);
-    await_file("up.0");
-    await_file("up.1");
-    return pid;
+    return start_and_await(script);
 }
 
 START_TEST(another_interrupt_is_passed_on)
@@ -139,9 +140,7 @@ END_TEST
 
 START_TEST(ranks_die_with_the_launcher)
 {
-    pid_t pid = start("echo $$ >pid.$RANK; touch up.$RANK; exec sleep 300");
-    await_file("up.0");
-    await_file("up.1");
+    pid_t pid = start_and_await("echo $$ >pid.$RANK; touch up.$RANK; exec sleep 300");
     kill(pid, SIGKILL);
     ck_assert_int_eq(ranks_wait(pid), 256 + SIGKILL);
     assert_nobody_left(2);
@@ -159,9 +158,8 @@ END_TEST
 START_TEST(grace)
 {
     options.sigterm_grace_s = 5;
-    pid_t pid = start("trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
-    await_file("up.0");
-    await_file("up.1");
+    pid_t pid = start_and_await(
+        "trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
     kill(pid, SIGTERM);
     ASSERT_CODE(finish(pid), 75);
     ck_assert_int_eq(count("killing"), 0);
@@ -184,9 +182,7 @@ END_TEST
 START_TEST(no_restart_after_a_signal)
 {
     options.max_restarts = 5;
-    pid_t pid = start("touch up.$RANK; exec sleep 300");
-    await_file("up.0");
-    await_file("up.1");
+    pid_t pid = start_and_await("touch up.$RANK; exec sleep 300");
     kill(pid, SIGINT);
     ASSERT_CODE(finish(pid), 130);
     ck_assert_int_eq(count("restart"), 0);
@@ -211,5 +207,5 @@ int main(void)
     tcase_add_test(cases, grace);
     tcase_add_test(cases, a_signal_ends_the_pause_before_a_restart);
     tcase_add_test(cases, no_restart_after_a_signal);
-    return run_suite(suite);
+    return run_checks(suite);
 }

@@ -502,9 +502,5 @@ int main(void)
     tcase_add_test(cases, a_goodbye_is_no_death);
     tcase_add_test(cases, one_against_stops_all);
     tcase_add_test(cases, late_comer_is_told);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

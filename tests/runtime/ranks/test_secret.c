@@ -181,9 +181,5 @@ int main(void)
     tcase_add_test(cases, open_files_are_refused);
     tcase_add_test(cases, sizes_are_bounded);
     tcase_add_test(cases, several_ranks_need_one);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

@@ -240,9 +240,5 @@ int main(void)
     tcase_add_test(cases, ranks_of_mpirun);
     tcase_add_test(cases, ranks_of_srun);
     tcase_add_test(cases, first_nodes_of_lists);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_checks(suite);
 }

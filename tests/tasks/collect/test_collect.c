@@ -508,9 +508,5 @@ int main(void)
     tcase_add_test(tests, test_failing_envs);
     tcase_add_test(tests, test_missing_block);
     tcase_add_test(tests, test_capacity);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -315,9 +315,5 @@ int main(void)
     tcase_add_loop_test(tests, what_was_played_is_recorded, 0, N_CASES);
     tcase_add_test(tests, rounds_cover_all_transitions);
     tcase_add_test(tests, wrong_options_are_told);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

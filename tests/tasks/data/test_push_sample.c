@@ -272,9 +272,5 @@ int main(void)
     tcase_add_test(tests, test_memory_of_pong);
     tcase_add_test(tests, test_short_of_frames);
     tcase_add_test(tests, test_counts);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -362,9 +362,5 @@ int main(void)
     tcase_add_test(tests, what_does_not_fit_is_told);
     tcase_add_test(tests, draws_that_cannot_be_are_told);
     tcase_add_test(tests, another_data_set_does_not_load);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

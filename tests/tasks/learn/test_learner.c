@@ -438,9 +438,5 @@ int main(void)
     tcase_add_loop_test(tests, a_loss_that_is_no_number_is_skipped, 0, n_nets);
     tcase_add_test(tests, all_shards_and_runs_of_a_seed_start_alike);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -414,9 +414,5 @@ int main(void)
     tcase_add_loop_test(tests, rows_that_are_not_used_change_nothing, 0, 13);
     tcase_add_test(tests, a_single_sample_is_no_accident);
     tcase_add_test(tests, nets_that_a_verb_cannot_train_are_refused);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -279,9 +279,5 @@ int main(void)
     tcase_add_test(tests, padding_is_learned_from_but_not_shown);
     tcase_add_test(tests, gradients_are_those_of_the_used_rows);
     tcase_add_test(tests, other_nets_are_refused);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

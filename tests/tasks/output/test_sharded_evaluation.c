@@ -174,9 +174,5 @@ int main(void)
     tcase_add_loop_test(tests, test_same_result, 0, (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(tests, test_result_is_broadcast);
     tcase_add_test(tests, test_keep_best);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -5,8 +5,7 @@
 
 #include "runtime/base/config/config.h"
 #include "runtime/base/log.h"
-#include "runtime/base/status.h"
-#include "tests/harness/check.h"
+#include "tests/runtime/base/config/yaml_fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,18 +56,6 @@ static const struct hd_key *const schema[] = {run_keys, policy_keys};
 
 enum { MAX_SETS = 4 };
 
-static struct hd_diag *diag;
-
-static inline void setup(void)
-{
-    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
-}
-
-static inline void teardown(void)
-{
-    hd_diag_destroy(diag);
-}
-
 static inline int count_sets(const char *const sets[MAX_SETS])
 {
     int n = 0;
@@ -103,23 +90,5 @@ static inline struct hd_config *good(const char *text, const char *const sets[MA
 }
 
 #define SETS(...) ((const char *const[MAX_SETS]){__VA_ARGS__})
-
-static inline void drop_line(enum hd_log_level level, const char *line, void *arg)
-{
-    (void)level;
-    (void)line;
-    (void)arg;
-}
-
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
-static inline TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tc = tcase_create(name);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 30);
-    suite_add_tcase(suite, tc);
-    return tc;
-}
 
 #endif

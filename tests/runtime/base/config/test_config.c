@@ -495,9 +495,5 @@ int main(void)
     tc = add_case(suite, "memory");
     tcase_add_test(tc, test_every_allocation_may_fail);
     tcase_add_test(tc, test_every_allocation_may_fail_amid_mistakes);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -191,9 +191,5 @@ int main(void)
     tcase_add_test(tc, test_hash_differs_with_values);
     tcase_add_test(tc, test_schema_print);
     tcase_add_test(tc, test_dump_without_memory);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

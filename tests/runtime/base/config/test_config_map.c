@@ -151,9 +151,5 @@ int main(void)
     tcase_add_test(tests, test_default);
     tcase_add_test(tests, test_dump_and_hash);
     tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof bad / sizeof bad[0]));
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_checks(suite);
 }

@@ -215,9 +215,5 @@ int main(void)
     tcase_add_test(tc, test_mistakes_count_without_memory);
     tcase_add_loop_test(tc, test_nearest_name, 0, sizeof nearest_cases / sizeof *nearest_cases);
     tcase_add_test(tc, test_nearest_name_of_long_names);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_checks(suite);
 }

@@ -306,5 +306,5 @@ int main(void)
     tcase_add_test(tc, test_building);
     tcase_add_test(tc, test_copies_outlive);
     tcase_add_loop_test(tc, test_random_texts, 0, 4);
-    return run_suite(suite);
+    return run_checks(suite);
 }

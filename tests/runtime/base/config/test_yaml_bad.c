@@ -2,7 +2,6 @@
 /* Tests what is no YAML of ours: the location of every mistake, bounds of depth and size, files
  * that cannot be read, and want of memory. */
 #include "runtime/base/alloc.h"
-#include "runtime/base/log.h"
 #include "tests/runtime/base/config/yaml_fixture.h"
 
 #include <sys/stat.h>
@@ -313,13 +312,6 @@ END_TEST
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-static void drop_line(enum hd_log_level level, const char *line, void *arg)
-{
-    (void)level;
-    (void)line;
-    (void)arg;
-}
-
 START_TEST(test_every_allocation_may_fail)
 {
     static const char text[] = "a: &x {k: [1, 2, 3], l: m}\nb: *x\nc: !y 1\nd: &z 3\ne: *z\n";
@@ -368,5 +360,5 @@ int main(void)
     tcase_add_test(tc, test_file_good);
     tc = add_case(suite, "memory");
     tcase_add_test(tc, test_every_allocation_may_fail);
-    return run_suite(suite);
+    return run_checks(suite);
 }
