@@ -21,6 +21,10 @@ const struct hd_key hd_task_keys[] = {
      "number of environments that evaluate, over all ranks", NULL},
     {"env.n_evaluator_episode", HD_KEY_INT, 1, 4096, "5", NULL, "global",
      "number of episodes of an evaluation, over all ranks", "n_eval_episodes|eval_episodes"},
+    {"env.max_evaluator_step", HD_KEY_INT, 0, 1e12, "27000", NULL, "global",
+     "steps after which an episode of an evaluation is ended and its return until then counts; "
+     "27000 are 108000 frames of Atari; 0: no limit",
+     "max_episode_steps|max_num_frames_per_episode"},
     {"env.stop_value", HD_KEY_REAL, -1e300, 1e300, "1e10", NULL, "global",
      "mean return of an evaluation at which the run stops", "target_return|reward_threshold"},
 

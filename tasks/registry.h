@@ -160,8 +160,8 @@ struct hd_verb {
     /* Does the work of a task or subtask, given views in the order of ports (in that of the file
      * with `many`). It neither waits, allocates nor reads a clock; whatever it remembers is in
      * values. Returns HD_OK; hd_body_fail(), which ends the run with its message; another error
-     * (logged); or, from steps of one subtask, HD_AGAIN, to be called again with context->again set
-     * once others have had a turn, as long work does every few milliseconds. */
+     * (logged); or HD_AGAIN, to be called again with context->again set once others have had a
+     * turn, as long work does every few milliseconds; scratch is not kept between calls. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* Says how the step is cut. `body` then runs once for each item and stage (context->item,
      * stage, work, header). Default: one item of one stage without memory of its own, and `finish`

@@ -105,6 +105,12 @@ static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
     return HD_OK;
 }
 
+/* Scratch does not outlast a call, and a background step is called many times. */
+static bool needs_lasting_work(const struct hd_op *op)
+{
+    return op->background && (op->subtasks.work_bytes > 0 || op->subtasks.header_bytes > 0);
+}
+
 static enum hd_lowering get_lowering(const struct hd_op *op)
 {
     const struct hd_verb *verb = op->step->verb;
@@ -112,7 +118,8 @@ static enum hd_lowering get_lowering(const struct hd_op *op)
         return HD_LOWERING_STOP;
     if (verb->kind != HD_VERB_TASK)
         return HD_LOWERING_COLLECTIVE;
-    return op->subtasks.items == 1 && op->subtasks.stages == 1 && !(op->gpu && verb->finish)
+    return op->subtasks.items == 1 && op->subtasks.stages == 1 && !(op->gpu && verb->finish) &&
+                   !needs_lasting_work(op)
                ? HD_LOWERING_TASK
                : HD_LOWERING_SUBTASKS;
 }

@@ -64,6 +64,15 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
         describe_work(session, text + used, bytes - used);
 }
 
+const char *hd_session_get_running(const struct hd_session *session)
+{
+    const int lanes = session->options.workers + session->options.n_devices;
+    const char *name = NULL;
+    for (int lane = 0; lane < lanes && !name; lane++)
+        name = atomic_load(&session->running[lane].name);
+    return name;
+}
+
 int64_t hd_session_count_finished(const struct hd_session *session)
 {
     return atomic_load(&session->finished);
@@ -145,6 +154,7 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
         if (round % ROUNDS_PER_CHECK == 0) {
             hd_session_poll(session);
             hd_session_watch(session);
+            hd_session_tell_waiting(session);
         }
     }
 }
@@ -236,6 +246,7 @@ int hd_session_create(const struct hd_session_options *options, struct hd_sessio
         return HD_ERR_NOMEM;
     session->options = *options;
     session->idle_hook = -1;
+    session->thread = pthread_self();
     if (options->sequential)
         session->options.workers = 1;
     pthread_mutex_init(&session->lock, NULL);

@@ -42,6 +42,9 @@ struct hd_session_options {
                        const char *why); /* goes into every struct hd_context; or NULL */
     void *dump_arg;
     const atomic_int *interrupted; /* set by a signal handler; or NULL */
+    void (*waiting)(void *arg);    /* called some times a second while the session's thread waits
+                                      or is in a body that is called again; or NULL */
+    void *waiting_arg;
 };
 
 struct hd_session;
@@ -85,6 +88,9 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
  * that finds it, and tells what each rank waits for. Waits call it; another thread does for a
  * submitter that is in a task. Returns whether this rank is stuck. Thread safe. */
 bool hd_session_watch(struct hd_session *session);
+
+/* Returns the name of a task that runs, or NULL. Thread safe. */
+const char *hd_session_get_running(const struct hd_session *session);
 
 /* Returns how many tasks have ended so far. Thread safe. */
 int64_t hd_session_count_finished(const struct hd_session *session);

@@ -60,6 +60,8 @@ struct hd_session {
     struct hd_last_event collective;                     /* that is open; name NULL: none is */
     struct hd_running running[STARPU_NMAXWORKERS];       /* by lane */
     _Atomic(const char *) waits_for; /* what the submitter waits for; NULL: it does not */
+    pthread_t thread;                /* that creates it, submits and waits */
+    int64_t told_ns;                 /* when options.waiting was last called */
     atomic_int_fast64_t seen_finished, seen_ns; /* when the watchdog last saw tasks end */
 
     atomic_int pending;           /* tasks submitted and not ended */
@@ -79,6 +81,10 @@ int hd_session_poll(struct hd_session *session);
 
 /* Ends the open sync point if all ranks have arrived or the session failed. Any thread (sync.c). */
 void hd_session_progress(struct hd_session *session);
+
+/* Calls options.waiting now and then, on the session's thread; does nothing on others (waiting.c).
+ */
+void hd_session_tell_waiting(struct hd_session *session);
 
 /* Latches that `name` could be submitted in part only, because of `status`, and waits until what is
  * submitted has ended, so that its memory may be freed. Returns status. */

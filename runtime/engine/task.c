@@ -39,6 +39,7 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
     int status = task->body(context, task->views, task->args);
     while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
         context->again = true;
+        hd_session_tell_waiting(session);
         if (until_ns > 0 && hd_clock_get_ns() >= until_ns)
             break;
         status = task->body(context, task->views, task->args);

@@ -5,9 +5,12 @@
  * (docs/di-engine.md 5.3). Every reset of env i has the seed `seed + i`; with `seeds: episode`,
  * which `runner eval` has, episode k has the seed `seed + k`, which is the same until an env plays
  * its second episode. The result of a shard holds the returns of its own envs, and `sum` makes one
- * result of those of all shards. One call plays one step of all envs, so that as a background task
- * it lets others pass. */
+ * result of those of all shards.
+ *
+ * An item is one env, so that any worker may play it, and an env that has played its episodes costs
+ * nothing. One call plays one step, so that as a background task it lets others pass. */
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/collect/stepper.h"
@@ -32,28 +35,50 @@ enum {
 };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
-    [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .optional = true},
-    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
-    [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE, .optional = true},
-    [RESULT] = {.name = "result", .type = "eval_result", .mode = HD_WRITE},
-    [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
-    [BEST_NORM] = {.name = "best_norm", .type = "moments", .mode = HD_UPDATE, .optional = true},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [TOTALS] = {.name = "totals",
+                .type = "env_counters",
+                .mode = HD_READ,
+                .optional = true,
+                .scope = HD_SCOPE_FINISH},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    [BEST] = {.name = "best",
+              .type = "params",
+              .mode = HD_UPDATE,
+              .optional = true,
+              .scope = HD_SCOPE_FINISH},
+    [RESULT] = {.name = "result",
+                .type = "eval_result",
+                .mode = HD_WRITE,
+                .scope = HD_SCOPE_FINISH},
+    [NORM] = {.name = "obs_norm",
+              .type = "moments",
+              .mode = HD_READ,
+              .optional = true,
+              .scope = HD_SCOPE_ALL},
+    [BEST_NORM] = {.name = "best_norm",
+                   .type = "moments",
+                   .mode = HD_UPDATE,
+                   .optional = true,
+                   .scope = HD_SCOPE_FINISH},
     [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
                           .type = "batch_norm_stats",
                           .mode = HD_READ,
-                          .optional = true},
+                          .optional = true,
+                          .scope = HD_SCOPE_ALL},
     [BEST_BATCH_NORM_STATS] = {.name = "best_batch_norm_stats",
                                .type = "batch_norm_stats",
                                .mode = HD_UPDATE,
-                               .optional = true},
+                               .optional = true,
+                               .scope = HD_SCOPE_FINISH},
     {0},
 };
 
 static const struct hd_option options[] = {{"seeds", "env|episode", false}, {0}};
 
 struct args {
-    int64_t episodes, scratch;
+    const struct hd_envs_shape *shape;
+    int64_t episodes, scratch, max_steps;
     bool seed_of_episode;
 };
 
@@ -71,11 +96,12 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     const char *seeds = hd_setup_get_option(setup, "seeds");
+    args->shape = hd_envs_get_shape(setup->specs[ENVS]);
     args->seed_of_episode = seeds && strcmp(seeds, "episode") == 0;
     args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
+    args->max_steps = hd_config_get_int(setup->config, "env.max_evaluator_step");
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
-    return hd_stepper_prepare(hd_envs_get_shape(setup->specs[ENVS]),
-                              hd_params_get_net(setup->specs[POLICY]), &args->scratch);
+    return hd_stepper_prepare(args->shape, hd_params_get_net(setup->specs[POLICY]), &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -83,81 +109,130 @@ static int64_t scratch(const void *args)
     return ((const struct args *)args)->scratch;
 }
 
-/* Returns the number of the first episode of env `env`. Env i plays episodes [first(i), first(i +
- * 1)). */
-static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
+/* The work memory of an item holds what its env has played so far. */
+struct played {
+    int64_t steps;    /* of episodes that have ended */
+    int64_t cut;      /* episodes that env.max_evaluator_step ended */
+    double returns[]; /* [most episodes of an env] */
+};
+
+static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
-    int64_t more = episodes % envs;
-    return env * (episodes / envs) + (env < more ? env : more);
+    const struct args *args = memory;
+    const int64_t most = (args->episodes + args->shape->total - 1) / args->shape->total;
+    *subtasks_p = (struct hd_subtasks){.items = args->shape->groups,
+                                       .stages = 1,
+                                       .work_bytes = (int64_t)sizeof(struct played) +
+                                                     most * (int64_t)sizeof(double),
+                                       .finish_last = true};
 }
 
-/* An evaluation in progress. One call leaves everything for the next in envs and result. */
-struct evaluation {
+/* Returns the number of the first episode of env `env` of all. It plays episodes [get_first(env),
+ * get_first(env + 1)). */
+static int64_t get_first(const struct args *args, int64_t env)
+{
+    const int64_t each = args->episodes / args->shape->total;
+    const int64_t more = args->episodes % args->shape->total;
+    return env * each + (env < more ? env : more);
+}
+
+/* An env in play. One call leaves everything for the next in its group and its work memory. */
+struct player {
     const struct args *args;
     struct hd_context *context;
     const struct hd_view *views;
-    const struct hd_envs_shape *shape;
-    int64_t first; /* number of this instance's first env among all */
-    struct hd_envs envs;
+    struct hd_envs envs; /* a group of one env */
     struct hd_stepper stepper;
-    struct hd_eval_result *result;
+    struct played *played;
+    int64_t env; /* its number among all */
 };
 
-/* Returns the number after that of the last episode of the instance's env i. */
-static int64_t episodes_end(const struct evaluation *e, int64_t i)
+static int start(struct player *p)
 {
-    return first_episode(e->first + i + 1, e->shape->total, e->result->episodes);
+    const int64_t number = p->args->seed_of_episode ? *p->envs.episode : p->env;
+    return hd_stepper_start_env(p->args->shape, &p->envs, 0, p->context->seed + (uint64_t)number,
+                                p->stepper.outcome.obs, p->context);
 }
 
-static int start(struct evaluation *e, int64_t i)
+static int begin(struct player *p)
 {
-    const int64_t number = e->args->seed_of_episode ? e->envs.episode[i] : e->first + i;
-    uint64_t seed = e->context->seed + (uint64_t)number;
-    void *frame = (char *)e->stepper.outcome.obs + i * e->shape->obs.frame_bytes;
-    return hd_stepper_start_env(e->shape, &e->envs, i, seed, frame, e->context);
+    *p->played = (struct played){0};
+    *p->envs.shown = 0;
+    *p->envs.episode = get_first(p->args, p->env);
+    return start(p);
 }
 
-static int begin(struct evaluation *e)
+static void choose_action(const struct player *p)
 {
-    const struct hd_env_counters *totals = e->views[TOTALS].data;
-    memset(e->result, 0, (size_t)e->views[RESULT].spec->bytes);
-    e->result->episodes = e->args->episodes;
-    e->result->env_step = totals ? totals->env_step : 0;
-    e->result->train_iter = e->context->update;
-    for (int64_t i = 0; i < *e->envs.count; i++) {
-        e->envs.shown[i] = 0;
-        e->envs.episode[i] = first_episode(e->first + i, e->shape->total, e->args->episodes);
-        HD_TRY(start(e, i));
-    }
-    return HD_OK;
-}
-
-static bool all_played(const struct evaluation *e)
-{
-    for (int64_t i = 0; i < *e->envs.count; i++)
-        if (e->envs.episode[i] < episodes_end(e, i))
-            return false;
-    return true;
-}
-
-/* Steps all envs once, also those that have played their episodes. */
-static int step(struct evaluation *e)
-{
-    const struct hd_net *net = hd_params_get_net(e->views[POLICY].spec);
     struct hd_obs_norm norm;
-    hd_stepper_choose_greedy(&e->stepper, e->shape, &e->envs, net, e->views[POLICY].data,
-                             hd_moments_get_obs_norm(&e->views[NORM], &norm));
-    HD_TRY(hd_stepper_step(&e->stepper, e->shape, &e->envs, e->context));
-    for (int64_t i = 0; i < *e->envs.count; i++) {
-        if (!e->stepper.outcome.done[i])
-            continue;
-        if (e->envs.episode[i] < episodes_end(e, i)) {
-            e->result->returns[e->envs.episode[i]++] = e->envs.episode_return[i];
-            e->result->steps += e->envs.episode_steps[i];
-        }
-        HD_TRY(start(e, i));
-    }
-    return HD_OK;
+    hd_stepper_choose_greedy(&p->stepper, p->args->shape, &p->envs,
+                             hd_params_get_net(p->views[POLICY].spec), p->views[POLICY].data,
+                             hd_moments_get_obs_norm(&p->views[NORM], &norm));
+}
+
+/* Plays one step, and starts the next episode after the last of one. */
+static int step(struct player *p)
+{
+    choose_action(p);
+    HD_TRY(hd_stepper_step(&p->stepper, p->args->shape, &p->envs, p->context));
+    const int64_t steps = *p->envs.episode_steps;
+    const bool done = *p->stepper.outcome.done, cut = !done && steps == p->args->max_steps;
+    if (!done && !cut)
+        return HD_OK;
+    p->played->returns[*p->envs.episode - get_first(p->args, p->env)] = *p->envs.episode_return;
+    p->played->steps += steps;
+    p->played->cut += cut;
+    ++*p->envs.episode;
+    return start(p);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    struct player p = {
+        .args = args,
+        .context = context,
+        .views = views,
+        .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, context->item),
+        .stepper =
+            hd_stepper_get(args->shape, hd_params_get_net(views[POLICY].spec), context->scratch),
+        .played = context->work,
+        .env = hd_envs_get_first(args->shape, context->shard, context->item),
+    };
+    if (*p.envs.count == 0)
+        return HD_OK;
+    p.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
+    if (!context->again)
+        HD_TRY(begin(&p));
+    if (*p.envs.episode == get_first(args, p.env + 1))
+        return HD_OK;
+    HD_TRY(step(&p));
+    return HD_AGAIN;
+}
+
+/* -- The result -------------------------------------------------------------------------------- */
+
+static void begin_result(const struct args *args, const struct hd_context *context,
+                         const struct hd_view *views)
+{
+    struct hd_eval_result *result = views[RESULT].data;
+    const struct hd_env_counters *totals = views[TOTALS].data;
+    memset(result, 0, (size_t)views[RESULT].spec->bytes);
+    result->episodes = args->episodes;
+    result->env_step = totals ? totals->env_step : 0;
+    result->train_iter = context->update;
+}
+
+/* Adds what the env of an item has played to the result, and returns how many episodes were cut. */
+static int64_t add_played(const struct args *args, const struct hd_context *context, int64_t item,
+                          struct hd_eval_result *result)
+{
+    const struct played *played = context->work_buffers[item];
+    const int64_t env = hd_envs_get_first(args->shape, context->shard, item);
+    const int64_t first = get_first(args, env), n = get_first(args, env + 1) - first;
+    memcpy(result->returns + first, played->returns, (size_t)n * sizeof *played->returns);
+    result->steps += played->steps;
+    return played->cut;
 }
 
 static int copy_if_present(const struct hd_view *views, int from, int to)
@@ -168,38 +243,34 @@ static int copy_if_present(const struct hd_view *views, int from, int to)
 }
 
 /* Completes the result of all envs and keeps a policy that is the best so far. */
-static int finish_evaluation(struct evaluation *e)
+static int keep_if_best(const struct hd_view *views, const struct hd_envs *envs)
 {
-    const struct hd_view *best = &e->views[BEST];
-    hd_eval_result_summarise(e->result);
-    if (!best->data || e->result->mean <= *e->envs.best_mean)
+    struct hd_eval_result *result = views[RESULT].data;
+    hd_eval_result_summarise(result);
+    if (!views[BEST].data || result->mean <= *envs->best_mean)
         return HD_OK;
-    *e->envs.best_mean = e->result->mean;
-    HD_TRY(copy_if_present(e->views, NORM, BEST_NORM));
-    HD_TRY(copy_if_present(e->views, BATCH_NORM_STATS, BEST_BATCH_NORM_STATS));
-    return copy_if_present(e->views, POLICY, BEST);
+    *envs->best_mean = result->mean;
+    HD_TRY(copy_if_present(views, NORM, BEST_NORM));
+    HD_TRY(copy_if_present(views, BATCH_NORM_STATS, BEST_BATCH_NORM_STATS));
+    return copy_if_present(views, POLICY, BEST);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
-    struct evaluation e = {
-        .args = memory,
-        .context = context,
-        .views = views,
-        .shape = hd_envs_get_shape(views[ENVS].spec),
-        .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
-        .result = views[RESULT].data,
-    };
-    e.first = hd_envs_get_first(e.shape, context->shard, 0);
-    e.stepper = hd_stepper_get(e.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
-    e.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
-    if (!context->again)
-        HD_TRY(begin(&e));
-    if (!all_played(&e)) {
-        HD_TRY(step(&e));
-        return HD_AGAIN;
-    }
-    return e.shape->instances == 1 ? finish_evaluation(&e) : HD_OK;
+    const struct args *args = memory;
+    int64_t cut = 0;
+    begin_result(args, context, views);
+    for (int64_t item = 0; item < context->items; item++)
+        if (*hd_envs_get(views[ENVS].spec, views[ENVS].data, item).count > 0)
+            cut += add_played(args, context, item, views[RESULT].data);
+    if (cut > 0)
+        hd_log(HD_LOG_WARN,
+               "evaluate: %lld of %lld episodes did not end within env.max_evaluator_step %lld "
+               "steps; their returns until then count (update %lld)",
+               (long long)cut, (long long)args->episodes, (long long)args->max_steps,
+               (long long)context->update);
+    const struct hd_envs first = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0);
+    return args->shape->instances == 1 ? keep_if_best(views, &first) : HD_OK;
 }
 
 const struct hd_verb hd_verb_evaluate = {
@@ -211,5 +282,7 @@ const struct hd_verb hd_verb_evaluate = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
+    .get_subtasks = get_subtasks,
+    .finish = finish,
     .help = "plays greedy episodes from fixed starts and keeps the best policy so far",
 };

@@ -149,8 +149,35 @@ static inline struct hd_setup step_setup(const struct hd_verb *verb, const struc
 /* Items have no order: run_subtasks takes the last first, or else the first. */
 static bool first_item_first;
 
-/* Runs every item and stage of a step, then `finish`. Work memory has a guard zone behind it;
- * scratch keeps nothing from one task to the next. */
+/* Runs a stage of all items, which take turns while they return HD_AGAIN. Scratch keeps nothing
+ * from one call to the next. */
+static inline int run_items(const struct hd_verb *verb, struct hd_context *context,
+                            const struct hd_view *views, const void *args, int64_t scratch,
+                            void *const *work_buffers, void *const *headers)
+{
+    enum { MOST_ITEMS = 64 };
+    int statuses[MOST_ITEMS], status = HD_OK;
+    bool again = true;
+    ck_assert_int_le(context->items, MOST_ITEMS);
+    for (context->again = false; status == HD_OK && again; context->again = true) {
+        again = false;
+        for (int64_t i = 0; status == HD_OK && i < context->items; i++) {
+            const int64_t item = first_item_first ? i : context->items - 1 - i;
+            if (context->again && statuses[item] != HD_AGAIN)
+                continue;
+            context->item = item;
+            context->work = work_buffers[item];
+            context->header = headers[item];
+            memset(context->scratch, 0xA5, (size_t)scratch);
+            statuses[item] = verb->body(context, views, args);
+            again = again || statuses[item] == HD_AGAIN;
+            status = statuses[item] == HD_AGAIN ? HD_OK : statuses[item];
+        }
+    }
+    return status;
+}
+
+/* Runs every item and stage of a step, then `finish`. Work memory has a guard zone behind it. */
 static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *context,
                                const struct hd_view *views, const void *args, int64_t scratch)
 {
@@ -167,14 +194,8 @@ static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *co
         headers[i] = hd_alloc(1, (size_t)subtasks.header_bytes + GUARD_BYTES);
         memset(headers[i], 0xA5, (size_t)subtasks.header_bytes + GUARD_BYTES);
     }
-    for (context->stage = 0; context->stage < subtasks.stages; context->stage++)
-        for (int64_t i = 0; status == HD_OK && i < subtasks.items; i++) {
-            context->item = first_item_first ? i : subtasks.items - 1 - i;
-            context->work = work_buffers[context->item];
-            context->header = headers[context->item];
-            memset(context->scratch, 0xA5, (size_t)scratch);
-            status = verb->body(context, views, args);
-        }
+    for (context->stage = 0; status == HD_OK && context->stage < subtasks.stages; context->stage++)
+        status = run_items(verb, context, views, args, scratch, work_buffers, headers);
     context->work = context->header = NULL;
     context->work_buffers = work_buffers;
     context->headers = headers;

@@ -110,6 +110,17 @@ static void format_duration(double seconds, char *text, size_t bytes)
                  units[i + 1].name);
 }
 
+/* Writes which task a long iteration waits for. */
+static int format_wait(const struct hd_train *train, int64_t now_ns, char *text, size_t bytes)
+{
+    enum { LONG_NS = 1000000000 };
+    const int64_t waited_ns = now_ns - train->outputs.iteration_ns;
+    const char *name = hd_session_get_running(train->session);
+    if (waited_ns < LONG_NS || !name)
+        return 0;
+    return snprintf(text, bytes, "  in %s for %.0f s", name, (double)waited_ns * 1e-9);
+}
+
 static void format_progress(const struct hd_train *train, int64_t now_ns, char *line, size_t bytes)
 {
     struct hd_progress progress = hd_logbook_get_progress(train->outputs.logbook);
@@ -126,6 +137,7 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
     if (!isnan(progress.eval_mean))
         used += snprintf(line + used, bytes - (size_t)used, "  return %.1f (best %.1f)",
                          progress.eval_mean, progress.best);
+    used += format_wait(train, now_ns, line + used, bytes - (size_t)used);
     if (share > 0.001) {
         format_duration(seconds * (1 - share) / share, left, sizeof left);
         snprintf(line + used, bytes - (size_t)used, "  ETA <= %s", left);

@@ -9,7 +9,7 @@
  * continues from train->resume_from. Errors (logged): HD_ERR_INPUT, HD_ERR_SYSTEM, HD_ERR_NOMEM. */
 int hd_outputs_open(struct hd_train *train);
 
-/* Shows the progress now and then; called before every iteration. */
+/* Shows the progress now and then; called before every iteration, and in long ones. */
 void hd_outputs_show_progress(struct hd_train *train);
 
 #endif

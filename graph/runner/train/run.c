@@ -178,6 +178,13 @@ static int count_workers(const struct hd_train *train)
     return cores < max ? cores : max;
 }
 
+static void show_waiting(void *arg)
+{
+    struct hd_train *train = arg;
+    if (train->outputs.iteration_ns > 0)
+        hd_outputs_show_progress(train);
+}
+
 static int start_session(struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
@@ -204,6 +211,8 @@ static int start_session(struct hd_train *train)
         .dump_views = hd_failed_batch_write,
         .dump_arg = train->dir,
         .interrupted = &hd_interrupted,
+        .waiting = train->ranks.world.rank == 0 ? show_waiting : NULL,
+        .waiting_arg = train,
     };
     for (int i = 0; i < options.n_devices; i++)
         options.devices[i] = train->gpus.share.devices[i];
@@ -229,6 +238,7 @@ static void tick(void *arg)
                       hd_executor_get_counter(train->executor, "update"),
                       hd_executor_get_counter(train->executor, "iteration"));
     hd_metrics_sample(train->outputs.metrics, train);
+    train->outputs.iteration_ns = hd_clock_get_ns();
     hd_outputs_show_progress(train);
 }
 

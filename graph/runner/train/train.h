@@ -20,6 +20,7 @@ struct hd_outputs {
     struct hd_logbook *logbook;
     struct hd_metrics *metrics; /* or NULL */
     int64_t shown_ns;           /* when the progress line was last shown */
+    int64_t iteration_ns;       /* when the last iteration began */
 };
 
 /* The checkpoints that a rank writes (checkpoints.h). */

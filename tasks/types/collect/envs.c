@@ -140,7 +140,8 @@ static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
     return obs != HD_OK ? obs : actions;
 }
 
-/* An evaluator's envs are counted over all shards, a collector's in each shard. */
+/* An evaluator's envs are counted over all shards, and each is a group; a collector's are counted
+ * in each shard. */
 static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
                        const struct hd_setup *setup)
 {
@@ -148,9 +149,10 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->total = hd_config_get_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
                                                                      : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
+    const int64_t most = (shape->total + shape->instances - 1) / shape->instances;
     shape->groups =
-        shape->evaluator ? 1 : hd_config_get_int(setup->config, "policy.collect.env_groups");
-    shape->envs = (shape->total / shape->groups + shape->instances - 1) / shape->instances;
+        shape->evaluator ? most : hd_config_get_int(setup->config, "policy.collect.env_groups");
+    shape->envs = most / shape->groups;
     shape->fragment = shape->evaluator ? 0 : hd_transition_block_shape_read(setup->config).fragment;
 }
 
@@ -158,7 +160,7 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
                         const struct hd_setup *setup)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.collect.env_groups");
-    if (shape->total % shape->groups == 0)
+    if (shape->evaluator || shape->total % shape->groups == 0)
         return HD_OK;
     return hd_diag_add_error(
         setup->diag, node ? node->location : spec->location,
@@ -230,7 +232,8 @@ struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group
 
 int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group)
 {
-    return shape->instances == 1 ? group * shape->envs : shard * shape->total / shape->instances;
+    const int64_t of_shard = shape->instances == 1 ? 0 : shard * shape->total / shape->instances;
+    return of_shard + group * shape->envs;
 }
 
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
@@ -305,8 +308,9 @@ static int init_partial(const struct hd_spec *spec, int64_t shard, void *data, i
     const struct hd_envs_shape *shape = spec->shape;
     struct hd_envs envs = hd_envs_get(spec, data, group);
     *envs.count = shape->envs;
-    if (shape->instances > 1)
-        *envs.count = hd_envs_get_first(shape, shard + 1, 0) - hd_envs_get_first(shape, shard, 0);
+    if (shape->instances > 1 &&
+        hd_envs_get_first(shape, shard, group) >= hd_envs_get_first(shape, shard + 1, 0))
+        *envs.count = 0;
     *envs.best_mean = -INFINITY;
     return make_group(spec, &envs);
 }

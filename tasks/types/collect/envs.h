@@ -2,8 +2,8 @@
 /* Type `envs`: environments, with what a collector or evaluator remembers of them between steps.
  * With `role: collector` an instance has env.collector_env_num envs in policy.collect.env_groups
  * groups, which the first collect starts. With `role: evaluator` there are env.evaluator_env_num in
- * all, distributed over the shards if there is an instance for each, and every evaluation starts
- * them again. Thread safe for different groups. */
+ * all, each a group, distributed over the shards if there is an instance for each, and every
+ * evaluation starts them again. Thread safe for different groups. */
 #ifndef HD_TASKS_TYPES_COLLECT_ENVS_H
 #define HD_TASKS_TYPES_COLLECT_ENVS_H
 
@@ -29,11 +29,11 @@ struct hd_envs_shape {
     int64_t state_bytes; /* of the saved state of one env */
 };
 
-/* The arrays of a group. It has *count envs, in the first rows; other rows stay zero. */
+/* The arrays of a group. It has *count envs; those of a group without envs stay zero. */
 struct hd_envs {
     void **group;           /* [1]: made by the env's `create`; NULL where there are no envs */
-    int64_t *count;         /* [1]: envs of this instance, at most E */
-    double *best_mean;      /* [1]: best mean return of all evaluations; -inf before the first */
+    int64_t *count;         /* [1]: E, or 0 where a shard has fewer envs than others */
+    double *best_mean;      /* [1]: group 0: best mean of all evaluations; -inf before the first */
     uint64_t *seed;         /* [E]: of the env's current episode */
     int64_t *episode;       /* [E]: number of that episode, from 0 */
     double *episode_return; /* [E]: so far */
@@ -49,8 +49,8 @@ struct hd_envs {
 const struct hd_envs_shape *hd_envs_get_shape(const struct hd_spec *spec);
 struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group);
 
-/* Returns the number of the first env of group `group`, or, of a sharded evaluation, of the
- * instance of shard `shard` among all envs. */
+/* Returns the number of the first env of group `group` of shard `shard`: among the instance's, or,
+ * of a sharded evaluation, among all envs. */
 int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group);
 
 /* Starts an episode of env `env`, which has no pending steps, from `env_seed`. Writes its first

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evaluation against envs played one by one, and what it leaves behind. */
+#include "runtime/base/log.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -272,6 +273,53 @@ START_TEST(test_without_best)
 }
 END_TEST
 
+static void catch_line(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    snprintf(arg, HD_MESSAGE_BYTES, "%s", line);
+}
+
+/* An episode that reaches env.max_evaluator_step ends there, and is told of. */
+START_TEST(test_step_limit)
+{
+    static const struct {
+        const char *set;
+        double limit;
+    } limits[] = {{"env.max_evaluator_step=5", 5},
+                  {"env.max_evaluator_step=10", 10},
+                  {"env.max_evaluator_step=11", 11},
+                  {"env.max_evaluator_step=0", INFINITY}};
+    const double limit = limits[_i].limit;
+    const char *const sets[] = {"env.n_evaluator_episode=3", "env.evaluator_env_num=2",
+                                limits[_i].set};
+    char line[HD_MESSAGE_BYTES] = "";
+    int64_t steps = 0;
+    struct world w;
+    world_open(&w, sets, 3);
+    w.setup.seed = 0;
+    set_policy(&w, 0);
+    const double longest[] = {play(&w, 0, &steps), play(&w, 0, &steps), play(&w, 1, &steps)};
+    hd_log_set_sink(catch_line, line);
+    const struct hd_eval_result *result = evaluate(&w, 30);
+    hd_log_set_sink(NULL, NULL);
+    int64_t cut = 0;
+    steps = 0;
+    for (int i = 0; i < 3; i++) {
+        ck_assert_double_eq(result->returns[i], fmin(longest[i], limit));
+        steps += (int64_t)result->returns[i];
+        cut += longest[i] > limit;
+    }
+    ck_assert_int_eq(result->steps, steps);
+    ck_assert_int_eq(cut > 0, strstr(line, "did not end within env.max_evaluator_step") != NULL);
+    if (cut > 0) {
+        char expected[32];
+        snprintf(expected, sizeof expected, "%d of 3 episodes", (int)cut);
+        ck_assert_ptr_nonnull(strstr(line, expected));
+    }
+    world_close(&w);
+}
+END_TEST
+
 /* The running statistics of a policy are kept with the policy. */
 START_TEST(test_norms)
 {
@@ -312,13 +360,13 @@ START_TEST(test_snapshot)
     struct hd_envs groups[] = {hd_envs_get(&copy.spec, copy.data, 0),
                                hd_envs_get(&copy.spec, w.values[ENVS].data, 0)};
     ck_assert_ptr_ne(*groups[0].group, *groups[1].group);
-    float obs[2][5 * OBS], reward[5];
-    bool done[5], truncated[5];
+    float obs[2][OBS], reward;
+    bool done, truncated;
     char message[HD_ENV_MESSAGE];
-    const int32_t action[5] = {1, 0, 1, 0, 1};
+    const int32_t action = 1;
     for (int i = 0; i < 2; i++) {
-        struct hd_env_outcome outcome = {obs[i], reward, done, truncated};
-        ck_assert_int_eq(shape->env->step(*groups[i].group, action, &outcome, message), 0);
+        struct hd_env_outcome outcome = {obs[i], &reward, &done, &truncated};
+        ck_assert_int_eq(shape->env->step(*groups[i].group, &action, &outcome, message), 0);
     }
     ck_assert_mem_eq(obs[0], obs[1], sizeof obs[0]);
     hd_value_fini(&copy.spec, copy.data);
@@ -372,6 +420,7 @@ int main(void)
     tcase_add_loop_test(tests, test_against_single_episodes, 0,
                         (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(tests, test_known_episode);
+    tcase_add_loop_test(tests, test_step_limit, 0, 4);
     tcase_add_test(tests, test_repeats);
     tcase_add_test(tests, test_best);
     tcase_add_test(tests, test_without_totals);

@@ -76,6 +76,14 @@ static void combine(struct world *w, int shards, struct value *result)
     hd_free(vector);
 }
 
+static int64_t count_envs(const struct value *envs)
+{
+    int64_t count = 0;
+    for (int64_t group = 0; group < envs->spec.partials; group++)
+        count += *hd_envs_get(&envs->spec, envs->data, group).count;
+    return count;
+}
+
 struct sharding_case {
     int envs, episodes, shards;
 };
@@ -96,7 +104,7 @@ START_TEST(test_same_result)
     world_open(&sharded, sets, 2, c->shards);
     int64_t played = 0, max = 0;
     for (int s = 0; s < c->shards; s++) {
-        int64_t count = *hd_envs_get(&sharded.envs[s].spec, sharded.envs[s].data, 0).count;
+        const int64_t count = count_envs(&sharded.envs[s]);
         played += count;
         max = count > max ? count : max;
     }
