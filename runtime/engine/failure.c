@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error latch: the first failure of a session, by a task, a signal or another rank. */
+/* The error latch: the first failure of a session, by a task, a signal or another rank; and the
+ * look at the world outside, while a thread is busy or waits. */
+#include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
 #include "runtime/engine/session_internal.h"
@@ -74,11 +76,25 @@ static bool is_signal(int status)
     return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED;
 }
 
+/* Only the session's thread tells of waits, as only it knows that nothing else happens. */
+static void tell_waiting(struct hd_session *session)
+{
+    enum { PERIOD_NS = 100000000 };
+    if (!session->options.waiting || !pthread_equal(pthread_self(), session->thread))
+        return;
+    const int64_t now_ns = hd_clock_get_ns();
+    if (now_ns - session->told_ns < PERIOD_NS)
+        return;
+    session->told_ns = now_ns;
+    session->options.waiting(session->options.waiting_arg);
+}
+
 /* When a rank has failed, mpirun and the launcher stop the others by a signal, so its failure comes
  * first; unless it ended by the signal that all get. */
 int hd_session_poll(struct hd_session *session)
 {
     struct hd_comm_failure failure;
+    tell_waiting(session);
     const int signal = session->options.interrupted ? *session->options.interrupted : 0;
     if (session->options.comm && hd_comm_get_failure(session->options.comm, &failure) &&
         failure.rank != session->options.rank && !(signal && is_signal(failure.status)))

@@ -154,7 +154,6 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
         if (round % ROUNDS_PER_CHECK == 0) {
             hd_session_poll(session);
             hd_session_watch(session);
-            hd_session_tell_waiting(session);
         }
     }
 }
@@ -250,6 +249,8 @@ int hd_session_create(const struct hd_session_options *options, struct hd_sessio
     if (options->sequential)
         session->options.workers = 1;
     pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->time_slices.lock, NULL);
+    session->time_slices.end = &session->time_slices.first;
     int status = start(session);
     if (status != HD_OK) {
         hd_session_destroy(session);
@@ -277,6 +278,7 @@ void hd_session_destroy(struct hd_session *session)
         hd_free(session->scratch[i]);
     hd_free(session->scratch);
     hd_trace_destroy(session->trace);
+    pthread_mutex_destroy(&session->time_slices.lock);
     pthread_mutex_destroy(&session->lock);
     hd_free(session);
 }

@@ -34,6 +34,13 @@ struct hd_running {
     atomic_int_fast64_t iteration, shard, begin_ns;
 };
 
+/* Background tasks that wait for a time slice, in order (task.c). */
+struct hd_time_slices {
+    pthread_mutex_t lock;
+    struct hd_task_record *first, **end;
+    bool queued; /* a slice for the first of them is */
+};
+
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running, started;
@@ -67,6 +74,7 @@ struct hd_session {
     atomic_int pending;           /* tasks submitted and not ended */
     atomic_int_fast64_t finished; /* tasks ended so far */
     _Atomic(struct hd_task_record *) free_records;
+    struct hd_time_slices time_slices;
     struct hd_task_record *record_cache; /* the submitter's own list */
 
     pthread_mutex_t lock; /* of the error latch */
@@ -75,16 +83,13 @@ struct hd_session {
     char message[HD_MESSAGE_BYTES];
 };
 
-/* Latches a failure from outside, a signal or another rank's, and returns the first error or HD_OK.
- * Cheap. Any thread (failure.c). */
+/* Latches a failure from outside, a signal or another rank's, and returns the first error or HD_OK;
+ * called by the session's thread, it calls options.waiting now and then. Cheap. Any thread
+ * (failure.c). */
 int hd_session_poll(struct hd_session *session);
 
 /* Ends the open sync point if all ranks have arrived or the session failed. Any thread (sync.c). */
 void hd_session_progress(struct hd_session *session);
-
-/* Calls options.waiting now and then, on the session's thread; does nothing on others (waiting.c).
- */
-void hd_session_tell_waiting(struct hd_session *session);
 
 /* Latches that `name` could be submitted in part only, because of `status`, and waits until what is
  * submitted has ended, so that its memory may be freed. Returns status. */

@@ -39,7 +39,6 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
     int status = task->body(context, task->views, task->args);
     while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
         context->again = true;
-        hd_session_tell_waiting(session);
         if (until_ns > 0 && hd_clock_get_ns() >= until_ns)
             break;
         status = task->body(context, task->views, task->args);
@@ -167,21 +166,63 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_ta
 }
 
 /* -- Background tasks -------------------------------------------------------------------------- */
-/* Workers do not pre-empt, so a background task of seconds is called in time slices: tasks without
- * accesses at the lowest priority, one after another, of which one at most is queued. An
- * asynchronous task holds the accesses meanwhile. A scheduler without priorities has the slice wait
- * behind the tasks that are ready, which delays others by one slice at most. */
+/* Workers do not pre-empt, so background tasks of seconds are called in time slices: tasks without
+ * accesses at the lowest priority. An asynchronous task holds the accesses meanwhile. Of all that
+ * wait for a slice one at most is queued: others follow as workers take it, so that a scheduler
+ * without priorities delays a task by one slice at most. */
 
 enum { TIME_SLICE_NS = 5000000, TIME_SLICE_PRIORITY = -1000000 };
+
+static void queue_time_slice(struct hd_session *session);
+
+/* Appends a record to those that wait, and returns whether a slice must be queued. */
+static bool append_waiting(struct hd_task_record *record)
+{
+    struct hd_time_slices *slices = &record->session->time_slices;
+    pthread_mutex_lock(&slices->lock);
+    record->next = NULL;
+    *slices->end = record;
+    slices->end = &record->next;
+    const bool queue = !slices->queued;
+    slices->queued = true;
+    pthread_mutex_unlock(&slices->lock);
+    return queue;
+}
+
+/* Takes the first record that waits, and stores whether others do, for which a slice must be
+ * queued. */
+static struct hd_task_record *take_waiting(struct hd_session *session, bool *more_p)
+{
+    struct hd_time_slices *slices = &session->time_slices;
+    pthread_mutex_lock(&slices->lock);
+    struct hd_task_record *record = slices->first;
+    slices->first = record->next;
+    if (!slices->first)
+        slices->end = &slices->first;
+    slices->queued = *more_p = slices->first != NULL;
+    pthread_mutex_unlock(&slices->lock);
+    return record;
+}
 
 static void run_time_slice(void *buffers[], void *arg)
 {
     (void)buffers;
-    struct hd_task_record *record = arg;
+    struct hd_session *session = arg;
+    bool more;
+    struct hd_task_record *record = take_waiting(session, &more);
+    if (more)
+        queue_time_slice(session);
+    starpu_task_get_current()->callback_arg = record;
     hd_tsan_acquire(record);
-    record->again = hd_session_execute(record->session, hd_session_get_lane(record->session),
-                                       &record->task, TIME_SLICE_NS);
+    record->again =
+        hd_session_execute(session, hd_session_get_lane(session), &record->task, TIME_SLICE_NS);
     hd_tsan_release(record);
+}
+
+static void release_accesses(struct hd_task_record *record)
+{
+    hd_tsan_end(record->open);
+    starpu_task_end_dep_release(record->open);
 }
 
 static void time_slice_ended(void *arg)
@@ -189,34 +230,38 @@ static void time_slice_ended(void *arg)
     struct hd_task_record *record = arg;
     hd_tsan_acquire(record);
     atomic_fetch_add(&record->session->finished, 1); /* the watchdog sees that something happens */
-    if (record->again) {
+    if (record->again)
         hd_session_start_time_slices(record);
-        return;
-    }
-    hd_tsan_end(record->open);
-    starpu_task_end_dep_release(record->open);
+    else
+        release_accesses(record);
 }
 
 static struct starpu_codelet time_slice_codelet = {
     .cpu_funcs = {run_time_slice}, .nbuffers = 0, .name = "heddle time slice"};
 
+static void queue_time_slice(struct hd_session *session)
+{
+    struct starpu_task *time_slice = starpu_task_create();
+    time_slice->cl = &time_slice_codelet;
+    time_slice->cl_arg = session;
+    time_slice->callback_func = time_slice_ended; /* run_time_slice sets its argument */
+    time_slice->name = "time slice";
+    time_slice->priority = hd_session_clamp_priority(session, TIME_SLICE_PRIORITY);
+    const int error = starpu_task_submit(time_slice);
+    if (!error)
+        return;
+    hd_session_fail(session, HD_ERR_SYSTEM, "StarPU refuses a time slice (%d)", error);
+    for (bool more = true; more;)
+        release_accesses(take_waiting(session, &more));
+}
+
 void hd_session_start_time_slices(void *arg)
 {
     struct hd_task_record *record = arg;
+    struct hd_session *session = record->session;
     hd_tsan_acquire(record);
     hd_tsan_begin(record->open);
-    struct starpu_task *time_slice = starpu_task_create();
-    time_slice->cl = &time_slice_codelet;
-    time_slice->cl_arg = record;
-    time_slice->callback_func = time_slice_ended;
-    time_slice->callback_arg = record;
-    time_slice->name = record->task.name;
-    time_slice->priority = hd_session_clamp_priority(record->session, TIME_SLICE_PRIORITY);
     hd_tsan_release(record);
-    int error = starpu_task_submit(time_slice);
-    if (error) {
-        hd_session_fail(record->session, HD_ERR_SYSTEM,
-                        "StarPU refuses a time slice of task %s (%d)", record->task.name, error);
-        starpu_task_end_dep_release(record->open);
-    }
+    if (append_waiting(record))
+        queue_time_slice(session);
 }

@@ -160,6 +160,74 @@ START_TEST(steps_pass_a_long_side_task)
 }
 END_TEST
 
+/* As many background tasks as may be: no step waits for more than a slice on each worker. */
+START_TEST(steps_pass_many_background_tasks)
+{
+    enum { STEPS = 20, TASKS = 40, SLICE_MS = 5 };
+    struct hd_buffer *chain, *results[TASKS];
+    struct hd_task_group groups[2] = {0};
+    struct long_task tasks[TASKS];
+    steps = 0;
+    start_kind(_i);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &chain), HD_OK);
+    for (int i = 0; i < TASKS; i++) {
+        tasks[i] = (struct long_task){.calls = 10, .ns = 1000000, .steps_needed = STEPS};
+        ck_assert_int_eq(hd_buffer_create(session, 1, 1, &results[i]), HD_OK);
+        submit(&tasks[i], results[i], true);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        ck_assert_int_eq(hd_session_wait(session, empty, &groups[i % 2]), HD_OK);
+        submit_one(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
+    }
+    ck_assert_int_eq(hd_session_wait(session, empty, &groups[0]), HD_OK);
+    ck_assert_int_eq(hd_session_wait(session, empty, &groups[1]), HD_OK);
+    int called = 0;
+    for (int i = 0; i < TASKS; i++)
+        called += tasks[i].called;
+    /* Waiting tasks would take a turn each before a step: TASKS slices of SLICE_MS calls. */
+    ck_assert_int_le(called, STEPS * 4 * SLICE_MS);
+    ck_assert_int_eq(hd_session_drain(session), HD_OK);
+    for (int i = 0; i < TASKS; i++) {
+        ck_assert_int_eq(tasks[i].finished, 1);
+        ck_assert_int_eq(tasks[i].first_calls, 1);
+        hd_buffer_destroy(results[i]);
+    }
+    hd_buffer_destroy(chain);
+    hd_session_destroy(session);
+}
+END_TEST
+
+static atomic_int waits_told;
+
+static void count_wait(void *arg)
+{
+    ck_assert_ptr_eq(arg, &waits_told);
+    waits_told++;
+}
+
+/* Whoever waits hears of it some times a second, also in a body of its own that is called again. */
+START_TEST(waits_are_told)
+{
+    const struct hd_session_options options = {.sequential = _i == 0,
+                                               .workers = _i == 2 ? 2 : 1,
+                                               .scheduler = "lws",
+                                               .ranks = 1,
+                                               .waiting = count_wait,
+                                               .waiting_arg = &waits_told};
+    struct hd_buffer *buffer;
+    struct long_task task = {.calls = 400, .ns = 1000000};
+    waits_told = 0;
+    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
+    submit(&task, buffer, false);
+    ck_assert_int_eq(hd_session_drain(session), HD_OK);
+    ck_assert_int_ge(waits_told, 2);
+    ck_assert_int_le(waits_told, 100); /* 4 on a machine that does nothing else */
+    hd_buffer_destroy(buffer);
+    hd_session_destroy(session);
+}
+END_TEST
+
 /* Schedulers with priorities run all steps first, even on one worker. */
 START_TEST(priorities_put_slices_last)
 {
@@ -278,6 +346,8 @@ int main(void)
     TCase *tests = tcase_create("again");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, steps_pass_a_long_side_task, 0, kinds);
+    tcase_add_loop_test(tests, steps_pass_many_background_tasks, 0, 2 * n_schedulers);
+    tcase_add_loop_test(tests, waits_are_told, 0, 3);
     tcase_add_loop_test(tests, priorities_put_slices_last, 0, 3);
     tcase_add_test(tests, slices_are_short_and_seen);
     tcase_add_loop_test(tests, others_are_called_again_at_once, 0, kinds);
