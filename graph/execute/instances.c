@@ -65,8 +65,31 @@ static void free_memory(struct hd_session *session, const struct hd_instances *i
         hd_free(memory);
 }
 
+/* Returns the memory that holds the initial version of instance i already, or NULL. The initial
+ * parameters of a net take long to compute. */
+static const void *find_initial(const struct hd_instances *instances,
+                                const struct hd_instances *first, int slot, int i)
+{
+    if (!instances->value->spec.type->flat || (slot == 0 && !first))
+        return NULL;
+    const struct hd_instances *from = slot > 0 ? instances : first;
+    return from->version_slots[0].replicas[0].data[from->planned->instances > 1 ? i : 0];
+}
+
+static int init_memory(const struct hd_instances *instances, const struct hd_setup *setup,
+                       const struct hd_instances *first, int slot, int i, void *memory)
+{
+    const struct hd_spec *spec = &instances->value->spec;
+    const void *initial = find_initial(instances, first, slot, i);
+    if (!initial)
+        return hd_value_init(spec, setup, instances->planned->first + i, memory);
+    memcpy(memory, initial, (size_t)spec->bytes);
+    return HD_OK;
+}
+
 static int create_replica(struct hd_session *session, const struct hd_setup *setup,
-                          struct hd_instances *instances, int slot, int replica)
+                          struct hd_instances *instances, const struct hd_instances *first,
+                          int slot, int replica)
 {
     struct hd_replica *memory = &instances->version_slots[slot].replicas[replica];
     const struct hd_spec *spec = &instances->value->spec;
@@ -83,14 +106,14 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
             return HD_ERR_NOMEM;
         }
         if (replica == 0)
-            HD_TRY(hd_value_init(spec, setup, instances->planned->first + i, memory->data[i]));
+            HD_TRY(init_memory(instances, setup, first, slot, i, memory->data[i]));
         HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffers[i]));
     }
     return HD_OK;
 }
 
 static int create_slot(struct hd_session *session, const struct hd_setup *setup,
-                       struct hd_instances *instances, int number)
+                       struct hd_instances *instances, const struct hd_instances *first, int number)
 {
     struct hd_version_slot *slot = &instances->version_slots[number];
     slot->distributed_version = -1;
@@ -98,7 +121,7 @@ static int create_slot(struct hd_session *session, const struct hd_setup *setup,
     if (!slot->replicas)
         return HD_ERR_NOMEM;
     for (int replica = 0; replica < instances->planned->homes; replica++)
-        HD_TRY(create_replica(session, setup, instances, number, replica));
+        HD_TRY(create_replica(session, setup, instances, first, number, replica));
     return HD_OK;
 }
 
@@ -126,7 +149,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
         return HD_ERR_NOMEM;
     instances->n_version_slots = n_slots;
     for (int i = 0; i < n_slots; i++)
-        HD_TRY(create_slot(session, setup, instances, i));
+        HD_TRY(create_slot(session, setup, instances, first, i));
     /* Snapshots hold nothing yet. */
     for (int i = planned->buffers; i < n_slots; i++) {
         instances->version_slots[i].version = -1;

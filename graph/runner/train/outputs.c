@@ -138,7 +138,7 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
         used += snprintf(line + used, bytes - (size_t)used, "  return %.1f (best %.1f)",
                          progress.eval_mean, progress.best);
     used += format_wait(train, now_ns, line + used, bytes - (size_t)used);
-    if (share > 0.001) {
+    if (share > 0.001 && share < 1) {
         format_duration(seconds * (1 - share) / share, left, sizeof left);
         snprintf(line + used, bytes - (size_t)used, "  ETA <= %s", left);
     }

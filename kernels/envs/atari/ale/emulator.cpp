@@ -14,7 +14,52 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <stdexcept>
+
+namespace
+{
+
+// What a console that loads a ROM emulates 188 frames to find out: whether the game is for NTSC or
+// PAL televisions, and its state at the start.
+struct Start {
+    std::string format, state;
+};
+
+std::map<std::string, Start> starts; // by ROM
+std::mutex starts_lock;
+
+// Does what ALEInterface::loadROM does, without its reset, and with the faster processor.
+void load_rom(ale::ALEInterface &ale, const char *rom)
+{
+    ale::ALEInterface::loadSettings(rom, ale.theOSystem);
+    const std::string md5 = ale.theOSystem->console().properties().get(ale::stella::Cartridge_MD5);
+    ale.romSettings.reset(ale::buildRomRLWrapper(rom, md5));
+    ale.romSettings->modifyEnvironmentSettings(ale.theOSystem->settings());
+    ale.environment.reset(new ale::StellaEnvironment(ale.theOSystem.get(), ale.romSettings.get()));
+    ale.max_num_frames = ale.theOSystem->settings().getInt("max_num_frames_per_episode");
+    heddle::replace_processor(ale);
+}
+
+// Loads the ROM, and returns the state at the start of its game, in which the console then is.
+std::string load_start(ale::ALEInterface &ale, const char *rom)
+{
+    const std::lock_guard<std::mutex> guard(starts_lock);
+    const auto known = starts.find(rom);
+    if (known != starts.end()) {
+        ale.theOSystem->settings().setInternal("format", known->second.format);
+        load_rom(ale, rom);
+        heddle::load_state(ale, known->second.state);
+        return known->second.state;
+    }
+    load_rom(ale, rom);
+    ale.environment->reset();
+    ale.reset_game();
+    return (starts[rom] = {ale.theOSystem->console().getFormat(), heddle::save_state(ale)}).state;
+}
+
+} // namespace
 
 struct hd_emulator {
     ale::ALEInterface ale;
@@ -30,11 +75,8 @@ struct hd_emulator {
         ale.setFloat("repeat_action_probability", 0);
         ale.setInt("random_seed", 0);
         ale.setBool("color_averaging", false);
-        ale.loadROM(rom);
-        heddle::replace_processor(ale);
-        ale.reset_game();
+        start = load_start(ale, rom);
         actions = ale.getMinimalActionSet();
-        start = heddle::save_state(ale);
     }
 
     hd_game describe() const

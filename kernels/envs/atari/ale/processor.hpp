@@ -9,7 +9,8 @@ namespace heddle
 {
 
 // Gives the console that `ale` has loaded a processor with the same instructions and the same
-// effects, but whose registers a compiler can keep in registers. Must be called after each loadROM.
+// effects, but whose registers a compiler can keep in registers. Must be called when the console is
+// new.
 void replace_processor(ale::ALEInterface &ale);
 
 } // namespace heddle
