@@ -56,8 +56,8 @@ Thread *current;
 Fibre scheduler;
 /* Never destroyed: its fibres are no leak. */
 std::vector<Fibre *> &idle = *new std::vector<Fibre *>;
-const bool backwards =
-    getenv("HD_EMULATED_ORDER") && !strcmp(getenv("HD_EMULATED_ORDER"), "reverse");
+std::vector<uint32_t> order, block_order; /* of the block's threads, of the blocks */
+uint64_t n_orders;                        /* that threads have run in */
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) void die(const char *format, ...)
 {
@@ -135,12 +135,6 @@ void go_on_as(Thread *thread)
     threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
 }
 
-/* The i-th thread of the block to run. The other order shows where a barrier is missing. */
-Thread *in_order(unsigned i)
-{
-    return &threads[backwards ? n_threads - 1 - i : i];
-}
-
 void release_warp(unsigned first);
 
 void finish(Thread *thread)
@@ -159,7 +153,7 @@ void fibre_main(unsigned low, unsigned high)
     after_switch(self);
     for (;;) {
         while (n_started < n_threads) {
-            Thread *thread = in_order(n_started++);
+            Thread *thread = &threads[order[n_started++]];
             thread->fibre = self;
             go_on_as(thread);
             thread->state = READY;
@@ -221,6 +215,7 @@ void wait_as(State state)
 void run_block()
 {
     threads.assign(n_threads, Thread());
+    hd_emulated_put_in_order(order, n_threads, n_orders++);
     n_started = n_finished = n_at_barrier = n_true = 0;
     while (n_started < n_threads) {
         if (idle.empty()) {
@@ -233,8 +228,10 @@ void run_block()
     }
     while (n_finished < n_threads) {
         bool moved = false;
+        if (hd_emulated_order_is_random()) /* another one in each interval between barriers */
+            hd_emulated_put_in_order(order, n_threads, n_orders++);
         for (unsigned i = 0; i < n_threads; i++) {
-            Thread *thread = in_order(i);
+            Thread *thread = &threads[order[i]];
             if (thread->state != READY)
                 continue;
             moved = true;
@@ -335,11 +332,9 @@ void hd_emulated_run(const hd_emulated_kernel &it)
     gridDim = it.grid;
     blockDim = it.block;
     n_threads = it.block.x * it.block.y * it.block.z;
-    const uint64_t blocks = (uint64_t)gridDim.x * gridDim.y * gridDim.z;
-    for (uint64_t i = 0; i < blocks; i++) {
-        const uint64_t at = backwards ? blocks - 1 - i : i;
-        blockIdx = {(unsigned)(at % gridDim.x), (unsigned)(at / gridDim.x % gridDim.y),
-                    (unsigned)(at / gridDim.x / gridDim.y)};
+    hd_emulated_put_in_order(block_order, (size_t)gridDim.x * gridDim.y * gridDim.z, n_orders++);
+    for (uint32_t at : block_order) {
+        blockIdx = {at % gridDim.x, at / gridDim.x % gridDim.y, at / gridDim.x / gridDim.y};
         if (shared_end > shared_begin)
             memset(shared_begin, 0xFF, (size_t)(shared_end - shared_begin));
         run_block();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcublasLt for the emulation of GPUs: D = epilogue(alpha op(A) op(B) + beta C) for matrices of
- * f32 and bf16, summed in f32 in the order of k. What the library would reject or read wrongly
- * (shapes, alignments, memory of the host, too small a workspace) fails or ends the program. */
+ * f32 and bf16, summed in f32 in the order of k, or in the one that HD_EMULATED_ORDER asks for.
+ * What the library would reject or read wrongly (shapes, alignments, memory of the host, too small
+ * a workspace) fails or ends the program. */
 #include "tests/emulation/kernel.hpp"
 
 #include <cublasLt.h>
@@ -145,10 +146,24 @@ void store_column(const Matmul &matmul, int64_t batch, int64_t j, const float *s
     }
 }
 
-/* Four columns of D at a time; every element is the sum over k from 0 on. */
+/* Products of one kind and size are summed in one order, as the library promises; those of others
+ * need not be. */
+void choose_order(const Matmul &matmul, std::vector<uint32_t> &order)
+{
+    const Product &p = matmul.product;
+    uint64_t key = 0;
+    for (int64_t part :
+         {matmul.m, matmul.n, matmul.k, (int64_t)p.transpose_a, (int64_t)p.transpose_b,
+          (int64_t)p.compute, (int64_t)p.epilogue, (int64_t)matmul.a.type, (int64_t)matmul.d.type})
+        key = key * 1000003 + (uint64_t)part;
+    hd_emulated_put_in_order(order, (size_t)matmul.k, key);
+}
+
+/* Four columns of D at a time; every element is the sum over k in one order. */
 void multiply(const Matmul &matmul, int64_t batch)
 {
     static std::vector<float> a, b, sums; /* of the thread that serves the streams */
+    static std::vector<uint32_t> order;
     const bool tf32 = matmul.product.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     const size_t a_batch = (size_t)(batch * matmul.a.batch_stride) * size_of(matmul.a.type);
     const size_t b_batch = (size_t)(batch * matmul.b.batch_stride) * size_of(matmul.b.type);
@@ -156,12 +171,13 @@ void multiply(const Matmul &matmul, int64_t batch)
          matmul.k, tf32, a);
     pack(matmul.b, matmul.b_at + b_batch, matmul.product.transpose_b != CUBLAS_OP_N, matmul.k,
          matmul.n, tf32, b);
+    choose_order(matmul, order);
     const int64_t COLUMNS = 4;
     const size_t m = (size_t)matmul.m, k_end = (size_t)matmul.k;
     for (int64_t j0 = 0; j0 < matmul.n; j0 += COLUMNS) {
         const int64_t columns = matmul.n - j0 < COLUMNS ? matmul.n - j0 : COLUMNS;
         sums.assign(COLUMNS * m, 0);
-        for (size_t k = 0; k < k_end; k++)
+        for (size_t k : order)
             for (int64_t j = 0; j < columns; j++) {
                 const float factor = b[(size_t)(j0 + j) * k_end + k];
                 const float *from = &a[k * m];

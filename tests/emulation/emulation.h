@@ -2,9 +2,10 @@
 /* What tests ask the emulation of GPUs about, since the process started. Thread safe.
  *
  * Set in the environment: HD_EMULATED_DEVICES, the number of devices (1); HD_EMULATED_DELAY_US, so
- * long every operation of a stream is held up before it begins (0); HD_EMULATED_ORDER=reverse, the
- * blocks of a kernel and the threads of a block run in the other order, which shows where one
- * relies on another or a barrier is missing. */
+ * long every operation of a stream is held up before it begins (0); HD_EMULATED_ORDER, in which
+ * order the blocks of a kernel run, the threads of a block between two barriers, and the products
+ * that cuBLASLt adds up are added: `reverse`, the order of a seed (a number), or `random`, that of
+ * a seed which is drawn and printed. */
 #ifndef HD_TESTS_EMULATION_EMULATION_H
 #define HD_TESTS_EMULATION_EMULATION_H
 

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <functional>
 #include <stdint.h>
+#include <vector>
 
 /* Where the running thread is. */
 extern "C" {
@@ -29,6 +30,11 @@ void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream);
 
 /* The same for other work; on an error, which it returns, nothing is enqueued. */
 cudaError_t hd_emulated_enqueue(cudaStream_t stream, std::function<void()> work);
+
+/* Puts the numbers from 0 to n - 1 in the order that HD_EMULATED_ORDER asks for (emulation.h). A
+ * random one depends on seed and key. */
+void hd_emulated_put_in_order(std::vector<uint32_t> &order, size_t n, uint64_t key);
+bool hd_emulated_order_is_random();
 
 /* What blocks share, set to NaN before every block. */
 void hd_emulated_shared_at(char *begin, char *end);

@@ -75,6 +75,20 @@ extern "C" int hd_probe(enum probe probe, unsigned blocks, unsigned threads, con
     return HD_LAUNCH(run, blocks, threads, stream, probe, from, to);
 }
 
+static __global__ void note_order(int64_t *count, int64_t *to)
+{
+    const int64_t i = HD_ELEMENT, n = (int64_t)gridDim.x * blockDim.x;
+    to[i] = (*count)++;
+    __syncthreads();
+    to[n + i] = (*count)++;
+}
+
+extern "C" int hd_probe_order(unsigned blocks, unsigned threads, int64_t *count, int64_t *to,
+                              void *stream)
+{
+    return HD_LAUNCH(note_order, blocks, threads, stream, count, to);
+}
+
 static __global__ void increment(int64_t *to)
 {
     *to += 1;

@@ -21,6 +21,10 @@ enum probe {
 int hd_probe(enum probe probe, unsigned blocks, unsigned threads, const float *from, float *to,
              void *stream);
 
+/* Notes in which order the threads of a launch run: to[0][i] and to[1][i] = how many threads have
+ * come before thread i to the stretch before a barrier, and to the one after it. *count is 0. */
+int hd_probe_order(unsigned blocks, unsigned threads, int64_t *count, int64_t *to, void *stream);
+
 /* *to += 1, by one thread. */
 int hd_probe_increment(int64_t *to, void *stream);
 

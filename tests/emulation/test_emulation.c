@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The emulation of GPUs that other tests rely on: threads, streams, events, captures, several
  * devices, and that it notices what is undefined on a GPU. */
+#include "kernels/net/gpu/gemm.h"
 #include "runtime/base/status.h"
 #include "tests/emulation/emulation.h"
 #include "tests/emulation/probe.h"
@@ -27,6 +28,12 @@ static void check_fails(cudaError_t found, cudaError_t wanted)
     ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 }
 
+static int64_t *counter(void)
+{
+    const int64_t zero = 0;
+    return device_make(&zero, sizeof zero);
+}
+
 /* What the probe makes of the numbers. */
 static void probe(enum probe what, float *to)
 {
@@ -38,19 +45,12 @@ static void probe(enum probe what, float *to)
 
 /* -- Threads ----------------------------------------------------------------------------------- */
 
-static void check_reverse(bool backwards)
+START_TEST(test_barrier)
 {
     float found[N];
-    if (backwards)
-        setenv("HD_EMULATED_ORDER", "reverse", 1);
     probe(PROBE_REVERSE, found);
     for (int i = 0; i < N; i++)
         ck_assert(found[i] == numbers()[i / THREADS * THREADS + THREADS - 1 - i % THREADS]);
-}
-
-START_TEST(test_barrier)
-{
-    check_reverse(_i);
 }
 END_TEST
 
@@ -89,6 +89,96 @@ START_TEST(test_shuffles)
             ck_assert(i < warp + 4 ? few[i] == numbers()[warp + 1] : isnan(few[i]));
         }
     }
+}
+END_TEST
+
+/* -- Orders ------------------------------------------------------------------------------------ */
+
+/* Each test is a process of its own, which takes its order from the environment once. */
+static void set_order(const char *order)
+{
+    if (order)
+        setenv("HD_EMULATED_ORDER", order, 1);
+    else
+        unsetenv("HD_EMULATED_ORDER");
+}
+
+static void note_order(const char *order, int64_t place[2][N])
+{
+    int64_t *there = device_make(NULL, sizeof(int64_t[2][N])), *count = counter();
+    set_order(order);
+    ck_assert_int_eq(hd_probe_order(BLOCKS, THREADS, count, there, device_stream()), HD_OK);
+    device_get(place, there, sizeof(int64_t[2][N]));
+}
+
+START_TEST(test_forward_and_reverse)
+{
+    int64_t place[2][N];
+    note_order(_i ? "reverse" : NULL, place);
+    for (int64_t i = 0; i < N; i++) {
+        const int64_t block = i / THREADS, thread = i % THREADS;
+        const int64_t before = _i ? BLOCKS - 1 - block : block;
+        ck_assert_int_eq(place[0][i], before * 2 * THREADS + (_i ? THREADS - 1 - thread : thread));
+    }
+}
+END_TEST
+
+/* Blocks stay whole, and so do the stretches before and after a barrier; within them the order
+ * is another one each time. */
+START_TEST(test_seeded_order)
+{
+    int64_t place[2][N], in_order = 0, like_before = 0;
+    bool seen[2 * N] = {false};
+    note_order("17", place);
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        const int64_t first = place[0][b * THREADS] / (2 * THREADS) * 2 * THREADS;
+        for (int64_t i = b * THREADS; i < (b + 1) * THREADS; i++)
+            for (int half = 0; half < 2; half++) {
+                ck_assert_int_ge(place[half][i], first + half * THREADS);
+                ck_assert_int_lt(place[half][i], first + half * THREADS + THREADS);
+                ck_assert(!seen[place[half][i]]);
+                seen[place[half][i]] = true;
+            }
+    }
+    for (int64_t i = 1; i < N; i++) {
+        in_order += place[0][i] == place[0][i - 1] + 1;
+        like_before += place[1][i] == place[0][i] + THREADS;
+    }
+    ck_assert_int_lt(in_order, N / 8);
+    ck_assert_int_lt(like_before, N / 8);
+}
+END_TEST
+
+/* cuBLASLt sums in the order of k, or in another one that is the same in every call. */
+START_TEST(test_order_of_sums)
+{
+    enum { K = 96, COLUMNS = 8, CALLS = 2 };
+    static const char *const orders[] = {NULL, "reverse", "17"};
+    const struct hd_gemm gemm = {
+        .m = 1, .n = COLUMNS, .k = K, .ld_a = K, .ld_b = COLUMNS, .ld_c = COLUMNS};
+    float a[K], b[K][COLUMNS], sum[CALLS][COLUMNS], forward = 0, backward = 0;
+    for (int k = 0; k < K; k++) {
+        a[k] = 1 / (numbers()[k] + 51);
+        for (int j = 0; j < COLUMNS; j++)
+            b[k][j] = 1;
+    }
+    for (int k = 0; k < K; k++) {
+        forward += a[k];
+        backward += a[K - 1 - k];
+    }
+    set_order(orders[_i]);
+    for (int call = 0; call < CALLS; call++) {
+        float *there = device_make(NULL, sizeof sum[call]);
+        ck_assert_int_eq(
+            hd_gemm_multiply_cuda(&gemm, device_make(a, sizeof a), device_make(b, sizeof b), NULL,
+                                  there, device_make(NULL, HD_GEMM_WORKSPACE), device_stream()),
+            HD_OK);
+        device_get(sum[call], there, sizeof sum[call]);
+    }
+    ck_assert_mem_eq(sum[0], sum[1], sizeof sum[0]);
+    ck_assert_float_eq_tol(sum[0][0], forward, 1e-5f);
+    ck_assert_int_eq(sum[0][0] == forward, _i == 0);
+    ck_assert_int_eq(sum[0][0] == backward, _i == 1);
 }
 END_TEST
 
@@ -154,12 +244,6 @@ START_TEST(test_launch_mistakes)
     ck_assert_int_eq(hd_probe_increment(there, device_stream()), HD_OK);
 }
 END_TEST
-
-static int64_t *counter(void)
-{
-    const int64_t zero = 0;
-    return device_make(&zero, sizeof zero);
-}
 
 static int64_t value_of(const int64_t *there)
 {
@@ -314,9 +398,12 @@ int main(void)
 {
     TCase *cuda = tcase_create("cuda");
     setenv("CK_RUN_CASE", "cuda", 1);
-    tcase_add_loop_test(cuda, test_barrier, 0, 2);
+    tcase_add_test(cuda, test_barrier);
     tcase_add_test(cuda, test_no_barrier);
     tcase_add_test(cuda, test_shuffles);
+    tcase_add_loop_test(cuda, test_forward_and_reverse, 0, 2);
+    tcase_add_test(cuda, test_seeded_order);
+    tcase_add_loop_test(cuda, test_order_of_sums, 0, 3);
 #ifndef __SANITIZE_ADDRESS__
     tcase_add_test(cuda, test_uninitialised);
 #endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders in which the emulation does what a GPU does in no order that a program may rely on. */
+#include "tests/emulation/kernel.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <string>
+
+static const char NAME[] = "HD_EMULATED_ORDER";
+
+static const char *get_wanted()
+{
+    const char *wanted = getenv(NAME);
+    return wanted ? wanted : "";
+}
+
+/* A seed is drawn once, for all processes that this one starts. */
+__attribute__((constructor)) static void draw_seed()
+{
+    if (strcmp(get_wanted(), "random"))
+        return;
+    const int64_t now = std::chrono::system_clock::now().time_since_epoch().count();
+    setenv(NAME, std::to_string(now % 1000000000).c_str(), 1);
+    fprintf(stderr, "emulation: %s=%s\n", NAME, get_wanted());
+}
+
+bool hd_emulated_order_is_random()
+{
+    static const bool random = *get_wanted() && strcmp(get_wanted(), "reverse");
+    return random;
+}
+
+/* The next of the numbers that begin with *state (splitmix64). */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+    z = (z ^ z >> 27) * 0x94D049BB133111EB;
+    return z ^ z >> 31;
+}
+
+void hd_emulated_put_in_order(std::vector<uint32_t> &order, size_t n, uint64_t key)
+{
+    static const bool backwards = !strcmp(get_wanted(), "reverse");
+    static const uint64_t seed = strtoull(get_wanted(), nullptr, 10);
+    uint64_t state = key;
+    state = draw(&state) ^ seed;
+    order.resize(n);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)(backwards ? n - 1 - i : i);
+    for (size_t i = n; i > 1 && hd_emulated_order_is_random(); i--)
+        std::swap(order[i - 1], order[(draw(&state) >> 32) * i >> 32]);
+}
