@@ -18,12 +18,12 @@ extern "C" int64_t hd_replay_get_scratch_bytes(int64_t max_frames)
     return (HEADER + max_frames) * (int64_t)sizeof(int64_t);
 }
 
-/* Returns to every thread the largest value that a thread passes. */
+/* Returns to every thread the largest value that a thread passes. Between two calls there has to be
+ * a barrier. */
 static __device__ int64_t find_max(int64_t local)
 {
     __shared__ int64_t max[THREADS];
     const int at = threadIdx.x;
-    __syncthreads();
     max[at] = local;
     for (int half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
@@ -84,7 +84,8 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
 }
 
 /* Replaces frame numbers by slots. Returns how many transitions, counted from the first one ever
- * added, are lost with the frames that this thread overwrites. */
+ * added, are lost with the frames that this thread overwrites. The users of these are cleared when
+ * all threads have come to the next barrier. */
 static __device__ int64_t assign_slots(const struct hd_replay_shape *shape,
                                        const struct hd_replay_ring *ring,
                                        const struct hd_replay_input *input, int64_t n,
@@ -101,7 +102,6 @@ static __device__ int64_t assign_slots(const struct hd_replay_shape *shape,
         lost = lost > ring->users[slot] ? lost : ring->users[slot];
         ring->users[slot] = 0;
     }
-    __syncthreads();
     return lost;
 }
 

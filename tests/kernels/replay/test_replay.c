@@ -357,9 +357,10 @@ END_TEST
 #if HD_CUDA
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
-/* Pushes of some hundred frames, and of more frames of an env than its ring keeps, are included. */
+/* Pushes of more frames and transitions than a thread block has threads, and of more frames of an
+ * env than its ring keeps, are included. */
 static const struct ring_case large_cases[] = {
-    {{500, 5, 400, 16, 4, 3, 1000}, 40, false},
+    {{500, 5, 400, 16, 4, 3, 1000}, 100, false},
     {{700, 4, 50, 20, 3, 1, 1000}, 40, false},
     {{60, 3, 700, 4, 1, 2, 1000}, 30, true},
 };
