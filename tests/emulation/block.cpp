@@ -3,6 +3,7 @@
  * after the other until one waits for others; the next fibre goes on with those not yet started.
  * So kernels without barriers never switch stacks. What is undefined on a GPU ends the program. */
 #include "tests/emulation/kernel.hpp"
+#include "tests/emulation/races.hpp"
 
 #include <algorithm>
 #include <stdarg.h>
@@ -23,6 +24,27 @@ dim3 blockDim, gridDim;
 
 namespace
 {
+
+const hd_emulated_kernel *kernel;
+
+} // namespace
+
+void emulation::die_in_kernel(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "emulation: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ", kernel->name,
+            blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    abort();
+}
+
+namespace
+{
+
+using emulation::die_in_kernel;
 
 enum { WARP = 32, STACK = 256 << 10 };
 
@@ -48,7 +70,6 @@ struct Thread {
     hd_emulated_exchanged result;
 };
 
-const hd_emulated_kernel *kernel;
 std::vector<Thread> threads; /* of the running block */
 unsigned n_threads, n_started, n_finished, n_at_barrier;
 int n_true, barrier_result;
@@ -58,18 +79,6 @@ Fibre scheduler;
 std::vector<Fibre *> &idle = *new std::vector<Fibre *>;
 std::vector<uint32_t> order, block_order; /* of the block's threads, of the blocks */
 uint64_t n_orders;                        /* that threads have run in */
-
-[[noreturn]] __attribute__((format(printf, 1, 2))) void die(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "emulation: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ", kernel->name,
-            blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    va_end(arguments);
-    abort();
-}
 
 /* -- Switching --------------------------------------------------------------------------------- */
 
@@ -132,6 +141,7 @@ void go_on_as(Thread *thread)
 {
     const unsigned i = number_of(thread);
     current = thread;
+    emulation::continue_as(i, thread->fibre->stack, thread->fibre->bytes);
     threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
 }
 
@@ -142,7 +152,7 @@ void finish(Thread *thread)
     thread->state = FINISHED;
     n_finished++;
     if (n_at_barrier > 0)
-        die("has ended while others wait in __syncthreads()");
+        die_in_kernel("has ended while others wait in __syncthreads()");
     release_warp(number_of(thread) / WARP * WARP);
 }
 
@@ -173,7 +183,7 @@ __attribute__((noinline)) void start_fibre()
     char *mapping = (char *)mmap(nullptr, page + STACK, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED || mprotect(mapping, page, PROT_NONE) != 0)
-        die("no memory for a stack");
+        die_in_kernel("no memory for a stack");
     fibre->stack = mapping + page;
     ucontext_t context;
     getcontext(&context);
@@ -205,9 +215,10 @@ void wait_as(State state)
             continue;
         go_on_as(&thread);
         if (thread.state == AT_BARRIER)
-            die("waits in __syncthreads() for ever: some of the block's threads do not come");
-        die("waits in %s(0x%08x) for ever: some of these lanes do not come", thread.what,
-            thread.mask);
+            die_in_kernel(
+                "waits in __syncthreads() for ever: some of the block's threads do not come");
+        die_in_kernel("waits in %s(0x%08x) for ever: some of these lanes do not come", thread.what,
+                      thread.mask);
     }
     abort();
 }
@@ -217,6 +228,7 @@ void run_block()
     threads.assign(n_threads, Thread());
     hd_emulated_put_in_order(order, n_threads, n_orders++);
     n_started = n_finished = n_at_barrier = n_true = 0;
+    emulation::begin_block(n_threads);
     while (n_started < n_threads) {
         if (idle.empty()) {
             start_fibre();
@@ -287,7 +299,7 @@ hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int 
     Thread *self = current;
     const unsigned first = number_of(self) / WARP * WARP;
     if (!(mask >> (number_of(self) - first) & 1))
-        die("calls %s(0x%08x), a mask without its lane", what, mask);
+        die_in_kernel("calls %s(0x%08x), a mask without its lane", what, mask);
     self->what = what;
     self->mask = mask;
     self->source = source;
@@ -300,10 +312,12 @@ hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int 
     return self->result;
 }
 
-int hd_emulated_barrier(bool predicate)
+int hd_emulated_barrier(const char *place, bool predicate)
 {
+    if (hd_emulated_leaves_out(place))
+        return 0;
     if (n_finished > 0)
-        die("is in __syncthreads(), which others have not reached before they ended");
+        die_in_kernel("is in __syncthreads(), which others have not reached before they ended");
     n_true += predicate;
     if (++n_at_barrier < n_threads) {
         wait_as(AT_BARRIER);
@@ -311,6 +325,8 @@ int hd_emulated_barrier(bool predicate)
     }
     barrier_result = n_true;
     n_at_barrier = n_true = 0;
+    emulation::pass_barrier();
+    go_on_as(current);
     for (Thread &thread : threads)
         thread.state = READY;
     return barrier_result;
@@ -332,6 +348,7 @@ void hd_emulated_run(const hd_emulated_kernel &it)
     gridDim = it.grid;
     blockDim = it.block;
     n_threads = it.block.x * it.block.y * it.block.z;
+    emulation::begin_launch();
     hd_emulated_put_in_order(block_order, (size_t)gridDim.x * gridDim.y * gridDim.z, n_orders++);
     for (uint32_t at : block_order) {
         blockIdx = {at % gridDim.x, at / gridDim.x % gridDim.y, at / gridDim.x / gridDim.y};
@@ -339,4 +356,5 @@ void hd_emulated_run(const hd_emulated_kernel &it)
             memset(shared_begin, 0xFF, (size_t)(shared_end - shared_begin));
         run_block();
     }
+    emulation::end_launch();
 }

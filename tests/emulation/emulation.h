@@ -5,7 +5,10 @@
  * long every operation of a stream is held up before it begins (0); HD_EMULATED_ORDER, in which
  * order the blocks of a kernel run, the threads of a block between two barriers, and the products
  * that cuBLASLt adds up are added: `reverse`, the order of a seed (a number), or `random`, that of
- * a seed which is drawn and printed. */
+ * a seed which is drawn and printed; HD_EMULATED_WITHOUT_BARRIER, a __syncthreads() that is left
+ * out
+ * ("kernels/learn/adam_cuda.cu:30"); HD_EMULATED_BARRIERS, a file that gets the places of those
+ * that a process has come to, a line each. */
 #ifndef HD_TESTS_EMULATION_EMULATION_H
 #define HD_TESTS_EMULATION_EMULATION_H
 

@@ -42,8 +42,12 @@ void hd_emulated_shared_at(char *begin, char *end);
 /* Runs all threads of all blocks to their end. */
 void hd_emulated_run(const hd_emulated_kernel &kernel);
 
-/* Returns when every thread of the block has called it: for how many the predicate holds. */
-int hd_emulated_barrier(bool predicate);
+/* Returns when every thread of the block has called it: for how many the predicate holds. `place`
+ * is "file:line". */
+int hd_emulated_barrier(const char *place, bool predicate);
+
+/* Whether the barrier at this place is to be left out: HD_EMULATED_WITHOUT_BARRIER names it. */
+bool hd_emulated_leaves_out(const char *place);
 
 /* This thread's place in its warp. */
 static inline int hd_emulated_lane(void)

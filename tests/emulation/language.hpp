@@ -64,25 +64,13 @@ void hd_emulated_call(const char *name, void (*kernel)(P...), dim3 grid, dim3 bl
      hd_cuda_check(cudaGetLastError(), #kernel))
 
 /* -- Barriers ---------------------------------------------------------------------------------- */
-static inline void __syncthreads(void)
-{
-    hd_emulated_barrier(false);
-}
-
-static inline int __syncthreads_count(int predicate)
-{
-    return hd_emulated_barrier(predicate != 0);
-}
-
-static inline int __syncthreads_or(int predicate)
-{
-    return hd_emulated_barrier(predicate != 0) > 0;
-}
-
-static inline int __syncthreads_and(int predicate)
-{
-    return hd_emulated_barrier(predicate == 0) == 0;
-}
+#define HD_EMULATED_TEXT_(x) #x
+#define HD_EMULATED_TEXT(x) HD_EMULATED_TEXT_(x)
+#define HD_EMULATED_PLACE __FILE__ ":" HD_EMULATED_TEXT(__LINE__)
+#define __syncthreads() ((void)hd_emulated_barrier(HD_EMULATED_PLACE, false))
+#define __syncthreads_count(predicate) hd_emulated_barrier(HD_EMULATED_PLACE, (predicate) != 0)
+#define __syncthreads_or(predicate) (__syncthreads_count(predicate) > 0)
+#define __syncthreads_and(predicate) (__syncthreads_count(!(predicate)) == 0)
 
 /* Kernels run in one thread of the host. */
 static inline void __threadfence_block(void)

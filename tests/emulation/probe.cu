@@ -66,6 +66,18 @@ static __global__ void run(enum probe probe, const float *from, float *to)
         to[i] = shared[t];
         shared[t] = 1;
         break;
+    case PROBE_OVERWRITE:
+        if (to[i - t] > 0 || t == blockDim.x - 1)
+            to[i - t] = from[i];
+        break;
+    case PROBE_ONE_PLACE:
+        to[t] = from[i];
+        break;
+    case PROBE_BYTES:
+        ((char *)shared)[t] = 0;
+        __syncthreads();
+        ((char *)to)[i] = ((char *)shared)[t];
+        break;
     }
 }
 
