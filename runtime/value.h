@@ -153,8 +153,7 @@ struct hd_type {
      * files that people read. Returns their number. NULL: none. */
     int (*tensors)(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p);
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
-    bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
-    bool pinned;    /* bodies for GPUs look into instances themselves: they stay in host memory */
+    bool pinned; /* bodies for GPUs look into instances themselves: they stay in host memory */
     const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */
     /* Flat types with a reduction: returns the samples in a bucket of a partial. A type that has it
      * is combined by adding its floats one by one, and a mean is the sum divided by the sum of

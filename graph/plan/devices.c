@@ -109,8 +109,6 @@ static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
     if (!hd_op_touches(op, i, true))
         return;
     const struct hd_spec *spec = &plan->graph->values[ref->value].spec;
-    if (spec->type->host_only)
-        return;
     value->lag_on_gpu = value->lag_on_gpu || ref->lag > 0;
     if (spec->type->pinned || (spec->bytes <= PINNED_BYTES && !spec->type->flat))
         value->pinned = true;

@@ -8,6 +8,8 @@
  * An item is an environment group with its share of n_sample. It is one task, or with
  * policy.collect.overlap_act_step two tasks for each step, one that acts and one that steps, so
  * that one group acts while another steps. Tasks of steps that a group does not need do nothing.
+ * Without it, envs that a GPU can step are played there by one task, from which only counters and
+ * ended episodes return to the host.
  *
  * Item f E + e of the step's stream samples the action of the shard's env e of E in step f. */
 #include "kernels/act/categorical.h"
@@ -17,6 +19,7 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/collect/episodes.h"
+#include "tasks/collect/play_on_gpu.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/batch_norm_stats.h"
@@ -55,8 +58,10 @@ static const struct hd_port ports[] = {
 struct args {
     const struct hd_net *net;
     const struct hd_envs_shape *envs;
+    const struct hd_spec *trajectories;
     int64_t scratch, groups, steps;
     bool overlap_act_step;
+    bool steps_on_gpu; /* where GPUs take part */
 };
 
 static int declare(const struct hd_setup *setup)
@@ -81,8 +86,11 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->groups = envs->partials;
-    args->steps = hd_trajectories_get_shape(setup->specs[TRAJECTORIES])->steps;
+    args->trajectories = setup->specs[TRAJECTORIES];
+    args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
     args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
+    args->steps_on_gpu = args->envs->on_gpu && !args->overlap_act_step &&
+                         !hd_trajectories_get_shape(args->trajectories)->segment_at_done;
     return hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
 
@@ -240,7 +248,7 @@ static int play_all(struct collector *c)
     return HD_OK;
 }
 
-/* -- With a GPU -------------------------------------------------------------------------------- */
+/* -- With a GPU that acts ---------------------------------------------------------------------- */
 /* Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
  * GPU's, fetches what it has not seen yet. The group on either side is complete then. Of what envs
  * show each frame goes to the GPU once; logits and actions come back in the item's header. */
@@ -307,9 +315,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-static bool supports_gpu(const void *args)
+static bool supports_gpu(const void *memory)
 {
-    return ((const struct args *)args)->overlap_act_step;
+    const struct args *args = memory;
+    return args->overlap_act_step || args->steps_on_gpu;
 }
 
 static int last_stage(const struct args *args)
@@ -319,16 +328,22 @@ static int last_stage(const struct args *args)
 
 static bool stage_on_gpu(const void *args, int stage)
 {
-    (void)args;
-    return hd_stepper_is_gpu_stage(stage);
+    return ((const struct args *)args)->steps_on_gpu || hd_stepper_is_gpu_stage(stage);
 }
 
 static bool touches(const void *args, int port, bool gpu)
 {
-    (void)args;
+    if (((const struct args *)args)->steps_on_gpu)
+        return gpu == (port != COUNTERS && port != EPISODES);
     if (port == TRAJECTORIES)
         return true;
     return gpu == (port == POLICY || port == NORM);
+}
+
+static int64_t scratch_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return args->steps_on_gpu ? hd_play_on_gpu_get_scratch(args->net, args->trajectories) : 0;
 }
 
 static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks_p)
@@ -336,6 +351,13 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
     const struct args *args = memory;
     struct hd_gpu_stepper stepper;
     struct header header;
+    if (args->steps_on_gpu) {
+        *subtasks_p = (struct hd_subtasks){
+            .items = 1,
+            .stages = 1,
+            .header_bytes = hd_trajectories_get_counter_bytes(args->trajectories)};
+        return;
+    }
     *subtasks_p = (struct hd_subtasks){
         .items = args->groups,
         .stages = last_stage(args) + 1,
@@ -361,9 +383,9 @@ static int copy_rest_to_gpu(const struct hd_context *context, const struct hd_vi
                           context->stream);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int act_on_gpu(struct hd_context *context, const struct hd_view *views,
+                      const struct args *args)
 {
-    const struct args *args = memory;
     const struct hd_view *to = &views[TRAJECTORIES];
     const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
     const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
@@ -390,12 +412,26 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                                     context->stream);
 }
 
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    if (!args->steps_on_gpu)
+        return act_on_gpu(context, views, args);
+    const struct hd_play_on_gpu play = {.net = args->net,
+                                        .policy = &views[POLICY],
+                                        .obs_norm = &views[NORM],
+                                        .envs = &views[ENVS],
+                                        .trajectories = &views[TRAJECTORIES]};
+    return hd_play_on_gpu(&play, context);
+}
+
 static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu,
     .supports = supports_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,
+    .scratch = scratch_on_gpu,
     .ready = ready_on_gpu,
 };
 #endif
@@ -403,11 +439,13 @@ static const struct hd_gpu_verb on_gpu = {
 /* Adds what all groups did to counters and statistics, in the order of groups. */
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
-    (void)context, (void)memory;
-    const struct hd_view *from = &views[TRAJECTORIES];
-    const int64_t envs = hd_trajectories_get_shape(from->spec)->envs;
-    for (int64_t group = 0; group < from->spec->partials; group++) {
-        const struct hd_trajectories t = hd_trajectories_get(from->spec, from->data, group);
+    const struct args *args = memory;
+    const struct hd_spec *spec = args->trajectories;
+    const bool from_header = context->gpu && args->steps_on_gpu;
+    void *data = from_header ? context->headers[0] : views[TRAJECTORIES].data;
+    const int64_t envs = hd_trajectories_get_shape(spec)->envs;
+    for (int64_t group = 0; group < spec->partials; group++) {
+        const struct hd_trajectories t = hd_trajectories_get(spec, data, group);
         hd_episodes_push_all(&views[EPISODES], &t, envs, views[COUNTERS].data);
     }
     return HD_OK;

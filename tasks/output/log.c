@@ -115,8 +115,7 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
     double samples = since_last(context, "sample", (double)counters->sample);
     double seconds =
         since_last(context, "collect",
-                   seconds_of(context, "collect") + seconds_of(context, "collect_on_policy") +
-                       seconds_of(context, "collect_on_gpu"));
+                   seconds_of(context, "collect") + seconds_of(context, "collect_on_policy"));
     double variance = field(episodes, "reward_square") - mean * mean;
     const struct hd_log_item items[] = {
         {"episode_count", ended, false},

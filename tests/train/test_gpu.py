@@ -6,6 +6,7 @@ ranks and path of gradients; near the CPU's; and what is said where there are no
 
 import json
 import os
+import re
 import struct
 import sys
 
@@ -213,10 +214,10 @@ def check_gpu_envs(scratch):
     """Trajectories stay on the GPU: the plan has no reader of them elsewhere."""
     base = dict(SMALL_PIXELS, world__shards=2, runtime__precision="f32")
     plan = call("graph", GPU_ENVS, *runner.sets(**base, **GPU)).stdout
-    check(any("collect_on_gpu [shard, 1 items x 1 stages, gpu" in line
-              for line in plan.splitlines()), plan)
-    uses = [line for line in plan.splitlines() if "reads" in line and "trajectories" in line]
-    check(len(uses) >= 4 and all("trajectories (gpu)" in line for line in uses), f"{uses}")
+    steps = [line.strip() for line in plan.splitlines()]
+    check(any(step.startswith("collect_on_policy [shard, 1 items x 1 stages, gpu,") for step in steps), plan)
+    uses = [step for step in steps if "reads" in step and "trajectories" in step]
+    check(len(uses) >= 4 and all(re.search(r"trajectories (\(by items\) )?\(gpu\)", use) for use in uses), f"{uses}")
     check_same_bits(scratch, "envs", GPU_ENVS, [
         (1, 1, dict(base, **GPU)),
         (1, 1, dict(base, **GPU, runtime__executor="sequential")),
@@ -224,6 +225,11 @@ def check_gpu_envs(scratch):
         (1, 2, dict(base, **GPU)),
         (2, 2, dict(base, **GPU)),
     ])
+    once = dict(base, **GPU, world__shards=1, max_train_iter=4)
+    whole = train(scratch("envs_whole"), config=GPU_ENVS, **once)
+    train(scratch("envs_resumed"), config=GPU_ENVS, **dict(once, max_train_iter=2, runtime__checkpoint_interval_s=0.001))
+    resumed = train(scratch("envs_resumed"), "--resume", config=GPU_ENVS, **once)
+    check(resumed["param_hash"] == whole["param_hash"], f"resumed games: {resumed} {whole}")
     train(scratch("envs_cpu"), config=GPU_ENVS, **base, policy__cuda="false")
     apart = distance(scratch, "envs0", "envs_cpu")
     check(apart < 1e-5, f"envs: parameters are {apart} from the CPU's after 2 updates of 3e-4")

@@ -188,20 +188,6 @@ void hd_pixel_pong_init_cuda(void *memory, int64_t envs, int background)
     hd_pong_painter_init(&group->painter, background);
 }
 
-bool hd_pixel_pong_is_cuda_possible(const void *memory, int64_t envs, int background)
-{
-    const struct hd_pong_group *group = memory;
-    struct hd_pong_painter *painter = hd_alloc(1, sizeof *painter);
-    if (!painter)
-        return false;
-    hd_pong_painter_init(painter, background);
-    bool possible = memcmp(painter, &group->painter, sizeof *painter) == 0;
-    hd_free(painter);
-    for (int64_t i = 0; i < envs; i++)
-        possible = possible && is_saved(&group->games[i]);
-    return possible;
-}
-
 void *hd_pixel_pong_get_cuda_state(void *group, int64_t env)
 {
     return ((struct hd_pong_group *)group)->games + env;

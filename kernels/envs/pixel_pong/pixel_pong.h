@@ -31,10 +31,6 @@ int64_t hd_pixel_pong_get_cuda_bytes(int64_t envs);
 /* Makes a group in host memory, of envs that were never reset; `background` as in env.options. */
 void hd_pixel_pong_init_cuda(void *group, int64_t envs, int background);
 
-/* Returns whether a group in host memory that was read from a file is possible: its games, and the
- * tables that hd_pixel_pong_init_cuda(group, envs, background) makes. */
-bool hd_pixel_pong_is_cuda_possible(const void *group, int64_t envs, int background);
-
 /* Returns the address of an env's state in a group in any memory: the bytes that hd_env_pixel_pong
  * saves. */
 void *hd_pixel_pong_get_cuda_state(void *group, int64_t env);

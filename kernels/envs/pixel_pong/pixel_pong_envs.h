@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pixel_pong envs of an on-policy collect, stepped on a GPU or, with the same bytes, on the
- * host. Thread safe on different memory; the functions for GPUs only launch kernels on `stream`.
- * Host scalars are fixed in a captured CUDA graph. */
+/* The pixel_pong envs of an on-policy collect, stepped on a GPU. Thread safe on different memory;
+ * the functions only launch kernels on `stream`. Host scalars are fixed in a captured CUDA graph.
+ */
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_H
 
@@ -53,12 +53,5 @@ int hd_pixel_pong_begin_cuda(const struct hd_pixel_pong_envs *envs,
  * the last one. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_pixel_pong_play_cuda(const struct hd_pixel_pong_envs *envs,
                             const struct hd_pixel_pong_steps *steps, int64_t t, void *stream);
-
-/* Do the same on the host, with the same bytes; all pointers are to host memory of any
- * alignment. */
-void hd_pixel_pong_begin(const struct hd_pixel_pong_envs *envs,
-                         const struct hd_pixel_pong_steps *steps);
-void hd_pixel_pong_play(const struct hd_pixel_pong_envs *envs,
-                        const struct hd_pixel_pong_steps *steps, int64_t t);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the bytes of a group; memory NULL: only counts. */
@@ -19,7 +20,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs, steps = n * shape->fragment;
-    envs->group = hd_arena_take(&arena, 1, sizeof *envs->group);
+    const int64_t games = shape->on_gpu ? hd_pixel_pong_get_cuda_bytes(n) : 0;
     envs->count = hd_arena_take(&arena, 1, sizeof *envs->count);
     envs->best_mean = hd_arena_take(&arena, 1, sizeof *envs->best_mean);
     envs->seed = hd_arena_take(&arena, n, sizeof *envs->seed);
@@ -31,6 +32,8 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     envs->action = hd_arena_take(&arena, steps, sizeof *envs->action);
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
     envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
+    envs->games = hd_arena_take(&arena, games, 1);
+    envs->group = hd_arena_take(&arena, 1, sizeof *envs->group);
     return arena.used;
 }
 
@@ -140,6 +143,15 @@ static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
     return obs != HD_OK ? obs : actions;
 }
 
+static int get_background(const struct hd_envs_shape *shape)
+{
+    int background = -1;
+    for (int i = 0; i < shape->settings.n_options; i++)
+        if (strcmp(shape->settings.options[i].name, "background") == 0)
+            background = atoi(shape->settings.options[i].value);
+    return background;
+}
+
 /* An evaluator's envs are counted over all shards, and each is a group; a collector's are counted
  * in each shard. */
 static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
@@ -185,6 +197,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     if (!shape->settings.options)
         return HD_ERR_NOMEM;
     HD_TRY(probe_env(shape, spec, setup));
+    shape->on_gpu = shape->env == &hd_env_pixel_pong && !shape->evaluator && shape->groups == 1;
     return check_model(spec, setup, shape);
 }
 
@@ -297,6 +310,8 @@ static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
     settings.envs = *envs->count;
     if (*envs->group || settings.envs == 0)
         return HD_OK;
+    if (shape->on_gpu)
+        hd_pixel_pong_init_cuda(envs->games, shape->envs, get_background(shape));
     if (shape->env->create(&settings, &unused, envs->group, message) == 0)
         return HD_OK;
     *envs->group = NULL;
@@ -333,11 +348,10 @@ static void fini(const struct hd_spec *spec, void *data)
     }
 }
 
-/* Returns all bytes of a group except the pointer to its envs, which comes first. */
-static char *flat_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
+/* Returns the arrays of a group, which end before what its envs are themselves. */
+static char *flat_bytes(const struct hd_envs *envs, size_t *bytes_p)
 {
-    const char *start = (const char *)envs->group;
-    *bytes_p = (size_t)(start + group_bytes(spec->shape) - (const char *)envs->count);
+    *bytes_p = (size_t)((const char *)envs->games - (const char *)envs->count);
     return (char *)envs->count;
 }
 
@@ -363,9 +377,13 @@ static int load_group(const struct hd_spec *spec, struct hd_envs *envs, const ch
     const struct hd_envs_shape *shape = spec->shape;
     char message[HD_ENV_MESSAGE] = "";
     HD_TRY(make_group(spec, envs));
-    for (int64_t i = 0; i < *envs->count; i++)
-        if (shape->env->load(*envs->group, i, states + i * shape->state_bytes, message) != 0)
+    for (int64_t i = 0; i < *envs->count; i++) {
+        const char *state = states + i * shape->state_bytes;
+        if (shape->env->load(*envs->group, i, state, message) != 0)
             return hd_fail(HD_ERR_FORMAT, "envs '%s': load: %s", spec->name, message);
+        if (shape->on_gpu)
+            memcpy(hd_pixel_pong_get_cuda_state(envs->games, i), state, (size_t)shape->state_bytes);
+    }
     return HD_OK;
 }
 
@@ -376,8 +394,8 @@ static int snapshot_partial(const struct hd_spec *spec, struct hd_envs *dst,
     char *states = save_group(spec, src, &bytes);
     if (!states)
         return HD_ERR_TASK;
-    const char *from = flat_bytes(spec, src, &bytes);
-    memcpy(flat_bytes(spec, dst, &bytes), from, bytes);
+    const char *from = flat_bytes(src, &bytes);
+    memcpy(flat_bytes(dst, &bytes), from, bytes);
     int status = load_group(spec, dst, states);
     hd_free(states);
     return status;
@@ -396,7 +414,7 @@ static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 static int save_partial(const struct hd_spec *spec, const struct hd_envs *envs, FILE *file)
 {
     size_t bytes, states_bytes;
-    const char *flat = flat_bytes(spec, envs, &bytes);
+    const char *flat = flat_bytes(envs, &bytes);
     char *states = save_group(spec, envs, &states_bytes);
     if (!states)
         return HD_ERR_TASK;
@@ -433,7 +451,7 @@ static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *
 {
     size_t bytes;
     const int64_t count = *envs->count;
-    char *flat = flat_bytes(spec, envs, &bytes);
+    char *flat = flat_bytes(envs, &bytes);
     HD_TRY(hd_value_read(spec, flat, bytes, file));
     const int64_t found = *envs->count;
     if (found >= 0 && found <= hd_envs_get_shape(spec)->envs && (found == count || !*envs->group))
@@ -495,7 +513,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_envs envs = hd_envs_get(spec, (void *)data, group);
         size_t bytes, states_bytes;
-        const char *flat = flat_bytes(spec, &envs, &bytes);
+        const char *flat = flat_bytes(&envs, &bytes);
         char *states = save_group(spec, &envs, &states_bytes);
         result = hd_hash_mix(result, hd_hash_bytes(flat, bytes));
         if (states)
@@ -514,10 +532,66 @@ int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup,
                              evaluator ? "evaluator" : "collector", spec->name, spec->role);
 }
 
+#if HD_CUDA
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+/* Tasks on GPUs use only instances of shape->on_gpu, of one group, whose games lie before the
+ * pointer to their envs. The games are as new as the envs when the value comes from a file or from
+ * a GPU, and nobody steps the envs on the host in a run whose GPUs do. */
+
+static int64_t get_device_bytes(const struct hd_spec *spec)
+{
+    return group_bytes(spec->shape) - hd_align_up((int64_t)sizeof(void *));
+}
+
+static int need_nothing(const struct hd_spec *spec)
+{
+    (void)spec;
+    return HD_OK;
+}
+
+static int renew_envs(const struct hd_spec *spec, void *data)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    const struct hd_envs envs = hd_envs_get(spec, data, 0);
+    char message[HD_ENV_MESSAGE];
+    for (int64_t i = 0; i < *envs.count; i++)
+        if (shape->env->load(*envs.group, i, hd_pixel_pong_get_cuda_state(envs.games, i),
+                             message) != 0)
+            return refuse(spec, "load", message);
+    return HD_OK;
+}
+
+static const struct hd_device_form device_form = {
+    .common = get_device_bytes,
+    .bytes = get_device_bytes,
+    .ready = need_nothing,
+    .renew_on_host = renew_envs,
+};
+#endif
+
+struct hd_pixel_pong_envs hd_envs_get_pixel_pong(const struct hd_spec *spec, void *data,
+                                                 uint64_t seed, int64_t shard)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    const struct hd_envs envs = hd_envs_get(spec, data, 0);
+    return (struct hd_pixel_pong_envs){
+        .envs = shape->envs,
+        .stack = shape->obs.stack,
+        .seed = seed,
+        .shard = shard,
+        .group = envs.games,
+        .episode_seed = envs.seed,
+        .episode = envs.episode,
+        .episode_return = envs.episode_return,
+        .episode_steps = envs.episode_steps,
+        .shown = envs.shown,
+        .obs = (uint8_t *)envs.obs,
+    };
+}
+
 const struct hd_type hd_type_envs = {
     .name = "envs",
     .size_key = "env.collector_env_num",
-    .host_only = true,
     .resolve = resolve,
     .release = release,
     .init = init,
@@ -527,4 +601,5 @@ const struct hd_type hd_type_envs = {
     .load = load,
     .check = check,
     .hash = hash,
+    .device = HD_ON_GPU(device_form),
 };

@@ -8,6 +8,8 @@
 #define HD_TASKS_TYPES_COLLECT_ENVS_H
 
 #include "kernels/envs/find.h"
+#include "kernels/envs/pixel_pong/pixel_pong.h"
+#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
 #include "kernels/envs/seed.h"
 #include "tasks/registry.h"
 #include "tasks/types/collect/obs.h"
@@ -20,6 +22,7 @@ struct hd_envs_shape {
     struct hd_env_spec frame;        /* what one env shows at a step */
     struct hd_env_settings settings; /* texts are borrowed from the config */
     bool evaluator;
+    bool on_gpu;       /* GPUs can step these envs: those of a collector of pixel_pong, one group */
     int64_t groups;    /* environment groups of an instance, each a partial of the value */
     int64_t envs;      /* E: rows of a group */
     int64_t total;     /* envs of all instances over which they are distributed */
@@ -31,7 +34,6 @@ struct hd_envs_shape {
 
 /* The arrays of a group. It has *count envs; those of a group without envs stay zero. */
 struct hd_envs {
-    void **group;           /* [1]: made by the env's `create`; NULL where there are no envs */
     int64_t *count;         /* [1]: E, or 0 where a shard has fewer envs than others */
     double *best_mean;      /* [1]: group 0: best mean of all evaluations; -inf before the first */
     uint64_t *seed;         /* [E]: of the env's current episode */
@@ -43,11 +45,19 @@ struct hd_envs {
     int32_t *action;        /* [E][L]: of pending steps */
     float *reward;          /* [E][L] */
     char *obs;              /* [E][stack][frame_bytes]: current observations */
+    void *games;            /* shape.on_gpu: the envs as bytes for a GPU, as new as what was last
+                               loaded or came from one */
+    void **group;           /* [1]: made by the env's `create`; NULL where there are no envs */
 };
 
 /* Return the shape of a value of type envs, and the arrays of a group of an instance. */
 const struct hd_envs_shape *hd_envs_get_shape(const struct hd_spec *spec);
 struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group);
+
+/* Returns the arrays of an instance of shape.on_gpu, on a GPU, as pixel_pong's kernels want them,
+ * in a run of seed `seed`. */
+struct hd_pixel_pong_envs hd_envs_get_pixel_pong(const struct hd_spec *spec, void *data,
+                                                 uint64_t seed, int64_t shard);
 
 /* Returns the number of the first env of group `group` of shard `shard`: among the instance's, or,
  * of a sharded evaluation, among all envs. */

@@ -67,66 +67,6 @@ START_TEST(test_seed)
 }
 END_TEST
 
-/* -- A collector's envs on the host ------------------------------------------------------------ */
-/* What they do is tested with the verb collect_on_gpu. */
-
-enum { HERE = 2, MAX_COUNT = 3, CAPACITY = 2 + 2 * MAX_COUNT };
-
-struct here {
-    uint64_t seed[HERE];
-    int64_t episode[HERE], length[HERE], all_shown[HERE], shown[HERE], age[HERE];
-    double sum[HERE], ended_return[HERE][MAX_COUNT];
-    uint8_t obs[HERE][2][FRAME], frames[HERE][CAPACITY][FRAME];
-    int32_t action[HERE][MAX_COUNT], frame[HERE][MAX_COUNT], frame_age[HERE][MAX_COUNT];
-    float reward[HERE][MAX_COUNT], done[HERE][MAX_COUNT];
-    bool truncated[HERE][MAX_COUNT];
-    int64_t ended_steps[HERE][MAX_COUNT];
-};
-
-/* Once `stopped` is true, further steps change nothing. */
-START_TEST(test_stopped)
-{
-    struct here *h = test_alloc(1, sizeof *h), *before = test_alloc(1, sizeof *h);
-    bool stopped = false;
-    const struct hd_pixel_pong_envs envs = {
-        .envs = HERE,
-        .stack = 2,
-        .group = test_alloc(hd_pixel_pong_get_cuda_bytes(HERE), 1),
-        .episode_seed = h->seed,
-        .episode = h->episode,
-        .episode_return = h->sum,
-        .episode_steps = h->length,
-        .shown = h->all_shown,
-        .obs = h->obs[0][0],
-    };
-    const struct hd_pixel_pong_steps steps = {
-        .steps = MAX_COUNT,
-        .frames = CAPACITY,
-        .stopped = &stopped,
-        .shown = h->shown,
-        .age = h->age,
-        .frame_data = h->frames[0][0],
-        .action = h->action[0],
-        .frame = h->frame[0],
-        .frame_age = h->frame_age[0],
-        .reward = h->reward[0],
-        .done = h->done[0],
-        .truncated = h->truncated[0],
-        .ended_return = h->ended_return[0],
-        .ended_steps = h->ended_steps[0],
-    };
-    hd_pixel_pong_init_cuda(envs.group, HERE, -1);
-    hd_pixel_pong_begin(&envs, &steps);
-    for (int64_t t = 0; t < MAX_COUNT; t++) {
-        stopped = t == 1;
-        memcpy(before, h, sizeof *h);
-        hd_pixel_pong_play(&envs, &steps, t);
-        ck_assert((memcmp(before, h, sizeof *h) == 0) == stopped);
-    }
-    ck_assert_int_eq(h->all_shown[0], 3);
-}
-END_TEST
-
 #if HD_CUDA
 
 static void reset(struct fixture *f, int64_t i, uint64_t seed)
@@ -510,7 +450,6 @@ int main(void)
     TCase *cpu = tcase_create("cpu"), *cuda = NULL;
     tcase_add_test(cpu, test_group);
     tcase_add_test(cpu, test_seed);
-    tcase_add_test(cpu, test_stopped);
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_set_timeout(cuda, 120);
