@@ -14,7 +14,6 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +25,13 @@ struct update {
     struct hd_net *net;
     bool ppo;
     int64_t batch, rows,
-        n;       /* rows of a forward pass: obs, and in DQN also next_obs; floats of the net */
-    float scale; /* factor by which the clip reduces the gradient */
+        n; /* rows of a forward pass: obs, and in DQN also next_obs; floats of the net */
     cudaStream_t stream;
     char *obs; /* obs rows, then next_obs rows */
     void *params, *target, *work, *scratch;
     float *grad, *m, *v, *q, *next, *dq, *advantage, *count, *adam_scratch;
-    double *blocks, *squares; /* squares: shared with the host */
+    double *blocks;
+    struct hd_scalar_slot norm; /* of the gradient, shared with the host */
     void *sums;
     int64_t *updates, *used;
     struct hd_dqn_loss dqn_loss;
@@ -77,19 +76,18 @@ static int norm(const struct update *u)
 {
     const struct hd_partials grad = make_partials(u);
     HD_TRY(hd_grad_norm_sum_squares_cuda(&grad, 0, u->n, u->blocks, u->stream));
-    return hd_grad_norm_add_blocks_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->squares,
-                                        u->stream);
+    return hd_grad_norm_push_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->norm, u->stream);
 }
 
 static int step(const struct update *u)
 {
     const struct hd_partials grad = make_partials(u);
-    HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, u->scale, u->updates, u->adam_scratch, u->m,
+    const struct hd_adam_inputs inputs = {.norm = u->ppo ? u->norm.entry : NULL, .longest = 0.5};
+    HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, &inputs, u->updates, u->adam_scratch, u->m,
                              u->v, u->params, u->stream));
     return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
 }
 
-/* Computes the gradient; in DQN, where the host need not read it, also the new weights. */
 static int learn(const struct update *u)
 {
     if (!u->ppo)
@@ -97,16 +95,8 @@ static int learn(const struct update *u)
     HD_TRY(forward(u));
     HD_TRY(loss(u));
     HD_TRY(backward(u));
-    return u->ppo ? norm(u) : step(u);
-}
-
-static int clipped_step(struct update *u)
-{
-    const double longest = 0.5;
-    if (cudaStreamSynchronize(u->stream) != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "the GPU does not finish an update");
-    const double coefficient = longest / (sqrt(*u->squares) + 1e-6);
-    u->scale = coefficient < 1 ? (float)coefficient : 1;
+    if (u->ppo)
+        HD_TRY(norm(u));
     return step(u);
 }
 
@@ -126,14 +116,14 @@ static int capture(const struct update *u, launcher launch, cudaGraphExec_t *mad
     return HD_OK;
 }
 
-/* Runs one call: a graph or the launches themselves, and then the clipped step if there is one. */
-static int call(struct update *u, launcher launch, cudaGraphExec_t graph, bool clip)
+/* Runs one call: a graph or the launches themselves. */
+static int call(struct update *u, launcher launch, cudaGraphExec_t graph)
 {
     if (!graph)
-        HD_TRY(launch(u));
-    else if (cudaGraphLaunch(graph, u->stream) != cudaSuccess)
+        return launch(u);
+    if (cudaGraphLaunch(graph, u->stream) != cudaSuccess)
         return hd_fail(HD_ERR_DEVICE, "a CUDA graph cannot be launched");
-    return clip ? clipped_step(u) : HD_OK;
+    return HD_OK;
 }
 
 static int64_t now_ns(void)
@@ -143,12 +133,12 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static int time_calls(struct update *u, launcher launch, cudaGraphExec_t graph, bool clip,
-                      int64_t calls, int64_t *ns_p)
+static int time_calls(struct update *u, launcher launch, cudaGraphExec_t graph, int64_t calls,
+                      int64_t *ns_p)
 {
     const int64_t begin = now_ns();
     for (int64_t i = 0; i < calls; i++)
-        HD_TRY(call(u, launch, graph, clip));
+        HD_TRY(call(u, launch, graph));
     if (cudaStreamSynchronize(u->stream) != cudaSuccess)
         return hd_fail(HD_ERR_DEVICE, "the GPU does not finish");
     *ns_p = now_ns() - begin;
@@ -162,24 +152,24 @@ static int compare(const void *a, const void *b)
 }
 
 /* Measures milliseconds of wall-clock time: the median of rounds of calls that last about 50 ms. */
-static int measure_part(struct update *u, const char *name, launcher launch, bool graphs, bool clip)
+static int measure_part(struct update *u, const char *name, launcher launch, bool graphs)
 {
     enum { ROUNDS = 9 };
     const int64_t round_ns = 50000000;
     double ms[ROUNDS];
     int64_t calls = 1, ns = 1;
     cudaGraphExec_t graph = NULL;
-    HD_TRY(call(u, launch, NULL, clip)); /* a first call, which makes what later calls reuse */
+    HD_TRY(call(u, launch, NULL)); /* a first call, which makes what later calls reuse */
     if (graphs)
         HD_TRY(capture(u, launch, &graph));
-    HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
+    HD_TRY(time_calls(u, launch, graph, calls, &ns));
     while (ns < round_ns / 2) {
         calls *= 2;
-        HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
+        HD_TRY(time_calls(u, launch, graph, calls, &ns));
     }
     calls = calls * round_ns / ns + 1;
     for (int i = 0; i < ROUNDS; i++) {
-        HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
+        HD_TRY(time_calls(u, launch, graph, calls, &ns));
         ms[i] = (double)ns * 1e-6 / (double)calls;
     }
     if (graph)
@@ -268,7 +258,9 @@ static int allocate(struct update *u)
     if (!u->obs || !u->params || !u->target || !u->work || !u->scratch || !u->grad || !u->m ||
         !u->v || !u->q || !u->dq || !u->next || !u->count || !u->adam_scratch || !u->updates ||
         !u->used || !u->blocks || !u->sums ||
-        cudaHostAlloc((void **)&u->squares, 8, cudaHostAllocPortable) != cudaSuccess)
+        cudaHostAlloc((void **)&u->norm.entry, sizeof *u->norm.entry, cudaHostAllocPortable) !=
+            cudaSuccess ||
+        cudaHostAlloc((void **)&u->norm.pushes, 8, cudaHostAllocPortable) != cudaSuccess)
         return hd_fail(HD_ERR_NOMEM, "the GPU has too little memory for this update");
     return make_loss(u);
 }
@@ -301,22 +293,22 @@ static int fill(struct update *u)
 
 static int measure_all(struct update *u)
 {
-    HD_TRY(measure_part(u, NULL, learn, true, u->ppo));
-    HD_TRY(measure_part(u, "launches", learn, false, u->ppo));
+    HD_TRY(measure_part(u, NULL, learn, true));
+    HD_TRY(measure_part(u, "launches", learn, false));
     if (!u->ppo)
-        HD_TRY(measure_part(u, "target", target_forward, true, false));
-    HD_TRY(measure_part(u, "forward", forward, true, false));
-    HD_TRY(measure_part(u, "loss", loss, true, false));
-    HD_TRY(measure_part(u, "backward", backward, true, false));
+        HD_TRY(measure_part(u, "target", target_forward, true));
+    HD_TRY(measure_part(u, "forward", forward, true));
+    HD_TRY(measure_part(u, "loss", loss, true));
+    HD_TRY(measure_part(u, "backward", backward, true));
     if (u->ppo)
-        HD_TRY(measure_part(u, "norm", norm, true, false));
-    return measure_part(u, "adam", step, true, false);
+        HD_TRY(measure_part(u, "norm", norm, true));
+    return measure_part(u, "adam", step, true);
 }
 
 static int measure(int argc, char **argv)
 {
     int gpus = 0;
-    struct update u = {.batch = hd_part_parse_number(argc, argv, 2, 64), .scale = 1};
+    struct update u = {.batch = hd_part_parse_number(argc, argv, 2, 64)};
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
     HD_TRY(hd_bench_net_create_for_gpu(argv[0], argv[1], &u.net));

@@ -5,6 +5,8 @@
 #define HD_KERNELS_LEARN_ADAM_H
 
 #include "kernels/common/partials.h"
+#include "kernels/common/scalar.h"
+#include "runtime/base/inline.h"
 
 #include <stdint.h>
 
@@ -22,19 +24,34 @@ struct hd_adam hd_adam_make(double learning_rate);
 void hd_adam_step(const struct hd_adam *adam, int64_t t, int64_t n, const float *sum, float count,
                   float scale, float *m, float *v, float *params);
 
-enum { HD_ADAM_SCRATCH = 8 };
+/* Returns the factor that scales a gradient of this norm down to the length `longest`, at most 1,
+ * as torch.nn.utils.clip_grad_norm_ computes it. NaN: 1. */
+HD_INLINE float hd_adam_get_scale(double longest, double norm)
+{
+    const double coefficient = longest / (norm + 1e-6);
+    return coefficient < 1 ? (float)coefficient : 1;
+}
+
+/* A step on a GPU reads these when it runs, in memory that the GPU addresses. */
+struct hd_adam_inputs {
+    const struct hd_scalar *norm; /* of the gradient; NULL: it is not clipped */
+    double longest;               /* norm to which it is clipped */
+    const struct hd_scalar *rate; /* learning rate; NULL or no value: that of struct hd_adam */
+};
+
+enum { HD_ADAM_SCRATCH = 9 };
 
 /* Does the update on a GPU, of elements [lo, lo + n) of partials, m, v and params, which are all
- * given from element 0 on, with g = the partials' mean (hd_partials_mean_cuda) * scale. *updates is
- * the number of steps before this one; it is increased first, and scratch[HD_ADAM_SCRATCH] receives
- * the step's scalars. With updates = NULL, the call updates more elements in the step that
- * `scratch` was filled for. The bits are those of hd_adam_step unless the two pow functions differ
- * by more than the rounding to float hides: libraries that disagree in a double's last bit differ
- * in one of some 10^5 steps by a float's last bit. All pointers are to device memory except adam
- * and grad, which are read before the call returns. Returns HD_OK, HD_ERR_DEVICE or an error of
- * hd_partials_mean_cuda (logged). */
+ * given from element 0 on, with g = the partials' mean (hd_partials_mean_cuda) * scale by `inputs`.
+ * *updates is the number of steps before this one; it is increased first, and
+ * scratch[HD_ADAM_SCRATCH] receives the step's scalars. With updates = NULL, the call updates more
+ * elements in the step that `scratch` was filled for. The bits are those of hd_adam_step unless the
+ * two pow functions differ by more than the rounding to float hides: libraries that disagree in a
+ * double's last bit differ in one of some 10^5 steps by a float's last bit. All pointers are to
+ * device memory except adam, grad and inputs, which are read before the call returns. Returns
+ * HD_OK, HD_ERR_DEVICE or an error of hd_partials_mean_cuda (logged). */
 int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad, int64_t lo,
-                      int64_t n, float scale, int64_t *updates, float *scratch, float *m, float *v,
-                      float *params, void *stream);
+                      int64_t n, const struct hd_adam_inputs *inputs, int64_t *updates,
+                      float *scratch, float *m, float *v, float *params, void *stream);
 
 #endif

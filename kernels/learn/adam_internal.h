@@ -10,6 +10,7 @@
 
 struct hd_adam_scalars {
     float step, root, root_inverse, b1, c1, b2, c2, epsilon;
+    float scale; /* of the gradient, on GPUs */
 };
 
 /* Computes the scalars of update t in double, rounded once, as PyTorch does. */
@@ -24,6 +25,7 @@ HD_INLINE struct hd_adam_scalars hd_adam_compute_scalars(const struct hd_adam *a
     s.b2 = (float)adam->beta2;
     s.c2 = (float)(1 - adam->beta2);
     s.epsilon = (float)adam->epsilon;
+    s.scale = 1;
     return s;
 }
 

@@ -4,6 +4,7 @@
 #define HD_KERNELS_LEARN_GRAD_NORM_H
 
 #include "kernels/common/partials.h"
+#include "kernels/common/scalar.h"
 
 #include <stdint.h>
 
@@ -18,8 +19,9 @@ double hd_grad_norm_sum_squares(const float *x, int64_t n);
 int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi,
                                   double *blocks, void *stream);
 
-/* Adds blocks[n] in the fixed tree and stores the sum in *sum_p, device or shared memory. Returns
- * HD_OK or HD_ERR_DEVICE (logged). */
-int hd_grad_norm_add_blocks_cuda(const double *blocks, int64_t n, double *sum_p, void *stream);
+/* Adds blocks[n] in the fixed tree and pushes the root of the sum, the norm, to a statistic.
+ * Returns HD_OK or HD_ERR_DEVICE (logged). */
+int hd_grad_norm_push_cuda(const double *blocks, int64_t n, struct hd_scalar_slot norm,
+                           void *stream);
 
 #endif

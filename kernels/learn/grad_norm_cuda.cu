@@ -93,7 +93,7 @@ static __device__ double sum_serially(const double *blocks, int64_t n)
 
 /* Thread t adds the subtree to which the bits of t lead, downwards from the root, the highest bit
  * first. A node of one partial has an empty left child. */
-static __global__ void sum_blocks(const double *blocks, int64_t n, double *sum_p)
+static __global__ void push_norm(const double *blocks, int64_t n, struct hd_scalar_slot norm)
 {
     __shared__ double nodes[HD_THREADS];
     const int t = (int)threadIdx.x;
@@ -113,12 +113,14 @@ static __global__ void sum_blocks(const double *blocks, int64_t n, double *sum_p
         if (t < width)
             nodes[t] = sum;
     }
-    if (t == 0)
-        *sum_p = nodes[0];
+    if (t > 0)
+        return;
+    *norm.entry = {sqrt(nodes[0]), 1};
+    ++*norm.pushes;
 }
 
-extern "C" int hd_grad_norm_add_blocks_cuda(const double *blocks, int64_t n, double *sum_p,
-                                            void *stream)
+extern "C" int hd_grad_norm_push_cuda(const double *blocks, int64_t n, struct hd_scalar_slot norm,
+                                      void *stream)
 {
-    return HD_LAUNCH(sum_blocks, 1, HD_THREADS, stream, blocks, n, sum_p);
+    return HD_LAUNCH(push_norm, 1, HD_THREADS, stream, blocks, n, norm);
 }

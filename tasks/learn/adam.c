@@ -77,8 +77,7 @@ static float clip(const struct args *args, const struct hd_view *norm)
 {
     if (isinf(args->longest))
         return 1;
-    const double coefficient = args->longest / (field(norm, args->norm) + 1e-6);
-    return coefficient < 1 ? (float)coefficient : 1;
+    return hd_adam_get_scale(args->longest, field(norm, args->norm));
 }
 
 static struct hd_adam adam_now(const struct args *args, const struct hd_view *rate)
@@ -144,18 +143,27 @@ static bool supports_gpu(const void *args)
     return !((const struct args *)args)->skips;
 }
 
-/* Reads norm and learning rate in the body: they are of a pinned type, on the host. */
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+/* Returns where the GPU finds a field, in memory of a pinned type; NULL: nowhere. */
+static const struct hd_scalar *find_entry(const struct hd_view *view, int index)
 {
+    return view->data ? hd_scalars_get_slot(view->spec, view->data, index).entry : NULL;
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
     const struct hd_view *policy = &views[POLICY];
-    const struct hd_adam adam = adam_now(args, &views[RATE]);
+    const struct hd_adam_inputs inputs = {
+        .norm = isinf(args->longest) ? NULL : find_entry(&views[NORM], args->norm),
+        .longest = args->longest,
+        .rate = find_entry(&views[RATE], args->rate.field)};
     const struct hd_partials grad =
         hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].bucket);
     const struct hd_adam_state moments =
         hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     int64_t lo, hi;
     hd_spec_get_bucket(policy->spec, policy->bucket, &lo, &hi);
-    HD_TRY(hd_adam_step_cuda(&adam, &grad, lo, hi - lo, clip(args, &views[NORM]),
+    HD_TRY(hd_adam_step_cuda(&args->adam, &grad, lo, hi - lo, &inputs,
                              moments.updates + policy->bucket, context->scratch, moments.first,
                              moments.second, policy->data, context->stream));
     return hd_net_refresh_cuda(hd_params_get_net(policy->spec), policy->data, lo, hi,
@@ -163,7 +171,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .supports = supports_gpu, .scratch = scratch};
+    .body = body_on_gpu, .supports = supports_gpu, .scratch = scratch, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_adam = {

@@ -17,7 +17,7 @@ enum { GRAD, NORM };
 
 static const struct hd_port ports[] = {
     [GRAD] = {.name = "grad", .type = "grad", .mode = HD_READ},
-    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE},
     {0},
 };
 
@@ -86,21 +86,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
                 hd_grad_norm_sum_squares(mean_of(sum, hi - lo, count, buffer), hi - lo);
         }
     }
-    *(double *)context->header = reduce(squares, 0, blocks);
-    return HD_OK;
-}
-
-static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
-{
-    (void)args;
-    *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 1, .header_bytes = sizeof(double)};
-}
-
-static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    (void)args;
-    const double *squares = context->headers[0];
-    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(*squares), 1);
+    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(reduce(squares, 0, blocks)), 1);
     return HD_OK;
 }
 
@@ -115,7 +101,9 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         hd_spec_get_bucket(grad->spec, bucket, &lo, &hi);
         HD_TRY(hd_grad_norm_sum_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
     }
-    return hd_grad_norm_add_blocks_cuda(context->scratch, blocks, context->header, context->stream);
+    return hd_grad_norm_push_cuda(context->scratch, blocks,
+                                  hd_scalars_get_slot(views[NORM].spec, views[NORM].data, 0),
+                                  context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {
@@ -130,8 +118,6 @@ const struct hd_verb hd_verb_grad_norm = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .get_subtasks = get_subtasks,
-    .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "computes the L2 norm of the mean gradient, or of each shard's own",
 };

@@ -7,10 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-struct entry {
-    double value, weight;
-};
-
 /* An instance is an int64_t count of pushes for each field, then the rings of all fields, one after
  * another. */
 struct shape {
@@ -27,10 +23,10 @@ static int64_t *pushes(void *data)
     return data;
 }
 
-static const struct entry *ring(const struct shape *shape, const void *data, int field)
+static const struct hd_scalar *ring(const struct shape *shape, const void *data, int field)
 {
     const char *rings = (const char *)data + (size_t)shape->n * sizeof(int64_t);
-    return (const struct entry *)rings + shape->fields[field].first;
+    return (const struct hd_scalar *)rings + shape->fields[field].first;
 }
 
 static bool same_fields(const struct shape *shape, const struct hd_scalar_field *fields, int n)
@@ -69,7 +65,7 @@ int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const
         entries += fields[i].window;
     }
     spec->shape = shape;
-    spec->bytes = n * (int64_t)sizeof(int64_t) + entries * (int64_t)sizeof(struct entry);
+    spec->bytes = n * (int64_t)sizeof(int64_t) + entries * (int64_t)sizeof(struct hd_scalar);
     return HD_OK;
 }
 
@@ -107,9 +103,15 @@ void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double v
 {
     const struct shape *shape = spec->shape;
     int64_t *count = &pushes(data)[field];
-    struct entry *entries = (struct entry *)ring(shape, data, field);
-    entries[*count % shape->fields[field].declared.window] = (struct entry){value, weight};
+    struct hd_scalar *entries = (struct hd_scalar *)ring(shape, data, field);
+    entries[*count % shape->fields[field].declared.window] = (struct hd_scalar){value, weight};
     (*count)++;
+}
+
+struct hd_scalar_slot hd_scalars_get_slot(const struct hd_spec *spec, void *data, int field)
+{
+    return (struct hd_scalar_slot){&pushes(data)[field],
+                                   (struct hd_scalar *)ring(spec->shape, data, field)};
 }
 
 const char *hd_scalars_get_component(const struct hd_spec *spec)
@@ -119,7 +121,7 @@ const char *hd_scalars_get_component(const struct hd_spec *spec)
 }
 
 /* Adds `other` to `into`: pairs of a combined value (weighted for MEAN) and a total weight. */
-static void combine_entry(enum hd_combine how, struct entry *into, struct entry other)
+static void combine_entry(enum hd_combine how, struct hd_scalar *into, struct hd_scalar other)
 {
     if (other.weight == 0)
         return;
@@ -134,14 +136,14 @@ static void combine_entry(enum hd_combine how, struct entry *into, struct entry 
 }
 
 /* Returns the entries of a field as one pair, adding from the oldest on. */
-static struct entry reduce_window(const struct shape *shape, const void *data, int field)
+static struct hd_scalar reduce_window(const struct shape *shape, const void *data, int field)
 {
-    const struct entry *entries = ring(shape, data, field);
+    const struct hd_scalar *entries = ring(shape, data, field);
     int64_t count = ((const int64_t *)data)[field], window = shape->fields[field].declared.window;
     enum hd_combine how = shape->fields[field].declared.how;
-    struct entry sum = {0};
+    struct hd_scalar sum = {0};
     for (int64_t i = count > window ? count - window : 0; i < count; i++) {
-        struct entry entry = entries[i % window];
+        struct hd_scalar entry = entries[i % window];
         if (how == HD_MEAN)
             entry.value *= entry.weight;
         combine_entry(how, &sum, entry);
@@ -152,7 +154,7 @@ static struct entry reduce_window(const struct shape *shape, const void *data, i
 static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
 {
     (void)bucket;
-    return ((const struct shape *)spec->shape)->n * (int64_t)sizeof(struct entry);
+    return ((const struct shape *)spec->shape)->n * (int64_t)sizeof(struct hd_scalar);
 }
 
 static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
@@ -160,7 +162,7 @@ static void pack(const struct hd_spec *spec, int bucket, const void *data, void 
     (void)bucket;
     const struct shape *shape = spec->shape;
     for (int i = 0; i < shape->n; i++)
-        ((struct entry *)vector)[i] = reduce_window(shape, data, i);
+        ((struct hd_scalar *)vector)[i] = reduce_window(shape, data, i);
 }
 
 /* Each field combines as it was declared to, whichever verb asks. */
@@ -170,8 +172,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
     (void)bucket, (void)how;
     const struct shape *shape = spec->shape;
     for (int i = 0; i < shape->n; i++)
-        combine_entry(shape->fields[i].declared.how, (struct entry *)into + i,
-                      ((const struct entry *)other)[i]);
+        combine_entry(shape->fields[i].declared.how, (struct hd_scalar *)into + i,
+                      ((const struct hd_scalar *)other)[i]);
 }
 
 static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
@@ -181,7 +183,7 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
     const struct shape *shape = spec->shape;
     memset(data, 0, (size_t)spec->bytes);
     for (int i = 0; i < shape->n; i++) {
-        struct entry entry = ((const struct entry *)vector)[i];
+        struct hd_scalar entry = ((const struct hd_scalar *)vector)[i];
         if (shape->fields[i].declared.how == HD_MEAN && entry.weight > 0)
             entry.value /= entry.weight;
         if (entry.weight > 0)
@@ -199,7 +201,7 @@ static const char *field_name(const struct hd_spec *spec, int field)
 static double field(const struct hd_spec *spec, const void *data, int index)
 {
     const struct shape *shape = spec->shape;
-    struct entry sum = reduce_window(shape, data, index);
+    struct hd_scalar sum = reduce_window(shape, data, index);
     if (sum.weight == 0)
         return NAN;
     return shape->fields[index].declared.how == HD_MEAN ? sum.value / sum.weight : sum.value;

@@ -6,6 +6,7 @@
 #ifndef HD_TASKS_TYPES_OUTPUT_SCALARS_H
 #define HD_TASKS_TYPES_OUTPUT_SCALARS_H
 
+#include "kernels/common/scalar.h"
 #include "tasks/registry.h"
 
 struct hd_scalar_field {
@@ -30,6 +31,9 @@ int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
 /* Appends an entry of weight >= 0 to a field. */
 void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double value,
                      double weight);
+
+/* Returns where a field with a window of one keeps its entry. */
+struct hd_scalar_slot hd_scalars_get_slot(const struct hd_spec *spec, void *data, int field);
 
 /* Finds the index of field `name` of the value at a port, from a verb's `prepare`; -1 when the port
  * is not connected. Returns HD_OK, or HD_ERR_INPUT (in setup->diag) when the value has no such

@@ -133,24 +133,29 @@ END_TEST
 struct device_adam {
     int64_t *updates;
     float *scratch, *m, *v, *p;
+    struct hd_scalar *norm, *rate; /* weight 0: none */
 };
+
+static const double longest = .5;
 
 static struct device_adam make_device_adam(int64_t updates)
 {
     float *zeros = test_alloc(N, sizeof *zeros);
     memset(zeros, 0, N * sizeof *zeros);
     return (struct device_adam){
-        device_make(&updates, sizeof updates), device_make(NULL, HD_ADAM_SCRATCH * sizeof(float)),
-        device_make(zeros, N * sizeof *zeros), device_make(zeros, N * sizeof *zeros),
-        device_make(zeros, N * sizeof *zeros)};
+        device_make(&updates, sizeof updates),  device_make(NULL, HD_ADAM_SCRATCH * sizeof(float)),
+        device_make(zeros, N * sizeof *zeros),  device_make(zeros, N * sizeof *zeros),
+        device_make(zeros, N * sizeof *zeros),  device_shared(sizeof(struct hd_scalar)),
+        device_shared(sizeof(struct hd_scalar))};
 }
 
 /* Updates elements [lo, hi) in its next step, or in the last one once more. */
-static void device_step(const struct device_adam *d, const struct hd_partials *grad, float scale,
-                        int64_t lo, int64_t hi, bool again)
+static void device_step(const struct device_adam *d, const struct hd_partials *grad, int64_t lo,
+                        int64_t hi, bool again)
 {
-    struct hd_adam adam = hd_adam_make(1e-2);
-    ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, scale, again ? NULL : d->updates,
+    const struct hd_adam adam = hd_adam_make(1e-2);
+    const struct hd_adam_inputs inputs = {.norm = d->norm, .longest = longest, .rate = d->rate};
+    ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, &inputs, again ? NULL : d->updates,
                                        d->scratch, d->m, d->v, d->p, device_stream()),
                      HD_OK);
 }
@@ -170,7 +175,8 @@ START_TEST(cuda_steps_are_those_of_a_naive_version)
     for (int t = 1; t <= STEPS; t++) {
         gradient(t, g);
         const struct hd_partials grad = {device_make(g, sizeof g), NULL, 1, N};
-        device_step(&d, &grad, 1, 0, N, false);
+        *d.norm = *d.rate = (struct hd_scalar){0};
+        device_step(&d, &grad, 0, N, false);
         device_get(p, d.p, sizeof p);
         check_step(&naive, t, g, p);
     }
@@ -211,24 +217,30 @@ static void check_state(const struct device_adam *d, const float *m, const float
         CHECK_CLOSE(found[i], p[i], 1e-2 * updates, 1e-6, "parameter");
 }
 
-/* There are one partial or more, cut anywhere and scaled, after steps that this one does not know
- * of. */
+/* There are one partial or more, cut anywhere, clipped or not, at an adapted learning rate or the
+ * first one, after steps that this one does not know of. */
 START_TEST(cuda_steps_are_the_cpu_s)
 {
     static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS}, cuts[] = {0, 1, 512, 1001, N};
     static float p[N], m[N], v[N], sum[N];
     const struct device_adam d = make_device_adam(BEFORE);
-    const struct hd_adam adam = hd_adam_make(1e-2);
+    static const double norms[] = {1.3, 0, .2, NAN, .5}, rates[] = {1e-2, 3e-3};
     for (int i = 0; i < N; i++)
         p[i] = m[i] = v[i] = 0;
     float *floats = device_shared(LONG * MAX_PARTIALS * STRIDE * sizeof *floats);
     for (int t = 0; t < LONG; t++, floats += MAX_PARTIALS * STRIDE) {
         const int cut = cuts[t % 5];
         const struct hd_partials grad = {floats, floats + N, partials[_i], STRIDE};
-        const float count = fill_partials(t, partials[_i], floats, sum), scale = t % 2 ? .37f : 1;
-        hd_adam_step(&adam, BEFORE + t + 1, N, sum, count, scale, m, v, p);
-        device_step(&d, &grad, scale, 0, cut, false);
-        device_step(&d, &grad, scale, cut, N, true);
+        const float count = fill_partials(t, partials[_i], floats, sum);
+        const double norm = norms[t % 5];
+        const struct hd_adam adam = hd_adam_make(rates[t % 2]);
+        cudaStreamSynchronize(device_stream()); /* the step before reads these */
+        *d.norm = (struct hd_scalar){norm, norm != 0};
+        *d.rate = (struct hd_scalar){rates[1], t % 2};
+        hd_adam_step(&adam, BEFORE + t + 1, N, sum, count,
+                     norm != 0 ? hd_adam_get_scale(longest, norm) : 1, m, v, p);
+        device_step(&d, &grad, 0, cut, false);
+        device_step(&d, &grad, cut, N, true);
     }
     check_state(&d, m, v, p, LONG);
     check_updates(&d, BEFORE + LONG);

@@ -69,6 +69,21 @@ static void wanted_blocks(const float *partials, int n, int part, int64_t lo, in
     }
 }
 
+static struct hd_scalar_slot make_slot(void)
+{
+    const struct hd_scalar_slot slot = {device_shared(sizeof(int64_t)),
+                                        device_shared(sizeof(struct hd_scalar))};
+    *slot.pushes = 0;
+    return slot;
+}
+
+static void check_slot(struct hd_scalar_slot slot, double squares, int64_t pushes)
+{
+    const struct hd_scalar is = {sqrt(squares), 1};
+    ck_assert(memcmp(slot.entry, &is, sizeof is) == 0);
+    ck_assert_int_eq(*slot.pushes, pushes);
+}
+
 /* Partials begin at a multiple of 16 bytes, if STRIDE allows it, and one float further. */
 START_TEST(cuda_squares_are_the_cpu_s)
 {
@@ -79,7 +94,8 @@ START_TEST(cuda_squares_are_the_cpu_s)
     float *here = (float *)test_alloc(n * STRIDE + 1, sizeof *here) + 1;
     here[-1] = NAN;
     fill_partials(here, n);
-    double wanted[16], found[16], *sum = device_shared(sizeof *sum);
+    double wanted[16], found[16];
+    const struct hd_scalar_slot norm = make_slot();
     wanted_blocks(here, n, 0, 0, CUT, wanted);
     wanted_blocks(here, n, 1, CUT, size, wanted);
     for (int off = 0; off < 2; off++) {
@@ -91,12 +107,10 @@ START_TEST(cuda_squares_are_the_cpu_s)
         grad.counts++;
         ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&grad, CUT, size, squares, device_stream()),
                          HD_OK);
-        ck_assert_int_eq(hd_grad_norm_add_blocks_cuda(squares, blocks, sum, device_stream()),
-                         HD_OK);
+        ck_assert_int_eq(hd_grad_norm_push_cuda(squares, blocks, norm, device_stream()), HD_OK);
         device_get(found, squares, sizeof found);
         ck_assert(memcmp(found, wanted, (size_t)blocks * sizeof *found) == 0);
-        const double is = reduce(wanted, 0, blocks);
-        ck_assert(memcmp(sum, &is, sizeof is) == 0);
+        check_slot(norm, reduce(wanted, 0, blocks), off + 1);
     }
 }
 END_TEST
@@ -106,18 +120,16 @@ START_TEST(cuda_trees_of_blocks)
 {
     static const int sizes[] = {1, 2, 3, 5, 8, 13, 255, 256, 257, 511, 700, 1025, 5003};
     static double blocks[5003];
-    double *sum = device_shared(sizeof *sum);
+    const struct hd_scalar_slot norm = make_slot();
     const struct hd_rng rng = hd_rng_make(1, 7, 8, 9, 10);
     for (int i = 0; i < 5003; i++)
         blocks[i] = hd_rng_draw_uniform(&rng, (uint32_t)i);
     const double *there = device_make(blocks, sizeof blocks);
     for (int k = 0; k < 13; k++) {
-        const double is = reduce(blocks, 0, sizes[k]);
         double found;
-        ck_assert_int_eq(hd_grad_norm_add_blocks_cuda(there, sizes[k], sum, device_stream()),
-                         HD_OK);
+        ck_assert_int_eq(hd_grad_norm_push_cuda(there, sizes[k], norm, device_stream()), HD_OK);
         device_get(&found, there, sizeof found);
-        ck_assert(memcmp(sum, &is, sizeof is) == 0);
+        check_slot(norm, reduce(blocks, 0, sizes[k]), k + 1);
     }
 }
 END_TEST
