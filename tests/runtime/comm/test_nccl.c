@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives by NCCL between processes, each with a GPU: sums in tree order have the bits of one
- * rank; gathers and broadcasts arrive whole; late ranks are named, failures end all waiting. With
- * fewer GPUs than ranks those cases are left out; what only the emulation can be made to do (other
+ * rank; gathers and broadcasts arrive whole; late ranks are named, failures end all waiting. Cases
+ * with more ranks than there are GPUs are skipped; what only the emulation can be made to do (other
  * versions, a failing network) is tested there. */
 #include "kernels/common/partials.h"
 #include "runtime/base/tree.h"
@@ -241,8 +241,7 @@ static int body_sums(const struct hd_world *world, void *arg)
 
 START_TEST(sums_have_the_bits_of_one_rank)
 {
-    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
-        run(ranks, body_sums, NULL);
+    run_case(_i, body_sums);
 }
 END_TEST
 
@@ -304,8 +303,7 @@ static int body_copies(const struct hd_world *world, void *arg)
 
 START_TEST(copies_arrive_whole)
 {
-    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
-        run(ranks, body_copies, NULL);
+    run_case(_i, body_copies);
 }
 END_TEST
 
@@ -358,8 +356,7 @@ static int body_queue(const struct hd_world *world, void *arg)
 
 START_TEST(several_are_open)
 {
-    for (int ranks = 1; ranks <= 2; ranks++, atomic_store(&shared->flag, 0))
-        run(ranks, body_queue, NULL);
+    run_case(_i, body_queue);
 }
 END_TEST
 
@@ -394,8 +391,8 @@ static int body_devices(const struct hd_world *world, void *arg)
 
 START_TEST(threads_keep_their_gpu)
 {
-    if (enough(2))
-        run(1, body_devices, NULL);
+    if (require_gpus(2))
+        run_ranks(1, body_devices, NULL);
 }
 END_TEST
 
@@ -447,9 +444,9 @@ START_TEST(late_ranks_are_named_and_left)
 {
     char expected[512], version[HD_NCCL_VERSION_BYTES];
     int loaded = 0;
-    if (!enough(2))
+    if (!require_gpus(2))
         return;
-    run_anyway(2, body_late, NULL);
+    run_ranks(2, body_late, NULL);
     ck_assert_int_eq(hd_nccl_get_version(&loaded), HD_OK);
     hd_nccl_format_version(loaded, version);
     snprintf(expected, sizeof expected,
@@ -484,7 +481,7 @@ static int body_dead(const struct hd_world *world, void *arg)
 
 START_TEST(a_dead_rank_is_left)
 {
-    run(3, body_dead, NULL);
+    run_case(3, body_dead);
 }
 END_TEST
 
@@ -518,9 +515,9 @@ static int body_remote_error(const struct hd_world *world, void *arg)
 
 START_TEST(the_networks_failure_has_a_sentence)
 {
-    if (!emulated())
+    if (!require_gpus(2))
         return;
-    run(2, body_remote_error, NULL);
+    run_ranks(2, body_remote_error, NULL);
     ck_assert_str_eq(shared->text[1], "GPU 1 of rank 1 in #2 params: NCCL: remote process gone (a "
                                       "network that is none)");
 }
@@ -552,13 +549,13 @@ static int body_attempt(const struct hd_world *world, void *arg)
 
 static const char *try_to_join(int ranks, struct attempt attempt)
 {
-    run_anyway(ranks, body_attempt, &attempt);
+    run_ranks(ranks, body_attempt, &attempt);
     return shared->log[0];
 }
 
 START_TEST(versions_are_checked)
 {
-    if (!emulated())
+    if (!require_gpus(3))
         return;
     ck_assert_ptr_nonnull(
         strstr(try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
@@ -572,8 +569,6 @@ END_TEST
 
 START_TEST(ranks_on_one_gpu)
 {
-    if (!emulated())
-        return;
     ck_assert_ptr_nonnull(
         strstr(try_to_join(2, (struct attempt){{"22809", "22809"}, true, true, 0, HD_ERR_DEVICE}),
                "GPU 0 of rank 0: NCCL: invalid usage (Multiple Ranks are using the same GPU"));
@@ -589,22 +584,30 @@ END_TEST
 
 static TCase *make_cuda_case(void)
 {
-    TCase *cases = tcase_create("cuda");
+    TCase *cuda = tcase_create("cuda");
     setenv("HD_EMULATED_DEVICES", "4", 0);
-    tcase_set_timeout(cases, 120);
-    tcase_add_checked_fixture(cases, make_shared, NULL);
-    tcase_add_test(cases, sums_have_the_bits_of_one_rank);
-    tcase_add_test(cases, copies_arrive_whole);
-    tcase_add_test(cases, several_are_open);
-    tcase_add_test(cases, threads_keep_their_gpu);
-    tcase_add_test(cases, late_ranks_are_named_and_left);
-    tcase_add_test(cases, a_dead_rank_is_left);
-    tcase_add_test(cases, the_networks_failure_has_a_sentence);
-    tcase_add_test(cases, versions_are_checked);
-    tcase_add_test(cases, ranks_on_one_gpu);
-    return cases;
+    make_cases();
+    tcase_set_timeout(cuda, 120);
+    tcase_add_checked_fixture(cuda, make_shared, NULL);
+    tcase_add_loop_test(cuda, sums_have_the_bits_of_one_rank, 1, MAX_RANKS + 1);
+    tcase_add_loop_test(cuda, copies_arrive_whole, 1, MAX_RANKS + 1);
+    tcase_add_loop_test(cuda, several_are_open, 1, 3);
+    tcase_add_test(cuda, threads_keep_their_gpu);
+    tcase_add_test(cuda, late_ranks_are_named_and_left);
+    tcase_add_test(cuda, a_dead_rank_is_left);
+    if (!emulated())
+        return cuda;
+    tcase_add_test(cuda, the_networks_failure_has_a_sentence);
+    tcase_add_test(cuda, versions_are_checked);
+    tcase_add_test(cuda, ranks_on_one_gpu);
+    return cuda;
 }
 #else
+static int report_left_out(int code)
+{
+    return code;
+}
+
 static TCase *make_cuda_case(void)
 {
     return NULL;
@@ -613,9 +616,9 @@ static TCase *make_cuda_case(void)
 
 int main(void)
 {
-    static TCase *cases, *cuda_cases; /* the one that is not run is nobody's else */
-    cases = tcase_create("nccl");
-    tcase_add_test(cases, slices_are_whole_blocks);
-    cuda_cases = make_cuda_case();
-    return run_cuda_suite("nccl", cases, cuda_cases);
+    static TCase *on_host, *on_gpus; /* the one that is not run is nobody's else */
+    on_host = tcase_create("nccl");
+    tcase_add_test(on_host, slices_are_whole_blocks);
+    on_gpus = make_cuda_case();
+    return report_left_out(run_cuda_suite("nccl", on_host, on_gpus));
 }
