@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests ask the emulation of GPUs about, since the process started. Thread safe.
  *
- * Set in the environment: HD_EMULATED_DEVICES, the number of devices (1); HD_EMULATED_DELAY_US, so
- * long every operation of a stream is held up before it begins (0); HD_EMULATED_ORDER, in which
- * order the blocks of a kernel run, the threads of a block between two barriers, and the products
- * that cuBLASLt adds up are added: `reverse`, the order of a seed (a number), or `random`, that of
- * a seed which is drawn and printed; HD_EMULATED_WITHOUT_BARRIER, a __syncthreads() that is left
- * out
- * ("kernels/learn/adam_cuda.cu:30"); HD_EMULATED_BARRIERS, a file that gets the places of those
- * that a process has come to, a line each. */
+ * Set in the environment:
+ * - HD_EMULATED_DEVICES: the number of devices (1).
+ * - HD_EMULATED_DELAY_US: so long every operation of a stream is held up before it begins (0).
+ * - HD_EMULATED_ORDER: how the blocks of a kernel run, the threads of a block between barriers,
+ *   and how cuBLASLt adds up: `reverse`, or in the order of a seed (a number), in which streams are
+ *   served, too; `random` draws and prints a seed.
+ * - HD_EMULATED_WITHOUT_BARRIER: a __syncthreads() that is left out
+ *   ("kernels/learn/adam_cuda.cu:30").
+ * - HD_EMULATED_BARRIERS: a file that gets the places of those that a process has come to. */
 #ifndef HD_TESTS_EMULATION_EMULATION_H
 #define HD_TESTS_EMULATION_EMULATION_H
 

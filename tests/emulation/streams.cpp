@@ -4,6 +4,7 @@
 
 #include "tests/emulation/kernel.hpp"
 
+#include <algorithm>
 #include <stdlib.h>
 
 using namespace emulation;
@@ -17,17 +18,25 @@ static bool ready(const Operation &operation)
     return !operation.event || operation.event->reached >= operation.reached;
 }
 
-/* The next stream after the one served last whose first operation can run; NULL: none. */
+/* Of the streams whose first operation can run the next after the one served last, or any if the
+ * order is random; NULL: there is none. */
 static cudaStream_t next_stream()
 {
-    auto next = streams->all.upper_bound(streams->last);
-    for (size_t i = 0; i < streams->all.size(); i++, ++next) {
-        if (next == streams->all.end())
-            next = streams->all.begin();
-        if (!(*next)->queue.empty() && ready((*next)->queue.front()))
-            return *next;
+    static std::vector<cudaStream_t> able; /* of the thread that serves the streams */
+    static std::vector<uint32_t> order;
+    static uint64_t n_served;
+    able.clear();
+    for (cudaStream_t stream : streams->all)
+        if (!stream->queue.empty() && ready(stream->queue.front()))
+            able.push_back(stream);
+    if (able.empty())
+        return nullptr;
+    if (hd_emulated_order_is_random()) {
+        hd_emulated_put_in_order(order, able.size(), n_served++);
+        return able[order.front()];
     }
-    return nullptr;
+    const auto next = std::upper_bound(able.begin(), able.end(), streams->last);
+    return next == able.end() ? able.front() : *next;
 }
 
 static void forget_if_destroyed(cudaStream_t stream)

@@ -105,8 +105,8 @@ static void set_order(const char *order)
 
 static void note_order(const char *order, int64_t place[2][N])
 {
-    int64_t *there = device_make(NULL, sizeof(int64_t[2][N])), *count = counter();
     set_order(order);
+    int64_t *there = device_make(NULL, sizeof(int64_t[2][N])), *count = counter();
     ck_assert_int_eq(hd_probe_order(BLOCKS, THREADS, count, there, device_stream()), HD_OK);
     device_get(place, there, sizeof(int64_t[2][N]));
 }
@@ -146,6 +146,34 @@ START_TEST(test_seeded_order)
     }
     ck_assert_int_lt(in_order, N / 8);
     ck_assert_int_lt(like_before, N / 8);
+}
+END_TEST
+
+/* Streams are served in turn, or in a random order. Operations are held up, so that both streams
+ * have work soon. */
+START_TEST(test_order_of_streams)
+{
+    enum { EACH = 40 };
+    setenv("HD_EMULATED_DELAY_US", "500", 1);
+    set_order(_i ? "17" : NULL);
+    cudaStream_t streams[2] = {device_stream()};
+    int64_t *count = counter(), *place[2], seen[2][EACH][2], alternations = 0;
+    DEVICE_TRY(cudaStreamCreateWithFlags(&streams[1], cudaStreamNonBlocking));
+    for (int s = 0; s < 2; s++)
+        place[s] = device_make(NULL, sizeof seen[s]);
+    for (int i = 0; i < EACH; i++)
+        for (int s = 0; s < 2; s++)
+            ck_assert_int_eq(hd_probe_order(1, 1, count, place[s] + 2 * i, streams[s]), HD_OK);
+    DEVICE_TRY(cudaStreamSynchronize(streams[1]));
+    for (int s = 0; s < 2; s++)
+        device_get(seen[s], place[s], sizeof seen[s]);
+    for (int i = 1; i < EACH; i++) /* launches of the other stream between two of this one */
+        alternations += seen[0][i][0] - seen[0][i - 1][0] == 4;
+    if (_i)
+        ck_assert_int_lt(alternations, EACH * 3 / 4);
+    else
+        ck_assert_int_ge(alternations, EACH * 3 / 4);
+    DEVICE_TRY(cudaStreamDestroy(streams[1]));
 }
 END_TEST
 
@@ -403,6 +431,7 @@ int main(void)
     tcase_add_test(cuda, test_shuffles);
     tcase_add_loop_test(cuda, test_forward_and_reverse, 0, 2);
     tcase_add_test(cuda, test_seeded_order);
+    tcase_add_loop_test(cuda, test_order_of_streams, 0, 2);
     tcase_add_loop_test(cuda, test_order_of_sums, 0, 3);
 #ifndef __SANITIZE_ADDRESS__
     tcase_add_test(cuda, test_uninitialised);
