@@ -170,14 +170,14 @@ ACCESS(4)
 ACCESS(8)
 ACCESS(16)
 
-extern "C" void __tsan_read_range(void *address, size_t bytes)
+extern "C" void __tsan_read_range(void *address, long bytes)
 {
-    access<false>(address, bytes, __builtin_return_address(0));
+    access<false>(address, (size_t)bytes, __builtin_return_address(0));
 }
 
-extern "C" void __tsan_write_range(void *address, size_t bytes)
+extern "C" void __tsan_write_range(void *address, long bytes)
 {
-    access<true>(address, bytes, __builtin_return_address(0));
+    access<true>(address, (size_t)bytes, __builtin_return_address(0));
 }
 
 extern "C" void __tsan_init()
