@@ -101,9 +101,12 @@ struct hd_gpu_verb {
     /* Makes what the bodies need on the calling thread's GPU, once before the first of them.
      * Returns a status (logged). Default: nothing. */
     int (*ready)(const void *args);
-    /* True if what the body queues depends on the addresses of views and work alone, so that it can
-     * be recorded once as a CUDA graph and launched again later. */
+    /* True if what the body queues depends on the addresses of views, work and header alone, so
+     * that it can be recorded once as a CUDA graph and launched again later. */
     bool graph_capturable;
+    /* Returns a number that stages have in common whose bodies queue the same, so that they share a
+     * graph; -1: this one is not recorded. Default: the stage. */
+    int (*get_graph)(const void *args, int stage);
 };
 
 /* The address of a struct hd_gpu_verb, or of a type's device form, in builds with CUDA. */

@@ -276,7 +276,9 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
     if (gpu) {
         task->home =
             hd_plan_get_home(subtask->binder->plan, subtask->instance, subtask->work->instances);
-        task->graph_capturable = verb->gpu->graph_capturable;
+        task->graph = verb->gpu->get_graph ? verb->gpu->get_graph(op->step->args, subtask->stage)
+                                           : subtask->stage;
+        task->graph_capturable = verb->gpu->graph_capturable && task->graph >= 0;
     }
     if (subtask->body)
         task->body = gpu ? verb->gpu->body : verb->body;

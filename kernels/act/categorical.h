@@ -27,14 +27,20 @@ HD_INLINE int64_t hd_categorical_draw(const float *logit, int64_t n, double u)
     return n - 1;
 }
 
+/* Says where the draws of a launch lie in a random stream. */
+struct hd_draws {
+    struct hd_rng rng;
+    uint32_t first; /* item of the first draw */
+};
+
 /* Draws action[rows]: row i of logit[rows][ld], whose first n numbers count, with the uniform
- * number of item first + i of rng. Also copies the logits to kept[rows][n], unless that is NULL.
- * `logit` is device memory; `action` and `kept` are device or shared memory. Actions equal
- * hd_categorical_draw's, except where u is within 1e-14 of the boundary between two actions,
- * because exp may differ in its last bit. One launch, whose arguments change from draw to draw: it
- * must not be captured in a CUDA graph. Returns HD_OK or HD_ERR_DEVICE (logged). */
+ * number of item draws->first + i of draws->rng. Also copies the logits to kept[rows][n], unless
+ * that is NULL. `logit` is device memory; `action`, `kept` and `draws` are device or shared memory.
+ * Actions equal hd_categorical_draw's, except where u is within 1e-14 of the boundary between two
+ * actions, because exp may differ in its last bit. One launch, which reads `draws` when it runs.
+ * Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                             struct hd_rng rng, uint32_t first, int32_t *action, float *kept,
+                             const struct hd_draws *draws, int32_t *action, float *kept,
                              void *stream);
 
 #endif

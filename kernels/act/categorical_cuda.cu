@@ -6,24 +6,23 @@ extern "C" {
 }
 
 static __global__ void draw_actions(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                                    const struct hd_rng rng, uint32_t first, int32_t *action,
-                                    float *kept)
+                                    const struct hd_draws *draws, int32_t *action, float *kept)
 {
     const int64_t i = HD_ELEMENT;
     if (i >= rows)
         return;
-    const double u = hd_rng_draw_uniform(&rng, first + (uint32_t)i);
+    const double u = hd_rng_draw_uniform(&draws->rng, draws->first + (uint32_t)i);
     action[i] = (int32_t)hd_categorical_draw(logit + i * ld, n, u);
     for (int64_t j = 0; j < n && kept; j++)
         kept[i * n + j] = logit[i * ld + j];
 }
 
 extern "C" int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                                        struct hd_rng rng, uint32_t first, int32_t *action,
-                                        float *kept, void *stream)
+                                        const struct hd_draws *draws, int32_t *action, float *kept,
+                                        void *stream)
 {
     if (rows == 0)
         return HD_OK;
     return HD_LAUNCH(draw_actions, hd_cuda_count_blocks(rows), HD_THREADS, stream, logit, ld, n,
-                     rows, rng, first, action, kept);
+                     rows, draws, action, kept);
 }

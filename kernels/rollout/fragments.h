@@ -33,8 +33,8 @@ struct hd_fragment_ends {
 };
 
 /* Draws the actions of step t from output[E][ld], whose first `actions` numbers in each row are
- * logits. Env e uses item first + e of rng. The CUDA form returns HD_OK or HD_ERR_DEVICE
- * (logged). */
+ * logits. Env e uses item first + e of rng. The CUDA form reads rng, in memory that
+ * the GPU addresses, when it runs; it returns HD_OK or HD_ERR_DEVICE (logged). */
 void hd_fragments_draw_actions(const struct hd_fragments *fragments, const float *output,
                                int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t);
 int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragments, const float *output,

@@ -6,11 +6,11 @@ extern "C" {
 }
 
 static __global__ void draw_actions(const struct hd_fragments fragments, const float *output,
-                                    int64_t ld, const struct hd_rng rng, uint32_t first, int64_t t)
+                                    int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t)
 {
     const int64_t env = HD_ELEMENT;
     if (env < fragments.envs)
-        hd_fragments_draw_action(&fragments, output + env * ld, &rng, first, env, t);
+        hd_fragments_draw_action(&fragments, output + env * ld, rng, first, env, t);
 }
 
 extern "C" int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragments,
@@ -19,7 +19,7 @@ extern "C" int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragmen
                                               void *stream)
 {
     return HD_LAUNCH(draw_actions, hd_cuda_count_blocks(fragments->envs), HD_THREADS, stream,
-                     *fragments, output, ld, *rng, first, t);
+                     *fragments, output, ld, rng, first, t);
 }
 
 static __global__ void note_samples(const struct hd_fragments fragments, const float *done)

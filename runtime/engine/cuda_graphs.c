@@ -19,7 +19,7 @@ enum { CUDA_GRAPHS_MAX = 512, VIEWS_MAX = 16 };
 struct key {
     const void *body, *args, *scratch, *work, *header, *views[VIEWS_MAX];
     int64_t item, items;
-    int stage, bucket;
+    int graph, bucket;
 };
 
 /* A first call is not captured: CUDA loads a kernel when it is first launched, for which it may
@@ -59,7 +59,7 @@ static void fill_key(const struct hd_captured_call *call, struct key *key)
     key->header = context->header;
     key->item = context->item;
     key->items = context->items;
-    key->stage = context->stage;
+    key->graph = call->graph;
     key->bucket = context->n_views ? call->views[0].bucket : 0;
     for (int i = 0; i < context->n_views; i++)
         key->views[i] = call->views[i].data;

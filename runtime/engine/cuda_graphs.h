@@ -20,6 +20,7 @@ struct hd_captured_call {
     struct hd_context *context; /* complete; its stream is the one */
     const struct hd_view *views;
     const void *args;
+    int graph; /* tells calls apart that queue different work for the same addresses */
 };
 
 /* Queues what the body queues. Returns the body's status, or HD_ERR_DEVICE (logged). */

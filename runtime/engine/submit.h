@@ -52,6 +52,7 @@ struct hd_task {
     int64_t header_at; /* likewise of header */
     int home;          /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
     bool graph_capturable; /* on a GPU: what the body queues depends on addresses alone */
+    int graph;             /* and on this number */
     bool logs;             /* gets logbook and timings; such tasks run in submission order */
     bool collective;       /* part of a collective; such tasks, too, run in submission order */
     bool background; /* lets all others pass: its body is called in slices of some milliseconds,

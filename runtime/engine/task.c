@@ -143,7 +143,8 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     hd_trace_begin(session->trace, lane, task->verb, record->begin_ns);
     hd_last_event_set(&session->started_task, task->name, task->context.iteration,
                       record->begin_ns);
-    const struct hd_captured_call call = {task->body, &task->context, task->views, task->args};
+    const struct hd_captured_call call = {task->body, &task->context, task->views, task->args,
+                                          task->graph};
     int status = task->graph_capturable
                      ? hd_cuda_graphs_run(session->cuda_graphs[task->home - 1], &call)
                      : task->body(&task->context, task->views, task->args);

@@ -254,9 +254,10 @@ static int play_all(struct collector *c)
  * show each frame goes to the GPU once; logits and actions come back in the item's header. */
 
 struct header {
-    float *logit;    /* [E][actions] */
-    int32_t *action; /* [E] */
-    int64_t *here;   /* [E]: frames that the GPU has */
+    float *logit;           /* [E][actions] */
+    int32_t *action;        /* [E] */
+    int64_t *here;          /* [E]: frames that the GPU has */
+    struct hd_draws *draws; /* of the next actions */
 };
 
 static int64_t lay_out_header(const struct args *args, void *memory, struct header *header)
@@ -267,6 +268,7 @@ static int64_t lay_out_header(const struct args *args, void *memory, struct head
         hd_arena_take(&arena, envs * hd_net_count_actions(args->net), sizeof *header->logit);
     header->action = hd_arena_take(&arena, envs, sizeof *header->action);
     header->here = hd_arena_take(&arena, envs, sizeof *header->here);
+    header->draws = hd_arena_take(&arena, 1, sizeof *header->draws);
     return arena.used;
 }
 
@@ -278,7 +280,7 @@ static void record_gpu_actions(struct collector *c, const struct header *header)
         record_action(c, env, header->logit + env * actions, header->action[env]);
 }
 
-static int play_beside_gpu(struct collector *c, const struct header *header)
+static int play_step_beside_gpu(struct collector *c, const struct header *header)
 {
     if (c->context->stage == 0) {
         memset(header->here, 0, (size_t)c->shape->envs * sizeof *header->here);
@@ -290,10 +292,30 @@ static int play_beside_gpu(struct collector *c, const struct header *header)
     return step(c);
 }
 
+/* Says which numbers the GPU draws next, so that what it does then depends on addresses alone. */
+static int play_beside_gpu(struct collector *c, const struct header *header)
+{
+    HD_TRY(play_step_beside_gpu(c, header));
+    *header->draws =
+        (struct hd_draws){c->context->rng, (uint32_t)(*c->t.forward * c->shape->total + c->first)};
+    return HD_OK;
+}
+
+/* The GPU plays the whole collect next. */
+static int begin_on_gpu(const struct hd_context *context, const struct args *args)
+{
+    struct hd_play_header header;
+    hd_play_header_lay_out(args->trajectories, context->header, &header);
+    *header.rng = context->rng;
+    return HD_OK;
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
+    if (context->gpu && args->steps_on_gpu)
+        return begin_on_gpu(context, args);
     struct collector c = {
         .context = context,
         .views = views,
@@ -328,7 +350,20 @@ static int last_stage(const struct args *args)
 
 static bool stage_on_gpu(const void *args, int stage)
 {
-    return ((const struct args *)args)->steps_on_gpu || hd_stepper_is_gpu_stage(stage);
+    (void)args;
+    return hd_stepper_is_gpu_stage(stage);
+}
+
+enum { NO_GRAPH = -1, ACT, COPY_REST };
+
+/* All acts are the same work. Where a collect may need fewer than there are stages, the body
+ * decides whether there is an act. */
+static int get_graph(const void *memory, int stage)
+{
+    const struct args *args = memory;
+    if (hd_trajectories_get_shape(args->trajectories)->segment_at_done)
+        return NO_GRAPH;
+    return !args->steps_on_gpu && stage == last_stage(args) ? COPY_REST : ACT;
 }
 
 static bool touches(const void *args, int port, bool gpu)
@@ -350,12 +385,14 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
 {
     const struct args *args = memory;
     struct hd_gpu_stepper stepper;
+    struct hd_play_header play;
     struct header header;
     if (args->steps_on_gpu) {
         *subtasks_p = (struct hd_subtasks){
             .items = 1,
-            .stages = 1,
-            .header_bytes = hd_trajectories_get_counter_bytes(args->trajectories)};
+            .stages = 2,
+            .header_bytes = hd_play_header_lay_out(args->trajectories, NULL, &play),
+            .finish_last = true};
         return;
     }
     *subtasks_p = (struct hd_subtasks){
@@ -402,13 +439,11 @@ static int act_on_gpu(struct hd_context *context, const struct hd_view *views,
     if (*host.made >= shape->samples)
         return HD_OK;
     hd_gpu_stepper_lay_out(args->envs, args->net, context->work, &stepper);
-    const uint32_t item = (uint32_t)(*host.forward * args->envs->total +
-                                     hd_envs_get_first(args->envs, context->shard, context->item));
     HD_TRY(hd_frame_upload_run_cuda(&show, stepper.obs, context->stream));
     HD_TRY(hd_gpu_stepper_forward(&stepper, args->envs, args->net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
     return hd_categorical_draw_cuda(stepper.out, hd_net_count_outputs(args->net), shape->actions,
-                                    shape->envs, context->rng, item, header.action, header.logit,
+                                    shape->envs, header.draws, header.action, header.logit,
                                     context->stream);
 }
 
@@ -432,6 +467,8 @@ static const struct hd_gpu_verb on_gpu = {
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,
     .scratch = scratch_on_gpu,
+    .graph_capturable = true,
+    .get_graph = get_graph,
     .ready = ready_on_gpu,
 };
 #endif
@@ -441,8 +478,12 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     const struct args *args = memory;
     const struct hd_spec *spec = args->trajectories;
-    const bool from_header = context->gpu && args->steps_on_gpu;
-    void *data = from_header ? context->headers[0] : views[TRAJECTORIES].data;
+    struct hd_play_header header;
+    void *data = views[TRAJECTORIES].data;
+    if (context->gpu && args->steps_on_gpu) {
+        hd_play_header_lay_out(spec, context->headers[0], &header);
+        data = header.counters;
+    }
     const int64_t envs = hd_trajectories_get_shape(spec)->envs;
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_trajectories t = hd_trajectories_get(spec, data, group);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/collect/play_on_gpu.h"
 
-#if HD_CUDA
-
 #include "kernels/rollout/fragments.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
@@ -10,6 +8,17 @@
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/output/moments.h"
+
+int64_t hd_play_header_lay_out(const struct hd_spec *trajectories, void *memory,
+                               struct hd_play_header *header_p)
+{
+    struct hd_arena arena = {.memory = memory};
+    header_p->rng = hd_arena_take(&arena, 1, sizeof *header_p->rng);
+    header_p->counters = hd_arena_take(&arena, hd_trajectories_get_counter_bytes(trajectories), 1);
+    return arena.used;
+}
+
+#if HD_CUDA
 
 struct scratch {
     bool *truncated;      /* [E][T] */
@@ -88,7 +97,9 @@ int hd_play_on_gpu(const struct hd_play_on_gpu *play, const struct hd_context *c
     const struct hd_pixel_pong_envs envs =
         hd_envs_get_pixel_pong(play->envs->spec, play->envs->data, context->seed, context->shard);
     struct scratch scratch;
+    struct hd_play_header header;
     struct hd_obs_norm storage;
+    hd_play_header_lay_out(spec, context->header, &header);
     lay_out(play->net, shape, context->scratch, &scratch);
     const struct hd_obs_norm *norm = hd_moments_get_obs_norm(play->obs_norm, &storage);
     const struct hd_pixel_pong_steps steps = make_steps(shape, &t, &scratch);
@@ -101,12 +112,12 @@ int hd_play_on_gpu(const struct hd_play_on_gpu *play, const struct hd_context *c
         HD_TRY(hd_net_forward_cuda(play->net, play->policy->data, norm, envs.obs, shape->envs,
                                    scratch.forward, scratch.out, stream));
         HD_TRY(hd_fragments_draw_actions_cuda(&fragments, scratch.out,
-                                              hd_net_count_outputs(play->net), &context->rng,
+                                              hd_net_count_outputs(play->net), header.rng,
                                               (uint32_t)(step * shape->envs), step, stream));
         HD_TRY(hd_pixel_pong_play_cuda(&envs, &steps, step, stream));
     }
     HD_TRY(hd_fragments_complete_cuda(&fragments, &ends, stream));
-    return hd_device_copy(context->header, t.made, hd_trajectories_get_counter_bytes(spec), stream);
+    return hd_device_copy(header.counters, t.made, hd_trajectories_get_counter_bytes(spec), stream);
 }
 
 #endif

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
-StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c)."""
+StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). A step of
+envs whose actions the GPU chooses is one launch there."""
 
 import concurrent.futures
 import json
@@ -18,18 +19,21 @@ SMALL = dict(policy__cuda="true", env__stop_value="1e9", max_train_iter=10 ** 9,
              policy__model__encoder_hidden_size_list="[8,8]")
 DQN = ("cartpole_dqn_ddp", dict(policy__learn__update_per_collect=1))
 PPO = ("cartpole_ppo_ddp", dict(policy__model__actor_head_hidden_size=0, policy__model__critic_head_hidden_size=0))
+# 100 steps of two envs, whose actions the GPU chooses: the first 100 tasks on it are acts.
+ACT = ("cartpole_ppo_ddp", dict(PPO[1], policy__collect__overlap_act_step="true", policy__collect__n_sample=200,
+                                policy__collect__segment_at_done="false"))
 CASES = [(*DQN, "lws", 1), (*DQN, "prio", 2), (*PPO, "eager", 1), (*PPO, "lws", 2)]
 CREATED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaSetDevice to another device")
 
 
-def count(scratch, config, keys, scheduler, gpus):
-    """{call: how often it was made during tasks 100 to 150 of a run}"""
-    name = f"{config}-{scheduler}-{gpus}"
+def count(scratch, config, keys, scheduler, gpus, first=100, last=150):
+    """{call: how often it was made during these tasks of a run}"""
+    name = f"{config}-{scheduler}-{gpus}-{first}"
     counts, library = scratch(name + ".json"), os.path.join(os.path.dirname(RUNNER), "../libcount_calls.so")
-    env = environment(HD_EMULATED_DEVICES=gpus, HD_COUNT_CALLS=counts, HD_COUNT_FROM=100, HD_COUNT_TO=150,
+    env = environment(HD_EMULATED_DEVICES=gpus, HD_COUNT_CALLS=counts, HD_COUNT_FROM=first, HD_COUNT_TO=last,
                       LD_PRELOAD=library)
     command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--dir", scratch(name),
-               *sets(**SMALL, **keys, runtime__scheduler=scheduler, runtime__gpus=gpus, world__shards=gpus)]
+               *sets(**(SMALL | keys), runtime__scheduler=scheduler, runtime__gpus=gpus, world__shards=gpus)]
     process = subprocess.Popen([RUNNER, *fit(command)], env=env, stderr=subprocess.PIPE, text=True)
     try:
         while not os.path.exists(counts):
@@ -54,6 +58,11 @@ def main():
             check(calls["cudaEventRecord"] > 0, f"{name}: nothing ran: {calls}")
             check(not any(calls[call] for call in CREATED), f"{name}: {calls}")
             print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created")
+        name, calls = count(scratch, *ACT, "lws", 1, 20, 90)
+        acts = calls["cudaEventRecord"]  # by StarPU, one for each task
+        kernels = calls["cudaLaunchKernel"] + calls["__cudaLaunchKernel"]
+        print(f"acting: {calls['cudaGraphLaunch']} graphs and {kernels} kernels launched by {acts} acts")
+        check(calls["cudaGraphLaunch"] == acts >= 50 and kernels == 0, f"{name}: {calls}")
 
 
 main()

@@ -30,7 +30,7 @@ SMALL_PIXELS = dict(env__collector_env_num=2, policy__collect__n_sample=8,
                     max_train_iter=2, policy__eval__evaluator__eval_freq=1000000,
                     env__evaluator_env_num=1, env__n_evaluator_episode=1,
                     policy__model__encoder_hidden_size_list="[16,32,32,64]",
-                    strategy__bucket_mb=0.1)
+                    strategy__bucket_mb=0.1, strategy__eval_lag=0)
 
 
 def emulate():
@@ -215,10 +215,11 @@ def check_gpu_envs(scratch):
     base = dict(SMALL_PIXELS, world__shards=2, runtime__precision="f32")
     plan = call("graph", GPU_ENVS, *runner.sets(**base, **GPU)).stdout
     steps = [line.strip() for line in plan.splitlines()]
-    check(any(step.startswith("collect_on_policy [shard, 1 items x 1 stages, gpu,") for step in steps), plan)
+    check(any(step.startswith("collect_on_policy [shard, 1 items x 2 stages, ") for step in steps), plan)
     uses = [step for step in steps if "reads" in step and "trajectories" in step]
     check(len(uses) >= 4 and all(re.search(r"trajectories (\(by items\) )?\(gpu\)", use) for use in uses), f"{uses}")
     check_same_bits(scratch, "envs", GPU_ENVS, [
+        (1, 1, dict(base, **GPU) | dict(strategy__eval_lag=3, policy__eval__evaluator__eval_freq=1, env__max_evaluator_step=20)),
         (1, 1, dict(base, **GPU)),
         (1, 1, dict(base, **GPU, runtime__executor="sequential")),
         (2, 1, dict(base, **GPU, runtime__gpus=2)),

@@ -66,7 +66,9 @@ START_TEST(draws_of_a_gpu)
     int32_t *action_there =
         c->shared ? device_shared((c->rows + guard) * 4) : device_make(NULL, (c->rows + guard) * 4);
     float *kept_there = c->keep ? device_make(NULL, (c->rows * c->n + guard) * 4) : NULL;
-    ck_assert_int_eq(hd_categorical_draw_cuda(logit_there, c->ld, c->n, c->rows, rng, FIRST,
+    struct hd_draws *draws = device_shared(sizeof *draws);
+    *draws = (struct hd_draws){rng, FIRST};
+    ck_assert_int_eq(hd_categorical_draw_cuda(logit_there, c->ld, c->n, c->rows, draws,
                                               action_there, kept_there, device_stream()),
                      HD_OK);
     if (c->shared) {

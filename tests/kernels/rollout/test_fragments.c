@@ -171,14 +171,16 @@ START_TEST(test_fragments_cuda)
         device_make(p.done, steps * (int64_t)sizeof *p.done),
         device_make(p.ended_return, steps * (int64_t)sizeof *p.ended_return),
         device_make(p.ended_steps, steps * (int64_t)sizeof *p.ended_steps)};
+    struct hd_rng *rng = device_shared(sizeof *rng);
     char *found = test_alloc(bytes, 1);
+    *rng = p.rng;
     note(is, &p, &host.fragments);
     ck_assert_int_eq(hd_fragments_clear_cuda(device.memory, bytes, device_stream()), HD_OK);
     for (int64_t t = 0; t < is->steps; t++)
-        ck_assert_int_eq(
-            hd_fragments_draw_actions_cuda(&device.fragments, output + t * is->envs * is->ld,
-                                           is->ld, &p.rng, first_of(is, t), t, device_stream()),
-            HD_OK);
+        ck_assert_int_eq(hd_fragments_draw_actions_cuda(&device.fragments,
+                                                        output + t * is->envs * is->ld, is->ld, rng,
+                                                        first_of(is, t), t, device_stream()),
+                         HD_OK);
     ck_assert_int_eq(hd_fragments_complete_cuda(&device.fragments, &ends, device_stream()), HD_OK);
     device_get(found, device.memory, bytes);
     ck_assert_mem_eq(found, host.memory, (size_t)bytes);

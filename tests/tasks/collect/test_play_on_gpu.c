@@ -159,7 +159,8 @@ static struct mirror mirror_of(struct world *w)
     const struct hd_gpu_verb *gpu = verb->gpu;
     struct mirror m = {.args = prepare(verb, &w->setup, w->ports)};
     struct hd_subtasks subtasks;
-    ck_assert(gpu != NULL && gpu->supports(m.args) && gpu->stage(m.args, 0));
+    ck_assert(gpu != NULL && gpu->supports(m.args) && !gpu->stage(m.args, 0) &&
+              gpu->stage(m.args, 1));
     ck_assert_int_eq(gpu->ready(m.args), HD_OK);
     gpu->get_subtasks(m.args, &subtasks);
     m.scratch = device_make(NULL, gpu->scratch(m.args));
@@ -196,6 +197,8 @@ static void collect_on_gpu(struct mirror *m, struct world *to, int64_t iteration
     context.stream = device_stream();
     m->views[COUNTERS].data = to->values[COUNTERS].data;
     m->views[EPISODES].data = to->values[EPISODES].data;
+    ck_assert_int_eq(verb->body(&context, m->views, m->args), HD_OK);
+    context.stage = 1;
     ck_assert_int_eq(verb->gpu->body(&context, m->views, m->args), HD_OK);
     device_get(&unused, m->views[TRAJECTORIES].data, 1); /* waits */
     context.headers = &m->header;
