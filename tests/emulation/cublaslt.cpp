@@ -230,7 +230,7 @@ void check_pointer(const void *pointer, size_t alignment, const char *what)
     cudaPointerAttributes attributes;
     if ((uintptr_t)pointer % alignment)
         die(what);
-    if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess ||
+    if (cudaPointerGetAttributes(&attributes, pointer) == cudaSuccess &&
         attributes.type == cudaMemoryTypeUnregistered)
         die("a pointer to memory that devices do not see");
 }

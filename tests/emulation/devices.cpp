@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 using namespace emulation;
 
@@ -72,8 +74,58 @@ int64_t hd_emulated_graph_launches(void)
     return counters[GRAPH_LAUNCHES];
 }
 
+/* -- Faults ------------------------------------------------------------------------------------ */
+
+static int64_t number_in(const char *variable, int64_t otherwise)
+{
+    const char *text = getenv(variable);
+    return text ? atoll(text) : otherwise;
+}
+
+static const int64_t fault_after = number_in("HD_EMULATED_FAULT", 0);
+static const int64_t fault_device = number_in("HD_EMULATED_FAULT_DEVICE", -1);
+static const bool fault_hangs = number_in("HD_EMULATED_FAULT_HANGS", 0);
+static std::atomic<int64_t> calls;
+
+static bool may_fail(int device)
+{
+    return fault_after > 0 && (fault_device < 0 || device == fault_device);
+}
+
+cudaError_t emulation::fault(int device)
+{
+    return may_fail(device) && calls >= fault_after ? cudaErrorIllegalAddress : cudaSuccess;
+}
+
+static void tell_of_fault()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    fprintf(stderr, "emulation: calls fail from %lld.%09ld s on\n", (long long)now.tv_sec,
+            now.tv_nsec);
+}
+
+static cudaError_t count_call()
+{
+    const cudaError_t before = fault(current_device);
+    while (fault_hangs && before != cudaSuccess)
+        pause();
+    if (may_fail(current_device) && ++calls == fault_after)
+        tell_of_fault();
+    return before;
+}
+
+/* How far a fault can be put off. */
+__attribute__((destructor)) static void tell_of_calls()
+{
+    if (fault_after > 0)
+        fprintf(stderr, "emulation: %lld calls\n", (long long)calls);
+}
+
 cudaError_t cudaGetLastError(void)
 {
+    if (fault(current_device) != cudaSuccess)
+        return fault(current_device);
     const cudaError_t error = last_error;
     last_error = cudaSuccess;
     return error;
@@ -81,7 +133,7 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaPeekAtLastError(void)
 {
-    return last_error;
+    return fault(current_device) != cudaSuccess ? fault(current_device) : last_error;
 }
 
 /* The errors that the emulation returns. */
@@ -100,6 +152,7 @@ cudaError_t cudaPeekAtLastError(void)
     X(cudaErrorHostMemoryAlreadyRegistered, "memory already pinned")                               \
     X(cudaErrorHostMemoryNotRegistered, "memory not pinned")                                       \
     X(cudaErrorCapturedEvent, "event last recorded in a capturing stream")                         \
+    X(cudaErrorIllegalAddress, "an illegal memory access was encountered")                         \
     X(cudaErrorIllegalState, "illegal state")                                                      \
     X(cudaErrorStreamCaptureUnsupported, "not permitted when a stream is capturing")               \
     X(cudaErrorStreamCaptureInvalidated, "capture made void by a previous error")                  \
@@ -162,6 +215,7 @@ cudaError_t emulation::usable()
     if (lost)
         return refuse(cudaErrorInitializationError, "devices were used before the process forked");
     used = true;
+    EMU_TRY(count_call());
     return n_devices() > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
@@ -191,7 +245,7 @@ cudaError_t cudaSetDevice(int number)
 cudaError_t cudaGetDevice(int *number_p)
 {
     *number_p = current_device;
-    return result(usable());
+    return n_devices() > 0 ? cudaSuccess : result(cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)

@@ -38,6 +38,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event_p)
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     EMU_TRY(known(event, "cudaEventDestroy"));
     streams->events.erase(event);
@@ -47,6 +48,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     EMU_TRY(known(event, "cudaEventRecord"));
     cudaStream_t on = resolve(stream);
@@ -77,6 +79,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 /* Waits for what has been recorded by now, also if it is recorded again later. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     EMU_TRY(known(event, "cudaStreamWaitEvent"));
     cudaStream_t on = resolve(stream);
@@ -93,12 +96,14 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     EMU_TRY(outside_captures("cudaEventQuery"));
     Held held(streams->lock);
     EMU_TRY(check_usable(event, "cudaEventQuery"));
+    EMU_TRY(fault(event->device));
     return event->count->reached == event->count->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
     EMU_TRY(outside_captures("cudaEventSynchronize"));
     Held held(streams->lock);
     EMU_TRY(check_usable(event, "cudaEventSynchronize"));
@@ -110,6 +115,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     for (cudaEvent_t event : {begin, end}) {
         EMU_TRY(check_usable(event, "cudaEventElapsedTime"));

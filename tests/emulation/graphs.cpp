@@ -108,6 +108,7 @@ static cudaError_t end_mistake(Capture &capture, cudaStream_t stream)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph_p)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     *graph_p = nullptr;
     if (!stream || !resolve(stream) || !stream->capture)
@@ -148,6 +149,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec_p, cudaGraph_t graph, unsigned long long)
 {
+    EMU_TRY(usable());
     if (!graph)
         return result(refuse(cudaErrorInvalidValue, "no graph to instantiate"));
     *exec_p = new CUgraphExec_st{std::make_shared<const std::vector<Work>>(graph->nodes)};
@@ -162,6 +164,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec_p, cudaGraph_t g
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+    EMU_TRY(usable());
     delete graph;
     return cudaSuccess;
 }
@@ -169,6 +172,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 /* Launches that are under way keep the nodes. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    EMU_TRY(usable());
     delete exec;
     return cudaSuccess;
 }
@@ -180,6 +184,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
+    EMU_TRY(usable());
     if (!exec)
         return result(refuse(cudaErrorInvalidValue, "no graph to launch"));
     count(GRAPH_LAUNCHES);

@@ -12,6 +12,7 @@ struct hd_emulated_held {
 int hd_emulated_hold(void *stream, void (*begin)(void *argument, hd_emulated_held *),
                      void *argument)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     cudaStream_t on = resolve((cudaStream_t)stream);
     if (!on || on->capture)

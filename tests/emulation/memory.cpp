@@ -214,6 +214,7 @@ cudaError_t cudaMallocHost(void **begin_p, size_t bytes)
 cudaError_t cudaFreeHost(void *begin)
 {
     count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
     return begin ? free_region(begin, false, false, "cudaFreeHost") : cudaSuccess;
 }
 
@@ -233,12 +234,14 @@ cudaError_t cudaHostRegister(void *begin, size_t bytes, unsigned)
 cudaError_t cudaHostUnregister(void *begin)
 {
     count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
     return free_region(begin, false, true, "cudaHostUnregister");
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device_p, void *host, unsigned)
 {
     bool fits;
+    EMU_TRY(usable());
     if (place(host, 1, &fits) != PINNED)
         return result(refuse(cudaErrorInvalidValue, "the memory is not pinned"));
     *device_p = host;

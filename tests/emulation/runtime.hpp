@@ -29,6 +29,11 @@ cudaError_t result(cudaError_t error);
 cudaError_t refuse(cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* An error that a GPU once had stays: the one that HD_EMULATED_FAULT asked for, if calls about
+ * `device` fail from now on. usable() counts the calls; polls, whose number differs from run to
+ * run, only ask. */
+cudaError_t fault(int device);
+
 /* Ends the program over what is undefined on a GPU. */
 [[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -40,7 +45,8 @@ void count(Counter counter);
 int n_devices();
 int device(); /* the calling thread's */
 
-/* Whether there is a device, and the process did not use one before it forked off this one. */
+/* Whether there is a device without a fault, and the process did not use one before it forked off
+ * this one. Every call that can tell an error, but for polls, asks once or more. */
 cudaError_t usable();
 
 /* Whether kernels on device `from` may address the memory of device `to`. */

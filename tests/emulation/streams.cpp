@@ -197,11 +197,13 @@ void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream)
 
 cudaError_t hd_emulated_enqueue(cudaStream_t stream, std::function<void()> work)
 {
+    EMU_TRY(usable());
     return result(enqueue(stream, std::move(work)));
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
+    EMU_TRY(usable());
     return result(enqueue(stream, [=] { function(argument); }));
 }
 
@@ -235,6 +237,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 /* What it was given is still done. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    EMU_TRY(usable());
     Held held(streams->lock);
     if (!stream || !resolve(stream))
         return result(no_stream(stream, "cudaStreamDestroy"));
@@ -250,12 +253,14 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     if (!of)
         return result(no_stream(stream, "cudaStreamQuery"));
     EMU_TRY(not_while_captured(of, "cudaStreamQuery"));
+    EMU_TRY(fault(of->device));
     return of->done == of->enqueued ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
     return result(wait_for_stream(stream));
 }
 
