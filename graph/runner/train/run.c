@@ -5,7 +5,7 @@
 #include "graph/runner/report/trace_file.h"
 #include "graph/runner/signals.h"
 #include "graph/runner/train/checkpoints.h"
-#include "graph/runner/train/failed.h"
+#include "graph/runner/train/failures/failed.h"
 #include "graph/runner/train/metrics.h"
 #include "graph/runner/train/outputs.h"
 #include "graph/runner/train/results.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps the batches that a step cannot work with, for people to look at: DIR/failed/. */
-#ifndef HD_GRAPH_RUNNER_TRAIN_FAILED_H
-#define HD_GRAPH_RUNNER_TRAIN_FAILED_H
+#ifndef HD_GRAPH_RUNNER_TRAIN_FAILURES_FAILED_H
+#define HD_GRAPH_RUNNER_TRAIN_FAILURES_FAILED_H
 
 #include "runtime/value.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/runner/train/failed.h"
+#include "graph/runner/train/failures/failed.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
