@@ -440,13 +440,24 @@ void hd_nccl_abort(struct hd_device_comm *device_comm)
         pthread_mutex_unlock(&nccl->lock);
 }
 
+/* A rank that has failed does not leave. */
+static bool wait_for_leave(struct hd_nccl *nccl)
+{
+    const int64_t end_ns = hd_clock_get_ns() + FINALIZE_S * INT64_C(1000000000);
+    while (hd_nccl_is_ok(nccl) && hd_clock_get_ns() < end_ns &&
+           !(nccl->base.comm && hd_comm_is_aborted(nccl->base.comm)))
+        if (wait_ready(nccl, 10 * NAP_NS))
+            return true;
+    return false;
+}
+
 /* Leaves in order if everything that was queued has ended, so that only the other ranks' leaving is
  * waited for. */
 static bool finalize(struct hd_nccl *nccl)
 {
     if (!hd_nccl_is_ok(nccl) || nccl->done < nccl->posted ||
         check_nccl(nccl, library.CommFinalize(nccl->comm), "ncclCommFinalize") != HD_OK ||
-        !wait_ready(nccl, FINALIZE_S * INT64_C(1000000000)))
+        !wait_for_leave(nccl))
         return false;
     library.CommDestroy(nccl->comm);
     nccl->comm = NULL;
