@@ -2,6 +2,7 @@
 #include "runtime/device.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -13,9 +14,14 @@
 
 int hd_device_check(int error, const char *what)
 {
+    int device = 0;
     if (error == cudaSuccess)
         return HD_OK;
-    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
+    if (error == cudaErrorMemoryAllocation) /* the GPU is as good as before */
+        return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
+    cudaGetDevice(&device);
+    return hd_gpu_fail(device, what, cudaGetErrorString((cudaError_t)error),
+                       cudaGetErrorName((cudaError_t)error));
 }
 
 int hd_device_count(void)
@@ -103,7 +109,8 @@ void hd_device_get_name(int device, char *text, int64_t bytes)
     struct cudaDeviceProp properties;
     int version = 0;
     text[0] = '\0';
-    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess &&
+    if (hd_device_check(cudaGetDeviceProperties(&properties, device), "reading its name") ==
+            HD_OK &&
         cudaDriverGetVersion(&version) == cudaSuccess)
         snprintf(text, (size_t)bytes, "%s, driver %d.%d", properties.name, version / 1000,
                  version % 1000 / 10);

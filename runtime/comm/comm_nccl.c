@@ -4,6 +4,7 @@
 #if HD_CUDA
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
@@ -126,9 +127,11 @@ int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char 
 
 int hd_nccl_check_cuda(struct hd_nccl *nccl, int error, const char *what)
 {
-    return error == cudaSuccess
-               ? HD_OK
-               : hd_nccl_fail(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
+    if (error == cudaSuccess)
+        return HD_OK;
+    hd_gpu_end_if_asked(nccl->options.devices[0], what, cudaGetErrorString(error),
+                        cudaGetErrorName(error));
+    return hd_nccl_fail(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
 }
 
 /* Work that NCCL goes on with by itself is no failure. */

@@ -2,6 +2,7 @@
 #include "runtime/engine/cuda_graphs.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
 
@@ -9,6 +10,7 @@
 
 #if HD_CUDA
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 /* More different calls than this are not captured: a plan has a few for each step and version slot.
  */
@@ -30,21 +32,33 @@ struct captured_graph {
 };
 
 struct hd_cuda_graphs {
+    pthread_mutex_t capturing; /* held by the thread that captures */
+    cudaEvent_t never;         /* recorded: asked while a stream must not be */
     int n;
     struct captured_graph graphs[CUDA_GRAPHS_MAX];
 };
 
 int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p)
 {
-    *cuda_graphs_p = hd_alloc(1, sizeof **cuda_graphs_p);
-    return *cuda_graphs_p ? HD_OK : HD_ERR_NOMEM;
+    struct hd_cuda_graphs *cuda_graphs = hd_alloc(1, sizeof *cuda_graphs);
+    if (!cuda_graphs)
+        return HD_ERR_NOMEM;
+    pthread_mutex_init(&cuda_graphs->capturing, NULL);
+    *cuda_graphs_p = cuda_graphs;
+    return hd_device_check(cudaEventCreateWithFlags(&cuda_graphs->never, cudaEventDisableTiming),
+                           "an event");
 }
 
 void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs)
 {
-    for (int i = 0; cuda_graphs && i < cuda_graphs->n; i++)
+    if (!cuda_graphs)
+        return;
+    for (int i = 0; i < cuda_graphs->n; i++)
         if (cuda_graphs->graphs[i].graph)
-            cudaGraphExecDestroy(cuda_graphs->graphs[i].graph);
+            hd_device_check(cudaGraphExecDestroy(cuda_graphs->graphs[i].graph), "a CUDA graph");
+    if (cuda_graphs->never)
+        hd_device_check(cudaEventDestroy(cuda_graphs->never), "an event");
+    pthread_mutex_destroy(&cuda_graphs->capturing);
     hd_free(cuda_graphs);
 }
 
@@ -71,14 +85,20 @@ static int run_body(const struct hd_captured_call *call)
 }
 
 /* Other threads may call CUDA as they like meanwhile. */
-static int capture(const struct hd_captured_call *call, cudaGraphExec_t *graph_p)
+static int capture(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call,
+                   cudaGraphExec_t *graph_p)
 {
     cudaStream_t stream = call->context->stream;
     cudaGraph_t graph = NULL;
-    HD_TRY(hd_device_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                           "capturing a CUDA graph"));
-    const int called = run_body(call);
-    int status = hd_device_check(cudaStreamEndCapture(stream, &graph), "capturing a CUDA graph");
+    pthread_mutex_lock(&cuda_graphs->capturing);
+    int called = HD_OK;
+    int status = hd_device_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                                 "capturing a CUDA graph");
+    if (status == HD_OK) {
+        called = run_body(call);
+        status = hd_device_check(cudaStreamEndCapture(stream, &graph), "capturing a CUDA graph");
+    }
+    pthread_mutex_unlock(&cuda_graphs->capturing);
     status = called != HD_OK ? called : status;
     if (status == HD_OK)
         status = hd_device_check(cudaGraphInstantiate(graph_p, graph, 0), "making a CUDA graph");
@@ -103,8 +123,20 @@ int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captu
         return run_body(call);
     }
     if (!captured->graph)
-        HD_TRY(capture(call, &captured->graph));
+        HD_TRY(capture(cuda_graphs, call, &captured->graph));
     return hd_device_check(cudaGraphLaunch(captured->graph, call->context->stream), "a CUDA graph");
+}
+
+int hd_cuda_graphs_check(struct hd_cuda_graphs *cuda_graphs, int device, void *stream)
+{
+    const bool free = pthread_mutex_trylock(&cuda_graphs->capturing) == 0;
+    const cudaError_t error = free ? cudaStreamQuery(stream) : cudaEventQuery(cuda_graphs->never);
+    if (free)
+        pthread_mutex_unlock(&cuda_graphs->capturing);
+    if (error == cudaSuccess || error == cudaErrorNotReady)
+        return HD_OK;
+    return hd_gpu_fail(device, "work of a task", cudaGetErrorString(error),
+                       cudaGetErrorName(error));
 }
 
 #else
@@ -124,5 +156,11 @@ int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captu
 {
     (void)cuda_graphs;
     return call->body(call->context, call->views, call->args);
+}
+
+int hd_cuda_graphs_check(struct hd_cuda_graphs *cuda_graphs, int device, void *stream)
+{
+    (void)cuda_graphs, (void)device, (void)stream;
+    return HD_OK;
 }
 #endif

@@ -26,24 +26,50 @@ static int64_t describe_event(const struct hd_last_event *event, const char *for
     return used < bytes ? used : bytes;
 }
 
+/* Adds a task to a list of which text[bytes] has `used`, and returns what it then has. */
+static int64_t describe_running(const struct hd_running *running, const char *where, char *text,
+                                int64_t used, int64_t bytes)
+{
+    const char *name = atomic_load(&running->name);
+    if (!name || used >= bytes)
+        return used;
+    return used + snprintf(text + used, (size_t)(bytes - used),
+                           "%s%s of iteration %lld (shard %lld)%s since %.1f s",
+                           used > 0 ? ", " : "", name, (long long)running->iteration,
+                           (long long)running->shard, where,
+                           (double)(hd_clock_get_ns() - running->begin_ns) * 1e-9);
+}
+
+static int64_t describe_in_flight(const struct hd_session *session, char *text, int64_t used,
+                                  int64_t bytes)
+{
+    for (int i = 0; i < session->options.n_devices; i++) {
+        char where[32];
+        snprintf(where, sizeof where, " on GPU %d", session->options.devices[i]);
+        for (int task = 0; task < HD_IN_FLIGHT_MAX; task++)
+            used = describe_running(&session->in_flight[i].tasks[task], where, text, used, bytes);
+    }
+    return used;
+}
+
+void hd_session_describe_in_flight(const struct hd_session *session, char *text, int64_t bytes)
+{
+    text[0] = '\0';
+    describe_in_flight(session, text, 0, bytes);
+}
+
 /* Writes which tasks run, or, if there are none, what the submitter waits for. */
 static void describe_work(const struct hd_session *session, char *text, int64_t bytes)
 {
-    const int lanes = session->options.workers + session->options.n_devices;
-    const int64_t now_ns = hd_clock_get_ns();
+    char list[HD_MESSAGE_BYTES];
     int64_t used = 0;
-    for (int lane = 0; lane < lanes && used < bytes; lane++) {
-        const struct hd_running *running = &session->running[lane];
-        const char *name = atomic_load(&running->name);
-        if (name)
-            used +=
-                snprintf(text + used, (size_t)(bytes - used),
-                         "%s %s of iteration %lld (shard %lld) since %.1f s",
-                         used > 0 ? "," : "runs", name, (long long)running->iteration,
-                         (long long)running->shard, (double)(now_ns - running->begin_ns) * 1e-9);
-    }
+    for (int lane = 0; lane < session->options.workers; lane++)
+        used = describe_running(&session->running[lane], "", list, used, sizeof list);
+    used = describe_in_flight(session, list, used, sizeof list);
     const char *waits_for = atomic_load(&session->waits_for);
-    if (used == 0)
+    if (used > 0)
+        snprintf(text, (size_t)bytes, "runs %s", list);
+    else
         snprintf(text, (size_t)bytes, "runs no task%s%s", waits_for ? ", waits for " : "",
                  waits_for ? waits_for : "");
 }
@@ -66,9 +92,8 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
 
 const char *hd_session_get_running(const struct hd_session *session)
 {
-    const int lanes = session->options.workers + session->options.n_devices;
     const char *name = NULL;
-    for (int lane = 0; lane < lanes && !name; lane++)
+    for (int lane = 0; lane < session->options.workers && !name; lane++)
         name = atomic_load(&session->running[lane].name);
     return name;
 }
@@ -120,9 +145,23 @@ static int64_t patience_ns(const struct hd_session *session)
     return session->options.watchdog_ns + session->options.rank % STEPS * (int64_t)STEP_NS;
 }
 
+/* StarPU takes a GPU that has failed for one that still works. */
+static void watch_devices(struct hd_session *session, int64_t now_ns)
+{
+    enum { CHECK_NS = 90000000 };
+    int64_t before_ns = atomic_load(&session->devices_checked_ns);
+    if (now_ns - before_ns < CHECK_NS || hd_session_get_status(session) == HD_ERR_DEVICE ||
+        !atomic_compare_exchange_strong(&session->devices_checked_ns, &before_ns, now_ns))
+        return;
+    int status = hd_session_check_devices(session);
+    if (status != HD_OK)
+        hd_session_fail(session, status, "%s", hd_status_get_text(status));
+}
+
 bool hd_session_watch(struct hd_session *session)
 {
     const int64_t finished = atomic_load(&session->finished), now_ns = hd_clock_get_ns();
+    watch_devices(session, now_ns);
     if (finished != session->seen_finished || session->seen_ns == 0) {
         session->seen_finished = finished;
         session->seen_ns = now_ns;

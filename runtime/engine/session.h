@@ -84,12 +84,17 @@ const char *hd_session_get_message(const struct hd_session *session);
  * that is open, and the tasks that run, or what the submitter waits for. Thread safe. */
 void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes);
 
-/* The watchdog: fails the session when no task has ended for watchdog_ns, on the first of the ranks
- * that finds it, and tells what each rank waits for. Waits call it; another thread does for a
- * submitter that is in a task. Returns whether this rank is stuck. Thread safe. */
+/* Writes which tasks are on their way on GPUs: "adam of iteration 7 (shard -1) on GPU 0 since 0.1
+ * s"; "": none. Thread safe. */
+void hd_session_describe_in_flight(const struct hd_session *session, char *text, int64_t bytes);
+
+/* The watchdog: fails the session when a GPU has failed, or when no task has ended for watchdog_ns,
+ * on the first of the ranks that finds it, and tells what each rank waits for. Waits call it;
+ * another thread does for a submitter that is in a task. Returns whether this rank is stuck. Thread
+ * safe. */
 bool hd_session_watch(struct hd_session *session);
 
-/* Returns the name of a task that runs, or NULL. Thread safe. */
+/* Returns the name of a task that a CPU worker runs, or NULL. Thread safe. */
 const char *hd_session_get_running(const struct hd_session *session);
 
 /* Returns how many tasks have ended so far. Thread safe. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs of a session: StarPU's workers for them, or streams of our own under the sequential
  * executor, and their scratch. */
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/cuda_graphs.h"
@@ -29,6 +30,7 @@ static int make_scratch(struct hd_session *session)
 
 #if HD_CUDA && defined(STARPU_USE_CUDA)
 #include <starpu_cuda.h>
+#include <stdlib.h>
 
 bool hd_session_supports_devices(void)
 {
@@ -40,12 +42,25 @@ void *hd_session_get_local_stream(void)
     return starpu_cuda_get_local_stream();
 }
 
-/* StarPU numbers its workers as it likes. */
+/* StarPU tells errors of CUDA by this function of its own, which aborts the process. Here it tells
+ * them as all others are told. */
+void starpu_cuda_report_error(const char *function, const char *file, int line, cudaError_t error)
+{
+    int device = 0;
+    (void)file, (void)line;
+    cudaGetDevice(&device);
+    hd_gpu_fail(device, function, cudaGetErrorString(error), cudaGetErrorName(error));
+    abort();
+}
+
+/* StarPU numbers its workers as it likes. It does without a GPU that has failed by now. */
 static int find_workers(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
     int ids[STARPU_NMAXWORKERS];
     int n = (int)starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, ids, STARPU_NMAXWORKERS);
+    for (int i = n; i < options->n_devices; i++)
+        HD_TRY(hd_device_use(options->devices[i]));
     if (n != options->n_devices)
         return hd_fail(HD_ERR_SYSTEM, "StarPU started %d of %d GPUs", n, options->n_devices);
     for (int i = 0; i < n; i++)
@@ -82,9 +97,23 @@ int hd_session_start_devices(struct hd_session *session)
         return HD_OK;
     if (!options->sequential)
         HD_TRY(find_workers(session));
-    for (int i = 0; options->sequential && i < options->n_devices; i++)
-        HD_TRY(hd_stream_create(options->devices[i], &session->device_streams[i]));
+    for (int i = 0; options->sequential && i < options->n_devices; i++) {
+        void *stream;
+        HD_TRY(hd_stream_create(options->devices[i], &stream));
+        session->device_streams[i] = stream;
+    }
     return make_scratch(session);
+}
+
+int hd_session_check_devices(struct hd_session *session)
+{
+    const struct hd_session_options *options = &session->options;
+    for (int i = 0; i < options->n_devices; i++) {
+        void *stream = session->device_streams[i];
+        if (stream)
+            HD_TRY(hd_cuda_graphs_check(session->cuda_graphs[i], options->devices[i], stream));
+    }
+    return HD_OK;
 }
 
 void hd_session_stop_devices(struct hd_session *session)
@@ -94,7 +123,8 @@ void hd_session_stop_devices(struct hd_session *session)
         hd_device_free(options->devices[0], session->device_comm_scratch);
     for (int i = 0; i < options->n_devices; i++) {
         hd_cuda_graphs_destroy(session->cuda_graphs[i]);
-        hd_stream_destroy(options->devices[i], session->device_streams[i]);
+        if (options->sequential)
+            hd_stream_destroy(options->devices[i], session->device_streams[i]);
         if (session->scratch)
             hd_device_free(options->devices[i], session->scratch[options->workers + i]);
     }

@@ -41,6 +41,14 @@ struct hd_time_slices {
     bool queued; /* a slice for the first of them is */
 };
 
+enum { HD_IN_FLIGHT_MAX = 4 }; /* StarPU's STARPU_MAX_PIPELINE */
+
+/* The tasks whose work a GPU was given and has not ended, in this order. Its worker counts them. */
+struct hd_in_flight {
+    struct hd_running tasks[HD_IN_FLIGHT_MAX];
+    int64_t launched, ended;
+};
+
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running, started;
@@ -54,9 +62,11 @@ struct hd_session {
     int lanes[STARPU_NMAXWORKERS];      /* by StarPU's number of a worker */
     int device_workers[HD_DEVICES_MAX]; /* StarPU's numbers of the GPUs' workers, by home - 1 */
     struct hd_cuda_graphs *cuda_graphs[HD_DEVICES_MAX];
-    void *device_comm_scratch;               /* of the open collective */
-    void *device_streams[HD_DEVICES_MAX];    /* sequential executor only */
+    void *device_comm_scratch;                      /* of the open collective */
+    _Atomic(void *) device_streams[HD_DEVICES_MAX]; /* StarPU's: once a task was launched there */
+    struct hd_in_flight in_flight[HD_DEVICES_MAX];
     int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
+    atomic_int_fast64_t devices_checked_ns;  /* when hd_session_watch last asked the GPUs */
 
     starpu_data_handle_t token;     /* orders the collectives */
     starpu_data_handle_t log_token; /* orders the tasks that log */
@@ -65,7 +75,7 @@ struct hd_session {
 
     struct hd_last_event submitted, started_task, ended; /* tasks, numbered by iteration */
     struct hd_last_event collective;                     /* that is open; name NULL: none is */
-    struct hd_running running[STARPU_NMAXWORKERS];       /* by lane */
+    struct hd_running running[STARPU_NMAXWORKERS];       /* CPU workers', by lane */
     _Atomic(const char *) waits_for; /* what the submitter waits for; NULL: it does not */
     pthread_t thread;                /* that creates it, submits and waits */
     int64_t told_ns;                 /* when options.waiting was last called */
@@ -107,6 +117,10 @@ void hd_session_stop_starpu(struct hd_session *session);
  * HD_ERR_UNSUPPORTED, HD_ERR_SYSTEM, HD_ERR_DEVICE, HD_ERR_NOMEM. */
 int hd_session_start_devices(struct hd_session *session);
 void hd_session_stop_devices(struct hd_session *session);
+
+/* Asks each GPU whether it has failed, which StarPU does not tell. Returns HD_OK or HD_ERR_DEVICE
+ * (logged). Any thread (session_devices.c). */
+int hd_session_check_devices(struct hd_session *session);
 
 /* Idle policy (idle.c). A round without anything to do yields, and after a while naps; *rounds_p
  * counts them, 0 at first. The hook is StarPU's, for its idle workers; the submitter naps between

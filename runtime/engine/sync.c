@@ -16,7 +16,15 @@ struct hd_sync {
     int64_t begin_ns;           /* when this rank arrived */
 };
 
-/* Finds failures of the device comm, too, and latches them. */
+/* Latches a failure of the device comm. One that comes from a GPU is told as the GPU's. */
+static void fail_device_comm(struct hd_session *session, const char *name, int status)
+{
+    char text[HD_DEVICE_COMM_MESSAGE_BYTES] = "";
+    hd_session_check_devices(session);
+    hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
+    hd_session_fail(session, status, "%s: %s", name, text);
+}
+
 static bool has_ended(struct hd_session *session, const struct hd_sync_point *point)
 {
     char text[HD_DEVICE_COMM_MESSAGE_BYTES];
@@ -26,7 +34,7 @@ static bool has_ended(struct hd_session *session, const struct hd_sync_point *po
         return true;
     int status = hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
     if (status != HD_OK)
-        hd_session_fail(session, status, "%s: %s", point->name, text);
+        fail_device_comm(session, point->name, status);
     return false;
 }
 
@@ -56,7 +64,6 @@ void hd_session_progress(struct hd_session *session)
 
 static void post(struct hd_session *session, const struct hd_sync_point *point)
 {
-    char text[HD_DEVICE_COMM_MESSAGE_BYTES] = "";
     if (!point->device_collective) {
         hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
                      point->n_transfers);
@@ -64,10 +71,8 @@ static void post(struct hd_session *session, const struct hd_sync_point *point)
     }
     int status = hd_device_comm_post(session->options.device_comm, point->sequence,
                                      point->device_collective);
-    if (status == HD_OK)
-        return;
-    hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
-    hd_session_fail(session, status, "%s: %s", point->name, text);
+    if (status != HD_OK)
+        fail_device_comm(session, point->name, status);
 }
 
 static void begin(void *arg)
@@ -117,6 +122,8 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
     if (status == HD_ERR_WATCHDOG)
         hd_session_fail(session, status, "rank %d waited too long in %s", session->options.rank,
                         point->name);
+    else if (status == HD_ERR_DEVICE)
+        fail_device_comm(session, point->name, status);
     else if (status != HD_OK)
         hd_session_poll(session); /* latches the cause */
     return HD_OK;

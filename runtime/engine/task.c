@@ -79,21 +79,18 @@ static void latch(struct hd_session *session, const struct hd_task *task, int st
                         message[0] ? message : hd_status_get_text(status));
 }
 
-/* Notes what a worker does, for reports of hangs and crashes. */
-static void note_start(struct hd_session *session, int lane, const struct hd_event *event)
+/* Notes what a worker does, for reports of hangs, crashes and failed GPUs. */
+static void note_start(struct hd_running *running, const struct hd_event *event)
 {
-    struct hd_running *running = &session->running[lane];
-    hd_crash_enter_task(event->name, event->iteration, event->shard);
     atomic_store_explicit(&running->iteration, event->iteration, memory_order_relaxed);
     atomic_store_explicit(&running->shard, event->shard, memory_order_relaxed);
     atomic_store_explicit(&running->begin_ns, event->begin_ns, memory_order_relaxed);
     atomic_store_explicit(&running->name, event->name, memory_order_release);
 }
 
-static void note_end(struct hd_session *session, int lane)
+static void note_end(struct hd_running *running)
 {
-    atomic_store_explicit(&session->running[lane].name, NULL, memory_order_relaxed);
-    hd_crash_leave_task();
+    atomic_store_explicit(&running->name, NULL, memory_order_relaxed);
 }
 
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
@@ -106,9 +103,11 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     struct hd_event event = event_of(task, hd_clock_get_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
     hd_last_event_set(&session->started_task, task->name, event.iteration, event.begin_ns);
-    note_start(session, lane, &event);
+    note_start(&session->running[lane], &event);
+    hd_crash_enter_task(event.name, event.iteration, event.shard);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
-    note_end(session, lane);
+    hd_crash_leave_task();
+    note_end(&session->running[lane]);
     event.end_ns = hd_clock_get_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
     hd_last_event_set(&session->ended, task->name, event.iteration, event.end_ns);
@@ -135,11 +134,14 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     if (hd_session_get_status(session) != HD_OK)
         return;
     const int lane = lane_of_home(session, task->home);
+    struct hd_in_flight *in_flight = &session->in_flight[task->home - 1];
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
-    task->context.stream = stream;
+    task->context.stream = session->device_streams[task->home - 1] = stream;
     hd_device_clear_error();
     record->begin_ns = hd_clock_get_ns();
+    const struct hd_event event = event_of(task, record->begin_ns);
+    note_start(&in_flight->tasks[in_flight->launched++ % HD_IN_FLIGHT_MAX], &event);
     hd_trace_begin(session->trace, lane, task->verb, record->begin_ns);
     hd_last_event_set(&session->started_task, task->name, task->context.iteration,
                       record->begin_ns);
@@ -156,6 +158,8 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_ta
     if (record->begin_ns == 0)
         return;
     const int home = record->task.home;
+    struct hd_in_flight *in_flight = &session->in_flight[home - 1];
+    note_end(&in_flight->tasks[in_flight->ended++ % HD_IN_FLIGHT_MAX]);
     int64_t *before_ns = &session->device_ended_ns[home - 1];
     struct hd_event event = event_of(&record->task, record->begin_ns);
     event.end_ns = hd_clock_get_ns();

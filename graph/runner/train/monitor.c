@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { POLL_MS = 250 };
+enum { POLL_MS = 100 };
 
 /* When the watchdog fires, the main thread has this long to wake up and leave; it cannot if it is
  * in a task. */

@@ -34,7 +34,7 @@ void hd_end_write(const struct hd_end *end);
 
 /* Writes both files if this rank is the one to do so: rank 0, or rank 1 when rank 0 was lost.
  * Ranks that were lost are left to a launcher, which knows how they ended. Does nothing before
- * there is a run directory. Called by the main thread. */
+ * there is a run directory. Called by the thread that ends the process. */
 void hd_end_record(struct hd_train *train, int status);
 
 /* Returns whether the run in a directory has left result.json. */

@@ -6,6 +6,7 @@
 #include "graph/runner/signals.h"
 #include "graph/runner/train/checkpoints.h"
 #include "graph/runner/train/failures/failed.h"
+#include "graph/runner/train/failures/gpu_failure.h"
 #include "graph/runner/train/metrics.h"
 #include "graph/runner/train/outputs.h"
 #include "graph/runner/train/results.h"
@@ -303,6 +304,7 @@ static int prepare(struct hd_train *train)
  * left to whoever supervises. */
 static void report_failure(struct hd_train *train, int status)
 {
+    hd_gpu_failure_wait();
     if (status == HD_ERR_WATCHDOG ||
         (train->ranks.world.rank == 0 && hd_session_get_cause(train->session) == HD_ERR_WATCHDOG))
         hd_monitor_show(&train->monitor);
@@ -405,6 +407,7 @@ int hd_command_run(struct hd_options *options)
     };
     hd_signals_catch();
     hd_crash_catch();
+    hd_gpu_failure_catch(&train);
     hd_monitor_prepare();
     int status = prepare(&train);
     if (status < HD_OK)
@@ -416,6 +419,7 @@ int hd_command_run(struct hd_options *options)
     int code = status == HD_RESUME_ENDED ? 0 : exit_code(&train, status);
     delay_exit_of_bystanders(&train, status);
     release(&train);
+    hd_gpu_failure_leave();
     if (status == HD_OK)
         hd_mpi_leave();
     return code;

@@ -2,6 +2,7 @@
 #include "kernels/net/gpu/gemm.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -56,10 +57,13 @@ static int checked(cublasStatus_t status, const char *what)
 {
     if (status == CUBLAS_STATUS_SUCCESS)
         return HD_OK;
-    return hd_fail(HD_ERR_DEVICE, "cublasLt%s: %s", what, lt.GetStatusString(status));
+    int gpu = 0;
+    cudaGetDevice(&gpu);
+    return hd_gpu_fail(gpu, what, lt.GetStatusString(status),
+                       cudaGetErrorName(cudaPeekAtLastError()));
 }
 
-#define LT(name, ...) checked(lt.name(__VA_ARGS__), #name)
+#define LT(name, ...) checked(lt.name(__VA_ARGS__), "cublasLt" #name)
 
 static int load(void)
 {
@@ -87,10 +91,11 @@ static int load(void)
 /* Finds the number of the current GPU and makes its handle. */
 static int current(int *device_p)
 {
-    int device;
+    int device = 0;
     const cudaError_t error = cudaGetDevice(&device);
     if (error != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "cudaGetDevice: %s", cudaGetErrorString(error));
+        return hd_gpu_fail(device, "cudaGetDevice", cudaGetErrorString(error),
+                           cudaGetErrorName(error));
     if (device >= DEVICES)
         return hd_fail(HD_ERR_UNSUPPORTED, "GPU %d: a program may use %d", device, DEVICES);
     HD_TRY(load());

@@ -4,7 +4,7 @@
  * floats are their own indices shows where each parameter lies. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/log.h"
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/status.h"
 
 #include <cuda_runtime_api.h>
@@ -12,9 +12,11 @@
 
 static int checked(cudaError_t error, const char *what)
 {
+    int gpu = 0;
     if (error == cudaSuccess)
         return HD_OK;
-    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+    cudaGetDevice(&gpu);
+    return hd_gpu_fail(gpu, what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 /* The tables on the host, before they are copied. */

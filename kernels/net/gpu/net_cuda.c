@@ -2,6 +2,7 @@
 /* The functions of kernels/net/net.h for GPUs. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -15,9 +16,11 @@ static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
 
 static int current_gpu(int *gpu_p)
 {
+    *gpu_p = 0;
     const cudaError_t error = cudaGetDevice(gpu_p);
     if (error != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "cudaGetDevice: %s", cudaGetErrorString(error));
+        return hd_gpu_fail(*gpu_p, "cudaGetDevice", cudaGetErrorString(error),
+                           cudaGetErrorName(error));
     if (*gpu_p >= HD_NET_GPUS)
         return hd_fail(HD_ERR_UNSUPPORTED, "GPU %d: a program may use %d", *gpu_p, HD_NET_GPUS);
     return HD_OK;
