@@ -24,10 +24,17 @@ static bool is_shared(const struct hd_instances *instances, int slot)
 }
 
 /* Host memory that GPUs copy from and to all the time. */
-static bool is_pinned(const struct hd_instances *instances)
+static bool is_pinned(const struct hd_instances *instances, int slot)
 {
-    return instances->planned->pinned ||
-           (instances->planned->homes > 1 && !instances->planned->on_gpus_only);
+    return !is_shared(instances, slot) &&
+           (instances->planned->pinned ||
+            (instances->planned->homes > 1 && !instances->planned->on_gpus_only));
+}
+
+bool hd_instances_is_pinned(const struct hd_instances *instances,
+                            const struct hd_version_slot *slot)
+{
+    return is_pinned(instances, (int)(slot - instances->version_slots));
 }
 
 /* Then the zeroed memory of every replica holds the initial version. */
@@ -47,7 +54,7 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
         return hd_device_alloc(get_device(session, instances, replica, i),
                                hd_value_get_device_bytes(spec));
     if (!is_shared(instances, slot))
-        return is_pinned(instances) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
+        return is_pinned(instances, slot) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
     const int64_t at = slot * (int64_t)plan->instances + i;
     return memset(hd_session_get_area(session) + plan->shared +
                       at * hd_plan_round_to_pages(spec->bytes),
@@ -59,7 +66,7 @@ static void free_memory(struct hd_session *session, const struct hd_instances *i
 {
     if (replica > 0)
         hd_device_free(get_device(session, instances, replica, i), memory);
-    else if (!is_shared(instances, slot) && is_pinned(instances))
+    else if (is_pinned(instances, slot))
         hd_pinned_free(memory);
     else if (!is_shared(instances, slot))
         hd_free(memory);

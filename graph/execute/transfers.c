@@ -6,6 +6,7 @@
 #include "graph/execute/transfers.h"
 
 #include "graph/execute/bind.h"
+#include "graph/execute/gpu/staging.h"
 #include "runtime/base/status.h"
 
 static int transfer_body(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -77,6 +78,20 @@ static int submit_renewal(struct hd_binder *binder, int value, const struct hd_v
     return hd_submit_task(binder->session, &task);
 }
 
+/* Goes the way to memory that is not pinned. */
+static int submit_staged(struct hd_binder *binder, const struct hd_task *task)
+{
+    const struct hd_spec *spec = task->views[0].spec;
+    const int bucket = task->views[0].bucket;
+    int64_t at, bytes, lo, hi;
+    if (bucket == HD_ALL_BUCKETS)
+        return hd_staging_submit_copy(binder->staging, task, 0, hd_value_get_common_bytes(spec));
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
+        HD_TRY(hd_staging_submit_copy(binder->staging, task, at, bytes));
+    return HD_OK;
+}
+
 /* Copies an instance, or a bucket of it, on the stream of the GPU that it comes to or, on its way
  * to the host, comes from. */
 static int submit_transfer(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
@@ -96,7 +111,9 @@ static int submit_transfer(struct hd_binder *binder, int value, const struct hd_
         (struct hd_view){.data = target->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 2;
     task.accesses = accesses;
-    return hd_submit_task(binder->session, &task);
+    return to == 0 && !hd_instances_is_pinned(&binder->instances[value], slot)
+               ? submit_staged(binder, &task)
+               : hd_submit_task(binder->session, &task);
 }
 
 static int transfer_whole(struct hd_binder *binder, int value, const struct hd_version_slot *slot,

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
-StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). A step of
-envs whose actions the GPU chooses is one launch there."""
+StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). Nothing is
+copied to or from memory that is not pinned, not even for checkpoints. A step of envs whose actions the GPU chooses is
+one launch there."""
 
 import concurrent.futures
 import json
@@ -23,17 +24,20 @@ PPO = ("cartpole_ppo_ddp", dict(policy__model__actor_head_hidden_size=0, policy_
 ACT = ("cartpole_ppo_ddp", dict(PPO[1], policy__collect__overlap_act_step="true", policy__collect__n_sample=200,
                                 policy__collect__segment_at_done="false"))
 CASES = [(*DQN, "lws", 1), (*DQN, "prio", 2), (*PPO, "eager", 1), (*PPO, "lws", 2)]
-CREATED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaSetDevice to another device")
+CHECKPOINTS = [(*DQN, "prio", 1, 100, 400, 0.001), (*PPO, "lws", 2, 100, 400, 0.001)]
+UNWANTED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaSetDevice to another device",
+            "cudaMemcpyAsync of pageable memory")
 
 
-def count(scratch, config, keys, scheduler, gpus, first=100, last=150):
+def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_s=60):
     """{call: how often it was made during these tasks of a run}"""
-    name = f"{config}-{scheduler}-{gpus}-{first}"
+    name = f"{config}-{scheduler}-{gpus}-{first}-{interval_s}"
     counts, library = scratch(name + ".json"), os.path.join(os.path.dirname(RUNNER), "../libcount_calls.so")
     env = environment(HD_EMULATED_DEVICES=gpus, HD_COUNT_CALLS=counts, HD_COUNT_FROM=first, HD_COUNT_TO=last,
                       LD_PRELOAD=library)
     command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--dir", scratch(name),
-               *sets(**(SMALL | keys), runtime__scheduler=scheduler, runtime__gpus=gpus, world__shards=gpus)]
+               *sets(**(SMALL | keys), runtime__scheduler=scheduler, runtime__gpus=gpus, world__shards=gpus,
+                     runtime__checkpoint_interval_s=interval_s)]
     process = subprocess.Popen([RUNNER, *fit(command)], env=env, stderr=subprocess.PIPE, text=True)
     try:
         while not os.path.exists(counts):
@@ -45,6 +49,8 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150):
     finally:
         process.kill()
         process.communicate()
+    written = os.path.exists(os.path.join(scratch(name), "ckpt/state/latest"))
+    check(written == (interval_s < 60), f"{name}: checkpoints were {'' if written else 'not '}written")
     with open(counts, encoding="utf-8") as file:
         return name, json.loads(file.read() or "{}")
 
@@ -53,11 +59,11 @@ def main():
     if not os.path.exists(RUNNER):
         skip("there is no CUDA toolkit, so nothing of the emulation was built")
     with Scratch() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for future in [pool.submit(count, scratch, *case) for case in CASES]:
+        for future in [pool.submit(count, scratch, *case) for case in CASES + CHECKPOINTS]:
             name, calls = future.result()
             check(calls["cudaEventRecord"] > 0, f"{name}: nothing ran: {calls}")
-            check(not any(calls[call] for call in CREATED), f"{name}: {calls}")
-            print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created")
+            check(not any(calls[call] for call in UNWANTED), f"{name}: {calls}")
+            print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created, no pageable copy")
         name, calls = count(scratch, *ACT, "lws", 1, 20, 90)
         acts = calls["cudaEventRecord"]  # by StarPU, one for each task
         kernels = calls["cudaLaunchKernel"] + calls["__cudaLaunchKernel"]
