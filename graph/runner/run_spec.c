@@ -283,6 +283,11 @@ static const char *const free_to_differ[] = {"exp_name", "runtime.workers", "run
 
 enum { N_FREE = sizeof free_to_differ / sizeof *free_to_differ };
 
+bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec)
+{
+    return strcmp(hd_config_get_text(run_spec->config, "runtime.executor"), "sequential") == 0;
+}
+
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
 {
     return hd_config_hash(run_spec->config, free_to_differ, N_FREE);

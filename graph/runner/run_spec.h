@@ -26,6 +26,9 @@ void hd_run_spec_release(struct hd_run_spec *run_spec);
  * the start has read it. */
 void hd_run_spec_explain(const struct hd_run_spec *run_spec);
 
+/* Returns whether tasks run one after another, without StarPU. */
+bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec);
+
 /* Returns a hash of everything that must be equal on all ranks. */
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec);
 

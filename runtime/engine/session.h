@@ -29,6 +29,8 @@ struct hd_session_options {
     int64_t scratch_bytes;       /* the largest need of any task and collective */
     int n_devices;               /* GPUs: homes 1 … n_devices */
     int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
+    bool bind_devices;           /* their workers have CPUs to themselves: */
+    int device_cpus[HD_DEVICES_MAX];
     int64_t device_scratch_bytes;
     struct hd_device_comm *device_comm; /* joins the ranks' GPUs; or NULL. Borrowed */
     bool library_order;                 /* it adds in the library's own order */

@@ -7,9 +7,27 @@
 #include "runtime/engine/cuda_graphs.h"
 #include "runtime/engine/submit_internal.h"
 
+#include <sched.h>
+
 int hd_session_get_lane(const struct hd_session *session)
 {
     return session->lanes[starpu_worker_get_id()];
+}
+
+/* StarPU starts its workers where the process is bound. The system may refuse, which costs time
+ * only. */
+void hd_session_bind_gpu_worker(struct hd_session *session, int home)
+{
+    struct hd_in_flight *in_flight = &session->in_flight[home - 1];
+    const int cpu = session->options.device_cpus[home - 1];
+    cpu_set_t set;
+    if (in_flight->bound)
+        return;
+    in_flight->bound = true;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (session->options.bind_devices && sched_setaffinity(0, sizeof set, &set) != 0)
+        hd_log(HD_LOG_DEBUG, "the thread of a GPU cannot be bound to CPU %d: %m", cpu);
 }
 
 static int make_scratch(struct hd_session *session)

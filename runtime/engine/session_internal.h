@@ -47,6 +47,7 @@ enum { HD_IN_FLIGHT_MAX = 4 }; /* StarPU's STARPU_MAX_PIPELINE */
 struct hd_in_flight {
     struct hd_running tasks[HD_IN_FLIGHT_MAX];
     int64_t launched, ended;
+    bool bound; /* its worker is, if the options say so */
 };
 
 struct hd_session {

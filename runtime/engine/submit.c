@@ -57,6 +57,7 @@ static void launch_task(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_task_record *record = arg;
+    hd_session_bind_gpu_worker(record->session, record->task.home);
     hd_session_launch_gpu_task(record->session, record, hd_session_get_local_stream());
 }
 

@@ -64,6 +64,9 @@ void hd_session_start_time_slices(void *arg);
 int hd_session_get_lane(const struct hd_session *session);
 void *hd_session_get_local_stream(void);
 
+/* Binds the GPU's worker that calls it to its CPU (session_devices.c). */
+void hd_session_bind_gpu_worker(struct hd_session *session, int home);
+
 /* Returns the priority that the scheduler is told: one without priorities accepts 0 alone. */
 static inline int hd_session_clamp_priority(const struct hd_session *session, int priority)
 {

@@ -199,6 +199,30 @@ int hd_topology_bind(const struct hd_topology *topology, const struct hd_core_sh
     return status;
 }
 
+static int find_core(const struct hd_topology *topology, int cpu)
+{
+    for (int i = 0; i < topology->n_cores; i++)
+        if (hwloc_bitmap_isset(topology->cores[i]->cpuset, (unsigned)cpu))
+            return (int)topology->cores[i]->logical_index;
+    return -1;
+}
+
+int hd_topology_take_core(const struct hd_topology *topology, int first_core,
+                          struct hd_core_share *share)
+{
+    int at = share->cores - 1;
+    for (int i = share->cores - 1; i >= 0 && first_core >= 0; i--)
+        if (find_core(topology, share->cpus[i]) >= first_core)
+            at = i;
+    const int cpu = share->cpus[at];
+    share->cores--;
+    for (int i = at; i < share->cores; i++) {
+        share->cpus[i] = share->cpus[i + 1];
+        share->pus[i] = share->pus[i + 1];
+    }
+    return cpu;
+}
+
 static int first_numa(hwloc_topology_t hwloc, hwloc_const_bitmap_t set)
 {
     hwloc_obj_t node = NULL;

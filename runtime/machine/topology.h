@@ -64,6 +64,12 @@ void hd_topology_assign_cores(const struct hd_topology *topology, int local_rank
  * exist. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
 int hd_topology_bind(const struct hd_topology *topology, const struct hd_core_share *share);
 
+/* Takes a core out of a share of several, for a thread that keeps it busy: the first from
+ * `first_core` on (hwloc's logical index; -1: anywhere), or the last. Returns the system's number
+ * of its first hardware thread; it cannot fail. */
+int hd_topology_take_core(const struct hd_topology *topology, int first_core,
+                          struct hd_core_share *share);
+
 /* The cores and the NUMA node next to a device. */
 struct hd_device_locality {
     int first_core; /* hwloc's logical index among all cores of the machine */

@@ -5,7 +5,10 @@
 #include "tests/emulation/kernel.hpp"
 
 #include <algorithm>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 
 using namespace emulation;
 
@@ -47,11 +50,21 @@ static void forget_if_destroyed(cudaStream_t stream)
     }
 }
 
+/* A GPU takes no core of those to which the thread is bound that first uses it. */
+static void run_anywhere()
+{
+    cpu_set_t all;
+    memset(&all, 0xFF, sizeof all);
+    sched_setaffinity(0, sizeof all, &all);
+    prctl(PR_SET_NAME, "emulated GPU");
+}
+
 [[noreturn]] static void serve()
 {
     const char *delay = getenv("HD_EMULATED_DELAY_US");
     const std::chrono::microseconds pause(delay ? atol(delay) : 0);
     enter_devices();
+    run_anywhere();
     Held held(streams->lock);
     for (;;) {
         cudaStream_t stream = next_stream();

@@ -117,6 +117,8 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
         .may_share = true,
     };
     HD_TRY(hd_gpus_assign(gpus, found, &request, world->local_rank, &gpus_p->share));
+    for (int i = 0; i < gpus_p->share.n; i++)
+        gpus_p->cores[i] = gpus[gpus_p->share.devices[i]].core;
     return choose_path(
         world, strcmp(hd_config_get_text(run_spec->config, "runtime.reduction"), "nccl") == 0,
         gpus_p);

@@ -15,6 +15,9 @@ struct hd_topology;
 struct hd_gpus {
     struct hd_plan_gpus plan;
     struct hd_gpu_share share; /* plan.n of them */
+    int cores[HD_GPUS_MAX];    /* the first core next to each, as in struct hd_gpu */
+    bool bound;                /* their workers have CPUs to themselves: */
+    int cpus[HD_GPUS_MAX];
 };
 
 /* Returns what the run file asks for on a machine that has as many, for `runner graph`. */

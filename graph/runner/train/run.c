@@ -49,6 +49,21 @@ static int bind_to_cores(struct hd_train *train, const struct hd_topology *topol
     return status;
 }
 
+/* The thread that serves a GPU polls without a pause. It gets a core to itself, where another is
+ * left for all other threads. */
+static int leave_cores_to_gpus(struct hd_train *train, const struct hd_topology *topology)
+{
+    struct hd_core_share rest = train->share;
+    struct hd_gpus *gpus = &train->gpus;
+    if (gpus->plan.n == 0 || rest.oversubscribed || rest.cores <= gpus->plan.n ||
+        hd_run_spec_is_sequential(&train->run_spec))
+        return HD_OK;
+    for (int i = 0; i < gpus->plan.n; i++)
+        gpus->cpus[i] = hd_topology_take_core(topology, gpus->cores[i], &rest);
+    gpus->bound = true;
+    return hd_topology_bind(topology, &rest);
+}
+
 /* Takes the cores and the GPUs of this rank and reads the run file. */
 static int bind_and_load(struct hd_train *train)
 {
@@ -61,6 +76,8 @@ static int bind_and_load(struct hd_train *train)
         status = hd_resume_find(train);
     if (status == HD_OK)
         status = hd_gpus_choose(&train->run_spec, topology, &train->ranks.world, &train->gpus);
+    if (status == HD_OK)
+        status = leave_cores_to_gpus(train, topology);
     if (status == HD_OK && train->ranks.world.rank == 0 && train->options->measure_after < 0)
         hd_run_spec_explain(&train->run_spec);
     hd_topology_destroy(topology);
@@ -191,7 +208,7 @@ static int start_session(struct hd_train *train)
     const struct hd_config *config = train->run_spec.config;
     const char *scheduler = getenv("STARPU_SCHED");
     struct hd_session_options options = {
-        .sequential = strcmp(hd_config_get_text(config, "runtime.executor"), "sequential") == 0,
+        .sequential = hd_run_spec_is_sequential(&train->run_spec),
         .workers = count_workers(train),
         .scheduler = scheduler ? scheduler : hd_config_get_text(config, "runtime.scheduler"),
         .rank = train->ranks.world.rank,
@@ -200,6 +217,7 @@ static int start_session(struct hd_train *train)
         .comm = train->ranks.comm,
         .scratch_bytes = hd_plan_get_scratch_bytes(train->plan),
         .n_devices = train->plan->devices,
+        .bind_devices = train->gpus.bound,
         .device_scratch_bytes = hd_plan_get_device_scratch_bytes(train->plan),
         .device_comm = train->ranks.device_comm,
         .library_order = strcmp(hd_config_get_text(config, "runtime.reduction"), "nccl") == 0,
@@ -215,8 +233,10 @@ static int start_session(struct hd_train *train)
         .waiting = train->ranks.world.rank == 0 ? show_waiting : NULL,
         .waiting_arg = train,
     };
-    for (int i = 0; i < options.n_devices; i++)
+    for (int i = 0; i < options.n_devices; i++) {
         options.devices[i] = train->gpus.share.devices[i];
+        options.device_cpus[i] = train->gpus.cpus[i];
+    }
     if (!hd_scheduler_is_known(options.scheduler, NULL))
         return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
                        options.scheduler);

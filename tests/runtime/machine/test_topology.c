@@ -65,6 +65,34 @@ START_TEST(hardware_threads_are_not_cores)
 }
 END_TEST
 
+static int take(const struct hd_topology *topology, int first_core, struct hd_core_share *share)
+{
+    const int before = share->cores, cpu = hd_topology_take_core(topology, first_core, share);
+    ck_assert_int_eq(share->cores, before - 1);
+    for (int i = 0; i < share->cores; i++) {
+        ck_assert_int_ne(share->cpus[i], cpu);
+        ck_assert(i == 0 || share->cpus[i] > share->cpus[i - 1]);
+    }
+    return cpu;
+}
+
+/* Rank 1 of 2 has cores 4 to 7, whose first hardware threads are 8, 10, 12 and 14. */
+START_TEST(a_core_is_taken_near_a_device)
+{
+    struct hd_topology *topology;
+    struct hd_core_share share;
+    ck_assert_int_eq(hd_topology_create("numa:2 core:4 pu:2", &topology), HD_OK);
+    hd_topology_assign_cores(topology, 1, 2, &share);
+    ck_assert_int_eq(take(topology, 5, &share), 10);
+    ck_assert_int_eq(take(topology, 5, &share), 12);
+    ck_assert_int_eq(take(topology, -1, &share), 14);
+    hd_topology_assign_cores(topology, 1, 2, &share);
+    ck_assert_int_eq(take(topology, 0, &share), 8);
+    ck_assert_int_eq(take(topology, 8, &share), 14);
+    hd_topology_destroy(topology);
+}
+END_TEST
+
 START_TEST(too_many_ranks_share_all)
 {
     struct hd_topology *topology;
@@ -246,6 +274,7 @@ int main(void)
     suite_add_tcase(suite, cases);
     tcase_add_test(cases, no_core_is_shared);
     tcase_add_test(cases, hardware_threads_are_not_cores);
+    tcase_add_test(cases, a_core_is_taken_near_a_device);
     tcase_add_test(cases, too_many_ranks_share_all);
     tcase_add_test(cases, bad_descriptions);
     tcase_add_test(cases, binding_holds);

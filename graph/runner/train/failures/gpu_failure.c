@@ -11,7 +11,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -37,18 +36,12 @@ static void limit_time(void)
     setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-static bool is_sequential(const struct hd_train *train)
-{
-    return strcmp(hd_config_get_text(train->run_spec.config, "runtime.executor"), "sequential") ==
-           0;
-}
-
 static void describe(const struct hd_train *train, const char *sentence, char *text, int64_t bytes)
 {
     char tasks[HD_MESSAGE_BYTES / 2] = "";
     if (train->session)
         hd_session_describe_in_flight(train->session, tasks, sizeof tasks);
-    const char *hint = !tasks[0] || is_sequential(train)
+    const char *hint = !tasks[0] || hd_run_spec_is_sequential(&train->run_spec)
                            ? ""
                            : "; --set runtime.executor=sequential names the task at fault";
     snprintf(text, (size_t)bytes, "%s; %s%s%s", sentence,
