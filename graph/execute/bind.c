@@ -24,7 +24,8 @@ static int create_instances(struct hd_binder *binder)
     for (int i = 0; i < graph->n_values; i++) {
         const struct hd_instances *first = NULL;
         for (int j = 0; j < i; j++)
-            if (&graph->values[j].spec == graph->values[i].spec.init)
+            if (&graph->values[j].spec == graph->values[i].spec.init ||
+                j == binder->plan->values[i].alias)
                 first = &binder->instances[j];
         HD_TRY(hd_instances_create(binder->session, &setup, binder->plan, i, first,
                                    &binder->instances[i]));
@@ -199,7 +200,9 @@ void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op,
     }
     const struct hd_version_slot *slot = hd_binder_get_slot(binder, op, i);
     const struct hd_replica *replica = hd_binder_get_replica(binder, op, i, home);
-    const struct hd_spec *spec = &binder->plan->graph->values[ref->value].spec;
+    const int alias = binder->plan->values[ref->value].alias;
+    const struct hd_spec *spec =
+        &binder->plan->graph->values[alias == HD_NO_VALUE ? ref->value : alias].spec;
     const int at = spec->placement == HD_SHARD ? instance : 0;
     const bool by_bucket = op->buckets > 1 && spec->buckets == op->buckets;
     *view = (struct hd_view){.data = replica->data[at],

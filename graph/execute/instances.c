@@ -94,6 +94,18 @@ static int init_memory(const struct hd_instances *instances, const struct hd_set
     return HD_OK;
 }
 
+static bool is_alias(const struct hd_instances *instances)
+{
+    return instances->planned->alias != HD_NO_VALUE;
+}
+
+static void share_memory(const struct hd_replica *from, struct hd_replica *to)
+{
+    to->version = from->version;
+    to->data[0] = from->data[0];
+    to->buffers[0] = from->buffers[0];
+}
+
 static int create_replica(struct hd_session *session, const struct hd_setup *setup,
                           struct hd_instances *instances, const struct hd_instances *first,
                           int slot, int replica)
@@ -106,6 +118,10 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
     memory->buffers = hd_alloc(n, sizeof *memory->buffers);
     if (!memory->data || !memory->buffers)
         return HD_ERR_NOMEM;
+    if (is_alias(instances)) {
+        share_memory(&first->version_slots[0].replicas[replica], memory);
+        return HD_OK;
+    }
     for (int i = 0; i < n; i++) {
         memory->data[i] = make_memory(session, instances, slot, replica, i);
         if (!memory->data[i]) {
@@ -163,14 +179,14 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
         for (int replica = 0; replica < planned->homes; replica++)
             instances->version_slots[i].replicas[replica].version = -1;
     }
-    return first ? copy_first(first, instances) : HD_OK;
+    return first && !is_alias(instances) ? copy_first(first, instances) : HD_OK;
 }
 
 static void destroy_replica(struct hd_session *session, struct hd_instances *instances, int slot,
                             int replica)
 {
     struct hd_replica *memory = &instances->version_slots[slot].replicas[replica];
-    for (int i = 0; i < instances->planned->instances; i++) {
+    for (int i = 0; !is_alias(instances) && i < instances->planned->instances; i++) {
         if (memory->buffers)
             hd_buffer_destroy(memory->buffers[i]);
         if (replica == 0 && memory->data && memory->data[i])

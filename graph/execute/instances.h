@@ -38,7 +38,8 @@ struct hd_instances {
 };
 
 /* Allocates the instances of a value and initialises them on the host; `first`, if not NULL, is the
- * value whose initial content is copied. Session and plan outlive the instances. The caller calls
+ * value whose initial content is copied, or whose memory is used (hd_plan_value.alias); it is
+ * destroyed before. Session and plan outlive the instances. The caller calls
  * hd_instances_destroy, after a failure too. Returns HD_OK, HD_ERR_NOMEM or the error of the type's
  * `init` (logged). */
 int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,

@@ -139,7 +139,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     if (op->mean)
         fprintf(file, ", in slices with %s", op->mean->step->label);
     if (op->lowering == HD_LOWERING_FUSED)
-        fprintf(file, ", in slices");
+        fprintf(file, op->gpu ? ", in place" : ", in slices");
     dump_devices(plan, op, file);
     fprintf(file, "%s]", op->background ? ", background" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);

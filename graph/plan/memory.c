@@ -22,7 +22,7 @@ double hd_plan_count_value_bytes(const struct hd_plan *plan, int value)
 {
     const struct hd_plan_value *planned = &plan->values[value];
     const int copies = planned->buffers + planned->lag_snapshots + planned->background_snapshots;
-    if (planned->not_stored)
+    if (planned->not_stored || planned->alias != HD_NO_VALUE)
         return 0;
     return (double)plan->graph->values[value].spec.bytes * planned->instances * copies;
 }

@@ -24,6 +24,8 @@ struct hd_plan_value {
     bool sharded;    /* every rank has its slices of the buckets only */
     bool not_stored; /* it exists between two tasks only */
     bool transient;  /* no iteration reads what an earlier one left in it */
+    int alias; /* value whose memory and spec its readers see, earlier in the graph; HD_NO_VALUE:
+                  its own */
     /* The following matter where GPUs take part. */
     bool pinned;       /* it stays in host memory, which GPUs address */
     bool on_gpus_only; /* no task on the host touches it */
@@ -52,8 +54,9 @@ enum hd_lowering {
     HD_LOWERING_COLLECTIVE,     /* a collective per bucket, on the host or the rank's one GPU */
     HD_LOWERING_GPU_REDUCE,     /* tasks that add up what several GPUs of a lone rank hold */
     HD_LOWERING_SHARDED_UPDATE, /* a mean and its use, slice by slice */
-    HD_LOWERING_FUSED,          /* nothing: a mean that the next op's sharded update computes */
-    HD_LOWERING_STOP            /* a task that reads fields, for which the submitter waits */
+    HD_LOWERING_FUSED, /* nothing: a mean that the next op's sharded update computes, or that
+                          is its only term */
+    HD_LOWERING_STOP   /* a task that reads fields, for which the submitter waits */
 };
 
 /* The numbers that all items of a stage leave to be added up before the next stage: a value per

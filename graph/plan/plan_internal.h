@@ -33,6 +33,9 @@ int hd_plan_find_sharded_updates(struct hd_plan *plan);
 /* Decides which values have replicas on GPUs (devices.c). */
 void hd_plan_assign_homes(struct hd_plan *plan);
 
+/* Gives means of one term the memory of that term (aliases.c). */
+void hd_plan_find_aliases(struct hd_plan *plan);
+
 /* Marks the values that are dead between iterations, so that checkpoints leave them out
  * (transient.c). */
 void hd_plan_find_transient_values(struct hd_plan *plan);

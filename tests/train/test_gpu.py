@@ -204,6 +204,8 @@ def check_statistics_stay():
                           for name in ("obs_stats", "obs_norm", "(snapshot)"))
             check(not touched or line.startswith(("evaluate", "keep_best")), line)
     check_plan(GPU_ENVS, (
+        "mean(grad) [collective, 6 buckets, in place, gpu] reads grad (gpu) writes mean_grad (gpu)",), world__shards=1)
+    check_plan(GPU_ENVS, (
         "mean(grad) [collective, 6 buckets, gpu] reads grad (gpu) writes mean_grad (gpu)",
         "sum(obs_stats) [collective] reads obs_stats (host) writes all_obs_stats (host)",
         "merge_stats [global, gpu] reads all_obs_stats (gpu) updates obs_norm (gpu)"),
@@ -231,6 +233,9 @@ def check_gpu_envs(scratch):
     train(scratch("envs_resumed"), config=GPU_ENVS, **dict(once, max_train_iter=2, runtime__checkpoint_interval_s=0.001))
     resumed = train(scratch("envs_resumed"), "--resume", config=GPU_ENVS, **once)
     check(resumed["param_hash"] == whole["param_hash"], f"resumed games: {resumed} {whole}")
+    train(scratch("alone_cpu"), config=GPU_ENVS, **dict(once, policy__cuda="false"))
+    apart = distance(scratch, "envs_whole", "alone_cpu")
+    check(apart < 1e-5, f"one shard: parameters are {apart} from the CPU's after 4 updates of 3e-4")
     train(scratch("envs_cpu"), config=GPU_ENVS, **base, policy__cuda="false")
     apart = distance(scratch, "envs0", "envs_cpu")
     check(apart < 1e-5, f"envs: parameters are {apart} from the CPU's after 2 updates of 3e-4")
