@@ -30,9 +30,6 @@ PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), wor
               policy__learn__microbatch=8, policy__collect__n_sample=32,
               policy__collect__env_groups=2, policy__eval__evaluator__eval_freq=8)
 
-GPU_ENVS = dict(PIXELS, config=os.path.join(ROOT, "configs/pixel_pong_gpu.yaml"), policy__cuda="false",
-                policy__collect__env_groups=1)
-
 FACTORS = {
     "ranks": [1, 2, 4],
     "runtime__scheduler": ["eager", "prio", "lws", "random", "modular-prio"],
@@ -99,10 +96,10 @@ def check_alone(scratch):
 
 
 def check_pixels(scratch):
-    hashes = [same(scratch, "pixels", PIXELS, WAYS), same(scratch, "gpu envs", GPU_ENVS, WAYS)]
+    hashes = [same(scratch, "pixels", PIXELS, WAYS)]
     if has_bf16():
         hashes.append(same(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1]))
-    check(len(set(hashes)) == len(hashes), "precision or draws changed nothing")
+    check(len(set(hashes)) == len(hashes), "precision changed nothing")
 
 
 def check_counts(scratch):

@@ -156,7 +156,9 @@ def check_refusals(scratch):
     kill_all(holder)
     os.remove(os.path.join(directory, "result.json"))  # else it has ended
     with open(os.path.join(newest, "policy"), "r+b") as file:
-        file.write(b"x")
+        first = file.read(1)[0]
+        file.seek(0)
+        file.write(bytes([first ^ 1]))
     done = call("run", runner.CONFIG, "--resume", directory, *sets(**DQN))
     check("policy is damaged" in done.stderr and "trying" in done.stderr, done.stderr)
     check_same(directory, scratch("dqn"))
