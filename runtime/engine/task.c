@@ -137,7 +137,8 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     struct hd_in_flight *in_flight = &session->in_flight[task->home - 1];
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
-    task->context.stream = session->device_streams[task->home - 1] = stream;
+    session->device_streams[task->home - 1] = stream;
+    task->context.stream = stream;
     hd_device_clear_error();
     record->begin_ns = hd_clock_get_ns();
     const struct hd_event event = event_of(task, record->begin_ns);

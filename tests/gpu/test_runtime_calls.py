@@ -15,7 +15,7 @@ from runner import RUNNER, check, skip  # noqa: E402
 ALLOWED = {
     "devices": "cudaDeviceGetPCIBusId cudaDeviceGetStreamPriorityRange cudaDriverGetVersion cudaGetDevice "
                "cudaGetDeviceCount cudaGetDeviceProperties cudaRuntimeGetVersion cudaSetDevice",
-    "errors": "cudaGetErrorName cudaGetErrorString cudaGetLastError",
+    "errors": "cudaGetErrorName cudaGetErrorString cudaGetLastError cudaPeekAtLastError cudaStreamQuery",
     "work that waits for nothing": "cudaEventQuery cudaEventRecord cudaGraphLaunch cudaMemcpyAsync",
     "captures": "cudaGraphDestroy cudaGraphExecDestroy cudaGraphInstantiate cudaStreamBeginCapture "
                 "cudaStreamEndCapture",
