@@ -117,6 +117,9 @@ def main():
     processes.RUNNER = os.environ.get("HD_RUNNER_EMULATED", "")
     if not os.path.exists(processes.RUNNER):
         skip("there is no CUDA toolkit, so nothing of the emulation was built")
+    with Scratch() as scratch:
+        if "StarPU without it" in run(scratch, "dqn", NEVER, "starpu", dict(RUNS["dqn"], max_train_iter=1))[1]:
+            skip("the emulated program has a StarPU without GPUs (scripts/setup --cuda builds one)")
     shared_memory = set(os.listdir("/dev/shm"))
     for name in RUNS:
         for kind, n in (("starpu", 10), ("sequential", 5), ("ranks", 5)):
