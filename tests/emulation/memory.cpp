@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the emulated runtime. Device memory is memory of the host, full of NaN at first. Where
- * the processor can protect pages by keys, only the thread that serves the streams can address it
- * (a program that dereferences a device pointer gets a SIGSEGV), and a page that nobody may address
- * follows it; under AddressSanitizer it comes from the heap, which knows its bounds to the byte. */
+/* Memory of the emulated runtime. Device memory is memory of the host, full of NaN at first. It has
+ * pages of its own, and a page that nobody may address follows it. Where the processor can protect
+ * pages by keys, only the thread that serves the streams can address it (a program that
+ * dereferences a device pointer gets a SIGSEGV). Under AddressSanitizer it comes from the heap,
+ * which knows its bounds to the byte. */
 #include "tests/emulation/runtime.hpp"
 
 #include <map>
@@ -36,26 +37,29 @@ struct Memory {
 
 Memory *const memory = new Memory;
 
-#ifdef __SANITIZE_ADDRESS__
-int protection_key()
-{
-    return -1;
-}
-#else
-int protection_key()
-{
-    static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    return key;
-}
-#endif
-
 size_t rounded_up(size_t bytes, size_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+char *new_device_memory(size_t bytes, Region &)
+{
+    void *begin;
+    if (posix_memalign(&begin, ALIGNMENT, bytes) != 0)
+        return nullptr;
+    memset(begin, 0xFF, bytes);
+    return (char *)begin;
+}
+#else
+int protection_key() /* or -1 */
+{
+    static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    return key;
+}
+
 /* Pages that end where the memory does, but for its alignment. */
-char *map_pages(size_t bytes, Region &region)
+char *new_device_memory(size_t bytes, Region &region)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), used = rounded_up(bytes, ALIGNMENT);
     const size_t inside = rounded_up(used, page);
@@ -67,20 +71,11 @@ char *map_pages(size_t bytes, Region &region)
     char *begin = (char *)region.mapped + inside - used;
     memset(begin, 0xFF, bytes);
     mprotect((char *)region.mapped + inside, page, PROT_NONE);
-    pkey_mprotect(region.mapped, inside, PROT_READ | PROT_WRITE, protection_key());
+    if (protection_key() >= 0)
+        pkey_mprotect(region.mapped, inside, PROT_READ | PROT_WRITE, protection_key());
     return begin;
 }
-
-char *new_device_memory(size_t bytes, Region &region)
-{
-    if (protection_key() >= 0)
-        return map_pages(bytes, region);
-    void *begin;
-    if (posix_memalign(&begin, ALIGNMENT, bytes) != 0)
-        return nullptr;
-    memset(begin, 0xFF, bytes);
-    return (char *)begin;
-}
+#endif
 
 void release(char *begin, const Region &region)
 {
