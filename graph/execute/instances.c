@@ -72,26 +72,21 @@ static void free_memory(struct hd_session *session, const struct hd_instances *i
         hd_free(memory);
 }
 
-/* Returns the memory that holds the initial version of instance i already, or NULL. The initial
- * parameters of a net take long to compute. */
-static const void *find_initial(const struct hd_instances *instances,
-                                const struct hd_instances *first, int slot, int i)
-{
-    if (!instances->value->spec.type->flat || (slot == 0 && !first))
-        return NULL;
-    const struct hd_instances *from = slot > 0 ? instances : first;
-    return from->version_slots[0].replicas[0].data[from->planned->instances > 1 ? i : 0];
-}
-
+/* Gives instance i of a slot its initial version. Floats that stand somewhere already are copied,
+ * because the initial parameters of a net take long to compute. */
 static int init_memory(const struct hd_instances *instances, const struct hd_setup *setup,
                        const struct hd_instances *first, int slot, int i, void *memory)
 {
     const struct hd_spec *spec = &instances->value->spec;
-    const void *initial = find_initial(instances, first, slot, i);
-    if (!initial)
-        return hd_value_init(spec, setup, instances->planned->first + i, memory);
-    memcpy(memory, initial, (size_t)spec->bytes);
-    return HD_OK;
+    const struct hd_instances *from = slot > 0 ? instances : first;
+    const void *initial =
+        from ? from->version_slots[0].replicas[0].data[from->planned->instances > 1 ? i : 0] : NULL;
+    if (initial && spec->type->flat) {
+        memcpy(memory, initial, (size_t)spec->bytes);
+        return HD_OK;
+    }
+    HD_TRY(hd_value_init(spec, setup, instances->planned->first + i, memory));
+    return slot == 0 && initial ? hd_value_snapshot(spec, memory, initial) : HD_OK;
 }
 
 static bool is_alias(const struct hd_instances *instances)
@@ -148,16 +143,6 @@ static int create_slot(struct hd_session *session, const struct hd_setup *setup,
     return HD_OK;
 }
 
-static int copy_first(const struct hd_instances *first, struct hd_instances *instances)
-{
-    const struct hd_replica *to = instances->version_slots[0].replicas,
-                            *from = first->version_slots[0].replicas;
-    for (int i = 0; i < instances->planned->instances; i++)
-        HD_TRY(hd_value_snapshot(&instances->value->spec, to->data[i],
-                                 from->data[first->planned->instances > 1 ? i : 0]));
-    return HD_OK;
-}
-
 int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,
                         const struct hd_plan *plan, int value, const struct hd_instances *first,
                         struct hd_instances *instances)
@@ -179,7 +164,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
         for (int replica = 0; replica < planned->homes; replica++)
             instances->version_slots[i].replicas[replica].version = -1;
     }
-    return first && !is_alias(instances) ? copy_first(first, instances) : HD_OK;
+    return HD_OK;
 }
 
 static void destroy_replica(struct hd_session *session, struct hd_instances *instances, int slot,

@@ -36,6 +36,11 @@ void hd_plan_assign_homes(struct hd_plan *plan);
 /* Gives means of one term the memory of that term (aliases.c). */
 void hd_plan_find_aliases(struct hd_plan *plan);
 
+/* Return where the innermost body of a repeat around op `at` ends, or else the plan; and whether an
+ * op touches a value, as a ref of its step or by copying or comparing it (transient.c). */
+int hd_plan_find_body_end(const struct hd_plan *plan, int at);
+bool hd_op_names(const struct hd_op *op, int value);
+
 /* Marks the values that are dead between iterations, so that checkpoints leave them out
  * (transient.c). */
 void hd_plan_find_transient_values(struct hd_plan *plan);

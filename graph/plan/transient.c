@@ -3,21 +3,20 @@
  * writes them whole, and every reader comes after it. */
 #include "graph/plan/plan_internal.h"
 
-/* Returns the op of the innermost repeat around op `at`, or -1. */
-static int find_repeat(const struct hd_plan *plan, int at)
+int hd_plan_find_body_end(const struct hd_plan *plan, int at)
 {
     for (int i = at - 1; i >= 0; i--)
         if (plan->ops[i].kind == HD_OP_REPEAT && plan->ops[i].end > at)
-            return i;
-    return -1;
+            return plan->ops[i].end;
+    return plan->n_ops;
 }
 
-static const struct hd_ref *find_ref(const struct hd_op *op, int value)
+bool hd_op_names(const struct hd_op *op, int value)
 {
     for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
         if (op->step->refs[i].value == value)
-            return &op->step->refs[i];
-    return NULL;
+            return true;
+    return op->kind != HD_OP_STEP && op->kind != HD_OP_REPEAT && op->value == value;
 }
 
 /* Returns whether the first step that names the value writes it whole, whenever the steps after it
@@ -25,8 +24,7 @@ static const struct hd_ref *find_ref(const struct hd_op *op, int value)
 static bool is_transient(const struct hd_plan *plan, int value)
 {
     int first = 0;
-    while (first < plan->n_ops && !find_ref(&plan->ops[first], value) &&
-           !(plan->ops[first].kind != HD_OP_STEP && plan->ops[first].value == value))
+    while (first < plan->n_ops && !hd_op_names(&plan->ops[first], value))
         first++;
     if (first == plan->n_ops || plan->ops[first].kind != HD_OP_STEP)
         return false;
@@ -34,8 +32,7 @@ static bool is_transient(const struct hd_plan *plan, int value)
     if (step->verb->kind != HD_VERB_TASK || step->verb->run_on_change || step->verb->logs ||
         step->when || step->every > 0)
         return false;
-    const int parent = find_repeat(plan, first);
-    const int end = parent < 0 ? plan->n_ops : plan->ops[parent].end;
+    const int end = hd_plan_find_body_end(plan, first);
     for (int at = first; at < plan->n_ops; at++) {
         const struct hd_op *op = &plan->ops[at];
         for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
@@ -43,7 +40,7 @@ static bool is_transient(const struct hd_plan *plan, int value)
                 (at >= end || op->step->refs[i].lag > 0 ||
                  (at == first && op->step->refs[i].mode != HD_WRITE)))
                 return false;
-        if (op->kind != HD_OP_STEP && op->kind != HD_OP_REPEAT && op->value == value)
+        if (op->kind != HD_OP_STEP && hd_op_names(op, value))
             return false;
     }
     return true;
