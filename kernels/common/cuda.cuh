@@ -14,20 +14,10 @@
 #include <string.h>
 
 extern "C" {
-#include "runtime/base/gpu_error.h"
+#include "kernels/common/cuda_check.h"
 #include "runtime/base/inline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-}
-
-/* Returns HD_OK, or HD_ERR_DEVICE after logging the error and the failed call `what`. */
-static inline int hd_cuda_check(cudaError_t error, const char *what)
-{
-    int gpu = 0;
-    if (error == cudaSuccess)
-        return HD_OK;
-    cudaGetDevice(&gpu);
-    return hd_gpu_fail(gpu, what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 /* Launches kernel(…) with `threads` threads in each of `blocks` blocks (int or dim3) on `stream`, a

@@ -11,7 +11,7 @@ struct hd_scalar {
     double value, weight; /* weight 0: there is no value yet */
 };
 
-/* A statistic that keeps one entry; entry NULL: there is no statistic. */
+/* A statistic that keeps one entry. */
 struct hd_scalar_slot {
     int64_t *pushes; /* entries so far */
     struct hd_scalar *entry;

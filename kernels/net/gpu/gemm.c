@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/net/gpu/gemm.h"
 
+#include "kernels/common/cuda_check.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <cublasLt.h>
-#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -92,10 +91,7 @@ static int load(void)
 static int current(int *device_p)
 {
     int device = 0;
-    const cudaError_t error = cudaGetDevice(&device);
-    if (error != cudaSuccess)
-        return hd_gpu_fail(device, "cudaGetDevice", cudaGetErrorString(error),
-                           cudaGetErrorName(error));
+    HD_TRY(hd_cuda_check(cudaGetDevice(&device), "cudaGetDevice"));
     if (device >= DEVICES)
         return hd_fail(HD_ERR_UNSUPPORTED, "GPU %d: a program may use %d", device, DEVICES);
     HD_TRY(load());

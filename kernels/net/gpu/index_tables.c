@@ -2,22 +2,12 @@
 /* Index tables between the flat array of parameters and a GPU's shadow weights and gradients. Only
  * the CPU code knows the layout of the flat array, so it is asked: an export of an array whose
  * floats are their own indices shows where each parameter lies. */
+#include "kernels/common/cuda_check.h"
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/gpu_error.h"
 #include "runtime/base/status.h"
 
-#include <cuda_runtime_api.h>
 #include <string.h>
-
-static int checked(cudaError_t error, const char *what)
-{
-    int gpu = 0;
-    if (error == cudaSuccess)
-        return HD_OK;
-    cudaGetDevice(&gpu);
-    return hd_gpu_fail(gpu, what, cudaGetErrorString(error), cudaGetErrorName(error));
-}
 
 /* The tables on the host, before they are copied. */
 struct tables {
@@ -135,8 +125,8 @@ static int copy_part(char *memory, int64_t *used, const void *from, int64_t byte
 {
     *at = memory + *used;
     *used += hd_align_up(bytes);
-    return checked(cudaMemcpy((void *)*at, from, (size_t)bytes, cudaMemcpyHostToDevice),
-                   "cudaMemcpy");
+    return hd_cuda_check(cudaMemcpy((void *)*at, from, (size_t)bytes, cudaMemcpyHostToDevice),
+                         "cudaMemcpy");
 }
 
 static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
@@ -146,7 +136,7 @@ static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
     const int64_t gradient_at = tables->elements * (int64_t)sizeof *tables->gradient_at;
     const int64_t bytes = hd_align_up(matrices) + hd_align_up(from) + hd_align_up(gradient_at);
     int64_t used = 0;
-    HD_TRY(checked(cudaMalloc(&on->memory, (size_t)bytes), "cudaMalloc"));
+    HD_TRY(hd_cuda_check(cudaMalloc(&on->memory, (size_t)bytes), "cudaMalloc"));
     HD_TRY(copy_part(on->memory, &used, tables->matrices, matrices,
                      (const void **)&on->shadow.matrices));
     HD_TRY(copy_part(on->memory, &used, tables->from, from, (const void **)&on->shadow.from));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of kernels/net/net.h for GPUs. */
+#include "kernels/common/cuda_check.h"
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -17,10 +16,7 @@ static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
 static int current_gpu(int *gpu_p)
 {
     *gpu_p = 0;
-    const cudaError_t error = cudaGetDevice(gpu_p);
-    if (error != cudaSuccess)
-        return hd_gpu_fail(*gpu_p, "cudaGetDevice", cudaGetErrorString(error),
-                           cudaGetErrorName(error));
+    HD_TRY(hd_cuda_check(cudaGetDevice(gpu_p), "cudaGetDevice"));
     if (*gpu_p >= HD_NET_GPUS)
         return hd_fail(HD_ERR_UNSUPPORTED, "GPU %d: a program may use %d", *gpu_p, HD_NET_GPUS);
     return HD_OK;
