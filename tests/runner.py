@@ -22,6 +22,21 @@ def skip(reason):
     sys.exit(77)
 
 
+def find_emulated():
+    """The program that is linked with the emulated GPU, where there is one whose StarPU knows GPUs."""
+    program = os.environ.get("HD_RUNNER_EMULATED", "")
+    if not os.path.exists(program):
+        skip("there is no CUDA toolkit, so nothing of the emulation was built")
+    with Scratch() as scratch:
+        command = ["run", CONFIG, "--dir", scratch("probe"), "--quiet", *sets(max_train_iter=1, policy__cuda="true")]
+        done = subprocess.run([program, *command], env=environment(), text=True, capture_output=True, timeout=TIMEOUT)
+    if "StarPU without it" in done.stderr:
+        skip("this StarPU knows no GPUs (scripts/setup --cuda builds one that does)")
+    if done.returncode != 0:
+        sys.exit(f"failed: {' '.join(command)}: {done.stdout}{done.stderr}")
+    return program
+
+
 def environment(**more):
     """The environment without anything that would make this process a rank."""
     ranks = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import processes  # noqa: E402
 from processes import ROOT, SLOWDOWN, check, check_left, end, environment, errors, sets, start  # noqa: E402
-from runner import Scratch, result, skip  # noqa: E402
+from runner import Scratch, find_emulated, result  # noqa: E402
 
 SMALL = dict(policy__cuda="true", world__shards=2, env__stop_value="1e9", max_train_iter=6, env__collector_env_num=2,
              policy__eval__evaluator__eval_freq=3, env__evaluator_env_num=1, env__n_evaluator_episode=1,
@@ -114,12 +114,7 @@ def check_stuck(scratch, name, kind):
 
 
 def main():
-    processes.RUNNER = os.environ.get("HD_RUNNER_EMULATED", "")
-    if not os.path.exists(processes.RUNNER):
-        skip("there is no CUDA toolkit, so nothing of the emulation was built")
-    with Scratch() as scratch:
-        if "StarPU without it" in run(scratch, "dqn", NEVER, "starpu", dict(RUNS["dqn"], max_train_iter=1))[1]:
-            skip("the emulated program has a StarPU without GPUs (scripts/setup --cuda builds one)")
+    processes.RUNNER = find_emulated()
     shared_memory = set(os.listdir("/dev/shm"))
     for name in RUNS:
         for kind, n in (("starpu", 10), ("sequential", 5), ("ranks", 5)):

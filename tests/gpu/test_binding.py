@@ -9,9 +9,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, SLOWDOWN, Scratch, check, environment, sets, skip  # noqa: E402
+from runner import CONFIG, SLOWDOWN, Scratch, check, environment, find_emulated, sets, skip  # noqa: E402
 
-RUNNER = os.environ.get("HD_RUNNER_EMULATED", "")
+RUNNER = find_emulated()
 KEYS = dict(policy__cuda="true", env__stop_value="1e9", max_train_iter=10 ** 9)
 
 
@@ -42,8 +42,6 @@ def find_threads(scratch, cpus, **keys):
 
 
 def main():
-    if not os.path.exists(RUNNER):
-        skip("there is no CUDA toolkit, so nothing of the emulation was built")
     cpus = sorted(os.sched_getaffinity(0))
     often = dict(runtime__checkpoint_interval_s=0.1)
     if len(cpus) < 2:

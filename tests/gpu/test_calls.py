@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, Scratch, check, environment, fit, sets, skip  # noqa: E402
+from runner import ROOT, Scratch, check, environment, find_emulated, fit, sets  # noqa: E402
 
-RUNNER = os.environ.get("HD_RUNNER_EMULATED", "")
+RUNNER = find_emulated()
 SMALL = dict(policy__cuda="true", env__stop_value="1e9", max_train_iter=10 ** 9, env__collector_env_num=2,
              policy__eval__evaluator__eval_freq=10 ** 9, policy__collect__n_sample=16, policy__learn__batch_size=4,
              policy__model__encoder_hidden_size_list="[8,8]")
@@ -56,8 +56,6 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
 
 
 def main():
-    if not os.path.exists(RUNNER):
-        skip("there is no CUDA toolkit, so nothing of the emulation was built")
     with Scratch() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(count, scratch, *case) for case in CASES + CHECKPOINTS]:
             name, calls = future.result()

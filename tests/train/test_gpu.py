@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
-from runner import ROOT, Scratch, call, check, environment, result, skip, train  # noqa: E402
+from runner import ROOT, Scratch, call, check, environment, result, train  # noqa: E402
 
 DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -35,17 +35,8 @@ SMALL_PIXELS = dict(env__collector_env_num=2, policy__collect__n_sample=8,
 
 def emulate():
     """The program that is tested is linked with the emulation."""
-    program = os.environ.get("HD_RUNNER_EMULATED", "")
-    if not os.path.exists(program):
-        skip("there is no CUDA toolkit, so nothing of the emulation was built")
-    runner.RUNNER = program
+    runner.RUNNER = runner.find_emulated()
     runner.TIMEOUT = 300  # every emulated GPU keeps two threads busy
-    with Scratch() as scratch:
-        done = call("run", DQN, "--dir", scratch("probe"), "--quiet",
-                    *runner.sets(max_train_iter=1, **GPU), expect=None)
-    if "StarPU without it" in done.stderr:
-        skip("this StarPU knows no GPUs (scripts/setup --cuda builds one that does)")
-    check(done.returncode == 0, done.stdout + done.stderr)
 
 
 def weights(directory):
