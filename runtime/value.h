@@ -250,6 +250,7 @@ struct hd_context {
     bool again;                     /* the last call returned HD_AGAIN */
     bool gpu; /* the step is in its form for GPUs, this stage of it perhaps not */
     int n_views;
+    void *inputs;  /* on a GPU: what the verb's set_inputs has written; else NULL */
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
     void *stream;  /* CUDA stream, NULL on a CPU; `scratch` is then the GPU's memory */
     struct hd_logbook *logbook;     /* rank 0, verbs with `logs`; else NULL */

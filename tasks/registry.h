@@ -101,9 +101,17 @@ struct hd_gpu_verb {
     /* Makes what the bodies need on the calling thread's GPU, once before the first of them.
      * Returns a status (logged). Default: nothing. */
     int (*ready)(const void *args);
-    /* True if what the body queues depends on the addresses of views, work and header alone, so
-     * that it can be recorded once as a CUDA graph and launched again later. */
+    /* True if what the body queues depends on the addresses of views, work, header and inputs
+     * alone, so that it can be recorded once as a CUDA graph and launched again later. */
     bool graph_capturable;
+    /* Writes what differs from call to call to context->inputs, input_bytes of memory that the GPU
+     * addresses too, before the work that `body` queued or now queues is launched. It may look into
+     * instances of pinned types and change them. Of capturable verbs. Default: nothing. */
+    int (*set_inputs)(struct hd_context *context, const struct hd_view *views, const void *args);
+    int64_t input_bytes;
+    /* True if the CPU's `finish` is so short that the GPU's thread may call it when the work of the
+     * last item has ended. It touches pinned values and headers alone. */
+    bool finishes_at_end;
     /* Returns a number that stages have in common whose bodies queue the same, so that they share a
      * graph; -1: this one is not recorded. Default: the stage. */
     int (*get_graph)(const void *args, int stage);

@@ -11,6 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/submit.h"
 
 #include <string.h>
 
@@ -46,6 +47,17 @@ static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
 
 static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopped_p);
 
+static int run_body(struct hd_executor *executor, int at, bool *stopped_p)
+{
+    const struct hd_op *op = &executor->binder.plan->ops[at];
+    struct hd_session *session = executor->binder.session;
+    if (op->fused[0])
+        hd_fuse_begin(session, 1, op->fused);
+    const int status = run_ops(executor, at + 1, op->end, stopped_p);
+    const int fused = hd_fuse_end(session);
+    return status != HD_OK ? status : fused;
+}
+
 static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
 {
     const struct hd_op *op = &executor->binder.plan->ops[at];
@@ -55,7 +67,7 @@ static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
         return HD_OK;
     for (int64_t i = 0; i < op->step->times && !*stopped_p; i++) {
         *index = outer * op->step->times + i;
-        HD_TRY(run_ops(executor, at + 1, op->end, stopped_p));
+        HD_TRY(run_body(executor, at, stopped_p));
     }
     *index = outer;
     return HD_OK;

@@ -20,6 +20,8 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
         task.home = hd_plan_get_home(binder->plan, instance, instances);
         task.body = step->verb->gpu->body;
         task.graph_capturable = step->verb->gpu->graph_capturable;
+        task.set_inputs = step->verb->gpu->set_inputs;
+        task.input_bytes = step->verb->gpu->input_bytes;
     }
     task.work_at = op->scratch;
     task.header_at = op->scratch + hd_align_up(op->subtasks.work_bytes);

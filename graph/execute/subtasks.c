@@ -238,7 +238,8 @@ static int add_work_accesses(const struct subtask *subtask)
         HD_TRY(add_access(work, (struct hd_access){buffer, WORK_CHAIN, 0, mode}));
         if (subtask->stage == 0)
             HD_TRY(add_access(work, (struct hd_access){buffer, WORK_HEADER, 0, HD_WRITE}));
-        return HD_OK;
+        if (!subtask->finish)
+            return HD_OK;
     }
     const int bucket = subtask->op->subtasks.finish_last ? WORK_CHAIN : WORK_HEADER;
     for (int64_t item = 0; item < subtask->op->subtasks.items; item++)
@@ -279,6 +280,8 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
         task->graph = verb->gpu->get_graph ? verb->gpu->get_graph(op->step->args, subtask->stage)
                                            : subtask->stage;
         task->graph_capturable = verb->gpu->graph_capturable && task->graph >= 0;
+        task->set_inputs = verb->gpu->set_inputs;
+        task->input_bytes = verb->gpu->input_bytes;
     }
     if (subtask->body)
         task->body = gpu ? verb->gpu->body : verb->body;
@@ -312,6 +315,12 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     return hd_submit_task(subtask->binder->session, &task);
 }
 
+/* Returns whether `finish` needs no task of its own: a GPU works for items one after another. */
+static bool is_finish_with_last(const struct hd_op *op)
+{
+    return op->gpu ? op->step->verb->gpu->finishes_at_end : op->subtasks.items == 1;
+}
+
 /* Submits stages [from, to) of one instance: all items of a stage before the next stage, so that
  * buckets are finished as early as can be; earlier stages have the higher priority for the same
  * reason. */
@@ -327,12 +336,14 @@ static int submit_stages(struct hd_binder *binder, const struct hd_op *op,
     struct subtask subtask = {.binder = binder, .op = op, .work = work, .instance = instance};
     for (subtask.stage = from; subtask.stage < to; subtask.stage++) {
         const bool finish = subtask.stage == finish_after && op->step->verb->finish;
+        const bool with_last = finish && is_finish_with_last(op);
         common.priority = subtasks->stages - subtask.stage;
         subtask.body = true;
-        subtask.finish = finish && subtasks->items == 1 && !op->gpu;
-        for (subtask.item = 0; subtask.item < subtasks->items; subtask.item++)
+        for (subtask.item = 0; subtask.item < subtasks->items; subtask.item++) {
+            subtask.finish = with_last && subtask.item == subtasks->items - 1;
             HD_TRY(submit_subtask(&subtask, &common));
-        if (!finish || subtask.finish)
+        }
+        if (!finish || with_last)
             continue;
         subtask.body = false;
         subtask.finish = true;

@@ -167,6 +167,8 @@ static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, 
             break;
         case HD_OP_REPEAT:
             fprintf(file, "repeat %" PRId64, op->step->times);
+            if (op->fused[0])
+                fprintf(file, " [gpu: one task %s]", op->fused);
             dump_guards(plan, op->step, file);
             break;
         case HD_OP_LAG_SNAPSHOT:

@@ -219,6 +219,7 @@ static int build(struct hd_plan *plan, bool *background_steps)
     HD_TRY(hd_plan_find_sharded_updates(plan));
     hd_plan_assign_homes(plan);
     hd_plan_find_aliases(plan);
+    hd_plan_find_fused_repeats(plan);
     add_compares(plan);
     hd_plan_find_transient_values(plan);
     return HD_OK;

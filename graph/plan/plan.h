@@ -72,6 +72,8 @@ struct hd_op {
     struct hd_step *step;
     int value;
     int end;
+    char fused[HD_LABEL_BYTES]; /* of a repeat whose body's tasks on the GPU become one: its name;
+                                   else "" */
     /* The following belong to ops of kind HD_OP_STEP. */
     enum hd_lowering lowering;
     bool background; /* its tasks let all others pass */
@@ -183,7 +185,7 @@ static inline const struct hd_gpu_verb *hd_op_get_gpu_verb(const struct hd_op *o
     return op->gpu ? op->step->verb->gpu : NULL;
 }
 
-/* Return whether a stage of a step, or its `finish`, runs on a GPU. */
+/* Return whether a stage of a step, or its `finish`, runs on a GPU or with its tasks. */
 static inline bool hd_op_is_stage_on_gpu(const struct hd_op *op, int stage)
 {
     const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
@@ -193,7 +195,7 @@ static inline bool hd_op_is_stage_on_gpu(const struct hd_op *op, int stage)
 static inline bool hd_op_is_finish_on_gpu(const struct hd_op *op)
 {
     const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
-    return gpu && gpu->finish;
+    return gpu && (gpu->finish || gpu->finishes_at_end);
 }
 
 /* Returns whether the buckets of a global step, or of a collective, run on all GPUs of the rank,

@@ -36,6 +36,9 @@ void hd_plan_assign_homes(struct hd_plan *plan);
 /* Gives means of one term the memory of that term (aliases.c). */
 void hd_plan_find_aliases(struct hd_plan *plan);
 
+/* Finds the repeats whose tasks on the GPU become one (fused_repeats.c). */
+void hd_plan_find_fused_repeats(struct hd_plan *plan);
+
 /* Return where the innermost body of a repeat around op `at` ends, or else the plan; and whether an
  * op touches a value, as a ref of its step or by copying or comparing it (transient.c). */
 int hd_plan_find_body_end(const struct hd_plan *plan, int at);

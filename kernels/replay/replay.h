@@ -86,13 +86,13 @@ int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *ring,
                         const struct hd_replay_input *input, void *scratch,
                         struct hd_replay_result *report, void *stream);
 
-/* Fills `to`, arrays in device memory, with transitions sampled by strata, draw i by item i of rng:
- * the rows that hd_replay_get gives. Sets weight[rows] (unless NULL) to 1 and *used (unless NULL)
- * to the number of rows; if the ring is empty, all arrays get zeros and *used becomes 0. One
- * launch, whose arguments change from draw to draw: it must not be captured in a CUDA graph.
- * Returns HD_OK or HD_ERR_DEVICE (logged). */
-int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const void *ring, struct hd_rng rng,
-                          const struct hd_transition_shape *to_shape, struct hd_transitions to,
-                          float *weight, int64_t *used, void *stream);
+/* Fills `to`, arrays in device memory, with transitions sampled by strata, draw i by item i of
+ * *rng, in device or shared memory: the rows that hd_replay_get gives. Sets weight[rows] (unless
+ * NULL) to 1 and *used (unless NULL) to the number of rows; if the ring is empty, all arrays get
+ * zeros and *used becomes 0. One launch, which reads *rng when it runs. Returns HD_OK or
+ * HD_ERR_DEVICE (logged). */
+int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const void *ring,
+                          const struct hd_rng *rng, const struct hd_transition_shape *to_shape,
+                          struct hd_transitions to, float *weight, int64_t *used, void *stream);
 
 #endif

@@ -209,12 +209,13 @@ extern "C" int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *me
 }
 
 /* -- Sampling ---------------------------------------------------------------------------------- */
-/* A block fills a row. */
+/* A block fills a row, of which one thread finds the transition: the random stream may be in host
+ * memory, where reads are slow. */
 
 struct sampling {
     struct hd_replay_shape shape;
     struct hd_replay_ring ring;
-    struct hd_rng rng;
+    const struct hd_rng *rng;
     struct hd_transition_shape to_shape;
     struct hd_transitions to;
     float *weight;
@@ -270,7 +271,7 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
     const int64_t size = header->added - header->lost;
     if (size <= 0)
         return NULL;
-    const double u = hd_rng_draw_uniform(&s->rng, (uint32_t)row);
+    const double u = hd_rng_draw_uniform(s->rng, (uint32_t)row);
     const int64_t position = hd_replay_get_stratum(row, u, s->to_shape.rows, size);
     return transition_at(s->ring.transitions, s->shape.nstep,
                          hd_replay_find_transition(&s->shape, header, position));
@@ -279,14 +280,18 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
 template <typename word> static __global__ void sample_rows(const struct sampling s)
 {
     const int64_t row = blockIdx.x;
-    const struct hd_transition *from = draw(&s, row);
+    __shared__ const struct hd_transition *from;
+    if (threadIdx.x == 0 && threadIdx.y == 0)
+        from = draw(&s, row);
+    __syncthreads();
     copy_obs<word>(&s, row, from);
     if (threadIdx.x == 0 && threadIdx.y == 0)
         copy_numbers(&s, row, from);
 }
 
 extern "C" int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const void *memory,
-                                     struct hd_rng rng, const struct hd_transition_shape *to_shape,
+                                     const struct hd_rng *rng,
+                                     const struct hd_transition_shape *to_shape,
                                      struct hd_transitions to, float *weight, int64_t *used,
                                      void *stream)
 {

@@ -6,15 +6,19 @@
 
 #include "kernels/rollout/steps.h"
 
+/* Samples [lo, hi) of a permutation. */
+struct hd_minibatch_range {
+    int64_t lo, hi;
+};
+
 struct hd_minibatch_source {
     struct hd_steps from;
     const float *advantage, *target, *value; /* [N]: of all samples, in device memory */
     int64_t rows;                            /* B */
-    const int32_t *sample; /* [used]: samples of the rows, in device or shared memory */
-    /* The first *used rows, 1 … B, count; the others are copies of the first row. In device or
-     * shared memory; NULL: the first `count` rows count. */
-    const int64_t *used;
-    int64_t count;
+    /* The permutation and the range of its samples that are the rows, in device or shared memory.
+     * Rows beyond their number, 1 … B, are copies of the first one. */
+    const int32_t *sample;
+    const struct hd_minibatch_range *range;
 };
 
 /* The arrays of a minibatch (tasks/types/data/minibatch.h), device memory. */
@@ -26,7 +30,7 @@ struct hd_minibatch_arrays {
     float *advantage, *target, *value; /* [B] */
 };
 
-/* Fills all rows in one launch. `sample` and `used` are read when it runs, everything else before
+/* Fills all rows in one launch. `sample` and `range` are read when it runs, everything else before
  * the call returns. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_minibatch_gather_cuda(const struct hd_minibatch_source *source,
                              const struct hd_minibatch_arrays *to, void *stream);

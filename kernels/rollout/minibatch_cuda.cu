@@ -33,8 +33,8 @@ static __global__ void gather_rows(const struct hd_minibatch_source source,
     const struct hd_steps *from = &source.from;
     const int64_t row = blockIdx.x;
     if (threadIdx.x == 0 && threadIdx.y == 0) {
-        const int64_t used = source.used ? *source.used : source.count;
-        sample = source.sample[row < used ? row : 0];
+        const int64_t lo = source.range->lo, used = source.range->hi - lo;
+        sample = source.sample[row < used ? lo + row : lo];
         if (row == 0 && to.used)
             *to.used = used;
     }

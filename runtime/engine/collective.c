@@ -25,7 +25,7 @@ struct round {
     int64_t sequence; /* 0: a single rank */
     bool two_step;    /* in two steps; the second has the next number */
     struct hd_device_collective device_collective; /* between GPUs */
-    void *in[];
+    void *memory[]; /* of the instances that it reads, then of its output */
 };
 
 /* -- The tree ---------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static void *pack_leaf(void *arg, int64_t i, int level)
     const struct reduce *reduce = arg;
     const struct hd_collective *c = &reduce->round->collective;
     void *vector = level_vector(reduce, level);
-    c->in_spec->type->reduction->pack(c->in_spec, c->bucket, reduce->round->in[i], vector);
+    c->in_spec->type->reduction->pack(c->in_spec, c->bucket, reduce->round->memory[i], vector);
     return vector;
 }
 
@@ -93,12 +93,12 @@ static void *contribute(const struct round *round, void *scratch, void *vector)
         if (round->session->options.rank != 0)
             break;
         if (hd_collective_is_packed(c))
-            c->in_spec->type->reduction->pack(c->in_spec, 0, round->in[0], vector);
+            c->in_spec->type->reduction->pack(c->in_spec, 0, round->memory[0], vector);
         else
-            memcpy(vector, round->in[0], (size_t)c->in_spec->bytes);
+            memcpy(vector, round->memory[0], (size_t)c->in_spec->bytes);
         break;
     case HD_COLLECTIVE_COMPARE:
-        hash_buckets(c, round->in[0], vector);
+        hash_buckets(c, round->memory[0], vector);
         break;
     case HD_COLLECTIVE_BARRIER:
         break;
@@ -142,7 +142,8 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
     const struct round *round = args;
     if (round->collective.kind == HD_COLLECTIVE_BROADCAST &&
         !hd_collective_is_packed(&round->collective))
-        return hd_value_snapshot(round->collective.out_spec, round->collective.out, round->in[0]);
+        return hd_value_snapshot(round->collective.out_spec, round->collective.out,
+                                 round->memory[0]);
     deliver(round, contribute(round, context->scratch, context->scratch));
     return HD_OK;
 }
@@ -151,8 +152,8 @@ static int reduce_on_gpu(struct hd_context *context, const struct round *round, 
 {
     const struct hd_collective *c = &round->collective;
     return c->in_spec->type->reduction->reduce_on_gpu(c->in_spec, c->bucket, how, c->n_in,
-                                                      (const void *const *)round->in, c->out_spec,
-                                                      c->out, context->stream);
+                                                      (const void *const *)round->memory,
+                                                      c->out_spec, c->out, context->stream);
 }
 
 static int run_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -255,13 +256,15 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
 
 static struct round *make_round(struct hd_session *session, const struct hd_collective *c)
 {
-    struct round *round = hd_alloc(1, sizeof *round + (size_t)c->n_in * sizeof round->in[0]);
+    struct round *round =
+        hd_alloc(1, sizeof *round + (size_t)(c->n_in + 1) * sizeof round->memory[0]);
     if (!round)
         return NULL;
     round->session = session;
     round->collective = *c;
     if (c->n_in > 0)
-        memcpy(round->in, c->in, (size_t)c->n_in * sizeof round->in[0]);
+        memcpy(round->memory, c->in, (size_t)c->n_in * sizeof round->memory[0]);
+    round->memory[c->n_in] = c->out;
     return round;
 }
 
@@ -281,6 +284,18 @@ static struct hd_task make_task(const struct round *round,
         .priority = c->priority,
         .group = c->group,
     };
+}
+
+/* The work depends on addresses, the bucket and the way to combine, all of which the key tells. */
+static struct hd_task make_gpu_task(const struct round *round)
+{
+    const struct hd_collective *c = &round->collective;
+    struct hd_task task = make_task(round, run_on_gpu);
+    task.graph_capturable = true;
+    task.graph = c->bucket * (HD_MIN + 1) + (int)c->how;
+    task.key = round->memory;
+    task.key_bytes = (c->n_in + 1) * (int)sizeof round->memory[0];
+    return task;
 }
 
 /* Returns how many of this rank's instances a collective reads. */
@@ -353,9 +368,10 @@ static int submit_round(struct round *round)
 {
     struct hd_session *session = round->session;
     const struct hd_collective *c = &round->collective;
+    if (session->options.ranks == 1 && c->home == HD_HOST)
+        return submit_part(round, make_task(round, run_alone), true, true, true);
     if (session->options.ranks == 1)
-        return submit_part(round, make_task(round, c->home == HD_HOST ? run_alone : run_on_gpu),
-                           true, true, true);
+        return submit_part(round, make_gpu_task(round), true, true, true);
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);

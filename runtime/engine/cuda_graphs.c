@@ -3,6 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/gpu_error.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
 
@@ -12,30 +13,32 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
-/* More different calls than this are not captured: a plan has a few for each step and version slot.
- */
-enum { CUDA_GRAPHS_MAX = 512, VIEWS_MAX = 16 };
-
-/* Everything on which the work of a body may depend. Zeroed before it is filled, so that keys
- * compare as bytes. */
-struct key {
-    const void *body, *args, *scratch, *work, *header, *views[VIEWS_MAX];
+/* Everything on which the work of a task may depend, before the addresses of its views and its own
+ * key. Zeroed before it is filled, so that keys compare as bytes. */
+struct key_head {
+    const void *body, *args, *scratch, *work, *header;
     int64_t item, items;
-    int graph, bucket;
+    int graph, bucket, n_views, key_bytes;
 };
 
-/* A first call is not captured: CUDA loads a kernel when it is first launched, for which it may
- * have to wait, and a capture must not. */
-struct captured_graph {
-    struct key key;
+/* A recording holds what tasks queue, one after another. At first they are only called: CUDA loads
+ * a kernel when it is first launched, for which it may have to wait, and a capture must not. */
+struct recording {
+    uint64_t hash; /* of the key */
+    void *key;
+    int64_t key_bytes;
+    char *inputs;          /* of the tasks, one after another */
     cudaGraphExec_t graph; /* NULL: called once */
 };
 
+/* A plan has a few recordings for each step and version slot. */
 struct hd_cuda_graphs {
     pthread_mutex_t capturing; /* held by the thread that captures */
     cudaEvent_t never;         /* recorded: asked while a stream must not be */
-    int n;
-    struct captured_graph graphs[CUDA_GRAPHS_MAX];
+    struct recording *recordings;
+    int64_t n, capacity;
+    char *key; /* of the tasks that are to be queued */
+    int64_t key_bytes, key_capacity;
 };
 
 int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p)
@@ -53,49 +56,145 @@ void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs)
 {
     if (!cuda_graphs)
         return;
-    for (int i = 0; i < cuda_graphs->n; i++)
-        if (cuda_graphs->graphs[i].graph)
-            hd_device_check(cudaGraphExecDestroy(cuda_graphs->graphs[i].graph), "a CUDA graph");
+    for (int64_t i = 0; i < cuda_graphs->n; i++) {
+        struct recording *recording = &cuda_graphs->recordings[i];
+        if (recording->graph)
+            hd_device_check(cudaGraphExecDestroy(recording->graph), "a CUDA graph");
+        hd_pinned_free(recording->inputs);
+        hd_free(recording->key);
+    }
     if (cuda_graphs->never)
         hd_device_check(cudaEventDestroy(cuda_graphs->never), "an event");
     pthread_mutex_destroy(&cuda_graphs->capturing);
+    hd_free(cuda_graphs->recordings);
+    hd_free(cuda_graphs->key);
     hd_free(cuda_graphs);
 }
 
-static void fill_key(const struct hd_captured_call *call, struct key *key)
+/* -- Keys -------------------------------------------------------------------------------------- */
+
+static int append_key(struct hd_cuda_graphs *cuda_graphs, const void *bytes, int64_t n)
 {
-    const struct hd_context *context = call->context;
-    memset(key, 0, sizeof *key);
-    memcpy(&key->body, &call->body, sizeof key->body);
-    key->args = call->args;
-    key->scratch = context->scratch;
-    key->work = context->work;
-    key->header = context->header;
-    key->item = context->item;
-    key->items = context->items;
-    key->graph = call->graph;
-    key->bucket = context->n_views ? call->views[0].bucket : 0;
-    for (int i = 0; i < context->n_views; i++)
-        key->views[i] = call->views[i].data;
+    HD_TRY(hd_grow((void **)&cuda_graphs->key, &cuda_graphs->key_capacity,
+                   cuda_graphs->key_bytes + n, 1));
+    if (n > 0)
+        memcpy(cuda_graphs->key + cuda_graphs->key_bytes, bytes, (size_t)n);
+    cuda_graphs->key_bytes += n;
+    return HD_OK;
 }
 
-static int run_body(const struct hd_captured_call *call)
+static int append_task(struct hd_cuda_graphs *cuda_graphs, const struct hd_task *task)
 {
-    return call->body(call->context, call->views, call->args);
+    const struct hd_context *context = &task->context;
+    struct key_head head;
+    memset(&head, 0, sizeof head);
+    memcpy(&head.body, &task->body, sizeof head.body);
+    head.args = task->key ? NULL : task->args;
+    head.scratch = context->scratch;
+    head.work = context->work;
+    head.header = context->header;
+    head.item = context->item;
+    head.items = context->items;
+    head.graph = task->graph;
+    head.bucket = task->n ? task->views[0].bucket : 0;
+    head.n_views = task->n;
+    head.key_bytes = task->key_bytes;
+    HD_TRY(append_key(cuda_graphs, &head, sizeof head));
+    for (int i = 0; i < task->n; i++)
+        HD_TRY(append_key(cuda_graphs, &task->views[i].data, sizeof task->views[i].data));
+    return append_key(cuda_graphs, task->key, task->key_bytes);
+}
+
+/* -- Recordings -------------------------------------------------------------------------------- */
+
+static int64_t count_inputs(struct hd_task *const *tasks, int n)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += hd_align_up(tasks[i]->input_bytes);
+    return bytes;
+}
+
+static int add_recording(struct hd_cuda_graphs *cuda_graphs, uint64_t hash, int64_t input_bytes)
+{
+    HD_TRY(hd_grow((void **)&cuda_graphs->recordings, &cuda_graphs->capacity, cuda_graphs->n + 1,
+                   sizeof *cuda_graphs->recordings));
+    struct recording *recording = &cuda_graphs->recordings[cuda_graphs->n];
+    *recording = (struct recording){.hash = hash, .key_bytes = cuda_graphs->key_bytes};
+    recording->key = hd_alloc(cuda_graphs->key_bytes, 1);
+    recording->inputs = input_bytes > 0 ? hd_pinned_alloc(input_bytes) : NULL;
+    if (!recording->key || (input_bytes > 0 && !recording->inputs)) {
+        hd_pinned_free(recording->inputs);
+        hd_free(recording->key);
+        return HD_ERR_NOMEM;
+    }
+    memcpy(recording->key, cuda_graphs->key, (size_t)cuda_graphs->key_bytes);
+    cuda_graphs->n++;
+    return HD_OK;
+}
+
+/* Finds the recording of the tasks, or adds one, for which *known_p is then false. */
+static int find_recording(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
+                          struct recording **recording_p, bool *known_p)
+{
+    cuda_graphs->key_bytes = 0;
+    for (int i = 0; i < n; i++)
+        HD_TRY(append_task(cuda_graphs, tasks[i]));
+    const uint64_t hash = hd_hash_bytes(cuda_graphs->key, cuda_graphs->key_bytes);
+    int64_t at = 0;
+    for (; at < cuda_graphs->n; at++) {
+        const struct recording *recording = &cuda_graphs->recordings[at];
+        if (recording->hash == hash && recording->key_bytes == cuda_graphs->key_bytes &&
+            memcmp(recording->key, cuda_graphs->key, (size_t)cuda_graphs->key_bytes) == 0)
+            break;
+    }
+    *known_p = at < cuda_graphs->n;
+    if (!*known_p)
+        HD_TRY(add_recording(cuda_graphs, hash, count_inputs(tasks, n)));
+    *recording_p = &cuda_graphs->recordings[at];
+    return HD_OK;
+}
+
+/* -- Running ----------------------------------------------------------------------------------- */
+
+static int call_bodies(struct hd_task *const *tasks, int n, const struct hd_task **failed_p)
+{
+    for (int i = 0; i < n; i++) {
+        *failed_p = tasks[i];
+        HD_TRY(tasks[i]->body(&tasks[i]->context, tasks[i]->views, tasks[i]->args));
+    }
+    return HD_OK;
+}
+
+/* A recording's memory may be written, because tasks with the same written addresses have ended. */
+static int set_inputs(const struct recording *recording, struct hd_task *const *tasks, int n,
+                      const struct hd_task **failed_p)
+{
+    char *inputs = recording->inputs;
+    for (int i = 0; i < n; i++) {
+        struct hd_task *task = tasks[i];
+        if (!task->set_inputs)
+            continue;
+        *failed_p = task;
+        task->context.inputs = inputs;
+        HD_TRY(task->set_inputs(&task->context, task->views, task->args));
+        inputs += hd_align_up(task->input_bytes);
+    }
+    return HD_OK;
 }
 
 /* Other threads may call CUDA as they like meanwhile. */
-static int capture(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call,
-                   cudaGraphExec_t *graph_p)
+static int capture(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
+                   cudaGraphExec_t *graph_p, const struct hd_task **failed_p)
 {
-    cudaStream_t stream = call->context->stream;
+    cudaStream_t stream = tasks[0]->context.stream;
     cudaGraph_t graph = NULL;
     pthread_mutex_lock(&cuda_graphs->capturing);
     int called = HD_OK;
     int status = hd_device_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                                  "capturing a CUDA graph");
     if (status == HD_OK) {
-        called = run_body(call);
+        called = call_bodies(tasks, n, failed_p);
         status = hd_device_check(cudaStreamEndCapture(stream, &graph), "capturing a CUDA graph");
     }
     pthread_mutex_unlock(&cuda_graphs->capturing);
@@ -107,24 +206,36 @@ static int capture(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_
     return status;
 }
 
-int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call)
+static int run_recorded(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
+                        const struct hd_task **failed_p)
 {
-    struct key key;
-    int i = 0;
-    fill_key(call, &key);
-    while (i < cuda_graphs->n && memcmp(&cuda_graphs->graphs[i].key, &key, sizeof key) != 0)
-        i++;
-    if (i == CUDA_GRAPHS_MAX)
-        return run_body(call);
-    struct captured_graph *captured = &cuda_graphs->graphs[i];
-    if (i == cuda_graphs->n) {
-        cuda_graphs->n++;
-        *captured = (struct captured_graph){.key = key};
-        return run_body(call);
+    struct recording *recording;
+    bool known;
+    HD_TRY(find_recording(cuda_graphs, tasks, n, &recording, &known));
+    HD_TRY(set_inputs(recording, tasks, n, failed_p));
+    if (!known)
+        return call_bodies(tasks, n, failed_p);
+    if (!recording->graph)
+        HD_TRY(capture(cuda_graphs, tasks, n, &recording->graph, failed_p));
+    return hd_device_check(cudaGraphLaunch(recording->graph, tasks[0]->context.stream),
+                           "a CUDA graph");
+}
+
+int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
+                       const struct hd_task **failed_p)
+{
+    int recorded = 0;
+    *failed_p = tasks[0];
+    while (recorded < n && tasks[recorded]->graph_capturable)
+        recorded++;
+    if (recorded == n)
+        return run_recorded(cuda_graphs, tasks, n, failed_p);
+    for (int i = 0; i < n; i++) {
+        *failed_p = tasks[i];
+        HD_TRY(tasks[i]->graph_capturable ? run_recorded(cuda_graphs, &tasks[i], 1, failed_p)
+                                          : call_bodies(&tasks[i], 1, failed_p));
     }
-    if (!captured->graph)
-        HD_TRY(capture(cuda_graphs, call, &captured->graph));
-    return hd_device_check(cudaGraphLaunch(captured->graph, call->context->stream), "a CUDA graph");
+    return HD_OK;
 }
 
 int hd_cuda_graphs_check(struct hd_cuda_graphs *cuda_graphs, int device, void *stream)
@@ -152,10 +263,11 @@ void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs)
     (void)cuda_graphs;
 }
 
-int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call)
+int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
+                       const struct hd_task **failed_p)
 {
-    (void)cuda_graphs;
-    return call->body(call->context, call->views, call->args);
+    (void)cuda_graphs, (void)tasks, (void)n, (void)failed_p;
+    return HD_ERR_UNSUPPORTED;
 }
 
 int hd_cuda_graphs_check(struct hd_cuda_graphs *cuda_graphs, int device, void *stream)

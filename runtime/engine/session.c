@@ -200,6 +200,10 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
 static void wait_until(struct hd_session *session, bool (*ready)(void *), void *arg,
                        bool stop_on_error)
 {
+    const int status = hd_session_flush(session);
+    if (status != HD_OK)
+        hd_session_fail(session, status, "tasks of a GPU cannot be submitted: %s",
+                        hd_status_get_text(status));
     atomic_store(&session->waits_for,
                  stop_on_error ? "an iteration's tasks to end" : "all that was submitted to end");
     if (session->options.sequential)

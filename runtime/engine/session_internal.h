@@ -50,6 +50,18 @@ struct hd_in_flight {
     bool bound; /* its worker is, if the options say so */
 };
 
+enum { HD_FUSED_MAX = 64 };
+
+/* Tasks of a GPU that are to be one StarPU task (submit.c). */
+struct hd_fusion {
+    const char *name; /* NULL: nothing is fused now */
+    int home, n;
+    struct hd_task_record *first, *last;
+    struct hd_access *accesses; /* of all of them */
+    int64_t n_accesses, accesses_capacity;
+    bool collective; /* one of them is part of one */
+};
+
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running, started;
@@ -87,6 +99,7 @@ struct hd_session {
     _Atomic(struct hd_task_record *) free_records;
     struct hd_time_slices time_slices;
     struct hd_task_record *record_cache; /* the submitter's own list */
+    struct hd_fusion fusion;
 
     pthread_mutex_t lock; /* of the error latch */
     atomic_int status;
@@ -105,6 +118,10 @@ void hd_session_progress(struct hd_session *session);
 /* Latches that `name` could be submitted in part only, because of `status`, and waits until what is
  * submitted has ended, so that its memory may be freed. Returns status. */
 int hd_session_abandon(struct hd_session *session, int status, const char *name);
+
+/* Submits what fusing has collected so far (submit.c). Returns HD_OK, or HD_ERR_NOMEM or
+ * HD_ERR_SYSTEM (logged), with which nothing of it is submitted. */
+int hd_session_flush(struct hd_session *session);
 
 /* Frees the recycled records of tasks (submit.c). */
 void hd_session_free_task_records(struct hd_session *session);

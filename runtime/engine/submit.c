@@ -61,17 +61,31 @@ static void launch_task(void *buffers[], void *arg)
     hd_session_launch_gpu_task(record->session, record, hd_session_get_local_stream());
 }
 
+static void release_records(struct hd_task_record *record)
+{
+    while (record) {
+        struct hd_task_record *next = record->fused;
+        hd_free(record->task.owned);
+        recycle_record(record);
+        record = next;
+    }
+}
+
 static void task_ended(void *arg)
 {
     struct hd_task_record *record = arg;
     hd_tsan_acquire(record);
     struct hd_session *session = record->session;
     struct hd_task_group *group = record->task.group;
-    if (record->task.home != HD_HOST)
-        hd_session_complete_gpu_task(session, record);
-    hd_free(record->task.owned);
-    recycle_record(record);
+    release_records(record);
     hd_session_end_task(session, group);
+}
+
+/* StarPU calls this before it starts what depends on the task. */
+static void gpu_work_ended(void *arg)
+{
+    struct hd_task_record *record = arg;
+    hd_session_complete_gpu_task(record->session, record);
 }
 
 /* Handles stand for memory that StarPU does not own, so it need not bring them to where a task
@@ -131,6 +145,7 @@ void hd_session_end_task(struct hd_session *session, struct hd_task_group *group
 int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,
                      struct hd_task_group *group)
 {
+    HD_TRY(hd_session_flush(session));
     count_start(session, group);
     int error = starpu_task_submit(starpu);
     if (!error)
@@ -173,7 +188,7 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
         struct hd_task copy = *task;
         hd_session_execute(session, 0, &copy, 0);
     } else {
-        struct hd_task_record record = {.session = session, .task = *task};
+        struct hd_task_record record = {.session = session, .task = *task, .name = task->name};
         hd_session_launch_gpu_task(session, &record, session->device_streams[task->home - 1]);
         await(session, &record);
         hd_session_complete_gpu_task(session, &record);
@@ -183,33 +198,29 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
     return HD_OK;
 }
 
-int hd_submit_task(struct hd_session *session, const struct hd_task *task)
+/* The accesses and the record, of fused tasks the first one, stay the caller's on failure. */
+static int submit_record(struct hd_session *session, struct hd_task_record *record,
+                         const struct hd_access *accesses, int n_accesses,
+                         starpu_data_handle_t token)
 {
-    hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_get_ns());
-    if (session->options.sequential)
-        return submit_sequential(session, task);
-    struct hd_task_record *record = take_record(session);
-    if (!record)
-        return HD_ERR_NOMEM;
-    record->session = session;
-    record->task = *task;
+    const struct hd_task *task = &record->task;
     struct starpu_task *starpu = starpu_task_create();
     if (task->home != HD_HOST) {
         starpu->execute_on_a_specific_worker = 1;
         starpu->workerid = (unsigned)session->device_workers[task->home - 1];
+#ifdef STARPU_EPILOGUE_CALLBACK /* a StarPU without it knows no GPUs here */
+        starpu->epilogue_callback_func = gpu_work_ended;
+        starpu->epilogue_callback_arg = record;
+#endif
     }
     starpu->cl_arg = record;
     starpu->callback_func = task_ended;
     starpu->callback_arg = record;
-    starpu->name = task->name;
+    starpu->name = record->name;
     starpu->priority = hd_session_clamp_priority(session, task->priority);
-    starpu_data_handle_t token = task->logs         ? session->log_token
-                                 : task->collective ? session->token
-                                                    : NULL;
-    int status = hd_starpu_set_handles(starpu, task->name, task->accesses, task->n_accesses, token);
+    const int status = hd_starpu_set_handles(starpu, record->name, accesses, n_accesses, token);
     if (status != HD_OK) {
         hd_starpu_discard(starpu);
-        recycle_record(record);
         return status;
     }
     starpu->cl = choose_codelet(task->home == HD_HOST ? cpu_codelets : gpu_codelets, starpu);
@@ -219,4 +230,93 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
     }
     hd_tsan_release(record);
     return hd_starpu_submit(session, starpu, task->group);
+}
+
+static struct hd_task_record *make_record(struct hd_session *session, const struct hd_task *task)
+{
+    struct hd_task_record *record = take_record(session);
+    if (!record)
+        return NULL;
+    record->session = session;
+    record->task = *task;
+    record->name = task->name;
+    record->fused = NULL;
+    return record;
+}
+
+/* -- Fusing ------------------------------------------------------------------------------------ */
+
+void hd_fuse_begin(struct hd_session *session, int home, const char *name)
+{
+    if (session->options.sequential)
+        return;
+    session->fusion.name = name;
+    session->fusion.home = home;
+}
+
+/* Adds a task to those that are to be one. */
+static int fuse(struct hd_session *session, const struct hd_task *task)
+{
+    struct hd_fusion *fusion = &session->fusion;
+    HD_TRY(hd_grow((void **)&fusion->accesses, &fusion->accesses_capacity,
+                   fusion->n_accesses + task->n_accesses, sizeof *fusion->accesses));
+    struct hd_task_record *record = make_record(session, task);
+    if (!record)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < task->n_accesses; i++)
+        fusion->accesses[fusion->n_accesses++] = task->accesses[i];
+    fusion->collective = fusion->collective || task->collective;
+    if (fusion->n++ == 0)
+        fusion->first = record;
+    else
+        fusion->last->fused = record;
+    fusion->last = record;
+    if (task->priority > fusion->first->task.priority)
+        fusion->first->task.priority = task->priority;
+    return fusion->n == HD_FUSED_MAX ? hd_session_flush(session) : HD_OK;
+}
+
+int hd_session_flush(struct hd_session *session)
+{
+    struct hd_fusion *fusion = &session->fusion;
+    struct hd_task_record *record = fusion->first;
+    if (fusion->n == 0)
+        return HD_OK;
+    const int n_accesses = (int)fusion->n_accesses;
+    const starpu_data_handle_t token = fusion->collective ? session->token : NULL;
+    record->name = fusion->n > 1 ? fusion->name : record->task.name;
+    fusion->n = 0;
+    fusion->n_accesses = 0;
+    fusion->collective = false;
+    fusion->first = fusion->last = NULL;
+    const int status = submit_record(session, record, fusion->accesses, n_accesses, token);
+    if (status != HD_OK)
+        release_records(record);
+    return status;
+}
+
+int hd_fuse_end(struct hd_session *session)
+{
+    const int status = hd_session_flush(session);
+    session->fusion.name = NULL;
+    return status;
+}
+
+int hd_submit_task(struct hd_session *session, const struct hd_task *task)
+{
+    hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_get_ns());
+    if (session->options.sequential)
+        return submit_sequential(session, task);
+    if (session->fusion.name && task->home == session->fusion.home)
+        return fuse(session, task);
+    struct hd_task_record *record = make_record(session, task);
+    if (!record)
+        return HD_ERR_NOMEM;
+    const starpu_data_handle_t token = task->logs         ? session->log_token
+                                       : task->collective ? session->token
+                                                          : NULL;
+    const int status = submit_record(session, record, task->accesses, task->n_accesses, token);
+    if (status != HD_OK)
+        recycle_record(record);
+    return status;
 }

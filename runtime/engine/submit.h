@@ -42,7 +42,8 @@ struct hd_task {
     /* May return HD_AGAIN: it is called again until it returns something else. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* `finish` is called after a body that succeeded, with the one work memory; or NULL. */
+    /* `finish` is called after a body that succeeded, on a GPU by its thread once the work has
+     * ended. Without work_buffers and headers it gets those of the body. Or NULL. */
     const void *args;          /* outlives the task */
     void *owned;               /* freed (hd_free) when the task has ended, run or not; the caller's
                                   still if it cannot be submitted; or NULL */
@@ -51,12 +52,19 @@ struct hd_task {
     int64_t work_at;
     int64_t header_at; /* likewise of header */
     int home;          /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
-    bool graph_capturable; /* on a GPU: what the body queues depends on addresses alone */
-    int graph;             /* and on this number */
-    bool logs;             /* gets logbook and timings; such tasks run in submission order */
-    bool collective;       /* part of a collective; such tasks, too, run in submission order */
-    bool background; /* lets all others pass: its body is called in slices of some milliseconds,
-                  with nothing but its own accesses held in between */
+    /* On a GPU: what the body queues depends on the addresses of views, args, work, header and
+     * inputs alone, and on `graph`; or, if `key` is not NULL, on its bytes in place of args. Key is
+     * read until the task has run. */
+    bool graph_capturable;
+    int graph;
+    const void *key;
+    int key_bytes;
+    int (*set_inputs)(struct hd_context *context, const struct hd_view *views, const void *args);
+    int64_t input_bytes; /* as in struct hd_gpu_verb */
+    bool logs;           /* gets logbook and timings; such tasks run in submission order */
+    bool collective;     /* part of a collective; such tasks, too, run in submission order */
+    bool background;     /* lets all others pass: its body is called in slices of some milliseconds,
+                      with nothing but its own accesses held in between */
     struct hd_view views[HD_VIEWS_MAX];
     int n;                            /* of views */
     const struct hd_access *accesses; /* read at submission only */
@@ -64,6 +72,14 @@ struct hd_task {
     int priority;
     struct hd_task_group *group; /* or NULL */
 };
+
+/* From hd_fuse_begin on, tasks of the GPU `home` are collected, and each run of them, until
+ * something else is submitted or waited for or hd_fuse_end is called, becomes one StarPU task named
+ * `name`, whose work is launched at once if all of it can be recorded. A sequential session runs
+ * them one by one. Fusing does not nest. hd_fuse_end returns HD_OK, or HD_ERR_NOMEM or
+ * HD_ERR_SYSTEM (logged). */
+void hd_fuse_begin(struct hd_session *session, int home, const char *name);
+int hd_fuse_end(struct hd_session *session);
 
 /* Submits a copy of *task. Returns HD_OK, HD_ERR_NOMEM, or HD_ERR_SYSTEM or HD_ERR_DEVICE (logged);
  * errors of the body are latched by the session instead. */

@@ -11,8 +11,10 @@
  * submitter takes the whole list at once, so that the list needs no lock and has no ABA problem. */
 struct hd_task_record {
     struct hd_task_record *next;
+    struct hd_task_record *fused; /* the next one of the same StarPU task; or NULL */
     struct hd_session *session;
     struct hd_task task;
+    const char *name;         /* of all that are fused */
     int64_t begin_ns;         /* tasks of GPUs: when the body was called */
     struct starpu_task *open; /* background tasks: holds the accesses until it ends */
     bool again;               /* background tasks: there is another slice */
@@ -34,8 +36,8 @@ int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
  * it has its accesses. Its handles are set before. */
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg);
 
-/* Submits a StarPU task, or frees one that was not submitted. submit returns HD_OK, or
- * HD_ERR_SYSTEM (logged). */
+/* Submits a StarPU task, after what was submitted before it, or frees one that was not submitted.
+ * submit returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM (logged). */
 int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,
                      struct hd_task_group *group);
 void hd_starpu_discard(struct starpu_task *starpu);
@@ -49,11 +51,11 @@ void hd_session_end_task(struct hd_session *session, struct hd_task_group *group
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
                         int64_t time_slice_ns);
 
-/* Run a task of a GPU in two steps: its body queues work on `stream`; the work is done. The GPU's
- * worker calls them (task.c). */
+/* Run the fused tasks of a GPU in two steps: their bodies queue work on `stream`; the work is done,
+ * and their `finish` is called. The GPU's worker calls them (task.c). */
 void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_record *record,
                                 void *stream);
-void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_task_record *record);
+void hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record);
 
 /* Starts the time slices of a background task whose accesses are granted; arg is its struct
  * hd_task_record. Any thread (task.c). */

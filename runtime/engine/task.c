@@ -26,6 +26,21 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
     }
 }
 
+/* Without lists of its own, `finish` gets what the body had. */
+static int finish(struct hd_task *task)
+{
+    struct hd_context *context = &task->context;
+    void *const *work_buffers = context->work_buffers, *const *headers = context->headers;
+    if (!work_buffers)
+        context->work_buffers = &context->work;
+    if (!headers)
+        context->headers = &context->header;
+    const int status = task->finish(context, task->views, task->args);
+    context->work_buffers = work_buffers;
+    context->headers = headers;
+    return status;
+}
+
 /* A body that would be called again is given up when the session has failed, so that Ctrl-C and
  * other ranks' failures end the run soon; nobody reads its unfinished output. */
 static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
@@ -43,16 +58,8 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
             break;
         status = task->body(context, task->views, task->args);
     }
-    if (status == HD_OK && task->finish) {
-        void *const *work_buffers = context->work_buffers, *const *headers = context->headers;
-        if (!work_buffers)
-            context->work_buffers = &context->work;
-        if (!headers)
-            context->headers = &context->header;
-        status = task->finish(context, task->views, task->args);
-        context->work_buffers = work_buffers;
-        context->headers = headers;
-    }
+    if (status == HD_OK && task->finish)
+        status = finish(task);
     context->work = own_work;
     context->header = own_header;
     return status;
@@ -121,9 +128,41 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
 /* A body only queues work. Its time lasts from the call to the end of that work, without the time
  * in which the GPU still worked for the task before. */
 
+/* Fused tasks are told as one. */
+static const char *verb_of(const struct hd_task_record *record)
+{
+    return record->fused ? record->name : record->task.verb;
+}
+
+static struct hd_event gpu_event_of(const struct hd_task_record *record)
+{
+    struct hd_event event = event_of(&record->task, record->begin_ns);
+    event.name = record->name;
+    return event;
+}
+
 static int lane_of_home(const struct hd_session *session, int home)
 {
     return session->options.workers + home - 1;
+}
+
+/* Queues the work of all fused tasks. Theirs are the lane, the scratch and the stream of the first,
+ * and whoever fails names itself. */
+static void queue_work(struct hd_session *session, struct hd_task_record *record, int lane,
+                       void *stream)
+{
+    char message[HD_MESSAGE_BYTES] = "";
+    struct hd_task *tasks[HD_FUSED_MAX];
+    const struct hd_task *failed = NULL;
+    int n = 0;
+    for (; record; record = record->fused) {
+        tasks[n] = &record->task;
+        complete(session, lane, tasks[n], message);
+        tasks[n++]->context.stream = stream;
+    }
+    const int home = tasks[0]->home;
+    const int status = hd_cuda_graphs_run(session->cuda_graphs[home - 1], tasks, n, &failed);
+    latch(session, failed, status, message);
 }
 
 void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_record *record,
@@ -135,26 +174,26 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
         return;
     const int lane = lane_of_home(session, task->home);
     struct hd_in_flight *in_flight = &session->in_flight[task->home - 1];
-    char message[HD_MESSAGE_BYTES] = "";
-    complete(session, lane, task, message);
     session->device_streams[task->home - 1] = stream;
-    task->context.stream = stream;
     hd_device_clear_error();
     record->begin_ns = hd_clock_get_ns();
-    const struct hd_event event = event_of(task, record->begin_ns);
+    const struct hd_event event = gpu_event_of(record);
     note_start(&in_flight->tasks[in_flight->launched++ % HD_IN_FLIGHT_MAX], &event);
-    hd_trace_begin(session->trace, lane, task->verb, record->begin_ns);
-    hd_last_event_set(&session->started_task, task->name, task->context.iteration,
-                      record->begin_ns);
-    const struct hd_captured_call call = {task->body, &task->context, task->views, task->args,
-                                          task->graph};
-    int status = task->graph_capturable
-                     ? hd_cuda_graphs_run(session->cuda_graphs[task->home - 1], &call)
-                     : task->body(&task->context, task->views, task->args);
-    latch(session, task, status, message);
+    hd_trace_begin(session->trace, lane, verb_of(record), record->begin_ns);
+    hd_last_event_set(&session->started_task, event.name, event.iteration, record->begin_ns);
+    queue_work(session, record, lane, stream);
 }
 
-void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_task_record *record)
+static void finish_gpu_task(struct hd_session *session, struct hd_task *task)
+{
+    char message[HD_MESSAGE_BYTES] = "";
+    if (!task->finish || hd_session_get_status(session) != HD_OK)
+        return;
+    task->context.message = message;
+    latch(session, task, finish(task), message);
+}
+
+void hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record)
 {
     if (record->begin_ns == 0)
         return;
@@ -162,13 +201,15 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_ta
     struct hd_in_flight *in_flight = &session->in_flight[home - 1];
     note_end(&in_flight->tasks[in_flight->ended++ % HD_IN_FLIGHT_MAX]);
     int64_t *before_ns = &session->device_ended_ns[home - 1];
-    struct hd_event event = event_of(&record->task, record->begin_ns);
+    struct hd_event event = gpu_event_of(record);
     event.end_ns = hd_clock_get_ns();
     if (event.begin_ns < *before_ns)
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;
-    hd_last_event_set(&session->ended, record->task.name, event.iteration, event.end_ns);
-    hd_trace_end(session->trace, lane_of_home(session, home), record->task.verb, &event);
+    hd_last_event_set(&session->ended, event.name, event.iteration, event.end_ns);
+    hd_trace_end(session->trace, lane_of_home(session, home), verb_of(record), &event);
+    for (struct hd_task_record *each = record; each; each = each->fused)
+        finish_gpu_task(session, &each->task);
 }
 
 /* -- Background tasks -------------------------------------------------------------------------- */

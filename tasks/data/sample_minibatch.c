@@ -87,8 +87,15 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-/* The permutation stays on the host, so the body knows which minibatch is next when it is called.
- */
+/* The permutation stays on the host, so it is known which minibatch is next when the work is
+ * launched. */
+static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    (void)memory;
+    struct hd_minibatch_range *range = context->inputs;
+    return take_minibatch(context, views, &range->lo, &range->hi);
+}
+
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
@@ -96,17 +103,15 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_minibatch batch = hd_minibatch_get(views[BATCH].spec, views[BATCH].data);
     const struct hd_advantages advantages =
         hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
-    struct hd_permutation *permutation = views[PERMUTATION].data;
-    int64_t lo, hi;
-    HD_TRY(take_minibatch(context, views, &lo, &hi));
+    const struct hd_permutation *permutation = views[PERMUTATION].data;
     const struct hd_minibatch_source gather = {
         .from = hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .advantage = advantages.advantage,
         .target = advantages.target,
         .value = advantages.value,
         .rows = split->rows,
-        .sample = permutation->sample + lo,
-        .count = hi - lo,
+        .sample = permutation->sample,
+        .range = context->inputs,
     };
     const struct hd_minibatch_arrays to = {batch.used,      batch.obs,    batch.action, batch.logit,
                                            batch.advantage, batch.target, batch.value};
@@ -115,7 +120,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                              : HD_OK;
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+                                          .graph_capturable = true,
+                                          .set_inputs = set_inputs,
+                                          .input_bytes = sizeof(struct hd_minibatch_range)};
 #endif
 
 const struct hd_verb hd_verb_sample_minibatch = {

@@ -44,6 +44,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
+static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views, (void)args;
+    *(struct hd_rng *)context->inputs = context->rng;
+    return HD_OK;
+}
+
 /* Only the GPU knows the size of the ring: from an empty one it makes a batch in which no row
  * counts. */
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -51,13 +58,16 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     (void)args;
     const struct hd_view *batch = &views[BATCH];
     const struct hd_batch_use use = hd_batch_get_use(batch->spec, batch->data);
-    return hd_replay_sample_cuda(views[REPLAY].spec->shape, views[REPLAY].data, context->rng,
+    return hd_replay_sample_cuda(views[REPLAY].spec->shape, views[REPLAY].data, context->inputs,
                                  hd_batch_get_shape(batch->spec),
                                  hd_batch_get_rows(batch->spec, batch->data), use.weight, use.used,
                                  context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+                                          .graph_capturable = true,
+                                          .set_inputs = set_inputs,
+                                          .input_bytes = sizeof(struct hd_rng)};
 #endif
 
 const struct hd_verb hd_verb_sample_replay = {

@@ -42,7 +42,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     return hd_net_refresh_cuda(hd_params_get_net(views[1].spec), to, lo, hi, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_copy = {

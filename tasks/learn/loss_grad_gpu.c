@@ -116,5 +116,6 @@ const struct hd_gpu_verb hd_loss_grad_on_gpu = {
     .get_subtasks = get_subtasks,
     .ready = ready,
     .graph_capturable = true,
+    .finishes_at_end = true,
 };
 #endif

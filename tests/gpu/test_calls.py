@@ -3,11 +3,12 @@
 """A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
 StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). Nothing is
 copied to or from memory that is not pinned, not even for checkpoints. A step of envs whose actions the GPU chooses is
-one launch there."""
+one launch there, and an update is one task and one launch."""
 
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -23,6 +24,11 @@ PPO = ("cartpole_ppo_ddp", dict(policy__model__actor_head_hidden_size=0, policy_
 # 100 steps of two envs, whose actions the GPU chooses: the first 100 tasks on it are acts.
 ACT = ("cartpole_ppo_ddp", dict(PPO[1], policy__collect__overlap_act_step="true", policy__collect__n_sample=200,
                                 policy__collect__segment_at_done="false"))
+# Long repeats of updates. The target net is copied every second update, for which there is another graph.
+UPDATES = [("cartpole_dqn_ddp", dict(policy__learn__update_per_collect=1000, policy__learn__batch_size=16,
+                                     policy__learn__target_update_freq=2), "lws", 1),
+           ("cartpole_ppo_ddp", dict(PPO[1], policy__learn__epoch_per_collect=1000), "lws", 1),
+           ("cartpole_ppo_ddp", dict(PPO[1], policy__learn__epoch_per_collect=1000, world__shards=2), "prio", 1)]
 CASES = [(*DQN, "lws", 1), (*DQN, "prio", 2), (*PPO, "eager", 1), (*PPO, "lws", 2)]
 CHECKPOINTS = [(*DQN, "prio", 1, 100, 400, 0.001), (*PPO, "lws", 2, 100, 400, 0.001)]
 UNWANTED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaSetDevice to another device",
@@ -36,7 +42,7 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
     env = environment(HD_EMULATED_DEVICES=gpus, HD_COUNT_CALLS=counts, HD_COUNT_FROM=first, HD_COUNT_TO=last,
                       LD_PRELOAD=library)
     command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--dir", scratch(name),
-               *sets(**(SMALL | keys), runtime__scheduler=scheduler, runtime__gpus=gpus, world__shards=gpus,
+               *sets(**(SMALL | dict(world__shards=gpus) | keys), runtime__scheduler=scheduler, runtime__gpus=gpus,
                      runtime__checkpoint_interval_s=interval_s)]
     process = subprocess.Popen([RUNNER, *fit(command)], env=env, stderr=subprocess.PIPE, text=True)
     try:
@@ -55,6 +61,29 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
         return name, json.loads(file.read() or "{}")
 
 
+def check_launches(name, calls, what):
+    """Each task on the GPU launches one graph and nothing else."""
+    tasks = calls["cudaEventRecord"]  # by StarPU, one for each
+    kernels = calls["cudaLaunchKernel"] + calls["__cudaLaunchKernel"] + calls["cudaMemcpyAsync"]
+    print(f"{name}: {calls['cudaGraphLaunch']} graphs and {kernels} kernels and copies launched by {tasks} {what}")
+    check(calls["cudaGraphLaunch"] == tasks >= 40 and kernels == 0, f"{name}: {calls}")
+
+
+def check_tasks(scratch, updates=20):
+    """An update is one task, with one shard and with two, whose gradients are added in it."""
+    for config, keys, scheduler, shards in UPDATES:
+        directory = scratch(f"{config}-{keys.get('world__shards', shards)}-traced")
+        keys = SMALL | dict(world__shards=1) | keys | dict(max_train_iter=updates, runtime__scheduler=scheduler)
+        keys |= {key: 5 for key in keys if key in ("policy__learn__update_per_collect", "policy__learn__epoch_per_collect")}
+        for command in (["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--trace", "--dir", directory,
+                         *sets(**keys)], ["trace", directory]):
+            done = subprocess.run([RUNNER, *fit(command)], env=environment(), text=True, capture_output=True)
+            check(done.returncode == 0, done.stderr)
+        tasks = re.search(r"^(sample_\w+\.\.\w+) +(\d+) ", done.stdout, re.M)
+        print(f"{directory}: {tasks[1]}: {tasks[2]} tasks")
+        check(int(tasks[2]) == updates, done.stdout)
+
+
 def main():
     with Scratch() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(count, scratch, *case) for case in CASES + CHECKPOINTS]:
@@ -62,11 +91,12 @@ def main():
             check(calls["cudaEventRecord"] > 0, f"{name}: nothing ran: {calls}")
             check(not any(calls[call] for call in UNWANTED), f"{name}: {calls}")
             print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created, no pageable copy")
+        for case in UPDATES:
+            name, calls = count(scratch, *case, first=20, last=60)
+            check_launches(name, calls, "updates")
+        check_tasks(scratch)
         name, calls = count(scratch, *ACT, "lws", 1, 20, 90)
-        acts = calls["cudaEventRecord"]  # by StarPU, one for each task
-        kernels = calls["cudaLaunchKernel"] + calls["__cudaLaunchKernel"]
-        print(f"acting: {calls['cudaGraphLaunch']} graphs and {kernels} kernels launched by {acts} acts")
-        check(calls["cudaGraphLaunch"] == acts >= 50 and kernels == 0, f"{name}: {calls}")
+        check_launches(name, calls, "acts")
 
 
 main()

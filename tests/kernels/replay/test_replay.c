@@ -469,7 +469,8 @@ static void check_sample(struct mirror *m, int64_t rows)
     void *there = device_make(found, bytes + guard);
     float *weight = device_make(NULL, (rows + 1) * 4), weights[MAX_ENVS * MAX_FRAME + 1];
     int64_t *used = device_make(NULL, 8), found_used;
-    ck_assert_int_eq(hd_replay_sample_cuda(shape, m->ring, m->game.rng, &to_shape,
+    const struct hd_rng *rng = device_make(&m->game.rng, sizeof m->game.rng);
+    ck_assert_int_eq(hd_replay_sample_cuda(shape, m->ring, rng, &to_shape,
                                            hd_transitions_lay_out(&to_shape, there), weight, used,
                                            device_stream()),
                      HD_OK);

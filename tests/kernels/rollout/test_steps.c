@@ -317,15 +317,14 @@ START_TEST(rows_of_minibatches)
     gather.target = numbers(c, &expected[1]);
     gather.value = numbers(c, &expected[2]);
     for (int64_t used = 1; used <= B; used += 5) {
-        int32_t *sample = device_shared(B * 4);
-        int64_t *count = device_shared(8);
-        const bool told = used > 1, by_value = used == 6;
-        *count = used;
-        for (int64_t i = 0; i < used; i++)
+        int32_t *sample = device_shared(2 * B * 4);
+        struct hd_minibatch_range *range = device_shared(sizeof *range);
+        const bool told = used > 1;
+        *range = (struct hd_minibatch_range){used, 2 * used};
+        for (int64_t i = range->lo; i < range->hi; i++)
             sample[i] = (int32_t)draw(c, n);
-        gather.sample = told ? sample : device_make(sample, B * 4);
-        gather.count = used;
-        gather.used = by_value ? NULL : told ? count : device_make(count, 8);
+        gather.sample = told ? sample : device_make(sample, 2 * B * 4);
+        gather.range = told ? range : device_make(range, sizeof *range);
         struct hd_minibatch_arrays to = {.used = told ? guarded(8) : NULL,
                                          .obs = guarded(B * bytes),
                                          .action = guarded(B * 4),
@@ -341,7 +340,7 @@ START_TEST(rows_of_minibatches)
                                                   .target = fetched(to.target, B * 4),
                                                   .value = fetched(to.value, B * 4)};
         for (int64_t row = 0; row < B; row++)
-            check_row(c, expected, sample[row < used ? row : 0], &found, row);
+            check_row(c, expected, sample[range->lo + (row < used ? row : 0)], &found, row);
         if (told)
             ck_assert_int_eq(*(int64_t *)fetched(to.used, 8), used);
     }
