@@ -247,7 +247,7 @@ struct hd_context {
     double
         *partial_sums; /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *cross_shard_sums; /* the sums of what the stage before has added; else NULL */
-    bool again;                     /* the last call returned HD_AGAIN */
+    bool again;                     /* the last call returned HD_AGAIN, or asked for this one */
     bool gpu; /* the step is in its form for GPUs, this stage of it perhaps not */
     int n_views;
     void *inputs;  /* on a GPU: what the verb's set_inputs has written; else NULL */

@@ -26,7 +26,8 @@ enum hd_access_scope {
                              that overlap their stage_range, and of other values nothing */
     HD_SCOPE_ALL,         /* every stage of every item, and `finish` */
     HD_SCOPE_ITEM,  /* every stage of item i touches partial i alone, of as many partials as the
-                       step has items; `finish` touches all */
+                       step has items, or all partials if it is the only item; `finish` touches
+                       all */
     HD_SCOPE_FINISH /* `finish` only */
 };
 
@@ -115,6 +116,11 @@ struct hd_gpu_verb {
     /* Returns a number that stages have in common whose bodies queue the same, so that they share a
      * graph; -1: this one is not recorded. Default: the stage. */
     int (*get_graph)(const void *args, int stage);
+    /* Returns whether `body` is to be called once more for this stage, now that what it queued has
+     * ended: a function of what that left in context->header. Others have had a turn by then, so
+     * that long work which queues a millisecond's worth at a time may run in the background. Called
+     * by any thread. Default: false. */
+    bool (*again)(const struct hd_context *context, const void *args);
 };
 
 /* The address of a struct hd_gpu_verb, or of a type's device form, in builds with CUDA. */

@@ -69,11 +69,12 @@ static int submit_snapshot(struct hd_binder *binder, int value, struct hd_versio
                            bool background)
 {
     struct hd_instances *instances = &binder->instances[value];
+    const struct hd_plan_value *planned = instances->planned;
     const int replica =
-        instances->planned->homes > 1 && instances->planned->lag_on_gpu && !background;
+        planned->homes > 1 && (background ? planned->background_on_gpu : planned->lag_on_gpu);
     HD_TRY(
         hd_transfer_version(binder, value, &instances->version_slots[instances->current], replica));
-    for (int i = 0; i < instances->planned->instances; i++)
+    for (int i = 0; i < planned->instances; i++)
         HD_TRY(submit_copy(binder, value, to, replica, i, background));
     to->replicas[replica].version = to->version;
     return HD_OK;

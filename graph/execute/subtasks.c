@@ -216,7 +216,8 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
     } else if (touches_whole(subtask, scope)) {
         HD_TRY(add_access(work, whole));
     } else if (scope == HD_SCOPE_ITEM && subtask->body) {
-        whole.partial = subtask->item;
+        if (op->subtasks.items > 1)
+            whole.partial = subtask->item;
         HD_TRY(add_access(work, whole));
     } else if (scope == HD_SCOPE_STAGE_RANGE && subtask->body && view->spec->type->flat) {
         HD_TRY(add_range(subtask, view->spec, whole.buffer, false));
@@ -282,6 +283,7 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
         task->graph_capturable = verb->gpu->graph_capturable && task->graph >= 0;
         task->set_inputs = verb->gpu->set_inputs;
         task->input_bytes = verb->gpu->input_bytes;
+        task->again = subtask->body ? verb->gpu->again : NULL;
     }
     if (subtask->body)
         task->body = gpu ? verb->gpu->body : verb->body;

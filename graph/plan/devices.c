@@ -110,6 +110,7 @@ static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
         return;
     const struct hd_spec *spec = &plan->graph->values[ref->value].spec;
     value->lag_on_gpu = value->lag_on_gpu || ref->lag > 0;
+    value->background_on_gpu = value->background_on_gpu || op->sources[i] == HD_FROM_BACKGROUND;
     if (spec->type->pinned || (spec->bytes <= PINNED_BYTES && !spec->type->flat))
         value->pinned = true;
     else

@@ -88,7 +88,7 @@ static int get_buckets(const struct hd_graph *graph, const struct hd_step *step)
     return 1;
 }
 
-/* Item i of a step in subtasks has partial i to itself. */
+/* Item i of a step in subtasks has partial i to itself; an only item may have several. */
 static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
 {
     const struct hd_step *step = op->step;
@@ -97,7 +97,7 @@ static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
             (i != op->flat && hd_step_get_scope(step, i) != HD_SCOPE_ITEM))
             continue;
         const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
-        if (spec->partials != op->subtasks.items)
+        if (spec->partials != op->subtasks.items && (i == op->flat || op->subtasks.items > 1))
             return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld partials",
                            step->label, (long long)op->subtasks.items, spec->name,
                            (long long)spec->partials);
@@ -118,8 +118,8 @@ static enum hd_lowering get_lowering(const struct hd_op *op)
         return HD_LOWERING_STOP;
     if (verb->kind != HD_VERB_TASK)
         return HD_LOWERING_COLLECTIVE;
-    return op->subtasks.items == 1 && op->subtasks.stages == 1 && !(op->gpu && verb->finish) &&
-                   !needs_lasting_work(op)
+    return op->subtasks.items == 1 && op->subtasks.stages == 1 &&
+                   !(op->gpu && (verb->finish || verb->gpu->again)) && !needs_lasting_work(op)
                ? HD_LOWERING_TASK
                : HD_LOWERING_SUBTASKS;
 }
@@ -146,6 +146,14 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
     return hd_plan_add_cross_shard_sums(op);
 }
 
+/* Work that a GPU is given all at once would hold up others, so none of it is in the background. */
+static bool can_run_on_gpu(const struct hd_op *op)
+{
+    const struct hd_gpu_verb *gpu = op->step->verb->gpu;
+    return gpu && (!op->background || gpu->again) &&
+           (!gpu->supports || gpu->supports(op->step->args));
+}
+
 static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *background)
 {
     enum hd_source sources[HD_PORTS_MAX] = {0};
@@ -163,8 +171,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *back
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->buckets = get_buckets(plan->graph, step);
     op->background = background[step->index];
-    op->gpu = plan->devices > 0 && step->verb->gpu && !op->background &&
-              (!step->verb->gpu->supports || step->verb->gpu->supports(step->args));
+    op->gpu = plan->devices > 0 && can_run_on_gpu(op);
     if (step->verb->scratch)
         op->scratch = hd_align_up(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);

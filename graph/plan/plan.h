@@ -27,11 +27,12 @@ struct hd_plan_value {
     int alias; /* value whose memory and spec its readers see, earlier in the graph; HD_NO_VALUE:
                   its own */
     /* The following matter where GPUs take part. */
-    bool pinned;       /* it stays in host memory, which GPUs address */
-    bool on_gpus_only; /* no task on the host touches it */
-    bool lag_on_gpu;   /* snapshots for lagged readers are made on the GPU */
-    int homes;         /* replicas of each buffer: 1, the host's; an instance of a shard has one on
-                          its shard's GPU too, others have one on every GPU (hd_plan_get_replica) */
+    bool pinned;            /* it stays in host memory, which GPUs address */
+    bool on_gpus_only;      /* no task on the host touches it */
+    bool lag_on_gpu;        /* snapshots for lagged readers are made on the GPU */
+    bool background_on_gpu; /* so are those for background tasks */
+    int homes; /* replicas of each buffer: 1, the host's; an instance of a shard has one on
+                  its shard's GPU too, others have one on every GPU (hd_plan_get_replica) */
     /* Names of the tasks and collectives that the plan itself adds. */
     char snapshot_label[HD_LABEL_BYTES], compare_label[HD_LABEL_BYTES],
         transfer_label[HD_LABEL_BYTES];

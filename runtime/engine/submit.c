@@ -179,6 +179,59 @@ static void await(struct hd_session *session, const struct hd_task_record *recor
         hd_session_fail(session, status, "task %s failed on a GPU", record->task.name);
 }
 
+/* -- Tasks of GPUs whose bodies are called again ----------------------------------------------- */
+/* Each call is a task without accesses, so that others have a turn in between. An asynchronous task
+ * holds the accesses meanwhile. */
+
+static void place_on_gpu(const struct hd_session *session, struct starpu_task *starpu, int home)
+{
+    starpu->execute_on_a_specific_worker = 1;
+    starpu->workerid = (unsigned)session->device_workers[home - 1];
+}
+
+static void start_call(void *arg);
+
+static void release_accesses(struct hd_task_record *record)
+{
+    hd_tsan_end(record->open);
+    starpu_task_end_dep_release(record->open);
+}
+
+static void call_ended(void *arg)
+{
+    struct hd_task_record *record = arg;
+    hd_tsan_acquire(record);
+    atomic_fetch_add(&record->session->finished, 1); /* the watchdog sees that something happens */
+    if (hd_session_complete_gpu_task(record->session, record))
+        start_call(record);
+    else
+        release_accesses(record);
+}
+
+static void start_call(void *arg)
+{
+    struct hd_task_record *record = arg;
+    struct hd_session *session = record->session;
+    const struct hd_task *task = &record->task;
+    struct starpu_task *call = starpu_task_create();
+    hd_tsan_begin(record->open);
+    call->cl = &gpu_codelets[0];
+    call->cl_arg = record;
+    call->callback_func = call_ended;
+    call->callback_arg = record;
+    call->name = task->name;
+    call->priority =
+        hd_session_clamp_priority(session, task->background ? HD_PRIORITY_LAST : task->priority);
+    place_on_gpu(session, call, task->home);
+    hd_tsan_release(record);
+    const int error = starpu_task_submit(call);
+    if (!error)
+        return;
+    hd_session_fail(session, HD_ERR_SYSTEM, "StarPU refuses a call of task %s (%d)", task->name,
+                    error);
+    release_accesses(record);
+}
+
 static int submit_sequential(struct hd_session *session, const struct hd_task *task)
 {
     if (task->home != HD_HOST)
@@ -189,9 +242,10 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
         hd_session_execute(session, 0, &copy, 0);
     } else {
         struct hd_task_record record = {.session = session, .task = *task, .name = task->name};
-        hd_session_launch_gpu_task(session, &record, session->device_streams[task->home - 1]);
-        await(session, &record);
-        hd_session_complete_gpu_task(session, &record);
+        do {
+            hd_session_launch_gpu_task(session, &record, session->device_streams[task->home - 1]);
+            await(session, &record);
+        } while (hd_session_complete_gpu_task(session, &record));
     }
     hd_free(task->owned);
     hd_session_end_task(session, task->group);
@@ -205,9 +259,8 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
 {
     const struct hd_task *task = &record->task;
     struct starpu_task *starpu = starpu_task_create();
-    if (task->home != HD_HOST) {
-        starpu->execute_on_a_specific_worker = 1;
-        starpu->workerid = (unsigned)session->device_workers[task->home - 1];
+    if (task->home != HD_HOST && !task->again) {
+        place_on_gpu(session, starpu, task->home);
 #ifdef STARPU_EPILOGUE_CALLBACK /* a StarPU without it knows no GPUs here */
         starpu->epilogue_callback_func = gpu_work_ended;
         starpu->epilogue_callback_arg = record;
@@ -224,9 +277,10 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
         return status;
     }
     starpu->cl = choose_codelet(task->home == HD_HOST ? cpu_codelets : gpu_codelets, starpu);
-    if (task->background) {
+    if (task->again || (task->background && task->home == HD_HOST)) {
         record->open = starpu;
-        hd_starpu_leave_open(starpu, hd_session_start_time_slices, record);
+        hd_starpu_leave_open(starpu, task->again ? start_call : hd_session_start_time_slices,
+                             record);
     }
     hd_tsan_release(record);
     return hd_starpu_submit(session, starpu, task->group);
@@ -307,7 +361,7 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
     hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_get_ns());
     if (session->options.sequential)
         return submit_sequential(session, task);
-    if (session->fusion.name && task->home == session->fusion.home)
+    if (session->fusion.name && task->home == session->fusion.home && !task->again)
         return fuse(session, task);
     struct hd_task_record *record = make_record(session, task);
     if (!record)

@@ -34,7 +34,7 @@ struct hd_task_group {
 };
 
 /* Priorities: higher is sooner, for schedulers that know priorities. */
-enum { HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1000000 };
+enum { HD_PRIORITY_LAST = -1000000, HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1000000 };
 
 struct hd_task {
     const char *verb; /* for totals, compared by address; both outlive the session */
@@ -61,10 +61,13 @@ struct hd_task {
     int key_bytes;
     int (*set_inputs)(struct hd_context *context, const struct hd_view *views, const void *args);
     int64_t input_bytes; /* as in struct hd_gpu_verb */
-    bool logs;           /* gets logbook and timings; such tasks run in submission order */
-    bool collective;     /* part of a collective; such tasks, too, run in submission order */
-    bool background;     /* lets all others pass: its body is called in slices of some milliseconds,
-                      with nothing but its own accesses held in between */
+    bool (*again)(const struct hd_context *context, const void *args); /* on a GPU: asked whenever
+                              what the body queued has ended, whether it is to be called again, once
+                              others have had a turn; or NULL */
+    bool logs;       /* gets logbook and timings; such tasks run in submission order */
+    bool collective; /* part of a collective; such tasks, too, run in submission order */
+    bool background; /* lets all others pass: its body is called in slices of some milliseconds,
+                  with nothing but its own accesses held in between */
     struct hd_view views[HD_VIEWS_MAX];
     int n;                            /* of views */
     const struct hd_access *accesses; /* read at submission only */

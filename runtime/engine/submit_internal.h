@@ -16,7 +16,7 @@ struct hd_task_record {
     struct hd_task task;
     const char *name;         /* of all that are fused */
     int64_t begin_ns;         /* tasks of GPUs: when the body was called */
-    struct starpu_task *open; /* background tasks: holds the accesses until it ends */
+    struct starpu_task *open; /* tasks called again: holds the accesses until it ends */
     bool again;               /* background tasks: there is another slice */
 };
 
@@ -52,10 +52,11 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
                         int64_t time_slice_ns);
 
 /* Run the fused tasks of a GPU in two steps: their bodies queue work on `stream`; the work is done,
- * and their `finish` is called. The GPU's worker calls them (task.c). */
+ * and their `finish` is called, unless the second returns that the body is to be called again. The
+ * GPU's worker calls them (task.c). */
 void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_record *record,
                                 void *stream);
-void hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record);
+bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record);
 
 /* Starts the time slices of a background task whose accesses are granted; arg is its struct
  * hd_task_record. Any thread (task.c). */

@@ -193,10 +193,18 @@ static void finish_gpu_task(struct hd_session *session, struct hd_task *task)
     latch(session, task, finish(task), message);
 }
 
-void hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record)
+/* Tasks that may want to be called again are never fused. */
+static bool wants_again(struct hd_session *session, struct hd_task *task)
+{
+    task->context.again = task->again && hd_session_get_status(session) == HD_OK &&
+                          task->again(&task->context, task->args);
+    return task->context.again;
+}
+
+bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record)
 {
     if (record->begin_ns == 0)
-        return;
+        return false;
     const int home = record->task.home;
     struct hd_in_flight *in_flight = &session->in_flight[home - 1];
     note_end(&in_flight->tasks[in_flight->ended++ % HD_IN_FLIGHT_MAX]);
@@ -208,8 +216,11 @@ void hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_rec
     *before_ns = event.end_ns;
     hd_last_event_set(&session->ended, event.name, event.iteration, event.end_ns);
     hd_trace_end(session->trace, lane_of_home(session, home), verb_of(record), &event);
+    if (wants_again(session, &record->task))
+        return true;
     for (struct hd_task_record *each = record; each; each = each->fused)
         finish_gpu_task(session, &each->task);
+    return false;
 }
 
 /* -- Background tasks -------------------------------------------------------------------------- */
@@ -218,7 +229,7 @@ void hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_rec
  * wait for a slice one at most is queued: others follow as workers take it, so that a scheduler
  * without priorities delays a task by one slice at most. */
 
-enum { TIME_SLICE_NS = 5000000, TIME_SLICE_PRIORITY = -1000000 };
+enum { TIME_SLICE_NS = 5000000 };
 
 static void queue_time_slice(struct hd_session *session);
 
@@ -293,7 +304,7 @@ static void queue_time_slice(struct hd_session *session)
     time_slice->cl_arg = session;
     time_slice->callback_func = time_slice_ended; /* run_time_slice sets its argument */
     time_slice->name = "time slice";
-    time_slice->priority = hd_session_clamp_priority(session, TIME_SLICE_PRIORITY);
+    time_slice->priority = hd_session_clamp_priority(session, HD_PRIORITY_LAST);
     const int error = starpu_task_submit(time_slice);
     if (!error)
         return;

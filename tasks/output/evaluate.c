@@ -8,11 +8,13 @@
  * result of those of all shards.
  *
  * An item is one env, so that any worker may play it, and an env that has played its episodes costs
- * nothing. One call plays one step, so that as a background task it lets others pass. */
+ * nothing. One call plays one step, so that as a background task it lets others pass. Envs that a
+ * GPU can step are played there together (tasks/collect/evaluate_on_gpu.h). */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/collect/evaluate_on_gpu.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -78,8 +80,9 @@ static const struct hd_option options[] = {{"seeds", "env|episode", false}, {0}}
 
 struct args {
     const struct hd_envs_shape *shape;
+    const struct hd_net *net;
     int64_t episodes, scratch, max_steps;
-    bool seed_of_episode;
+    bool seed_of_episode, keeps_best;
 };
 
 static int declare(const struct hd_setup *setup)
@@ -97,11 +100,13 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     const char *seeds = hd_setup_get_option(setup, "seeds");
     args->shape = hd_envs_get_shape(setup->specs[ENVS]);
+    args->net = hd_params_get_net(setup->specs[POLICY]);
+    args->keeps_best = setup->specs[BEST] != NULL;
     args->seed_of_episode = seeds && strcmp(seeds, "episode") == 0;
     args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     args->max_steps = hd_config_get_int(setup->config, "env.max_evaluator_step");
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
-    return hd_stepper_prepare(args->shape, hd_params_get_net(setup->specs[POLICY]), &args->scratch);
+    return hd_stepper_prepare(args->shape, args->net, &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -110,20 +115,18 @@ static int64_t scratch(const void *args)
 }
 
 /* The work memory of an item holds what its env has played so far. */
-struct played {
-    int64_t steps;    /* of episodes that have ended */
-    int64_t cut;      /* episodes that env.max_evaluator_step ended */
-    double returns[]; /* [most episodes of an env] */
-};
+static int64_t get_played_bytes(const struct args *args)
+{
+    const int64_t most = (args->episodes + args->shape->total - 1) / args->shape->total;
+    return (int64_t)sizeof(struct hd_played) + most * (int64_t)sizeof(double);
+}
 
 static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
-    const int64_t most = (args->episodes + args->shape->total - 1) / args->shape->total;
     *subtasks_p = (struct hd_subtasks){.items = args->shape->groups,
                                        .stages = 1,
-                                       .work_bytes = (int64_t)sizeof(struct played) +
-                                                     most * (int64_t)sizeof(double),
+                                       .work_bytes = get_played_bytes(args),
                                        .finish_last = true};
 }
 
@@ -136,6 +139,18 @@ static int64_t get_first(const struct args *args, int64_t env)
     return env * each + (env < more ? env : more);
 }
 
+/* Says what env `env` of all plays. */
+static void begin_played(const struct args *args, const struct hd_context *context, int64_t env,
+                         struct hd_played *played)
+{
+    const int64_t first = get_first(args, env);
+    *played = (struct hd_played){
+        .seed = context->seed + (uint64_t)(args->seed_of_episode ? first : env),
+        .seed_gap = args->seed_of_episode,
+        .episodes = get_first(args, env + 1) - first,
+    };
+}
+
 /* An env in play. One call leaves everything for the next in its group and its work memory. */
 struct player {
     const struct args *args;
@@ -143,68 +158,87 @@ struct player {
     const struct hd_view *views;
     struct hd_envs envs; /* a group of one env */
     struct hd_stepper stepper;
-    struct played *played;
-    int64_t env; /* its number among all */
+    struct hd_played *played;
 };
 
 static int start(struct player *p)
 {
-    const int64_t number = p->args->seed_of_episode ? *p->envs.episode : p->env;
-    return hd_stepper_start_env(p->args->shape, &p->envs, 0, p->context->seed + (uint64_t)number,
+    *p->envs.episode = p->played->ended;
+    return hd_stepper_start_env(p->args->shape, &p->envs, 0, hd_played_get_seed(p->played),
                                 p->stepper.outcome.obs, p->context);
 }
 
 static int begin(struct player *p)
 {
-    *p->played = (struct played){0};
+    const int64_t env = hd_envs_get_first(p->args->shape, p->context->shard, p->context->item);
+    begin_played(p->args, p->context, env, p->played);
     *p->envs.shown = 0;
-    *p->envs.episode = get_first(p->args, p->env);
     return start(p);
 }
 
 static void choose_action(const struct player *p)
 {
     struct hd_obs_norm norm;
-    hd_stepper_choose_greedy(&p->stepper, p->args->shape, &p->envs,
-                             hd_params_get_net(p->views[POLICY].spec), p->views[POLICY].data,
+    hd_stepper_choose_greedy(&p->stepper, p->args->shape, &p->envs, p->args->net,
+                             p->views[POLICY].data,
                              hd_moments_get_obs_norm(&p->views[NORM], &norm));
 }
 
 /* Plays one step, and starts the next episode after the last of one. */
 static int step(struct player *p)
 {
+    const struct hd_env_outcome *outcome = &p->stepper.outcome;
     choose_action(p);
     HD_TRY(hd_stepper_step(&p->stepper, p->args->shape, &p->envs, p->context));
-    const int64_t steps = *p->envs.episode_steps;
-    const bool done = *p->stepper.outcome.done, cut = !done && steps == p->args->max_steps;
-    if (!done && !cut)
-        return HD_OK;
-    p->played->returns[*p->envs.episode - get_first(p->args, p->env)] = *p->envs.episode_return;
-    p->played->steps += steps;
-    p->played->cut += cut;
-    ++*p->envs.episode;
-    return start(p);
+    const bool ended =
+        hd_played_count(p->played, (double)*outcome->reward, *outcome->done, p->args->max_steps);
+    return ended ? start(p) : HD_OK;
+}
+
+static struct hd_evaluate_on_gpu make_evaluate_on_gpu(const struct args *args)
+{
+    return (struct hd_evaluate_on_gpu){.net = args->net,
+                                       .envs = args->shape,
+                                       .max_steps = args->max_steps,
+                                       .played_bytes = get_played_bytes(args)};
+}
+
+/* Says what the GPU plays next. */
+static int prepare_for_gpu(const struct hd_context *context, const struct hd_view *envs,
+                           const struct args *args)
+{
+    const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
+    const struct hd_evaluate_header header = hd_evaluate_get_header(&evaluate, context->header);
+    for (int64_t i = 0; i < args->shape->groups; i++) {
+        const int64_t env = hd_envs_get_first(args->shape, context->shard, i);
+        struct hd_played *played = (struct hd_played *)(header.played + i * evaluate.played_bytes);
+        begin_played(args, context, env, played);
+        if (*hd_envs_get(envs->spec, envs->data, i).count == 0)
+            played->episodes = 0;
+    }
+    hd_envs_init_games(args->shape, args->shape->groups, header.games);
+    return HD_OK;
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
+    if (context->gpu)
+        return prepare_for_gpu(context, &views[ENVS], args);
     struct player p = {
         .args = args,
         .context = context,
         .views = views,
         .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, context->item),
-        .stepper =
-            hd_stepper_get(args->shape, hd_params_get_net(views[POLICY].spec), context->scratch),
+        .stepper = hd_stepper_get(args->shape, args->net, context->scratch),
         .played = context->work,
-        .env = hd_envs_get_first(args->shape, context->shard, context->item),
     };
     if (*p.envs.count == 0)
         return HD_OK;
     p.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&p));
-    if (*p.envs.episode == get_first(args, p.env + 1))
+    if (hd_played_is_complete(p.played))
         return HD_OK;
     HD_TRY(step(&p));
     return HD_AGAIN;
@@ -223,14 +257,24 @@ static void begin_result(const struct args *args, const struct hd_context *conte
     result->train_iter = context->update;
 }
 
-/* Adds what the env of an item has played to the result, and returns how many episodes were cut. */
-static int64_t add_played(const struct args *args, const struct hd_context *context, int64_t item,
+static const struct hd_played *get_played(const struct args *args, const struct hd_context *context,
+                                          int64_t group)
+{
+    const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
+    if (!context->gpu)
+        return context->work_buffers[group];
+    return (const void *)(hd_evaluate_get_header(&evaluate, context->headers[0]).played +
+                          group * evaluate.played_bytes);
+}
+
+/* Adds what the env of a group has played to the result, and returns how many episodes were cut. */
+static int64_t add_played(const struct args *args, const struct hd_context *context, int64_t group,
                           struct hd_eval_result *result)
 {
-    const struct played *played = context->work_buffers[item];
-    const int64_t env = hd_envs_get_first(args->shape, context->shard, item);
-    const int64_t first = get_first(args, env), n = get_first(args, env + 1) - first;
-    memcpy(result->returns + first, played->returns, (size_t)n * sizeof *played->returns);
+    const struct hd_played *played = get_played(args, context, group);
+    const int64_t first = get_first(args, hd_envs_get_first(args->shape, context->shard, group));
+    memcpy(result->returns + first, played->returns,
+           (size_t)played->episodes * sizeof *played->returns);
     result->steps += played->steps;
     return played->cut;
 }
@@ -260,9 +304,9 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct args *args = memory;
     int64_t cut = 0;
     begin_result(args, context, views);
-    for (int64_t item = 0; item < context->items; item++)
-        if (*hd_envs_get(views[ENVS].spec, views[ENVS].data, item).count > 0)
-            cut += add_played(args, context, item, views[RESULT].data);
+    for (int64_t group = 0; group < args->shape->groups; group++)
+        if (*hd_envs_get(views[ENVS].spec, views[ENVS].data, group).count > 0)
+            cut += add_played(args, context, group, views[RESULT].data);
     if (cut > 0)
         hd_log(HD_LOG_WARN,
                "evaluate: %lld of %lld episodes did not end within env.max_evaluator_step %lld "
@@ -272,6 +316,80 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct hd_envs first = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0);
     return args->shape->instances == 1 ? keep_if_best(views, &first) : HD_OK;
 }
+
+#if HD_CUDA
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+
+static bool supports_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return args->shape->env == &hd_env_pixel_pong && hd_net_count_levels(args->net) == 0;
+}
+
+static bool stage_on_gpu(const void *args, int stage)
+{
+    (void)args;
+    return stage != HD_EVALUATE_PREPARE;
+}
+
+/* The host keeps the best policy. */
+static bool touches(const void *args, int port, bool gpu)
+{
+    if (port != POLICY && port != NORM)
+        return !gpu;
+    return gpu || ((const struct args *)args)->keeps_best;
+}
+
+static void get_subtasks_on_gpu(const void *args, struct hd_subtasks *subtasks_p)
+{
+    const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
+    *subtasks_p = (struct hd_subtasks){.items = 1,
+                                       .stages = HD_EVALUATE_STAGES,
+                                       .work_bytes = hd_evaluate_get_work_bytes(&evaluate),
+                                       .header_bytes = hd_evaluate_get_header_bytes(&evaluate),
+                                       .finish_last = true};
+}
+
+static int64_t scratch_on_gpu(const void *args)
+{
+    const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
+    return hd_evaluate_get_scratch_bytes(&evaluate);
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return hd_net_prepare_cuda(args->net, args->shape->groups, 0);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
+    return hd_evaluate_on_gpu(&evaluate, &views[POLICY], &views[NORM], context);
+}
+
+static bool has_more(const struct hd_context *context, const void *args)
+{
+    const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
+    const char *played = hd_evaluate_get_header(&evaluate, context->header).played;
+    for (int64_t i = 0; context->stage == HD_EVALUATE_PLAY && i < evaluate.envs->groups; i++)
+        if (!hd_played_is_complete((const void *)(played + i * evaluate.played_bytes)))
+            return true;
+    return false;
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .supports = supports_gpu,
+    .stage = stage_on_gpu,
+    .touches = touches,
+    .get_subtasks = get_subtasks_on_gpu,
+    .scratch = scratch_on_gpu,
+    .graph_capturable = true,
+    .again = has_more,
+    .ready = ready_on_gpu,
+};
+#endif
 
 const struct hd_verb hd_verb_evaluate = {
     .name = "evaluate",
@@ -284,5 +402,6 @@ const struct hd_verb hd_verb_evaluate = {
     .body = body,
     .get_subtasks = get_subtasks,
     .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "plays greedy episodes from fixed starts and keeps the best policy so far",
 };

@@ -143,13 +143,13 @@ static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
     return obs != HD_OK ? obs : actions;
 }
 
-static int get_background(const struct hd_envs_shape *shape)
+void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *games)
 {
     int background = -1;
     for (int i = 0; i < shape->settings.n_options; i++)
         if (strcmp(shape->settings.options[i].name, "background") == 0)
             background = atoi(shape->settings.options[i].value);
-    return background;
+    hd_pixel_pong_init_cuda(games, envs, background);
 }
 
 /* An evaluator's envs are counted over all shards, and each is a group; a collector's are counted
@@ -311,7 +311,7 @@ static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
     if (*envs->group || settings.envs == 0)
         return HD_OK;
     if (shape->on_gpu)
-        hd_pixel_pong_init_cuda(envs->games, shape->envs, get_background(shape));
+        hd_envs_init_games(shape, shape->envs, envs->games);
     if (shape->env->create(&settings, &unused, envs->group, message) == 0)
         return HD_OK;
     *envs->group = NULL;

@@ -59,6 +59,10 @@ struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group
 struct hd_pixel_pong_envs hd_envs_get_pixel_pong(const struct hd_spec *spec, void *data,
                                                  uint64_t seed, int64_t shard);
 
+/* Makes, in host memory, a group of envs for a GPU that were never started
+ * (hd_pixel_pong_init_cuda), with the options of env.options. */
+void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *games);
+
 /* Returns the number of the first env of group `group` of shard `shard`: among the instance's, or,
  * of a sharded evaluation, among all envs. */
 int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group);

@@ -396,5 +396,45 @@ static int creep(struct hd_context *context, const struct hd_view *views, const 
     return ++*at < INTS - 1 ? HD_AGAIN : HD_OK;
 }
 
-const struct hd_verb hd_toy_creep = {
-    .name = "creep", .stream_id = 10, .ports = creep_ports, .body = creep};
+static void get_creep_subtasks(const void *args, struct hd_subtasks *subtasks_p)
+{
+    (void)args;
+    *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 1};
+}
+
+#if HD_CUDA
+static void get_creep_subtasks_on_gpu(const void *args, struct hd_subtasks *subtasks_p)
+{
+    get_creep_subtasks(args, subtasks_p);
+    subtasks_p->header_bytes = sizeof(bool);
+}
+
+/* Leaves in the header whether there are more elements. */
+static int creep_there(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const int status = creep(context, views, args);
+    *(bool *)context->header = status == HD_AGAIN;
+    return status == HD_AGAIN ? HD_OK : status;
+}
+
+static int creep_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, creep_ports, false, creep_there);
+}
+
+static bool creeps_on(const struct hd_context *context, const void *args)
+{
+    (void)args;
+    return *(const bool *)context->header;
+}
+
+static const struct hd_gpu_verb gpu_creep = {
+    .body = creep_on_gpu, .get_subtasks = get_creep_subtasks_on_gpu, .again = creeps_on};
+#endif
+
+const struct hd_verb hd_toy_creep = {.name = "creep",
+                                     .stream_id = 10,
+                                     .ports = creep_ports,
+                                     .get_subtasks = get_creep_subtasks,
+                                     .body = creep,
+                                     .gpu = HD_ON_GPU(gpu_creep)};

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step through
- * the plain functions, and collect by collect against a collector written separately. */
+ * the plain functions, collect by collect against a collector written separately, and episode by
+ * episode of an evaluation. */
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "kernels/envs/pixel_pong/pixel_pong_envs.h"
+#include "kernels/envs/pixel_pong/pixel_pong_evaluation.h"
 #include "kernels/envs/seed.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -416,6 +418,122 @@ START_TEST(test_collects_cuda)
 }
 END_TEST
 
+/* -- Episode by episode ------------------------------------------------------------------------ */
+
+enum { OUTPUTS = HD_PIXEL_PONG_ACTIONS + 1, MOST_EPISODES = 4, MAX_EPISODE_STEPS = 700 };
+enum { PLAYED_BYTES = sizeof(struct hd_played) + MOST_EPISODES * sizeof(double) };
+
+/* The last env never plays, and the others not equally often. */
+static const int64_t episodes[ENVS] = {2, 1, MOST_EPISODES, 0};
+
+/* An env of the CPU in an evaluation. */
+struct contender {
+    int64_t ended, steps, all_steps, cut;
+    double sum, returns[MOST_EPISODES];
+    uint8_t obs[STACK][FRAME];
+};
+
+static uint64_t get_seed(int64_t i, int64_t episode)
+{
+    return (uint64_t)(100 * i + (i == 2 ? episode : 0));
+}
+
+static void start_contender(struct contender *c, struct fixture *f, int64_t i)
+{
+    reset(f, i, get_seed(i, c->ended));
+    c->steps = 0;
+    c->sum = 0;
+    for (int k = 0; k < STACK; k++)
+        memcpy(c->obs[k], f->obs[i], FRAME);
+}
+
+static void advance(struct contender *c, struct fixture *f, int64_t i)
+{
+    memmove(c->obs[0], c->obs[1], (STACK - 1) * FRAME);
+    memcpy(c->obs[STACK - 1], f->obs[i], FRAME);
+    c->sum += (double)f->reward[i];
+    if (++c->steps < MAX_EPISODE_STEPS && !f->done[i])
+        return;
+    c->cut += !f->done[i];
+    c->all_steps += c->steps;
+    c->returns[c->ended++] = c->sum;
+    if (c->ended < episodes[i])
+        start_contender(c, f, i);
+}
+
+/* Outputs whose largest one of an action is `action`; what is no action's is larger. */
+static void fill_outputs(float *out, int32_t action)
+{
+    for (int a = 0; a < OUTPUTS; a++)
+        out[a] = (float)(a == action ? 2 : a == OUTPUTS - 1 ? 9 : -a);
+}
+
+static void check_played(const struct contender *c, const char *there, int64_t i, int64_t t)
+{
+    static int64_t bytes[PLAYED_BYTES / sizeof(int64_t)];
+    const struct hd_played *found = (const void *)bytes;
+    device_get(bytes, there + i * PLAYED_BYTES, PLAYED_BYTES);
+    ck_assert_int_eq(found->ended, c->ended);
+    ck_assert_int_eq(found->steps, c->all_steps);
+    ck_assert_int_eq(found->cut, c->cut);
+    ck_assert_msg(memcmp(found->returns, c->returns, (size_t)c->ended * sizeof(double)) == 0,
+                  "returns of %lld differ at %lld", (long long)i, (long long)t);
+}
+
+static char *make_played(void)
+{
+    char *played = test_alloc(ENVS, PLAYED_BYTES);
+    for (int64_t i = 0; i < ENVS; i++) {
+        struct hd_played *one = (struct hd_played *)(played + i * PLAYED_BYTES);
+        *one =
+            (struct hd_played){.seed = get_seed(i, 0), .seed_gap = i == 2, .episodes = episodes[i]};
+    }
+    return device_make(played, ENVS * PLAYED_BYTES);
+}
+
+START_TEST(test_evaluation_cuda)
+{
+    static struct fixture f;
+    static struct contender c[ENVS];
+    make(&f, ENVS, "-1");
+    memset(c, 0, sizeof c);
+    float *out = device_shared(ENVS * OUTPUTS * (int64_t)sizeof *out);
+    const struct hd_pixel_pong_evaluation evaluation = {
+        .envs = ENVS,
+        .stack = STACK,
+        .max_steps = MAX_EPISODE_STEPS,
+        .group = make_group(&f, -1),
+        .obs = device_make(NULL, ENVS * STACK * FRAME),
+        .played = make_played(),
+        .played_bytes = PLAYED_BYTES,
+    };
+    for (int64_t i = 0; i < ENVS; i++)
+        start_contender(&c[i], &f, i);
+    ck_assert_int_eq(hd_pixel_pong_begin_evaluation_cuda(&evaluation, device_stream()), HD_OK);
+    for (int64_t t = 0; c[2].ended < MOST_EPISODES; t++) {
+        int32_t action[ENVS];
+        for (int64_t i = 0; i < ENVS; i++) {
+            if (c[i].ended < episodes[i])
+                check_same(evaluation.obs + i * STACK * FRAME, c[i].obs, sizeof c[i].obs,
+                           "observations", t);
+            action[i] = choose(&f, i, t);
+            fill_outputs(out + i * OUTPUTS, action[i]);
+        }
+        step(&f, action);
+        for (int64_t i = 0; i < ENVS; i++)
+            if (c[i].ended < episodes[i])
+                advance(&c[i], &f, i);
+        ck_assert_int_eq(hd_pixel_pong_evaluate_cuda(&evaluation, out, OUTPUTS, device_stream()),
+                         HD_OK);
+        for (int64_t i = 0; i < ENVS; i++)
+            check_played(&c[i], evaluation.played, i, t);
+    }
+    ck_assert_int_gt(c[0].cut + c[1].cut + c[2].cut, 0);
+    ck_assert_int_lt(c[0].cut + c[1].cut + c[2].cut, c[0].ended + c[1].ended + c[2].ended);
+    env->destroy(f.group);
+}
+END_TEST
+
 /* Once `stopped` is true, further steps change nothing. */
 START_TEST(test_stopped_cuda)
 {
@@ -457,6 +575,7 @@ int main(void)
     tcase_add_test(cuda, test_states_cuda);
     tcase_add_loop_test(cuda, test_collects_cuda, 0, 2);
     tcase_add_test(cuda, test_stopped_cuda);
+    tcase_add_test(cuda, test_evaluation_cuda);
 #endif
     return run_cuda_suite("pixel_pong_cuda", cpu, cuda);
 }
