@@ -235,15 +235,16 @@ struct hd_context {
     int64_t shard;   /* -1: not a shard step */
     int64_t shards;  /* S */
     int rank, ranks; /* for messages only */
-    /* Steps in subtasks (struct hd_subtasks); 0, 0 and 1 for others. */
+    /* Steps in subtasks (struct hd_subtasks); 0, 0, 0 and 1 for others. */
     int64_t item;
+    int64_t joint_items; /* items that this stage is for, from `item` on (struct hd_subtasks) */
     int stage;
     int64_t items;
     void *work; /* bodies: this item's memory; finish: NULL. 64-byte aligned, the same in all stages
                    of the item, undefined before stage 0; NULL when the step wants none */
     void *const *work_buffers; /* finish: [items], every item's memory; else NULL */
     void *header; /* likewise, the item's `header_bytes`, which `finish` sees wherever it runs */
-    void *const *headers; /* finish: [items] */
+    void *const *headers; /* steps in subtasks: [items] */
     double
         *partial_sums; /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *cross_shard_sums; /* the sums of what the stage before has added; else NULL */

@@ -51,6 +51,9 @@ struct hd_subtasks {
     int64_t header_bytes; /* of context->header, an item's memory that `finish` sees wherever stages
                              and `finish` run; 0: none */
     bool finish_last;     /* `finish` follows the last stage of all items; else their stage 0 */
+    int64_t joint_items;  /* a stage on a GPU is one task for so many items at a time (the last one
+                             perhaps for fewer), which get the work memory of the first of them and
+                             leave no partial sums; 0: for each item */
 };
 
 /* Says what executes a step. Verbs that compute are all HD_VERB_TASK. */

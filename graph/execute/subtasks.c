@@ -34,6 +34,12 @@ static int get_device(const struct hd_binder *binder, const struct hd_work_buffe
                                  hd_plan_get_home(binder->plan, instance, work->instances));
 }
 
+/* Returns how many items a task is for, on a GPU or not. */
+static int64_t count_joint_items(const struct hd_op *op, bool on_gpu)
+{
+    return on_gpu && op->subtasks.joint_items > 0 ? op->subtasks.joint_items : 1;
+}
+
 static int fill(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work)
 {
     work->memory = hd_alloc(work->n, sizeof *work->memory);
@@ -44,9 +50,10 @@ static int fill(struct hd_binder *binder, const struct hd_op *op, struct hd_work
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < work->n; i++) {
         HD_TRY(hd_buffer_create(binder->session, WORK_BUCKETS, 1, &work->buffers[i]));
+        const bool used = i % op->subtasks.items % count_joint_items(op, true) == 0;
+        const int64_t bytes = used ? op->subtasks.work_bytes : 0;
         work->memory[i] =
-            op->gpu ? hd_device_alloc(get_device(binder, work, i), op->subtasks.work_bytes)
-                    : hd_alloc(op->subtasks.work_bytes, 1);
+            op->gpu ? hd_device_alloc(get_device(binder, work, i), bytes) : hd_alloc(bytes, 1);
         work->headers[i] = op->gpu ? hd_pinned_alloc(op->subtasks.header_bytes)
                                    : hd_alloc(op->subtasks.header_bytes, 1);
         if (!work->memory[i] || !work->headers[i])
@@ -107,7 +114,7 @@ struct subtask {
     const struct hd_op *op;
     struct hd_work_buffers *work;
     int instance;
-    int64_t item;
+    int64_t item, end; /* its items; several for a stage on a GPU at most */
     int stage;
     bool body, finish; /* what it calls */
 };
@@ -142,10 +149,10 @@ static bool touched_before(const struct subtask *subtask, const struct hd_spec *
     return false;
 }
 
-/* Adds the buckets that the subtask's range overlaps: of the item's partial if it writes them, else
- * of all partials. Buckets that are empty belong to the end. */
+/* Adds the buckets that the subtask's range overlaps: of an item's partial, which it writes, or of
+ * HD_ALL_PARTIALS. Buckets that are empty belong to the end. */
 static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
-                     struct hd_buffer *buffer, bool written)
+                     struct hd_buffer *buffer, int64_t partial)
 {
     int64_t lo, hi, bucket_lo, bucket_hi;
     get_range(subtask->op, spec, subtask->stage, &lo, &hi);
@@ -154,13 +161,31 @@ static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
         const bool empty_end = bucket_lo == spec->elements && hi == spec->elements;
         if ((bucket_lo >= hi || bucket_hi <= lo) && !empty_end)
             continue;
-        enum hd_mode mode = !written                                ? HD_READ
+        enum hd_mode mode = partial == HD_ALL_PARTIALS              ? HD_READ
                             : touched_before(subtask, spec, bucket) ? HD_UPDATE
                                                                     : HD_WRITE;
-        const struct hd_access access = {buffer, bucket, written ? subtask->item : HD_ALL_PARTIALS,
-                                         mode};
+        const struct hd_access access = {buffer, bucket, partial, mode};
         HD_TRY(add_access(subtask->work, access));
     }
+    return HD_OK;
+}
+
+static int add_written_ranges(const struct subtask *subtask, const struct hd_spec *spec,
+                              struct hd_buffer *buffer)
+{
+    for (int64_t item = subtask->item; item < subtask->end; item++)
+        HD_TRY(add_range(subtask, spec, buffer, item));
+    return HD_OK;
+}
+
+/* Adds the partials of the subtask's items; an only item has them all. */
+static int add_partials(const struct subtask *subtask, const struct hd_access *whole)
+{
+    struct hd_access access = *whole;
+    if (subtask->op->subtasks.items == 1)
+        return add_access(subtask->work, access);
+    for (access.partial = subtask->item; access.partial < subtask->end; access.partial++)
+        HD_TRY(add_access(subtask->work, access));
     return HD_OK;
 }
 
@@ -212,15 +237,13 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
         whole.mode = HD_UPDATE;
     if (i == op->flat) {
         if (subtask->body)
-            HD_TRY(add_range(subtask, view->spec, whole.buffer, true));
+            HD_TRY(add_written_ranges(subtask, view->spec, whole.buffer));
     } else if (touches_whole(subtask, scope)) {
         HD_TRY(add_access(work, whole));
     } else if (scope == HD_SCOPE_ITEM && subtask->body) {
-        if (op->subtasks.items > 1)
-            whole.partial = subtask->item;
-        HD_TRY(add_access(work, whole));
+        HD_TRY(add_partials(subtask, &whole));
     } else if (scope == HD_SCOPE_STAGE_RANGE && subtask->body && view->spec->type->flat) {
-        HD_TRY(add_range(subtask, view->spec, whole.buffer, false));
+        HD_TRY(add_range(subtask, view->spec, whole.buffer, HD_ALL_PARTIALS));
     }
     if (work->n_accesses == before)
         view->data = NULL;
@@ -233,15 +256,14 @@ static int add_work_accesses(const struct subtask *subtask)
 {
     struct hd_work_buffers *work = subtask->work;
     struct hd_buffer **buffers = work->buffers + subtask->instance * subtask->op->subtasks.items;
-    if (subtask->body) {
-        struct hd_buffer *buffer = buffers[subtask->item];
-        const enum hd_mode mode = subtask->stage == 0 ? HD_WRITE : HD_UPDATE;
-        HD_TRY(add_access(work, (struct hd_access){buffer, WORK_CHAIN, 0, mode}));
+    const enum hd_mode mode = subtask->stage == 0 ? HD_WRITE : HD_UPDATE;
+    for (int64_t item = subtask->item; subtask->body && item < subtask->end; item++) {
+        HD_TRY(add_access(work, (struct hd_access){buffers[item], WORK_CHAIN, 0, mode}));
         if (subtask->stage == 0)
-            HD_TRY(add_access(work, (struct hd_access){buffer, WORK_HEADER, 0, HD_WRITE}));
-        if (!subtask->finish)
-            return HD_OK;
+            HD_TRY(add_access(work, (struct hd_access){buffers[item], WORK_HEADER, 0, HD_WRITE}));
     }
+    if (!subtask->finish)
+        return HD_OK;
     const int bucket = subtask->op->subtasks.finish_last ? WORK_CHAIN : WORK_HEADER;
     for (int64_t item = 0; item < subtask->op->subtasks.items; item++)
         HD_TRY(add_access(work, (struct hd_access){buffers[item], bucket, 0, HD_READ}));
@@ -307,13 +329,14 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     task.n_accesses = (int)work->n_accesses;
     task.finish = subtask->body && subtask->finish ? op->step->verb->finish : NULL;
     task.context.item = subtask->item;
+    task.context.joint_items = subtask->end - subtask->item;
     task.context.stage = subtask->stage;
     task.context.items = op->subtasks.items;
     task.context.gpu = op->gpu;
     task.context.work = subtask->body ? work->memory[first + subtask->item] : NULL;
     task.context.work_buffers = subtask->finish ? work->memory + first : NULL;
     task.context.header = subtask->body ? work->headers[first + subtask->item] : NULL;
-    task.context.headers = subtask->finish ? work->headers + first : NULL;
+    task.context.headers = work->headers + first;
     return hd_submit_task(subtask->binder->session, &task);
 }
 
@@ -321,6 +344,11 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
 static bool is_finish_with_last(const struct hd_op *op)
 {
     return op->gpu ? op->step->verb->gpu->finishes_at_end : op->subtasks.items == 1;
+}
+
+static int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 /* Submits stages [from, to) of one instance: all items of a stage before the next stage, so that
@@ -339,17 +367,19 @@ static int submit_stages(struct hd_binder *binder, const struct hd_op *op,
     for (subtask.stage = from; subtask.stage < to; subtask.stage++) {
         const bool finish = subtask.stage == finish_after && op->step->verb->finish;
         const bool with_last = finish && is_finish_with_last(op);
+        const int64_t each = count_joint_items(op, hd_op_is_stage_on_gpu(op, subtask.stage));
         common.priority = subtasks->stages - subtask.stage;
         subtask.body = true;
-        for (subtask.item = 0; subtask.item < subtasks->items; subtask.item++) {
-            subtask.finish = with_last && subtask.item == subtasks->items - 1;
+        for (subtask.item = 0; subtask.item < subtasks->items; subtask.item = subtask.end) {
+            subtask.end = min_of(subtask.item + each, subtasks->items);
+            subtask.finish = with_last && subtask.end == subtasks->items;
             HD_TRY(submit_subtask(&subtask, &common));
         }
         if (!finish || with_last)
             continue;
         subtask.body = false;
         subtask.finish = true;
-        subtask.item = 0;
+        subtask.item = subtask.end = 0;
         HD_TRY(submit_subtask(&subtask, &common));
     }
     return HD_OK;

@@ -121,6 +121,8 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
         on_gpu += hd_op_is_stage_on_gpu(op, stage);
     const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->subtasks.stages;
     fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
+    if (op->subtasks.joint_items > 1)
+        fprintf(file, " for %" PRId64 " items", op->subtasks.joint_items);
     if (hd_op_is_distributed(plan, op))
         fprintf(file, ", distributed");
     if (op->step->verb->finish && !hd_op_is_finish_on_gpu(op))

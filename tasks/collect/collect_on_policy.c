@@ -7,7 +7,8 @@
  *
  * An item is an environment group with its share of n_sample. It is one task, or with
  * policy.collect.overlap_act_step two tasks for each step, one that acts and one that steps, so
- * that one group acts while another steps. Tasks of steps that a group does not need do nothing.
+ * that one group acts while another steps. Tasks of steps that a group does not need do nothing. A
+ * GPU acts for half of the groups at a time, while CPUs step the other half group by group.
  * Without it, envs that a GPU can step are played there by one task, from which only counters and
  * ended episodes return to the host.
  *
@@ -58,8 +59,9 @@ static const struct hd_port ports[] = {
 struct args {
     const struct hd_net *net;
     const struct hd_envs_shape *envs;
+    struct hd_envs_shape acting; /* of the groups for which a GPU acts at a time */
     const struct hd_spec *trajectories;
-    int64_t scratch, groups, steps;
+    int64_t scratch, groups, joint_groups, steps;
     bool overlap_act_step;
     bool steps_on_gpu; /* where GPUs take part */
 };
@@ -86,6 +88,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->groups = envs->partials;
+    args->joint_groups = (args->groups + 1) / 2;
+    args->acting = *args->envs;
+    args->acting.envs *= args->joint_groups;
     args->trajectories = setup->specs[TRAJECTORIES];
     args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
     args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
@@ -251,7 +256,7 @@ static int play_all(struct collector *c)
 /* -- With a GPU that acts ---------------------------------------------------------------------- */
 /* Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
  * GPU's, fetches what it has not seen yet. The group on either side is complete then. Of what envs
- * show each frame goes to the GPU once; logits and actions come back in the item's header. */
+ * show each frame goes to the GPU once; logits and actions come back in the items' headers. */
 
 struct header {
     float *logit;           /* [E][actions] */
@@ -398,53 +403,109 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
     *subtasks_p = (struct hd_subtasks){
         .items = args->groups,
         .stages = last_stage(args) + 1,
-        .work_bytes = hd_gpu_stepper_lay_out(args->envs, args->net, NULL, &stepper),
+        .work_bytes = hd_gpu_stepper_lay_out(&args->acting, args->net, NULL, &stepper),
         .header_bytes = lay_out_header(args, NULL, &header),
-        .finish_last = true};
+        .finish_last = true,
+        .joint_items = args->joint_groups};
 }
 
 static int ready_on_gpu(const void *memory)
 {
     const struct args *args = memory;
-    return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
+    return hd_net_prepare_cuda(args->net, args->steps_on_gpu ? args->envs->envs : args->acting.envs,
+                               0);
 }
 
-/* Copies the group's last frames and all that precedes its frames to the GPU; it is small. */
+/* Copies a group's last frames and all that precedes its frames to the GPU; it is small. */
 static int copy_rest_to_gpu(const struct hd_context *context, const struct hd_view *to,
-                            const struct hd_frame_upload *show)
+                            int64_t group, const struct hd_frame_upload *show)
 {
     HD_TRY(hd_frame_upload_run_cuda(show, NULL, context->stream));
-    const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
-    const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, context->item);
+    const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, group);
+    const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, group);
     return hd_device_copy(here.made, host.made, hd_trajectories_count_header_bytes(to->spec),
                           context->stream);
 }
 
+/* A group of which a GPU knows the frames that it has been sent. */
+struct actor {
+    struct header header;
+    struct hd_frame_upload show;
+    bool complete;
+};
+
+static struct actor make_actor(const struct hd_context *context, const struct hd_view *to,
+                               const struct args *args, int64_t group)
+{
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
+    const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, group);
+    struct actor actor = {.show = hd_trajectories_get_show(shape, &host),
+                          .complete = *host.made >= shape->samples};
+    lay_out_header(args, context->headers[group], &actor.header);
+    actor.show.here = actor.header.here;
+    actor.show.frames_here = hd_trajectories_get(to->spec, to->data, group).frames;
+    return actor;
+}
+
+/* Sends what groups show to their places among the observations. Stores whether any of them acts.
+ */
+static int upload(const struct hd_context *context, const struct hd_view *to,
+                  const struct args *args, const struct hd_gpu_stepper *stepper, bool *any_p)
+{
+    const int64_t bytes = args->envs->envs * args->envs->obs.obs_bytes;
+    *any_p = false;
+    for (int64_t i = 0; i < context->joint_items; i++) {
+        const struct actor actor = make_actor(context, to, args, context->item + i);
+        if (actor.complete)
+            continue;
+        *any_p = true;
+        HD_TRY(hd_frame_upload_run_cuda(&actor.show, stepper->obs + i * bytes, context->stream));
+    }
+    return HD_OK;
+}
+
+static int draw_actions(const struct hd_context *context, const struct hd_view *to,
+                        const struct args *args, const struct hd_gpu_stepper *stepper)
+{
+    const int64_t envs = args->envs->envs, outputs = hd_net_count_outputs(args->net);
+    for (int64_t i = 0; i < context->joint_items; i++) {
+        const struct actor actor = make_actor(context, to, args, context->item + i);
+        const struct header *header = &actor.header;
+        if (!actor.complete)
+            HD_TRY(hd_categorical_draw_cuda(stepper->out + i * envs * outputs, outputs,
+                                            hd_net_count_actions(args->net), envs, header->draws,
+                                            header->action, header->logit, context->stream));
+    }
+    return HD_OK;
+}
+
+static int copy_rests(const struct hd_context *context, const struct hd_view *to,
+                      const struct args *args)
+{
+    for (int64_t i = 0; i < context->joint_items; i++) {
+        const struct actor actor = make_actor(context, to, args, context->item + i);
+        HD_TRY(copy_rest_to_gpu(context, to, context->item + i, &actor.show));
+    }
+    return HD_OK;
+}
+
+/* Acts for some groups in one pass, of as many rows as any groups need. */
 static int act_on_gpu(struct hd_context *context, const struct hd_view *views,
                       const struct args *args)
 {
     const struct hd_view *to = &views[TRAJECTORIES];
-    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
-    const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
-    const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, context->item);
-    struct hd_frame_upload show = hd_trajectories_get_show(shape, &host);
     struct hd_gpu_stepper stepper;
-    struct header header;
     struct hd_obs_norm norm;
-    lay_out_header(args, context->header, &header);
-    show.here = header.here;
-    show.frames_here = here.frames;
+    bool any;
     if (context->stage == last_stage(args))
-        return copy_rest_to_gpu(context, to, &show);
-    if (*host.made >= shape->samples)
+        return copy_rests(context, to, args);
+    hd_gpu_stepper_lay_out(&args->acting, args->net, context->work, &stepper);
+    HD_TRY(upload(context, to, args, &stepper, &any));
+    if (!any)
         return HD_OK;
-    hd_gpu_stepper_lay_out(args->envs, args->net, context->work, &stepper);
-    HD_TRY(hd_frame_upload_run_cuda(&show, stepper.obs, context->stream));
-    HD_TRY(hd_gpu_stepper_forward(&stepper, args->envs, args->net, views[POLICY].data,
+    HD_TRY(hd_gpu_stepper_forward(&stepper, &args->acting, args->net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
-    return hd_categorical_draw_cuda(stepper.out, hd_net_count_outputs(args->net), shape->actions,
-                                    shape->envs, header.draws, header.action, header.logit,
-                                    context->stream);
+    return draw_actions(context, to, args, &stepper);
 }
 
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)

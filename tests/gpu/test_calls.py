@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
 StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). Nothing is
-copied to or from memory that is not pinned, not even for checkpoints. A step of envs whose actions the GPU chooses is
-one launch there, and an update is one task and one launch."""
+copied to or from memory that is not pinned, not even for checkpoints. A step of all envs of
+a shard whose actions the GPU chooses is two launches there, and an update is one task and one launch."""
 
+import collections
 import concurrent.futures
 import json
 import os
@@ -21,9 +22,11 @@ SMALL = dict(policy__cuda="true", env__stop_value="1e9", max_train_iter=10 ** 9,
              policy__model__encoder_hidden_size_list="[8,8]")
 DQN = ("cartpole_dqn_ddp", dict(policy__learn__update_per_collect=1))
 PPO = ("cartpole_ppo_ddp", dict(policy__model__actor_head_hidden_size=0, policy__model__critic_head_hidden_size=0))
-# 100 steps of two envs, whose actions the GPU chooses: the first 100 tasks on it are acts.
-ACT = ("cartpole_ppo_ddp", dict(PPO[1], policy__collect__overlap_act_step="true", policy__collect__n_sample=200,
-                                policy__collect__segment_at_done="false"))
+# 100 steps of 12 envs in groups of two, whose actions the GPU chooses: the first 200 tasks on it are acts.
+GROUPS, STEPS = 6, 100
+ACT = ("cartpole_ppo_ddp", dict(PPO[1], policy__collect__overlap_act_step="true", policy__collect__segment_at_done="false",
+                                env__collector_env_num=2 * GROUPS, policy__collect__env_groups=GROUPS,
+                                policy__collect__n_sample=2 * GROUPS * STEPS, policy__learn__batch_size=2 * GROUPS * STEPS))
 # Long repeats of updates. The target net is copied every second update, for which there is another graph.
 UPDATES = [("cartpole_dqn_ddp", dict(policy__learn__update_per_collect=1000, policy__learn__batch_size=16,
                                      policy__learn__target_update_freq=2), "lws", 1),
@@ -75,13 +78,32 @@ def check_tasks(scratch, updates=20):
         directory = scratch(f"{config}-{keys.get('world__shards', shards)}-traced")
         keys = SMALL | dict(world__shards=1) | keys | dict(max_train_iter=updates, runtime__scheduler=scheduler)
         keys |= {key: 5 for key in keys if key in ("policy__learn__update_per_collect", "policy__learn__epoch_per_collect")}
-        for command in (["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--trace", "--dir", directory,
-                         *sets(**keys)], ["trace", directory]):
-            done = subprocess.run([RUNNER, *fit(command)], env=environment(), text=True, capture_output=True)
-            check(done.returncode == 0, done.stderr)
-        tasks = re.search(r"^(sample_\w+\.\.\w+) +(\d+) ", done.stdout, re.M)
+        trace(config, directory, keys)
+        told = subprocess.run([RUNNER, "trace", directory], env=environment(), text=True, capture_output=True).stdout
+        tasks = re.search(r"^(sample_\w+\.\.\w+) +(\d+) ", told, re.M)
         print(f"{directory}: {tasks[1]}: {tasks[2]} tasks")
-        check(int(tasks[2]) == updates, done.stdout)
+        check(int(tasks[2]) == updates, told)
+
+
+def trace(config, directory, keys):
+    """The tasks of a run."""
+    command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--trace", "--dir", directory, *sets(**keys)]
+    done = subprocess.run([RUNNER, *fit(command)], env=environment(), text=True, capture_output=True)
+    check(done.returncode == 0, done.stderr)
+    with open(os.path.join(directory, "trace.json"), encoding="utf-8") as file:
+        return [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+
+
+def check_acts(scratch):
+    """A step of all envs is two acts, each for half of them, and as many tasks of CPUs as there are groups."""
+    config, keys = ACT
+    tasks = collections.Counter((task["args"]["iteration"], task["args"]["stage"])
+                                for task in trace(config, scratch("acts"), SMALL | keys | dict(max_train_iter=2, world__shards=1))
+                                if task["name"] == "collect_on_policy")
+    acts = [tasks[0, stage] for stage in range(1, 2 * STEPS + 1, 2)]
+    steps = [tasks[0, stage] for stage in range(2, 2 * STEPS + 1, 2)]
+    print(f"acting: {sum(acts)} tasks on the GPU and {sum(steps)} on CPUs for {STEPS} steps of {2 * GROUPS} envs")
+    check(set(acts) == {2} and set(steps) == {GROUPS}, f"{tasks}")
 
 
 def main():
@@ -95,6 +117,7 @@ def main():
             name, calls = count(scratch, *case, first=20, last=60)
             check_launches(name, calls, "updates")
         check_tasks(scratch)
+        check_acts(scratch)
         name, calls = count(scratch, *ACT, "lws", 1, 20, 90)
         check_launches(name, calls, "acts")
 

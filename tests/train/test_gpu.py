@@ -123,9 +123,16 @@ def check_ppo(scratch):
         (1, 2, base),
         (2, 2, dict(base, runtime__executor="sequential")),
     ])
-    train(scratch("ppo_cpu"), config=PPO, **dict(SHORT_PPO, policy__cuda="false"))
-    apart = distance(scratch, "ppo0", "ppo_cpu")
-    check(apart < 1e-5, f"ppo: parameters are {apart} from the CPU's")
+    groups = dict(env__collector_env_num=10, policy__collect__env_groups=5, policy__collect__n_sample=120)
+    check_same_bits(scratch, "halves", PPO, [  # of three groups and of two
+        (1, 1, base | groups),
+        (2, 1, base | groups | dict(runtime__gpus=2, runtime__scheduler="random")),
+        (1, 1, base | groups | dict(runtime__executor="sequential")),
+    ])
+    for name, keys in (("ppo", {}), ("halves", groups)):
+        train(scratch(f"{name}_cpu"), config=PPO, **SHORT_PPO | keys | dict(policy__cuda="false"))
+        apart = distance(scratch, f"{name}0", f"{name}_cpu")
+        check(apart < 1e-5, f"{name}: parameters are {apart} from the CPU's")
 
 
 def check_pixels(scratch):
