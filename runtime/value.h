@@ -86,6 +86,8 @@ struct hd_reduction {
     int (*reduce_on_gpu)(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream);
+    bool graph_capturable; /* what reduce_on_gpu queues depends on its arguments alone, so that it
+                              can be recorded once as a CUDA graph and launched again later */
     /* Flat types, whose vectors are floats and a count: adds, on a GPU, the operands' floats in
      * tree order to to[n] and their counts to *total, by which it divides a mean; without counts,
      * the floats alone. `to` may be an operand, `total` no operand's count. Returns HD_OK or

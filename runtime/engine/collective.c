@@ -291,7 +291,7 @@ static struct hd_task make_gpu_task(const struct round *round)
 {
     const struct hd_collective *c = &round->collective;
     struct hd_task task = make_task(round, run_on_gpu);
-    task.graph_capturable = true;
+    task.graph_capturable = c->in_spec->type->reduction->graph_capturable;
     task.graph = c->bucket * (HD_MIN + 1) + (int)c->how;
     task.key = round->memory;
     task.key_bytes = (c->n_in + 1) * (int)sizeof round->memory[0];

@@ -195,6 +195,7 @@ static const struct hd_reduction reduction = {
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
 #if HD_CUDA
     .reduce_on_gpu = reduce_on_gpu,
+    .graph_capturable = true,
     .add_on_gpu = add_on_gpu,
     .count = count_of,
 #endif

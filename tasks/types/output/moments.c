@@ -218,6 +218,7 @@ static const struct hd_reduction reduction = {
     .hows = 1 << HD_SUM,
 #if HD_CUDA
     .reduce_on_gpu = reduce_on_gpu,
+    .graph_capturable = true,
 #endif
 };
 
