@@ -3,6 +3,7 @@
  * comparison, launch by launch; then each part as a graph. In PPO the host reads the gradient's
  * norm before Adam, as the tasks do. */
 #include "bench/parts/nets.h"
+#include "bench/parts/on_gpu.h"
 #include "bench/parts/parts.h"
 #include "kernels/learn/adam.h"
 #include "kernels/learn/dqn_loss.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #if HD_CUDA
 #include <cuda_runtime_api.h>
 
@@ -26,7 +26,7 @@ struct update {
     bool ppo;
     int64_t batch, rows,
         n; /* rows of a forward pass: obs, and in DQN also next_obs; floats of the net */
-    cudaStream_t stream;
+    void *stream;
     char *obs; /* obs rows, then next_obs rows */
     void *params, *target, *work, *scratch;
     float *grad, *m, *v, *q, *next, *dq, *advantage, *count, *adam_scratch;
@@ -38,8 +38,6 @@ struct update {
     struct hd_ppo_loss ppo_loss;
     struct hd_adam adam;
 };
-
-typedef int (*launcher)(const struct update *u);
 
 static int target_forward(const struct update *u)
 {
@@ -100,117 +98,20 @@ static int learn(const struct update *u)
     return step(u);
 }
 
-/* -- Measuring --------------------------------------------------------------------------------- */
-
-static int capture(const struct update *u, launcher launch, cudaGraphExec_t *made_p)
-{
-    cudaGraph_t graph;
-    if (cudaStreamBeginCapture(u->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "no CUDA graph can be captured");
-    const int status = launch(u);
-    const cudaError_t ended = cudaStreamEndCapture(u->stream, &graph);
-    HD_TRY(status);
-    if (ended != cudaSuccess || cudaGraphInstantiate(made_p, graph, 0) != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "no CUDA graph can be made");
-    cudaGraphDestroy(graph);
-    return HD_OK;
-}
-
-/* Runs one call: a graph or the launches themselves. */
-static int call(struct update *u, launcher launch, cudaGraphExec_t graph)
-{
-    if (!graph)
-        return launch(u);
-    if (cudaGraphLaunch(graph, u->stream) != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "a CUDA graph cannot be launched");
-    return HD_OK;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int time_calls(struct update *u, launcher launch, cudaGraphExec_t graph, int64_t calls,
-                      int64_t *ns_p)
-{
-    const int64_t begin = now_ns();
-    for (int64_t i = 0; i < calls; i++)
-        HD_TRY(call(u, launch, graph));
-    if (cudaStreamSynchronize(u->stream) != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "the GPU does not finish");
-    *ns_p = now_ns() - begin;
-    return HD_OK;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Measures milliseconds of wall-clock time: the median of rounds of calls that last about 50 ms. */
-static int measure_part(struct update *u, const char *name, launcher launch, bool graphs)
-{
-    enum { ROUNDS = 9 };
-    const int64_t round_ns = 50000000;
-    double ms[ROUNDS];
-    int64_t calls = 1, ns = 1;
-    cudaGraphExec_t graph = NULL;
-    HD_TRY(call(u, launch, NULL)); /* a first call, which makes what later calls reuse */
-    if (graphs)
-        HD_TRY(capture(u, launch, &graph));
-    HD_TRY(time_calls(u, launch, graph, calls, &ns));
-    while (ns < round_ns / 2) {
-        calls *= 2;
-        HD_TRY(time_calls(u, launch, graph, calls, &ns));
-    }
-    calls = calls * round_ns / ns + 1;
-    for (int i = 0; i < ROUNDS; i++) {
-        HD_TRY(time_calls(u, launch, graph, calls, &ns));
-        ms[i] = (double)ns * 1e-6 / (double)calls;
-    }
-    if (graph)
-        cudaGraphExecDestroy(graph);
-    qsort(ms, ROUNDS, sizeof *ms, compare);
-    hd_part_report(name, ms[ROUNDS / 2], "ms");
-    return HD_OK;
-}
-
 /* -- Memory, released by the end of the process ------------------------------------------------ */
-
-/* Returns zeroed device memory, or NULL if there is none left. */
-static void *on_device(int64_t bytes)
-{
-    void *memory = NULL;
-    if (cudaMalloc(&memory, (size_t)bytes) != cudaSuccess ||
-        cudaMemset(memory, 0, (size_t)bytes) != cudaSuccess)
-        return NULL;
-    return memory;
-}
-
-static int put(void *to, const void *from, int64_t bytes)
-{
-    if (!to || !from)
-        return HD_ERR_NOMEM;
-    return cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice) == cudaSuccess
-               ? HD_OK
-               : hd_fail(HD_ERR_DEVICE, "nothing can be copied to the GPU");
-}
 
 static int make_loss(struct update *u)
 {
     const int64_t b = u->batch, actions = hd_net_count_actions(u->net);
-    float *host = hd_alloc(b, 4), *reward = on_device(b * 4), *other = on_device(b * 4);
-    float *logit = on_device(b * actions * 4), *value = on_device(b * 4);
-    int32_t *action = on_device(b * 4);
+    float *host = hd_alloc(b, 4), *reward = hd_part_make_on_gpu(b * 4),
+          *other = hd_part_make_on_gpu(b * 4);
+    float *logit = hd_part_make_on_gpu(b * actions * 4), *value = hd_part_make_on_gpu(b * 4);
+    int32_t *action = hd_part_make_on_gpu(b * 4);
     if (!host || !reward || !other || !logit || !value || !action)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < b; i++)
         host[i] = (float)(i % 3) - 1;
-    HD_TRY(put(reward, host, b * 4));
+    HD_TRY(hd_part_put_on_gpu(reward, host, b * 4));
     u->dqn_loss = (struct hd_dqn_loss){.batch = b,
                                        .actions = actions,
                                        .nstep = 1,
@@ -222,8 +123,8 @@ static int make_loss(struct update *u)
                                        .reward = reward,
                                        .ld_reward = b,
                                        .done = other};
-    u->advantage = on_device(b * 4);
-    HD_TRY(put(u->advantage, host, b * 4));
+    u->advantage = hd_part_make_on_gpu(b * 4);
+    HD_TRY(hd_part_put_on_gpu(u->advantage, host, b * 4));
     u->ppo_loss = (struct hd_ppo_loss){.batch = b,
                                        .actions = actions,
                                        .clip = 0.2f,
@@ -243,18 +144,20 @@ static int make_loss(struct update *u)
 static int allocate(struct update *u)
 {
     const int64_t outputs = hd_net_count_outputs(u->net), n = u->n;
-    u->obs = on_device(u->rows * hd_net_get_obs_bytes(u->net));
-    u->params = on_device(hd_net_get_device_bytes(u->net));
-    u->target = on_device(hd_net_get_device_bytes(u->net));
-    u->work = on_device(hd_net_get_forward_cuda_bytes(u->net, u->rows));
-    u->scratch = on_device(hd_net_get_backward_cuda_bytes(u->net, u->batch));
-    u->grad = on_device(n * 4), u->m = on_device(n * 4), u->v = on_device(n * 4);
-    u->q = on_device(u->rows * outputs * 4), u->dq = on_device(u->batch * outputs * 4);
-    u->next = on_device(u->batch * outputs * 4);
-    u->count = on_device(4), u->adam_scratch = on_device(HD_ADAM_SCRATCH * 4);
-    u->updates = on_device(8), u->used = on_device(8);
-    u->blocks = on_device((n / HD_BLOCK + 1) * 8);
-    u->sums = on_device(sizeof(struct hd_dqn_sums) + sizeof(struct hd_ppo_sums));
+    u->obs = hd_part_make_on_gpu(u->rows * hd_net_get_obs_bytes(u->net));
+    u->params = hd_part_make_on_gpu(hd_net_get_device_bytes(u->net));
+    u->target = hd_part_make_on_gpu(hd_net_get_device_bytes(u->net));
+    u->work = hd_part_make_on_gpu(hd_net_get_forward_cuda_bytes(u->net, u->rows));
+    u->scratch = hd_part_make_on_gpu(hd_net_get_backward_cuda_bytes(u->net, u->batch));
+    u->grad = hd_part_make_on_gpu(n * 4), u->m = hd_part_make_on_gpu(n * 4),
+    u->v = hd_part_make_on_gpu(n * 4);
+    u->q = hd_part_make_on_gpu(u->rows * outputs * 4),
+    u->dq = hd_part_make_on_gpu(u->batch * outputs * 4);
+    u->next = hd_part_make_on_gpu(u->batch * outputs * 4);
+    u->count = hd_part_make_on_gpu(4), u->adam_scratch = hd_part_make_on_gpu(HD_ADAM_SCRATCH * 4);
+    u->updates = hd_part_make_on_gpu(8), u->used = hd_part_make_on_gpu(8);
+    u->blocks = hd_part_make_on_gpu((n / HD_BLOCK + 1) * 8);
+    u->sums = hd_part_make_on_gpu(sizeof(struct hd_dqn_sums) + sizeof(struct hd_ppo_sums));
     if (!u->obs || !u->params || !u->target || !u->work || !u->scratch || !u->grad || !u->m ||
         !u->v || !u->q || !u->dq || !u->next || !u->count || !u->adam_scratch || !u->updates ||
         !u->used || !u->blocks || !u->sums ||
@@ -280,18 +183,36 @@ static int fill(struct update *u)
         else
             ((float *)obs)[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
     HD_TRY(hd_net_init(u->net, &rng, params));
-    HD_TRY(put(u->obs, obs, bytes));
-    HD_TRY(put(u->params, params, u->n * 4));
-    HD_TRY(put(u->target, params, u->n * 4));
-    HD_TRY(put(u->count, &count, 4));
-    HD_TRY(put(u->used, &u->batch, 8));
+    HD_TRY(hd_part_put_on_gpu(u->obs, obs, bytes));
+    HD_TRY(hd_part_put_on_gpu(u->params, params, u->n * 4));
+    HD_TRY(hd_part_put_on_gpu(u->target, params, u->n * 4));
+    HD_TRY(hd_part_put_on_gpu(u->count, &count, 4));
+    HD_TRY(hd_part_put_on_gpu(u->used, &u->batch, 8));
     hd_free(obs);
     hd_free(params);
     HD_TRY(hd_net_refresh_cuda(u->net, u->target, 0, u->n, u->stream));
     return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
 }
 
-static int measure_all(struct update *u)
+struct part {
+    const struct update *update;
+    int (*launch)(const struct update *u);
+};
+
+static int launch_part(const void *arg)
+{
+    const struct part *part = arg;
+    return part->launch(part->update);
+}
+
+static int measure_part(const struct update *u, const char *name,
+                        int (*launch)(const struct update *u), bool graphs)
+{
+    const struct part part = {u, launch};
+    return hd_part_measure_on_gpu(name, launch_part, &part, graphs, u->stream);
+}
+
+static int measure_all(const struct update *u)
 {
     HD_TRY(measure_part(u, NULL, learn, true));
     HD_TRY(measure_part(u, "launches", learn, false));
@@ -307,15 +228,11 @@ static int measure_all(struct update *u)
 
 static int measure(int argc, char **argv)
 {
-    int gpus = 0;
     struct update u = {.batch = hd_part_parse_number(argc, argv, 2, 64)};
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
     HD_TRY(hd_bench_net_create_for_gpu(argv[0], argv[1], &u.net));
-    if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0)
-        return hd_fail(HD_ERR_DEVICE, "no GPU here");
-    if (cudaStreamCreateWithFlags(&u.stream, cudaStreamNonBlocking) != cudaSuccess)
-        return hd_fail(HD_ERR_DEVICE, "no stream on the GPU");
+    HD_TRY(hd_part_open_gpu(&u.stream));
     u.ppo = hd_net_get_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
     u.rows = u.ppo ? u.batch : 2 * u.batch;
     u.n = hd_net_count_params(u.net);
