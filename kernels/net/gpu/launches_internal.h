@@ -8,44 +8,13 @@
 #ifndef HD_KERNELS_NET_GPU_LAUNCHES_INTERNAL_H
 #define HD_KERNELS_NET_GPU_LAUNCHES_INTERNAL_H
 
+#include "kernels/net/gpu/observations.h"
 #include "runtime/base/inline.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Elements that a thread reads or writes at once. */
-enum { HD_VECTOR = 8 };
-
-/* -- Observations ------------------------------------------------------------------------------ */
-
-enum hd_gpu_obs_type { HD_GPU_BYTES, HD_GPU_FLOATS, HD_GPU_BF16 };
-
-/* Observations: rows of `first`, then of `second`. */
-struct hd_gpu_obs {
-    const void *first, *second;
-    int64_t n_first, elements; /* elements of an observation */
-    enum hd_gpu_obs_type type;
-    const float *scale, *shift; /* as in kernels/net/obs_norm.h; NULL: bytes are divided by 255,
-                                   other types are unchanged */
-    float limit;
-};
-
-/* The geometry of a convolution. The first one's input has `channels` real channels in planes
- * ([C][H][W]); others count padding channels too. */
-struct hd_gpu_window {
-    int32_t channels, height, width, kernel, stride, out_height, out_width;
-};
-
-/* Converts observations to rows to[rows][ld], with zeros after their elements. Returns a status as
- * above. */
-int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64_t ld, bool bf16, void *to,
-                    void *stream);
-
-/* Makes columns[rows * pixels out][C * kernel * kernel] of observations from row `from_row` on for
- * the first convolution, whose kernel is HD_VECTOR. Returns a status as above. */
-int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
-                      const struct hd_gpu_window *window, int64_t rows, bool bf16, void *columns,
-                      void *stream);
+/* -- Convolutions ------------------------------------------------------------------------------ */
 
 /* Makes columns[rows * pixels out][kernel][kernel][channels] of activations. Returns a status as
  * above. */
