@@ -56,6 +56,8 @@ struct Fibre {
     void *fake_stack = nullptr;
 };
 
+const char TILES[] = "mma.sync"; /* the exchange that multiplies */
+
 enum State { NOT_STARTED, READY, AT_BARRIER, IN_WARP, FINISHED };
 
 struct Thread {
@@ -287,14 +289,14 @@ void release_warp(unsigned first)
     const unsigned n_lanes = lanes_of(first);
     Thread *warp = &threads[first];
     for (unsigned l = 0; l < n_lanes; l++)
-        if (warp[l].state == IN_WARP)
+        if (warp[l].state == IN_WARP && !strcmp(warp[l].what, TILES))
+            die_in_kernel("has ended while lanes of its warp multiply tiles");
+        else if (warp[l].state == IN_WARP)
             complete(warp, n_lanes, warp[l].mask, warp[l].what);
 }
 
-} // namespace
-
-hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int source,
-                                           uint64_t value, bool predicate)
+/* Lets the running lane come to an exchange. Returns whether it was the last one. */
+bool come(const char *what, unsigned mask, int source, uint64_t value, bool predicate)
 {
     Thread *self = current;
     const unsigned first = number_of(self) / WARP * WARP;
@@ -307,9 +309,41 @@ hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int 
     self->predicate = predicate;
     self->state = IN_WARP;
     complete(&threads[first], lanes_of(first), mask, what);
-    if (self->state == IN_WARP)
+    return self->state != IN_WARP;
+}
+
+/* All lanes of the running one's warp have come. */
+void compute_tiles()
+{
+    const Thread *warp = &threads[number_of(current) / WARP * WARP];
+    const hd_emulated_tiles *lanes[WARP];
+    for (unsigned l = 0; l < WARP; l++)
+        lanes[l] = (const hd_emulated_tiles *)(uintptr_t)warp[l].value;
+    hd_emulated_compute_tiles(lanes);
+}
+
+} // namespace
+
+hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int source,
+                                           uint64_t value, bool predicate)
+{
+    Thread *self = current;
+    if (!come(what, mask, source, value, predicate))
         wait_as(IN_WARP);
     return self->result;
+}
+
+void hd_emulated_multiply_tiles(int n, const uint32_t *a, const uint2 *b, float *c)
+{
+    const hd_emulated_tiles tiles = {n, a, b, c};
+    const unsigned first = number_of(current) / WARP * WARP;
+    for (unsigned l = 0; l < WARP; l++)
+        if (lanes_of(first) < WARP || threads[first + l].state == FINISHED)
+            die_in_kernel("multiplies tiles without all lanes of its warp");
+    if (come(TILES, UINT32_MAX, 0, (uint64_t)(uintptr_t)&tiles, false))
+        compute_tiles();
+    else
+        wait_as(IN_WARP);
 }
 
 int hd_emulated_barrier(const char *place, bool predicate)

@@ -66,4 +66,20 @@ struct hd_emulated_exchanged {
 hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int source,
                                            uint64_t value, bool predicate);
 
+/* A lane's part in products of tiles (kernels/net/gpu/mma_internal.cuh): A's four pairs, two pairs
+ * of B and four elements of C for each of n tiles. */
+struct hd_emulated_tiles {
+    int n;
+    const uint32_t *a;
+    const uint2 *b;
+    float *c;
+};
+
+/* Returns when all lanes of the warp have called it with the same n: their products are added to
+ * C. */
+void hd_emulated_multiply_tiles(int n, const uint32_t *a, const uint2 *b, float *c);
+
+/* Computes the products of a whole warp. */
+void hd_emulated_compute_tiles(const hd_emulated_tiles *const lanes[32]);
+
 #endif

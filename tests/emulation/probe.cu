@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/common/cuda.cuh"
+#include "kernels/net/gpu/mma_internal.cuh"
 
 extern "C" {
 #include "tests/emulation/probe.h"
@@ -23,6 +23,24 @@ static __device__ float sum(float value)
     for (int step = 16; step > 0; step /= 2)
         value += __shfl_xor_sync(ALL, value, step);
     return value;
+}
+
+/* Returns an element of the running lane's part of A B, both of which begin with the same
+ * numbers. */
+static __device__ float multiply(const float *from, unsigned element)
+{
+    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    uint32_t a[4];
+    uint2 b[1];
+    float c[1][4] = {};
+    for (unsigned i = 0; i < 4; i++) {
+        const float *pair = from + (g + i % 2 * 8) * 16 + 2 * t + i / 2 * 8;
+        a[i] = hd_pack(pair[0], pair[1]);
+    }
+    b[0].x = hd_pack(from[2 * t * 8 + g], from[(2 * t + 1) * 8 + g]);
+    b[0].y = hd_pack(from[(2 * t + 8) * 8 + g], from[(2 * t + 9) * 8 + g]);
+    hd_multiply_tiles<1>(c, a, b);
+    return c[0][element];
 }
 
 static __global__ void run(enum probe probe, const float *from, float *to)
@@ -50,6 +68,11 @@ static __global__ void run(enum probe probe, const float *from, float *to)
     case PROBE_FEW:
         if (t % 32 < 4)
             to[i] = __shfl_sync(ALL, from[i], 1);
+        break;
+    case PROBE_TILES:
+    case PROBE_FEW_TILES:
+        if (probe == PROBE_TILES || t % 32 > 0)
+            to[i] = multiply(from, (blockIdx.x + t / 32) % 4);
         break;
     case PROBE_LEAVE:
         if (t < blockDim.x / 2)

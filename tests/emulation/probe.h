@@ -13,6 +13,9 @@ enum probe {
     PROBE_SUM,           /* to[b][i] = sum over the warp, by exclusive or */
     PROBE_BALLOT,        /* to[b][i] = lanes of the warp with from > 0 */
     PROBE_FEW,           /* to[b][i] = value of lane 1 for lanes 0 to 3; the others have ended */
+    PROBE_TILES,         /* to[b][i] = element (b + warp) % 4 of the lane's part of C = A B, where
+                            A[16][16] and B[16][8] are rows of from[b'][i'] from its start on */
+    PROBE_FEW_TILES,     /* the same after some lanes have ended */
     PROBE_LEAVE,         /* half of the block ends before a barrier */
     PROBE_DIVERGE,       /* half of a warp waits for lanes that wait at a barrier */
     PROBE_UNINITIALISED, /* to[b][i] = shared memory that nobody wrote */

@@ -92,6 +92,29 @@ START_TEST(test_shuffles)
 }
 END_TEST
 
+/* Sums of products of these integers are exact, in any order. */
+START_TEST(test_tiles)
+{
+    float found[N];
+    probe(PROBE_TILES, found);
+    for (int i = 0; i < N; i++) {
+        const int lane = i % 32, element = (i / THREADS + i % THREADS / 32) % 4;
+        const int row = lane / 4 + element / 2 * 8, column = lane % 4 * 2 + element % 2;
+        float sum = 0;
+        for (int k = 0; k < 16; k++)
+            sum += numbers()[row * 16 + k] * numbers()[k * 8 + column];
+        ck_assert(found[i] == sum);
+    }
+}
+END_TEST
+
+START_TEST(test_few_tiles)
+{
+    float found[N];
+    probe(PROBE_FEW_TILES, found);
+}
+END_TEST
+
 /* -- Orders ------------------------------------------------------------------------------------ */
 
 /* Each test is a process of its own, which takes its order from the environment once. */
@@ -429,6 +452,7 @@ int main(void)
     tcase_add_test(cuda, test_barrier);
     tcase_add_test(cuda, test_no_barrier);
     tcase_add_test(cuda, test_shuffles);
+    tcase_add_test(cuda, test_tiles);
     tcase_add_loop_test(cuda, test_forward_and_reverse, 0, 2);
     tcase_add_test(cuda, test_seeded_order);
     tcase_add_loop_test(cuda, test_order_of_streams, 0, 2);
@@ -436,6 +460,7 @@ int main(void)
 #ifndef __SANITIZE_ADDRESS__
     tcase_add_test(cuda, test_uninitialised);
 #endif
+    tcase_add_test_raise_signal(cuda, test_few_tiles, SIGABRT);
     tcase_add_test_raise_signal(cuda, test_leave, SIGABRT);
     tcase_add_test_raise_signal(cuda, test_diverge, SIGABRT);
     tcase_add_test_raise_signal(cuda, test_default_stream, SIGABRT);
