@@ -65,6 +65,16 @@ static int columns_of(const struct backward *b, int i, int64_t first, int64_t ro
     return HD_OK;
 }
 
+/* Computes the gradient of the first convolution's weights from the bytes that were kept. */
+static int first_conv_weights(const struct backward *b)
+{
+    const struct hd_gpu_first_conv conv = hd_gpu_get_first_conv(b->plan, b->rows);
+    HD_GPU_RUN(b->pass, hd_gpu_first_conv_gradient(
+                            &conv, &b->work->obs, b->scratch->delta[0], b->scratch->partials,
+                            b->scratch->gradient + b->plan->layers[0].gradient, b->pass->stream));
+    return HD_OK;
+}
+
 static int conv_weights(const struct backward *b, int i)
 {
     const int64_t part =
@@ -167,7 +177,7 @@ static int layer_step(const struct backward *b, int i, const float *dq)
     else
         HD_TRY(plan->layers[i + 1].conv ? through_conv(b, i + 1) : through_dense(b, i + 1));
     if (plan->layers[i].conv)
-        return conv_weights(b, i);
+        return i == 0 && plan->direct ? first_conv_weights(b) : conv_weights(b, i);
     return weights(b, i, b->rows, b->scratch->delta[i],
                    i > 0 ? b->work->act[i - 1] : b->work->input, false);
 }

@@ -32,6 +32,20 @@ static int run_layer(const struct hd_gpu_pass *pass, int i, int64_t rows, const 
                            hd_gpu_find_shadow(plan, pass->params, layer->bias), y);
 }
 
+/* Computes the first convolution from the bytes themselves, which are kept. */
+static int run_first_conv(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs,
+                          int64_t rows, const struct hd_gpu_work *work)
+{
+    const struct hd_gpu_plan *plan = pass->plan;
+    const struct hd_gpu_layer *layer = &plan->layers[0];
+    const struct hd_gpu_first_conv conv = hd_gpu_get_first_conv(plan, rows);
+    HD_GPU_RUN(pass, hd_gpu_first_conv_forward(
+                         &conv, obs, hd_gpu_find_shadow(plan, pass->params, layer->weight),
+                         hd_gpu_find_shadow(plan, pass->params, layer->bias), work->act[0],
+                         &work->obs, pass->stream));
+    return HD_OK;
+}
+
 /* Computes convolution i part by part. */
 static int run_conv(const struct hd_gpu_pass *pass, int i, const struct hd_gpu_obs *obs,
                     int64_t rows, const struct hd_gpu_work *work)
@@ -83,7 +97,9 @@ int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs,
     const struct hd_gpu_plan *plan = pass->plan;
     struct hd_gpu_obs taken = *obs;
     HD_TRY(take_obs(pass, rows, work, &taken));
-    for (int i = 0; i < plan->convs; i++)
+    if (plan->direct)
+        HD_TRY(run_first_conv(pass, obs, rows, work));
+    for (int i = plan->direct ? 1 : 0; i < plan->convs; i++)
         HD_TRY(run_conv(pass, i, &taken, rows, work));
     for (int i = plan->convs; i < plan->n_layers; i++)
         HD_TRY(run_layer(pass, i, rows, i > 0 ? work->act[i - 1] : work->input, work->act[i]));

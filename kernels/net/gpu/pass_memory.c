@@ -37,6 +37,12 @@ static int64_t cut_bytes(const struct cut *cut)
     return cut->used + HD_GEMM_WORKSPACE_ALIGNMENT;
 }
 
+/* Returns the first convolution that has columns. */
+static int first_with_columns(const struct hd_gpu_plan *plan)
+{
+    return plan->direct ? 1 : 0;
+}
+
 static int64_t column_elements(const struct hd_gpu_plan *plan, int i, int64_t rows)
 {
     const struct hd_gpu_layer *layer = &plan->layers[i];
@@ -51,9 +57,15 @@ int64_t hd_gpu_lay_out_work(const struct hd_gpu_plan *plan, int64_t rows, void *
     const int64_t element = hd_gpu_get_element_bytes(plan);
     *work = (struct hd_gpu_work){0};
     work->workspace = take_block(&cut, HD_GEMM_WORKSPACE, 1);
-    if (plan->convs == 0 || hd_gpu_count_part_rows(&plan->layers[0], element, rows) < rows)
+    if (plan->direct) {
+        const struct hd_gpu_first_conv conv = hd_gpu_get_first_conv(plan, rows);
+        work->obs.bytes = take_block(&cut, rows * plan->net->obs, 1);
+        work->obs.norm =
+            take_block(&cut, hd_gpu_first_conv_count_norm(&conv.window), sizeof(float));
+    } else if (plan->convs == 0 || hd_gpu_count_part_rows(&plan->layers[0], element, rows) < rows) {
         work->input = take_block(&cut, rows * plan->obs_ld, element);
-    for (int i = 0; i < plan->convs; i++)
+    }
+    for (int i = first_with_columns(plan); i < plan->convs; i++)
         work->columns[i] = take_block(&cut, column_elements(plan, i, rows), element);
     for (int i = 0; i < plan->n_layers; i++) {
         const struct hd_gpu_layer *layer = &plan->layers[i];
@@ -74,11 +86,16 @@ int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, voi
     for (int i = 0; i < plan->n_layers; i++)
         scratch->delta[i] =
             take_block(&cut, rows * plan->layers[i].pixels * plan->layers[i].out, element);
-    for (int i = 0; i < plan->convs; i++) {
+    for (int i = first_with_columns(plan); i < plan->convs; i++) {
         const int64_t of_layer = column_elements(plan, i, rows);
         columns = of_layer > columns ? of_layer : columns;
     }
     scratch->columns = take_block(&cut, columns, element);
+    if (plan->direct) {
+        const struct hd_gpu_first_conv conv = hd_gpu_get_first_conv(plan, rows);
+        scratch->partials =
+            take_block(&cut, hd_gpu_first_conv_count_partials(&conv), sizeof(float));
+    }
     scratch->dout = take_block(&cut, rows * plan->heads.ld_out, sizeof(float));
     scratch->gradient = take_block(&cut, plan->gradients, sizeof(float));
     scratch->sums = take_block(&cut, HD_GPU_ROW_BLOCKS * plan->sums, sizeof(float));

@@ -116,6 +116,10 @@ static void assign_offsets(struct hd_gpu_plan *plan)
     plan->layers[plan->n_layers - 1].bias += plan->narrow;
 }
 
+/* Chooses between first convolutions without columns, where first_conv.h supports them, and those
+ * with columns. Neither way has been measured on a GPU. */
+enum { DIRECT_FIRST_CONV = 1 };
+
 int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
 {
     *plan = (struct hd_gpu_plan){.net = net,
@@ -126,6 +130,8 @@ int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
         return hd_fail(HD_ERR_UNSUPPORTED, "nets with batch norm are not computed on GPUs");
     plan->heads = make_heads(net);
     HD_TRY(make_layers(plan));
+    plan->direct = DIRECT_FIRST_CONV && plan->convs > 0 && plan->bf16 && net->obs_u8 &&
+                   hd_gpu_first_conv_supports(&plan->layers[0].window);
     assign_offsets(plan);
     if (net->elements > INT32_MAX || plan->narrow + plan->wide > INT32_MAX ||
         plan->gradients + plan->sums > INT32_MAX)

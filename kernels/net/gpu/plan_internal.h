@@ -5,6 +5,7 @@
 #ifndef HD_KERNELS_NET_GPU_PLAN_INTERNAL_H
 #define HD_KERNELS_NET_GPU_PLAN_INTERNAL_H
 
+#include "kernels/net/gpu/first_conv.h"
 #include "kernels/net/gpu/gemm.h"
 #include "kernels/net/gpu/launches_internal.h"
 #include "kernels/net/net_internal.h"
@@ -24,6 +25,7 @@ struct hd_gpu_layer {
 struct hd_gpu_plan {
     const struct hd_net *net;
     bool bf16, tf32;
+    bool direct;         /* the first convolution is computed without columns (first_conv.h) */
     int convs, n_layers; /* the last one is the streams' hidden layer */
     struct hd_gpu_layer layers[HD_GPU_LAYERS];
     struct hd_gpu_heads heads;
@@ -62,9 +64,11 @@ void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int
 int64_t hd_gpu_count_part_rows(const struct hd_gpu_layer *layer, int64_t element, int64_t rows);
 
 /* The memory of a forward pass, kept for the backward pass. `columns` holds the columns of one
- * part; if that is not all rows, the last part remains, and observations are kept as `input`. */
+ * part; if that is not all rows, the last part remains, and observations are kept as `input`. If
+ * the plan is direct, they are kept as `obs`, and the first convolution has no columns. */
 struct hd_gpu_work {
-    void *input; /* [rows][obs_ld]; NULL if columns hold all rows */
+    struct hd_gpu_kept_obs obs;
+    void *input; /* [rows][obs_ld]; NULL if columns hold all rows or the plan is direct */
     void *columns[HD_GPU_CONVS], *act[HD_GPU_LAYERS], *workspace;
 };
 
@@ -73,6 +77,7 @@ struct hd_gpu_scratch {
     float *dout;                /* [rows][heads.ld_out] */
     void *columns;
     float *gradient, *sums;
+    float *partials; /* of the gradient of the first convolution, if the plan is direct */
     void *workspace;
 };
 
@@ -125,6 +130,14 @@ struct hd_gpu_pass {
 /* Computes or prepares C = A B as kernels/net/gpu/gemm.h says, with its errors. */
 int hd_gpu_multiply(const struct hd_gpu_pass *pass, const struct hd_gemm *gemm, const void *a,
                     const void *b, const void *bias, void *c);
+
+/* Describes the first convolution of a direct plan. */
+static inline struct hd_gpu_first_conv hd_gpu_get_first_conv(const struct hd_gpu_plan *plan,
+                                                             int64_t rows)
+{
+    const struct hd_gpu_layer *layer = &plan->layers[0];
+    return (struct hd_gpu_first_conv){.window = layer->window, .rows = rows, .out = layer->out};
+}
 
 /* Returns the observations that a forward pass of `rows` rows has kept. */
 struct hd_gpu_obs hd_gpu_get_kept_obs(const struct hd_gpu_plan *plan, int64_t rows,
