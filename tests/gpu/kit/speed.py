@@ -8,23 +8,31 @@ from jobs import FAILED, MEASURED, PASSED, ROOT, SKIPPED, read_lines
 
 # net, batch: CFG-A's update, Nature's, and minibatches of PPO
 KERNELS = [("pong", 32), ("nature", 32), ("nature", 256), ("nature", 2048), ("ppo", 320), ("ppo_fast", 768)]
+# batch, channels of the output: the small net that learns Pong, Nature's and DI-engine's
+FIRST_CONVS = [(768, 16), (32, 32), (256, 32), (2048, 32), (32, 128)]
 PEERS_S = 420
 
 
+def measure_part(kit, step, *words):
+    """All results of a call of bench_parts."""
+    done = kit.execute(step, [kit.program("bench_parts"), *words], 120)
+    result = done.outcome()
+    if result["outcome"] != PASSED:
+        kit.record(step, **result)
+        return
+    for line in [json.loads(text) for text in done.said.splitlines() if text.startswith("{")]:
+        part = "/" + line["name"] if "name" in line else ""
+        kit.record(step + part, MEASURED, value=line["value"], unit=line["unit"])
+
+
 def kernels(kit):
-    """Each part of an update on the GPU, without StarPU."""
+    """Each part of an update on the GPU, without StarPU, and the two ways of the first convolution."""
     precisions = ["f32"] if kit.tiny else ["f32", "tf32", "bf16"]
     for net, batch in [("cartpole", 1)] if kit.tiny else KERNELS:
         for precision in precisions:
-            step = f"kernels/{net} {batch} {precision}"
-            done = kit.execute(step, [kit.program("bench_parts"), "update_gpu", net, precision, batch], 120)
-            result = done.outcome()
-            if result["outcome"] != PASSED:
-                kit.record(step, **result)
-                continue
-            for line in [json.loads(text) for text in done.said.splitlines() if text.startswith("{")]:
-                part = "/" + line["name"] if "name" in line else ""
-                kit.record(step + part, MEASURED, value=line["value"], unit=line["unit"])
+            measure_part(kit, f"kernels/{net} {batch} {precision}", "update_gpu", net, precision, batch)
+    for batch, channels in [(1, 16)] if kit.tiny else FIRST_CONVS:
+        measure_part(kit, f"kernels/first_conv {batch} {channels}", "first_conv", batch, channels)
 
 
 def hops(kit):
