@@ -18,8 +18,8 @@ TRAINED = {"dqn": "cartpole_dqn_ddp.yaml", "ppo": "cartpole_ppo_ddp.yaml"}
 
 
 # On the emulation: little of everything.
-TINY = ["env.collector_env_num=2", "env.evaluator_env_num=1", "env.n_evaluator_episode=1", "policy.collect.n_sample=16",
-        "policy.learn.batch_size=4", "policy.model.encoder_hidden_size_list=[8,8]"]
+TINY = ["env.collector_env_num=2", "env.evaluator_env_num=1", "env.n_evaluator_episode=1", "env.max_evaluator_step=20",
+        "policy.collect.n_sample=16", "policy.learn.batch_size=4", "policy.model.encoder_hidden_size_list=[8,8]"]
 TINY_PPO = ["policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0"]
 TINY_DQN = ["policy.learn.update_per_collect=1"]
 
