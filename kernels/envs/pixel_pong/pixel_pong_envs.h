@@ -29,7 +29,6 @@ struct hd_pixel_pong_envs {
  * showed, frame i in slot i % F, and numbers for each step. Step t of env e has index e T + t. */
 struct hd_pixel_pong_steps {
     int64_t steps, frames; /* T; F >= stack */
-    const bool *stopped;   /* [1]: if true, steps do nothing; NULL: never */
     int64_t *shown;        /* [E]: frames so far */
     int64_t *age;          /* [E]: frames of the present observation's episode before the
                               last one, at most stack - 1 */

@@ -41,8 +41,6 @@ static __global__ void play_envs(struct hd_pixel_pong_envs envs, struct hd_pixel
 {
     __shared__ struct hd_pong_showing showing;
     const int64_t env = blockIdx.x;
-    if (steps.stopped && *steps.stopped)
-        return;
     if (threadIdx.x == 0)
         hd_pong_play_env(&envs, &steps, env, env * steps.steps + t, &showing);
     __syncthreads();

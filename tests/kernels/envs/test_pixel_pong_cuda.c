@@ -534,33 +534,6 @@ START_TEST(test_evaluation_cuda)
 }
 END_TEST
 
-/* Once `stopped` is true, further steps change nothing. */
-START_TEST(test_stopped_cuda)
-{
-    static struct fixture f;
-    static struct collector c;
-    c = (struct collector){.frames = MAX_FRAMES};
-    make(&f, ENVS, "-1");
-    memset(&c.action, 0xFF, sizeof c - offsetof(struct collector, action));
-    int32_t *action = device_shared(sizeof c.action);
-    bool *stopped = device_shared(1);
-    const struct hd_pixel_pong_envs envs = device_envs(&f);
-    struct hd_pixel_pong_steps steps = device_steps(c.frames, action);
-    steps.stopped = stopped;
-    begin(&c, &f);
-    play(&c, &f, 0, 0);
-    memcpy(action, c.action, sizeof c.action);
-    ck_assert_int_eq(hd_pixel_pong_begin_cuda(&envs, &steps, device_stream()), HD_OK);
-    ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, 0, device_stream()), HD_OK);
-    check_collect(&c, &envs, &steps, 0);
-    *stopped = true;
-    for (int64_t t = 1; t < 4; t++)
-        ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, t, device_stream()), HD_OK);
-    check_collect(&c, &envs, &steps, 1);
-    env->destroy(f.group);
-}
-END_TEST
-
 #endif
 
 int main(void)
@@ -574,7 +547,6 @@ int main(void)
     tcase_add_loop_test(cuda, test_steps_cuda, 0, 2);
     tcase_add_test(cuda, test_states_cuda);
     tcase_add_loop_test(cuda, test_collects_cuda, 0, 2);
-    tcase_add_test(cuda, test_stopped_cuda);
     tcase_add_test(cuda, test_evaluation_cuda);
 #endif
     return run_cuda_suite("pixel_pong_cuda", cpu, cuda);
