@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The initial parameters and running statistics. */
-#include "kernels/common/orthogonal.h"
 #include "kernels/net/net_internal.h"
+#include "kernels/net/orthogonal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 

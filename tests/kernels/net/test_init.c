@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Initial parameters of nets: orthogonal matrices, and which tensors are orthogonal. */
-#include "kernels/common/orthogonal.h"
 #include "kernels/net/net.h"
+#include "kernels/net/orthogonal.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/check_close.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/common/orthogonal.h"
+#include "kernels/net/orthogonal.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"

@@ -2,8 +2,8 @@
 /* Random orthogonal matrices as initial weights (Saxe et al. 2013, "Exact solutions to the
  * nonlinear dynamics of learning in deep linear neural networks"). Thread safe on different
  * memory. */
-#ifndef HD_KERNELS_COMMON_ORTHOGONAL_H
-#define HD_KERNELS_COMMON_ORTHOGONAL_H
+#ifndef HD_KERNELS_NET_ORTHOGONAL_H
+#define HD_KERNELS_NET_ORTHOGONAL_H
 
 #include "runtime/base/rng.h"
 
