@@ -44,6 +44,8 @@ struct hd_spec {
     int64_t partials; /* >= 1: an instance is [partials][bytes / partials], each partial memory of
                        its own as far as tasks are concerned; flat types: each partial starts with
                        its floats, and the value is the sum of its partials */
+    bool gpu_order;   /* flat types: the floats are in the order in which a GPU computes them. The
+                         plan decides it (hd_type.set_gpu_order), of values that only GPUs touch */
 };
 
 /* The surroundings in which a type completes a spec and a verb prepares a step. */
@@ -161,6 +163,9 @@ struct hd_type {
      * is combined by adding its floats one by one, and a mean is the sum divided by the sum of
      * these; so it may be combined block by block, without a vector. Or NULL. */
     float (*weight)(const struct hd_spec *spec, int bucket, const void *data, int64_t partial);
+    /* Flat types: sets spec->gpu_order, and spec->bytes for that order. NULL: there is no such
+     * order. */
+    void (*set_gpu_order)(struct hd_spec *spec, bool gpu_order);
     /* Named numbers for expressions ("eval_result.mean") and logs: fields are counted from 0; name
      * NULL past the end. */
     const char *(*field_name)(const struct hd_spec *spec, int field);

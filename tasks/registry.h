@@ -40,6 +40,8 @@ struct hd_port {
     bool optional; /* a step may leave it out; its view is then absent (data and spec NULL) */
     bool none;     /* may receive a value that has no content yet (hd_type.none) */
     enum hd_access_scope scope;
+    bool gpu_order; /* the verb's form for GPUs accepts a value in either order (hd_spec.gpu_order)
+                     */
 };
 
 /* The subtasks of a step. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the updates of update.c on a GPU, on the kernels alone: launched as CUDA graphs and, for
- * comparison, launch by launch; then each part as a graph. In PPO the host reads the gradient's
- * norm before Adam, as the tasks do. */
+/* Measures the updates of update.c on a GPU, on the kernels alone, with gradients in GPU order:
+ * launched as CUDA graphs and, for comparison, launch by launch; then each part as a graph. In PPO
+ * the host reads the gradient's norm before Adam, as the tasks do. */
 #include "bench/parts/nets.h"
 #include "bench/parts/on_gpu.h"
 #include "bench/parts/parts.h"
@@ -29,6 +29,7 @@ struct update {
     void *stream;
     char *obs; /* obs rows, then next_obs rows */
     void *params, *target, *work, *scratch;
+    struct hd_tiles tiles; /* of params */
     float *grad, *m, *v, *q, *next, *dq, *advantage, *count, *adam_scratch;
     double *blocks;
     struct hd_scalar_slot norm; /* of the gradient, shared with the host */
@@ -62,7 +63,7 @@ static int loss(const struct update *u)
 static int backward(const struct update *u)
 {
     return hd_net_backward_cuda(u->net, u->params, u->batch, u->rows, u->work, u->dq, u->scratch, 0,
-                                hd_net_count_stages(u->net), u->grad, u->stream);
+                                hd_net_count_stages(u->net), u->grad, true, u->stream);
 }
 
 static struct hd_partials make_partials(const struct update *u)
@@ -73,7 +74,8 @@ static struct hd_partials make_partials(const struct update *u)
 static int norm(const struct update *u)
 {
     const struct hd_partials grad = make_partials(u);
-    HD_TRY(hd_grad_norm_sum_squares_cuda(&grad, 0, u->n, u->blocks, u->stream));
+    HD_TRY(
+        hd_grad_norm_sum_squares_cuda(&grad, u->tiles.gradient_at, 0, u->n, u->blocks, u->stream));
     return hd_grad_norm_push_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->norm, u->stream);
 }
 
@@ -81,9 +83,8 @@ static int step(const struct update *u)
 {
     const struct hd_partials grad = make_partials(u);
     const struct hd_adam_inputs inputs = {.norm = u->ppo ? u->norm.entry : NULL, .longest = 0.5};
-    HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, &inputs, u->updates, u->adam_scratch, u->m,
-                             u->v, u->params, u->stream));
-    return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
+    return hd_adam_step_cuda(&u->adam, &grad, true, &u->tiles, 0, u->n, &inputs, u->updates,
+                             u->adam_scratch, u->m, u->v, u->stream);
 }
 
 static int learn(const struct update *u)
@@ -149,8 +150,8 @@ static int allocate(struct update *u)
     u->target = hd_part_make_on_gpu(hd_net_get_device_bytes(u->net));
     u->work = hd_part_make_on_gpu(hd_net_get_forward_cuda_bytes(u->net, u->rows));
     u->scratch = hd_part_make_on_gpu(hd_net_get_backward_cuda_bytes(u->net, u->batch));
-    u->grad = hd_part_make_on_gpu(n * 4), u->m = hd_part_make_on_gpu(n * 4),
-    u->v = hd_part_make_on_gpu(n * 4);
+    u->grad = hd_part_make_on_gpu(hd_net_count_gpu_gradient(u->net) * 4);
+    u->m = hd_part_make_on_gpu(n * 4), u->v = hd_part_make_on_gpu(n * 4);
     u->q = hd_part_make_on_gpu(u->rows * outputs * 4),
     u->dq = hd_part_make_on_gpu(u->batch * outputs * 4);
     u->next = hd_part_make_on_gpu(u->batch * outputs * 4);
@@ -165,6 +166,7 @@ static int allocate(struct update *u)
             cudaSuccess ||
         cudaHostAlloc((void **)&u->norm.pushes, 8, cudaHostAllocPortable) != cudaSuccess)
         return hd_fail(HD_ERR_NOMEM, "the GPU has too little memory for this update");
+    HD_TRY(hd_net_get_tiles(u->net, u->params, &u->tiles));
     return make_loss(u);
 }
 

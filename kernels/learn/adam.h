@@ -6,6 +6,7 @@
 
 #include "kernels/common/partials.h"
 #include "kernels/common/scalar.h"
+#include "kernels/common/tiles.h"
 #include "runtime/base/inline.h"
 
 #include <stdint.h>
@@ -41,17 +42,20 @@ struct hd_adam_inputs {
 
 enum { HD_ADAM_SCRATCH = 9 };
 
-/* Does the update on a GPU, of elements [lo, lo + n) of partials, m, v and params, which are all
- * given from element 0 on, with g = the partials' mean (hd_partials_mean_cuda) * scale by `inputs`.
- * *updates is the number of steps before this one; it is increased first, and
- * scratch[HD_ADAM_SCRATCH] receives the step's scalars. With updates = NULL, the call updates more
- * elements in the step that `scratch` was filled for. The bits are those of hd_adam_step unless the
- * two pow functions differ by more than the rounding to float hides: libraries that disagree in a
- * double's last bit differ in one of some 10^5 steps by a float's last bit. All pointers are to
- * device memory except adam, grad and inputs, which are read before the call returns. Returns
- * HD_OK, HD_ERR_DEVICE or an error of hd_partials_mean_cuda (logged). */
-int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad, int64_t lo,
-                      int64_t n, const struct hd_adam_inputs *inputs, int64_t *updates,
-                      float *scratch, float *m, float *v, float *params, void *stream);
+/* Does the update on a GPU, of parameters [lo, lo + n) of the flat array of `tiles` and the shadow
+ * weights that come from them, with g = the partials' mean (hd_partials_mean_cuda) * scale by
+ * `inputs`. With gpu_order, there is one partial, which has counts and is in GPU order. m and v are
+ * given from element 0 on. *updates is the number of steps before this one; it is increased first,
+ * and scratch[HD_ADAM_SCRATCH] receives the step's scalars. With updates = NULL, the call updates
+ * more elements in the step that `scratch` was filled for. Parameters have the bits of hd_adam_step
+ * unless the two pow functions differ by more than the rounding to float hides: libraries that
+ * disagree in a double's last bit differ in one of some 10^5 steps by a float's last bit. Padding
+ * of the flat array is left as it is. All pointers are to device memory except adam, grad, tiles
+ * and inputs, which are read before the call returns. Returns HD_OK, HD_ERR_DEVICE or an error of
+ * hd_partials_mean_cuda (logged). */
+int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad, bool gpu_order,
+                      const struct hd_tiles *tiles, int64_t lo, int64_t n,
+                      const struct hd_adam_inputs *inputs, int64_t *updates, float *scratch,
+                      float *m, float *v, void *stream);
 
 #endif

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/common/cuda.cuh"
 #include "kernels/common/partials.cuh"
+#include "kernels/common/tiles.cuh"
 
 extern "C" {
 #include "kernels/learn/adam_internal.h"
 }
 
 typedef hd_partials_tree<1> grad_partials;
-
-/* The arrays that a step changes, from element 0 on. */
-struct state {
-    float *m, *v, *params;
-};
 
 static __global__ void begin_step(struct hd_adam adam, struct hd_adam_inputs inputs,
                                   int64_t *updates, struct hd_adam_scalars *scalars)
@@ -24,46 +20,69 @@ static __global__ void begin_step(struct hd_adam adam, struct hd_adam_inputs inp
         scalars->scale = hd_adam_get_scale(inputs.longest, inputs.norm->value);
 }
 
-/* All reads come before all writes, so that many of them are in flight. */
-template <int W, int ROWS>
-static __device__ void step_elements(const grad_partials &partials,
-                                     const struct hd_adam_scalars &scalars, int64_t i,
-                                     const struct state &state)
-{
-    hd_floats<W> m = hd_floats_load<W>(state.m + i), v = hd_floats_load<W>(state.v + i);
-    hd_floats<W> params = hd_floats_load<W>(state.params + i);
-    hd_partials_node<W> grad = hd_partials_sum<W, ROWS>(partials, i);
-    hd_partials_divide(&grad);
-#pragma unroll
-    for (int k = 0; k < W; k++)
-        hd_adam_update_one(&scalars, grad.floats.at[k] * scalars.scale, &m.at[k], &v.at[k],
-                           &params.at[k]);
-    hd_floats_store(state.m + i, m);
-    hd_floats_store(state.v + i, v);
-    hd_floats_store(state.params + i, params);
-}
+/* A step of the walk over parameters, by gradients in the order of the flat array, from up to ROWS
+ * pending sums of partials, or, with ROWS 0, by the only partial in GPU order. */
+template <int ROWS> struct adam_step {
+    struct element {
+        float grad, m, v, param;
+    };
 
-template <int W, int ROWS>
-static __global__ void step_all(const __grid_constant__ grad_partials partials,
-                                const struct hd_adam_scalars *scalars, int64_t lo, int64_t hi,
-                                struct state state)
+    const grad_partials &partials;
+    float samples; /* of the gradient in GPU order */
+    const struct hd_adam_scalars &scalars;
+    float *m, *v, *params;
+
+    __device__ element read(int64_t i) const
+    {
+        element e = {0, m[i], v[i], params[i]};
+        if constexpr (ROWS > 0) {
+            hd_partials_node<1> grad = hd_partials_sum<1, ROWS>(partials, i);
+            hd_partials_divide(&grad);
+            e.grad = grad.floats.at[0];
+        }
+        return e;
+    }
+
+    __device__ float compute(int64_t i, element e, float grad) const
+    {
+        if constexpr (ROWS == 0) {
+            hd_partials_node<1> node = {{{grad}}, samples};
+            hd_partials_divide(&node);
+            e.grad = node.floats.at[0];
+        }
+        hd_adam_update_one(&scalars, e.grad * scalars.scale, &e.m, &e.v, &e.param);
+        m[i] = e.m;
+        v[i] = e.v;
+        params[i] = e.param;
+        return e.param;
+    }
+};
+
+template <class T, int ROWS>
+static __global__ void step_tiles(const __grid_constant__ grad_partials partials,
+                                  const __grid_constant__ struct hd_tiles tiles,
+                                  const struct hd_adam_scalars *scalars, int64_t lo, int64_t hi,
+                                  float *m, float *v)
 {
     const struct hd_adam_scalars s = *scalars;
-    int64_t i = lo + HD_ELEMENT * W;
-    if (i + W <= hi)
-        step_elements<W, ROWS>(partials, s, i, state);
-    else
-        for (; i < hi; i++)
-            step_elements<1, ROWS>(partials, s, i, state);
+    const float samples = ROWS == 0 ? *partials.group[0].counts : 0;
+    const adam_step<ROWS> step = {partials, samples, s, m, v, tiles.floats};
+    hd_tiles_renew<T>(tiles, lo, hi, ROWS == 0 ? partials.group[0].floats : NULL, step);
+}
+
+typedef void (*tile_kernel)(grad_partials, struct hd_tiles, const struct hd_adam_scalars *, int64_t,
+                            int64_t, float *, float *);
+
+template <class T> static tile_kernel find_kernel(bool gpu_order, int rows)
+{
+    return gpu_order ? step_tiles<T, 0> : rows <= 1 ? step_tiles<T, 1> : step_tiles<T, 14>;
 }
 
 extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad,
-                                 int64_t lo, int64_t n, const struct hd_adam_inputs *inputs,
-                                 int64_t *updates, float *scratch, float *m, float *v,
-                                 float *params, void *stream)
+                                 bool gpu_order, const struct hd_tiles *tiles, int64_t lo,
+                                 int64_t n, const struct hd_adam_inputs *inputs, int64_t *updates,
+                                 float *scratch, float *m, float *v, void *stream)
 {
-    static void (*const variants[])(grad_partials, const struct hd_adam_scalars *, int64_t, int64_t,
-                                    struct state) = HD_PARTIALS_VARIANTS(step_all);
     static_assert(sizeof(struct hd_adam_scalars) == HD_ADAM_SCRATCH * sizeof(float), "scratch");
     struct hd_adam_scalars *scalars = (struct hd_adam_scalars *)scratch;
     grad_partials partials;
@@ -72,11 +91,8 @@ extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_par
         HD_TRY(HD_LAUNCH(begin_step, 1, 1, stream, *adam, *inputs, updates, scalars));
     if (n <= 0)
         return HD_OK;
-    const struct hd_partials_variant variant = hd_partials_find_variant(
-        partials.rows, partials.wide && hd_partials_are_aligned(m + lo) &&
-                           hd_partials_are_aligned(v + lo) && hd_partials_are_aligned(params + lo));
-    const auto step = variants[variant.index];
-    const struct state state = {m, v, params};
-    const unsigned blocks = hd_cuda_count_blocks((n + variant.width - 1) / variant.width);
-    return HD_LAUNCH(step, blocks, HD_THREADS, stream, partials, scalars, lo, lo + n, state);
+    const tile_kernel step = tiles->bf16 ? find_kernel<hd_bf16>(gpu_order, partials.rows)
+                                         : find_kernel<float>(gpu_order, partials.rows);
+    return HD_LAUNCH(step, (unsigned)tiles->n, HD_THREADS, stream, partials, *tiles, scalars, lo,
+                     lo + n, m, v);
 }

@@ -31,16 +31,34 @@ static __device__ void read_block(const grad_partials &partials, int64_t at, int
                 read_elements<1, ROWS>(partials, at + k, tile + k);
 }
 
+/* Does the same for one partial, whose element i is floats[gpu_at[i]], or zero where that is
+ * negative. */
+static __device__ void read_block_in_gpu_order(const struct hd_partials &grad,
+                                               const int32_t *gpu_at, int n, float *tile)
+{
+    const float samples = *grad.counts;
+#pragma unroll 8
+    for (int i = (int)threadIdx.x; i < n; i += HD_THREADS) {
+        const int32_t at = gpu_at[i];
+        hd_partials_node<1> node = {{{at < 0 ? 0.0f : grad.floats[at]}}, samples};
+        hd_partials_divide(&node);
+        tile[i] = node.floats.at[0];
+    }
+}
+
 template <int W, int ROWS>
-static __global__ void square_blocks(const __grid_constant__ grad_partials partials, int64_t lo,
-                                     int64_t hi, double *blocks)
+static __global__ void square_blocks(const __grid_constant__ grad_partials partials,
+                                     const int32_t *gpu_at, int64_t lo, int64_t hi, double *blocks)
 {
     alignas(16) __shared__ float tile[HD_BLOCK];
     __shared__ double chains[LANES];
     const int64_t at = lo + (int64_t)blockIdx.x * HD_BLOCK;
     const int n = hi - at < HD_BLOCK ? (int)(hi - at) : (int)HD_BLOCK;
     const int lane = (int)threadIdx.x;
-    read_block<W, ROWS>(partials, at, n, tile);
+    if (gpu_at)
+        read_block_in_gpu_order(partials.group[0], gpu_at + at, n, tile);
+    else
+        read_block<W, ROWS>(partials, at, n, tile);
     __syncthreads();
     if (lane < LANES) {
         double sum = 0;
@@ -58,10 +76,10 @@ static __global__ void square_blocks(const __grid_constant__ grad_partials parti
     }
 }
 
-extern "C" int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi,
-                                             double *blocks, void *stream)
+extern "C" int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, const int32_t *gpu_at,
+                                             int64_t lo, int64_t hi, double *blocks, void *stream)
 {
-    static void (*const variants[])(grad_partials, int64_t, int64_t, double *) =
+    static void (*const variants[])(grad_partials, const int32_t *, int64_t, int64_t, double *) =
         HD_PARTIALS_VARIANTS(square_blocks);
     grad_partials partials;
     HD_TRY(hd_partials_tree_make(1, grad, lo, &partials));
@@ -69,7 +87,7 @@ extern "C" int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int
         return HD_OK;
     const auto squares = variants[hd_partials_find_variant(partials.rows, partials.wide).index];
     const unsigned grid = (unsigned)((hi - lo + HD_BLOCK - 1) / HD_BLOCK);
-    return HD_LAUNCH(squares, grid, HD_THREADS, stream, partials, lo, hi, blocks);
+    return HD_LAUNCH(squares, grid, HD_THREADS, stream, partials, gpu_at, lo, hi, blocks);
 }
 
 /* -- The tree over the blocks ------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
 #ifndef HD_KERNELS_NET_NET_H
 #define HD_KERNELS_NET_NET_H
 
+#include "kernels/common/tiles.h"
 #include "kernels/net/obs_norm.h"
 #include "runtime/base/rng.h"
 
@@ -212,12 +213,24 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
                              const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
                              int64_t rows, void *work, float *q, void *stream);
 
+/* Returns the number of floats of a gradient in GPU order, the order of the matrix products that
+ * compute it; 0 if the net is not computed on GPUs. */
+int64_t hd_net_count_gpu_gradient(const struct hd_net *net);
+
+/* Stores the table gradient_at of kernels/common/tiles.h, or all tables that join the flat array of
+ * `params`, its shadow weights and gradients in GPU order. Borrowed from net and params. Returns a
+ * status as above. */
+int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p);
+int hd_net_get_tiles(const struct hd_net *net, void *params, struct hd_tiles *tiles_p);
+
 /* Do what hd_net_get_backward_bytes and hd_net_backward do, for stages [first, last). `scratch` is
- * kept from stage to stage. Return a status as above. */
+ * kept from stage to stage. With gpu_order, grad[hd_net_count_gpu_gradient] is in GPU order, and a
+ * stage writes whole layers: some with floats that belong to the ranges of later stages, which then
+ * write nothing. Return a status as above. */
 int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch);
 int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                         int first, int last, float *grad, void *stream);
+                         int first, int last, float *grad, bool gpu_order, void *stream);
 
 /* -- Training with batch norm ------------------------------------------------------------------ */
 

@@ -21,7 +21,7 @@
 enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE };
 
 static const struct hd_port ports[] = {
-    [MEAN_GRAD] = {.name = "mean_grad", .type = "grad", .mode = HD_READ},
+    [MEAN_GRAD] = {.name = "mean_grad", .type = "grad", .mode = HD_READ, .gpu_order = true},
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_UPDATE},
     [OPTIMIZER] = {.name = "optimizer", .type = "adam_state", .mode = HD_UPDATE},
     [NORM] = {.name = "grad_norm", .type = "scalars", .mode = HD_READ, .optional = true},
@@ -161,13 +161,13 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].bucket);
     const struct hd_adam_state moments =
         hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    struct hd_tiles tiles;
     int64_t lo, hi;
     hd_spec_get_bucket(policy->spec, policy->bucket, &lo, &hi);
-    HD_TRY(hd_adam_step_cuda(&args->adam, &grad, lo, hi - lo, &inputs,
-                             moments.updates + policy->bucket, context->scratch, moments.first,
-                             moments.second, policy->data, context->stream));
-    return hd_net_refresh_cuda(hd_params_get_net(policy->spec), policy->data, lo, hi,
-                               context->stream);
+    HD_TRY(hd_net_get_tiles(hd_params_get_net(policy->spec), policy->data, &tiles));
+    return hd_adam_step_cuda(&args->adam, &grad, views[MEAN_GRAD].spec->gpu_order, &tiles, lo,
+                             hi - lo, &inputs, moments.updates + policy->bucket, context->scratch,
+                             moments.first, moments.second, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/learn/grad.h"
+#include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 enum { GRAD, NORM };
 
 static const struct hd_port ports[] = {
-    [GRAD] = {.name = "grad", .type = "grad", .mode = HD_READ},
+    [GRAD] = {.name = "grad", .type = "grad", .mode = HD_READ, .gpu_order = true},
     [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE},
     {0},
 };
@@ -95,11 +96,15 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
+    const int32_t *gpu_at = NULL;
+    if (grad->spec->gpu_order)
+        HD_TRY(hd_net_get_gradient_table(hd_params_get_net(grad->spec), &gpu_at));
     for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
         const struct hd_partials partials = hd_grad_get_partials(grad->spec, grad->data, bucket);
         int64_t lo, hi;
         hd_spec_get_bucket(grad->spec, bucket, &lo, &hi);
-        HD_TRY(hd_grad_norm_sum_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
+        HD_TRY(hd_grad_norm_sum_squares_cuda(&partials, gpu_at, lo, hi, context->scratch,
+                                             context->stream));
     }
     return hd_grad_norm_push_cuda(context->scratch, blocks,
                                   hd_scalars_get_slot(views[NORM].spec, views[NORM].data, 0),

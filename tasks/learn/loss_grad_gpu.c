@@ -88,10 +88,10 @@ static int go_backward(const struct hd_loss_grad *args, const struct hd_loss_pas
     int64_t lo, hi, unused;
     hd_net_get_stage_range(args->net, from, &lo, &unused);
     hd_net_get_stage_range(args->net, to - 1, &unused, &hi);
-    HD_TRY(hd_net_backward_cuda(args->net, pass->views[HD_LOSS_POLICY].data, args->micro,
-                                hd_loss_grad_count_forward_rows(args), work->forward, work->dout,
-                                work->backward, from, to,
-                                hd_grad_get_partial(grad->spec, grad->data, item), pass->stream));
+    HD_TRY(hd_net_backward_cuda(
+        args->net, pass->views[HD_LOSS_POLICY].data, args->micro,
+        hd_loss_grad_count_forward_rows(args), work->forward, work->dout, work->backward, from, to,
+        hd_grad_get_partial(grad->spec, grad->data, item), grad->spec->gpu_order, pass->stream));
     return count_samples(grad, pass, item, lo, hi);
 }
 

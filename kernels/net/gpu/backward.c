@@ -10,6 +10,7 @@ struct backward {
     int64_t rows, forward_rows;
     const struct hd_gpu_work *work;
     const struct hd_gpu_scratch *scratch;
+    float *gradient; /* in GPU order */
     enum hd_gemm_type type;
 };
 
@@ -38,7 +39,7 @@ static int weights(const struct backward *b, int i, int64_t rows, const void *de
                                  .to = HD_GEMM_F32,
                                  .tf32 = b->plan->tf32,
                                  .add = add};
-    return hd_gpu_multiply(b->pass, &gemm, delta, x, NULL, b->scratch->gradient + layer->gradient);
+    return hd_gpu_multiply(b->pass, &gemm, delta, x, NULL, b->gradient + layer->gradient);
 }
 
 /* Finds the columns of a part of a convolution's input: those that the forward pass left, if it
@@ -71,7 +72,7 @@ static int first_conv_weights(const struct backward *b)
     const struct hd_gpu_first_conv conv = hd_gpu_get_first_conv(b->plan, b->rows);
     HD_GPU_RUN(b->pass, hd_gpu_first_conv_gradient(
                             &conv, &b->work->obs, b->scratch->delta[0], b->scratch->partials,
-                            b->scratch->gradient + b->plan->layers[0].gradient, b->pass->stream));
+                            b->gradient + b->plan->layers[0].gradient, b->pass->stream));
     return HD_OK;
 }
 
@@ -166,7 +167,7 @@ static int heads(const struct backward *b, const float *dq)
                    hd_gpu_find_shadow(plan, pass->params, plan->output.weight), b->work->act[last],
                    plan->bf16, b->scratch->delta[last], &of_hidden, pass->stream));
     return hd_gpu_multiply(pass, &gemm, b->scratch->dout, b->work->act[last], NULL,
-                           b->scratch->gradient + plan->output.gradient);
+                           b->gradient + plan->output.gradient);
 }
 
 static int layer_step(const struct backward *b, int i, const float *dq)
@@ -189,15 +190,27 @@ static int gather(const struct backward *b, int first, int last, float *grad)
     int64_t lo, hi, unused;
     hd_net_get_stage_range(plan->net, first, &lo, &unused);
     hd_net_get_stage_range(plan->net, last - 1, &unused, &hi);
-    HD_GPU_RUN(b->pass, hd_gpu_gather_gradient(
-                            b->pass->on->gradient_at, lo, hi, b->scratch->gradient, plan->gradients,
-                            b->scratch->sums, plan->sums, grad, b->pass->stream));
+    HD_GPU_RUN(b->pass, hd_gpu_gather_gradient(b->pass->on->tiles.gradient_at, lo, hi, b->gradient,
+                                               plan->gradients, b->scratch->sums, plan->sums, grad,
+                                               b->pass->stream));
+    return HD_OK;
+}
+
+/* Writes the gradients of the biases of layers [lowest, end). */
+static int finish(const struct backward *b, int lowest, int end)
+{
+    const struct hd_gpu_plan *plan = b->plan;
+    const int64_t first = plan->layers[lowest].sums;
+    const int64_t last = end < plan->n_layers ? plan->layers[end].sums : plan->sums;
+    HD_GPU_RUN(b->pass, hd_gpu_finish_sums(b->scratch->sums, plan->sums, first, last,
+                                           b->gradient + plan->gradients, b->pass->stream));
     return HD_OK;
 }
 
 int hd_gpu_backward(const struct hd_gpu_pass *pass, int64_t rows, int64_t forward_rows,
                     const struct hd_gpu_work *work, const float *dq,
-                    const struct hd_gpu_scratch *scratch, int first, int last, float *grad)
+                    const struct hd_gpu_scratch *scratch, int first, int last, float *grad,
+                    bool gpu_order)
 {
     const struct backward b = {.pass = pass,
                                .plan = pass->plan,
@@ -205,9 +218,15 @@ int hd_gpu_backward(const struct hd_gpu_pass *pass, int64_t rows, int64_t forwar
                                .forward_rows = forward_rows,
                                .work = work,
                                .scratch = scratch,
+                               .gradient = gpu_order ? grad : scratch->gradient,
                                .type = pass->plan->bf16 ? HD_GEMM_BF16 : HD_GEMM_F32};
-    for (int i = pass->plan->n_layers - 1; i >= 0; i--)
-        if (pass->on->stage[i] >= first && pass->on->stage[i] < last)
-            HD_TRY(layer_step(&b, i, dq));
-    return gather(&b, first, last, grad);
+    int end = pass->plan->n_layers;
+    while (end > 0 && pass->on->stage[end - 1] < first)
+        end--;
+    int lowest = end;
+    for (; lowest > 0 && pass->on->stage[lowest - 1] < last; lowest--)
+        HD_TRY(layer_step(&b, lowest - 1, dq));
+    if (!gpu_order)
+        return gather(&b, first, last, grad);
+    return lowest < end ? finish(&b, lowest, end) : HD_OK;
 }

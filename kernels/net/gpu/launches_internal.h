@@ -8,6 +8,7 @@
 #ifndef HD_KERNELS_NET_GPU_LAUNCHES_INTERNAL_H
 #define HD_KERNELS_NET_GPU_LAUNCHES_INTERNAL_H
 
+#include "kernels/common/tiles.h"
 #include "kernels/net/gpu/observations.h"
 #include "runtime/base/inline.h"
 
@@ -24,7 +25,7 @@ int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, int64_t row
 /* -- Gradients of activations, with the sums of their columns ---------------------------------- */
 
 /* The rows are cut into this many blocks, whose sums are kept separately until the gradient is
- * gathered. */
+ * gathered or finished. */
 enum { HD_GPU_ROW_BLOCKS = 128 };
 
 /* The sums of block c are at sums[c * stride + column]; `add`: they are added to what is there. */
@@ -77,30 +78,19 @@ int hd_gpu_heads_backward_hidden(const struct hd_gpu_heads *heads, int64_t rows,
 
 /* -- Parameters -------------------------------------------------------------------------------- */
 
-/* A matrix [rows][columns] of a shadow. A shadow has `narrow` elements of the activations' type,
- * then floats; `at` counts elements from its start. Tiles are numbered matrix after matrix. */
-struct hd_gpu_matrix {
-    int64_t at, rows, columns, tiles_before;
-};
-
-enum { HD_GPU_TILE = 32 }; /* rows and columns of a tile */
-
-struct hd_gpu_shadow {
-    const struct hd_gpu_matrix *matrices; /* this and all arrays below in device memory */
-    int32_t n_matrices;
-    int64_t tiles, narrow;
-    const int32_t *from; /* by element: index of its float in the flat array, or -1 for zero */
-};
-
-/* Refreshes the elements of the shadow that come from floats [lo, hi), and those that are padding.
- * Returns a status as above. */
-int hd_gpu_refresh_shadow(const struct hd_gpu_shadow *shadow, const float *floats, int64_t lo,
-                          int64_t hi, bool bf16, void *narrow, float *wide, void *stream);
+/* Refreshes the shadow weights that come from floats [lo, hi), and padding beside them. Returns a
+ * status as above. */
+int hd_gpu_refresh_shadow(const struct hd_tiles *tiles, int64_t lo, int64_t hi, void *stream);
 
 /* Writes grad[i], lo <= i < hi: gradient[at[i]] if at[i] < n_gradient, else the blocks' sums of
  * column at[i] - n_gradient, added in order; zero if at[i] < 0. Returns a status as above. */
 int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi, const float *gradient,
                            int64_t n_gradient, const float *sums, int64_t stride, float *grad,
                            void *stream);
+
+/* Writes to[i], first <= i < end: the blocks' sums of column i, added in order. Returns a status as
+ * above. */
+int hd_gpu_finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end, float *to,
+                       void *stream);
 
 #endif

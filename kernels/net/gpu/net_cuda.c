@@ -61,7 +61,7 @@ static int run_dry(const struct hd_gpu_plan *plan, int64_t batch, int64_t backwa
         HD_TRY(hd_gpu_forward(&pass, &obs, batch, &work, NULL));
     if (backward_batch > 0)
         HD_TRY(hd_gpu_backward(&pass, backward_batch, backward_batch, &work, NULL, &scratch, 0,
-                               hd_net_count_stages(plan->net), NULL));
+                               hd_net_count_stages(plan->net), nowhere, true));
     return HD_OK;
 }
 
@@ -87,16 +87,39 @@ int64_t hd_net_get_device_bytes(const struct hd_net *net)
                        plan.wide * (int64_t)sizeof(float));
 }
 
-int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
-                        void *stream)
+int64_t hd_net_count_gpu_gradient(const struct hd_net *net)
+{
+    struct hd_gpu_plan plan;
+    return hd_gpu_plan_make(net, &plan) == HD_OK ? plan.gradients + plan.sums : 0;
+}
+
+int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p)
+{
+    const struct hd_net_on_gpu *on;
+    HD_TRY(find_on(net, &on));
+    *at_p = on->tiles.gradient_at;
+    return HD_OK;
+}
+
+int hd_net_get_tiles(const struct hd_net *net, void *params, struct hd_tiles *tiles_p)
 {
     const struct hd_net_on_gpu *on;
     struct hd_gpu_plan plan;
     HD_TRY(hd_gpu_plan_make(net, &plan));
     HD_TRY(find_on(net, &on));
-    return hd_gpu_refresh_shadow(&on->shadow, params, lo, hi, plan.bf16,
-                                 hd_gpu_find_shadow(&plan, params, 0),
-                                 hd_gpu_find_shadow(&plan, params, plan.narrow), stream);
+    *tiles_p = on->tiles;
+    tiles_p->floats = params;
+    tiles_p->narrow = hd_gpu_find_shadow(&plan, params, 0);
+    tiles_p->wide = hd_gpu_find_shadow(&plan, params, plan.narrow);
+    return HD_OK;
+}
+
+int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
+                        void *stream)
+{
+    struct hd_tiles tiles;
+    HD_TRY(hd_net_get_tiles(net, params, &tiles));
+    return hd_gpu_refresh_shadow(&tiles, lo, hi, stream);
 }
 
 /* -- Passes ------------------------------------------------------------------------------------ */
@@ -166,7 +189,8 @@ int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
 
 int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *memory, const float *dq,
-                         void *scratch_memory, int first, int last, float *grad, void *stream)
+                         void *scratch_memory, int first, int last, float *grad, bool gpu_order,
+                         void *stream)
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_work work;
@@ -177,5 +201,6 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
     struct hd_gpu_pass pass = {
         .plan = &plan, .params = params, .workspace = scratch.workspace, .stream = stream};
     HD_TRY(find_on(net, &pass.on));
-    return hd_gpu_backward(&pass, batch, forward_batch, &work, dq, &scratch, first, last, grad);
+    return hd_gpu_backward(&pass, batch, forward_batch, &work, dq, &scratch, first, last, grad,
+                           gpu_order);
 }

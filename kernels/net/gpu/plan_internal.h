@@ -97,10 +97,8 @@ static inline void *hd_gpu_find_row(const struct hd_gpu_plan *plan, int i, void 
 /* -- Tables on a GPU --------------------------------------------------------------------------- */
 
 struct hd_net_on_gpu {
-    struct hd_gpu_shadow shadow;
-    const int32_t *gradient_at; /* device memory, by index in the flat array: offset of the
-                                   gradient, or -1 for padding */
-    int stage[HD_GPU_LAYERS];   /* stage in which a layer's gradients are computed */
+    struct hd_tiles tiles;    /* without the addresses of shadow weights */
+    int stage[HD_GPU_LAYERS]; /* stage in which a layer's gradients are computed */
     void *memory;
 };
 
@@ -147,11 +145,12 @@ struct hd_gpu_obs hd_gpu_get_kept_obs(const struct hd_gpu_plan *plan, int64_t ro
 int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs, int64_t rows,
                    const struct hd_gpu_work *work, float *q);
 
-/* Computes the layers of stages [first, last), then these stages' floats of grad. `work` is the
- * memory of a forward pass of `forward_rows` rows. Returns HD_OK or an error of a launch or GEMM
- * (logged). */
+/* Computes the layers of stages [first, last): in GPU order their gradients, else these stages'
+ * floats of grad. `work` is the memory of a forward pass of `forward_rows` rows. Returns HD_OK or
+ * an error of a launch or GEMM (logged). */
 int hd_gpu_backward(const struct hd_gpu_pass *pass, int64_t rows, int64_t forward_rows,
                     const struct hd_gpu_work *work, const float *dq,
-                    const struct hd_gpu_scratch *scratch, int first, int last, float *grad);
+                    const struct hd_gpu_scratch *scratch, int first, int last, float *grad,
+                    bool gpu_order);
 
 #endif

@@ -1,44 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion between the flat array and the order in which a GPU multiplies. */
+#include "kernels/common/tiles.cuh"
 #include "kernels/net/gpu/vector_internal.cuh"
 
-/* Each thread block converts a tile. It reads blocks of the flat array, which span several rows of
- * a matrix, and the elements of the next row are then still in the cache. */
-template <class T>
-static __global__ void refresh(const struct hd_gpu_shadow shadow, const float *floats, int64_t lo,
-                               int64_t hi, T *narrow, float *wide)
-{
-    const struct hd_gpu_matrix *m = shadow.matrices + shadow.n_matrices - 1;
-    while (m->tiles_before > (int64_t)blockIdx.x)
-        m--;
-    const int64_t tile = blockIdx.x - m->tiles_before;
-    const int64_t across = (m->columns + HD_GPU_TILE - 1) / HD_GPU_TILE;
-    const int64_t column = tile % across * HD_GPU_TILE + threadIdx.x % HD_GPU_TILE;
-    const int64_t top = tile / across * HD_GPU_TILE;
-    for (int64_t row = top + threadIdx.x / HD_GPU_TILE;
-         row < m->rows && row < top + HD_GPU_TILE && column < m->columns;
-         row += HD_THREADS / HD_GPU_TILE) {
-        const int64_t at = m->at + row * m->columns + column;
-        const int32_t from = shadow.from[at];
-        if (from >= 0 && (from < lo || from >= hi))
-            continue;
-        const float x = from < 0 ? 0.0f : floats[from];
-        if (at < shadow.narrow)
-            narrow[at] = hd_from_float<T>(x);
-        else
-            wide[at - shadow.narrow] = x;
+/* A step of the walk that reads the parameters as they are. */
+struct refresh_step {
+    typedef float element;
+    const float *floats;
+
+    __device__ float read(int64_t i) const
+    {
+        return floats[i];
     }
+
+    __device__ float compute(int64_t, float param, float) const
+    {
+        return param;
+    }
+};
+
+template <class T>
+static __global__ void refresh(const __grid_constant__ struct hd_tiles tiles, int64_t lo,
+                               int64_t hi)
+{
+    hd_tiles_renew<T>(tiles, lo, hi, NULL, refresh_step{tiles.floats});
 }
 
-extern "C" int hd_gpu_refresh_shadow(const struct hd_gpu_shadow *shadow, const float *floats,
-                                     int64_t lo, int64_t hi, bool bf16, void *narrow, float *wide,
+extern "C" int hd_gpu_refresh_shadow(const struct hd_tiles *tiles, int64_t lo, int64_t hi,
                                      void *stream)
 {
-    return hd_dispatch_type(bf16, [&](auto type) {
-        using T = decltype(type);
-        return HD_LAUNCH(refresh<T>, (unsigned)shadow->tiles, HD_THREADS, stream, *shadow, floats,
-                         lo, hi, (T *)narrow, wide);
+    return hd_dispatch_type(tiles->bf16, [&](auto type) {
+        return HD_LAUNCH(refresh<decltype(type)>, (unsigned)tiles->n, HD_THREADS, stream, *tiles,
+                         lo, hi);
     });
+}
+
+/* Returns the sum of a column over all blocks of rows, in order. */
+static __device__ float add_blocks(const float *sums, int64_t stride, int64_t column)
+{
+    float x = 0;
+#pragma unroll 32
+    for (int c = 0; c < HD_GPU_ROW_BLOCKS; c++)
+        x += sums[c * stride + column];
+    return x;
 }
 
 static __global__ void gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
@@ -51,9 +55,7 @@ static __global__ void gather_gradient(const int32_t *at, int64_t lo, int64_t hi
     const int64_t from = at[i];
     float x = 0;
     if (from >= n_gradient)
-#pragma unroll 8
-        for (int c = 0; c < HD_GPU_ROW_BLOCKS; c++)
-            x += sums[c * stride + from - n_gradient];
+        x = add_blocks(sums, stride, from - n_gradient);
     else if (from >= 0)
         x = gradient[from];
     grad[i] = x;
@@ -67,4 +69,19 @@ extern "C" int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
         return HD_OK;
     return HD_LAUNCH(gather_gradient, hd_cuda_count_blocks(hi - lo), HD_THREADS, stream, at, lo, hi,
                      gradient, n_gradient, sums, stride, grad);
+}
+
+static __global__ void finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end,
+                                   float *to)
+{
+    const int64_t column = first + HD_ELEMENT;
+    if (column < end)
+        to[column] = add_blocks(sums, stride, column);
+}
+
+extern "C" int hd_gpu_finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end,
+                                  float *to, void *stream)
+{
+    return HD_LAUNCH(finish_sums, hd_cuda_count_blocks(end - first), HD_THREADS, stream, sums,
+                     stride, first, end, to);
 }

@@ -11,15 +11,27 @@
 
 #include <math.h>
 
-/* An instance is [partials]; a partial is [elements] floats, then [buckets] counts. */
+/* An instance is [partials]; a partial is [elements] floats, or as many as the GPU's order has,
+ * then [buckets] counts. */
 static int64_t floats_bytes(const struct hd_spec *spec)
 {
-    return hd_align_up(spec->elements * (int64_t)sizeof(float));
+    int64_t floats = spec->elements;
+#if HD_CUDA
+    if (spec->gpu_order)
+        floats = hd_net_count_gpu_gradient(hd_params_get_net(spec));
+#endif
+    return hd_align_up(floats * (int64_t)sizeof(float));
 }
 
 static int64_t partial_bytes(const struct hd_spec *spec)
 {
     return floats_bytes(spec) + hd_align_up(spec->buckets * (int64_t)sizeof(float));
+}
+
+static void set_gpu_order(struct hd_spec *spec, bool gpu_order)
+{
+    spec->gpu_order = gpu_order;
+    spec->bytes = spec->partials * partial_bytes(spec);
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
@@ -29,7 +41,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     spec->buckets = spec->of->buckets;
     if (spec->placement == HD_SHARD)
         spec->partials = hd_learn_shape_read(setup->config).partials; /* one for every microbatch */
-    spec->bytes = spec->partials * partial_bytes(spec);
+    set_gpu_order(spec, false);
     return HD_OK;
 }
 
@@ -211,4 +223,5 @@ const struct hd_type hd_type_grad = {
     .hash = hash,
     .reduction = &reduction,
     .weight = weight,
+    .set_gpu_order = set_gpu_order,
 };

@@ -24,7 +24,7 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucke
                          int64_t hi, float *buffer, float *count_p);
 
 /* Returns the partials of bucket `bucket` for kernels on a GPU, with floats counted from element 0
- * of the gradient. A mean has no counts. */
+ * of the gradient, in either order. A mean has no counts. */
 struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int bucket);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adam: the numbers of docs/di-engine.md 9.4, a naive version in double, bits independent of how a
  * range is cut. */
+#include "kernels/common/bf16.h"
 #include "kernels/learn/adam.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -129,24 +130,76 @@ END_TEST
 
 #if HD_CUDA
 
+enum { ROWS = 17, COLUMNS = N / ROWS, ROWS_PADDED = 24, LD = 64, TILES = LD / HD_TILE };
+
+/* Returns where element i of the flat array stands in the matrix: the flat array is its transpose.
+ */
+static int matrix_at(int i)
+{
+    return i % ROWS * LD + i / ROWS;
+}
+
+/* Returns tables of a matrix whose last rows and columns are padding, for these arrays. */
+static struct hd_tiles make_tiles(bool bf16, float *floats, void *narrow)
+{
+    static struct hd_tile tiles[TILES];
+    static int32_t flat[TILES][HD_TILE_ELEMENTS];
+    static uint16_t local[TILES][HD_TILE_ELEMENTS];
+    _Static_assert(ROWS * COLUMNS == N, "a matrix");
+    for (int t = 0; t < TILES; t++) {
+        const int before = ROWS * HD_TILE * t, end = before + ROWS * HD_TILE;
+        int n = 0;
+        tiles[t] = (struct hd_tile){t * HD_TILE, t * HD_TILE, LD,     LD,
+                                    ROWS_PADDED, HD_TILE,     before, end < N ? end : N};
+        for (int column = 0; column < HD_TILE; column++)
+            for (int row = 0; row < ROWS && before + n < N; row++, n++) {
+                flat[t][n] = before + n;
+                local[t][n] = (uint16_t)(row * HD_TILE + column);
+            }
+        for (int i = 0; i < ROWS_PADDED * HD_TILE; i++)
+            if (i / HD_TILE >= ROWS || t * HD_TILE + i % HD_TILE >= COLUMNS) {
+                flat[t][n] = -1;
+                local[t][n++] = (uint16_t)i;
+            }
+        ck_assert_int_eq(n, ROWS_PADDED * HD_TILE);
+    }
+    return (struct hd_tiles){.tiles = device_make(tiles, sizeof tiles),
+                             .n = TILES,
+                             .flat = device_make(flat, sizeof flat),
+                             .local = device_make(local, sizeof local),
+                             .floats = floats,
+                             .bf16 = bf16,
+                             .narrow = narrow,
+                             .n_narrow = ROWS_PADDED * LD};
+}
+
 /* The state of Adam on the device. */
 struct device_adam {
     int64_t *updates;
     float *scratch, *m, *v, *p;
+    void *shadow;
+    struct hd_tiles tiles;
+    bool gpu_order;                /* of gradients */
     struct hd_scalar *norm, *rate; /* weight 0: none */
 };
 
 static const double longest = .5;
 
-static struct device_adam make_device_adam(int64_t updates)
+static struct device_adam make_device_adam(int64_t updates, bool bf16, bool gpu_order)
 {
     float *zeros = test_alloc(N, sizeof *zeros);
     memset(zeros, 0, N * sizeof *zeros);
-    return (struct device_adam){
-        device_make(&updates, sizeof updates),  device_make(NULL, HD_ADAM_SCRATCH * sizeof(float)),
-        device_make(zeros, N * sizeof *zeros),  device_make(zeros, N * sizeof *zeros),
-        device_make(zeros, N * sizeof *zeros),  device_shared(sizeof(struct hd_scalar)),
-        device_shared(sizeof(struct hd_scalar))};
+    struct device_adam d = {.updates = device_make(&updates, sizeof updates),
+                            .scratch = device_make(NULL, HD_ADAM_SCRATCH * sizeof(float)),
+                            .m = device_make(zeros, N * sizeof *zeros),
+                            .v = device_make(zeros, N * sizeof *zeros),
+                            .p = device_make(zeros, N * sizeof *zeros),
+                            .shadow = device_make(NULL, ROWS_PADDED * LD * sizeof(float)),
+                            .gpu_order = gpu_order,
+                            .norm = device_shared(sizeof(struct hd_scalar)),
+                            .rate = device_shared(sizeof(struct hd_scalar))};
+    d.tiles = make_tiles(bf16, d.p, d.shadow);
+    return d;
 }
 
 /* Updates elements [lo, hi) in its next step, or in the last one once more. */
@@ -155,9 +208,27 @@ static void device_step(const struct device_adam *d, const struct hd_partials *g
 {
     const struct hd_adam adam = hd_adam_make(1e-2);
     const struct hd_adam_inputs inputs = {.norm = d->norm, .longest = longest, .rate = d->rate};
-    ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, &inputs, again ? NULL : d->updates,
-                                       d->scratch, d->m, d->v, d->p, device_stream()),
+    ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, d->gpu_order, &d->tiles, lo, hi - lo, &inputs,
+                                       again ? NULL : d->updates, d->scratch, d->m, d->v,
+                                       device_stream()),
                      HD_OK);
+}
+
+/* Checks that the matrix holds the parameters, and zeros in its padding. */
+static void check_shadow(const struct device_adam *d, const float *p)
+{
+    static float wide[ROWS_PADDED * LD], wanted[ROWS_PADDED * LD];
+    static hd_bf16 narrow[ROWS_PADDED * LD];
+    for (int i = 0; i < N; i++)
+        wanted[matrix_at(i)] = p[i];
+    if (!d->tiles.bf16) {
+        device_get(wide, d->shadow, sizeof wide);
+        ck_assert(memcmp(wide, wanted, sizeof wide) == 0);
+        return;
+    }
+    device_get(narrow, d->shadow, sizeof narrow);
+    for (int i = 0; i < ROWS_PADDED * LD; i++)
+        ck_assert_int_eq(narrow[i], hd_bf16_from_float(wanted[i]));
 }
 
 static void check_updates(const struct device_adam *d, int64_t wanted)
@@ -169,7 +240,7 @@ static void check_updates(const struct device_adam *d, int64_t wanted)
 
 START_TEST(cuda_steps_are_those_of_a_naive_version)
 {
-    const struct device_adam d = make_device_adam(0);
+    const struct device_adam d = make_device_adam(0, false, false);
     static float p[N], g[N];
     static struct naive naive;
     for (int t = 1; t <= STEPS; t++) {
@@ -217,21 +288,36 @@ static void check_state(const struct device_adam *d, const float *m, const float
         CHECK_CLOSE(found[i], p[i], 1e-2 * updates, 1e-6, "parameter");
 }
 
+/* Returns the address of a gradient in GPU order, with its count behind it. */
+static float *reorder(const float *flat, float *matrix)
+{
+    memset(matrix, 0, ROWS_PADDED * LD * sizeof *matrix);
+    for (int i = 0; i < N; i++)
+        matrix[matrix_at(i)] = flat[i];
+    matrix[ROWS_PADDED * LD] = flat[N];
+    return matrix;
+}
+
 /* There are one partial or more, cut anywhere, clipped or not, at an adapted learning rate or the
- * first one, after steps that this one does not know of. */
+ * first one, after steps that this one does not know of; or one in GPU order. */
 START_TEST(cuda_steps_are_the_cpu_s)
 {
-    static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS}, cuts[] = {0, 1, 512, 1001, N};
+    static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS, 1}, cuts[] = {0, 1, 512, 1001, N};
     static float p[N], m[N], v[N], sum[N];
-    const struct device_adam d = make_device_adam(BEFORE);
+    const struct device_adam d = make_device_adam(BEFORE, _i % 2, _i == 5);
     static const double norms[] = {1.3, 0, .2, NAN, .5}, rates[] = {1e-2, 3e-3};
     for (int i = 0; i < N; i++)
         p[i] = m[i] = v[i] = 0;
     float *floats = device_shared(LONG * MAX_PARTIALS * STRIDE * sizeof *floats);
+    float *matrices = device_shared(LONG * (ROWS_PADDED * LD + 1) * sizeof *matrices);
     for (int t = 0; t < LONG; t++, floats += MAX_PARTIALS * STRIDE) {
         const int cut = cuts[t % 5];
-        const struct hd_partials grad = {floats, floats + N, partials[_i], STRIDE};
         const float count = fill_partials(t, partials[_i], floats, sum);
+        struct hd_partials grad = {floats, floats + N, partials[_i], STRIDE};
+        if (d.gpu_order) {
+            grad.floats = reorder(floats, matrices + t * (ROWS_PADDED * LD + 1));
+            grad.counts = grad.floats + ROWS_PADDED * LD;
+        }
         const double norm = norms[t % 5];
         const struct hd_adam adam = hd_adam_make(rates[t % 2]);
         cudaStreamSynchronize(device_stream()); /* the step before reads these */
@@ -243,6 +329,8 @@ START_TEST(cuda_steps_are_the_cpu_s)
         device_step(&d, &grad, cut, N, true);
     }
     check_state(&d, m, v, p, LONG);
+    device_get(p, d.p, sizeof p);
+    check_shadow(&d, p);
     check_updates(&d, BEFORE + LONG);
 }
 END_TEST
@@ -252,7 +340,7 @@ static TCase *cuda_case(void)
     TCase *tests = tcase_create("cuda");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, cuda_steps_are_those_of_a_naive_version);
-    tcase_add_loop_test(tests, cuda_steps_are_the_cpu_s, 0, 5);
+    tcase_add_loop_test(tests, cuda_steps_are_the_cpu_s, 0, 6);
     return tests;
 }
 #endif

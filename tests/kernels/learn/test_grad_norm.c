@@ -102,11 +102,11 @@ START_TEST(cuda_squares_are_the_cpu_s)
         float *there = device_make(here - off, (n * STRIDE + off) * sizeof *here);
         double *squares = device_make(NULL, sizeof found);
         struct hd_partials grad = {there + off, there + off + COUNTS, n, STRIDE};
-        ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&grad, 0, CUT, squares, device_stream()),
-                         HD_OK);
+        ck_assert_int_eq(
+            hd_grad_norm_sum_squares_cuda(&grad, NULL, 0, CUT, squares, device_stream()), HD_OK);
         grad.counts++;
-        ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&grad, CUT, size, squares, device_stream()),
-                         HD_OK);
+        ck_assert_int_eq(
+            hd_grad_norm_sum_squares_cuda(&grad, NULL, CUT, size, squares, device_stream()), HD_OK);
         ck_assert_int_eq(hd_grad_norm_push_cuda(squares, blocks, norm, device_stream()), HD_OK);
         device_get(found, squares, sizeof found);
         ck_assert(memcmp(found, wanted, (size_t)blocks * sizeof *found) == 0);

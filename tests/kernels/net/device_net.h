@@ -97,7 +97,7 @@ static inline void device_backward(const struct device_pass *p, int64_t batch, i
     device_put(p->dq, dq, batch * hd_net_count_outputs(p->net) * 4);
     ck_assert_int_eq(hd_net_backward_cuda(p->net, p->params, batch, rows, p->work, p->dq,
                                           p->scratch, 0, hd_net_count_stages(p->net), p->grad,
-                                          device_stream()),
+                                          false, device_stream()),
                      HD_OK);
     device_get(grad, p->grad, hd_net_count_params(p->net) * 4);
 }

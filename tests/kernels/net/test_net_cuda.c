@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutional nets on a GPU: against a naive net and the CPU; stages, shadows and capture. */
+#include "kernels/learn/adam.h"
+#include "kernels/learn/grad_norm.h"
 #include "runtime/base/hash.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/device.h"
@@ -109,7 +111,7 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
         device_put(device.grad, part, n * 4);
         ck_assert_int_eq(hd_net_backward_cuda(net, device.params, ROWS, ROWS, device.work,
                                               device.dq, device.scratch, stage, last, device.grad,
-                                              device_stream()),
+                                              false, device_stream()),
                          HD_OK);
         device_get(part, device.grad, n * 4);
         ck_assert(memcmp(part + lo, p.grad + lo, (size_t)(hi - lo) * sizeof *part) == 0);
@@ -149,6 +151,85 @@ START_TEST(shadows_on_a_gpu_follow_by_ranges)
 }
 END_TEST
 
+/* What an update computes from a gradient, on the host. */
+struct updated {
+    char *params; /* with shadow weights */
+    float *m, *v;
+    double *squares;
+};
+
+/* Makes two steps of Adam in ranges, the last range first, by a gradient in either order. */
+static struct updated update(const struct device_pass *d, const float *grad, bool gpu_order)
+{
+    const int64_t n = hd_net_count_params(d->net), bytes = hd_net_get_device_bytes(d->net);
+    const int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK, cut = blocks / 2 * HD_BLOCK;
+    const struct hd_adam adam = hd_adam_make(1e-2);
+    const struct hd_adam_inputs inputs = {0};
+    const float count = 3, *zeros = test_alloc(n, sizeof *zeros);
+    const int64_t none = 0;
+    const struct hd_partials partials = {grad, device_make(&count, sizeof count), 1, 0};
+    int64_t *updates = device_make(&none, sizeof none);
+    float *scratch = device_make(NULL, HD_ADAM_SCRATCH * sizeof *scratch);
+    float *m = device_make(zeros, n * 4), *v = device_make(zeros, n * 4);
+    double *squares = device_make(NULL, blocks * 8);
+    const struct updated u = {test_alloc(bytes, 1), test_alloc(n, 4), test_alloc(n, 4),
+                              test_alloc(blocks, 8)};
+    struct hd_tiles tiles;
+    ck_assert_int_eq(hd_net_get_tiles(d->net, d->params, &tiles), HD_OK);
+    for (int i = 0; i < 4; i++) {
+        const int64_t lo = i % 2 ? 0 : cut, hi = i % 2 ? cut : n;
+        ck_assert_int_eq(hd_adam_step_cuda(&adam, &partials, gpu_order, &tiles, lo, hi - lo,
+                                           &inputs, i % 2 ? NULL : updates, scratch, m, v,
+                                           device_stream()),
+                         HD_OK);
+    }
+    ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&partials, gpu_order ? tiles.gradient_at : NULL,
+                                                   0, n, squares, device_stream()),
+                     HD_OK);
+    device_get(u.params, d->params, bytes);
+    device_get(u.m, m, n * 4);
+    device_get(u.v, v, n * 4);
+    device_get(u.squares, squares, blocks * 8);
+    return u;
+}
+
+/* An update by a gradient in GPU order, whose stages come one by one, has the bits of one by the
+ * flat gradient, and the shadow that it leaves is that of refreshing the whole. */
+START_TEST(gpu_order_changes_no_bit)
+{
+    enum { BACK = 3 };
+    const int i = _i % N_ODD;
+    struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                      odd[i].heads, HD_F32, _i < N_ODD ? HD_F32 : HD_BF16);
+    const int64_t n = hd_net_count_params(net), bytes = hd_net_get_device_bytes(net);
+    struct pass p = make_pass(net, BACK);
+    struct hd_rng rng = hd_rng_make(4, (uint64_t)i, 0, 0, 0);
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    struct device_pass device = device_pass(net, BACK, BACK);
+    device_params(&device, p.params);
+    device_forward(&device, NULL, p.obs, NULL, BACK, p.q);
+    device_backward(&device, BACK, BACK, p.dq, p.grad);
+    float *grad = device_make(NULL, hd_net_count_gpu_gradient(net) * 4);
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
+        ck_assert_int_eq(hd_net_backward_cuda(net, device.params, BACK, BACK, device.work,
+                                              device.dq, device.scratch, stage, stage + 1, grad,
+                                              true, device_stream()),
+                         HD_OK);
+    const struct updated flat = update(&device, device.grad, false);
+    device_params(&device, p.params);
+    const struct updated gpu = update(&device, grad, true);
+    ck_assert(memcmp(gpu.m, flat.m, (size_t)n * 4) == 0);
+    ck_assert(memcmp(gpu.v, flat.v, (size_t)n * 4) == 0);
+    ck_assert(memcmp(gpu.params, flat.params, (size_t)bytes) == 0);
+    ck_assert(memcmp(gpu.params, p.params, (size_t)n * 4) != 0);
+    ck_assert_mem_eq(gpu.squares, flat.squares, (size_t)((n + HD_BLOCK - 1) / HD_BLOCK) * 8);
+    device_params(&device, (float *)gpu.params);
+    device_get(flat.params, device.params, bytes);
+    ck_assert(memcmp(gpu.params, flat.params, (size_t)bytes) == 0);
+    hd_net_destroy(net);
+}
+END_TEST
+
 /* A captured pass that is launched again computes the same bits. */
 START_TEST(passes_can_be_captured)
 {
@@ -173,7 +254,7 @@ START_TEST(passes_can_be_captured)
     ck_assert_int_eq(hd_net_forward_cuda(net, d.params, NULL, d.obs, ROWS, d.work, d.q, stream),
                      HD_OK);
     ck_assert_int_eq(hd_net_backward_cuda(net, d.params, ROWS, ROWS, d.work, d.dq, d.scratch, 0,
-                                          hd_net_count_stages(net), d.grad, stream),
+                                          hd_net_count_stages(net), d.grad, false, stream),
                      HD_OK);
     DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
     DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
@@ -200,6 +281,7 @@ static TCase *cuda_tests(void)
     tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
     tcase_add_loop_test(tests, stages_on_a_gpu_write_their_range_only, 0, 2);
     tcase_add_loop_test(tests, shadows_on_a_gpu_follow_by_ranges, 0, 2 * N_ODD);
+    tcase_add_loop_test(tests, gpu_order_changes_no_bit, 0, 2 * N_ODD);
     tcase_add_loop_test(tests, passes_can_be_captured, 0, PRECISIONS);
     return tests;
 }
