@@ -127,12 +127,13 @@ static int add_access(struct hd_work_buffers *work, struct hd_access access)
     return HD_OK;
 }
 
+/* A stage on a GPU writes whole layers, whose floats belong to buckets of any range. */
 static void get_range(const struct hd_op *op, const struct hd_spec *spec, int stage, int64_t *lo_p,
                       int64_t *hi_p)
 {
     *lo_p = 0;
     *hi_p = spec->elements;
-    if (op->subtasks.stages > 1 && op->step->verb->stage_range)
+    if (op->subtasks.stages > 1 && op->step->verb->stage_range && !spec->gpu_order)
         op->step->verb->stage_range(op->step->args, stage, lo_p, hi_p);
 }
 

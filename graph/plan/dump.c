@@ -39,6 +39,8 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
         fprintf(file, " pinned");
     if (value->homes > 1)
         fprintf(file, " on host and gpu%s", value->homes > 2 ? "s" : "");
+    if (spec->gpu_order)
+        fprintf(file, " in gpu order");
     if (spec->type->none)
         fprintf(file, " starts as none");
     if (spec->init)

@@ -229,6 +229,7 @@ static int build(struct hd_plan *plan, bool *background_steps)
     hd_plan_find_fused_repeats(plan);
     add_compares(plan);
     hd_plan_find_transient_values(plan);
+    hd_plan_find_gpu_orders(plan);
     return HD_OK;
 }
 

@@ -48,6 +48,9 @@ bool hd_op_names(const struct hd_op *op, int value);
  * (transient.c). */
 void hd_plan_find_transient_values(struct hd_plan *plan);
 
+/* Decides which values are in GPU order, in the specs of the graph (gpu_orders.c). */
+void hd_plan_find_gpu_orders(struct hd_plan *plan);
+
 /* Returns whether a step changes a value. */
 static inline bool hd_step_changes(const struct hd_step *step, int value)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds values that are dead between iterations: the first step of an iteration that names them
- * writes them whole, and every reader comes after it. */
+ * writes them whole, and every reader comes after it. So do the readers of an alias. */
 #include "graph/plan/plan_internal.h"
 
 int hd_plan_find_body_end(const struct hd_plan *plan, int at)
@@ -49,5 +49,6 @@ static bool is_transient(const struct hd_plan *plan, int value)
 void hd_plan_find_transient_values(struct hd_plan *plan)
 {
     for (int value = 0; value < plan->graph->n_values; value++)
-        plan->values[value].transient = is_transient(plan, value);
+        plan->values[value].transient =
+            plan->values[value].alias != HD_NO_VALUE || is_transient(plan, value);
 }

@@ -376,9 +376,21 @@ void hd_emulated_shared_at(char *begin, char *end)
     shared_end = end;
 }
 
+/* Notes the kernel's name in the file HD_EMULATED_KERNELS. */
+static void note_name()
+{
+    static const char *const path = getenv("HD_EMULATED_KERNELS");
+    static FILE *const file = path ? fopen(path, "a") : nullptr;
+    if (!file)
+        return;
+    fprintf(file, "%s\n", kernel->name);
+    fflush(file);
+}
+
 void hd_emulated_run(const hd_emulated_kernel &it)
 {
     kernel = &it;
+    note_name();
     gridDim = it.grid;
     blockDim = it.block;
     n_threads = it.block.x * it.block.y * it.block.z;

@@ -10,6 +10,7 @@
  * - HD_EMULATED_WITHOUT_BARRIER: a __syncthreads() that is left out
  *   ("kernels/learn/adam_cuda.cu:30").
  * - HD_EMULATED_BARRIERS: a file that gets the places of those that a process has come to.
+ * - HD_EMULATED_KERNELS: a file that gets a line with the name of each kernel that runs.
  * - HD_EMULATED_FAULT: every call after that many returns cudaErrorIllegalAddress, or, with
  *   HD_EMULATED_FAULT_HANGS=1, never returns, but for polls; of HD_EMULATED_FAULT_DEVICE alone, if
  *   that is set. stderr tells when, and at the end how many calls there were. */
