@@ -106,9 +106,10 @@ struct hd_device_form {
     int64_t (*common)(const struct hd_spec *spec);
     int64_t (*bytes)(const struct hd_spec *spec); /* of an instance on a GPU */
     int (*ready)(const struct hd_spec *spec);     /* prepares the present GPU for renew_on_gpu */
-    /* Renew the derived data after the common bytes have changed, on the GPU by `stream`, on the
-     * host at once. */
-    int (*renew_on_gpu)(const struct hd_spec *spec, void *data, void *stream);
+    /* Renew the derived data after the common bytes have changed, on the GPU by `stream` (of flat
+     * types, after elements [lo, hi) have), on the host at once. */
+    int (*renew_on_gpu)(const struct hd_spec *spec, void *data, int64_t lo, int64_t hi,
+                        void *stream);
     int (*renew_on_host)(const struct hd_spec *spec, void *data);
 };
 
@@ -256,7 +257,9 @@ struct hd_context {
         *partial_sums; /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *cross_shard_sums; /* the sums of what the stage before has added; else NULL */
     bool again;                     /* the last call returned HD_AGAIN, or asked for this one */
-    bool gpu; /* the step is in its form for GPUs, this stage of it perhaps not */
+    bool gpu;       /* the step is in its form for GPUs, this stage of it perhaps not */
+    int64_t lo, hi; /* verbs with by_bucket, on a GPU: the elements to change. A rank that has none
+                       (lo == hi) counts the step all the same */
     int n_views;
     void *inputs;  /* on a GPU: what the verb's set_inputs has written; else NULL */
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */

@@ -118,6 +118,9 @@ struct hd_gpu_verb {
     /* True if the CPU's `finish` is so short that the GPU's thread may call it when the work of the
      * last item has ended. It touches pinned values and headers alone. */
     bool finishes_at_end;
+    /* True if the body of a verb with by_bucket changes elements [context->lo, context->hi) alone,
+     * which need not be the whole bucket. */
+    bool in_slices;
     /* Returns a number that stages have in common whose bodies queue the same, so that they share a
      * graph; -1: this one is not recorded. Default: the stage. */
     int (*get_graph)(const void *args, int stage);

@@ -30,6 +30,48 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
     return HD_OK;
 }
 
+static struct hd_collective make_gpu_collective(struct hd_binder *binder, const struct hd_op *op,
+                                                int bucket)
+{
+    struct hd_collective c = hd_plan_make_collective(binder->plan, op);
+    c.iteration = hd_binder_get_iteration(binder);
+    c.priority = HD_PRIORITY_FIRST;
+    c.group = hd_binder_get_task_group(binder);
+    c.home = 1;
+    c.bucket = bucket;
+    return c;
+}
+
+int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
+{
+    const struct hd_replica *to = hd_binder_get_replica(binder, op, 1, 1);
+    struct hd_collective c = make_gpu_collective(binder, op, bucket);
+    c.n_in = 0;
+    c.out = to->data[0];
+    c.out_buffer = to->buffers[0];
+    return hd_submit_collective(binder->session, &c);
+}
+
+int hd_op_submit_gathers(struct hd_binder *binder, const struct hd_op *op, int bucket)
+{
+    for (int i = 0; i < op->step->n_refs; i++) {
+        const struct hd_ref *ref = &op->step->refs[i];
+        if (!hd_ref_changes(ref) || binder->plan->values[ref->value].sharded)
+            continue;
+        const struct hd_replica *to = hd_binder_get_replica(binder, op, i, 1);
+        struct hd_collective c = make_gpu_collective(binder, op, bucket);
+        c.kind = HD_COLLECTIVE_GATHER;
+        c.out_spec = &binder->plan->graph->values[ref->value].spec;
+        c.n_in = 0;
+        c.out = to->data[0];
+        c.out_buffer = to->buffers[0];
+        HD_TRY(hd_submit_collective(binder->session, &c));
+        HD_TRY(hd_transfer_submit_renewal(binder, ref->value, hd_binder_get_slot(binder, op, i), 1,
+                                          0, bucket));
+    }
+    return HD_OK;
+}
+
 int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op)
 {
     const struct hd_instances *instances = &binder->instances[op->value];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reduces over shards that several GPUs of a rank hold: no GPU is the master of the others. Each
  * adds up the operands of its own shards; then the buckets are divided among the GPUs, and each
- * adds up what all GPUs have of its buckets. The shards of a GPU are a node of the tree, as those
- * of a rank are, so the bits are those of one GPU. */
+ * adds up what all GPUs have of its buckets. Among several ranks it is the rank's first GPU that
+ * adds what they have, and shares the sum with the other ranks' first GPUs. The shards of a GPU are
+ * a node of the tree, as those of a rank are, so the bits are those of one GPU. */
 #include "graph/execute/bind.h"
 #include "graph/execute/submit.h"
 #include "graph/plan/collectives.h"
@@ -120,7 +121,8 @@ static int submit_final_reduce(struct hd_binder *binder, const struct hd_op *op,
 {
     const struct hd_version_slot *slot = hd_binder_get_slot(binder, op, 1);
     const int gpus = binder->plan->devices;
-    const int home = hd_plan_get_home(binder->plan, c->bucket, op->buckets);
+    const int home =
+        binder->plan->ranks > 1 ? 1 : hd_plan_get_home(binder->plan, c->bucket, op->buckets);
     struct reduce *reduce = make_reduce(c, gpus);
     if (!reduce)
         return HD_ERR_NOMEM;
@@ -135,6 +137,19 @@ static int submit_final_reduce(struct hd_binder *binder, const struct hd_op *op,
     return submit(binder, op, reduce, home, reduce_all_body, HD_UPDATE, accesses);
 }
 
+static int submit_bucket(struct hd_binder *binder, const struct hd_op *op,
+                         const struct hd_collective *c, struct hd_access *accesses)
+{
+    struct hd_collective rank = *c;
+    for (int home = 1; home <= binder->plan->devices; home++)
+        HD_TRY(submit_local_reduce(binder, op, c, home, accesses));
+    if (binder->plan->ranks == 1)
+        return submit_final_reduce(binder, op, c, accesses);
+    rank.how = c->how == HD_MEAN ? HD_SUM : c->how;
+    HD_TRY(submit_final_reduce(binder, op, &rank, accesses));
+    return hd_op_submit_rank_sums(binder, op, c->bucket);
+}
+
 int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op)
 {
     const struct hd_plan *plan = binder->plan;
@@ -145,12 +160,8 @@ int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op)
     const int max_accesses = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
     struct hd_access *accesses = hd_alloc(max_accesses, sizeof *accesses);
     int status = accesses ? HD_OK : HD_ERR_NOMEM;
-    for (c.bucket = 0; status == HD_OK && c.bucket < op->buckets; c.bucket++) {
-        for (int home = 1; status == HD_OK && home <= plan->devices; home++)
-            status = submit_local_reduce(binder, op, &c, home, accesses);
-        if (status == HD_OK)
-            status = submit_final_reduce(binder, op, &c, accesses);
-    }
+    for (c.bucket = 0; status == HD_OK && c.bucket < op->buckets; c.bucket++)
+        status = submit_bucket(binder, op, &c, accesses);
     hd_free(accesses);
     return status;
 }

@@ -5,6 +5,25 @@
 #include "graph/execute/subtasks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/sharded_update.h"
+
+/* Stores the elements that a task on a GPU changes of a bucket of the flat value. */
+static void set_range(const struct hd_binder *binder, const struct hd_op *op, int bucket,
+                      struct hd_context *context)
+{
+    const struct hd_plan *plan = binder->plan;
+    for (int i = 0; op->step->verb->by_bucket && i < op->step->n_refs; i++) {
+        const struct hd_ref *ref = &op->step->refs[i];
+        if (!hd_ref_changes(ref) || !plan->graph->values[ref->value].spec.type->flat)
+            continue;
+        hd_spec_get_bucket(&plan->graph->values[ref->value].spec, bucket, &context->lo,
+                           &context->hi);
+        if (op->sliced)
+            hd_sharded_update_get_slice(context->lo, context->hi, plan->rank, plan->ranks,
+                                        &context->lo, &context->hi);
+        return;
+    }
+}
 
 static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int instance,
                            int instances, int64_t shard)
@@ -31,7 +50,10 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
         for (int i = 0; i < step->n_refs; i++)
             hd_binder_make_view(binder, op, i, instance, bucket, task.home, &task.views[i],
                                 &accesses[i]);
+        set_range(binder, op, bucket, &task.context);
         HD_TRY(hd_submit_task(binder->session, &task));
+        if (op->sliced)
+            HD_TRY(hd_op_submit_gathers(binder, op, bucket));
     }
     return HD_OK;
 }

@@ -34,7 +34,11 @@ static int renew_on_gpu_body(struct hd_context *context, const struct hd_view *v
                              const void *args)
 {
     (void)args;
-    return views[0].spec->type->device->renew_on_gpu(views[0].spec, views[0].data, context->stream);
+    const struct hd_spec *spec = views[0].spec;
+    int64_t lo = 0, hi = spec->elements;
+    if (views[0].bucket != HD_ALL_BUCKETS)
+        hd_spec_get_bucket(spec, views[0].bucket, &lo, &hi);
+    return spec->type->device->renew_on_gpu(spec, views[0].data, lo, hi, context->stream);
 }
 
 static int renew_on_host_body(struct hd_context *context, const struct hd_view *views,
@@ -56,23 +60,21 @@ static struct hd_task make_task(struct hd_binder *binder, int value, int instanc
     };
 }
 
-/* A type may have bytes on one side that are derived from those both sides share: they are made
- * anew after a transfer. */
-static int submit_renewal(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
-                          int to, int instance)
+int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
+                               const struct hd_version_slot *slot, int to, int instance, int bucket)
 {
     const struct hd_spec *spec = &binder->instances[value].value->spec;
     const struct hd_device_form *form = spec->type->device;
     const struct hd_replica *memory = &slot->replicas[to];
-    const struct hd_access access = {memory->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS,
-                                     HD_UPDATE};
+    const struct hd_access access = {memory->buffers[instance], bucket, HD_ALL_PARTIALS, HD_UPDATE};
     if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
         return HD_OK;
     struct hd_task task = make_task(binder, value, instance);
     if (to > 0)
         task.home = hd_plan_get_replica_home(binder->plan, value, to, instance);
     task.body = to > 0 ? renew_on_gpu_body : renew_on_host_body;
-    task.views[0] = (struct hd_view){.data = memory->data[instance], .spec = spec};
+    task.views[0] =
+        (struct hd_view){.data = memory->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 1;
     task.accesses = &access;
     return hd_submit_task(binder->session, &task);
@@ -124,7 +126,7 @@ static int transfer_whole(struct hd_binder *binder, int value, const struct hd_v
         from++;
     for (int i = 0; i < binder->instances[value].planned->instances; i++) {
         HD_TRY(submit_transfer(binder, value, slot, from, to, i, HD_ALL_BUCKETS));
-        HD_TRY(submit_renewal(binder, value, slot, to, i));
+        HD_TRY(hd_transfer_submit_renewal(binder, value, slot, to, i, HD_ALL_BUCKETS));
     }
     return HD_OK;
 }
@@ -139,7 +141,7 @@ static int transfer_buckets(struct hd_binder *binder, int value, const struct hd
         if (from != to)
             HD_TRY(submit_transfer(binder, value, slot, from, to, 0, bucket));
     }
-    return submit_renewal(binder, value, slot, to, 0);
+    return hd_transfer_submit_renewal(binder, value, slot, to, 0, HD_ALL_BUCKETS);
 }
 
 static bool is_whole_somewhere(const struct hd_version_slot *slot, int homes)

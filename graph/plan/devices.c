@@ -49,14 +49,15 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 
 bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
 {
-    return op->gpu && plan->devices > 1 && op->buckets > 1 &&
+    return op->gpu && plan->devices > 1 && op->buckets > 1 && !plan->device_comm &&
            (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);
 }
 
 /* -- Collectives ------------------------------------------------------------------------------- */
 /* One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
- * from there. Several GPUs of a lone rank add their own operands, and then each adds the buckets
- * that are at home there (graph/execute/gpu_reduce.c). */
+ * from there. Several GPUs of a rank add their own operands, and then each adds the buckets that
+ * are at home there, or, where a device communicator goes on, the first one adds all of them
+ * (graph/execute/gpu_reduce.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -76,9 +77,9 @@ static bool can_reduce_on_gpu(const struct hd_plan *plan, int value)
     const bool alone = plan->ranks == 1 && plan->devices == 1;
     if (!reduction || !reduction->reduce_on_gpu || (!alone && !reduction->add_on_gpu))
         return false;
-    if (plan->ranks > 1)
-        return plan->devices == 1 && plan->device_comm;
-    return hd_tree_is_block_allowed(plan->graph->shards, plan->devices);
+    if (plan->ranks > 1 && !plan->device_comm)
+        return false;
+    return hd_tree_is_block_allowed(plan->graph->shards, plan->ranks * plan->devices);
 }
 
 void hd_plan_place_reductions(struct hd_plan *plan)

@@ -127,6 +127,8 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
         fprintf(file, " for %" PRId64 " items", op->subtasks.joint_items);
     if (hd_op_is_distributed(plan, op))
         fprintf(file, ", distributed");
+    if (op->sliced)
+        fprintf(file, ", in slices");
     if (op->step->verb->finish && !hd_op_is_finish_on_gpu(op))
         fprintf(file, ", finish on cpu");
 }

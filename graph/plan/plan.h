@@ -53,7 +53,8 @@ enum hd_lowering {
     HD_LOWERING_TASK,           /* a task per instance and bucket */
     HD_LOWERING_SUBTASKS,       /* a task per instance, item and stage, and one for `finish` */
     HD_LOWERING_COLLECTIVE,     /* a collective per bucket, on the host or the rank's one GPU */
-    HD_LOWERING_GPU_REDUCE,     /* tasks that add up what several GPUs of a lone rank hold */
+    HD_LOWERING_GPU_REDUCE,     /* tasks that add up what several GPUs of a rank hold, and among
+                                   several ranks a collective */
     HD_LOWERING_SHARDED_UPDATE, /* a mean and its use, slice by slice */
     HD_LOWERING_FUSED, /* nothing: a mean that the next op's sharded update computes, or that
                           is its only term */
@@ -79,6 +80,8 @@ struct hd_op {
     enum hd_lowering lowering;
     bool background; /* its tasks let all others pass */
     bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
+    bool sliced;     /* between GPUs of several ranks: a mean of which every rank gets its slices
+                        alone, or the step that uses it, whose results are gathered */
     int buckets;     /* tasks per instance */
     int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
     struct hd_subtasks subtasks;

@@ -94,6 +94,13 @@ static bool mean_fits(const struct hd_plan *plan, int at)
            written_just_before(plan, mean->step->refs[0].value, at);
 }
 
+/* Between GPUs, slices pay off among ranks alone. */
+static bool takes_slices(const struct hd_plan *plan, const struct hd_op *user)
+{
+    const struct hd_verb *verb = user->step->verb;
+    return user->gpu ? plan->ranks > 1 && verb->gpu->in_slices : verb->update_slice != NULL;
+}
+
 /* Returns whether the step after a mean can take it slice by slice: the values that the step
  * changes have the mean's buckets, and nobody else changes them, as other ranks copy them without
  * asking.
@@ -105,7 +112,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     int value = mean->step->refs[1].value;
     const struct hd_step *step = user->step;
     if (user->kind != HD_OP_STEP || user->lowering != HD_LOWERING_TASK || user->background ||
-        user->gpu || step->depth != mean->step->depth || !step->verb->update_slice ||
+        user->gpu != mean->gpu || step->depth != mean->step->depth || !takes_slices(plan, user) ||
         !step->verb->by_bucket || step->placement != HD_GLOBAL || !unguarded(step) ||
         step->refs[0].value != value || step->refs[0].lag > 0 ||
         used_by_others(plan, value, mean->step, step))
@@ -161,6 +168,15 @@ static int make_labels(struct hd_graph *graph, struct hd_op *update)
     return HD_OK;
 }
 
+/* Values that the step alone uses are where they are computed. */
+static void shard_results(struct hd_plan *plan, const struct hd_op *user)
+{
+    for (int i = 1; i < user->step->n_refs; i++)
+        if (hd_ref_changes(&user->step->refs[i]) &&
+            !used_by_others(plan, user->step->refs[i].value, user->step, NULL))
+            plan->values[user->step->refs[i].value].sharded = true;
+}
+
 static void place_values(struct hd_plan *plan, const struct hd_op *mean, const struct hd_op *user)
 {
     int value = mean->step->refs[1].value;
@@ -169,14 +185,11 @@ static void place_values(struct hd_plan *plan, const struct hd_op *mean, const s
     if (plan->ranks == 1)
         return;
     share(plan, mean->step->refs[0].value);
+    shard_results(plan, user);
     for (int i = 1; i < user->step->n_refs; i++) {
-        int changed = user->step->refs[i].value;
-        if (!hd_ref_changes(&user->step->refs[i]))
-            continue;
-        if (used_by_others(plan, changed, user->step, NULL))
+        const int changed = user->step->refs[i].value;
+        if (hd_ref_changes(&user->step->refs[i]) && !plan->values[changed].sharded)
             share(plan, changed);
-        else
-            plan->values[changed].sharded = true;
     }
 }
 
@@ -188,6 +201,11 @@ int hd_plan_find_sharded_updates(struct hd_plan *plan)
         struct hd_op *mean = &plan->ops[at], *user = &plan->ops[at + 1];
         if (!mean_fits(plan, at) || !user_fits(plan, mean, user))
             continue;
+        if (user->gpu) {
+            mean->sliced = user->sliced = true;
+            shard_results(plan, user);
+            continue;
+        }
         mean->lowering = HD_LOWERING_FUSED;
         user->lowering = HD_LOWERING_SHARDED_UPDATE;
         user->mean = mean;

@@ -101,6 +101,7 @@ static void *contribute(const struct round *round, void *scratch, void *vector)
         hash_buckets(c, round->memory[0], vector);
         break;
     case HD_COLLECTIVE_BARRIER:
+    case HD_COLLECTIVE_GATHER:
         break;
     }
     return vector;
@@ -172,7 +173,8 @@ static int run_operand(struct hd_context *context, const struct hd_view *views, 
     (void)views;
     const struct round *round = args;
     const struct hd_collective *c = &round->collective;
-    HD_TRY(reduce_on_gpu(context, round, HD_SUM));
+    if (c->n_in > 0)
+        HD_TRY(reduce_on_gpu(context, round, HD_SUM));
     return hd_device_copy(round->session->device_comm_scratch,
                           c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
                           sizeof(float), context->stream);
@@ -186,6 +188,13 @@ static int add_operands(const void *arg, const struct hd_operand *operands, int 
                                                    stream);
 }
 
+static enum hd_device_collective_kind choose_sum(const struct round *round)
+{
+    if (round->session->options.library_order)
+        return HD_DEVICE_ALL_REDUCE_LIBRARY;
+    return round->collective.sliced ? HD_DEVICE_REDUCE_SCATTER : HD_DEVICE_ALL_REDUCE_TREE;
+}
+
 static void set_device_collective(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
@@ -193,8 +202,7 @@ static void set_device_collective(struct round *round)
     hd_spec_get_bucket(c->in_spec, c->bucket, &lo, &hi);
     float *scratch = round->session->device_comm_scratch;
     round->device_collective = (struct hd_device_collective){
-        .kind = round->session->options.library_order ? HD_DEVICE_ALL_REDUCE_LIBRARY
-                                                      : HD_DEVICE_ALL_REDUCE_TREE,
+        .kind = choose_sum(round),
         .name = c->name,
         .n = hi - lo,
         .operands = (const float *)c->out + lo,
@@ -247,6 +255,7 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     case HD_COLLECTIVE_COMPARE:
         return compare(context, round);
     case HD_COLLECTIVE_BARRIER:
+    case HD_COLLECTIVE_GATHER:
         break;
     }
     return HD_OK;
@@ -320,7 +329,8 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     for (int i = 0; reads && i < inputs_of(round); i++)
         list[n++] = (struct hd_access){c->in_buffers[i], bucket, HD_ALL_PARTIALS, HD_READ};
     if (writes && c->out)
-        list[n++] = (struct hd_access){c->out_buffer, bucket, HD_ALL_PARTIALS, HD_WRITE};
+        list[n++] = (struct hd_access){c->out_buffer, bucket, HD_ALL_PARTIALS,
+                                       c->n_in > 0 ? HD_WRITE : HD_UPDATE};
     task.accesses = list;
     task.n_accesses = n;
     task.owned = last ? round : NULL;
@@ -330,11 +340,27 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     return status;
 }
 
+static void set_gather(struct round *round)
+{
+    const struct hd_collective *c = &round->collective;
+    int64_t lo, hi;
+    hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
+    round->device_collective = (struct hd_device_collective){.kind = HD_DEVICE_ALL_GATHER,
+                                                             .name = c->name,
+                                                             .n = hi - lo,
+                                                             .data = {(float *)c->out + lo},
+                                                             .n_data = 1};
+}
+
 static int submit_between_gpus(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
-    set_device_collective(round);
-    HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
+    if (c->kind == HD_COLLECTIVE_GATHER) {
+        set_gather(round);
+    } else {
+        set_device_collective(round);
+        HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
+    }
     const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
                                         .sequence = round->sequence,

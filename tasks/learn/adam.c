@@ -162,16 +162,18 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_adam_state moments =
         hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     struct hd_tiles tiles;
-    int64_t lo, hi;
-    hd_spec_get_bucket(policy->spec, policy->bucket, &lo, &hi);
     HD_TRY(hd_net_get_tiles(hd_params_get_net(policy->spec), policy->data, &tiles));
-    return hd_adam_step_cuda(&args->adam, &grad, views[MEAN_GRAD].spec->gpu_order, &tiles, lo,
-                             hi - lo, &inputs, moments.updates + policy->bucket, context->scratch,
-                             moments.first, moments.second, context->stream);
+    return hd_adam_step_cuda(&args->adam, &grad, views[MEAN_GRAD].spec->gpu_order, &tiles,
+                             context->lo, context->hi - context->lo, &inputs,
+                             moments.updates + policy->bucket, context->scratch, moments.first,
+                             moments.second, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .supports = supports_gpu, .scratch = scratch, .graph_capturable = true};
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+                                          .supports = supports_gpu,
+                                          .scratch = scratch,
+                                          .graph_capturable = true,
+                                          .in_slices = true};
 #endif
 
 const struct hd_verb hd_verb_adam = {

@@ -102,6 +102,32 @@ def check_no_master(scratch):
     ])
 
 
+def check_slices(scratch):
+    """Ranks with GPUs update a slice each, and go on from each other's; a rank of several GPUs sends one sum."""
+    whole = dict(SHORT, **GPU, world__shards=4)
+    slices = dict(whole, strategy__bucket_mb=0.02, strategy__shard_optimizer_above_mb=0)
+    plan = call("graph", DQN, "--ranks", "2", *runner.sets(**slices), env=environment(HD_EMULATED_DEVICES=2)).stdout
+    for step in ("mean(grad)", "adam"):
+        check(any(f"{step} [" in line and ", gpu, in slices]" in line for line in plan.splitlines()), plan)
+    check_same_bits(scratch, "slices", DQN, [
+        (1, 1, whole),
+        (2, 2, slices),
+        (4, 4, slices),
+        (4, 2, dict(slices, runtime__gpus=2)),
+        (4, 2, dict(whole, runtime__gpus=2, runtime__executor="sequential")),
+    ])
+    longer = dict(max_train_iter=9)
+    reference = train(scratch("whole"), config=DQN, env=environment(HD_EMULATED_DEVICES=1), **dict(whole, **longer))
+    for first, then in ((2, 1), (2, 4), (1, 2)):
+        directory = scratch(f"slices_{first}_{then}")
+        often = dict(slices, runtime__checkpoint_interval_s=0.001)
+        train(directory, config=DQN, ranks=first, env=environment(HD_EMULATED_DEVICES=first), **often)
+        resumed = train(directory, "--resume", config=DQN, ranks=then, env=environment(HD_EMULATED_DEVICES=then),
+                        **dict(slices, **longer))
+        check(resumed["param_hash"] == reference["param_hash"], f"from {first} to {then}: {resumed} {reference}")
+    print("slices: gone on with on 1, 2 and 4 ranks")
+
+
 def check_lags(scratch):
     base = dict(SHORT_PPO, **GPU, **SPLIT, strategy__policy_lag=1, strategy__eval_lag=1,
                 strategy__batch_buffers=2)
@@ -305,6 +331,7 @@ def main():
         check_dqn(scratch)
         check_ppo(scratch)
         check_no_master(scratch)
+        check_slices(scratch)
         check_lags(scratch)
         check_resume(scratch)
         check_pixels(scratch)

@@ -37,7 +37,7 @@ struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks)
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
     const int n =
         count_requested(run_spec, ranks, requires_gpus(run_spec) && found < ranks ? ranks : found);
-    return (struct hd_plan_gpus){.n = n, .device_comm = ranks > 1 && n == 1};
+    return (struct hd_plan_gpus){.n = n, .device_comm = ranks > 1 && n > 0};
 }
 
 static int fail_without_gpus(void)
@@ -58,7 +58,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
     char text[HD_GPU_TEXT_BYTES] = "";
     int version;
     gpus->plan.device_comm = false;
-    if (world->world == 1 || gpus->plan.n > 1)
+    if (world->world == 1)
         return HD_OK;
     if (hd_nccl_get_version(&version) != HD_OK) {
         hd_log(HD_LOG_INFO, "gradients travel between GPUs by the host's memory");

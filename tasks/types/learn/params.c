@@ -92,9 +92,10 @@ static int ready_on_gpu(const struct hd_spec *spec)
     return hd_net_prepare_cuda(spec->shape, 0, 0);
 }
 
-static int renew_on_gpu(const struct hd_spec *spec, void *data, void *stream)
+static int renew_on_gpu(const struct hd_spec *spec, void *data, int64_t lo, int64_t hi,
+                        void *stream)
 {
-    return hd_net_refresh_cuda(spec->shape, data, 0, spec->elements, stream);
+    return hd_net_refresh_cuda(spec->shape, data, lo, hi, stream);
 }
 
 static int renew_on_host(const struct hd_spec *spec, void *data)

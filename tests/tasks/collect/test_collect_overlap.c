@@ -85,7 +85,9 @@ static struct overlap overlap_open(const struct world *w)
     char *content = test_alloc(bytes, 1);
     memcpy(content, policy->data, (size_t)hd_value_get_common_bytes(&policy->spec));
     s.policy = device_make(content, bytes);
-    ck_assert_int_eq(form->renew_on_gpu(&policy->spec, s.policy, device_stream()), HD_OK);
+    ck_assert_int_eq(
+        form->renew_on_gpu(&policy->spec, s.policy, 0, policy->spec.elements, device_stream()),
+        HD_OK);
     return s;
 }
 

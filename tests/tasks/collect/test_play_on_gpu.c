@@ -180,8 +180,9 @@ static struct mirror mirror_of(struct world *w)
         m.views[NORM] = (struct hd_view){0};
     const struct hd_device_form *form = m.views[POLICY].spec->type->device;
     ck_assert_int_eq(form->ready(m.views[POLICY].spec), HD_OK);
-    ck_assert_int_eq(
-        form->renew_on_gpu(m.views[POLICY].spec, m.views[POLICY].data, device_stream()), HD_OK);
+    ck_assert_int_eq(form->renew_on_gpu(m.views[POLICY].spec, m.views[POLICY].data, 0,
+                                        m.views[POLICY].spec->elements, device_stream()),
+                     HD_OK);
     return m;
 }
 
