@@ -147,9 +147,13 @@ def check_read_only(scratch, reference):
             return
         directory = os.path.join(disk.path, "run")
         process = begin(directory, 1)
-        # Files that are open for writing keep a file system from that; a bind mount on top does not ask.
+        # Files that are open for writing keep a file system from that; a bind mount on top only has those that the
+        # run has opened since.
         subprocess.run(["mount", "--bind", disk.path, disk.path], check=True)
-        subprocess.run(["mount", "-o", "remount,bind,ro", disk.path], check=True)
+        until = time.monotonic() + 5 * SLOWDOWN
+        while subprocess.run(["mount", "-o", "remount,bind,ro", disk.path], stderr=subprocess.DEVNULL).returncode != 0:
+            check(time.monotonic() < until, "the mount stays busy")
+            time.sleep(0.01)
         time.sleep(0.5 * SLOWDOWN)
         subprocess.run(["umount", "-l", disk.path], check=True)
         text = check_end(process, directory, reference)

@@ -117,7 +117,7 @@ def check_slices(scratch):
         (4, 2, dict(whole, runtime__gpus=2, runtime__executor="sequential")),
     ])
     longer = dict(max_train_iter=9)
-    reference = train(scratch("whole"), config=DQN, env=environment(HD_EMULATED_DEVICES=1), **dict(whole, **longer))
+    reference = train(scratch("slices_whole"), config=DQN, env=environment(HD_EMULATED_DEVICES=1), **dict(whole, **longer))
     for first, then in ((2, 1), (2, 4), (1, 2)):
         directory = scratch(f"slices_{first}_{then}")
         often = dict(slices, runtime__checkpoint_interval_s=0.001)
