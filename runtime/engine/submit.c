@@ -81,12 +81,25 @@ static void task_ended(void *arg)
     hd_session_end_task(session, group);
 }
 
+#ifdef STARPU_EPILOGUE_CALLBACK /* a StarPU without it knows no GPUs here */
 /* StarPU calls this before it starts what depends on the task. */
 static void gpu_work_ended(void *arg)
 {
     struct hd_task_record *record = arg;
     hd_session_complete_gpu_task(record->session, record);
 }
+
+static void call_at_end_of_work(struct starpu_task *starpu, struct hd_task_record *record)
+{
+    starpu->epilogue_callback_func = gpu_work_ended;
+    starpu->epilogue_callback_arg = record;
+}
+#else
+static void call_at_end_of_work(struct starpu_task *starpu, struct hd_task_record *record)
+{
+    (void)starpu, (void)record;
+}
+#endif
 
 /* Handles stand for memory that StarPU does not own, so it need not bring them to where a task
  * runs. Told so, it creates no event each time a handle is next used on the other side. It takes
@@ -261,10 +274,7 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
     struct starpu_task *starpu = starpu_task_create();
     if (task->home != HD_HOST && !task->again) {
         place_on_gpu(session, starpu, task->home);
-#ifdef STARPU_EPILOGUE_CALLBACK /* a StarPU without it knows no GPUs here */
-        starpu->epilogue_callback_func = gpu_work_ended;
-        starpu->epilogue_callback_arg = record;
-#endif
+        call_at_end_of_work(starpu, record);
     }
     starpu->cl_arg = record;
     starpu->callback_func = task_ended;
