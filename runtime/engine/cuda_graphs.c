@@ -266,7 +266,8 @@ void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs)
 int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
                        const struct hd_task **failed_p)
 {
-    (void)cuda_graphs, (void)tasks, (void)n, (void)failed_p;
+    (void)cuda_graphs, (void)n;
+    *failed_p = tasks[0];
     return HD_ERR_UNSUPPORTED;
 }
 

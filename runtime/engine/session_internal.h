@@ -123,7 +123,7 @@ int hd_session_abandon(struct hd_session *session, int status, const char *name)
  * HD_ERR_SYSTEM (logged), with which nothing of it is submitted. */
 int hd_session_flush(struct hd_session *session);
 
-/* Frees the recycled records of tasks (submit.c). */
+/* Frees the recycled records of tasks, and the memory for fusing them (submit.c). */
 void hd_session_free_task_records(struct hd_session *session);
 
 /* StarPU's start and stop (session_starpu.c). Returns HD_OK, or HD_ERR_UNSUPPORTED or HD_ERR_SYSTEM

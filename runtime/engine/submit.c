@@ -38,6 +38,7 @@ void hd_session_free_task_records(struct hd_session *session)
         session->record_cache = record->next;
         hd_free(record);
     }
+    hd_free(session->fusion.accesses);
 }
 
 /* -- Executing --------------------------------------------------------------------------------- */
@@ -204,12 +205,6 @@ static void place_on_gpu(const struct hd_session *session, struct starpu_task *s
 
 static void start_call(void *arg);
 
-static void release_accesses(struct hd_task_record *record)
-{
-    hd_tsan_end(record->open);
-    starpu_task_end_dep_release(record->open);
-}
-
 static void call_ended(void *arg)
 {
     struct hd_task_record *record = arg;
@@ -218,7 +213,7 @@ static void call_ended(void *arg)
     if (hd_session_complete_gpu_task(record->session, record))
         start_call(record);
     else
-        release_accesses(record);
+        hd_session_release_accesses(record);
 }
 
 static void start_call(void *arg)
@@ -242,7 +237,7 @@ static void start_call(void *arg)
         return;
     hd_session_fail(session, HD_ERR_SYSTEM, "StarPU refuses a call of task %s (%d)", task->name,
                     error);
-    release_accesses(record);
+    hd_session_release_accesses(record);
 }
 
 static int submit_sequential(struct hd_session *session, const struct hd_task *task)

@@ -36,6 +36,10 @@ int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
  * it has its accesses. Its handles are set before. */
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg);
 
+/* Ends the asynchronous task that holds the accesses of a task that is called again. Any
+ * thread (task.c). */
+void hd_session_release_accesses(struct hd_task_record *record);
+
 /* Submits a StarPU task, after what was submitted before it, or frees one that was not submitted.
  * submit returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM (logged). */
 int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,

@@ -277,7 +277,7 @@ static void run_time_slice(void *buffers[], void *arg)
     hd_tsan_release(record);
 }
 
-static void release_accesses(struct hd_task_record *record)
+void hd_session_release_accesses(struct hd_task_record *record)
 {
     hd_tsan_end(record->open);
     starpu_task_end_dep_release(record->open);
@@ -291,7 +291,7 @@ static void time_slice_ended(void *arg)
     if (record->again)
         hd_session_start_time_slices(record);
     else
-        release_accesses(record);
+        hd_session_release_accesses(record);
 }
 
 static struct starpu_codelet time_slice_codelet = {
@@ -310,7 +310,7 @@ static void queue_time_slice(struct hd_session *session)
         return;
     hd_session_fail(session, HD_ERR_SYSTEM, "StarPU refuses a time slice (%d)", error);
     for (bool more = true; more;)
-        release_accesses(take_waiting(session, &more));
+        hd_session_release_accesses(take_waiting(session, &more));
 }
 
 void hd_session_start_time_slices(void *arg)
