@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: bench/nodes [--config CONFIG] [--mbit 1000,10000] [--strategies serial,bucketed:bucket_mb=2]
-                   [--transports mpi,tcp] [--updates N] [--repeats N] [OPTION ...]
+                   [--transports mpi,ucx] [--updates N] [--repeats N] [OPTION ...]
 
 Trains on two nodes, a rank each: network namespaces of this machine, joined by a link that is shaped to
 each of the given speeds (Mbit/s). Prints updates/s, the share of time in which only communication went

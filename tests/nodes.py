@@ -29,9 +29,12 @@ def need_mpi():
         skip("this build has no plug-in for MPI (Debian: libopenmpi-dev)")
 
 
-def mpirun(ranks, *arguments, prefix=(), options=(), timeout=120, **more):
-    """Runs `runner` under mpirun; returns what subprocess.run does."""
-    command = [*prefix, "mpirun", "-n", str(ranks), *options, RUNNER, *arguments]
+def mpirun(ranks, *arguments, prefix=(), options=(), per_node=None, timeout=120, **more):
+    """Runs `runner` under mpirun, as if each `per_node` ranks had a node of their own; returns what subprocess.run
+    does."""
+    local = [] if per_node is None else ["sh", "-c", 'OMPI_COMM_WORLD_LOCAL_RANK=$((OMPI_COMM_WORLD_RANK % $0)) '
+                                         'OMPI_COMM_WORLD_LOCAL_SIZE=$0 exec "$@"', str(per_node)]
+    command = [*prefix, "mpirun", "-n", str(ranks), *options, *local, RUNNER, *arguments]
     return subprocess.run(command, env=mpi_environment(**more), text=True, capture_output=True,
                           timeout=timeout)
 

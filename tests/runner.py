@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -101,10 +102,34 @@ def sets(**keys):
             for word in ("--set", f"{key.replace('__', '.')}={value}")]
 
 
-def train(directory, *arguments, ranks=1, env=None, config=CONFIG, **keys):
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def launch_nodes(nodes, ranks, *arguments, env=None, prefixes=None, address="127.0.0.1", disturb=lambda: None):
+    """One `runner launch` for each node, as a user starts them by hand, here all on this host (with emulated GPUs of
+    their own). Returns what they said."""
+    command = [RUNNER, "launch", "--nproc-per-node", str(ranks // nodes), "--nnodes", str(nodes), "--master-addr",
+               address, "--master-port", str(free_port()), *fit(arguments)]
+    env = dict(env or environment(), HEDDLE_SECRET=SECRET)
+    runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=dict(env, HD_EMULATED_HOST=str(node)),
+                             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            for node, prefix in enumerate(prefixes or [[]] * nodes)]
+    disturb()
+    said = [run.communicate(timeout=TIMEOUT)[0] for run in runs]
+    check(all(run.returncode == 0 for run in runs), "\n".join(said))
+    return "".join(said)
+
+
+def train(directory, *arguments, ranks=1, nodes=1, env=None, config=CONFIG, **keys):
     """Trains and returns result.json."""
-    command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-    call(*command, config, "--dir", directory, "--quiet", *sets(**keys), *arguments, env=env)
+    options = [config, "--dir", directory, "--quiet", *sets(**keys), *arguments]
+    if nodes > 1:
+        launch_nodes(nodes, ranks, *options, env=env)
+    else:
+        call(*(["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]), *options, env=env)
     return result(directory)
 
 

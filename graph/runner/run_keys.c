@@ -58,10 +58,9 @@ static const struct hd_key run_keys[] = {
     {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "deterministic", "deterministic|nccl", "global",
      "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order",
      NULL},
-    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|tcp", "global",
+    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|ucx", "global",
      "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
-     "TCP "
-     "among several",
+     "UCX among several",
      "backend|dist_backend"},
     {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "let ranks of different arithmetic fingerprints work together", NULL},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/plugin.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,4 +30,28 @@ bool hd_plugin_find(const char *file, char *path_p, size_t bytes)
             return true;
     }
     return false;
+}
+
+const void *hd_plugin_load(const char *file, const char *symbol, int abi, bool global,
+                           const char *library, const char *package, char *why, size_t bytes)
+{
+    char path[PATH_MAX], folders[512];
+    if (!hd_plugin_find(file, path, sizeof path)) {
+        hd_plugin_list_folders(folders, sizeof folders);
+        snprintf(why, bytes,
+                 "this program was built without %s: there is no %s in %s (install %s and build "
+                 "again)",
+                 library, file, folders, package);
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+    if (!handle) {
+        snprintf(why, bytes, "%s cannot be loaded: %s", library, dlerror());
+        return NULL;
+    }
+    const int *found = dlsym(handle, symbol);
+    if (found && *found == abi)
+        return found;
+    snprintf(why, bytes, "%s is of another build of this program", file);
+    return NULL;
 }

@@ -16,4 +16,11 @@ void hd_plugin_list_folders(char *list, size_t bytes);
  * Returns whether there is one; otherwise path_p is undefined. */
 bool hd_plugin_find(const char *file, char *path_p, size_t bytes);
 
+/* Loads the library `file` of these folders and returns what it exports as `symbol`, whose first
+ * member is an int: the version of the interface, equal to abi. `library` is what the plug-in is
+ * for, and `package` whose absence left it out of a build. global: its symbols are for libraries
+ * that it loads, too. Returns NULL on errors (not logged), with a sentence in why[bytes]. */
+const void *hd_plugin_load(const char *file, const char *symbol, int abi, bool global,
+                           const char *library, const char *package, char *why, size_t bytes);
+
 #endif

@@ -22,11 +22,6 @@ void hd_comm_destroy(struct hd_comm *comm)
     hd_free(comm);
 }
 
-bool hd_comm_is_message_passing(const struct hd_comm *comm)
-{
-    return comm->ops->message_passing;
-}
-
 int hd_comm_get_rank(const struct hd_comm *comm)
 {
     return comm->rank;
@@ -35,6 +30,26 @@ int hd_comm_get_rank(const struct hd_comm *comm)
 int hd_comm_count_ranks(const struct hd_comm *comm)
 {
     return comm->world;
+}
+
+int hd_comm_get_host(const struct hd_comm *comm)
+{
+    return comm->rank / comm->hosts.ranks;
+}
+
+int hd_comm_count_hosts(const struct hd_comm *comm)
+{
+    return comm->hosts.n;
+}
+
+int hd_comm_count_host_ranks(const struct hd_comm *comm)
+{
+    return comm->hosts.ranks;
+}
+
+int hd_comm_get_partner(const struct hd_comm *comm, int host)
+{
+    return host * comm->hosts.ranks + comm->rank % comm->hosts.ranks;
 }
 
 void *hd_comm_get_buffer(struct hd_comm *comm, int rank, int64_t seq)
@@ -82,10 +97,19 @@ void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
     hd_comm_post(comm, seq, name, NULL, 0);
 }
 
+void hd_comm_arrive_on_host(struct hd_comm *comm, int64_t seq, const char *name)
+{
+    atomic_store_explicit(&comm->on_host, seq, memory_order_relaxed);
+    hd_comm_record_arrival(comm, comm->rank, seq, name);
+}
+
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
 {
+    const bool on_host = atomic_load_explicit(&comm->on_host, memory_order_relaxed) == seq;
+    const int first = on_host ? hd_comm_get_host(comm) * comm->hosts.ranks : 0;
+    const int n = on_host ? comm->hosts.ranks : comm->world;
     comm->ops->progress(comm);
-    for (int r = 0; r < comm->world; r++)
+    for (int r = first; r < first + n; r++)
         if (atomic_load_explicit(&comm->header->lines[r].arrived, memory_order_acquire) < seq)
             return false;
     return true;

@@ -11,10 +11,12 @@
  * arrive at seq + 1, hence everybody has read seq. A collective of two phases (reduce-scatter,
  * all-gather) takes two numbers.
  *
- * Under message passing every rank has memory for all ranks' buffers and areas at the same offsets.
- * A sync point carries transfers, data that this rank sends to others and receives from them, and
- * is passed when they have all ended, too. Only data that transfers have brought are valid in the
- * memory of other ranks.
+ * Under message passing the ranks of a host share memory for all ranks' buffers and areas, at the
+ * same offsets on every host. A rank has one partner on every other host, the rank with its own
+ * number there, and exchanges messages with its partners alone: what it receives, the other ranks
+ * of its host see. A sync point carries transfers, data that this rank sends to its partners and
+ * receives from them, and is passed when those of all ranks of the host have ended, too. Only data
+ * that transfers have brought are valid in the memory of ranks of other hosts.
  *
  * Threads: any thread may make these calls, except that steps 1-4 of one communicator follow one
  * another (an executor orders them by a token) and destroy comes last. */
@@ -29,6 +31,11 @@ enum { HD_COMM_NAME = 64 }; /* bytes of a name in reports, with its zero */
 
 struct hd_comm;
 struct hd_links;
+
+/* This says which ranks share memory: `ranks` on each of `n` hosts, in order. */
+struct hd_comm_hosts {
+    int n, ranks;
+};
 
 /* Bytes that travel at a sync point, to `rank` or from it. */
 struct hd_comm_transfer {
@@ -50,17 +57,31 @@ int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvou
                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p);
 void hd_comm_destroy(struct hd_comm *comm);
 
+/* Finds which ranks share memory: those of one node, as their launcher numbers them, if all nodes
+ * have as many, in order, and a node's ranks are a node of the tree (tree.h); else every rank
+ * counts as a host of its own. All ranks call it in one order (it gathers). Returns HD_OK, or the
+ * errors of hd_rendezvous_gather_all. */
+int hd_comm_find_hosts(const struct hd_world *world, struct hd_rendezvous *rendezvous,
+                       struct hd_comm_hosts *hosts_p);
+
 /* Creates a communicator that passes messages over `links`, which it takes over, also on failure.
- * Returns HD_OK, HD_ERR_NOMEM or HD_ERR_INPUT (logged). */
-int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links *links,
+ * Where `hosts` says that ranks share a host, they share its memory, and all ranks call it in one
+ * order with the rendezvous (it broadcasts); else the rendezvous may be NULL. Returns HD_OK, or the
+ * errors of hd_comm_create. */
+int hd_comm_create_message_passing(const struct hd_world *world, const struct hd_comm_hosts *hosts,
+                                   struct hd_rendezvous *rendezvous, struct hd_links *links,
                                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p);
 
-/* Returns whether sync points have to carry the data that other ranks are to see. */
-bool hd_comm_is_message_passing(const struct hd_comm *comm);
-
-/* Return this rank, and the number of ranks. They cannot fail. */
+/* Return this rank, and the number of ranks; this rank's host, the number of hosts, and of the
+ * ranks on each, of which host h has those from h * ranks on. They cannot fail. */
 int hd_comm_get_rank(const struct hd_comm *comm);
 int hd_comm_count_ranks(const struct hd_comm *comm);
+int hd_comm_get_host(const struct hd_comm *comm);
+int hd_comm_count_hosts(const struct hd_comm *comm);
+int hd_comm_count_host_ranks(const struct hd_comm *comm);
+
+/* Returns this rank's partner on a host; on its own, itself. */
+int hd_comm_get_partner(const struct hd_comm *comm, int host);
 
 /* Returns the buffer of `rank` for number seq: max_bytes, 64-byte aligned, on cache lines of its
  * own. The steps above say who may touch it when. */
@@ -74,13 +95,18 @@ char *hd_comm_get_area(struct hd_comm *comm, int rank);
  * blocks, and makes no system call that could. */
 void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name);
 
-/* Arrives and starts transfers[n], which are read during the call and have no effect where memory
- * is shared; hd_comm_test drives them on. If rank a sends data to b in a sync point, b receives
+/* Arrives at a number that only the ranks of this host wait for: all ranks call it, but nothing is
+ * sent. The next number begins when it has been passed. */
+void hd_comm_arrive_on_host(struct hd_comm *comm, int64_t seq, const char *name);
+
+/* Arrives and starts transfers[n] with partners, which are read during the call; hd_comm_test
+ * drives them on. If rank a sends data to b in a sync point, b receives
  * them from a there, in the same order and sizes. */
 void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
                   const struct hd_comm_transfer *transfers, int n);
 
-/* Returns whether all ranks have arrived at seq; true makes their buffers visible to the caller. */
+/* Returns whether all ranks have arrived at seq, or all of this host; true makes their buffers
+ * visible to the caller. */
 bool hd_comm_test(struct hd_comm *comm, int64_t seq);
 
 /* Waits for seq: spins, then yields, then naps, so that ranks that share a core progress.
@@ -98,8 +124,8 @@ struct hd_comm_failure {
     const char *text; /* a sentence that names the rank; borrowed until destroy */
 };
 
-/* Ends all waiting: on all ranks, under message passing on this one alone. The first call of all
- * counts: returns whether this is it. */
+/* Ends all waiting: on all ranks, under message passing on those of this host alone. The first call
+ * of all counts: returns whether this is it. */
 bool hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure);
 
 /* Returns whether any rank aborted. The second then stores why. It waits while the aborting rank

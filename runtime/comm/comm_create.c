@@ -4,14 +4,15 @@
 #include "runtime/comm/comm_internal.h"
 #include "runtime/comm/comm_links.h"
 
-static int allocate(const struct hd_world *world, int64_t max_bytes, int64_t area_bytes,
-                    struct hd_comm **comm_p)
+static int allocate(const struct hd_world *world, const struct hd_comm_hosts *hosts,
+                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm = hd_alloc(1, sizeof *comm);
     if (!comm)
         return HD_ERR_NOMEM;
     comm->rank = world->rank;
     comm->world = world->world;
+    comm->hosts = *hosts;
     int status = hd_comm_set_sizes(comm, max_bytes, area_bytes);
     if (status != HD_OK) {
         hd_free(comm);
@@ -36,20 +37,22 @@ int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvou
                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
-    HD_TRY(allocate(world, max_bytes, area_bytes, &comm));
+    const struct hd_comm_hosts one = {1, world->world};
+    HD_TRY(allocate(world, &one, max_bytes, area_bytes, &comm));
     return finish(comm,
                   world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous),
                   comm_p);
 }
 
-int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links *links,
+int hd_comm_create_message_passing(const struct hd_world *world, const struct hd_comm_hosts *hosts,
+                                   struct hd_rendezvous *rendezvous, struct hd_links *links,
                                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
-    int status = allocate(world, max_bytes, area_bytes, &comm);
+    int status = allocate(world, hosts, max_bytes, area_bytes, &comm);
     if (status != HD_OK) {
         links->ops->close(links, false);
         return status;
     }
-    return finish(comm, hd_comm_message_open(comm, links), comm_p);
+    return finish(comm, hd_comm_message_open(comm, rendezvous, links), comm_p);
 }

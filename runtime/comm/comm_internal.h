@@ -39,7 +39,6 @@ struct hd_comm_header {
 };
 
 struct hd_comm_ops {
-    bool message_passing; /* sync points carry transfers */
     /* Starts transfers[n] of sync point seq, at which this rank has arrived. */
     void (*post)(struct hd_comm *comm, int64_t seq, const char *name,
                  const struct hd_comm_transfer *transfers, int n);
@@ -54,6 +53,8 @@ struct hd_comm_ops {
 struct hd_comm {
     const struct hd_comm_ops *ops;
     int rank, world;
+    struct hd_comm_hosts hosts;
+    atomic_int_fast64_t on_host; /* the last number for this host alone */
     struct hd_comm_header *header;
     char *buffers;        /* [world][2][buffer_bytes] */
     char *areas;          /* [world][area_bytes] */
@@ -79,11 +80,12 @@ void hd_comm_touch_area(struct hd_comm *comm);
 /* Records that rank `rank` has reached seq, called `name`, just now. */
 void hd_comm_record_arrival(struct hd_comm *comm, int rank, int64_t seq, const char *name);
 
-/* Open a communicator whose rank, world and sizes are set. The last one takes over `links`, also on
- * failure. They return HD_OK, or a status (logged): HD_ERR_NOMEM, HD_ERR_SYSTEM, and those of
- * hd_rendezvous_broadcast. */
+/* Open a communicator whose rank, world, hosts and sizes are set. The last one takes over `links`,
+ * also on failure. They return HD_OK, or a status (logged): HD_ERR_NOMEM, HD_ERR_SYSTEM, and those
+ * of hd_rendezvous_broadcast. */
 int hd_comm_self_open(struct hd_comm *comm);
 int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous);
-int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links);
+int hd_comm_message_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous,
+                         struct hd_links *links);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that share no memory. At every sync point each two ranks exchange at least one message, an
- * empty one if nothing else is to be sent, so that passing it means what it means with shared
- * memory: all ranks have arrived, and their data are here. */
+/* Ranks of several hosts. At every sync point each two partners exchange at least one message, an
+ * empty one if nothing else is to be sent, and each rank of a host records in the memory that they
+ * share which of its partners have arrived. So passing it means what it means on one host: all
+ * ranks have arrived, and their data are here. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -109,15 +110,15 @@ static int start_with(struct hd_message_passing *state, int64_t seq, int rank, b
 }
 
 /* Receives are started first, so that data find their destination when they come. Each rank begins
- * with its next neighbour, so that not all send to the same one at once. */
+ * with the next host, so that not all send to the same one at once. */
 static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
                      int n)
 {
     for (int out = 0; out < 2; out++)
-        for (int i = 1; i < comm->world; i++) {
-            const int step = out ? i : comm->world - i;
-            HD_TRY(start_with(comm->message_passing, seq, (comm->rank + step) % comm->world, out,
-                              transfers, n));
+        for (int i = 1; i < comm->hosts.n; i++) {
+            const int host = hd_comm_get_host(comm) + (out ? i : comm->hosts.n - i);
+            HD_TRY(start_with(comm->message_passing, seq,
+                              hd_comm_get_partner(comm, host % comm->hosts.n), out, transfers, n));
         }
     return HD_OK;
 }
@@ -136,19 +137,20 @@ static void post(struct hd_comm *comm, int64_t seq, const char *name,
 
 /* -- Progress ---------------------------------------------------------------------------------- */
 
-/* A rank has reached the number before that of its first unfinished message. */
+/* A partner has reached the number before that of its first unfinished message. */
 static void note_arrivals(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
     bool all = true;
-    for (int rank = 0; rank < comm->world; rank++)
-        state->reached[rank] = state->posted;
+    for (int host = 0; host < comm->hosts.n; host++)
+        state->reached[hd_comm_get_partner(comm, host)] = state->posted;
     for (int i = state->n - 1; i >= 0; i--)
         if (!state->done[i]) {
             state->reached[state->messages[i].rank] = state->messages[i].seq - 1;
             all = false;
         }
-    for (int rank = 0; rank < comm->world; rank++) {
+    for (int host = 0; host < comm->hosts.n; host++) {
+        const int rank = hd_comm_get_partner(comm, host);
         const int64_t reached = state->reached[rank];
         if (rank != comm->rank && atomic_load_explicit(&comm->header->lines[rank].arrived,
                                                        memory_order_relaxed) < reached)
@@ -180,7 +182,9 @@ static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
 {
     struct hd_message_passing *state = comm->message_passing;
     bool ahead = false;
-    if (rank == comm->rank || pthread_mutex_trylock(&state->lock) != 0)
+    const int host = rank / comm->hosts.ranks;
+    if (host == hd_comm_get_host(comm) || rank != hd_comm_get_partner(comm, host) ||
+        pthread_mutex_trylock(&state->lock) != 0)
         return false;
     *seq_p = state->posted + 1;
     /* An unfinished message would be found instead. */
@@ -225,18 +229,17 @@ static void close_messages(struct hd_comm *comm)
     hd_comm_unmap(comm);
 }
 
-static const struct hd_comm_ops ops = {.message_passing = true,
-                                       .post = post,
-                                       .progress = progress,
-                                       .is_ahead = is_ahead,
-                                       .close = close_messages};
+static const struct hd_comm_ops ops = {
+    .post = post, .progress = progress, .is_ahead = is_ahead, .close = close_messages};
 
-/* Pages of other ranks' buffers that nothing is received into cost nothing. */
-int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links)
+/* Pages of other hosts' buffers that nothing is received into cost nothing. */
+int hd_comm_message_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous,
+                         struct hd_links *links)
 {
     int status = make_state(comm, links);
     if (status == HD_OK)
-        status = hd_comm_self_open(comm);
+        status =
+            comm->hosts.ranks == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous);
     if (status == HD_OK) {
         comm->ops = &ops;
     } else {

@@ -7,16 +7,12 @@
 #include "runtime/comm/comm_mpi_plugin.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define PLUGIN "heddle_mpi.so"
 
 static struct {
     const struct hd_mpi_plugin *plugin;
@@ -24,34 +20,12 @@ static struct {
     bool started;
 } mpi;
 
-static void *open_plugin(void)
-{
-    char path[PATH_MAX], folders[sizeof mpi.why / 2];
-    if (!hd_plugin_find(PLUGIN, path, sizeof path)) {
-        hd_plugin_list_folders(folders, sizeof folders);
-        snprintf(mpi.why, sizeof mpi.why,
-                 "this program was built without MPI: there is no " PLUGIN
-                 " in %s (install libopenmpi-dev and build again)",
-                 folders);
-        return NULL;
-    }
-    /* Global: Open MPI loads parts of its own that look for its symbols. */
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    if (!library)
-        snprintf(mpi.why, sizeof mpi.why, "MPI cannot be loaded: %s", dlerror());
-    return library;
-}
-
+/* Global: Open MPI loads parts of its own that look for its symbols. */
 static bool loaded(void)
 {
-    if (mpi.plugin || mpi.why[0])
-        return mpi.plugin != NULL;
-    void *library = open_plugin();
-    const struct hd_mpi_plugin *found = library ? dlsym(library, "hd_mpi_plugin") : NULL;
-    if (found && found->abi == HD_MPI_ABI)
-        mpi.plugin = found;
-    else if (library)
-        snprintf(mpi.why, sizeof mpi.why, PLUGIN " is of another build of this program");
+    if (!mpi.plugin && !mpi.why[0])
+        mpi.plugin = hd_plugin_load("heddle_mpi.so", "hd_mpi_plugin", HD_MPI_ABI, true, "MPI",
+                                    "libopenmpi-dev", mpi.why, sizeof mpi.why);
     return mpi.plugin != NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory of one host: rank 0 makes an anonymous file (memfd), the others open it through
- * /proc/<pid>/fd. It has no name that could be left behind and does not count against the size of
- * /dev/shm, which containers keep small. */
+/* Shared memory of a host: its first rank makes an anonymous file (memfd), the others open it
+ * through /proc/<pid>/fd. It has no name that could be left behind and does not count against the
+ * size of /dev/shm, which containers keep small. */
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -16,14 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Rank 0 tells the others where its segment is; bytes 0: it has none. */
+/* The first rank of a host tells the others where its segment is; bytes 0: it has none. */
 struct offer {
     int32_t pid, fd;
     int64_t bytes;
     uint64_t token;
 };
 
-/* Rank 0 seals the size: a peer that shrank the file would kill the others by SIGBUS. */
+static int first_rank(const struct hd_comm *comm)
+{
+    return hd_comm_get_host(comm) * comm->hosts.ranks;
+}
+
+/* The first rank seals the size: a peer that shrank the file would kill the others by SIGBUS. */
 static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text)
 {
     int fd = memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -58,21 +63,40 @@ static int take(struct hd_comm *comm, const struct offer *offer, char *text)
     if (same && comm->header->token == offer->token)
         return HD_OK;
     snprintf(text, HD_RENDEZVOUS_TEXT,
-             "cannot open the shared memory of rank 0 at %s (%s); the ranks of a host must share "
+             "cannot open the shared memory of rank %d at %s (%s); the ranks of a host must share "
              "its process ids and its user (containers: --pid=host, or all ranks in one container)",
-             path, fd < 0 ? strerror(error) : "it is something else");
+             first_rank(comm), path, fd < 0 ? strerror(error) : "it is something else");
     return HD_ERR_SYSTEM;
+}
+
+/* The offer of this host, among those of all ranks. */
+struct search {
+    int rank;
+    struct offer offer;
+};
+
+static int find_offer(void *arg, int rank, const void *data, int64_t bytes)
+{
+    struct search *search = arg;
+    if (bytes != sizeof search->offer)
+        return hd_fail(HD_ERR_PEER, "rank %d offers shared memory in %lld bytes", rank,
+                       (long long)bytes);
+    if (rank == search->rank)
+        memcpy(&search->offer, data, sizeof search->offer);
+    return HD_OK;
 }
 
 int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous)
 {
     char text[HD_RENDEZVOUS_TEXT] = "";
-    struct offer offer = {0};
+    struct offer own = {0};
+    struct search search = {.rank = first_rank(comm)};
+    const bool first = comm->rank == search.rank;
     int fd = -1;
-    int status = comm->rank == 0 ? make(comm, &fd, &offer, text) : HD_OK;
-    int told = hd_rendezvous_broadcast(rendezvous, &offer, sizeof offer);
-    if (told == HD_OK && comm->rank != 0 && offer.bytes > 0)
-        status = take(comm, &offer, text);
+    int status = first ? make(comm, &fd, &own, text) : HD_OK;
+    int told = hd_rendezvous_gather_all(rendezvous, &own, sizeof own, find_offer, &search);
+    if (told == HD_OK && !first && search.offer.bytes > 0)
+        status = take(comm, &search.offer, text);
     if (told == HD_OK)
         told = hd_rendezvous_agree(rendezvous, status, text);
     if (fd >= 0)

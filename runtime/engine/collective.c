@@ -4,9 +4,9 @@
  * tree over the ranks and unpacks. All three hold the token, which orders the collectives. A single
  * rank needs one task.
  *
- * Under message passing, ranks send each other the packed vectors at the sync point. A long vector
- * of floats goes in two steps, each with a sync point and a number of its own: every rank gets a
- * slice of all vectors, adds them in the tree over the ranks, and sends the sum to all. */
+ * Under message passing, partners send each other the packed vectors at the sync point. A long
+ * vector of floats goes in slices, by several sync points with a number each
+ * (collective_internal.h). */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -23,7 +23,7 @@ struct round {
     struct hd_session *session;
     struct hd_collective collective;
     int64_t sequence; /* 0: a single rank */
-    bool two_step;    /* in two steps; the second has the next number */
+    int64_t scatter;  /* the number at which slices are sent, and the next one; 0: none are */
     struct hd_device_collective device_collective; /* between GPUs */
     void *memory[]; /* of the instances that it reads, then of its output */
 };
@@ -227,11 +227,20 @@ static int run_pack(struct hd_context *context, const struct hd_view *views, con
     return HD_OK;
 }
 
-static int run_add(struct hd_context *context, const struct hd_view *views, const void *args)
+static int run_add_host(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
     const struct round *round = args;
-    hd_message_add_slice(round->session->options.comm, &round->collective, round->sequence,
+    hd_message_add_host(round->session->options.comm, &round->collective, round->sequence,
+                        context->scratch);
+    return HD_OK;
+}
+
+static int run_add_slice(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    hd_message_add_slice(round->session->options.comm, &round->collective, round->scatter,
                          context->scratch);
     return HD_OK;
 }
@@ -244,8 +253,8 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     struct reduce reduce = {round, context->scratch, context->scratch};
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
-        if (round->two_step)
-            deliver(round, hd_comm_get_buffer(options->comm, options->rank, round->sequence + 1));
+        if (round->scatter > 0)
+            deliver(round, hd_message_get_sum(options->comm, round->scatter + 1));
         else if (round->collective.out)
             deliver(round, hd_tree_reduce(0, options->ranks, rank_leaf, combine, &reduce));
         break;
@@ -374,20 +383,41 @@ static int submit_between_gpus(struct round *round)
     return hd_submit_sync(round->session, &point);
 }
 
-static int submit_step(struct round *round, int step)
+static struct hd_sync_point make_point(const struct round *round, int64_t sequence)
 {
     const struct hd_collective *c = &round->collective;
-    struct hd_sync_point point = {.name = c->name,
-                                  .sequence = round->sequence + step,
+    return (struct hd_sync_point){.name = c->name,
+                                  .sequence = sequence,
                                   .iteration = c->iteration,
                                   .priority = c->priority,
                                   .group = c->group};
-    HD_TRY(hd_message_list_transfers(round->session->options.comm, c,
-                                     round->two_step ? step : HD_MESSAGE_WHOLE, &point));
+}
+
+static int submit_step(struct round *round, int64_t sequence, enum hd_message_step step)
+{
+    struct hd_sync_point point = make_point(round, sequence);
+    HD_TRY(
+        hd_message_list_transfers(round->session->options.comm, &round->collective, step, &point));
     int status = hd_submit_sync(round->session, &point);
     if (status != HD_OK)
         hd_free(point.owned);
     return status;
+}
+
+static int submit_slices(struct round *round)
+{
+    struct hd_session *session = round->session;
+    round->scatter = round->sequence;
+    if (hd_comm_count_host_ranks(session->options.comm) > 1) {
+        struct hd_sync_point point = make_point(round, round->sequence);
+        point.on_host = true;
+        HD_TRY(hd_submit_sync(session, &point));
+        HD_TRY(submit_part(round, make_task(round, run_add_host), false, false, false));
+        round->scatter = ++session->next_sequence;
+    }
+    HD_TRY(submit_step(round, round->scatter, HD_MESSAGE_SCATTER));
+    HD_TRY(submit_part(round, make_task(round, run_add_slice), false, false, false));
+    return submit_step(round, ++session->next_sequence, HD_MESSAGE_GATHER);
 }
 
 static int submit_round(struct round *round)
@@ -401,14 +431,11 @@ static int submit_round(struct round *round)
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
-    round->two_step = hd_message_is_two_step(session->options.comm, c);
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
-    HD_TRY(submit_step(round, 0));
-    if (round->two_step) {
-        session->next_sequence++;
-        HD_TRY(submit_part(round, make_task(round, run_add), false, false, false));
-        HD_TRY(submit_step(round, 1));
-    }
+    if (hd_message_is_sliced(session->options.comm, c))
+        HD_TRY(submit_slices(round));
+    else
+        HD_TRY(submit_step(round, round->sequence, HD_MESSAGE_WHOLE));
     return submit_part(round, make_task(round, run_unpack), false, true, true);
 }
 

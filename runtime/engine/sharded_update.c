@@ -19,24 +19,26 @@ struct bucket {
     int64_t lo, hi; /* its elements */
     int64_t groups;
     const float **group; /* [groups]: where the operands of a shard begin, or,
-                            if ops->by_rank, the sum of a rank's, its block of the tree */
+                            if ops->by_host, the sum of a host's, its block of the tree */
     /* Under message passing: */
-    const float **local; /* [n_in]: where the operands of this rank's shards begin */
-    float *counts;       /* [ranks]: samples in the block of each */
-    const float **at;    /* [ranks]: scratch of run_slice */
+    const float **local; /* [n_local]: where the operands of this host's shards begin */
+    int n_local;
+    float *counts;    /* [hosts]: samples in the block of each */
+    const float **at; /* [hosts]: scratch of run_slice */
 };
 
 /* The way in which the ranks' operands and results come together. */
 struct bucket_ops {
-    bool by_rank; /* every rank adds its own operands first */
+    bool by_host; /* every host's operands are added first */
     int (*add_local)(struct hd_context *context, const struct hd_view *views,
                      const void *args); /* a task that does so; or NULL */
     /* Adds elements [lo, hi) of all operands, at most a block; `buffer` is a block. */
     void (*add)(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *buffer);
     float (*count)(const struct bucket *bucket); /* the samples in all operands */
-    /* List the transfers with another rank at sync points A and B; NULL: memory is shared. */
-    int (*list_operands)(const struct bucket *bucket, int rank, struct hd_comm_transfer *transfers);
-    int (*list_results)(const struct bucket *bucket, int rank, struct hd_comm_transfer *transfers);
+    /* List the transfers with the partner on another host at sync points A and B; NULL: memory is
+     * shared. */
+    int (*list_operands)(const struct bucket *bucket, int host, struct hd_comm_transfer *transfers);
+    int (*list_results)(const struct bucket *bucket, int host, struct hd_comm_transfer *transfers);
 };
 
 /* The scratch holds a block of sums, a block of the own operands' sums, and that of update_slice.
@@ -114,35 +116,46 @@ static float count_shared(const struct bucket *bucket)
 
 static const struct bucket_ops shared_memory = {.add = add_shared, .count = count_shared};
 
-/* -- Message passing: every rank adds its own operands before it sends them -------------------- */
+/* -- Message passing: every host's operands are added before sums are sent --------------------- */
 
-/* Adds elements [lo, hi) of the operands of this rank's shards. */
+static int partner_on(const struct bucket *bucket, int host)
+{
+    return hd_comm_get_partner(bucket->session->options.comm, host);
+}
+
+static int host_of(const struct bucket *bucket)
+{
+    return hd_comm_get_host(bucket->session->options.comm);
+}
+
+/* Adds elements [lo, hi) of the operands of this host's shards. */
 static void add_local(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(bucket->update.n_in, bucket->local, bucket->update.operands->partials,
+    hd_tree_add(bucket->n_local, bucket->local, bucket->update.operands->partials,
                 partial_stride(bucket), lo, hi, sum);
 }
 
 static bool has_single_operands(const struct bucket *bucket)
 {
-    return bucket->update.n_in * bucket->update.operands->partials == 1;
+    return bucket->n_local * bucket->update.operands->partials == 1;
 }
 
-/* Runs before operands are sent. Puts every other rank's slice of their sum where no message
- * arrives, at that slice of the memory for that rank's operands. */
+/* Runs before sums are sent. Puts every partner's slice of the sum where no message arrives, at
+ * that slice of the memory for that partner's operands. */
 static int run_partial_sums(struct hd_context *context, const struct hd_view *views,
                             const void *args)
 {
     (void)context, (void)views;
     const struct bucket *bucket = args;
-    const struct hd_session_options *options = &bucket->session->options;
-    bucket->counts[options->rank] = group_weights(bucket, bucket->local, 0, bucket->update.n_in);
-    for (int rank = 0; rank < options->ranks && !has_single_operands(bucket); rank++) {
+    const int hosts = hd_comm_count_hosts(bucket->session->options.comm), own = host_of(bucket);
+    bucket->counts[own] = group_weights(bucket, bucket->local, 0, bucket->n_local);
+    for (int host = 0; host < hosts && !has_single_operands(bucket); host++) {
+        const int partner = partner_on(bucket, host);
         int64_t lo, hi;
-        slice_of(bucket, rank, &lo, &hi);
-        if (rank != options->rank)
+        slice_of(bucket, partner, &lo, &hi);
+        if (host != own)
             add_local(bucket, lo, hi,
-                      (float *)on_rank(bucket->session, rank, bucket->local[0]) + lo);
+                      (float *)on_rank(bucket->session, partner, bucket->update.in[0]) + lo);
     }
     return HD_OK;
 }
@@ -150,11 +163,11 @@ static int run_partial_sums(struct hd_context *context, const struct hd_view *vi
 static void add_received(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum,
                          float *buffer)
 {
-    for (int64_t rank = 0; rank < bucket->groups; rank++)
-        bucket->at[rank] = bucket->group[rank] + lo;
+    for (int64_t host = 0; host < bucket->groups; host++)
+        bucket->at[host] = bucket->group[host] + lo;
     if (!has_single_operands(bucket)) {
         add_local(bucket, lo, hi, buffer);
-        bucket->at[bucket->session->options.rank] = buffer;
+        bucket->at[host_of(bucket)] = buffer;
     }
     hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
 }
@@ -173,41 +186,43 @@ static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int
                                      (hi - lo) * (int64_t)sizeof(float)};
 }
 
-/* At A, sends another rank its slice of the operands with the number of samples in them. */
-static int list_operand_transfers(const struct bucket *bucket, int rank,
+/* At A, sends a partner its slice of the host's sum with the number of samples in it. */
+static int list_operand_transfers(const struct bucket *bucket, int host,
                                   struct hd_comm_transfer *transfers)
 {
-    const int self = bucket->session->options.rank;
-    void *here = bucket->update.in[0], *there = on_rank(bucket->session, rank, here);
+    const int partner = partner_on(bucket, host), own = host_of(bucket);
+    void *here = bucket->update.in[0], *there = on_rank(bucket->session, partner, here);
     int64_t lo, hi, local_lo, local_hi;
-    slice_of(bucket, rank, &lo, &hi);
-    slice_of(bucket, self, &local_lo, &local_hi);
-    transfers[0] = make_transfer(rank, true, has_single_operands(bucket) ? here : there, lo, hi);
-    transfers[1] = make_transfer(rank, true, bucket->counts, self, self + 1);
-    transfers[2] = make_transfer(rank, false, there, local_lo, local_hi);
-    transfers[3] = make_transfer(rank, false, bucket->counts, rank, rank + 1);
+    slice_of(bucket, partner, &lo, &hi);
+    slice_of(bucket, bucket->session->options.rank, &local_lo, &local_hi);
+    transfers[0] = make_transfer(partner, true, has_single_operands(bucket) ? here : there, lo, hi);
+    transfers[1] = make_transfer(partner, true, bucket->counts, own, own + 1);
+    transfers[2] = make_transfer(partner, false, there, local_lo, local_hi);
+    transfers[3] = make_transfer(partner, false, bucket->counts, host, host + 1);
     return 4;
 }
 
 /* At B, sends the own slices of the results that every rank needs whole. */
-static int list_result_transfers(const struct bucket *bucket, int rank,
+static int list_result_transfers(const struct bucket *bucket, int host,
                                  struct hd_comm_transfer *transfers)
 {
+    const int partner = partner_on(bucket, host);
     int64_t lo, hi, local_lo, local_hi;
     int n = 0;
-    slice_of(bucket, rank, &lo, &hi);
+    slice_of(bucket, partner, &lo, &hi);
     slice_of(bucket, bucket->session->options.rank, &local_lo, &local_hi);
     for (int i = 1; i < bucket->update.n; i++) {
         if (!bucket->update.wanted_whole[i])
             continue;
         void *here = bucket->update.views[i].data;
-        transfers[n++] = make_transfer(rank, true, here, local_lo, local_hi);
-        transfers[n++] = make_transfer(rank, false, on_rank(bucket->session, rank, here), lo, hi);
+        transfers[n++] = make_transfer(partner, true, here, local_lo, local_hi);
+        transfers[n++] =
+            make_transfer(partner, false, on_rank(bucket->session, partner, here), lo, hi);
     }
     return n;
 }
 
-static const struct bucket_ops message_passing = {.by_rank = true,
+static const struct bucket_ops message_passing = {.by_host = true,
                                                   .add_local = run_partial_sums,
                                                   .add = add_received,
                                                   .count = count_received,
@@ -257,36 +272,50 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
-/* Lists where the operands of each shard begin, or those of each rank. */
-static void find_groups(struct bucket *bucket)
+/* Lists where the operands of the shards of ranks [first, first + ranks) begin. */
+static int list_operands(const struct bucket *bucket, int first, int ranks, const float **operands)
 {
-    for (int i = 0; i < bucket->update.n_in; i++)
-        bucket->local[i] = bucket->update.in[i];
-    const int per_rank = bucket->ops->by_rank ? 1 : bucket->update.n_in;
-    for (int rank = 0; rank < bucket->session->options.ranks; rank++)
-        for (int i = 0; i < per_rank; i++)
-            bucket->group[bucket->groups++] = on_rank(bucket->session, rank, bucket->update.in[i]);
+    int n = 0;
+    for (int rank = first; rank < first + ranks; rank++)
+        for (int i = 0; i < bucket->update.n_in; i++)
+            operands[n++] = on_rank(bucket->session, rank, bucket->update.in[i]);
+    return n;
+}
+
+/* Lists where the operands of each shard begin, or the sums of each host. */
+static void find_groups(struct bucket *bucket, const struct hd_session_options *options)
+{
+    if (!bucket->ops->by_host) {
+        bucket->groups = list_operands(bucket, 0, options->ranks, bucket->group);
+        return;
+    }
+    const int ranks = hd_comm_count_host_ranks(options->comm);
+    bucket->n_local = list_operands(bucket, host_of(bucket) * ranks, ranks, bucket->local);
+    bucket->groups = hd_comm_count_hosts(options->comm);
+    for (int host = 0; host < bucket->groups; host++)
+        bucket->group[host] =
+            on_rank(bucket->session, partner_on(bucket, host), bucket->update.in[0]);
 }
 
 static struct bucket *make_bucket(struct hd_session *session,
                                   const struct hd_sharded_update *update, int number)
 {
     const int64_t ranks = session->options.ranks, groups = ranks * update->n_in;
-    const size_t pointers = (size_t)(groups + ranks + update->n_in) * sizeof(float *);
+    const size_t pointers = (size_t)(groups + ranks + groups) * sizeof(float *);
     struct bucket *bucket = hd_alloc(1, sizeof *bucket + pointers + (size_t)ranks * sizeof(float));
     if (!bucket)
         return NULL;
     bucket->session = session;
     bucket->update = *update;
     bucket->index = number;
-    bucket->ops = ranks > 1 && hd_comm_is_message_passing(session->options.comm) ? &message_passing
-                                                                                 : &shared_memory;
+    bucket->ops = ranks > 1 && hd_comm_count_hosts(session->options.comm) > 1 ? &message_passing
+                                                                              : &shared_memory;
     bucket->group = (const float **)(bucket + 1);
     bucket->at = bucket->group + groups;
     bucket->local = bucket->at + ranks;
-    bucket->counts = (float *)(bucket->local + update->n_in);
+    bucket->counts = (float *)(bucket->local + groups);
     hd_spec_get_bucket(update->operands, number, &bucket->lo, &bucket->hi);
-    find_groups(bucket);
+    find_groups(bucket, &session->options);
     for (int i = 0; i < update->n; i++)
         bucket->update.views[i].bucket = number;
     return bucket;
@@ -351,27 +380,29 @@ static int list_transfers(const struct bucket *bucket,
                           struct hd_sync_point *point)
 {
     enum { TRANSFERS_MAX = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 };
-    const struct hd_session_options *options = &bucket->session->options;
+    const int hosts = hd_comm_count_hosts(bucket->session->options.comm);
     struct hd_comm_transfer *transfers =
-        hd_alloc((int64_t)TRANSFERS_MAX * options->ranks, sizeof *transfers);
+        hd_alloc((int64_t)TRANSFERS_MAX * hosts, sizeof *transfers);
     if (!transfers)
         return HD_ERR_NOMEM;
-    for (int rank = 0; rank < options->ranks; rank++)
-        if (rank != options->rank)
-            point->n_transfers += list(bucket, rank, transfers + point->n_transfers);
+    for (int host = 0; host < hosts; host++)
+        if (host != host_of(bucket))
+            point->n_transfers += list(bucket, host, transfers + point->n_transfers);
     point->transfers = point->owned = transfers;
     return HD_OK;
 }
 
 static int submit_sync(struct bucket *bucket,
-                       int (*list)(const struct bucket *, int, struct hd_comm_transfer *))
+                       int (*list)(const struct bucket *, int, struct hd_comm_transfer *),
+                       bool on_host)
 {
     struct hd_access *accesses;
     struct hd_sync_point point = {.name = bucket->update.labels[bucket->index],
                                   .sequence = ++bucket->session->next_sequence,
                                   .iteration = bucket->update.context.iteration,
                                   .priority = priority_of(bucket),
-                                  .group = bucket->update.group};
+                                  .group = bucket->update.group,
+                                  .on_host = on_host};
     if (list)
         HD_TRY(list_transfers(bucket, list, &point));
     int status = list_accesses(bucket, true, &accesses, &point.n_accesses);
@@ -387,15 +418,17 @@ static int submit_sync(struct bucket *bucket,
 
 static int begin_bucket(struct bucket *bucket)
 {
+    if (bucket->ops->by_host && hd_comm_count_host_ranks(bucket->session->options.comm) > 1)
+        HD_TRY(submit_sync(bucket, NULL, true));
     if (bucket->ops->add_local)
         HD_TRY(submit_task(bucket, bucket->ops->add_local, true, false));
-    HD_TRY(submit_sync(bucket, bucket->ops->list_operands));
+    HD_TRY(submit_sync(bucket, bucket->ops->list_operands, false));
     return submit_task(bucket, run_slice, true, false);
 }
 
 static int end_bucket(struct bucket *bucket)
 {
-    HD_TRY(submit_sync(bucket, bucket->ops->list_results));
+    HD_TRY(submit_sync(bucket, bucket->ops->list_results, false));
     return submit_task(bucket, run_copy, false, true);
 }
 

@@ -20,9 +20,11 @@
  *     copying changes the bucket's results, and so does A as far as dependences are concerned. The
  *     owner changes its results after it has passed that next A, so all have arrived there. The
  *     planner promises that nothing else changes them.
- * Under message passing, A and B carry the data: A a slice of every rank's block of the tree, which
- * a task adds before, B the results. They arrive at the same offsets in this rank's own copy of the
- * others' areas, so the rest is as above.
+ * Among several hosts, A and B carry the data: A a slice of every host's block of the tree, which a
+ * task of each rank adds before for its partners (comm.h), B the results. They arrive at the same
+ * offsets in the areas of the partners, as this host sees them, so the rest is as above. Where a
+ * host has several ranks, these wait for each other's operands before they add them; they read them
+ * until they arrive at B.
  * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
  * one has the next bucket's slice to do. */
 #ifndef HD_RUNTIME_ENGINE_SHARDED_UPDATE_H

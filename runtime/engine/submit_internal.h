@@ -94,7 +94,8 @@ struct hd_sync_point {
         *device_collective;                   /* the device comm runs it meanwhile; or NULL */
     const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
     int n_transfers;
-    void *owned; /* freed with it, as of tasks */
+    bool on_host; /* only the ranks of this host wait for each other */
+    void *owned;  /* freed with it, as of tasks */
 };
 
 /* Submits a sync point, or waits at it under the sequential executor, because nothing else could

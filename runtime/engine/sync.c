@@ -64,6 +64,10 @@ void hd_session_progress(struct hd_session *session)
 
 static void post(struct hd_session *session, const struct hd_sync_point *point)
 {
+    if (point->on_host) {
+        hd_comm_arrive_on_host(session->options.comm, point->sequence, point->name);
+        return;
+    }
     if (!point->device_collective) {
         hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
                      point->n_transfers);

@@ -19,15 +19,6 @@ enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5 };
 _Static_assert((int)HD_RENDEZVOUS_MAX_BYTES < (int)HD_WIRE_PAYLOAD,
                "a broadcast fits into a frame");
 
-int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, const char *text)
-{
-    /* `runner launch` names a rank that died and knows more of its end. */
-    if (rendezvous->world.supervised &&
-        (rendezvous->world.local_rank != 0 || status == HD_ERR_PEER))
-        return status;
-    return hd_fail(status, "%s", text);
-}
-
 /* -- Creation ---------------------------------------------------------------------------------- */
 
 int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
@@ -85,43 +76,12 @@ static int accept_ranks(struct hd_rendezvous *rendezvous,
     struct hd_hello *hello = &rendezvous->peers[0].hello;
     hd_rendezvous_fill_hello(options, hello);
     HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fd));
-    if (options->has_links)
-        HD_TRY(hd_rendezvous_listen_for_links(rendezvous, rendezvous->listen_fd, hello));
     fcntl(rendezvous->listen_fd, F_SETFL, fcntl(rendezvous->listen_fd, F_GETFL) | O_NONBLOCK);
     int status = hd_rendezvous_accept_ranks(
         rendezvous, options, hd_rendezvous_get_deadline_ns(rendezvous->timeout_ns / 1000000), text);
     close(rendezvous->listen_fd); /* nobody else is to come */
     rendezvous->listen_fd = -1;
     return status == HD_OK ? send_go(rendezvous) : hd_rendezvous_report(rendezvous, status, text);
-}
-
-/* Waits for rank 0's next frame. Returns HD_ERR_PEER (logged) when any rank is lost. */
-static int receive_from_root(struct hd_rendezvous *rendezvous, int64_t deadline_ns)
-{
-    struct hd_frame_reader *reader = &rendezvous->peers[0].reader;
-    char text[HD_RENDEZVOUS_TEXT];
-    switch (hd_frame_reader_wait(reader, rendezvous->peers[0].fd, deadline_ns)) {
-    case HD_FRAME_COMPLETE:
-        break;
-    case HD_FRAME_INCOMPLETE:
-        return hd_fail(HD_ERR_SYSTEM, "rank 0 did not answer in time");
-    case HD_FRAME_CLOSED:
-        snprintf(text, sizeof text,
-                 "rank 0 closed the connection of rank %d: rank 0 failed, or it has this rank "
-                 "already",
-                 rendezvous->world.rank);
-        return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
-    case HD_FRAME_INVALID:
-        return hd_fail(HD_ERR_PEER,
-                       "the connection to rank 0 at %s port %d carried bytes that rank 0 did not "
-                       "send",
-                       rendezvous->world.master_addr, rendezvous->world.master_port);
-    }
-    struct hd_frame *frame = &reader->frame;
-    int status = frame->kind == HD_WIRE_REFUSE && frame->number < 0 ? frame->number : HD_ERR_PEER;
-    if (frame->kind == HD_WIRE_REFUSE || frame->kind == HD_WIRE_LOST)
-        return hd_rendezvous_report(rendezvous, status, hd_frame_get_text(frame));
-    return HD_OK;
 }
 
 static int expect_frame(const struct hd_frame *frame, enum hd_wire_kind kind, int64_t bytes)
@@ -136,8 +96,8 @@ static int join(struct hd_rendezvous *rendezvous, const struct hd_rendezvous_opt
 {
     int64_t timeout_ms = rendezvous->timeout_ns / 1000000;
     HD_TRY(hd_rendezvous_reach_root(rendezvous, options));
-    HD_TRY(
-        receive_from_root(rendezvous, hd_rendezvous_get_deadline_ns(timeout_ms + ANSWER_S * 1000)));
+    HD_TRY(hd_rendezvous_receive_from_root(
+        rendezvous, hd_rendezvous_get_deadline_ns(timeout_ms + ANSWER_S * 1000)));
     return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
 }
 
@@ -167,7 +127,7 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
     if (!rendezvous)
         return HD_ERR_NOMEM;
     rendezvous->world = *options->world;
-    rendezvous->wake_fd = rendezvous->listen_fd = rendezvous->links_fd = -1;
+    rendezvous->wake_fd = rendezvous->listen_fd = -1;
     pthread_mutex_init(&rendezvous->lock, NULL);
     int status = open_rendezvous(rendezvous, options);
     if (status != HD_OK) {
@@ -180,20 +140,6 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
 }
 
 /* -- Exchange before the watch ----------------------------------------------------------------- */
-
-int hd_rendezvous_send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
-                           const void *payload, size_t bytes)
-{
-    int lost = 0;
-    pthread_mutex_lock(&rendezvous->lock);
-    for (int r = 1; r < rendezvous->world.world; r++)
-        if (rendezvous->peers[r].fd >= 0 &&
-            !hd_rendezvous_send(&rendezvous->peers[r], kind, number, payload, bytes, SEND_MS) &&
-            lost == 0)
-            lost = r;
-    pthread_mutex_unlock(&rendezvous->lock);
-    return lost;
-}
 
 int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_t bytes)
 {
@@ -208,7 +154,7 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
         snprintf(text, sizeof text, "rank %d disconnected during the start", lost);
         return lost == 0 ? HD_OK : hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     }
-    HD_TRY(receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
+    HD_TRY(hd_rendezvous_receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
     HD_TRY(expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_DATA, bytes));
     memcpy(data, rendezvous->peers[0].reader.frame.payload, (size_t)bytes);
     return HD_OK;
@@ -230,13 +176,6 @@ int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous)
     return rendezvous->timeout_ns;
 }
 
-int hd_rendezvous_take_links_listener(struct hd_rendezvous *rendezvous)
-{
-    const int fd = rendezvous->links_fd;
-    rendezvous->links_fd = -1;
-    return fd;
-}
-
 void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_world *world)
 {
     if (!rendezvous)
@@ -245,16 +184,14 @@ void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_wo
     world->master_port = rendezvous->world.master_port;
 }
 
-void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
-                               char address_p[HD_ADDR_BYTES], int32_t *port_p)
+void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
+                               char address_p[HD_ADDR_BYTES])
 {
-    struct sockaddr_storage there;
-    socklen_t length = sizeof there;
-    address_p[0] = '\0';
-    *port_p = rendezvous->peers[rank].hello.links_port;
-    if (rank == 0 ||
-        getpeername(rendezvous->peers[rank].fd, (struct sockaddr *)&there, &length) != 0 ||
-        getnameinfo((struct sockaddr *)&there, length, address_p, HD_ADDR_BYTES, NULL, 0,
+    const int fd = rendezvous->peers[rendezvous->world.rank == 0].fd;
+    struct sockaddr_storage here;
+    socklen_t length = sizeof here;
+    if (getsockname(fd, (struct sockaddr *)&here, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&here, length, address_p, HD_ADDR_BYTES, NULL, 0,
                     NI_NUMERICHOST) != 0)
         address_p[0] = '\0';
 }
@@ -291,7 +228,8 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
     if (rendezvous->world.rank != 0) {
         snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
         send_to_root(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status, why);
-        HD_TRY(receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
+        HD_TRY(hd_rendezvous_receive_from_root(rendezvous,
+                                               hd_clock_get_ns() + rendezvous->timeout_ns));
         return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
     }
     if (status != HD_OK)
@@ -340,8 +278,6 @@ void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
     }
     if (rendezvous->listen_fd >= 0)
         close(rendezvous->listen_fd);
-    if (rendezvous->links_fd >= 0)
-        close(rendezvous->links_fd);
     if (rendezvous->wake_fd >= 0)
         close(rendezvous->wake_fd);
     pthread_mutex_destroy(&rendezvous->lock);

@@ -12,7 +12,7 @@
  * The order of calls is create, broadcast and agree (any number, the same on all ranks), watch,
  * destroy. Any thread may call `fail` at any time after create; one thread calls the others, unless
  * they say otherwise. A world of one rank needs no rendezvous: create stores NULL, which every
- * function accepts except the two that read an address and the timeout. */
+ * function accepts except gather_all and those that read an address and the timeout. */
 #ifndef HD_RUNTIME_RANKS_RENDEZVOUS_H
 #define HD_RUNTIME_RANKS_RENDEZVOUS_H
 
@@ -39,7 +39,6 @@ struct hd_rendezvous_options {
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
     bool allow_fingerprint_mismatch; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
-    bool has_links;                  /* this rank listens for hd_tcp_open_links */
     int64_t timeout_ns; /* of the rendezvous and of a broadcast; 0: HD_RENDEZVOUS_TIMEOUT_S
                            from the environment, else 60 s */
 };
@@ -60,15 +59,17 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
 /* Stores in world->master_addr and world->master_port where this rank found rank 0. */
 void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_world *world);
 
-/* Returns the socket at which this rank listens for hd_tcp_open_links, from then on owned by the
- * caller: at the address by which it and rank 0 reach each other, at a port that rank 0 knows.
- * Returns -1 if there is none (any more), which is no error. */
-int hd_rendezvous_take_links_listener(struct hd_rendezvous *rendezvous);
+/* Shows each rank's data[bytes], 1 byte to a MiB, to all ranks: calls receive(arg, rank, data,
+ * bytes) for the ranks in order, with data borrowed for the call. Returns HD_OK, HD_ERR_PEER,
+ * HD_ERR_SYSTEM, HD_ERR_NOMEM (logged), or the first error that receive returned. */
+int hd_rendezvous_gather_all(struct hd_rendezvous *rendezvous, const void *data, int64_t bytes,
+                             int (*receive)(void *arg, int rank, const void *data, int64_t bytes),
+                             void *arg);
 
-/* Rank 0: stores the address of rank `rank` as rank 0 sees it ("" for itself), and the port of its
- * listener for links. */
-void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
-                               char address_p[HD_ADDR_BYTES], int32_t *port_p);
+/* Stores the numeric address by which this rank and rank 0 reach each other, rank 0 the one by
+ * which it reaches rank 1; "" if there is none. */
+void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
+                               char address_p[HD_ADDR_BYTES]);
 
 /* Stores timeout_ns of the options: `given_ns`, or where it is 0 what the environment says. Returns
  * HD_OK or HD_ERR_INPUT (logged). */

@@ -35,7 +35,6 @@ struct hd_rendezvous {
     pthread_t watcher;
     int wake_fd;   /* an eventfd that ends the watcher */
     int listen_fd; /* rank 0: open until all have joined */
-    int links_fd;  /* until it is taken */
     struct hd_rendezvous_watch_options options;
     int64_t heartbeat_ns; /* when the watcher last sent heartbeats */
 };
@@ -74,11 +73,6 @@ static inline bool hd_rendezvous_send(struct hd_peer *peer, enum hd_wire_kind ki
 /* Fills in what this rank says of itself. */
 void hd_rendezvous_fill_hello(const struct hd_rendezvous_options *options, struct hd_hello *hello);
 
-/* Opens rendezvous->links_fd at the local address of `fd` and stores its port in the hello. Returns
- * HD_OK or HD_ERR_SYSTEM (logged). */
-int hd_rendezvous_listen_for_links(struct hd_rendezvous *rendezvous, int fd,
-                                   struct hd_hello *hello);
-
 /* Names the first key whose values differ in two texts as hd_rendezvous_options.config: "key is 1
  * on rank 3 (host b) and 2 on rank 0 (host a)". The text stays untouched if there is none. */
 void hd_rendezvous_describe_difference(const char *mine, const struct hd_hello *me,
@@ -93,6 +87,11 @@ int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, con
  * no status; errors are not logged. */
 int hd_rendezvous_send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
                            const void *payload, size_t bytes);
+
+/* Waits for rank 0's next frame, until deadline_ns. Returns HD_OK with the frame in the reader of
+ * peers[0], HD_ERR_PEER when any rank is lost, HD_ERR_SYSTEM when none comes (both logged), or the
+ * status of rank 0's refusal. */
+int hd_rendezvous_receive_from_root(struct hd_rendezvous *rendezvous, int64_t deadline_ns);
 
 /* Adds the part of a message in the reader of rank `rank`, and hands on a message that is whole.
  * Returns false when it is too long, or there is no memory for it. */

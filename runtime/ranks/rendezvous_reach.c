@@ -27,26 +27,10 @@ void hd_rendezvous_fill_hello(const struct hd_rendezvous_options *options, struc
     snprintf(hello->fingerprint, sizeof hello->fingerprint, "%s", options->fingerprint);
 }
 
-int hd_rendezvous_listen_for_links(struct hd_rendezvous *rendezvous, int fd, struct hd_hello *hello)
-{
-    struct sockaddr_storage here;
-    socklen_t length = sizeof here;
-    char address[HD_ADDR_BYTES] = "";
-    if (getsockname(fd, (struct sockaddr *)&here, &length) != 0 ||
-        getnameinfo((struct sockaddr *)&here, length, address, sizeof address, NULL, 0,
-                    NI_NUMERICHOST) != 0)
-        return hd_fail(HD_ERR_SYSTEM, "a connection to rank 0 has no local address");
-    int port;
-    HD_TRY(hd_rendezvous_listen(address, 0, true, &rendezvous->links_fd, &port));
-    hello->links_port = port;
-    return HD_OK;
-}
-
 struct reach {
     struct hd_rendezvous *rendezvous;
     const struct hd_rendezvous_options *options;
     struct hd_hello hello;
-    bool has_links;
     const char
         *answer; /* why the newest answer of a peer was none of rank 0; NULL: there was none */
     int64_t start_ns, deadline_ns;
@@ -60,9 +44,6 @@ static const char *introduce(struct reach *reach, int fd)
     struct hd_peer *root = &rendezvous->peers[0];
     const int64_t soon_ns = hd_rendezvous_get_deadline_ns(CHALLENGE_MS);
     hd_rendezvous_set_keepalive(fd);
-    if (reach->has_links && rendezvous->links_fd < 0 &&
-        hd_rendezvous_listen_for_links(rendezvous, fd, &reach->hello) != HD_OK)
-        return "this rank cannot listen for the other ranks";
     memset(&root->reader, 0, sizeof root->reader);
     const char *why = hd_handshake_join(fd, rendezvous->key, &reach->hello, sizeof reach->hello,
                                         soon_ns < reach->deadline_ns ? soon_ns : reach->deadline_ns,
@@ -135,7 +116,6 @@ int hd_rendezvous_reach_root(struct hd_rendezvous *rendezvous,
 {
     struct reach reach = {.rendezvous = rendezvous,
                           .options = options,
-                          .has_links = options->has_links,
                           .start_ns = hd_clock_get_ns(),
                           .deadline_ns = hd_clock_get_ns() + rendezvous->timeout_ns};
     struct hd_peer *root = &rendezvous->peers[0];

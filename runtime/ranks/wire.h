@@ -54,7 +54,7 @@ struct hd_wire_key {
 };
 
 struct hd_hello {
-    int32_t rank, world, pid, links_port;
+    int32_t rank, world, pid, reserved; /* reserved: 0 */
     uint64_t config_hash;
     char host[HD_HOST_BYTES], boot_id[HD_BOOT_BYTES];
     char fingerprint[HD_FINGERPRINT_BYTES];

@@ -3,6 +3,7 @@
  *
  * Set in the environment:
  * - HD_EMULATED_DEVICES: the number of devices (1).
+ * - HD_EMULATED_HOST: processes with different numbers have other devices for NCCL (0).
  * - HD_EMULATED_DELAY_US: so long every operation of a stream is held up before it begins (0).
  * - HD_EMULATED_ORDER: how the blocks of a kernel run, the threads of a block between barriers,
  *   and how cuBLASLt adds up: `reverse`, or in the order of a seed (a number), in which streams are

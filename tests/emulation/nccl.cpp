@@ -297,7 +297,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_p, int ranks, ncclUniqueId 
     int expected = 0;
     if (!state.segment->ranks.compare_exchange_strong(expected, ranks) && expected != ranks)
         return refuse(ncclInvalidUsage, "%d ranks here, %d there", ranks, expected);
-    state.segment->device[rank] = state.device;
+    state.segment->device[rank] = state.device + 1000 * setting("HD_EMULATED_HOST", 0);
     state.segment->met++;
     *comm_p = comm.release();
     return settle((*comm_p)->state);

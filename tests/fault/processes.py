@@ -5,14 +5,13 @@ import json
 import os
 import re
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, SLOWDOWN, check, environment, fit, sets  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SLOWDOWN, check, environment, fit, free_port, sets  # noqa: E402
 
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -35,12 +34,6 @@ def start(*command, env=None, cwd=None, ignored=None):
 def start_endless(directory, *options, ranks=2, number=0, ignored=None):
     command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
     return start(*command, *disturbed(number), "--dir", directory, "--quiet", *ENDLESS, *options, ignored=ignored)
-
-
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
 
 
 def children(process):

@@ -17,11 +17,12 @@ from processes import CONFIG, check, children, end, environment, errors, free_po
 from runner import SECRET, Scratch, result, sets, skip, train
 
 FIXED = dict(env__stop_value="1e9", max_train_iter=60)
-TCP = sets(runtime__transport="tcp", **FIXED)
+UCX = sets(runtime__transport="ucx", **FIXED)
 
 
-def by_hand(rank, port, directory, secret=SECRET, options=TCP, user=None, **more):
-    env = environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, HEDDLE_SECRET=secret, **more)
+def by_hand(rank, port, directory, secret=SECRET, options=UCX, user=None, **more):
+    env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1, MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=port, HEDDLE_SECRET=secret, **more)
     if user is None:
         return start("run", CONFIG, "--dir", directory, "--quiet", *options, env=env)
     return subprocess.Popen([os.environ.get("HD_RUNNER", "build/runner"), "run", CONFIG, "--dir", directory, "--quiet",
@@ -143,37 +144,61 @@ def check_poisoned(scratch, reference):
 
 
 def check_silent(scratch, reference):
-    """2,000 silent connections to the rendezvous; 40 to the port of rank 0's links, which were heard one after
-    another before."""
+    """2,000 silent connections to the rendezvous."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     port = free_port()
     ranks = [by_hand(0, port, scratch("silent"))]
-    (links,) = wait_for_port(ranks[0], port, 2)
+    wait_for_port(ranks[0])
     held = attacks.hold(port, min(hard, 4096) - 200 if hard < 2200 else 2000)
-    held += attacks.hold(links, 40)
     begin = time.monotonic()
     ranks.append(by_hand(1, port, scratch("silent")))
     finish(ranks, scratch("silent"), reference, "silent connections")
     seconds = time.monotonic() - begin
-    check(seconds < 15, f"silent connections to the links cost {seconds:.1f} s")
+    check(seconds < 15, f"silent connections cost {seconds:.1f} s")
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     print(f"{len(held)} silent connections: same bits after {seconds:.1f} s")
 
 
-def check_running(scratch):
-    """Nobody listens once all ranks have joined, so there is nothing left to attack."""
-    launcher = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", scratch("running"), "--quiet",
-                     *sets(runtime__transport="tcp", env__stop_value="1e9", max_train_iter=10**9))
-    while not os.path.exists(scratch("running/log/evaluator")):
-        check(launcher.poll() is None, "the run has ended")
+def wait_for_training(run, directory):
+    while not os.path.exists(os.path.join(directory, "log/evaluator")):
+        check(run.poll() is None, "the run has ended")
         time.sleep(0.01)
+
+
+def check_running(scratch):
+    """Nobody listens once all ranks of a host have joined, so there is nothing left to attack."""
+    launcher = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", scratch("running"), "--quiet",
+                     *sets(env__stop_value="1e9", max_train_iter=10**9))
+    wait_for_training(launcher, scratch("running"))
     for pid in (launcher.pid, *children(launcher)):
         check(not attacks.listening_ports(pid), "a rank listens while it trains")
     launcher.send_signal(signal.SIGTERM)
     code, text, _ = end(launcher, 20)
     check(code == 75, f"{code}: {text}")
-    print("nothing listens while a run trains")
+    print("nothing listens while a run of one host trains")
+
+
+def check_ucx(scratch):
+    """UCX listens between hosts: what is not UCX's own changes nothing."""
+    updates = dict(FIXED, max_train_iter=3000)
+    reference = train(scratch("whole"), **updates)["param_hash"]
+    port, directory = free_port(), scratch("ucx")
+    options = sets(runtime__transport="ucx", **updates)
+    ranks = [by_hand(rank, port, directory, options=options) for rank in range(2)]
+    wait_for_training(ranks[0], directory)
+    ports = {port for rank in ranks for port in attacks.listening_ports(rank.pid)}
+    check(ports, "UCX does not listen")
+    held = []
+    for port in ports:
+        held += attacks.hold(port, 40) + attacks.hold(port, 40, attacks.UCX_MAGIC[:3])
+        held += attacks.hold(port, 10, attacks.UCX_MAGIC)
+        for attack in attacks.THROWN:
+            wait_all([call(attack, port) for call in (attacks.as_nobody, attacks.as_myself)])
+    check(all(rank.poll() is None for rank in ranks), "the run ended before the attacks did")
+    finish(ranks, directory, reference, "attacks on UCX's ports")
+    print(f"{len(ports)} ports of UCX, {len(held)} silent connections and {2 * len(attacks.THROWN)} attacks on each: "
+          "same bits")
 
 
 def check_signal_at_start():
@@ -231,6 +256,7 @@ def main():
         check_replay(scratch, reference)
         check_silent(scratch, reference)
         check_running(scratch)
+        check_ucx(scratch)
         if os.geteuid() != 0:
             skip("only root can run a rank as another user; all else passed")
         check_poisoned(scratch, reference)

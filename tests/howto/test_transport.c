@@ -16,11 +16,12 @@ enum { AREA = 1 << 20, ROUNDS = 50, TIMEOUT_S = 20 };
 static struct hd_comm *join(int rank, int ranks, const int *fds)
 {
     const struct hd_world world = {.rank = rank, .world = ranks};
+    const struct hd_comm_hosts hosts = {.n = ranks, .ranks = 1};
     struct hd_links *links;
     struct hd_comm *comm;
     hd_log_set_level(HD_LOG_ERROR);
     if (hd_socket_links_open(rank, ranks, fds, &links) != HD_OK ||
-        hd_comm_create_message_passing(&world, links, 4096, AREA, &comm) != HD_OK)
+        hd_comm_create_message_passing(&world, &hosts, NULL, links, 4096, AREA, &comm) != HD_OK)
         _exit(90);
     return comm;
 }

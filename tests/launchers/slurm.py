@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import SECRET, check, environment, skip  # noqa: E402
+from runner import SECRET, check, environment, free_port, skip  # noqa: E402
 
 CONFIG = """
 ClusterName=heddle
@@ -50,12 +50,6 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeu
 
 def find(program):
     return shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def need_slurm():

@@ -7,7 +7,6 @@ rank: on one host, on two nodes, after a rank was killed and torchrun started al
 import functools
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fault"))
 from nodes import NODES, Nodes  # noqa: E402
 from processes import children, is_running, rank_of  # noqa: E402
-from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, check, environment, result, sets, skip, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, check, environment, free_port, result, sets, skip, train  # noqa: E402
 
 BEGIN = time.monotonic()
 SHORT, LONG = 200, 2000  # updates
@@ -24,12 +23,6 @@ KEYS = dict(world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval
 # Debian's PyTorch 1.13 does not know Python 3.11's way with flags; a ninth rank's redirection is none.
 DEBIAN = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--monitor_interval", "0.2"]
 PRESENT = os.path.join(ROOT, "build/torch/bin")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def start(launcher, directory, *arguments, prefix=(), ranks=2, updates=SHORT, env=None, **keys):
@@ -107,7 +100,7 @@ def check_nodes(name, launcher, options_of, scratch, kills=False):
         directory, before = scratch(f"{name}nodes"), nodes.sent()
         updates = LONG if kills else SHORT
         runs = [start(launcher, directory, "--nnodes=2", "--max_restarts=1", *options_of(node), ranks=1,
-                      prefix=nodes.inside(node), updates=updates, runtime__transport="tcp") for node in range(2)]
+                      prefix=nodes.inside(node), updates=updates, runtime__transport="ucx") for node in range(2)]
         if kills:
             os.kill(next(iter(wait_for_checkpoint(runs[1], directory).values())), signal.SIGKILL)
         what = f"{name}: two nodes, {' '.join(options_of(1))}{', a rank killed' if kills else ''}"

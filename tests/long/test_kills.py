@@ -21,7 +21,7 @@ SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
 NUMBERS = [getattr(signal, "SIG" + name) for name in ("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR2 SEGV ALRM TERM "
                                                       "XCPU SYS").split()]
 TARGETS = ("rank 0", "rank 1", "launcher", "group")
-WAYS = ("shm", "tcp", "nodes")
+WAYS = ("shm", "nodes")
 RUNS = {  # config, keys, seconds within which the signal comes
     "dqn": (CONFIG, dict(env__stop_value="1e9", max_train_iter=1200, world__shards=4), 1.5),
     "ppo": (PPO, dict(env__stop_value="1e9", max_train_iter=2000, world__shards=2, strategy__policy_lag=1,
@@ -38,7 +38,7 @@ def launch(way, env, *options):
         return [start("launch", "--nproc-per-node", "2", *options, *sets(runtime__transport=way), env=env)]
     port = free_port()
     return [start("launch", "--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port",
-                  str(port), *options, *sets(runtime__transport="tcp"), env=env) for node in range(2)]
+                  str(port), *options, *sets(runtime__transport="ucx"), env=env) for node in range(2)]
 
 
 def disturb(launchers, target, number):

@@ -40,8 +40,9 @@ KINDS = (*attacks.BYTES, *attacks.HELLOS, silent, half_said, dripped, flooded)
 
 
 def by_hand(rank, port, directory, **keys):
-    env = environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, HEDDLE_SECRET=SECRET)
-    return start("run", CONFIG, "--dir", directory, "--quiet", *sets(runtime__transport="tcp", **keys), env=env)
+    env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1, MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=port, HEDDLE_SECRET=SECRET)
+    return start("run", CONFIG, "--dir", directory, "--quiet", *sets(runtime__transport="ucx", **keys), env=env)
 
 
 def wait_all(pids):
@@ -50,20 +51,19 @@ def wait_all(pids):
 
 
 def meet_by_hand(call, attack, directory):
-    """Attacks both of rank 0's ports before rank 1 joins and while it does."""
+    """Attacks rank 0's port before rank 1 joins and while it does."""
     port = free_port()
     ranks = [by_hand(0, port, directory, **SHORT)]
-    while len(ports := attacks.listening_ports(ranks[0].pid)) < 2:
+    while not attacks.listening_ports(ranks[0].pid):
         check(ranks[0].poll() is None, "rank 0 has ended")
         time.sleep(0.002)
-    attackers = [call(attack, port) for port in ports]
-    return [*ranks, by_hand(1, port, directory, **SHORT)], attackers
+    return [*ranks, by_hand(1, port, directory, **SHORT)], [call(attack, port)]
 
 
 def meet_launched(call, attack, directory):
     """Attacks the port of a launcher as soon as it is seen."""
     launcher = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet",
-                     *sets(runtime__transport="tcp", **SHORT))
+                     *sets(runtime__transport="ucx", **SHORT))
     ports = set()
     while not ports and launcher.poll() is None:
         ports = {port for pid in (launcher.pid, *children(launcher)) for port in attacks.listening_ports(pid)}

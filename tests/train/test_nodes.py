@@ -5,14 +5,14 @@ memory, among launchers that only know of each other by --master-addr, and on tw
 1 Gbit/s between them, which the bytes have crossed."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from nodes import NODES, Nodes, mpirun, need_mpi  # noqa: E402
-from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, result, sets, train  # noqa: E402
+from runner import (CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, launch_nodes, result, sets,  # noqa: E402
+                    train)
 
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 UPDATES = 60
@@ -25,14 +25,16 @@ def hash_of(done, directory):
     return result(directory)["param_hash"]
 
 
-def under_mpirun(directory, ranks, config=CONFIG, **keys):
+def under_mpirun(directory, ranks, config=CONFIG, per_node=1, **keys):
     keys = {"runtime__transport": "mpi", **FIXED, **keys}
-    return hash_of(mpirun(ranks, "run", config, "--dir", directory, "--quiet", *sets(**keys)), directory)
+    return hash_of(mpirun(ranks, "run", config, "--dir", directory, "--quiet", *sets(**keys), per_node=per_node),
+                   directory)
 
 
 def check_mpirun(scratch, reference):
     cases = [dict(ranks=ranks) for ranks in (1, 2, 4)]
     cases += [dict(ranks=4, **SLICED), dict(ranks=2, **SLICED), dict(ranks=2, runtime__transport="auto"),
+              dict(ranks=4, per_node=2), dict(ranks=4, per_node=2, **SLICED), dict(ranks=4, per_node=4),
               dict(ranks=2, runtime__executor="sequential"),
               dict(ranks=4, runtime__executor="sequential", **SLICED)]
     for number, case in enumerate(cases):
@@ -49,31 +51,15 @@ def check_ppo(scratch):
         check(found == reference, f"PPO on {ranks} ranks, {executor}: {found}, not {reference}")
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def launchers(directory, prefixes, address, disturb=lambda: None, **keys):
-    """One `runner launch` per node, as a user starts them by hand. Returns the hash and what they said."""
-    command = [RUNNER, "launch", CONFIG, "--dir", directory, "--quiet", "--nproc-per-node", "2", "--nnodes",
-               str(len(prefixes)), "--master-addr", address, "--master-port", str(free_port()),
-               *sets(**{**FIXED, **keys})]
-    runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=environment(HEDDLE_SECRET=SECRET),
-                             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            for node, prefix in enumerate(prefixes)]
-    disturb()
-    outputs = [run.communicate(timeout=120)[0] for run in runs]
-    check(all(run.returncode == 0 for run in runs), "\n".join(outputs))
-    return result(directory)["param_hash"], "".join(outputs)
-
-
 def check_launchers(scratch, reference):
-    found, _ = launchers(scratch("shm"), ([], []), "127.0.0.1")
-    check(found == reference, f"two launchers on one host: {found}, not {reference}")
-    found, _ = launchers(scratch("tcp"), ([], []), "127.0.0.1", runtime__transport="tcp", **SLICED)
-    check(found == reference, f"two launchers by TCP: {found}, not {reference}")
+    """Two and four nodes on this host, by what `auto` finds and by UCX."""
+    cases = [dict(ranks=4, nodes=2)]
+    cases += [dict(ranks=4, nodes=nodes, runtime__transport="ucx", **more)
+              for nodes in (2, 4) for more in ({}, SLICED, dict(runtime__executor="sequential"))]
+    for number, case in enumerate(cases):
+        found = train(scratch(f"nodes{number}"), **FIXED, **case)["param_hash"]
+        check(found == reference, f"{case}: {found}, not {reference}")
+    print(f"{len(cases)} ways to launch nodes by hand: same bits")
 
 
 def check_srun(scratch, reference):
@@ -100,7 +86,7 @@ def check_refusals(scratch):
 
 def check_nodes(scratch, reference):
     with Nodes(1000) as nodes:
-        for ranks, transport in ((1, "mpi"), (2, "mpi"), (1, "tcp")):
+        for ranks, transport in ((1, "mpi"), (2, "mpi"), (1, "ucx"), (2, "ucx")):
             directory, before = scratch(f"nodes{ranks}{transport}"), nodes.sent()
             found = hash_of(nodes.mpirun(ranks, "run", CONFIG, "--dir", directory, "--quiet",
                                          *sets(runtime__transport=transport, **FIXED)), directory)
@@ -110,22 +96,27 @@ def check_nodes(scratch, reference):
                   f"{crossed[1] / UPDATES / 1000:.0f} kB per update crossed the link")
             # Half a gradient of 100 kB to be added, and half the sum.
             check(min(crossed) > UPDATES * 90000, f"only {crossed} bytes crossed the link")
-        prefixes = [nodes.inside(0), nodes.inside(1)]
-        found, _ = launchers(scratch("launchers"), prefixes, NODES[0], runtime__transport="tcp")
-        check(found == reference, f"two nodes with launchers: {found}, not {reference}")
-        check_outage(scratch, nodes, prefixes)
+        check_outage(scratch, nodes, reference)
 
 
-def check_outage(scratch, nodes, prefixes):
-    """The link is away for longer than a rank may be silent."""
+def check_outage(scratch, nodes, reference):
+    """Launchers on two nodes; then the link is away for longer than a rank may be silent."""
     def cut():
         while not os.path.exists(scratch("outage/log/evaluator")):
             time.sleep(0.01)
         nodes.cut(4)
 
-    keys = dict(max_train_iter=1500, runtime__transport="tcp", runtime__heartbeat_timeout_s=2)
+    def launch(name, disturb=lambda: None, **keys):
+        said = launch_nodes(2, 4, CONFIG, "--dir", scratch(name), "--quiet",
+                            *sets(**{**FIXED, "runtime__transport": "ucx", **keys}), disturb=disturb,
+                            prefixes=[nodes.inside(0), nodes.inside(1)], address=NODES[0])
+        return result(scratch(name))["param_hash"], said
+
+    found, _ = launch("launchers")
+    check(found == reference, f"two nodes with launchers: {found}, not {reference}")
+    keys = dict(max_train_iter=1500, runtime__heartbeat_timeout_s=2)
     reference = train(scratch("whole"), ranks=2, **{**FIXED, **keys})["param_hash"]
-    found, text = launchers(scratch("outage"), prefixes, NODES[0], cut, **keys)
+    found, text = launch("outage", cut, **keys)
     check("has acknowledged nothing for" in text, f"the link was not away: {text}")
     check(found == reference, f"after an outage: {found}, not {reference}")
     print("a link that was away for 4 s: same bits")

@@ -6,12 +6,11 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi.h"
 #include "runtime/comm/comm_nccl.h"
-#include "runtime/comm/comm_tcp.h"
+#include "runtime/comm/comm_ucx.h"
 #include "runtime/ranks/torchrun/agent_store.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool is_requested(const struct hd_config *config, const char *name)
 {
@@ -25,9 +24,9 @@ static bool may_use_mpi(const struct hd_world *world)
            (world->launcher == HD_LAUNCHER_SRUN && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
 }
 
-static bool may_use_tcp(const struct hd_ranks *ranks, const struct hd_config *config)
+static bool uses_ucx(const struct hd_ranks *ranks, const struct hd_config *config)
 {
-    return is_requested(config, "tcp") ||
+    return is_requested(config, "ucx") ||
            (is_requested(config, "auto") && !may_use_mpi(&ranks->world));
 }
 
@@ -47,7 +46,6 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64
         .fingerprint = fingerprint,
         .allow_fingerprint_mismatch =
             hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
-        .has_links = may_use_tcp(ranks, config),
     };
     HD_TRY(hd_rendezvous_create(&options, &ranks->rendezvous));
     hd_rendezvous_get_root(ranks->rendezvous, world);
@@ -60,32 +58,27 @@ static int refuse(const struct hd_ranks *ranks, const char *text)
     return ranks->world.rank == 0 ? hd_fail(HD_ERR_INPUT, "%s", text) : HD_ERR_INPUT;
 }
 
-/* Finds whether shared memory is the transport; all ranks find the same. */
-static int is_shared(const struct hd_ranks *ranks, const struct hd_config *config, bool *shared_p)
+/* Finds which ranks share memory; all ranks find the same. */
+static int find_hosts(const struct hd_ranks *ranks, const struct hd_config *config,
+                      struct hd_comm_hosts *hosts_p)
 {
+    const struct hd_world *world = &ranks->world;
     bool one_host;
     HD_TRY(hd_rendezvous_check_one_host(ranks->rendezvous, &one_host));
-    *shared_p = is_requested(config, "shm") || (is_requested(config, "auto") && one_host);
-    if (*shared_p && !one_host)
+    if (is_requested(config, "shm") && !one_host)
         return refuse(ranks, "runtime.transport is shm, but the ranks are on several hosts; auto "
                              "finds what joins them");
+    if (is_requested(config, "mpi") && world->launcher == HD_LAUNCHER_ENV && world->world > 1)
+        return refuse(ranks, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
+                             "-n RANKS runner run ...'; ucx needs neither");
+    if (!is_requested(config, "shm") && !(is_requested(config, "auto") && one_host))
+        return hd_comm_find_hosts(world, ranks->rendezvous, hosts_p);
+    *hosts_p = (struct hd_comm_hosts){1, world->world};
     return HD_OK;
-}
-
-static int open_shared(struct hd_ranks *ranks, const struct hd_plan *plan)
-{
-    const int listen_fd = hd_rendezvous_take_links_listener(ranks->rendezvous);
-    if (listen_fd >= 0)
-        close(listen_fd);
-    return hd_comm_create(&ranks->world, ranks->rendezvous, hd_plan_get_payload_bytes(plan),
-                          plan->shared_bytes, &ranks->comm);
 }
 
 static int join_mpi(struct hd_ranks *ranks, struct hd_links **links_p)
 {
-    if (ranks->world.launcher == HD_LAUNCHER_ENV)
-        return refuse(ranks, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
-                             "-n RANKS runner run ...'; tcp needs neither");
     if (ranks->world.launcher == HD_LAUNCHER_SRUN)
         HD_TRY(hd_mpi_exchange_address(&ranks->world));
     return hd_mpi_open_links(links_p);
@@ -94,19 +87,21 @@ static int join_mpi(struct hd_ranks *ranks, struct hd_links **links_p)
 static int open_transport(struct hd_ranks *ranks, const struct hd_config *config,
                           const struct hd_plan *plan)
 {
+    const struct hd_world *world = &ranks->world;
+    const int64_t bytes = hd_plan_get_payload_bytes(plan), area_bytes = plan->shared_bytes;
+    struct hd_comm_hosts hosts;
     struct hd_links *links;
-    bool shared;
-    HD_TRY(is_shared(ranks, config, &shared));
-    if (shared || may_use_tcp(ranks, config))
+    HD_TRY(find_hosts(ranks, config, &hosts));
+    if (hosts.n == 1 || uses_ucx(ranks, config))
         hd_mpi_leave(); /* it has named the ranks, and that was all */
-    if (shared)
-        return open_shared(ranks, plan);
-    if (may_use_tcp(ranks, config))
-        HD_TRY(hd_tcp_open_links(&ranks->world, ranks->rendezvous, &links));
+    if (hosts.n == 1)
+        return hd_comm_create(world, ranks->rendezvous, bytes, area_bytes, &ranks->comm);
+    if (uses_ucx(ranks, config))
+        HD_TRY(hd_ucx_open_links(world, ranks->rendezvous, &links));
     else
         HD_TRY(join_mpi(ranks, &links));
-    return hd_comm_create_message_passing(&ranks->world, links, hd_plan_get_payload_bytes(plan),
-                                          plan->shared_bytes, &ranks->comm);
+    return hd_comm_create_message_passing(world, &hosts, ranks->rendezvous, links, bytes,
+                                          area_bytes, &ranks->comm);
 }
 
 int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,

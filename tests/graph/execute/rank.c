@@ -27,16 +27,15 @@ void rank_unload(struct rank_graph *l)
 }
 
 atomic_int rank_interrupted;
-bool rank_message_passing;
+int rank_hosts = 1;
 
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                 bool sequential, int window, int patience_s)
 {
     ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
     if (world->world > 1)
-        ck_assert_int_eq(ranks_join(world, rank_message_passing,
-                                    hd_plan_get_payload_bytes(rank->plan), rank->plan->shared_bytes,
-                                    &rank->rendezvous, &rank->comm),
+        ck_assert_int_eq(ranks_join(world, rank_hosts, hd_plan_get_payload_bytes(rank->plan),
+                                    rank->plan->shared_bytes, &rank->rendezvous, &rank->comm),
                          HD_OK);
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + window % 2,

@@ -35,8 +35,8 @@ enum { RANKS_MAX = 4 };
 /* Interrupts the ranks of this process when it is set. */
 extern atomic_int rank_interrupted;
 
-/* Lets ranks pass messages, as between hosts, instead of sharing memory. */
-extern bool rank_message_passing;
+/* The number of hosts among which the ranks count as divided. */
+extern int rank_hosts;
 
 /* Joins the other ranks and makes everything up to the executor: scheduler lws, one or two workers
  * by the window; comparisons every two updates; a watchdog of `patience_s`. */

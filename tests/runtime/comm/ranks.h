@@ -4,7 +4,7 @@
 #define HD_TESTS_RUNTIME_COMM_RANKS_H
 
 #include "runtime/base/status.h"
-#include "runtime/comm/comm_tcp.h"
+#include "runtime/comm/comm_ucx.h"
 #include "runtime/ranks/rendezvous.h"
 
 #include <stdio.h>
@@ -56,22 +56,22 @@ static inline int ranks_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-/* Joins the other ranks and makes a communicator; message_passing: over TCP, as between hosts. */
-static inline int ranks_join(const struct hd_world *world, bool message_passing, int64_t max_bytes,
+/* Joins the other ranks and makes a communicator of `hosts` hosts with as many ranks each; several
+ * are joined by UCX. */
+static inline int ranks_join(const struct hd_world *world, int hosts, int64_t max_bytes,
                              int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
                              struct hd_comm **comm_p)
 {
-    struct hd_rendezvous_options options = {.world = world,
-                                            .fingerprint = "f",
-                                            .has_links = message_passing,
-                                            .one_host = true,
-                                            .timeout_ns = 20000000000};
+    struct hd_rendezvous_options options = {
+        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
+    const struct hd_comm_hosts shape = {hosts, world->world / hosts};
     struct hd_links *links;
     HD_TRY(hd_rendezvous_create(&options, rendezvous_p));
-    if (!message_passing)
+    if (hosts == 1)
         return hd_comm_create(world, *rendezvous_p, max_bytes, area_bytes, comm_p);
-    HD_TRY(hd_tcp_open_links(world, *rendezvous_p, &links));
-    return hd_comm_create_message_passing(world, links, max_bytes, area_bytes, comm_p);
+    HD_TRY(hd_ucx_open_links(world, *rendezvous_p, &links));
+    return hd_comm_create_message_passing(world, &shape, *rendezvous_p, links, max_bytes,
+                                          area_bytes, comm_p);
 }
 
 #endif

@@ -19,11 +19,13 @@ struct rank {
     struct hd_comm *comm;
 };
 
-static struct rank start(const struct hd_world *world)
+/* per_host points to the number of ranks on each host; NULL: 1. */
+static struct rank start(const struct hd_world *world, const int *per_host)
 {
     struct rank rank;
     hd_log_set_level(HD_LOG_ERROR);
-    if (ranks_join(world, true, 4096, AREA, &rank.rendezvous, &rank.comm) != HD_OK)
+    if (ranks_join(world, per_host ? world->world / *per_host : world->world, 4096, AREA,
+                   &rank.rendezvous, &rank.comm) != HD_OK)
         _exit(90);
     return rank;
 }
@@ -71,8 +73,11 @@ static int list_transfers(struct hd_comm *comm, int64_t seq, struct hd_comm_tran
 {
     const int own = hd_comm_get_rank(comm);
     int n = 0;
-    for (int r = 0; r < hd_comm_count_ranks(comm); r++)
-        for (int number = 0; number < TRANSFERS && r != own; number++) {
+    for (int host = 0; host < hd_comm_count_hosts(comm); host++)
+        for (int number = 0; number < TRANSFERS; number++) {
+            const int r = hd_comm_get_partner(comm, host);
+            if (r == own)
+                continue;
             transfers[n++] = (struct hd_comm_transfer){r, true, place(comm, own, r, seq, number),
                                                        length_of(own, r, seq, number)};
             transfers[n++] = (struct hd_comm_transfer){r, false, place(comm, r, own, seq, number),
@@ -90,22 +95,29 @@ static void fill(struct hd_comm *comm, int64_t seq)
                 place(comm, own, r, seq, number)[i] = byte_of(own, seq, number, i);
 }
 
+static bool came(struct hd_comm *comm, int from, int to, int64_t seq)
+{
+    for (int number = 0; number < TRANSFERS; number++)
+        for (int64_t i = 0; i < length_of(from, to, seq, number); i++)
+            if (place(comm, from, to, seq, number)[i] != byte_of(from, seq, number, i))
+                return false;
+    return true;
+}
+
+/* Returns whether what came for any rank of this host is here. */
 static bool arrived(struct hd_comm *comm, int64_t seq)
 {
-    const int own = hd_comm_get_rank(comm);
-    for (int r = 0; r < hd_comm_count_ranks(comm); r++)
-        for (int number = 0; number < TRANSFERS && r != own; number++)
-            for (int64_t i = 0; i < length_of(r, own, seq, number); i++)
-                if (place(comm, r, own, seq, number)[i] != byte_of(r, seq, number, i))
-                    return false;
+    const int per_host = hd_comm_count_host_ranks(comm), host = hd_comm_get_host(comm);
+    for (int from = 0; from < hd_comm_count_ranks(comm); from++)
+        if (from / per_host != host && !came(comm, from, host * per_host + from % per_host, seq))
+            return false;
     return true;
 }
 
 static int body_transfers(const struct hd_world *world, void *arg)
 {
-    (void)arg;
     struct hd_comm_transfer transfers[2 * TRANSFERS * MAX_RANKS];
-    struct rank rank = start(world);
+    struct rank rank = start(world, arg);
     for (int64_t seq = 1; seq <= ROUNDS; seq++) {
         if (hd_hash_mix((uint64_t)seq, (uint64_t)world->rank) % 8 == 0)
             usleep(2000);
@@ -128,12 +140,51 @@ START_TEST(transfers_arrive_whole)
 }
 END_TEST
 
+static int body_barrier(const struct hd_world *world, void *arg);
+
+START_TEST(ranks_of_a_host_see_what_comes_for_any)
+{
+    int per_host = 2;
+    run(4, body_transfers, &per_host);
+    run(4, body_barrier, &per_host);
+}
+END_TEST
+
+/* A number for one host alone: the other host's ranks are late. */
+static int body_on_host(const struct hd_world *world, void *arg)
+{
+    struct rank rank = start(world, arg);
+    for (int64_t seq = 1; seq < 40; seq += 2) {
+        if (world->rank < 2 && seq == 21)
+            usleep(200000);
+        const int64_t begin_ns = hd_clock_get_ns();
+        hd_comm_arrive_on_host(rank.comm, seq, "host");
+        if (hd_comm_wait(rank.comm, seq, 20000000000, NULL, NULL) != HD_OK)
+            return 1;
+        if (world->rank >= 2 && seq == 21 && hd_clock_get_ns() - begin_ns > 150000000)
+            return 2;
+        hd_comm_arrive(rank.comm, seq + 1, "all");
+        if (hd_comm_wait(rank.comm, seq + 1, 20000000000, NULL, NULL) != HD_OK)
+            return 3;
+        if (world->rank >= 2 && seq == 21 && hd_clock_get_ns() - begin_ns < 150000000)
+            return 4;
+    }
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(a_host_does_not_wait_for_others)
+{
+    int per_host = 2;
+    run(4, body_on_host, &per_host);
+}
+END_TEST
+
 /* Two numbers at once, as ranks with NCCL have them. */
 static int body_two_open(const struct hd_world *world, void *arg)
 {
-    (void)arg;
     struct hd_comm_transfer transfers[2][2 * TRANSFERS * MAX_RANKS];
-    struct rank rank = start(world);
+    struct rank rank = start(world, arg);
     for (int64_t seq = 1; seq <= 20; seq += 2) {
         for (int i = 0; i < 2; i++) {
             fill(rank.comm, seq + i);
@@ -159,8 +210,7 @@ END_TEST
 /* Empty sync points are sync points: nobody passes before the last has come. */
 static int body_barrier(const struct hd_world *world, void *arg)
 {
-    (void)arg;
-    struct rank rank = start(world);
+    struct rank rank = start(world, arg);
     hd_comm_arrive(rank.comm, 1, "first");
     if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
@@ -186,9 +236,8 @@ END_TEST
 /* Rank 0 is late; both ranks' reports say so. */
 static int body_late(const struct hd_world *world, void *arg)
 {
-    (void)arg;
     char report[512] = "";
-    struct rank rank = start(world);
+    struct rank rank = start(world, arg);
     int code = 0;
     hd_comm_arrive(rank.comm, 1, "sum(counts)");
     if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
@@ -205,8 +254,10 @@ static int body_late(const struct hd_world *world, void *arg)
     }
     if (!strstr(report, sentence))
         code = hd_fail(2, "rank %d: %s", world->rank, report);
-    if (world->rank == 0)
+    if (world->rank == 0) {
+        usleep(300000); /* rank 1 is still to see that this rank is late */
         hd_comm_arrive(rank.comm, 2, "mean(grad)");
+    }
     if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
         code = 3;
     stop(&rank);
@@ -222,9 +273,8 @@ END_TEST
 /* Rank 1 leaves without a word: rank 0 ends by itself, soon. */
 static int body_gone(const struct hd_world *world, void *arg)
 {
-    (void)arg;
     struct hd_comm_failure failure;
-    struct rank rank = start(world);
+    struct rank rank = start(world, arg);
     hd_comm_arrive(rank.comm, 1, "last");
     if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
@@ -249,8 +299,7 @@ END_TEST
 /* Ranks that disagree about what transfers do not take one for the other. */
 static int body_mixed(const struct hd_world *world, void *arg)
 {
-    (void)arg;
-    struct rank rank = start(world);
+    struct rank rank = start(world, arg);
     char *own = hd_comm_get_area(rank.comm, world->rank);
     const struct hd_comm_transfer transfer = {1 - world->rank, world->rank == 1, own,
                                               world->rank == 1 ? 100 : 90};
@@ -274,6 +323,8 @@ int main(void)
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 0);
     tcase_add_test(tests, transfers_arrive_whole);
+    tcase_add_test(tests, ranks_of_a_host_see_what_comes_for_any);
+    tcase_add_test(tests, a_host_does_not_wait_for_others);
     tcase_add_test(tests, several_numbers_may_be_open);
     tcase_add_test(tests, nobody_passes_alone);
     tcase_add_test(tests, reports_name_who_is_late);

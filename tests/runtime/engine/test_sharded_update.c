@@ -135,7 +135,7 @@ static int check_result(struct hd_context *context, const struct hd_view *views,
 /* -- Submitting -------------------------------------------------------------------------------- */
 
 static int open_run(const struct hd_world *world, int buckets, bool sequential, int64_t watchdog_ns,
-                    bool message_passing)
+                    int hosts)
 {
     run.rank = world->rank;
     run.ranks = world->world;
@@ -155,7 +155,7 @@ static int open_run(const struct hd_world *world, int buckets, bool sequential, 
     run.state = run.result;
     const int64_t area = INSTANCES * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
-        HD_TRY(ranks_join(world, message_passing, 64, area, &run.rendezvous, &run.comm));
+        HD_TRY(ranks_join(world, hosts, 64, area, &run.rendezvous, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + buckets % 2,
                                                .scheduler = "lws",
@@ -239,14 +239,15 @@ static int submit_update(int64_t update)
 
 struct job {
     int buckets;
-    bool sequential, message_passing;
+    bool sequential;
+    int hosts;
 };
 
 static int run_updates(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
     run = (struct run){.fails_at = -1, .delays = 1};
-    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->message_passing));
+    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->hosts));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
@@ -273,8 +274,8 @@ START_TEST(every_rank_holds_every_result_after_every_update)
     const int ranks[] = {1, 2, 4};
     for (int buckets = 1; buckets <= 3; buckets++)
         for (int sequential = 0; sequential < 2; sequential++)
-            for (int message_passing = 0; message_passing <= (ranks[_i] > 1); message_passing++) {
-                struct job job = {buckets, sequential, message_passing};
+            for (int hosts = 1; hosts <= ranks[_i]; hosts *= 2) {
+                struct job job = {buckets, sequential, hosts};
                 run_world(ranks[_i], run_updates, &job);
             }
 }
@@ -287,7 +288,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = world->rank == 1 ? 10 : -1, .delays = 1};
-    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->message_passing));
+    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->hosts));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
@@ -302,7 +303,7 @@ static int run_failing(const struct hd_world *world, void *arg)
 START_TEST(a_rank_that_fails_shows_nothing)
 {
     for (int sequential = 0; sequential < 2; sequential++) {
-        struct job job = {3, sequential, false};
+        struct job job = {3, sequential, 1};
         run_world(2 + 2 * _i, run_failing, &job);
     }
 }
@@ -314,8 +315,7 @@ static int run_late(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = -1};
-    HD_TRY(
-        open_run(world, job->buckets, job->sequential, world->rank == 0 ? 0 : 2000000000, false));
+    HD_TRY(open_run(world, job->buckets, job->sequential, world->rank == 0 ? 0 : 2000000000, 1));
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);
@@ -337,7 +337,7 @@ static int run_late(const struct hd_world *world, void *arg)
 
 START_TEST(a_late_rank_is_named_with_the_part)
 {
-    struct job job = {3, false, false};
+    struct job job = {3, false, 1};
     run_world(2, run_late, &job);
 }
 END_TEST
