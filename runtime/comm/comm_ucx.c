@@ -269,7 +269,8 @@ static const struct hd_links_ops ops = {.start = start,
                                         .error = error,
                                         .close = close_links};
 
-/* Variables that the user set have the last word. */
+/* Variables that the user set have the last word. Ranks of a host share memory without UCX, whose
+ * own would take 4 MiB of each. */
 static ucs_status_t make_context(struct ucx_links *links, const char *devices)
 {
     const ucp_params_t params = {.field_mask =
@@ -282,6 +283,8 @@ static ucs_status_t make_context(struct ucx_links *links, const char *devices)
         return status;
     if (devices[0] && !getenv("UCX_NET_DEVICES"))
         status = ucp_config_modify(config, "NET_DEVICES", devices);
+    if (status == UCS_OK && !getenv("UCX_TLS"))
+        status = ucp_config_modify(config, "TLS", "^sm");
     if (status == UCS_OK)
         status = ucp_init(&params, config, &links->context);
     ucp_config_release(config);
