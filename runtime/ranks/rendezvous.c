@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -57,6 +58,23 @@ static int open_listener(const struct hd_world *world, int *fd_p)
     return HD_OK;
 }
 
+/* Rank 0 has a connection to every rank, and to some that are none. */
+static int reserve_descriptors(const struct hd_world *world)
+{
+    enum { OTHERS = 512, OTHERS_MIN = 32 };
+    const rlim_t wanted = (rlim_t)world->world + OTHERS;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return HD_OK;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    if (limit.rlim_cur < (rlim_t)world->world + OTHERS_MIN)
+        return hd_fail(HD_ERR_SYSTEM,
+                       "rank 0 needs %d open files for %d ranks, and may have %lld (ulimit -Hn)",
+                       world->world + OTHERS_MIN, world->world, (long long)limit.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &limit); /* a request: joining says what fails */
+    return HD_OK;
+}
+
 static int send_go(struct hd_rendezvous *rendezvous)
 {
     for (int r = 1; r < rendezvous->world.world; r++)
@@ -75,6 +93,7 @@ static int accept_ranks(struct hd_rendezvous *rendezvous,
     char text[HD_RENDEZVOUS_TEXT] = "";
     struct hd_hello *hello = &rendezvous->peers[0].hello;
     hd_rendezvous_fill_hello(options, hello);
+    HD_TRY(reserve_descriptors(&rendezvous->world));
     HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fd));
     fcntl(rendezvous->listen_fd, F_SETFL, fcntl(rendezvous->listen_fd, F_GETFL) | O_NONBLOCK);
     int status = hd_rendezvous_accept_ranks(
