@@ -152,6 +152,11 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
     }
 }
 
+int64_t hd_comm_count_sent_bytes(struct hd_comm *comm)
+{
+    return comm ? atomic_load_explicit(&comm->header->sent_bytes, memory_order_relaxed) : 0;
+}
+
 /* -- Failure ----------------------------------------------------------------------------------- */
 
 bool hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure)

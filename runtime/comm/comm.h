@@ -117,6 +117,9 @@ bool hd_comm_test(struct hd_comm *comm, int64_t seq);
 int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
                  bool (*cancelled)(void *arg), void *arg);
 
+/* Returns the bytes that all ranks of this host have sent to other hosts; 0 for NULL. */
+int64_t hd_comm_count_sent_bytes(struct hd_comm *comm);
+
 /* Why a communicator was aborted. */
 struct hd_comm_failure {
     int rank;         /* that failed */

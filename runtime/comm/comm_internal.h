@@ -35,7 +35,8 @@ struct hd_comm_header {
     alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
     int abort_rank, abort_status;              /* valid, with the text, once HD_COMM_ABORTED */
     char abort_text[HD_RENDEZVOUS_TEXT];
-    struct hd_comm_line lines[]; /* [world] */
+    alignas(HD_COMM_SPACING) atomic_int_fast64_t sent_bytes; /* to other hosts, by all ranks */
+    struct hd_comm_line lines[];                             /* [world] */
 };
 
 struct hd_comm_ops {

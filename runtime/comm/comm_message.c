@@ -72,41 +72,42 @@ static int tag_of(int64_t seq)
     return (int)(seq % HD_LINKS_TAGS);
 }
 
-static int start(struct hd_message_passing *state, int64_t seq,
-                 const struct hd_comm_transfer *transfer)
+static int start(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfer)
 {
+    struct hd_message_passing *state = comm->message_passing;
     HD_TRY(reserve(state));
     HD_TRY(state->links->ops->start(state->links, tag_of(seq), transfer, 1));
     state->done[state->n] = false;
     state->messages[state->n++] = (struct message){transfer->rank, seq};
+    if (transfer->out)
+        atomic_fetch_add_explicit(&comm->header->sent_bytes, transfer->bytes, memory_order_relaxed);
     return HD_OK;
 }
 
-static int start_segments(struct hd_message_passing *state, int64_t seq,
-                          struct hd_comm_transfer transfer)
+static int start_segments(struct hd_comm *comm, int64_t seq, struct hd_comm_transfer transfer)
 {
     while (transfer.bytes > HD_LINKS_MESSAGE_BYTES) {
         struct hd_comm_transfer segment = transfer;
         segment.bytes = HD_LINKS_MESSAGE_BYTES;
-        HD_TRY(start(state, seq, &segment));
+        HD_TRY(start(comm, seq, &segment));
         transfer.data = (char *)transfer.data + segment.bytes;
         transfer.bytes -= segment.bytes;
     }
-    return start(state, seq, &transfer);
+    return start(comm, seq, &transfer);
 }
 
 /* Starts the messages to rank `rank`, or from it: an empty one if there are no others. */
-static int start_with(struct hd_message_passing *state, int64_t seq, int rank, bool out,
+static int start_with(struct hd_comm *comm, int64_t seq, int rank, bool out,
                       const struct hd_comm_transfer *transfers, int n)
 {
     bool any = false;
     for (int i = 0; i < n; i++)
         if (transfers[i].rank == rank && transfers[i].out == out && transfers[i].bytes > 0) {
-            HD_TRY(start_segments(state, seq, transfers[i]));
+            HD_TRY(start_segments(comm, seq, transfers[i]));
             any = true;
         }
     const struct hd_comm_transfer empty = {.rank = rank, .out = out};
-    return any ? HD_OK : start(state, seq, &empty);
+    return any ? HD_OK : start(comm, seq, &empty);
 }
 
 /* Receives are started first, so that data find their destination when they come. Each rank begins
@@ -117,8 +118,8 @@ static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_tra
     for (int out = 0; out < 2; out++)
         for (int i = 1; i < comm->hosts.n; i++) {
             const int host = hd_comm_get_host(comm) + (out ? i : comm->hosts.n - i);
-            HD_TRY(start_with(comm->message_passing, seq,
-                              hd_comm_get_partner(comm, host % comm->hosts.n), out, transfers, n));
+            HD_TRY(start_with(comm, seq, hd_comm_get_partner(comm, host % comm->hosts.n), out,
+                              transfers, n));
         }
     return HD_OK;
 }

@@ -59,6 +59,17 @@ static double of_sample(const json_t *sample, const char *key)
     return json_number_value(json_object_get(sample, key));
 }
 
+/* Says what crossed between nodes, of a run with several. */
+static void print_traffic(const struct hd_history *history, FILE *file)
+{
+    const json_t *last = json_array_get(history->samples, json_array_size(history->samples) - 1);
+    const double bytes = of_sample(last, "sent_bytes");
+    const double updates = of_sample(last, "update") - of_sample(history->start, "update");
+    if (bytes > 0 && updates > 0)
+        fprintf(file, "\nthe node of rank 0 sent %.1f kB per update to other nodes\n",
+                bytes / updates * 1e-3);
+}
+
 /* Prints the verbs in the order of their time, for runs without a trace. */
 static void print_totals(const json_t *end, double seconds, double workers, FILE *file)
 {
@@ -92,6 +103,7 @@ void hd_history_print_times(const struct hd_history *history, FILE *file)
     const size_t n = json_array_size(history->samples);
     if (history->trace) {
         print_trace(history->trace, file);
+        print_traffic(history, file);
         return;
     }
     if (n == 0) {
@@ -112,4 +124,5 @@ void hd_history_print_times(const struct hd_history *history, FILE *file)
         print_totals(history->end, seconds, workers, file);
     else
         fprintf(file, "the run has not ended in order, so there are no totals by verb\n");
+    print_traffic(history, file);
 }

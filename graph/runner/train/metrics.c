@@ -122,7 +122,7 @@ static json_t *sample_of(const struct hd_train *train)
     int64_t busy_ns, tasks, resident, peak;
     hd_trace_get_totals(trace, &busy_ns, &tasks);
     hd_memory_read(&resident, &peak);
-    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}", "s",
+    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "s",
                      (double)(hd_clock_get_ns() - train->timing.train_ns) * 1e-9, "update",
                      (json_int_t)hd_executor_get_counter(train->executor, "update"), "iteration",
                      (json_int_t)hd_executor_get_counter(train->executor, "iteration"), "env_step",
@@ -131,7 +131,8 @@ static json_t *sample_of(const struct hd_train *train)
                      (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9, "waited_s",
                      (double)hd_trace_get_waited_ns(trace) * 1e-9, "exposed_s",
                      (double)hd_trace_get_exposed_ns(trace) * 1e-9, "rss_bytes",
-                     (json_int_t)resident, "peak_bytes", (json_int_t)peak);
+                     (json_int_t)resident, "peak_bytes", (json_int_t)peak, "sent_bytes",
+                     (json_int_t)hd_comm_count_sent_bytes(train->ranks.comm));
 }
 
 void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
