@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A SLURM of one node of its own: munged, slurmctld and slurmd with their files in a folder, all gone afterwards."""
+"""A SLURM of its own: munged, slurmctld and a slurmd for each of its nodes, all on this host, with their files in a
+folder, all gone afterwards."""
 
 import contextlib
 import glob
@@ -18,17 +19,16 @@ CONFIG = """
 ClusterName=heddle
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller}
-SlurmdPort={node}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={at}/munge.socket,cred_expire=5
 StateSaveLocation={at}/state
-SlurmdSpoolDir={at}/spool
+SlurmdSpoolDir={at}/spool-%n
 SlurmctldPidFile={at}/slurmctld.pid
-SlurmdPidFile={at}/slurmd.pid
+SlurmdPidFile={at}/slurmd-%n.pid
 SlurmctldLogFile={at}/slurmctld.log
-SlurmdLogFile={at}/slurmd.log
+SlurmdLogFile={at}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
@@ -41,9 +41,9 @@ KillWait=30
 CompleteWait=0
 ReturnToService=2
 SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
-PartitionName=low Nodes={host} Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=30 State=UP
-PartitionName=high Nodes={host} PriorityTier=2 PreemptMode=OFF State=UP
+{nodes}
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=30 State=UP
+PartitionName=high Nodes=ALL PriorityTier=2 PreemptMode=OFF State=UP
 """
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeue", "sinfo", "scontrol")
 
@@ -75,37 +75,40 @@ def processes(file, holds):
 
 
 class Slurm:
-    def __init__(self, scratch, cores):
+    def __init__(self, scratch, cores, nodes=1):
         self.at = scratch("slurm")
-        self.cores = cores
+        self.cores, self.nodes = cores, [f"node{node}" for node in range(nodes)]
         self.daemons = []
         self.env = environment(SLURM_CONF=f"{self.at}/slurm.conf", HEDDLE_SECRET=SECRET, OMP_NUM_THREADS=1)
 
     def __enter__(self):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-        for name in ("", "/state", "/spool"):
+        for name in ("", "/state", *(f"/spool-{node}" for node in self.nodes)):
             os.mkdir(self.at + name, 0o755)
         with open(f"{self.at}/munge.key", "wb") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(os.urandom(128))
         with open(f"{self.at}/slurm.conf", "w", encoding="ascii") as file:
-            file.write(CONFIG.format(at=self.at, host=socket.gethostname(), controller=free_port(), node=free_port(),
-                                     cores=self.cores))
+            nodes = "\n".join(f"NodeName={node} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "
+                              f"Port={free_port()} CPUs={self.cores} State=UNKNOWN" for node in self.nodes)
+            file.write(CONFIG.format(at=self.at, host=socket.gethostname(), controller=free_port(), nodes=nodes))
         try:
             self.start("munged", "--foreground", "--force", f"--socket={self.at}/munge.socket",
                        f"--key-file={self.at}/munge.key", f"--pid-file={self.at}/munge.pid",
                        f"--log-file={self.at}/munge.log", f"--seed-file={self.at}/munge.seed")
             self.wait(lambda: os.path.exists(f"{self.at}/munge.socket"), "munged")
             self.start("slurmctld", "-D", "-i")
-            self.start("slurmd", "-D")
-            self.wait(lambda: "idle" in self("sinfo", "-h", "-o", "%T", check_code=False), "an idle node")
+            for node in self.nodes:
+                self.start("slurmd", "-D", "-N", node)
+            self.wait(lambda: self("sinfo", "-h", "-N", "-p", "low", "-o", "%T", check_code=False).split() ==
+                      ["idle"] * len(self.nodes), "idle nodes")
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def start(self, program, *options):
-        log = open(f"{self.at}/{program}.out", "wb")
+        log = open(f"{self.at}/{program}{len(self.daemons)}.out", "wb")
         self.daemons.append(subprocess.Popen([find(program), *options], env=self.env, stdout=log, stderr=log))
         log.close()
 
@@ -136,10 +139,9 @@ class Slurm:
 
     def logs(self):
         text = ""
-        for name in ("munge.log", "munged.out", "slurmctld.log", "slurmctld.out", "slurmd.log", "slurmd.out"):
-            if os.path.exists(f"{self.at}/{name}"):
-                with open(f"{self.at}/{name}", encoding="utf-8", errors="replace") as file:
-                    text += f"-- {name}\n" + "".join(file.readlines()[-15:])
+        for path in sorted(glob.glob(f"{self.at}/*.log") + glob.glob(f"{self.at}/*.out")):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text += f"-- {path}\n" + "".join(file.readlines()[-15:])
         return text
 
     def __call__(self, *command, check_code=True, timeout=120):

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fault"))
-from nodes import NODES, Nodes  # noqa: E402
+from nodes import Nodes, address_of  # noqa: E402
 from processes import children, is_running, rank_of  # noqa: E402
 from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, check, environment, free_port, result, sets, skip, train  # noqa: E402
 
@@ -115,12 +115,12 @@ def check_secret(launcher, options, scratch):
 
 
 def static_nodes(node):
-    return ["--rdzv_backend=static", f"--node_rank={node}", f"--master_addr={NODES[0]}", "--master_port=29400"]
+    return ["--rdzv_backend=static", f"--node_rank={node}", f"--master_addr={address_of(0)}", "--master_port=29400"]
 
 
 def c10d_nodes(node):
-    return ["--rdzv_backend=c10d", f"--rdzv_endpoint={NODES[0]}:29400", "--rdzv_id=run",
-            f"--rdzv_conf=is_host={1 - node},join_timeout=60", f"--local_addr={NODES[node]}"]
+    return ["--rdzv_backend=c10d", f"--rdzv_endpoint={address_of(0)}:29400", "--rdzv_id=run",
+            f"--rdzv_conf=is_host={1 - node},join_timeout=60", f"--local_addr={address_of(node)}"]
 
 
 def check_debian(scratch):
