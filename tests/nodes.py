@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpirun on this host, and two nodes in network namespaces of their own, joined by a shaped link."""
+"""mpirun on this host, and nodes in network namespaces of their own, joined by shaped links."""
 
 import os
 import shutil
@@ -9,10 +9,13 @@ import sys
 import tempfile
 import time
 
-from runner import RUNNER, environment, skip
+from runner import RUNNER, environment, launch_nodes, skip
 
-NODES = ("10.77.0.1", "10.77.0.2")
 SUBNET = "10.77.0.0/24"
+
+
+def address_of(node):
+    return f"10.77.0.{node + 1}"
 
 
 def mpi_environment(**more):
@@ -47,13 +50,14 @@ def run(*command, quiet=False):
 
 
 class Nodes:
-    """Two network namespaces with a host name each and one link between them, all gone afterwards,
-    also when the test is stopped. A test that may not have them is skipped."""
+    """Network namespaces with a host name each, joined by a switch in another one, all gone afterwards, also when
+    the test is stopped. A test that may not have them is skipped."""
 
-    def __init__(self, mbit):
+    def __init__(self, mbit, n=2):
         self.mbit = mbit
-        self.names = [f"heddle{os.getpid()}{side}" for side in "ab"]
-        self.devices = [f"hd{os.getpid()}{side}" for side in "ab"]
+        self.switch = f"heddle{os.getpid()}s"
+        self.names = [f"heddle{os.getpid()}n{node}" for node in range(n)]
+        self.devices = [f"hd{os.getpid()}n{node}" for node in range(n)]
 
     def __enter__(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -70,21 +74,27 @@ class Nodes:
         return self
 
     def build(self):
-        names, devices = self.names, self.devices
-        for name in names:
-            run("ip", "netns", "add", name)
-        run("ip", "link", "add", devices[0], "netns", names[0], "type", "veth", "peer", "name", devices[1],
-            "netns", names[1])
-        for name, device, address in zip(names, devices, NODES):
-            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", device)
-            run("ip", "-n", name, "link", "set", "lo", "up")
-            run("ip", "-n", name, "link", "set", device, "up")
-            self.shape(name, device)
+        run("ip", "netns", "add", self.switch)
+        run("ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
+        run("ip", "-n", self.switch, "link", "set", "switch", "up")
+        for node in range(len(self.names)):
+            self.add(node)
         self.agent = os.path.join(self.scratch, "agent")
         with open(self.agent, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\n# Open MPI's idea of ssh: HOST COMMAND...\nshift\n"
-                       f'exec ip netns exec {names[1]} unshare --uts sh -c "hostname node2; $*"\n')
+            file.write("#!/bin/sh\n# Open MPI's idea of ssh: HOST COMMAND...\nnode=$((${1##*.} - 1))\nshift\n"
+                       f'exec ip netns exec {self.names[0][:-1]}$node unshare --uts sh -c "hostname node$node; $*"\n')
         os.chmod(self.agent, 0o700)
+
+    def add(self, node):
+        name, device = self.names[node], self.devices[node]
+        run("ip", "netns", "add", name)
+        run("ip", "link", "add", device, "netns", name, "type", "veth", "peer", "name", device, "netns", self.switch)
+        run("ip", "-n", self.switch, "link", "set", device, "master", "switch", "up")
+        run("ip", "-n", name, "addr", "add", f"{address_of(node)}/24", "dev", device)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+        run("ip", "-n", name, "link", "set", device, "up")
+        self.shape(name, device)
+        self.shape(self.switch, device)
 
     def shape(self, name, device):
         """A token bucket of a millisecond's worth; its queue holds 20 ms."""
@@ -96,9 +106,10 @@ class Nodes:
         self.mbit = mbit
         for name, device in zip(self.names, self.devices):
             self.shape(name, device)
+            self.shape(self.switch, device)
 
     def __exit__(self, *_):
-        for name in self.names:
+        for name in (*self.names, self.switch):
             for pid in run("ip", "netns", "pids", name, quiet=True).split():
                 try:
                     os.kill(int(pid), signal.SIGKILL)
@@ -107,22 +118,32 @@ class Nodes:
             run("ip", "netns", "del", name, quiet=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
+    def set_link(self, node, state):
+        """Takes a node's link away ("down"), or gives it back ("up")."""
+        run("ip", "-n", self.switch, "link", "set", self.devices[node], state)
+
     def cut(self, seconds):
-        """Takes the link away for some seconds."""
-        for state, pause in (("down", seconds), ("up", 0)):
-            run("ip", "-n", self.names[0], "link", "set", self.devices[0], state)
-            time.sleep(pause)
+        """Takes the first node's link away for some seconds."""
+        self.set_link(0, "down")
+        time.sleep(seconds)
+        self.set_link(0, "up")
 
     def inside(self, node):
         return ["ip", "netns", "exec", self.names[node]]
 
     def mpirun(self, ranks_per_node, *arguments, **more):
-        hosts = ",".join(f"{address}:{ranks_per_node}" for address in NODES)
+        hosts = ",".join(f"{address_of(node)}:{ranks_per_node}" for node in range(len(self.names)))
         options = ["-H", hosts, "--mca", "plm_rsh_agent", self.agent, "--mca", "pml", "ob1", "--mca", "btl",
                    "tcp,self", "--mca", "btl_tcp_if_include", SUBNET, "--mca", "oob_tcp_if_include", SUBNET]
-        return mpirun(2 * ranks_per_node, *arguments, prefix=self.inside(0), options=options, **more)
+        return mpirun(len(self.names) * ranks_per_node, *arguments, prefix=self.inside(0), options=options, **more)
+
+    def launch(self, ranks_per_node, *arguments, **more):
+        """A launcher in each node (runner.launch_nodes)."""
+        n = len(self.names)
+        return launch_nodes(n, n * ranks_per_node, *arguments, prefixes=[self.inside(node) for node in range(n)],
+                            address=address_of(0), **more)
 
     def sent(self):
-        """Bytes that have crossed the link from each node."""
+        """Bytes that each node has sent."""
         return [int(run(*self.inside(node), "cat", f"/sys/class/net/{device}/statistics/tx_bytes"))
                 for node, device in enumerate(self.devices)]

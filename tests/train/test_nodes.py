@@ -5,13 +5,14 @@ memory, among launchers that only know of each other by --master-addr, and on tw
 1 Gbit/s between them, which the bytes have crossed."""
 
 import os
+import re
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from nodes import NODES, Nodes, mpirun, need_mpi  # noqa: E402
-from runner import (CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, launch_nodes, result, sets,  # noqa: E402
+from nodes import Nodes, mpirun, need_mpi  # noqa: E402
+from runner import (CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, result, sets,  # noqa: E402
                     train)
 
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -94,6 +95,8 @@ def check_nodes(scratch, reference):
             crossed = [after - b for after, b in zip(nodes.sent(), before)]
             print(f"two nodes, {ranks} ranks each, {transport}: {crossed[0] / UPDATES / 1000:.0f} and "
                   f"{crossed[1] / UPDATES / 1000:.0f} kB per update crossed the link")
+            counted = float(re.search(r"sent ([\d.]+) kB per update", call("trace", directory).stdout).group(1)) * 1000
+            check(0.9 * crossed[0] < counted * UPDATES < crossed[0], f"the trace counts {counted} bytes per update")
             # Half a gradient of 100 kB to be added, and half the sum.
             check(min(crossed) > UPDATES * 90000, f"only {crossed} bytes crossed the link")
         check_outage(scratch, nodes, reference)
@@ -107,9 +110,8 @@ def check_outage(scratch, nodes, reference):
         nodes.cut(4)
 
     def launch(name, disturb=lambda: None, **keys):
-        said = launch_nodes(2, 4, CONFIG, "--dir", scratch(name), "--quiet",
-                            *sets(**{**FIXED, "runtime__transport": "ucx", **keys}), disturb=disturb,
-                            prefixes=[nodes.inside(0), nodes.inside(1)], address=NODES[0])
+        said = nodes.launch(2, CONFIG, "--dir", scratch(name), "--quiet",
+                            *sets(**{**FIXED, "runtime__transport": "ucx", **keys}), disturb=disturb)
         return result(scratch(name))["param_hash"], said
 
     found, _ = launch("launchers")
