@@ -61,7 +61,7 @@ static int open_listener(const struct hd_world *world, int *fd_p)
 /* Rank 0 has a connection to every rank, and to some that are none. */
 static int reserve_descriptors(const struct hd_world *world)
 {
-    enum { OTHERS = 512, OTHERS_MIN = 32 };
+    enum { OTHERS = 512, OTHERS_MIN = 8 };
     const rlim_t wanted = (rlim_t)world->world + OTHERS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
