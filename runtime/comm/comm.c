@@ -103,12 +103,22 @@ void hd_comm_arrive_on_host(struct hd_comm *comm, int64_t seq, const char *name)
     hd_comm_record_arrival(comm, comm->rank, seq, name);
 }
 
+void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
+                        const struct hd_comm_transfer *transfers, int n)
+{
+    atomic_store_explicit(&comm->pairs, seq, memory_order_relaxed);
+    hd_comm_record_arrival(comm, comm->rank, seq, name);
+    comm->ops->post_pairs(comm, seq, transfers, n);
+}
+
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
 {
     const bool on_host = atomic_load_explicit(&comm->on_host, memory_order_relaxed) == seq;
     const int first = on_host ? hd_comm_get_host(comm) * comm->hosts.ranks : 0;
     const int n = on_host ? comm->hosts.ranks : comm->world;
     comm->ops->progress(comm);
+    if (atomic_load_explicit(&comm->pairs, memory_order_relaxed) == seq)
+        return comm->ops->test_pairs(comm, seq);
     for (int r = first; r < first + n; r++)
         if (atomic_load_explicit(&comm->header->lines[r].arrived, memory_order_acquire) < seq)
             return false;

@@ -105,8 +105,13 @@ void hd_comm_arrive_on_host(struct hd_comm *comm, int64_t seq, const char *name)
 void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
                   const struct hd_comm_transfer *transfers, int n);
 
-/* Returns whether all ranks have arrived at seq, or all of this host; true makes their buffers
- * visible to the caller. */
+/* Arrives at a number that this rank passes when transfers[n] with partners have ended: it is sent
+ * nothing else, and waits for nobody else. Both ranks of a transfer call it. */
+void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
+                        const struct hd_comm_transfer *transfers, int n);
+
+/* Returns whether all ranks have arrived at seq, or all of this host, or the partners' data; true
+ * makes their buffers visible to the caller. */
 bool hd_comm_test(struct hd_comm *comm, int64_t seq);
 
 /* Waits for seq: spins, then yields, then naps, so that ranks that share a core progress.

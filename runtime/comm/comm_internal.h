@@ -43,6 +43,10 @@ struct hd_comm_ops {
     /* Starts transfers[n] of sync point seq, at which this rank has arrived. */
     void (*post)(struct hd_comm *comm, int64_t seq, const char *name,
                  const struct hd_comm_transfer *transfers, int n);
+    /* Start transfers[n] of sync point seq and nothing else, and return whether they have ended. */
+    void (*post_pairs)(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
+                       int n);
+    bool (*test_pairs)(struct hd_comm *comm, int64_t seq);
     /* Drives transfers on and records the arrivals of other ranks. */
     void (*progress)(struct hd_comm *comm);
     /* Returns whether a message of `rank` waits for the number after this rank's last, *seq_p. */
@@ -56,6 +60,7 @@ struct hd_comm {
     int rank, world;
     struct hd_comm_hosts hosts;
     atomic_int_fast64_t on_host; /* the last number for this host alone */
+    atomic_int_fast64_t pairs;   /* the last number for pairs of partners */
     struct hd_comm_header *header;
     char *buffers;        /* [world][2][buffer_bytes] */
     char *areas;          /* [world][area_bytes] */

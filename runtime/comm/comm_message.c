@@ -136,6 +136,20 @@ static void post(struct hd_comm *comm, int64_t seq, const char *name,
     pthread_mutex_unlock(&state->lock);
 }
 
+static void post_pairs(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
+                       int n)
+{
+    struct hd_message_passing *state = comm->message_passing;
+    int status = HD_OK;
+    pthread_mutex_lock(&state->lock);
+    for (int out = 0; out < 2 && usable(comm); out++)
+        for (int i = 0; i < n && status == HD_OK; i++)
+            if (transfers[i].out == out)
+                status = start_segments(comm, seq, transfers[i]);
+    check(state, status);
+    pthread_mutex_unlock(&state->lock);
+}
+
 /* -- Progress ---------------------------------------------------------------------------------- */
 
 /* A partner has reached the number before that of its first unfinished message. */
@@ -146,7 +160,9 @@ static void note_arrivals(struct hd_comm *comm)
     for (int host = 0; host < comm->hosts.n; host++)
         state->reached[hd_comm_get_partner(comm, host)] = state->posted;
     for (int i = state->n - 1; i >= 0; i--)
-        if (!state->done[i]) {
+        if (!state->done[i] && state->messages[i].seq > state->posted) {
+            all = false; /* of a pair, which tells nothing of other numbers */
+        } else if (!state->done[i]) {
             state->reached[state->messages[i].rank] = state->messages[i].seq - 1;
             all = false;
         }
@@ -177,6 +193,17 @@ static void progress(struct hd_comm *comm)
     if (state->broken_ns > 0)
         fail_when_broken(comm);
     pthread_mutex_unlock(&state->lock);
+}
+
+static bool test_pairs(struct hd_comm *comm, int64_t seq)
+{
+    struct hd_message_passing *state = comm->message_passing;
+    pthread_mutex_lock(&state->lock);
+    bool ended = state->broken_ns == 0;
+    for (int i = 0; i < state->n && ended; i++)
+        ended = state->messages[i].seq != seq || state->done[i];
+    pthread_mutex_unlock(&state->lock);
+    return ended;
 }
 
 static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
@@ -230,8 +257,12 @@ static void close_messages(struct hd_comm *comm)
     hd_comm_unmap(comm);
 }
 
-static const struct hd_comm_ops ops = {
-    .post = post, .progress = progress, .is_ahead = is_ahead, .close = close_messages};
+static const struct hd_comm_ops ops = {.post = post,
+                                       .post_pairs = post_pairs,
+                                       .test_pairs = test_pairs,
+                                       .progress = progress,
+                                       .is_ahead = is_ahead,
+                                       .close = close_messages};
 
 /* Pages of other hosts' buffers that nothing is received into cost nothing. */
 int hd_comm_message_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous,

@@ -49,6 +49,18 @@ static void post(struct hd_comm *comm, int64_t seq, const char *name,
     (void)comm, (void)seq, (void)name, (void)transfers, (void)n;
 }
 
+static void post_pairs(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
+                       int n)
+{
+    (void)comm, (void)seq, (void)transfers, (void)n;
+}
+
+static bool test_pairs(struct hd_comm *comm, int64_t seq)
+{
+    (void)comm, (void)seq;
+    return true;
+}
+
 static void progress(struct hd_comm *comm)
 {
     (void)comm;
@@ -65,8 +77,12 @@ void hd_comm_unmap(struct hd_comm *comm)
     munmap(comm->header, (size_t)comm->segment_bytes);
 }
 
-static const struct hd_comm_ops ops = {
-    .post = post, .progress = progress, .is_ahead = is_ahead, .close = hd_comm_unmap};
+static const struct hd_comm_ops ops = {.post = post,
+                                       .post_pairs = post_pairs,
+                                       .test_pairs = test_pairs,
+                                       .progress = progress,
+                                       .is_ahead = is_ahead,
+                                       .close = hd_comm_unmap};
 
 static void attach(struct hd_comm *comm, void *segment)
 {

@@ -23,7 +23,9 @@ struct round {
     struct hd_session *session;
     struct hd_collective collective;
     int64_t sequence; /* 0: a single rank */
-    int64_t scatter;  /* the number at which slices are sent, and the next one; 0: none are */
+    enum hd_message_way way;
+    int64_t sum;     /* by pairs: the number in whose buffers the sums are */
+    int64_t scatter; /* the number at which slices are sent, and the next one */
     struct hd_device_collective device_collective; /* between GPUs */
     void *memory[]; /* of the instances that it reads, then of its output */
 };
@@ -245,6 +247,39 @@ static int run_add_slice(struct hd_context *context, const struct hd_view *views
     return HD_OK;
 }
 
+/* Adds the vectors of the courier's host. */
+static int run_add_vectors(struct hd_context *context, const struct hd_view *views,
+                           const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    struct hd_comm *comm = round->session->options.comm;
+    const int first = hd_comm_get_rank(comm), ranks = hd_comm_count_host_ranks(comm);
+    void *sum = hd_comm_get_buffer(comm, first, round->sum);
+    struct reduce reduce = {round, context->scratch, sum};
+    const void *vector = hd_tree_reduce(first, first + ranks, rank_leaf, combine, &reduce);
+    if (vector != sum)
+        memcpy(sum, vector, (size_t)hd_collective_get_payload_bytes(&round->collective));
+    return HD_OK;
+}
+
+/* Adds the sums of a pair of hosts, in the round that context->item tells. */
+static int run_add_pair(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    const struct hd_collective *c = &round->collective;
+    struct hd_comm *comm = round->session->options.comm;
+    const int self = hd_comm_get_rank(comm), pair = hd_message_get_pair(comm, (int)context->item);
+    void *own = hd_comm_get_buffer(comm, self, round->sum);
+    void *other = hd_comm_get_buffer(comm, pair, round->sum);
+    void *left = self < pair ? own : other, *right = self < pair ? other : own;
+    c->in_spec->type->reduction->combine(c->in_spec, c->bucket, c->how, left, right);
+    if (left != own)
+        memcpy(own, left, (size_t)hd_collective_get_payload_bytes(c));
+    return HD_OK;
+}
+
 static int run_unpack(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
@@ -253,7 +288,9 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     struct reduce reduce = {round, context->scratch, context->scratch};
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
-        if (round->scatter > 0)
+        if (round->way == HD_MESSAGE_PAIRS)
+            deliver(round, hd_message_get_sum(options->comm, round->sum));
+        else if (round->way == HD_MESSAGE_SLICES)
             deliver(round, hd_message_get_sum(options->comm, round->scatter + 1));
         else if (round->collective.out)
             deliver(round, hd_tree_reduce(0, options->ranks, rank_leaf, combine, &reduce));
@@ -404,14 +441,65 @@ static int submit_step(struct round *round, int64_t sequence, enum hd_message_st
     return status;
 }
 
+static int submit_wait_on_host(struct round *round, int64_t sequence)
+{
+    struct hd_sync_point point = make_point(round, sequence);
+    point.on_host = true;
+    return hd_submit_sync(round->session, &point);
+}
+
+static int submit_pair(struct round *round, int k, int64_t sequence)
+{
+    struct hd_comm *comm = round->session->options.comm;
+    const int self = hd_comm_get_rank(comm), pair = hd_message_get_pair(comm, k);
+    const int64_t bytes = hd_collective_get_payload_bytes(&round->collective);
+    const struct hd_comm_transfer both[] = {
+        {pair, true, hd_comm_get_buffer(comm, self, round->sum), bytes},
+        {pair, false, hd_comm_get_buffer(comm, pair, round->sum), bytes}};
+    struct hd_sync_point point = make_point(round, sequence);
+    struct hd_comm_transfer *transfers = hd_alloc(2, sizeof *transfers);
+    if (!transfers)
+        return HD_ERR_NOMEM;
+    memcpy(transfers, both, sizeof both);
+    point.transfers = point.owned = transfers;
+    point.n_transfers = 2;
+    point.pairs = true;
+    int status = hd_submit_sync(round->session, &point);
+    if (status != HD_OK) {
+        hd_free(transfers);
+        return status;
+    }
+    struct hd_task task = make_task(round, run_add_pair);
+    task.context.item = k;
+    return submit_part(round, task, false, false, false);
+}
+
+/* All ranks count the same numbers, whether they take part in the rounds or not. There is an even
+ * number of them after that of the sum, so that the next collective's vectors do not go where ranks
+ * of this host may still read it. */
+static int submit_pairs(struct round *round)
+{
+    struct hd_session *session = round->session;
+    struct hd_comm *comm = session->options.comm;
+    const bool several = hd_comm_count_host_ranks(comm) > 1, courier = hd_message_is_courier(comm);
+    const int rounds = hd_message_count_rounds(comm);
+    round->sum = round->sequence + several;
+    session->next_sequence = round->sum + rounds + rounds % 2;
+    if (several)
+        HD_TRY(submit_wait_on_host(round, round->sequence));
+    if (several && courier)
+        HD_TRY(submit_part(round, make_task(round, run_add_vectors), false, false, false));
+    for (int k = 0; k < rounds && courier; k++)
+        HD_TRY(submit_pair(round, k, round->sum + k));
+    return several ? submit_wait_on_host(round, session->next_sequence) : HD_OK;
+}
+
 static int submit_slices(struct round *round)
 {
     struct hd_session *session = round->session;
     round->scatter = round->sequence;
     if (hd_comm_count_host_ranks(session->options.comm) > 1) {
-        struct hd_sync_point point = make_point(round, round->sequence);
-        point.on_host = true;
-        HD_TRY(hd_submit_sync(session, &point));
+        HD_TRY(submit_wait_on_host(round, round->sequence));
         HD_TRY(submit_part(round, make_task(round, run_add_host), false, false, false));
         round->scatter = ++session->next_sequence;
     }
@@ -431,9 +519,12 @@ static int submit_round(struct round *round)
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
+    round->way = hd_message_choose(&session->options, c);
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
-    if (hd_message_is_sliced(session->options.comm, c))
+    if (round->way == HD_MESSAGE_SLICES)
         HD_TRY(submit_slices(round));
+    else if (round->way == HD_MESSAGE_PAIRS)
+        HD_TRY(submit_pairs(round));
     else
         HD_TRY(submit_step(round, round->sequence, HD_MESSAGE_WHOLE));
     return submit_part(round, make_task(round, run_unpack), false, true, true);

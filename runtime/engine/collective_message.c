@@ -5,15 +5,90 @@
 #include "runtime/comm/comm.h"
 #include "runtime/engine/collective_internal.h"
 
-enum { SLICED_BYTES = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
+#include <math.h>
 
-/* Vectors of types with a weight are floats that are added one by one. */
-bool hd_message_is_sliced(const struct hd_comm *comm, const struct hd_collective *c)
+/* -- The choice -------------------------------------------------------------------------------- */
+
+/* Estimates the seconds that a way takes among hosts with `ranks` ranks each, from what a sync
+ * point, a further message, a step within a host and a byte on a host's link cost. They are those
+ * of an ordinary cluster, whose links of 10 Gbit/s others use as well; what matters is how they
+ * compare. */
+static double estimate(enum hd_message_way way, double hosts, double rounds, double ranks,
+                       double bytes)
 {
-    return hd_comm_count_hosts(comm) > 1 && c->kind == HD_COLLECTIVE_REDUCE &&
-           c->in_spec->type->flat && c->in_spec->type->weight &&
-           hd_collective_get_payload_bytes(c) >= SLICED_BYTES;
+    static const double sync_s = 30e-6, message_s = 5e-6, step_s = 20e-6, byte_s = 2e-9;
+    const double local_s = ranks > 1 ? step_s : 0;
+    switch (way) {
+    case HD_MESSAGE_ALL:
+        return sync_s + (hosts - 1) * (message_s + ranks * bytes * byte_s);
+    case HD_MESSAGE_SLICES:
+        return local_s + step_s + 2 * (sync_s + (hosts - 1) * (message_s + bytes / hosts * byte_s));
+    case HD_MESSAGE_PAIRS:
+        return 2 * local_s + rounds * (sync_s + message_s + step_s + bytes * byte_s);
+    }
+    return 0;
 }
+
+/* Vectors of types with a weight are floats that are added one by one, so they can be cut. */
+static bool may_slice(const struct hd_comm *comm, const struct hd_collective *c)
+{
+    enum { LINE_BYTES = 64 };
+    return c->kind == HD_COLLECTIVE_REDUCE && c->in_spec->type->flat && c->in_spec->type->weight &&
+           hd_collective_get_payload_bytes(c) >= LINE_BYTES * hd_comm_count_ranks(comm);
+}
+
+static bool may_pair(const struct hd_comm *comm, const struct hd_collective *c)
+{
+    return c->kind == HD_COLLECTIVE_REDUCE &&
+           1 << hd_message_count_rounds(comm) == hd_comm_count_hosts(comm);
+}
+
+enum hd_message_way hd_message_choose(const struct hd_session_options *options,
+                                      const struct hd_collective *c)
+{
+    const struct hd_comm *comm = options->comm;
+    const int hosts = hd_comm_count_hosts(comm), ranks = hd_comm_count_host_ranks(comm);
+    const double bytes = (double)hd_collective_get_payload_bytes(c);
+    const bool pairs = may_pair(comm, c) && options->exchange != HD_EXCHANGE_DIRECT;
+    const bool allowed[] = {true, may_slice(comm, c), pairs};
+    enum hd_message_way best = HD_MESSAGE_ALL;
+    double best_s = INFINITY;
+    if (hosts == 1)
+        return HD_MESSAGE_ALL;
+    if (pairs && options->exchange == HD_EXCHANGE_PAIRS)
+        return HD_MESSAGE_PAIRS;
+    for (int i = HD_MESSAGE_ALL; i <= (int)HD_MESSAGE_PAIRS; i++) {
+        const enum hd_message_way way = (enum hd_message_way)i;
+        const double seconds = estimate(way, hosts, hd_message_count_rounds(comm), ranks, bytes);
+        if (allowed[way] && seconds < best_s) {
+            best = way;
+            best_s = seconds;
+        }
+    }
+    return best;
+}
+
+/* -- Pairs ------------------------------------------------------------------------------------- */
+
+bool hd_message_is_courier(const struct hd_comm *comm)
+{
+    return hd_comm_get_rank(comm) % hd_comm_count_host_ranks(comm) == 0;
+}
+
+int hd_message_count_rounds(const struct hd_comm *comm)
+{
+    int rounds = 0;
+    while (2 << rounds <= hd_comm_count_hosts(comm))
+        rounds++;
+    return rounds;
+}
+
+int hd_message_get_pair(const struct hd_comm *comm, int k)
+{
+    return (hd_comm_get_host(comm) ^ 1 << k) * hd_comm_count_host_ranks(comm);
+}
+
+/* -- Slices ------------------------------------------------------------------------------------ */
 
 /* Floats of the vector that `rank` adds: whole cache lines, as even as can be. */
 struct slice {

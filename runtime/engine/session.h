@@ -19,17 +19,22 @@
 struct hd_comm;
 struct hd_device_comm;
 
+/* This says how hosts exchange vectors that are added: all with all, or by pairs
+ * (collective_internal.h). Sums have the same bits. */
+enum hd_host_exchange { HD_EXCHANGE_AUTO, HD_EXCHANGE_DIRECT, HD_EXCHANGE_PAIRS };
+
 struct hd_session_options {
     bool sequential;
     int workers;           /* >= 1 */
     const char *scheduler; /* StarPU's name for it */
     int rank, ranks;
     int local_rank;
-    struct hd_comm *comm;        /* NULL when ranks == 1; borrowed */
-    int64_t scratch_bytes;       /* the largest need of any task and collective */
-    int n_devices;               /* GPUs: homes 1 … n_devices */
-    int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
-    bool bind_devices;           /* their workers have CPUs to themselves: */
+    struct hd_comm *comm;           /* NULL when ranks == 1; borrowed */
+    enum hd_host_exchange exchange; /* the same on all ranks */
+    int64_t scratch_bytes;          /* the largest need of any task and collective */
+    int n_devices;                  /* GPUs: homes 1 … n_devices */
+    int devices[HD_DEVICES_MAX];    /* CUDA's numbers of them */
+    bool bind_devices;              /* their workers have CPUs to themselves: */
     int device_cpus[HD_DEVICES_MAX];
     int64_t device_scratch_bytes;
     struct hd_device_comm *device_comm; /* joins the ranks' GPUs; or NULL. Borrowed */

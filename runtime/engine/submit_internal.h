@@ -95,6 +95,7 @@ struct hd_sync_point {
     const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
     int n_transfers;
     bool on_host; /* only the ranks of this host wait for each other */
+    bool pairs;   /* this rank waits for its transfers only */
     void *owned;  /* freed with it, as of tasks */
 };
 

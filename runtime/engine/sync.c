@@ -68,6 +68,11 @@ static void post(struct hd_session *session, const struct hd_sync_point *point)
         hd_comm_arrive_on_host(session->options.comm, point->sequence, point->name);
         return;
     }
+    if (point->pairs) {
+        hd_comm_post_pairs(session->options.comm, point->sequence, point->name, point->transfers,
+                           point->n_transfers);
+        return;
+    }
     if (!point->device_collective) {
         hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
                      point->n_transfers);

@@ -21,6 +21,7 @@ RUNS = {
 STRATEGIES = {
     "serial": {},
     "bucketed": dict(strategy__bucket_mb=0.02),
+    "pairs": dict(runtime__exchange="pairs"),
     "sharded": dict(strategy__bucket_mb=0.02, strategy__shard_optimizer_above_mb=0),
 }
 FIXED = dict(world__shards=SHARDS, max_train_iter=12, env__stop_value="1e9")
@@ -98,7 +99,7 @@ def namespaces(table, n, combinations, strategies):
 
 def main():
     every = os.environ.get("HD_MANY_RANKS") == "all"
-    strategies = STRATEGIES if every else ("serial", "sharded")
+    strategies = STRATEGIES if every else ("pairs", "sharded")
     need_mpi()
     with Scratch() as scratch:
         table = Table(scratch)

@@ -44,6 +44,7 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                                                .ranks = world->world,
                                                .local_rank = world->rank,
                                                .comm = rank->comm,
+                                               .exchange = (enum hd_host_exchange)(window % 3),
                                                .scratch_bytes =
                                                    hd_plan_get_scratch_bytes(rank->plan),
                                                .watchdog_ns = patience_s * 1000000000LL,
