@@ -103,6 +103,7 @@ static int run_program(int argc, char **argv)
 int main(int argc, char **argv)
 {
     hd_process_open_standard_descriptors();
+    hd_process_buffer_output();
     signal(SIGPIPE, SIG_IGN);
     hd_subnormals_flush();
     const int status = hd_process_check_limits();

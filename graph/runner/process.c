@@ -21,6 +21,13 @@ void hd_process_open_standard_descriptors(void)
         close(fd);
 }
 
+void hd_process_buffer_output(void)
+{
+    static char buffer[1 << 16];
+    if (!isatty(STDOUT_FILENO))
+        setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+}
+
 /* Appends a word to text[bytes], in quotes where a shell would not read it as one word. */
 static void append_word(const char *word, char *text, size_t bytes)
 {

@@ -8,6 +8,10 @@
  * other file gets their number. Comes before anything else is opened. */
 void hd_process_open_standard_descriptors(void);
 
+/* Gives stdout, unless it is a terminal, a buffer that holds what most commands print, so that it
+ * is hd_process_end that writes it and learns why that fails. */
+void hd_process_buffer_output(void);
+
 enum { HD_COMMAND_BYTES = 8192 };
 
 /* Stores the command line as typed, quoted for a shell and cut to fit: that of the launcher, where
