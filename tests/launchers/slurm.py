@@ -77,7 +77,8 @@ def processes(file, holds):
 class Slurm:
     def __init__(self, scratch, cores, nodes=1):
         self.at = scratch("slurm")
-        self.cores, self.nodes = cores, [f"node{node}" for node in range(nodes)]
+        self.cores = cores
+        self.nodes = [socket.gethostname()] if nodes == 1 else [f"node{node}" for node in range(nodes)]
         self.daemons = []
         self.env = environment(SLURM_CONF=f"{self.at}/slurm.conf", HEDDLE_SECRET=SECRET, OMP_NUM_THREADS=1)
 
