@@ -47,6 +47,11 @@ int hd_comm_count_host_ranks(const struct hd_comm *comm)
     return comm->hosts.ranks;
 }
 
+int hd_comm_get_first_rank(const struct hd_comm *comm)
+{
+    return hd_comm_get_host(comm) * comm->hosts.ranks;
+}
+
 int hd_comm_get_partner(const struct hd_comm *comm, int host)
 {
     return host * comm->hosts.ranks + comm->rank % comm->hosts.ranks;
@@ -114,7 +119,7 @@ void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
 {
     const bool on_host = atomic_load_explicit(&comm->on_host, memory_order_relaxed) == seq;
-    const int first = on_host ? hd_comm_get_host(comm) * comm->hosts.ranks : 0;
+    const int first = on_host ? hd_comm_get_first_rank(comm) : 0;
     const int n = on_host ? comm->hosts.ranks : comm->world;
     comm->ops->progress(comm);
     if (atomic_load_explicit(&comm->pairs, memory_order_relaxed) == seq)

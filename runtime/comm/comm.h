@@ -80,6 +80,9 @@ int hd_comm_get_host(const struct hd_comm *comm);
 int hd_comm_count_hosts(const struct hd_comm *comm);
 int hd_comm_count_host_ranks(const struct hd_comm *comm);
 
+/* Returns the first rank of this host. */
+int hd_comm_get_first_rank(const struct hd_comm *comm);
+
 /* Returns this rank's partner on a host; on its own, itself. */
 int hd_comm_get_partner(const struct hd_comm *comm, int host);
 

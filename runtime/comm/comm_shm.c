@@ -23,11 +23,6 @@ struct offer {
     uint64_t token;
 };
 
-static int first_rank(const struct hd_comm *comm)
-{
-    return hd_comm_get_host(comm) * comm->hosts.ranks;
-}
-
 /* The first rank seals the size: a peer that shrank the file would kill the others by SIGBUS. */
 static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text)
 {
@@ -65,7 +60,7 @@ static int take(struct hd_comm *comm, const struct offer *offer, char *text)
     snprintf(text, HD_RENDEZVOUS_TEXT,
              "cannot open the shared memory of rank %d at %s (%s); the ranks of a host must share "
              "its process ids and its user (containers: --pid=host, or all ranks in one container)",
-             first_rank(comm), path, fd < 0 ? strerror(error) : "it is something else");
+             hd_comm_get_first_rank(comm), path, fd < 0 ? strerror(error) : "it is something else");
     return HD_ERR_SYSTEM;
 }
 
@@ -90,7 +85,7 @@ int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous)
 {
     char text[HD_RENDEZVOUS_TEXT] = "";
     struct offer own = {0};
-    struct search search = {.rank = first_rank(comm)};
+    struct search search = {.rank = hd_comm_get_first_rank(comm)};
     const bool first = comm->rank == search.rank;
     int fd = -1;
     int status = first ? make(comm, &fd, &own, text) : HD_OK;

@@ -7,10 +7,9 @@
 #include "runtime/comm/comm_ucx_plugin.h"
 #include "runtime/ranks/handshake.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <ifaddrs.h>
-#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,18 +43,16 @@ static void append(char *list, const char *format, const char *name, const char 
     snprintf(list + strlen(list), DEVICES - strlen(list), format, name, port);
 }
 
+/* The address is one as hd_rendezvous_get_address writes it. */
 static bool has_address(const struct ifaddrs *at, const char *address)
 {
-    char text[INET6_ADDRSTRLEN];
-    if (!at->ifa_addr ||
-        (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
-        return false;
-    const void *number = at->ifa_addr->sa_family == AF_INET
-                             ? (const void *)&((struct sockaddr_in *)at->ifa_addr)->sin_addr
-                             : (const void *)&((struct sockaddr_in6 *)at->ifa_addr)->sin6_addr;
-    return inet_ntop(at->ifa_addr->sa_family, number, text, sizeof text) &&
-           strncmp(text, address, strcspn(address, "%")) == 0 &&
-           text[strcspn(address, "%")] == '\0';
+    char text[HD_ADDR_BYTES];
+    const int family = at->ifa_addr ? at->ifa_addr->sa_family : AF_UNSPEC;
+    const socklen_t length =
+        family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    return (family == AF_INET || family == AF_INET6) &&
+           getnameinfo(at->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) == 0 &&
+           strcmp(text, address) == 0;
 }
 
 /* Stores the name of the interface that has `address`; "" if there is none. */

@@ -24,8 +24,7 @@ struct round {
     struct hd_collective collective;
     int64_t sequence; /* 0: a single rank */
     enum hd_message_way way;
-    int64_t sum;     /* by pairs: the number in whose buffers the sums are */
-    int64_t scatter; /* the number at which slices are sent, and the next one */
+    int64_t exchange; /* in slices or by pairs: the first number at which hosts exchange sums */
     struct hd_device_collective device_collective; /* between GPUs */
     void *memory[]; /* of the instances that it reads, then of its output */
 };
@@ -242,7 +241,7 @@ static int run_add_slice(struct hd_context *context, const struct hd_view *views
 {
     (void)views;
     const struct round *round = args;
-    hd_message_add_slice(round->session->options.comm, &round->collective, round->scatter,
+    hd_message_add_slice(round->session->options.comm, &round->collective, round->exchange,
                          context->scratch);
     return HD_OK;
 }
@@ -255,7 +254,7 @@ static int run_add_vectors(struct hd_context *context, const struct hd_view *vie
     const struct round *round = args;
     struct hd_comm *comm = round->session->options.comm;
     const int first = hd_comm_get_rank(comm), ranks = hd_comm_count_host_ranks(comm);
-    void *sum = hd_comm_get_buffer(comm, first, round->sum);
+    void *sum = hd_comm_get_buffer(comm, first, round->exchange);
     struct reduce reduce = {round, context->scratch, sum};
     const void *vector = hd_tree_reduce(first, first + ranks, rank_leaf, combine, &reduce);
     if (vector != sum)
@@ -271,8 +270,8 @@ static int run_add_pair(struct hd_context *context, const struct hd_view *views,
     const struct hd_collective *c = &round->collective;
     struct hd_comm *comm = round->session->options.comm;
     const int self = hd_comm_get_rank(comm), pair = hd_message_get_pair(comm, (int)context->item);
-    void *own = hd_comm_get_buffer(comm, self, round->sum);
-    void *other = hd_comm_get_buffer(comm, pair, round->sum);
+    void *own = hd_comm_get_buffer(comm, self, round->exchange);
+    void *other = hd_comm_get_buffer(comm, pair, round->exchange);
     void *left = self < pair ? own : other, *right = self < pair ? other : own;
     c->in_spec->type->reduction->combine(c->in_spec, c->bucket, c->how, left, right);
     if (left != own)
@@ -289,9 +288,9 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
         if (round->way == HD_MESSAGE_PAIRS)
-            deliver(round, hd_message_get_sum(options->comm, round->sum));
+            deliver(round, hd_message_get_sum(options->comm, round->exchange));
         else if (round->way == HD_MESSAGE_SLICES)
-            deliver(round, hd_message_get_sum(options->comm, round->scatter + 1));
+            deliver(round, hd_message_get_sum(options->comm, round->exchange + 1));
         else if (round->collective.out)
             deliver(round, hd_tree_reduce(0, options->ranks, rank_leaf, combine, &reduce));
         break;
@@ -454,8 +453,8 @@ static int submit_pair(struct round *round, int k, int64_t sequence)
     const int self = hd_comm_get_rank(comm), pair = hd_message_get_pair(comm, k);
     const int64_t bytes = hd_collective_get_payload_bytes(&round->collective);
     const struct hd_comm_transfer both[] = {
-        {pair, true, hd_comm_get_buffer(comm, self, round->sum), bytes},
-        {pair, false, hd_comm_get_buffer(comm, pair, round->sum), bytes}};
+        {pair, true, hd_comm_get_buffer(comm, self, round->exchange), bytes},
+        {pair, false, hd_comm_get_buffer(comm, pair, round->exchange), bytes}};
     struct hd_sync_point point = make_point(round, sequence);
     struct hd_comm_transfer *transfers = hd_alloc(2, sizeof *transfers);
     if (!transfers)
@@ -483,27 +482,27 @@ static int submit_pairs(struct round *round)
     struct hd_comm *comm = session->options.comm;
     const bool several = hd_comm_count_host_ranks(comm) > 1, courier = hd_message_is_courier(comm);
     const int rounds = hd_message_count_rounds(comm);
-    round->sum = round->sequence + several;
-    session->next_sequence = round->sum + rounds + rounds % 2;
+    round->exchange = round->sequence + several;
+    session->next_sequence = round->exchange + rounds + rounds % 2;
     if (several)
         HD_TRY(submit_wait_on_host(round, round->sequence));
     if (several && courier)
         HD_TRY(submit_part(round, make_task(round, run_add_vectors), false, false, false));
     for (int k = 0; k < rounds && courier; k++)
-        HD_TRY(submit_pair(round, k, round->sum + k));
+        HD_TRY(submit_pair(round, k, round->exchange + k));
     return several ? submit_wait_on_host(round, session->next_sequence) : HD_OK;
 }
 
 static int submit_slices(struct round *round)
 {
     struct hd_session *session = round->session;
-    round->scatter = round->sequence;
+    round->exchange = round->sequence;
     if (hd_comm_count_host_ranks(session->options.comm) > 1) {
         HD_TRY(submit_wait_on_host(round, round->sequence));
         HD_TRY(submit_part(round, make_task(round, run_add_host), false, false, false));
-        round->scatter = ++session->next_sequence;
+        round->exchange = ++session->next_sequence;
     }
-    HD_TRY(submit_step(round, round->scatter, HD_MESSAGE_SCATTER));
+    HD_TRY(submit_step(round, round->exchange, HD_MESSAGE_SCATTER));
     HD_TRY(submit_part(round, make_task(round, run_add_slice), false, false, false));
     return submit_step(round, ++session->next_sequence, HD_MESSAGE_GATHER);
 }

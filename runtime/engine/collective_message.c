@@ -72,7 +72,7 @@ enum hd_message_way hd_message_choose(const struct hd_session_options *options,
 
 bool hd_message_is_courier(const struct hd_comm *comm)
 {
-    return hd_comm_get_rank(comm) % hd_comm_count_host_ranks(comm) == 0;
+    return hd_comm_get_rank(comm) == hd_comm_get_first_rank(comm);
 }
 
 int hd_message_count_rounds(const struct hd_comm *comm)
@@ -106,14 +106,13 @@ static struct slice slice_of(const struct hd_comm *comm, const struct hd_collect
 
 void *hd_message_get_sum(struct hd_comm *comm, int64_t gather)
 {
-    const int first = hd_comm_get_host(comm) * hd_comm_count_host_ranks(comm);
-    return hd_comm_get_buffer(comm, first, gather);
+    return hd_comm_get_buffer(comm, hd_comm_get_first_rank(comm), gather);
 }
 
 void hd_message_add_host(struct hd_comm *comm, const struct hd_collective *c, int64_t packed,
                          const float **addends)
 {
-    const int ranks = hd_comm_count_host_ranks(comm), first = hd_comm_get_host(comm) * ranks;
+    const int ranks = hd_comm_count_host_ranks(comm), first = hd_comm_get_first_rank(comm);
     float *sums = hd_comm_get_buffer(comm, hd_comm_get_rank(comm), packed + 1);
     for (int i = 0; i < ranks; i++)
         addends[i] = hd_comm_get_buffer(comm, first + i, packed);

@@ -290,7 +290,8 @@ static void find_groups(struct bucket *bucket, const struct hd_session_options *
         return;
     }
     const int ranks = hd_comm_count_host_ranks(options->comm);
-    bucket->n_local = list_operands(bucket, host_of(bucket) * ranks, ranks, bucket->local);
+    bucket->n_local =
+        list_operands(bucket, hd_comm_get_first_rank(options->comm), ranks, bucket->local);
     bucket->groups = hd_comm_count_hosts(options->comm);
     for (int host = 0; host < bucket->groups; host++)
         bucket->group[host] =
