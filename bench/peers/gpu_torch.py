@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: gpu_torch.py [--parts PROGRAM] [--device cuda] [--json FILE] [--repeats N] [--seconds S] [CASE ...]
+"""usage: gpu_torch.py [--parts PROGRAM] [--runner PROGRAM] [--device cuda] [--json FILE] [--repeats N] [--seconds S]
+                    [--updates N] [--precisions P,...] [CASE ...]
 
 Time of one update on a GPU, frames that lie there to new weights, wall-clock: PyTorch in every way that might be
 its best (eager, as a CUDA graph of the whole update, compiled, compiled and as a graph; NCHW and NHWC), against
-Heddle's kernels (PROGRAM, bench_parts), in turns on the same GPU. The nets are those of net.py, updates those
-of learner.py. CASES, e.g. `pong-32`: net and batch; all of them by default. --device cpu tries the script out.
+Heddle's kernels (bench_parts) and whole runs of Heddle (runner), in which envs are stepped and batches sampled, too,
+for N updates at a time; in turns on the same GPU. The nets are those of net.py, updates those of
+learner.py. CASES, e.g. `pong-32`: net and batch; all of them by default. --device cpu tries the script out.
 
-HD_PARTS_LD_LIBRARY_PATH: where PROGRAM finds its libraries, other than PyTorch's."""
+HD_PARTS_LD_LIBRARY_PATH: where Heddle's programs find their libraries, other than PyTorch's."""
 
 import argparse
 import json
 import os
 import subprocess
+import tempfile
 import time
 
 import torch
 
 import learner
+import net as nets
 from turns import Missing, report, OURS
 
 CASES = [("pong", 32), ("nature", 32), ("nature", 256), ("nature", 2048), ("ppo", 320), ("ppo_fast", 768)]
 ARITHMETIC = {"f32": [[]], "tf32": [[]], "bf16": [["autocast"], ["master"]]}
 HOW = [[], ["graph"], ["compile"], ["compile", "graph"]]
 LAYOUTS = [[], ["channels_last"]]
+CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs")
 
 
 def algorithm(net):
@@ -109,15 +114,43 @@ def choose(net, batch, precision, device, end):
     return {name: way for name, (_, way) in made.items()}
 
 
-def ours(program, net, batch, precision):
+def call(*command):
+    """What a program of Heddle's prints."""
     env = {**os.environ}
     if path := env.pop("HD_PARTS_LD_LIBRARY_PATH", None):
         env["LD_LIBRARY_PATH"] = path
-    done = subprocess.run([program, "update_gpu", net, precision, str(batch)], env=env, text=True,
-                          capture_output=True, check=False)
+    done = subprocess.run(command, env=env, text=True, capture_output=True, check=False)
     if done.returncode != 0:
         raise Missing((done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1])
-    return json.loads(done.stdout.splitlines()[0])["value"]
+    return done.stdout
+
+
+def measure_kernels(program, net, batch, precision):
+    return json.loads(call(program, "update_gpu", net, precision, str(batch)).splitlines()[0])["value"]
+
+
+def settings(net, batch, updates):
+    """A config and what it takes to make many updates of each env step with it."""
+    if net.startswith("ppo"):
+        hidden = nets.PPO[net]
+        return "pixel_pong_ppo_fast.yaml", [
+            f"env.collector_env_num={batch // 8}", f"policy.collect.n_sample={4 * batch}",
+            f"policy.learn.epoch_per_collect={updates // 8}", f"policy.model.encoder_hidden_size_list={hidden}"]
+    hidden = nets.DQN[net]
+    return "pixel_pong_dqn_ddp.yaml", [
+        "env.collector_env_num=32", "policy.collect.n_sample=32", f"policy.learn.update_per_collect={updates // 2}",
+        f"policy.model.dueling={str(len(hidden) == 3).lower()}", f"policy.model.encoder_hidden_size_list={hidden}"]
+
+
+def measure_runs(given, net, batch, precision):
+    config, changes = settings(net, batch, given.updates)
+    changes += ["world.shards=1", f"policy.learn.batch_size={batch}", f"runtime.precision={precision}",
+                f"policy.cuda={str(given.device == 'cuda').lower()}"]
+    with tempfile.NamedTemporaryFile() as file:
+        call(given.runner, "bench", os.path.join(CONFIGS, config), "--strategies", "serial", "--repeats", "1", "--updates",
+             str(given.updates), "--warmup", str(given.updates // 2), "--json", file.name,
+             *[word for change in changes for word in ("--set", change)])
+        return 1e3 / json.load(file)["updates_per_s"]["median"]
 
 
 def compare(given, net, batch, precision, end):
@@ -125,7 +158,9 @@ def compare(given, net, batch, precision, end):
     print(f"\n{name}: PyTorch's ways", flush=True)
     contenders = {}
     if given.parts:
-        contenders[f"{OURS} {precision}"] = lambda: ours(given.parts, net, batch, precision)
+        contenders[f"{OURS} {precision}"] = lambda: measure_kernels(given.parts, net, batch, precision)
+    if given.runner:
+        contenders[f"{OURS} {precision}, runs"] = lambda: measure_runs(given, net, batch, precision)
     for way, made in choose(net, batch, precision, given.device, end).items():
         contenders[f"PyTorch {precision}, {way}"] = lambda made=made: made.measure(0.5)
     return report(given, name, "ms", contenders, lines_p=given.lines)
@@ -134,6 +169,8 @@ def compare(given, net, batch, precision, end):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--parts")
+    parser.add_argument("--runner")
+    parser.add_argument("--updates", type=int, default=800)  # of a run of Heddle's
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--json")
     parser.add_argument("--repeats", type=int, default=3)

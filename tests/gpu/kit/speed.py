@@ -57,7 +57,7 @@ def peers(kit):
     if os.path.exists(path):
         os.remove(path)
     words = ["python3", os.path.join(ROOT, "bench/peers/gpu_torch.py"), "--parts", kit.program("bench_parts"),
-             "--json", path, "--seconds", max(60, min(PEERS_S, kit.left() - 20))]
+             "--runner", kit.program("runner"), "--json", path, "--seconds", max(60, min(PEERS_S, kit.left() - 20))]
     # PyTorch brings CUDA's libraries; Heddle's program gets its own.
     env = {**os.environ, "HD_PARTS_LD_LIBRARY_PATH": kit.environment()["LD_LIBRARY_PATH"],
            "TORCHINDUCTOR_CACHE_DIR": kit.file("inductor"), "PYTHONPATH": os.path.join(ROOT, "bench")}
