@@ -274,7 +274,7 @@ struct hd_context {
     void *dump_arg;
 };
 
-enum { HD_MESSAGE_BYTES = 512 };
+enum { HD_MESSAGE_BYTES = 512, HD_NO_GRAPH = -1 /* nothing to queue on a GPU */ };
 
 /* Fails the task: keeps the sentence for the session's error latch and returns HD_ERR_TASK. */
 int hd_body_fail(struct hd_context *context, const char *format, ...)

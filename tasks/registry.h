@@ -122,8 +122,10 @@ struct hd_gpu_verb {
      * which need not be the whole bucket. */
     bool in_slices;
     /* Returns a number that stages have in common whose bodies queue the same, so that they share a
-     * graph; -1: this one is not recorded. Default: the stage. */
-    int (*get_graph)(const void *args, int stage);
+     * graph; HD_NO_GRAPH: there is nothing to do this time, and `body` is not called. It may look
+     * into instances of pinned types and headers. Of capturable verbs. Default: the stage. */
+    int (*get_graph)(const struct hd_context *context, const struct hd_view *views,
+                     const void *args);
     /* Returns whether `body` is to be called once more for this stage, now that what it queued has
      * ended: a function of what that left in context->header. Others have had a turn by then, so
      * that long work which queues a millisecond's worth at a time may run in the background. Called

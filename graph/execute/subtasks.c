@@ -301,9 +301,9 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
     if (gpu) {
         task->home =
             hd_plan_get_home(subtask->binder->plan, subtask->instance, subtask->work->instances);
-        task->graph = verb->gpu->get_graph ? verb->gpu->get_graph(op->step->args, subtask->stage)
-                                           : subtask->stage;
-        task->graph_capturable = verb->gpu->graph_capturable && task->graph >= 0;
+        task->graph_capturable = verb->gpu->graph_capturable;
+        task->graph = subtask->stage;
+        task->get_graph = verb->gpu->get_graph;
         task->set_inputs = verb->gpu->set_inputs;
         task->input_bytes = verb->gpu->input_bytes;
         task->again = subtask->body ? verb->gpu->again : NULL;

@@ -160,6 +160,8 @@ static int find_recording(struct hd_cuda_graphs *cuda_graphs, struct hd_task *co
 static int call_bodies(struct hd_task *const *tasks, int n, const struct hd_task **failed_p)
 {
     for (int i = 0; i < n; i++) {
+        if (tasks[i]->graph == HD_NO_GRAPH)
+            continue;
         *failed_p = tasks[i];
         HD_TRY(tasks[i]->body(&tasks[i]->context, tasks[i]->views, tasks[i]->args));
     }
@@ -206,11 +208,26 @@ static int capture(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *ta
     return status;
 }
 
+/* Asks the tasks which graphs they are to be. Returns whether there is anything to do. */
+static bool choose_graphs(struct hd_task *const *tasks, int n)
+{
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        struct hd_task *task = tasks[i];
+        if (task->get_graph)
+            task->graph = task->get_graph(&task->context, task->views, task->args);
+        any |= task->graph != HD_NO_GRAPH;
+    }
+    return any;
+}
+
 static int run_recorded(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
                         const struct hd_task **failed_p)
 {
     struct recording *recording;
     bool known;
+    if (!choose_graphs(tasks, n))
+        return HD_OK;
     HD_TRY(find_recording(cuda_graphs, tasks, n, &recording, &known));
     HD_TRY(set_inputs(recording, tasks, n, failed_p));
     if (!known)

@@ -53,10 +53,12 @@ struct hd_task {
     int64_t header_at; /* likewise of header */
     int home;          /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
     /* On a GPU: what the body queues depends on the addresses of views, args, work, header and
-     * inputs alone, and on `graph`; or, if `key` is not NULL, on its bytes in place of args. Key is
-     * read until the task has run. */
+     * inputs alone, and on `graph`, which get_graph, unless NULL, says when the task runs; or, if
+     * `key` is not NULL, on its bytes in place of args. Key is read until the task has run. */
     bool graph_capturable;
-    int graph;
+    int graph; /* HD_NO_GRAPH: nothing is queued */
+    int (*get_graph)(const struct hd_context *context, const struct hd_view *views,
+                     const void *args);
     const void *key;
     int key_bytes;
     int (*set_inputs)(struct hd_context *context, const struct hd_view *views, const void *args);

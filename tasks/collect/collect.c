@@ -409,6 +409,20 @@ static int ready_on_gpu(const void *memory)
     return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
 }
 
+/* All acts are the same work. */
+static int get_graph(const struct hd_context *context, const struct hd_view *views,
+                     const void *memory)
+{
+    const struct args *args = memory;
+    struct header header;
+    enum { ACT };
+    lay_out_header(args, true, context->header, &header);
+    const uint32_t coin = coin_of(args->envs, *header.forwards);
+    const bool acts =
+        *header.made < args->n_sample && is_greedy(context, coin, epsilon_now(args, views));
+    return acts ? ACT : HD_NO_GRAPH;
+}
+
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
@@ -416,9 +430,6 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     struct work work;
     struct header header;
     lay_out_header(args, true, context->header, &header);
-    if (*header.made >= args->n_sample ||
-        !is_greedy(context, coin_of(args->envs, *header.forwards), epsilon_now(args, views)))
-        return HD_OK;
     lay_out_work(args, context->work, &work);
     header.show.frames_here = work.frames;
     HD_TRY(hd_frame_upload_run_cuda(&header.show, work.stepper.obs, context->stream));
@@ -434,6 +445,8 @@ static const struct hd_gpu_verb on_gpu = {
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,
+    .graph_capturable = true,
+    .get_graph = get_graph,
     .ready = ready_on_gpu,
 };
 #endif

@@ -359,16 +359,22 @@ static bool stage_on_gpu(const void *args, int stage)
     return hd_stepper_is_gpu_stage(stage);
 }
 
-enum { NO_GRAPH = -1, ACT, COPY_REST };
-
-/* All acts are the same work. Where a collect may need fewer than there are stages, the body
- * decides whether there is an act. */
-static int get_graph(const void *memory, int stage)
+/* All acts are the same work; a group that is complete before others loses what is drawn for it. */
+static int get_graph(const struct hd_context *context, const struct hd_view *views,
+                     const void *memory)
 {
     const struct args *args = memory;
-    if (hd_trajectories_get_shape(args->trajectories)->segment_at_done)
-        return NO_GRAPH;
-    return !args->steps_on_gpu && stage == last_stage(args) ? COPY_REST : ACT;
+    const struct hd_view *to = &views[TRAJECTORIES];
+    const int64_t samples = hd_trajectories_get_shape(args->trajectories)->samples;
+    enum { ACT, COPY_REST };
+    if (args->steps_on_gpu)
+        return ACT;
+    if (context->stage == last_stage(args))
+        return COPY_REST;
+    for (int64_t i = 0; i < context->joint_items; i++)
+        if (*hd_trajectories_get(to->spec, to->host, context->item + i).made < samples)
+            return ACT;
+    return HD_NO_GRAPH;
 }
 
 static bool touches(const void *args, int port, bool gpu)
@@ -431,7 +437,6 @@ static int copy_rest_to_gpu(const struct hd_context *context, const struct hd_vi
 struct actor {
     struct header header;
     struct hd_frame_upload show;
-    bool complete;
 };
 
 static struct actor make_actor(const struct hd_context *context, const struct hd_view *to,
@@ -439,26 +444,20 @@ static struct actor make_actor(const struct hd_context *context, const struct hd
 {
     const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
     const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, group);
-    struct actor actor = {.show = hd_trajectories_get_show(shape, &host),
-                          .complete = *host.made >= shape->samples};
+    struct actor actor = {.show = hd_trajectories_get_show(shape, &host)};
     lay_out_header(args, context->headers[group], &actor.header);
     actor.show.here = actor.header.here;
     actor.show.frames_here = hd_trajectories_get(to->spec, to->data, group).frames;
     return actor;
 }
 
-/* Sends what groups show to their places among the observations. Stores whether any of them acts.
- */
+/* Sends what groups show to their places among the observations. */
 static int upload(const struct hd_context *context, const struct hd_view *to,
-                  const struct args *args, const struct hd_gpu_stepper *stepper, bool *any_p)
+                  const struct args *args, const struct hd_gpu_stepper *stepper)
 {
     const int64_t bytes = args->envs->envs * args->envs->obs.obs_bytes;
-    *any_p = false;
     for (int64_t i = 0; i < context->joint_items; i++) {
         const struct actor actor = make_actor(context, to, args, context->item + i);
-        if (actor.complete)
-            continue;
-        *any_p = true;
         HD_TRY(hd_frame_upload_run_cuda(&actor.show, stepper->obs + i * bytes, context->stream));
     }
     return HD_OK;
@@ -471,10 +470,9 @@ static int draw_actions(const struct hd_context *context, const struct hd_view *
     for (int64_t i = 0; i < context->joint_items; i++) {
         const struct actor actor = make_actor(context, to, args, context->item + i);
         const struct header *header = &actor.header;
-        if (!actor.complete)
-            HD_TRY(hd_categorical_draw_cuda(stepper->out + i * envs * outputs, outputs,
-                                            hd_net_count_actions(args->net), envs, header->draws,
-                                            header->action, header->logit, context->stream));
+        HD_TRY(hd_categorical_draw_cuda(stepper->out + i * envs * outputs, outputs,
+                                        hd_net_count_actions(args->net), envs, header->draws,
+                                        header->action, header->logit, context->stream));
     }
     return HD_OK;
 }
@@ -496,13 +494,10 @@ static int act_on_gpu(struct hd_context *context, const struct hd_view *views,
     const struct hd_view *to = &views[TRAJECTORIES];
     struct hd_gpu_stepper stepper;
     struct hd_obs_norm norm;
-    bool any;
     if (context->stage == last_stage(args))
         return copy_rests(context, to, args);
     hd_gpu_stepper_lay_out(&args->acting, args->net, context->work, &stepper);
-    HD_TRY(upload(context, to, args, &stepper, &any));
-    if (!any)
-        return HD_OK;
+    HD_TRY(upload(context, to, args, &stepper));
     HD_TRY(hd_gpu_stepper_forward(&stepper, &args->acting, args->net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
     return draw_actions(context, to, args, &stepper);
