@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the updates of update.c on a GPU, on the kernels alone, with gradients in GPU order:
- * launched as CUDA graphs and, for comparison, launch by launch; then each part as a graph. In PPO
- * the host reads the gradient's norm before Adam, as the tasks do. */
+ * launched as CUDA graphs and, for comparison, launch by launch; then each part as a graph. */
 #include "bench/parts/nets.h"
 #include "bench/parts/on_gpu.h"
 #include "bench/parts/parts.h"

@@ -231,3 +231,15 @@ struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op 
         .group = op->background ? NULL : hd_binder_get_task_group(binder),
     };
 }
+
+void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home,
+                            int (*body)(struct hd_context *, const struct hd_view *, const void *))
+{
+    const struct hd_gpu_verb *gpu = op->step->verb->gpu;
+    task->home = home;
+    task->body = body;
+    task->graph_capturable = gpu->graph_capturable;
+    task->get_graph = gpu->get_graph;
+    task->set_inputs = gpu->set_inputs;
+    task->input_bytes = gpu->input_bytes;
+}

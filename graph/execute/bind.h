@@ -71,6 +71,10 @@ void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op,
 /* Returns a task of a step on a shard (-1: not a shard step) without views and accesses. */
 struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op *op, int64_t shard);
 
+/* Has `home`, a GPU, run the task by `body` of its verb's form for GPUs. */
+void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home,
+                            int (*body)(struct hd_context *, const struct hd_view *, const void *));
+
 /* Moves on the rotations of the values that a step is about to write. */
 void hd_binder_rotate_writes(struct hd_binder *binder, const struct hd_op *op);
 

@@ -7,12 +7,18 @@
 #include "graph/execute/transfers.h"
 #include "runtime/base/status.h"
 
-int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
+static struct hd_collective make_collective(struct hd_binder *binder, const struct hd_op *op)
 {
     struct hd_collective c = hd_plan_make_collective(binder->plan, op);
     c.iteration = hd_binder_get_iteration(binder);
     c.priority = HD_PRIORITY_FIRST;
     c.group = hd_binder_get_task_group(binder);
+    return c;
+}
+
+int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
+{
+    struct hd_collective c = make_collective(binder, op);
     if (c.kind != HD_COLLECTIVE_BARRIER) {
         c.home = op->gpu ? 1 : HD_HOST;
         const struct hd_replica *from = hd_binder_get_replica(binder, op, 0, c.home),
@@ -30,26 +36,23 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
     return HD_OK;
 }
 
-static struct hd_collective make_gpu_collective(struct hd_binder *binder, const struct hd_op *op,
-                                                int bucket)
+/* Submits a collective in place, on what the ranks' first GPUs have of ref `i`. */
+static int submit_in_place(struct hd_binder *binder, const struct hd_op *op, int i,
+                           struct hd_collective c)
 {
-    struct hd_collective c = hd_plan_make_collective(binder->plan, op);
-    c.iteration = hd_binder_get_iteration(binder);
-    c.priority = HD_PRIORITY_FIRST;
-    c.group = hd_binder_get_task_group(binder);
+    const struct hd_replica *to = hd_binder_get_replica(binder, op, i, 1);
     c.home = 1;
-    c.bucket = bucket;
-    return c;
-}
-
-int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
-{
-    const struct hd_replica *to = hd_binder_get_replica(binder, op, 1, 1);
-    struct hd_collective c = make_gpu_collective(binder, op, bucket);
     c.n_in = 0;
     c.out = to->data[0];
     c.out_buffer = to->buffers[0];
     return hd_submit_collective(binder->session, &c);
+}
+
+int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
+{
+    struct hd_collective c = make_collective(binder, op);
+    c.bucket = bucket;
+    return submit_in_place(binder, op, 1, c);
 }
 
 int hd_op_submit_gathers(struct hd_binder *binder, const struct hd_op *op, int bucket)
@@ -58,14 +61,11 @@ int hd_op_submit_gathers(struct hd_binder *binder, const struct hd_op *op, int b
         const struct hd_ref *ref = &op->step->refs[i];
         if (!hd_ref_changes(ref) || binder->plan->values[ref->value].sharded)
             continue;
-        const struct hd_replica *to = hd_binder_get_replica(binder, op, i, 1);
-        struct hd_collective c = make_gpu_collective(binder, op, bucket);
+        struct hd_collective c = make_collective(binder, op);
         c.kind = HD_COLLECTIVE_GATHER;
+        c.bucket = bucket;
         c.out_spec = &binder->plan->graph->values[ref->value].spec;
-        c.n_in = 0;
-        c.out = to->data[0];
-        c.out_buffer = to->buffers[0];
-        HD_TRY(hd_submit_collective(binder->session, &c));
+        HD_TRY(submit_in_place(binder, op, i, c));
         HD_TRY(hd_transfer_submit_renewal(binder, ref->value, hd_binder_get_slot(binder, op, i), 1,
                                           0, bucket));
     }
@@ -77,10 +77,9 @@ int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op)
     const struct hd_instances *instances = &binder->instances[op->value];
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
     HD_TRY(hd_transfer_version(binder, op->value, slot, 0));
-    struct hd_collective c = hd_plan_make_collective(binder->plan, op);
+    struct hd_collective c = make_collective(binder, op);
     c.in = slot->replicas[0].data;
     c.in_buffers = slot->replicas[0].buffers;
-    c.iteration = hd_binder_get_iteration(binder);
-    c.group = hd_binder_get_task_group(binder);
+    c.priority = HD_PRIORITY_NORMAL;
     return hd_submit_collective(binder->session, &c);
 }

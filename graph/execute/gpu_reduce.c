@@ -121,8 +121,9 @@ static int submit_final_reduce(struct hd_binder *binder, const struct hd_op *op,
 {
     const struct hd_version_slot *slot = hd_binder_get_slot(binder, op, 1);
     const int gpus = binder->plan->devices;
-    const int home =
-        binder->plan->ranks > 1 ? 1 : hd_plan_get_home(binder->plan, c->bucket, op->buckets);
+    const int home = hd_op_is_distributed(binder->plan, op)
+                         ? hd_plan_get_home(binder->plan, c->bucket, op->buckets)
+                         : 1;
     struct reduce *reduce = make_reduce(c, gpus);
     if (!reduce)
         return HD_ERR_NOMEM;

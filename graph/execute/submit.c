@@ -35,13 +35,9 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
     task.n_accesses = step->n_refs;
     task.context.items = 1;
     const bool distributed = hd_op_is_distributed(binder->plan, op);
-    if (op->gpu) {
-        task.home = hd_plan_get_home(binder->plan, instance, instances);
-        task.body = step->verb->gpu->body;
-        task.graph_capturable = step->verb->gpu->graph_capturable;
-        task.set_inputs = step->verb->gpu->set_inputs;
-        task.input_bytes = step->verb->gpu->input_bytes;
-    }
+    if (op->gpu)
+        hd_binder_set_gpu_home(&task, op, hd_plan_get_home(binder->plan, instance, instances),
+                               step->verb->gpu->body);
     task.work_at = op->scratch;
     task.header_at = op->scratch + hd_align_up(op->subtasks.work_bytes);
     for (int bucket = 0; bucket < op->buckets; bucket++) {

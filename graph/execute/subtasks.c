@@ -298,20 +298,14 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
     const struct hd_verb *verb = op->step->verb;
     const bool gpu =
         subtask->body ? hd_op_is_stage_on_gpu(op, subtask->stage) : hd_op_is_finish_on_gpu(op);
-    if (gpu) {
-        task->home =
-            hd_plan_get_home(subtask->binder->plan, subtask->instance, subtask->work->instances);
-        task->graph_capturable = verb->gpu->graph_capturable;
-        task->graph = subtask->stage;
-        task->get_graph = verb->gpu->get_graph;
-        task->set_inputs = verb->gpu->set_inputs;
-        task->input_bytes = verb->gpu->input_bytes;
-        task->again = subtask->body ? verb->gpu->again : NULL;
-    }
-    if (subtask->body)
-        task->body = gpu ? verb->gpu->body : verb->body;
+    const int home =
+        hd_plan_get_home(subtask->binder->plan, subtask->instance, subtask->work->instances);
+    if (!gpu)
+        task->body = subtask->body ? verb->body : verb->finish;
     else
-        task->body = gpu ? verb->gpu->finish : verb->finish;
+        hd_binder_set_gpu_home(task, op, home, subtask->body ? verb->gpu->body : verb->gpu->finish);
+    task->graph = subtask->stage;
+    task->again = gpu && subtask->body ? verb->gpu->again : NULL;
 }
 
 static int submit_subtask(const struct subtask *subtask, const struct hd_task *common)

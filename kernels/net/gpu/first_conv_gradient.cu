@@ -16,7 +16,7 @@ enum {
     SUMMED = 32,                /* weights whose partial sums a thread block adds */
 };
 
-struct job {
+struct args {
     struct hd_gpu_window w;
     struct hd_gpu_kept_obs kept;
     const hd_bf16 *delta;
@@ -32,12 +32,12 @@ struct band {
     int32_t first, rows; /* pairs of rows of output */
 };
 
-static inline __device__ struct band find_band(const struct job &job, int64_t item)
+static inline __device__ struct band find_band(const struct args &args, int64_t item)
 {
     struct band band;
-    band.row = item / job.bands.n;
-    band.first = (int32_t)(item % job.bands.n) * job.bands.rows;
-    band.rows = min(job.bands.rows, (job.w.out_height + 1) / 2 - band.first);
+    band.row = item / args.bands.n;
+    band.first = (int32_t)(item % args.bands.n) * args.bands.rows;
+    band.rows = min(args.bands.rows, (args.w.out_height + 1) / 2 - band.first);
     return band;
 }
 
@@ -63,10 +63,10 @@ struct place {
     bool there;
 };
 
-static inline __device__ struct place find_place(const struct job &job, const struct band &band,
+static inline __device__ struct place find_place(const struct args &args, const struct band &band,
                                                  int32_t channels, int time)
 {
-    const int32_t i = (int32_t)threadIdx.x + time * THREADS, across = job.w.width / 4;
+    const int32_t i = (int32_t)threadIdx.x + time * THREADS, across = args.w.width / 4;
     const int32_t line = i / across, of_channel = band.rows * HD_FIRST_STRIDE;
     struct place place;
     place.channel = line / of_channel;
@@ -79,51 +79,51 @@ static inline __device__ struct place find_place(const struct job &job, const st
 /* Returns the element of an observation with which a line of a place begins. Where a pair of rows
  * has no second row, its lines end beyond the last window; delta is zero there, and the last line
  * that is kept does. */
-static inline __device__ int64_t find_element(const struct job &job, const struct band &band,
+static inline __device__ int64_t find_element(const struct args &args, const struct band &band,
                                               int32_t first_channel, const struct place &place,
                                               int read)
 {
-    const int32_t last = HD_FIRST_STRIDE * (job.w.out_height - 1) + HD_FIRST_KERNEL - 1;
+    const int32_t last = HD_FIRST_STRIDE * (args.w.out_height - 1) + HD_FIRST_KERNEL - 1;
     const int32_t y = min(band.first * DOWN + place.down + read * HD_FIRST_STRIDE, last);
-    return ((int64_t)(first_channel + place.channel) * job.w.height + y) * job.w.width + place.x;
+    return ((int64_t)(first_channel + place.channel) * args.w.height + y) * args.w.width + place.x;
 }
 
 /* Returns a vector of delta, or zeros where there is none. */
-static inline __device__ hd_vector<hd_bf16> load_vector(const struct job &job, int64_t row,
+static inline __device__ hd_vector<hd_bf16> load_vector(const struct args &args, int64_t row,
                                                         int32_t y, int32_t x, int32_t channel)
 {
-    const int64_t pixel = (row * job.w.out_height + y) * job.w.out_width + x;
-    if (y < job.w.out_height && channel < job.out)
-        return hd_load(job.delta + pixel * job.out + channel);
+    const int64_t pixel = (row * args.w.out_height + y) * args.w.out_width + x;
+    if (y < args.w.out_height && channel < args.out)
+        return hd_load(args.delta + pixel * args.out + channel);
     return hd_vector<hd_bf16>{};
 }
 
-static inline __device__ int64_t count_elements(const struct job &job)
+static inline __device__ int64_t count_elements(const struct args &args)
 {
-    return (int64_t)job.w.channels * job.w.height * job.w.width;
+    return (int64_t)args.w.channels * args.w.height * args.w.width;
 }
 
 /* Brings lines of channels [c, end) and the running thread's vector of pairs of pixels of delta, of
  * 8 N channels from n on. Where there are no more pairs it is zeros. */
 template <int N>
-static inline __device__ void bring(const struct job &job, const struct band &band, int32_t n,
+static inline __device__ void bring(const struct args &args, const struct band &band, int32_t n,
                                     int32_t c, int32_t end, struct brought &brought)
 {
-    const uint8_t *from = job.kept.bytes + band.row * count_elements(job);
+    const uint8_t *from = args.kept.bytes + band.row * count_elements(args);
     const int32_t pair = (int32_t)threadIdx.x / N, channel = n + (int32_t)threadIdx.x % N * 8;
-    const int32_t down = pair / job.w.out_width, x = pair % job.w.out_width;
-    const int32_t y = down < band.rows ? 2 * (band.first + down) : job.w.out_height;
+    const int32_t down = pair / args.w.out_width, x = pair % args.w.out_width;
+    const int32_t y = down < band.rows ? 2 * (band.first + down) : args.w.out_height;
 #pragma unroll
     for (int time = 0; time < TIMES; time++) {
-        const struct place place = find_place(job, band, end - c, time);
+        const struct place place = find_place(args, band, end - c, time);
 #pragma unroll
         for (int r = 0; r < READS; r++)
             if (place.there)
                 brought.bytes[time][r] =
-                    hd_first_read<true>(from + find_element(job, band, c, place, r));
+                    hd_first_read<true>(from + find_element(args, band, c, place, r));
     }
-    brought.upper = load_vector(job, band.row, y, x, channel);
-    brought.lower = load_vector(job, band.row, y + 1, x, channel);
+    brought.upper = load_vector(args, band.row, y, x, channel);
+    brought.lower = load_vector(args, band.row, y + 1, x, channel);
 }
 
 static inline __device__ uint4 pack_pairs(const float low[4], const float high[4])
@@ -133,39 +133,39 @@ static inline __device__ uint4 pack_pairs(const float low[4], const float high[4
 }
 
 /* Stores the brought lines as image[channel][line of a pair of rows][x], in pairs. */
-static inline __device__ void store_image(const struct job &job, const struct band &band, int32_t c,
-                                          int32_t end, const struct brought &brought,
+static inline __device__ void store_image(const struct args &args, const struct band &band,
+                                          int32_t c, int32_t end, const struct brought &brought,
                                           uint32_t *image)
 {
-    const float *scale = job.kept.norm + HD_FIRST_NORM;
-    const float limit = job.kept.norm[0];
-    const struct hd_obs_norm norm = {limit > 0 ? scale : NULL, scale + count_elements(job), limit};
+    const float *scale = args.kept.norm + HD_FIRST_NORM;
+    const float limit = args.kept.norm[0];
+    const struct hd_obs_norm norm = {limit > 0 ? scale : NULL, scale + count_elements(args), limit};
 #pragma unroll
     for (int time = 0; time < TIMES; time++) {
-        const struct place place = find_place(job, band, end - c, time);
+        const struct place place = find_place(args, band, end - c, time);
         uint32_t *to =
-            image + (place.channel * job.bands.rows * DOWN + place.down) * job.w.width + place.x;
+            image + (place.channel * args.bands.rows * DOWN + place.down) * args.w.width + place.x;
         float x[READS][4];
         if (!place.there)
             continue;
 #pragma unroll
         for (int r = 0; r < READS; r++)
-            hd_first_enter(norm, brought.bytes[time][r], find_element(job, band, c, place, r),
+            hd_first_enter(norm, brought.bytes[time][r], find_element(args, band, c, place, r),
                            x[r]);
         *(uint4 *)to = pack_pairs(x[0], x[1]);
-        *(uint4 *)(to + HD_FIRST_STRIDE * job.w.width) = pack_pairs(x[1], x[2]);
+        *(uint4 *)(to + HD_FIRST_STRIDE * args.w.width) = pack_pairs(x[1], x[2]);
     }
 }
 
 /* Stores the brought vector in delta[pair of pixels][channel], and where in a channel of the image
  * each pair's windows begin; pairs of zeros meet the first window. */
 template <int N>
-static inline __device__ void store_delta(const struct job &job, const struct band &band,
+static inline __device__ void store_delta(const struct args &args, const struct band &band,
                                           const struct brought &brought,
                                           uint32_t (*delta)[8 * N + 8], int32_t *at)
 {
     const int32_t pair = (int32_t)threadIdx.x / N, channel = (int32_t)threadIdx.x % N * 8;
-    const int32_t down = pair / job.w.out_width, x = pair % job.w.out_width;
+    const int32_t down = pair / args.w.out_width, x = pair % args.w.out_width;
     uint32_t both[HD_VECTOR];
     if (pair >= HD_FIRST_PAIRS)
         return;
@@ -176,7 +176,7 @@ static inline __device__ void store_delta(const struct job &job, const struct ba
     to[0] = make_uint4(both[0], both[1], both[2], both[3]);
     to[1] = make_uint4(both[4], both[5], both[6], both[7]);
     if (channel == 0)
-        at[pair] = down < band.rows ? down * DOWN * job.w.width + HD_FIRST_STRIDE * x : 0;
+        at[pair] = down < band.rows ? down * DOWN * args.w.width + HD_FIRST_STRIDE * x : 0;
 }
 
 /* -- A warp's tiles ---------------------------------------------------------------------------- */
@@ -189,12 +189,12 @@ static inline __device__ int32_t find_line(int tile)
 
 /* Adds the products of a band's pairs; `image` is that of the warp's channel. */
 template <int N>
-static inline __device__ void multiply(const struct job &job, const struct band &band,
+static inline __device__ void multiply(const struct args &args, const struct band &band,
                                        const uint32_t *image, const uint32_t (*delta)[8 * N + 8],
                                        const int32_t *at, float (&sums)[TILES][N][4])
 {
     const int32_t lane = (int32_t)threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    for (int32_t first = 0; first < band.rows * job.w.out_width; first += STEP) {
+    for (int32_t first = 0; first < band.rows * args.w.out_width; first += STEP) {
         const uint32_t *left = image + at[first + t] + g, *right = image + at[first + t + 4] + g;
         uint2 b[N];
 #pragma unroll
@@ -202,7 +202,7 @@ static inline __device__ void multiply(const struct job &job, const struct band 
             b[j] = make_uint2(delta[first + t][8 * j + g], delta[first + t + 4][8 * j + g]);
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
-            const int32_t line = find_line(i) * job.w.width, next = line + job.w.width;
+            const int32_t line = find_line(i) * args.w.width, next = line + args.w.width;
             const uint32_t a[4] = {left[line], left[next], right[line], right[next]};
             hd_multiply_tiles<N>(sums[i], a, b);
         }
@@ -211,11 +211,11 @@ static inline __device__ void multiply(const struct job &job, const struct band 
 
 /* Stores the sums of channel c of observations and of outputs from n on. */
 template <int N>
-static inline __device__ void store_tiles(const struct job &job, int32_t n, int32_t c,
+static inline __device__ void store_tiles(const struct args &args, int32_t n, int32_t c,
                                           const float (&sums)[TILES][N][4])
 {
-    const int32_t lane = (int32_t)threadIdx.x % 32, depth = job.w.channels * HD_FIRST_WINDOW;
-    float *to = job.partials + (int64_t)blockIdx.x * job.out * depth + c * HD_FIRST_WINDOW;
+    const int32_t lane = (int32_t)threadIdx.x % 32, depth = args.w.channels * HD_FIRST_WINDOW;
+    float *to = args.partials + (int64_t)blockIdx.x * args.out * depth + c * HD_FIRST_WINDOW;
 #pragma unroll
     for (int i = 0; i < TILES; i++)
 #pragma unroll
@@ -224,7 +224,7 @@ static inline __device__ void store_tiles(const struct job &job, int32_t n, int3
             for (int e = 0; e < 4; e++) {
                 const int32_t output = n + 8 * j + lane % 4 * 2 + e % 2;
                 const int32_t k = (find_line(i) + e / 2) * HD_FIRST_KERNEL + lane / 4;
-                if (output < job.out)
+                if (output < args.out)
                     to[(int64_t)output * depth + k] = sums[i][j][e];
             }
 }
@@ -232,36 +232,36 @@ static inline __device__ void store_tiles(const struct job &job, int32_t n, int3
 /* Blocks: splits of the items x groups of 8 N outputs x groups of HD_FIRST_CHANNELS channels. */
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
-    add_products(const __grid_constant__ struct job job)
+    add_products(const __grid_constant__ struct args args)
 {
     alignas(16) __shared__ uint32_t image[HD_FIRST_IMAGE_PAIRS];
     alignas(16) __shared__ uint32_t delta[HD_FIRST_PAIRS][8 * N + 8];
     __shared__ int32_t at[HD_FIRST_PAIRS];
     const int32_t n = (int32_t)blockIdx.y * 8 * N, first = (int32_t)blockIdx.z * HD_FIRST_CHANNELS;
-    const int32_t end = min(first + HD_FIRST_CHANNELS, job.w.channels);
+    const int32_t end = min(first + HD_FIRST_CHANNELS, args.w.channels);
     const int32_t mine = (int32_t)threadIdx.x / 32 % HD_FIRST_CHANNELS;
-    const int64_t last = (blockIdx.x + 1) * job.items / gridDim.x;
+    const int64_t last = (blockIdx.x + 1) * args.items / gridDim.x;
     float sums[TILES][N][4] = {};
-    int64_t item = blockIdx.x * job.items / gridDim.x;
-    struct band band = find_band(job, item);
+    int64_t item = blockIdx.x * args.items / gridDim.x;
+    struct band band = find_band(args, item);
     struct brought brought;
-    bring<N>(job, band, n, first, end, brought);
+    bring<N>(args, band, n, first, end, brought);
     while (item < last) {
         const struct band multiplied = band;
         __syncthreads();
-        store_image(job, band, first, end, brought, image);
-        store_delta<N>(job, band, brought, delta, at);
+        store_image(args, band, first, end, brought, image);
+        store_delta<N>(args, band, brought, delta, at);
         __syncthreads();
         if (++item < last) {
-            band = find_band(job, item);
-            bring<N>(job, band, n, first, end, brought);
+            band = find_band(args, item);
+            bring<N>(args, band, n, first, end, brought);
         }
         if (first + mine < end)
-            multiply<N>(job, multiplied, image + mine * job.bands.rows * DOWN * job.w.width, delta,
-                        at, sums);
+            multiply<N>(args, multiplied, image + mine * args.bands.rows * DOWN * args.w.width,
+                        delta, at, sums);
     }
     if (first + mine < end)
-        store_tiles<N>(job, n, first + mine, sums);
+        store_tiles<N>(args, n, first + mine, sums);
 }
 
 /* -- The sum of all blocks --------------------------------------------------------------------- */
@@ -325,17 +325,17 @@ extern "C" int hd_gpu_first_conv_gradient(const struct hd_gpu_first_conv *conv,
                                           float *partials, float *gradient, void *stream)
 {
     const struct hd_first_bands bands = cut(conv);
-    const struct job job = {.w = conv->window,
-                            .kept = *kept,
-                            .delta = (const hd_bf16 *)delta,
-                            .partials = partials,
-                            .bands = bands,
-                            .items = conv->rows * bands.n,
-                            .out = (int32_t)conv->out};
+    const struct args args = {.w = conv->window,
+                              .kept = *kept,
+                              .delta = (const hd_bf16 *)delta,
+                              .partials = partials,
+                              .bands = bands,
+                              .items = conv->rows * bands.n,
+                              .out = (int32_t)conv->out};
     const dim3 blocks = count_blocks(conv);
     const int64_t weights = count_weights(conv);
     HD_TRY(hd_first_dispatch_tiles(conv->out, [&](auto tiles) {
-        return HD_LAUNCH(add_products<tiles()>, blocks, THREADS, stream, job);
+        return HD_LAUNCH(add_products<tiles()>, blocks, THREADS, stream, args);
     }));
     return HD_LAUNCH(add_partials, (unsigned)(weights / SUMMED), THREADS, stream, partials,
                      (int32_t)blocks.x, weights, gradient);

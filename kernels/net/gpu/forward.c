@@ -99,7 +99,7 @@ int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs,
     HD_TRY(take_obs(pass, rows, work, &taken));
     if (plan->direct)
         HD_TRY(run_first_conv(pass, obs, rows, work));
-    for (int i = plan->direct ? 1 : 0; i < plan->convs; i++)
+    for (int i = hd_gpu_get_first_with_columns(plan); i < plan->convs; i++)
         HD_TRY(run_conv(pass, i, &taken, rows, work));
     for (int i = plan->convs; i < plan->n_layers; i++)
         HD_TRY(run_layer(pass, i, rows, i > 0 ? work->act[i - 1] : work->input, work->act[i]));

@@ -37,12 +37,6 @@ static int64_t cut_bytes(const struct cut *cut)
     return cut->used + HD_GEMM_WORKSPACE_ALIGNMENT;
 }
 
-/* Returns the first convolution that has columns. */
-static int first_with_columns(const struct hd_gpu_plan *plan)
-{
-    return plan->direct ? 1 : 0;
-}
-
 static int64_t column_elements(const struct hd_gpu_plan *plan, int i, int64_t rows)
 {
     const struct hd_gpu_layer *layer = &plan->layers[i];
@@ -65,7 +59,7 @@ int64_t hd_gpu_lay_out_work(const struct hd_gpu_plan *plan, int64_t rows, void *
     } else if (plan->convs == 0 || hd_gpu_count_part_rows(&plan->layers[0], element, rows) < rows) {
         work->input = take_block(&cut, rows * plan->obs_ld, element);
     }
-    for (int i = first_with_columns(plan); i < plan->convs; i++)
+    for (int i = hd_gpu_get_first_with_columns(plan); i < plan->convs; i++)
         work->columns[i] = take_block(&cut, column_elements(plan, i, rows), element);
     for (int i = 0; i < plan->n_layers; i++) {
         const struct hd_gpu_layer *layer = &plan->layers[i];
@@ -86,7 +80,7 @@ int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, voi
     for (int i = 0; i < plan->n_layers; i++)
         scratch->delta[i] =
             take_block(&cut, rows * plan->layers[i].pixels * plan->layers[i].out, element);
-    for (int i = first_with_columns(plan); i < plan->convs; i++) {
+    for (int i = hd_gpu_get_first_with_columns(plan); i < plan->convs; i++) {
         const int64_t of_layer = column_elements(plan, i, rows);
         columns = of_layer > columns ? of_layer : columns;
     }

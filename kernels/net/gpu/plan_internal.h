@@ -129,6 +129,12 @@ struct hd_gpu_pass {
 int hd_gpu_multiply(const struct hd_gpu_pass *pass, const struct hd_gemm *gemm, const void *a,
                     const void *b, const void *bias, void *c);
 
+/* Returns the first convolution that has columns. */
+static inline int hd_gpu_get_first_with_columns(const struct hd_gpu_plan *plan)
+{
+    return plan->direct ? 1 : 0;
+}
+
 /* Describes the first convolution of a direct plan. */
 static inline struct hd_gpu_first_conv hd_gpu_get_first_conv(const struct hd_gpu_plan *plan,
                                                              int64_t rows)
