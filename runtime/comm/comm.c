@@ -167,6 +167,11 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
     }
 }
 
+void hd_comm_wait_for_data(struct hd_comm *comm)
+{
+    comm->ops->wait_for_data(comm);
+}
+
 int64_t hd_comm_count_sent_bytes(struct hd_comm *comm)
 {
     return comm ? atomic_load_explicit(&comm->header->sent_bytes, memory_order_relaxed) : 0;

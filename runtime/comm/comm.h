@@ -117,6 +117,10 @@ void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
  * makes their buffers visible to the caller. */
 bool hd_comm_test(struct hd_comm *comm, int64_t seq);
 
+/* Waits, for a millisecond at most, until hd_comm_test may find data that have come from other
+ * hosts, or can send more. */
+void hd_comm_wait_for_data(struct hd_comm *comm);
+
 /* Waits for seq: spins, then yields, then naps, so that ranks that share a core progress.
  * timeout_ns 0: no limit. `cancelled` (may be NULL) is asked between polls. Returns HD_OK;
  * HD_ERR_WATCHDOG after timeout_ns (logged with hd_comm_report); HD_ERR_PEER when the communicator

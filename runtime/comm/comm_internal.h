@@ -49,6 +49,8 @@ struct hd_comm_ops {
     bool (*test_pairs)(struct hd_comm *comm, int64_t seq);
     /* Drives transfers on and records the arrivals of other ranks. */
     void (*progress)(struct hd_comm *comm);
+    /* Does hd_comm_wait_for_data. */
+    void (*wait_for_data)(struct hd_comm *comm);
     /* Returns whether a message of `rank` waits for the number after this rank's last, *seq_p. */
     bool (*is_ahead)(struct hd_comm *comm, int rank, int64_t *seq_p);
     /* Releases all but *comm itself. */

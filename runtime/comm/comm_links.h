@@ -20,6 +20,9 @@ struct hd_links_ops {
     int (*start)(struct hd_links *links, int tag, const struct hd_comm_transfer *transfers, int n);
     /* Makes progress, then done[i] says whether message i has ended. Returns HD_OK or a status. */
     int (*progress)(struct hd_links *links, bool *done);
+    /* Returns whether `progress` has nothing to do until *fd_p is readable. NULL: nobody can know.
+     */
+    bool (*arm)(struct hd_links *links, int *fd_p);
     /* Numbers messages from 0 again; all of them have ended. */
     void (*reset)(struct hd_links *links);
     /* Returns whether a message of `rank` with this tag is here that nobody asked for yet; may be

@@ -9,9 +9,11 @@
 #include "runtime/comm/comm_internal.h"
 #include "runtime/comm/comm_links.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* A message under way. */
 struct message {
@@ -195,6 +197,23 @@ static void progress(struct hd_comm *comm)
     pthread_mutex_unlock(&state->lock);
 }
 
+static void wait_for_data(struct hd_comm *comm)
+{
+    enum { LONGEST_MS = 1, NAP_NS = 50000 };
+    struct hd_message_passing *state = comm->message_passing;
+    const struct hd_links_ops *links = state->links->ops;
+    struct pollfd polled = {.fd = -1, .events = POLLIN};
+    bool armed = false;
+    pthread_mutex_lock(&state->lock);
+    if (links->arm && usable(comm))
+        armed = links->arm(state->links, &polled.fd);
+    pthread_mutex_unlock(&state->lock);
+    if (armed)
+        poll(&polled, 1, LONGEST_MS);
+    else if (!links->arm || !usable(comm))
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
 static bool test_pairs(struct hd_comm *comm, int64_t seq)
 {
     struct hd_message_passing *state = comm->message_passing;
@@ -261,6 +280,7 @@ static const struct hd_comm_ops ops = {.post = post,
                                        .post_pairs = post_pairs,
                                        .test_pairs = test_pairs,
                                        .progress = progress,
+                                       .wait_for_data = wait_for_data,
                                        .is_ahead = is_ahead,
                                        .close = close_messages};
 

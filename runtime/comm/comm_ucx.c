@@ -187,6 +187,13 @@ static int progress(struct hd_links *base, bool *done)
     return HD_OK;
 }
 
+static bool arm(struct hd_links *base, int *fd_p)
+{
+    struct ucx_links *links = of(base);
+    return ucp_worker_get_efd(links->worker, fd_p) == UCS_OK &&
+           ucp_worker_arm(links->worker) == UCS_OK;
+}
+
 static void reset(struct hd_links *base)
 {
     of(base)->n = 0;
@@ -264,10 +271,19 @@ static void close_links(struct hd_links *base, bool orderly)
 
 static const struct hd_links_ops ops = {.start = start,
                                         .progress = progress,
+                                        .arm = arm,
                                         .reset = reset,
                                         .probe = probe,
                                         .error = error,
                                         .close = close_links};
+
+/* Over sockets alone, whose list of devices has one entry, all messages are sent at once: UCX's
+ * rendezvous for long ones would make both directions of a connection take turns, because its
+ * requests wait behind the data that go the same way. */
+static bool has_only_sockets(const char *devices)
+{
+    return devices[0] && !strchr(devices, ',');
+}
 
 /* Variables that the user set have the last word. Ranks of a host share memory without UCX, whose
  * own would take 4 MiB of each. */
@@ -275,7 +291,7 @@ static ucs_status_t make_context(struct ucx_links *links, const char *devices)
 {
     const ucp_params_t params = {.field_mask =
                                      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
-                                 .features = UCP_FEATURE_TAG,
+                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
                                  .estimated_num_eps = (size_t)links->options.ranks};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
@@ -285,6 +301,8 @@ static ucs_status_t make_context(struct ucx_links *links, const char *devices)
         status = ucp_config_modify(config, "NET_DEVICES", devices);
     if (status == UCS_OK && !getenv("UCX_TLS"))
         status = ucp_config_modify(config, "TLS", "^sm");
+    if (status == UCS_OK && has_only_sockets(devices) && !getenv("UCX_RNDV_THRESH"))
+        status = ucp_config_modify(config, "RNDV_THRESH", "inf");
     if (status == UCS_OK)
         status = ucp_init(&params, config, &links->context);
     ucp_config_release(config);

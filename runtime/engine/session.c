@@ -278,7 +278,7 @@ static int start(struct hd_session *session)
         starpu_void_data_register(&session->log_token);
     }
     session->started = true;
-    return HD_OK;
+    return hd_progress_thread_start(session);
 }
 
 int hd_session_create(const struct hd_session_options *options, struct hd_session **session_p)
@@ -309,6 +309,7 @@ void hd_session_destroy(struct hd_session *session)
         return;
     if (session->started)
         hd_session_drain(session);
+    hd_progress_thread_stop(session);
     if (session->token) {
         starpu_data_unregister_no_coherency(session->token);
         starpu_data_unregister_no_coherency(session->log_token);

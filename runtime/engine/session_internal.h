@@ -7,6 +7,7 @@
 #include "runtime/engine/session.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <starpu.h>
 
 struct hd_sync;
@@ -62,6 +63,14 @@ struct hd_fusion {
     bool collective; /* one of them is part of one */
 };
 
+/* Drives sync points on where ranks are on several hosts (progress.c). */
+struct hd_progress_thread {
+    bool running;
+    pthread_t thread;
+    sem_t begun; /* posted for each sync point that begins, and to stop */
+    atomic_bool stop;
+};
+
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running, started;
@@ -84,7 +93,9 @@ struct hd_session {
     starpu_data_handle_t token;     /* orders the collectives */
     starpu_data_handle_t log_token; /* orders the tasks that log */
     int64_t next_sequence;          /* of collectives */
-    _Atomic(struct hd_sync *) open; /* the sync point that waits for other ranks; or NULL */
+    _Atomic(struct hd_sync *) open; /* the sync point that waits for other ranks; or NULL, also
+                                       while a thread looks at it */
+    struct hd_progress_thread progress_thread;
 
     struct hd_last_event submitted, started_task, ended; /* tasks, numbered by iteration */
     struct hd_last_event collective;                     /* that is open; name NULL: none is */
@@ -140,9 +151,21 @@ void hd_session_stop_devices(struct hd_session *session);
  * (logged). Any thread (session_devices.c). */
 int hd_session_check_devices(struct hd_session *session);
 
-/* Idle policy (idle.c). A round without anything to do yields, and after a while naps; *rounds_p
- * counts them, 0 at first. The hook is StarPU's, for its idle workers; the submitter naps between
- * its own polls instead. Any thread. */
+/* Start and stop the thread that drives sync points on while workers are busy, if ranks are on
+ * several hosts. The first returns HD_OK or HD_ERR_SYSTEM (logged) (progress.c). */
+int hd_progress_thread_start(struct hd_session *session);
+void hd_progress_thread_stop(struct hd_session *session);
+
+/* Wakes it for the sync point that has begun. Any thread. */
+static inline void hd_progress_thread_wake(struct hd_session *session)
+{
+    if (session->progress_thread.running)
+        sem_post(&session->progress_thread.begun);
+}
+
+/* Idle policy (progress.c). A round without anything to do yields, and after a while naps;
+ * *rounds_p counts them, 0 at first. The hook is StarPU's, for its idle workers; the submitter naps
+ * between its own polls instead. Any thread. */
 void hd_idle(int *rounds_p);
 unsigned hd_idle_hook(void *session);
 void hd_idle_mark_submitter(void);

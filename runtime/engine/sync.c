@@ -96,6 +96,7 @@ static void begin(void *arg)
     hd_trace_open(session->trace, sync->begin_ns);
     hd_last_event_set(&session->collective, sync->point.name, sync->point.sequence, sync->begin_ns);
     atomic_store(&session->open, sync);
+    hd_progress_thread_wake(session);
 }
 
 static void sync_ended(void *arg)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who drives sync points on: workers that have nothing else to do and, if ranks are on several
+ * hosts, a thread, because between hosts data move only while somebody asks the transport for them,
+ * and workers may be busy for long. Idle workers of StarPU spin; ours yield for a while, because
+ * the next task or rank is usually near, then nap. */
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "runtime/engine/session_internal.h"
+
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+/* -- The thread -------------------------------------------------------------------------------- */
+
+static void *drive(void *arg)
+{
+    struct hd_session *session = arg;
+    struct hd_progress_thread *thread = &session->progress_thread;
+    for (;;) {
+        while (sem_wait(&thread->begun) != 0)
+            ;
+        if (atomic_load(&thread->stop))
+            return NULL;
+        while (atomic_load(&session->collective.name) && !atomic_load(&thread->stop)) {
+            hd_session_progress(session);
+            hd_comm_wait_for_data(session->options.comm);
+        }
+    }
+}
+
+int hd_progress_thread_start(struct hd_session *session)
+{
+    struct hd_progress_thread *thread = &session->progress_thread;
+    struct hd_comm *comm = session->options.comm;
+    if (session->options.sequential || !comm || hd_comm_count_hosts(comm) == 1)
+        return HD_OK;
+    sem_init(&thread->begun, 0, 0);
+    const int error = pthread_create(&thread->thread, NULL, drive, session);
+    if (error)
+        return hd_fail(HD_ERR_SYSTEM, "no thread for the transport: %s", strerror(error));
+    thread->running = true;
+    return HD_OK;
+}
+
+void hd_progress_thread_stop(struct hd_session *session)
+{
+    struct hd_progress_thread *thread = &session->progress_thread;
+    if (!thread->running)
+        return;
+    atomic_store(&thread->stop, true);
+    sem_post(&thread->begun);
+    pthread_join(thread->thread, NULL);
+    sem_destroy(&thread->begun);
+}
+
+/* -- Idle workers ------------------------------------------------------------------------------ */
+
+enum { YIELDS_BEFORE_NAP = 400, NAP_FIRST_US = 20, NAP_LONGEST_US = 100 };
+
+void hd_idle(int *rounds_p)
+{
+    const int rounds = (*rounds_p)++;
+    if (rounds < YIELDS_BEFORE_NAP) {
+        sched_yield();
+        return;
+    }
+    long nap_us = NAP_FIRST_US + (rounds - YIELDS_BEFORE_NAP) / 4;
+    struct timespec nap = {0, 1000 * (nap_us < NAP_LONGEST_US ? nap_us : NAP_LONGEST_US)};
+    nanosleep(&nap, NULL);
+}
+
+static _Thread_local bool is_submitter; /* naps between its own polls, not in the hook */
+static _Thread_local int worker_idle_rounds;
+static _Thread_local int64_t worker_finished;
+
+void hd_idle_mark_submitter(void)
+{
+    is_submitter = true;
+}
+
+unsigned hd_idle_hook(void *arg)
+{
+    struct hd_session *session = arg;
+    if (is_submitter)
+        return 1;
+    hd_session_progress(session);
+    int64_t finished = atomic_load_explicit(&session->finished, memory_order_relaxed);
+    if (finished != worker_finished)
+        worker_idle_rounds = 0;
+    worker_finished = finished;
+    hd_idle(&worker_idle_rounds);
+    return 1;
+}
