@@ -1,86 +1,195 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/nodes [--config CONFIG] [--mbit 1000,10000] [--strategies serial,bucketed:bucket_mb=2]
-                   [--transports mpi,ucx] [--updates N] [--repeats N] [OPTION ...]
+"""usage: bench/nodes [--config CONFIG | --net pong,nature] [--mbit 1000,10000] [--delay-us D,...] [--nodes N]
+                   [--strategies serial,bucketed:bucket_mb=2] [--transports ucx,mpi] [--updates N] [--repeats N]
+                   [--json FILE] [OPTION ...]
 
-Trains on two nodes, a rank each: network namespaces of this machine, joined by a link that is shaped to
-each of the given speeds (Mbit/s). Prints updates/s, the share of time in which only communication went
-on, and what crossed the link per update, for each strategy (NAME, or NAME:PARAMETER=VALUE with one of its
-numbers changed); strategies without lags must end in one param_hash. Needs root, iproute2 and an mpirun. Other options go to `runner`."""
+Trains on nodes of one rank and one core each: network namespaces of this machine, on cables that are shaped to each
+of the given speeds (Mbit/s) and on which frames arrive that much later (without --delay-us: at once). Contenders take
+turns. Prints of each the median time of an update, how much longer it takes than updates of as many ranks that train
+apart at the same time, what a node sends per update, and how long that occupies its cable: what is beyond `apart`
+is at least what the cable needs longer than the update that may hide it. Strategies (NAME, or NAME:PARAMETER=VALUE with one
+of its numbers changed) without lags must end in one param_hash.
+
+--net: updates of one of bench/peers' nets (57 MB and 7 MB of gradients) and next to nothing else, also by PyTorch's DDP over gloo
+in the same namespaces, if $HD_PEERS, build/peers or build/torch has PyTorch. Needs root, iproute2, for mpi an mpirun. Other options go
+to `runner`."""
 
 import argparse
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests"))
 from machine import ROOT, machine  # noqa: E402
-from nodes import Nodes, need_mpi  # noqa: E402
+from nodes import Nodes, address_of, need_mpi  # noqa: E402
+from runner import RUNNER, SECRET, environment, free_port  # noqa: E402
+
+NETS = {"pong": "[128, 128, 512], dueling: true", "nature": "[32, 64, 64, 512], dueling: false"}
+BATCH = 32
+APART = "apart"
 
 
 def read_arguments():
     parser = argparse.ArgumentParser(usage=__doc__, add_help=True)
     parser.add_argument("--config", default="configs/pixel_pong_dqn_ddp.yaml")
+    parser.add_argument("--net", default="")
     parser.add_argument("--mbit", default="1000,10000")
+    parser.add_argument("--delay-us", default="")
+    parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--strategies", default="serial,bucketed:bucket_mb=2")
-    parser.add_argument("--transports", default="mpi")
+    parser.add_argument("--transports", default="ucx")
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json")
     return parser.parse_known_args()
 
 
-def measure(nodes, options, more, strategy, transport):
-    with tempfile.TemporaryDirectory(prefix="heddle-nodes-") as scratch:
-        directory = os.path.join(scratch, "run")
-        before = sum(nodes.sent())
-        name, _, parameter = strategy.partition(":")
-        more = [*more, *(["--set", f"strategy.{parameter}"] if parameter else [])]
-        done = nodes.mpirun(1, "run", options.config, "--strategy", name, "--dir", directory, "--quiet",
-                            "--measure-after", str(options.warmup), "--set",
-                            f"max_train_iter={options.warmup + options.updates}", "--set",
-                            "env.stop_value=1e9", "--set", f"runtime.transport={transport}", *more,
-                            timeout=600)
-        if done.returncode != 0:
-            sys.exit(done.stdout + done.stderr)
+def find_torch():
+    for folder in (os.environ.get("HD_PEERS"), "build/peers", "build/torch"):
+        if folder and os.path.exists(f"{folder}/bin/python"):
+            return os.path.abspath(f"{folder}/bin/python")
+    return None
+
+
+class Bench:
+    """What one network, and one config or net on it, is measured with."""
+
+    def __init__(self, nodes, options, more, net):
+        self.nodes, self.options, self.net = nodes, options, net
+        self.n = len(nodes.names)
+        cores = sorted(os.sched_getaffinity(0))
+        self.prefixes = [[*nodes.inside(node), "taskset", "-c", str(cores[node % len(cores)])] for node in range(self.n)]
+        config = "bench/peers/updates.yaml" if net else options.config
+        self.words = [config, "--quiet", "--measure-after", str(options.warmup), "--set",
+                      f"max_train_iter={options.warmup + options.updates}", "--set", "env.stop_value=1e9", *more]
+        if net:
+            self.words += ["--set", "policy.model={obs_shape: [4, 84, 84], action_shape: 6, encoder_hidden_size_list: "
+                                    f"{NETS[net]}}}"]
+
+    def wait(self, processes):
+        said = [process.communicate(timeout=900)[0] for process in processes]
+        if any(process.returncode for process in processes):
+            sys.exit("".join(said))
+        return said
+
+    def start(self, node, words, **env):
+        return subprocess.Popen([*self.prefixes[node], *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env=environment(HEDDLE_SECRET=SECRET, **env))
+
+    def read(self, directory):
         with open(os.path.join(directory, "rates.json"), encoding="utf-8") as file:
             rates = json.load(file)
-        rates["link_bytes"] = (sum(nodes.sent()) - before) / 2 / (options.warmup + options.updates)
-        return rates
+        return {"ms": 1e3 * rates["seconds"] / rates["updates"], "exposed_ms": 1e3 * rates["exposed_s"] / rates["updates"],
+                "busy": rates["busy_s"] / rates["seconds"] / rates["workers"], "param_hash": rates["param_hash"]}
+
+    def run_apart(self, scratch):
+        directories = [os.path.join(scratch, str(node)) for node in range(self.n)]
+        self.wait([self.start(node, [RUNNER, "run", *self.words, "--set", "world.shards=1", "--strategy",
+                                     os.path.join(ROOT, "configs/strategies/serial.yaml"), "--dir", directory])
+                   for node, directory in enumerate(directories)])
+        runs = [self.read(directory) for directory in directories]
+        return {"ms": statistics.mean(run["ms"] for run in runs), "busy": runs[0]["busy"]}
+
+    def run_ranks(self, scratch, transport, strategy):
+        name, _, parameter = strategy.partition(":")
+        directory = os.path.join(scratch, "run")
+        words = [*self.words, "--strategy", os.path.join(ROOT, f"configs/strategies/{name}.yaml"), "--dir", directory,
+                 "--set", f"runtime.transport={transport}", *(["--set", f"strategy.{parameter}"] if parameter else [])]
+        if transport == "mpi":
+            done = self.nodes.mpirun(1, "run", *words, cores=True, timeout=900)
+            if done.returncode != 0:
+                sys.exit(done.stdout + done.stderr)
+        else:
+            launch = [RUNNER, "launch", "--nnodes", str(self.n), "--nproc-per-node", "1", "--master-addr", address_of(0),
+                      "--master-port", str(free_port())]
+            self.wait([self.start(node, [*launch, "--node-rank", str(node), *words]) for node in range(self.n)])
+        return self.read(directory)
+
+    def run_torch(self, python, ranks):
+        words = [python, os.path.join(ROOT, "bench/peers/ddp_nodes.py"), self.net, str(BATCH), "4"]
+        common = {"MASTER_ADDR": address_of(0), "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1,
+                  "MALLOC_MMAP_THRESHOLD_": 2**33, "MALLOC_TRIM_THRESHOLD_": 2**33, "MALLOC_TOP_PAD_": 2**28}
+        processes = [self.start(node, words, **common, GLOO_SOCKET_IFNAME=self.nodes.devices[node],
+                                **({"WORLD_SIZE": self.n, "RANK": node} if ranks else {})) for node in range(self.n)]
+        said = self.wait(processes)
+        found = [json.loads(text.strip().splitlines()[-1]) for text in (said[:1] if ranks else said)]
+        return {"ms": statistics.mean(run["ms"] for run in found), "updates": found[0]["updates"]}
+
+    def contenders(self):
+        """{name: function of a scratch folder}; what is compared with what is APART of the same kind."""
+        made = {f"heddle {APART}": self.run_apart}
+        for transport in self.options.transports.split(","):
+            for strategy in self.options.strategies.split(","):
+                made[f"heddle {transport} {strategy}"] = \
+                    lambda scratch, t=transport, s=strategy: self.run_ranks(scratch, t, s)
+        if self.net and (python := find_torch()):
+            made[f"ddp {APART}"] = lambda scratch: self.run_torch(python, False)
+            made["ddp gloo"] = lambda scratch: self.run_torch(python, True)
+        return made
+
+    def measure(self, contender):
+        with tempfile.TemporaryDirectory(prefix="heddle-nodes-") as scratch:
+            before = sum(self.nodes.sent())
+            found = contender(scratch)
+            updates = found.pop("updates", self.options.warmup + self.options.updates)
+            return {**found, "sent_mb": (sum(self.nodes.sent()) - before) / self.n / updates / 1e6}
 
 
-def show(mbit, transport, strategy, runs):
-    rate = statistics.median(run["updates"] / run["seconds"] for run in runs)
-    exposed = statistics.median(run["exposed_s"] / run["seconds"] for run in runs)
-    busy = statistics.median(run["busy_s"] / run["seconds"] / run["workers"] for run in runs)
-    crossed = statistics.median(run["link_bytes"] for run in runs) / 1e6
-    print(f"{mbit:>7} {transport:>9} {strategy:>24} {rate:>10.2f} {1000 / rate:>10.1f} "
-          f"{1000 * exposed / rate:>10.1f} {100 * exposed:>8.1f} % {100 * busy:>4.0f} % {crossed:>8.2f}  "
-          f"{runs[0]['param_hash']}", flush=True)
+def median(runs, name):
+    return statistics.median(run[name] for run in runs) if name in runs[0] else None
+
+
+def show(case, found, options):
+    """Prints a line for each contender, and adds it to --json."""
+    for name, runs in found.items():
+        ms, sent, exposed = (median(runs, what) for what in ("ms", "sent_mb", "exposed_ms"))
+        apart = median(found[f"{name.split()[0]} {APART}"], "ms")
+        cable = sent * 8000 / case["mbit"]
+        line = {**case, "contender": name, "ms": ms, "min": min(run["ms"] for run in runs), "max": max(run["ms"] for run in runs),
+                "apart_ms": apart, "sent_mb": sent, "cable_ms": cable, "exposed_ms": exposed, "repeats": len(runs),
+                "param_hash": runs[0].get("param_hash")}
+        print(f"  {name:32} {ms:9.1f} {ms - apart:9.1f} {'' if exposed is None else f'{exposed:.1f}':>9} {max(0, cable - apart):9.1f} "
+              f"{cable:9.1f} {sent:8.2f}  {line['param_hash'] or ''}", flush=True)
+        if options.json:
+            with open(options.json, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def measure_network(options, more, net, mbit, delay_us):
+    case = {"case": net or options.config, "nodes": options.nodes, "mbit": mbit, "delay_us": delay_us}
+    with Nodes(mbit, options.nodes, delay_us) as nodes:
+        bench = Bench(nodes, options, more, net)
+        contenders = bench.contenders()
+        found = {name: [] for name in contenders}
+        for turn in range(options.repeats):
+            for name in list(contenders)[::-1 if turn % 2 else 1]:
+                found[name].append(bench.measure(contenders[name]))
+        delay = "" if delay_us is None else f", {delay_us} us later"
+        print(f"\n{case['case']}, {mbit} Mbit/s{delay}, {options.nodes} nodes\n{'':34} ms/update    beyond   exposed  at least"
+              "  on cable  MB sent  param_hash")
+        show(case, found, options)
+        hashes = {run["param_hash"] for name, runs in found.items() for run in runs if "pipelined" not in name and "param_hash" in run}
+        if len(hashes) > 1:
+            sys.exit(f"runs ended in different parameters: {hashes}")
 
 
 def main():
     options, more = read_arguments()
+    if "mpi" in options.transports:
+        need_mpi()
+    if not shutil.which("taskset"):
+        sys.exit("bench/nodes needs taskset (Debian: util-linux)")
     os.chdir(ROOT)
-    need_mpi()
-    strategies, transports = options.strategies.split(","), options.transports.split(",")
-    print(f"{options.config} on two nodes of one rank each ({machine()}); {options.updates} updates, median of "
-          f"{options.repeats}\n")
-    print(" Mbit/s transport                 strategy  updates/s  ms/update exposed ms    exposed   busy MB/update  param_hash")
-    hashes = set()
-    with Nodes(1000) as nodes:
+    print(f"{machine()}; {options.updates} updates after {options.warmup}, medians of {options.repeats} turns")
+    for net in options.net.split(","):
         for mbit in map(int, options.mbit.split(",")):
-            nodes.set_rate(mbit)
-            runs = {(t, s): [] for t in transports for s in strategies}
-            for _ in range(options.repeats):
-                for (transport, strategy), found in runs.items():
-                    found.append(measure(nodes, options, more, strategy, transport))
-            for (transport, strategy), found in runs.items():
-                show(mbit, transport, strategy, found)
-                hashes |= {run["param_hash"] for run in found}
-    if len(hashes) > 1:
-        sys.exit(f"runs ended in different parameters: {hashes}")
+            for delay_us in options.delay_us.split(","):
+                measure_network(options, more, net, mbit, int(delay_us) if delay_us else None)
 
 
 main()

@@ -50,11 +50,12 @@ def run(*command, quiet=False):
 
 
 class Nodes:
-    """Network namespaces with a host name each, joined by a switch in another one, all gone afterwards, also when
-    the test is stopped. A test that may not have them is skipped."""
+    """Network namespaces with a host name each, joined by a switch, all gone afterwards, also when the test is
+    stopped. The switch is the kernel's in another namespace, or with `delay_us`, by which frames arrive later,
+    tests/harness/link.c. A test that may not have them is skipped."""
 
-    def __init__(self, mbit, n=2):
-        self.mbit = mbit
+    def __init__(self, mbit, n=2, delay_us=None):
+        self.mbit, self.delay_us, self.link = mbit, delay_us, None
         self.switch = f"heddle{os.getpid()}s"
         self.names = [f"heddle{os.getpid()}n{node}" for node in range(n)]
         self.devices = [f"hd{os.getpid()}n{node}" for node in range(n)]
@@ -74,9 +75,15 @@ class Nodes:
         return self
 
     def build(self):
-        run("ip", "netns", "add", self.switch)
-        run("ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
-        run("ip", "-n", self.switch, "link", "set", "switch", "up")
+        if self.delay_us is None:
+            run("ip", "netns", "add", self.switch)
+            run("ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
+            run("ip", "-n", self.switch, "link", "set", "switch", "up")
+        else:
+            command = [os.path.join(os.path.dirname(RUNNER), "tests/link"), str(self.mbit), str(self.delay_us)]
+            self.link = subprocess.Popen([*command, *self.devices], stdout=subprocess.PIPE, text=True)
+            if self.link.stdout.readline() != "ready\n":
+                raise OSError("tests/harness/link.c cannot make its devices")
         for node in range(len(self.names)):
             self.add(node)
         self.agent = os.path.join(self.scratch, "agent")
@@ -88,13 +95,18 @@ class Nodes:
     def add(self, node):
         name, device = self.names[node], self.devices[node]
         run("ip", "netns", "add", name)
-        run("ip", "link", "add", device, "netns", name, "type", "veth", "peer", "name", device, "netns", self.switch)
-        run("ip", "-n", self.switch, "link", "set", device, "master", "switch", "up")
+        if self.link:
+            run("ip", "link", "set", device, "netns", name)
+        else:
+            run("ip", "link", "add", device, "netns", name, "type", "veth", "peer", "name", device, "netns",
+                self.switch)
+            run("ip", "-n", self.switch, "link", "set", device, "master", "switch", "up")
         run("ip", "-n", name, "addr", "add", f"{address_of(node)}/24", "dev", device)
         run("ip", "-n", name, "link", "set", "lo", "up")
         run("ip", "-n", name, "link", "set", device, "up")
-        self.shape(name, device)
-        self.shape(self.switch, device)
+        if not self.link:
+            self.shape(name, device)
+            self.shape(self.switch, device)
 
     def shape(self, name, device):
         """A token bucket of a millisecond's worth; its queue holds 20 ms."""
@@ -116,6 +128,9 @@ class Nodes:
                 except ProcessLookupError:
                     pass
             run("ip", "netns", "del", name, quiet=True)
+        if self.link:
+            self.link.kill()
+            self.link.communicate()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def set_link(self, node, state):
