@@ -10,7 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
-#include "runtime/ranks/launch.h"
+#include "runtime/launch/launch.h"
 
 #include <ftw.h>
 #include <inttypes.h>

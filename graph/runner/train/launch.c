@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner launch: checks everything that can be checked, then starts `runner run` for every rank. */
-#include "runtime/ranks/launch.h"
+#include "runtime/launch/launch.h"
 
 #include "graph/plan/memory.h"
 #include "graph/runner/commands.h"

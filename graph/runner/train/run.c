@@ -22,8 +22,8 @@
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/io/logbook.h"
 #include "runtime/io/reserve.h"
+#include "runtime/launch/launch.h"
 #include "runtime/machine/machine.h"
-#include "runtime/ranks/launch.h"
 #include "tasks/output/inspect.h"
 
 #include <stdlib.h>

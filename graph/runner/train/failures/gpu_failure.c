@@ -7,7 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
 #include "runtime/io/reserve.h"
-#include "runtime/ranks/launch.h"
+#include "runtime/launch/launch.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the launcher: launch.c makes attempts, launch_rank.c starts and ends ranks, and
  * launch_watch.c supervises one attempt. One thread. */
-#ifndef HD_RUNTIME_RANKS_LAUNCH_INTERNAL_H
-#define HD_RUNTIME_RANKS_LAUNCH_INTERNAL_H
+#ifndef HD_RUNTIME_LAUNCH_LAUNCH_INTERNAL_H
+#define HD_RUNTIME_LAUNCH_LAUNCH_INTERNAL_H
 
-#include "runtime/ranks/launch.h"
+#include "runtime/launch/launch.h"
 
 #include <signal.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/ranks/launch_internal.h"
+#include "runtime/launch/launch_internal.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /* Starts the ranks of this node with torchrun's environment variables and supervises them: when a
  * rank fails, the launcher names it and stops the others, and it leaves no process behind. To be
  * used by a process with one thread. */
-#ifndef HD_RUNTIME_RANKS_LAUNCH_H
-#define HD_RUNTIME_RANKS_LAUNCH_H
+#ifndef HD_RUNTIME_LAUNCH_LAUNCH_H
+#define HD_RUNTIME_LAUNCH_LAUNCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/ranks/launch_internal.h"
+#include "runtime/launch/launch_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of the launcher share: launches in a folder of their own, what they wrote, and which
  * processes are left. */
-#ifndef HD_TESTS_RUNTIME_RANKS_LAUNCH_FIXTURE_H
-#define HD_TESTS_RUNTIME_RANKS_LAUNCH_FIXTURE_H
+#ifndef HD_TESTS_RUNTIME_LAUNCH_LAUNCH_FIXTURE_H
+#define HD_TESTS_RUNTIME_LAUNCH_LAUNCH_FIXTURE_H
 
 #include "runtime/base/clock.h"
-#include "runtime/ranks/launch.h"
+#include "runtime/launch/launch.h"
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 

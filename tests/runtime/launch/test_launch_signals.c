@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests how the launcher passes signals on: once each, with time for a checkpoint, and with no
  * process left behind. Ranks are shell scripts. */
-#include "tests/runtime/ranks/launch_fixture.h"
+#include "tests/runtime/launch/launch_fixture.h"
 
 /* The ranks note every signal that they get; the second process of each checks the group. */
 #define LISTENER                                                                                   \

@@ -4,7 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
-#include "runtime/ranks/launch_internal.h"
+#include "runtime/launch/launch_internal.h"
 #include "runtime/ranks/rendezvous.h"
 #include "runtime/ranks/secret.h"
 

@@ -3,7 +3,7 @@
  * are shell scripts, or this program where the rendezvous takes part. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tests/runtime/ranks/launch_fixture.h"
+#include "tests/runtime/launch/launch_fixture.h"
 
 /* -- Ends -------------------------------------------------------------------------------------- */
 
