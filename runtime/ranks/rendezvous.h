@@ -136,4 +136,8 @@ int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p
 int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms,
                                const char **why_p);
 
+/* Makes TCP notice within half a minute that the peer's host vanished, and send without delay.
+ * Thread safe. */
+void hd_rendezvous_set_keepalive(int fd);
+
 #endif

@@ -5,6 +5,7 @@
 #define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 
 #include "runtime/base/clock.h"
+#include "runtime/base/patience.h"
 #include "runtime/ranks/handshake.h"
 #include "runtime/ranks/rendezvous.h"
 
@@ -43,22 +44,6 @@ struct hd_rendezvous {
 static inline int64_t hd_rendezvous_get_deadline_ns(int64_t ms)
 {
     return hd_clock_get_ns() + ms * 1000000;
-}
-
-/* Says when a wait is worth a line: after 3 s, then less and less often. It starts zeroed. */
-struct hd_patience {
-    int64_t next_ns, pause_ns;
-};
-
-static inline bool hd_patience_is_over(struct hd_patience *patience)
-{
-    const int64_t now_ns = hd_clock_get_ns();
-    const bool over = patience->pause_ns > 0 && now_ns >= patience->next_ns;
-    if (over || patience->pause_ns == 0) {
-        patience->pause_ns = patience->pause_ns > 0 ? 2 * patience->pause_ns : 3000000000;
-        patience->next_ns = now_ns + patience->pause_ns;
-    }
-    return over;
 }
 
 /* Sends a frame to a peer. The caller holds the lock once other threads run. Returns false when the
@@ -101,9 +86,6 @@ bool hd_rendezvous_receive_part(struct hd_rendezvous *rendezvous, int rank);
  * HD_OK or HD_ERR_SYSTEM (logged). */
 int hd_rendezvous_reach_root(struct hd_rendezvous *rendezvous,
                              const struct hd_rendezvous_options *options);
-
-/* Makes TCP notice within half a minute that the peer's host vanished, and send without delay. */
-void hd_rendezvous_set_keepalive(int fd);
 
 /* Rank 0: accepts connections on rendezvous->listen_fd until all ranks have sent their hello,
  * stores them in rendezvous->peers and checks that the ranks fit together. Returns HD_OK, or a

@@ -4,31 +4,22 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/ranks/peer.h"
+#include "runtime/ranks/pending.h"
 #include "runtime/ranks/rendezvous_internal.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { PENDING_MAX = 256, GRACE_MS = 1000, SEND_MS = 1000, NAP_MS = 20, POLL_MS = 1000 };
-
-/* A connection that is no rank: it has not said hello so far, or its hello names a rank that is
- * taken, and it is kept to be told so. */
-struct pending {
-    struct hd_peer peer;
-    uint8_t nonce[HD_NONCE_BYTES]; /* of its challenge */
-};
+enum { GRACE_MS = 1000, SEND_MS = 1000, POLL_MS = 1000 };
 
 struct join {
     struct hd_rendezvous *rendezvous;
     const struct hd_rendezvous_options *options;
-    struct pending pending[PENDING_MAX];
-    int n_pending, n_joined, n_unknown;
+    struct hd_pending_list pending; /* no ranks so far; greeted: its rank is taken */
+    int n_joined;
     int64_t start_ns, deadline_ns;
     struct hd_patience patience;
     int config_rank; /* whose config differs and is in its peer's `message`; 0: nobody's */
@@ -52,67 +43,9 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct join *join, int 
         join->deadline_ns = grace_ns;
 }
 
-/* Takes pending connection i out; the others stay in order of arrival. */
-static void remove_pending(struct join *join, int i)
-{
-    join->n_pending--;
-    memmove(&join->pending[i], &join->pending[i + 1],
-            (size_t)(join->n_pending - i) * sizeof join->pending[0]);
-}
-
-/* Drops a connection of somebody unknown; why: "it ...". */
-static void drop_pending(struct join *join, int i, const char *why)
-{
-    hd_peer_report_unknown(join->pending[i].peer.fd, why, &join->n_unknown);
-    close(join->pending[i].peer.fd);
-    remove_pending(join, i);
-}
-
-/* Keeps a fresh connection for its hello. The oldest silent one makes room for it. */
-static void add_pending(struct join *join, int fd)
-{
-    if (join->n_pending == PENDING_MAX)
-        drop_pending(join, 0, "said nothing");
-    struct pending *pending = &join->pending[join->n_pending++];
-    memset(pending, 0, sizeof *pending);
-    pending->peer.fd = fd;
-    hd_rendezvous_set_keepalive(fd);
-    if (!hd_handshake_challenge(fd, join->rendezvous->key, pending->nonce)) {
-        close(fd);
-        join->n_pending--;
-    }
-}
-
-/* Without a free descriptor the listener would stay ready, and this thread would spin. */
-static void free_descriptor(struct join *join)
-{
-    if (join->n_pending > 0)
-        drop_pending(join, 0, "said nothing, and this process has no more descriptors");
-    else
-        poll(NULL, 0, NAP_MS);
-}
-
-/* Accepts one connection at a time and reads all in between, so that only silent pending
- * connections are dropped for new ones. */
-static void accept_pending(struct join *join)
-{
-    int fd = accept4(join->rendezvous->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-        free_descriptor(join);
-    if (fd < 0)
-        return;
-    if (!hd_peer_is_foreign(fd)) {
-        add_pending(join, fd);
-        return;
-    }
-    hd_peer_report_unknown(fd, "belongs to another user", &join->n_unknown);
-    close(fd);
-}
-
 /* Makes a pending connection with a valid hello the rank's. Returns false when it cannot be. */
-static bool admit(struct join *join, struct hd_peer *connection)
+static bool admit(struct join *join, const struct hd_pending *pending, const struct hd_hello *hello)
 {
-    const struct hd_hello *hello = &connection->hello;
     int world = join->rendezvous->world.world;
     if (hello->world != world) {
         refuse(join, HD_ERR_INPUT,
@@ -127,50 +60,34 @@ static bool admit(struct join *join, struct hd_peer *connection)
         return false;
     }
     hd_free(peer->message); /* of a connection that left */
-    *peer = *connection;
+    *peer = (struct hd_peer){
+        .fd = pending->fd, .hello = *hello, .reader = pending->reader, .out = pending->out};
     join->n_joined++;
     return true;
 }
 
-/* Checks a hello. Whoever knows the secret is welcome, and hears why when it does not fit. */
-static bool greet(struct join *join, struct pending *pending)
+static bool welcome(struct join *join, struct hd_pending *pending)
 {
-    struct hd_peer *peer = &pending->peer;
-    size_t bytes;
-    const void *body = hd_handshake_check(&peer->reader, join->rendezvous->key, pending->nonce,
-                                          &bytes, &peer->out);
-    return body && hd_hello_read(body, bytes, &peer->hello) &&
-           hd_rendezvous_send(peer, HD_WIRE_WELCOME, 0, &join->options->config_hash,
-                              sizeof join->options->config_hash, SEND_MS);
+    const uint64_t hash = join->options->config_hash;
+    return hd_wire_send(pending->fd, &pending->out, HD_WIRE_WELCOME, 0, &hash, sizeof hash,
+                        hd_rendezvous_get_deadline_ns(SEND_MS));
 }
 
+/* Whoever knows the secret is welcome, and hears why when its hello does not fit. */
 static void read_pending(struct join *join, int i)
 {
-    struct pending *pending = &join->pending[i];
-    const bool known = pending->peer.hello.world != 0;
-    switch (hd_frame_reader_read(&pending->peer.reader, pending->peer.fd)) {
-    case HD_FRAME_INCOMPLETE:
+    struct hd_pending *pending = &join->pending.at[i];
+    struct hd_hello hello;
+    size_t bytes;
+    const void *body = hd_pending_read(&join->pending, i, &bytes);
+    if (!body)
         return;
-    case HD_FRAME_COMPLETE:
-        if (known)
-            return; /* it is to hear its refusal */
-        if (!greet(join, pending))
-            drop_pending(join, i, "does not know the secret of this run");
-        else if (admit(join, &pending->peer))
-            remove_pending(join, i);
-        return;
-    case HD_FRAME_CLOSED:
-        if (!known && pending->peer.reader.used > 0) {
-            drop_pending(join, i, "left in the middle of a hello");
-            return;
-        }
-        close(pending->peer.fd); /* a probe, or a rank that tries again */
-        remove_pending(join, i);
-        return;
-    case HD_FRAME_INVALID:
-        drop_pending(join, i, "does not speak the protocol of this version");
-        return;
-    }
+    if (!hd_hello_read(body, bytes, &hello) || !welcome(join, pending))
+        hd_pending_drop(&join->pending, i, "does not know the secret of this run");
+    else if (admit(join, pending, &hello))
+        hd_pending_remove(&join->pending, i);
+    else
+        pending->greeted = true;
 }
 
 /* Hears the config of a rank whose config differs. */
@@ -213,8 +130,8 @@ static void poll_connections(struct join *join, struct pollfd *polls)
     polls[n++] = (struct pollfd){.fd = join->rendezvous->listen_fd, .events = POLLIN};
     for (int r = 1; r < world; r++) /* poll ignores negative descriptors */
         polls[n++] = (struct pollfd){.fd = join->rendezvous->peers[r].fd, .events = POLLIN};
-    for (int i = 0; i < join->n_pending; i++)
-        polls[n++] = (struct pollfd){.fd = join->pending[i].peer.fd, .events = POLLIN};
+    for (int i = 0; i < join->pending.n; i++)
+        polls[n++] = (struct pollfd){.fd = join->pending.at[i].fd, .events = POLLIN};
     int64_t left_ms = (join->deadline_ns - hd_clock_get_ns()) / 1000000 + 1;
     left_ms = left_ms < POLL_MS ? left_ms : POLL_MS;
     if (poll(polls, (nfds_t)n, left_ms > 0 ? (int)left_ms : 0) <= 0)
@@ -226,7 +143,7 @@ static void poll_connections(struct join *join, struct pollfd *polls)
         if (polls[r].revents && polls[r].fd >= 0)
             read_peer(join, r);
     if (polls[0].revents)
-        accept_pending(join);
+        hd_pending_accept(&join->pending);
 }
 
 /* Ranks as "1, 3 and 4"; at most a few are listed. */
@@ -249,13 +166,14 @@ static void list_missing(const struct join *join, char *list, size_t bytes)
 static void tell_wait(struct join *join)
 {
     const struct hd_world *world = &join->rendezvous->world;
+    const int others = join->pending.n_unknown + join->pending.n;
     char list[64] = "", dropped[64] = "nobody else has connected";
     if (!hd_patience_is_over(&join->patience))
         return;
     list_missing(join, list, sizeof list);
-    if (join->n_unknown + join->n_pending > 0)
+    if (others > 0)
         snprintf(dropped, sizeof dropped, "%d others connected, and are no ranks of this run",
-                 join->n_unknown + join->n_pending);
+                 others);
     hd_log(HD_LOG_WARN, "waiting for rank %s of %d at %s port %d: %s", list, world->world,
            world->master_addr, world->master_port, dropped);
 }
@@ -264,8 +182,9 @@ static void check_present(struct join *join)
 {
     char list[64] = "", others[64] = "";
     list_missing(join, list, sizeof list);
-    if (join->n_unknown > 0)
-        snprintf(others, sizeof others, "; %d connections were not of this run", join->n_unknown);
+    if (join->pending.n_unknown > 0)
+        snprintf(others, sizeof others, "; %d connections were not of this run",
+                 join->pending.n_unknown);
     if (list[0])
         refuse(join, HD_ERR_SYSTEM, "rank %s of %d did not join within %lld s%s", list,
                join->rendezvous->world.world,
@@ -346,10 +265,10 @@ static void send_refusal(struct join *join)
         if (join->rendezvous->peers[r].fd >= 0)
             hd_rendezvous_send(&join->rendezvous->peers[r], HD_WIRE_REFUSE, join->status,
                                join->text, bytes, SEND_MS);
-    for (int i = 0; i < join->n_pending; i++)
-        if (join->pending[i].peer.hello.world != 0)
-            hd_rendezvous_send(&join->pending[i].peer, HD_WIRE_REFUSE, join->status, join->text,
-                               bytes, SEND_MS);
+    for (int i = 0; i < join->pending.n; i++)
+        if (join->pending.at[i].greeted)
+            hd_wire_send(join->pending.at[i].fd, &join->pending.at[i].out, HD_WIRE_REFUSE,
+                         join->status, join->text, bytes, hd_rendezvous_get_deadline_ns(SEND_MS));
 }
 
 static void check_all(struct join *join)
@@ -376,10 +295,10 @@ static void accept_ranks(struct join *join, struct pollfd *polls)
     check_all(join);
     if (join->status != HD_OK)
         send_refusal(join);
-    for (int i = 0; i < join->n_pending; i++)
-        close(join->pending[i].peer.fd);
-    if (join->n_unknown > 1)
-        hd_log(HD_LOG_INFO, "dropped %d connections that were not of this run", join->n_unknown);
+    hd_pending_close(&join->pending);
+    if (join->pending.n_unknown > 1)
+        hd_log(HD_LOG_INFO, "dropped %d connections that were not of this run",
+               join->pending.n_unknown);
 }
 
 int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
@@ -387,11 +306,13 @@ int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
                                char *text)
 {
     struct join *join = hd_alloc(1, sizeof *join);
-    struct pollfd *polls = hd_alloc(rendezvous->world.world + PENDING_MAX, sizeof *polls);
+    struct pollfd *polls = hd_alloc(rendezvous->world.world + HD_PENDING_MAX, sizeof *polls);
     int status = HD_ERR_NOMEM;
     snprintf(text, HD_RENDEZVOUS_TEXT, "rank 0 has no memory");
     if (join && polls) {
         join->rendezvous = rendezvous;
+        join->pending.listen_fd = rendezvous->listen_fd;
+        memcpy(join->pending.key, rendezvous->key, sizeof join->pending.key);
         join->options = options;
         join->start_ns = hd_clock_get_ns();
         join->deadline_ns = deadline_ns;
