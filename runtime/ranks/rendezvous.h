@@ -130,6 +130,10 @@ void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous);
  * leads to loopback here. Returns HD_OK or HD_ERR_SYSTEM (logged, naming the port). Thread safe. */
 int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
 
+/* Opens a socket as hd_rendezvous_listen for several hosts, if `address` is this host's and nobody
+ * listens there; stores -1 else. Returns HD_OK or HD_ERR_SYSTEM (logged). Thread safe. */
+int hd_rendezvous_listen_if_local(const char *address, int port, int *fd_p);
+
 /* Tries once, for at most timeout_ms, to connect to address:port. Returns the socket, non-blocking
  * and owned by the caller; or -errno (no status, not logged) and why in *why_p, a borrowed
  * text. Thread safe. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that ranks send each other over TCP for the rendezvous. The reader bounds and checks all
- * that arrives, because anybody on the network may connect. Each frame ends in a tag, a hash by the
- * key of its connection and direction over its number there and all its bytes: a frame that was
- * made up, changed, replayed, reordered, left out or sent back is no valid frame. Several threads
- * may send frames or read them at a time, if on different sockets and with readers of their own. */
+/* Frames that ranks send each other over TCP for the rendezvous, and launchers. The reader bounds
+ * and checks all that arrives, because anybody on the network may connect. Each frame ends in a
+ * tag, a hash by the key of its connection and direction over its number there and all its bytes: a
+ * frame that was made up, changed, replayed, reordered, left out or sent back is no valid frame.
+ * Several threads may send frames or read them at a time, if on different sockets and with readers
+ * of their own. */
 #ifndef HD_RUNTIME_RANKS_WIRE_H
 #define HD_RUNTIME_RANKS_WIRE_H
 
@@ -36,6 +37,11 @@ enum hd_wire_kind {
     HD_WIRE_BYE,           /* an orderly end */
     HD_WIRE_HEARTBEAT,     /* rank r to 0, 0 to all: alive; payload = text */
     HD_WIRE_MESSAGE,       /* rank r to 0, 0 to r: a part; number = bytes of the message after it */
+    HD_WIRE_ROUND,         /* these are of launchers: runtime/launch/membership.h */
+    HD_WIRE_LISTENS,
+    HD_WIRE_STOP,
+    HD_WIRE_ENDED,
+    HD_WIRE_END,
     HD_WIRE_KINDS
 };
 
