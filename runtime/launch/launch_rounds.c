@@ -163,8 +163,8 @@ static int finish(struct rounds *rounds)
     const struct hd_membership *membership = &rounds->membership;
     const int stopped = hd_status_get_exit_code(HD_ERR_STOPPED);
     if (membership->code != 0)
-        hd_log(membership->code == stopped ? HD_LOG_WARN : HD_LOG_ERROR, "the job has ended: %s",
-               membership->why);
+        hd_log(membership->code == stopped ? HD_LOG_WARN : HD_LOG_ERROR, "the job %s: %s",
+               membership->refused ? "refuses this launcher" : "has ended", membership->why);
     snprintf(launch->why, sizeof launch->why, "%s", membership->why);
     return membership->code == stopped && launch->stop_signal != 0
                ? hd_launch_get_stop_code(launch->stop_signal)

@@ -109,6 +109,7 @@ static bool take_frame(struct hd_membership *membership, struct hd_frame *frame)
         return true;
     case HD_WIRE_REFUSE:
         note_end(membership, hd_status_get_exit_code(frame->number), frame);
+        membership->refused = true;
         return true;
     default:
         return false;
@@ -129,7 +130,8 @@ void hd_membership_report(struct hd_membership *membership, int code, const char
                           const char *why)
 {
     struct hd_round_end end = {.code = code};
-    snprintf(end.dir, sizeof end.dir, "%s", dir);
+    if (strlen(dir) < sizeof end.dir)
+        memcpy(end.dir, dir, strlen(dir));
     snprintf(end.why, sizeof end.why, "%s", why);
     hd_connection_send(&membership->coordinator, HD_WIRE_ENDED, 0, &end, sizeof end);
 }

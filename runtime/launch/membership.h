@@ -55,6 +55,7 @@ struct hd_membership {
     struct hd_round round;
     int stop_signal; /* by which the coordinator wants the ranks to end; 0: it does not */
     int code;        /* of the job that has ended */
+    bool refused;    /* this launcher, by a job that goes on */
     char why[HD_WHY_BYTES];
 };
 
@@ -74,7 +75,8 @@ const char *hd_membership_join(struct hd_membership *membership,
  * that is silent. Cannot fail: coordinator.fd < 0 says that it is lost. */
 void hd_membership_attend(struct hd_membership *membership);
 
-/* Tells the coordinator that the ranks of the round have ended. Cannot fail. */
+/* Tells the coordinator that the ranks of the round have ended, with the members of hd_round_end;
+ * `dir` is left out where it is too long, and --dir then names it. Cannot fail. */
 void hd_membership_report(struct hd_membership *membership, int code, const char *dir,
                           const char *why);
 

@@ -91,7 +91,8 @@ def check_refused(scratch):
         cases = ((["--nproc-per-node", "1"], "--nproc-per-node is 1 on"), (["--nnodes", "1:3"], "--nnodes is 1:3 on"),
                  (["--set", "seed=7"], "the configuration on"))
         for options, text in cases:
-            check(text in job.start(*options).end(2), f"{options}: {job.launchers[-1].said()}")
+            check("the job refuses this launcher: " + text in job.start(*options).end(2),
+                  f"{options}: {job.launchers[-1].said()}")
             check(master.said().count("refused a launcher that wanted to join") == 1 + cases.index((options, text)),
                   master.said())
         other = job.start(secret="another secret, of somebody who is unknown", timeout_s=1)

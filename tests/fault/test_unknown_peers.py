@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import attacks  # noqa: E402
+from elastic import Job  # noqa: E402
 from processes import CONFIG, check, children, end, environment, errors, free_port, start
 from runner import SECRET, SLOWDOWN, Scratch, result, sets, skip, train
 
@@ -201,6 +202,26 @@ def check_ucx(scratch):
           "same bits")
 
 
+def check_coordinator(scratch):
+    """The coordinator of nodes that come and go listens while they train: attacks change nothing, and silent
+    connections keep nobody out."""
+    with Job(scratch, "elastic") as job:
+        master = job.start("--node-rank", "0")
+        job.wait_for_training()
+        kinds = (*attacks.BYTES, *attacks.HELLOS)
+        for attack in kinds:
+            wait_all([attacks.as_nobody(attack, job.port)])
+            attack(job.port)
+        held = attacks.hold(job.port, 300) + attacks.hold(job.port, 20, b"HED")
+        job.start("--node-rank", "1").wait_for("ranks 2 to 3 of 4")
+        job.wait_for_training()
+        said = job.stop()
+        check(said.count("warning: dropped a connection") == 1, f"not told once: {said}")
+        check(said.count("has joined") == 1, f"somebody else has joined: {said}")
+        job.finish()
+    print(f"{len(kinds)} attacks on a coordinator and {len(held)} silent connections: same bits, told once")
+
+
 def check_signal_at_start():
     """SIGTERM to one rank that starts: all stop, and nobody waits for it."""
     for delay in (0.0, 0.05, 0.15):
@@ -256,6 +277,7 @@ def main():
         check_replay(scratch, reference)
         check_silent(scratch, reference)
         check_running(scratch)
+        check_coordinator(scratch)
         check_ucx(scratch)
         if os.geteuid() != 0:
             skip("only root can run a rank as another user; all else passed")
