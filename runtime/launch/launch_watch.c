@@ -222,10 +222,10 @@ static int exit_code(const struct hd_launch *launch)
         int code = launch->ranks[launch->cause].code;
         return severity_of(code) == 2 || (launch->membership && code == HD_EXIT_PEER) ? code : 1;
     }
-    if (launch->obeying && launch->stop_signal == 0)
-        return heaviest == 0 && clean == 0 ? 0 : hd_status_get_exit_code(HD_ERR_STOPPED);
     if (launch->stop_signal == SIGINT)
         return hd_status_get_exit_code(HD_ERR_INTERRUPTED);
+    if (launch->obeying) /* whatever its SIGKILL made of the ranks */
+        return heaviest == 0 && clean == 0 ? 0 : hd_status_get_exit_code(HD_ERR_STOPPED);
     if (clean != 0 && heaviest <= 1) /* who stopped was lost by others */
         return clean;
     return heaviest > 0 ? 1 : 0;
