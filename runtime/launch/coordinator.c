@@ -376,19 +376,25 @@ static void start_round(struct coordinator *c, int nnodes)
         send_to_others(c);
 }
 
+/* Begins a pause before the next round, and returns its seconds. */
+static double pause_rounds(struct coordinator *c)
+{
+    const int64_t pause_ms =
+        hd_restart_choose_pause_ms(&c->in_series, (hd_clock_get_ns() - c->begin_ns) / 1000000);
+    c->pause_ns = after(pause_ms);
+    return (double)pause_ms * 1e-3;
+}
+
 static void restart_after_failure(struct coordinator *c)
 {
     const struct hd_launch_options *options = c->options;
-    const int code = c->code == HD_EXIT_PEER ? 1 : c->code;
-    if (code == hd_status_get_exit_code(HD_ERR_INPUT) || c->failures == options->max_restarts) {
-        end_job(c, code, c->why);
+    if (c->code == hd_status_get_exit_code(HD_ERR_INPUT) || c->failures == options->max_restarts) {
+        end_job(c, c->code, c->why);
         return;
     }
-    const int64_t pause_ms =
-        hd_restart_choose_pause_ms(&c->in_series, (hd_clock_get_ns() - c->begin_ns) / 1000000);
-    hd_log(HD_LOG_WARN, "%s: restart %d of %d in %.1f s", c->why, ++c->failures,
-           options->max_restarts, (double)pause_ms * 1e-3);
-    c->pause_ns = after(pause_ms);
+    c->failures++;
+    hd_log(HD_LOG_WARN, "%s: restart %d of %d in %.1f s", c->why, c->failures,
+           options->max_restarts, pause_rounds(c));
 }
 
 /* All ranks of the round have ended. A round that lost a node has not failed, whatever its ranks
@@ -405,8 +411,10 @@ static void finish_round(struct coordinator *c)
                 "told to end");
     else if (failed && !c->lost)
         restart_after_failure(c);
-    else if (!c->lost && !c->regroups && c->code == HD_EXIT_PEER)
-        restart_after_failure(c);
+    else if (!c->lost && !c->regroups && c->code == HD_EXIT_PEER) /* a network that is back */
+        hd_log(HD_LOG_WARN,
+               "ranks lost each other, but all launchers are here: they start again in %.1f s",
+               pause_rounds(c));
     else if (!c->lost && !c->regroups)
         end_job(c, hd_status_get_exit_code(HD_ERR_STOPPED), "a rank was told to stop");
 }

@@ -188,6 +188,20 @@ START_TEST(a_node_is_lost)
 }
 END_TEST
 
+/* The network was out for so short a time that no launcher was missed: no failure, either. */
+START_TEST(ranks_lose_each_other)
+{
+    start_pair();
+    hd_membership_report(&own, HD_EXIT_PEER, "", "lost a rank");
+    take_stop(&others[0], SIGKILL);
+    hd_membership_report(&others[0], HD_EXIT_PEER, "", "lost a rank");
+    take_round(&own, 2, 2, 0);
+    tell_port(2);
+    take_round(&others[0], 2, 2, 1);
+    finish();
+}
+END_TEST
+
 START_TEST(a_silent_node_is_lost)
 {
     start_pair();
