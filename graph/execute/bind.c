@@ -83,7 +83,9 @@ static bool is_group_empty(void *arg)
 
 int hd_binder_wait(struct hd_binder *binder, struct hd_task_group *group)
 {
-    return hd_session_wait(binder->session, is_group_empty, group);
+    struct hd_recorder *recorder = hd_session_get_recorder(binder->session);
+    return recorder ? recorder->wait(recorder, group)
+                    : hd_session_wait(binder->session, is_group_empty, group);
 }
 
 struct hd_version_slot *hd_binder_get_slot(const struct hd_binder *binder, const struct hd_op *op,

@@ -50,15 +50,17 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
 {
     const struct hd_plan_value *plan = instances->planned;
     const struct hd_spec *spec = &instances->value->spec;
+    if (hd_session_get_recorder(session) && !is_shared(instances, slot))
+        return hd_alloc(1, 1); /* nobody touches it */
     if (replica > 0)
         return hd_device_alloc(get_device(session, instances, replica, i),
                                hd_value_get_device_bytes(spec));
     if (!is_shared(instances, slot))
         return is_pinned(instances, slot) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
     const int64_t at = slot * (int64_t)plan->instances + i;
-    return memset(hd_session_get_area(session) + plan->shared +
-                      at * hd_plan_round_to_pages(spec->bytes),
-                  0, (size_t)spec->bytes);
+    char *memory =
+        hd_session_get_area(session) + plan->shared + at * hd_plan_round_to_pages(spec->bytes);
+    return hd_session_get_recorder(session) ? memory : memset(memory, 0, (size_t)spec->bytes);
 }
 
 static void free_memory(struct hd_session *session, const struct hd_instances *instances, int slot,
@@ -123,7 +125,7 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
             hd_plan_report_no_memory(instances->value, spec->bytes);
             return HD_ERR_NOMEM;
         }
-        if (replica == 0)
+        if (replica == 0 && !hd_session_get_recorder(session))
             HD_TRY(init_memory(instances, setup, first, slot, i, memory->data[i]));
         HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffers[i]));
     }
@@ -174,7 +176,7 @@ static void destroy_replica(struct hd_session *session, struct hd_instances *ins
     for (int i = 0; !is_alias(instances) && i < instances->planned->instances; i++) {
         if (memory->buffers)
             hd_buffer_destroy(memory->buffers[i]);
-        if (replica == 0 && memory->data && memory->data[i])
+        if (replica == 0 && memory->data && memory->data[i] && !hd_session_get_recorder(session))
             hd_value_fini(&instances->value->spec, memory->data[i]);
         if (memory->data)
             free_memory(session, instances, slot, replica, i, memory->data[i]);

@@ -72,6 +72,17 @@ int hd_comm_create_message_passing(const struct hd_world *world, const struct hd
                                    struct hd_rendezvous *rendezvous, struct hd_links *links,
                                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p);
 
+/* Returns the hosts that hd_comm_find_hosts finds where every node has `ranks` ranks; 0: they
+ * differ. */
+struct hd_comm_hosts hd_comm_fit_hosts(int world, int ranks);
+
+/* Creates a communicator that knows the places of ranks and of their memory, but is joined to
+ * nobody: for those who look at what a rank would send, without sending. Its memory is private to
+ * this process and costs nothing until it is touched. Returns HD_OK, or HD_ERR_INPUT or
+ * HD_ERR_NOMEM (logged). */
+int hd_comm_create_alone(int rank, int world, const struct hd_comm_hosts *hosts, int64_t max_bytes,
+                         int64_t area_bytes, struct hd_comm **comm_p);
+
 /* Return this rank, and the number of ranks; this rank's host, the number of hosts, and of the
  * ranks on each, of which host h has those from h * ranks on. They cannot fail. */
 int hd_comm_get_rank(const struct hd_comm *comm);

@@ -47,6 +47,13 @@ static struct place describe(const struct hd_world *world)
                           hd_hash_text(boot_id)};
 }
 
+struct hd_comm_hosts hd_comm_fit_hosts(int world, int ranks)
+{
+    const bool fits =
+        ranks > 0 && world % ranks == 0 && hd_tree_is_block_allowed(world, world / ranks);
+    return fits ? (struct hd_comm_hosts){world / ranks, ranks} : (struct hd_comm_hosts){world, 1};
+}
+
 int hd_comm_find_hosts(const struct hd_world *world, struct hd_rendezvous *rendezvous,
                        struct hd_comm_hosts *hosts_p)
 {
@@ -56,9 +63,6 @@ int hd_comm_find_hosts(const struct hd_world *world, struct hd_rendezvous *rende
     if (world->world == 1)
         return HD_OK;
     HD_TRY(hd_rendezvous_gather_all(rendezvous, &own, sizeof own, look_at, &search));
-    const bool fits = search.fits && search.ranks > 0 && world->world % search.ranks == 0 &&
-                      hd_tree_is_block_allowed(world->world, world->world / search.ranks);
-    *hosts_p = fits ? (struct hd_comm_hosts){world->world / search.ranks, search.ranks}
-                    : (struct hd_comm_hosts){world->world, 1};
+    *hosts_p = hd_comm_fit_hosts(world->world, search.fits ? search.ranks : 0);
     return HD_OK;
 }

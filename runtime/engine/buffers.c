@@ -35,3 +35,13 @@ void hd_buffer_destroy(struct hd_buffer *buffer)
     }
     hd_free(buffer);
 }
+
+int hd_buffer_count_buckets(const struct hd_buffer *buffer)
+{
+    return buffer->buckets;
+}
+
+int64_t hd_buffer_count_partials(const struct hd_buffer *buffer)
+{
+    return buffer->partials;
+}

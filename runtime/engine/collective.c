@@ -322,11 +322,14 @@ static struct round *make_round(struct hd_session *session, const struct hd_coll
     return round;
 }
 
-static struct hd_task make_task(const struct round *round,
-                                int (*body)(struct hd_context *, const struct hd_view *,
-                                            const void *))
+/* vectors: how many vectors the task goes through, as operands and as its result. */
+static struct hd_task
+make_task(const struct round *round,
+          int (*body)(struct hd_context *, const struct hd_view *, const void *), double vectors)
 {
     const struct hd_collective *c = &round->collective;
+    const int64_t bytes =
+        c->kind == HD_COLLECTIVE_COMPARE ? c->in_spec->bytes : hd_collective_get_payload_bytes(c);
     return (struct hd_task){
         .verb = c->verb,
         .name = c->name,
@@ -337,6 +340,7 @@ static struct hd_task make_task(const struct round *round,
         .collective = true,
         .priority = c->priority,
         .group = c->group,
+        .volume = (int64_t)(vectors * (double)bytes),
     };
 }
 
@@ -344,7 +348,7 @@ static struct hd_task make_task(const struct round *round,
 static struct hd_task make_gpu_task(const struct round *round)
 {
     const struct hd_collective *c = &round->collective;
-    struct hd_task task = make_task(round, run_on_gpu);
+    struct hd_task task = make_task(round, run_on_gpu, round->collective.n_in + 1);
     task.graph_capturable = c->in_spec->type->reduction->graph_capturable;
     task.graph = c->bucket * (HD_MIN + 1) + (int)c->how;
     task.key = round->memory;
@@ -404,7 +408,7 @@ static int submit_between_gpus(struct round *round)
         set_gather(round);
     } else {
         set_device_collective(round);
-        HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
+        HD_TRY(submit_part(round, make_task(round, run_operand, 2), true, true, false));
     }
     const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
@@ -468,7 +472,7 @@ static int submit_pair(struct round *round, int k, int64_t sequence)
         hd_free(transfers);
         return status;
     }
-    struct hd_task task = make_task(round, run_add_pair);
+    struct hd_task task = make_task(round, run_add_pair, 3);
     task.context.item = k;
     return submit_part(round, task, false, false, false);
 }
@@ -480,14 +484,16 @@ static int submit_pairs(struct round *round)
 {
     struct hd_session *session = round->session;
     struct hd_comm *comm = session->options.comm;
-    const bool several = hd_comm_count_host_ranks(comm) > 1, courier = hd_message_is_courier(comm);
+    const int ranks = hd_comm_count_host_ranks(comm);
+    const bool several = ranks > 1, courier = hd_message_is_courier(comm);
     const int rounds = hd_message_count_rounds(comm);
     round->exchange = round->sequence + several;
     session->next_sequence = round->exchange + rounds + rounds % 2;
     if (several)
         HD_TRY(submit_wait_on_host(round, round->sequence));
     if (several && courier)
-        HD_TRY(submit_part(round, make_task(round, run_add_vectors), false, false, false));
+        HD_TRY(
+            submit_part(round, make_task(round, run_add_vectors, ranks + 1), false, false, false));
     for (int k = 0; k < rounds && courier; k++)
         HD_TRY(submit_pair(round, k, round->exchange + k));
     return several ? submit_wait_on_host(round, session->next_sequence) : HD_OK;
@@ -496,14 +502,18 @@ static int submit_pairs(struct round *round)
 static int submit_slices(struct round *round)
 {
     struct hd_session *session = round->session;
+    const double ranks = hd_comm_count_host_ranks(session->options.comm);
+    const double hosts = hd_comm_count_hosts(session->options.comm);
     round->exchange = round->sequence;
-    if (hd_comm_count_host_ranks(session->options.comm) > 1) {
+    if (ranks > 1) {
         HD_TRY(submit_wait_on_host(round, round->sequence));
-        HD_TRY(submit_part(round, make_task(round, run_add_host), false, false, false));
+        HD_TRY(submit_part(round, make_task(round, run_add_host, (ranks + 1) / ranks), false, false,
+                           false));
         round->exchange = ++session->next_sequence;
     }
     HD_TRY(submit_step(round, round->exchange, HD_MESSAGE_SCATTER));
-    HD_TRY(submit_part(round, make_task(round, run_add_slice), false, false, false));
+    HD_TRY(submit_part(round, make_task(round, run_add_slice, (hosts + 1) / (hosts * ranks)), false,
+                       false, false));
     return submit_step(round, ++session->next_sequence, HD_MESSAGE_GATHER);
 }
 
@@ -512,21 +522,23 @@ static int submit_round(struct round *round)
     struct hd_session *session = round->session;
     const struct hd_collective *c = &round->collective;
     if (session->options.ranks == 1 && c->home == HD_HOST)
-        return submit_part(round, make_task(round, run_alone), true, true, true);
+        return submit_part(round, make_task(round, run_alone, c->n_in + 1), true, true, true);
     if (session->options.ranks == 1)
         return submit_part(round, make_gpu_task(round), true, true, true);
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
     round->way = hd_message_choose(&session->options, c);
-    HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
+    HD_TRY(submit_part(round, make_task(round, run_pack, c->n_in + 1), true, false, false));
     if (round->way == HD_MESSAGE_SLICES)
         HD_TRY(submit_slices(round));
     else if (round->way == HD_MESSAGE_PAIRS)
         HD_TRY(submit_pairs(round));
     else
         HD_TRY(submit_step(round, round->sequence, HD_MESSAGE_WHOLE));
-    return submit_part(round, make_task(round, run_unpack), false, true, true);
+    const bool adds = c->kind == HD_COLLECTIVE_REDUCE && round->way == HD_MESSAGE_ALL;
+    const int operands = adds ? session->options.ranks : 1;
+    return submit_part(round, make_task(round, run_unpack, operands + 1), false, true, true);
 }
 
 int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)

@@ -333,6 +333,11 @@ char *hd_session_get_area(const struct hd_session *session)
     return options->comm ? hd_comm_get_area(options->comm, options->rank) : NULL;
 }
 
+struct hd_recorder *hd_session_get_recorder(const struct hd_session *session)
+{
+    return session->options.recorder;
+}
+
 int hd_session_count_workers(const struct hd_session *session)
 {
     return session->options.workers;

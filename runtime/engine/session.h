@@ -18,6 +18,7 @@
 
 struct hd_comm;
 struct hd_device_comm;
+struct hd_recorder;
 
 /* This says how hosts exchange vectors that are added: all with all, or by pairs
  * (collective_internal.h). Sums have the same bits. */
@@ -25,8 +26,10 @@ enum hd_host_exchange { HD_EXCHANGE_AUTO, HD_EXCHANGE_DIRECT, HD_EXCHANGE_PAIRS 
 
 struct hd_session_options {
     bool sequential;
-    int workers;           /* >= 1 */
-    const char *scheduler; /* StarPU's name for it */
+    struct hd_recorder *recorder; /* of a sequential session: is told of what is submitted, which
+                                     then does not run; or NULL. Borrowed */
+    int workers;                  /* >= 1 */
+    const char *scheduler;        /* StarPU's name for it */
     int rank, ranks;
     int local_rank;
     struct hd_comm *comm;           /* NULL when ranks == 1; borrowed */
@@ -113,6 +116,10 @@ void hd_session_reset(struct hd_session *session);
 /* Returns this rank's area of the memory that all ranks see (hd_comm_create), as large as it was
  * asked for; NULL without other ranks. */
 char *hd_session_get_area(const struct hd_session *session);
+
+/* Returns the recorder, with which nothing runs and memory need not exist; or NULL. It cannot fail.
+ */
+struct hd_recorder *hd_session_get_recorder(const struct hd_session *session);
 
 /* Return options of the session, and its trace. They cannot fail. Thread safe. */
 int hd_session_count_workers(const struct hd_session *session);

@@ -353,9 +353,50 @@ static int priority_of(const struct bucket *bucket)
     return HD_PRIORITY_FIRST + bucket->index;
 }
 
+/* -- Volumes of tasks, as arrays of floats times their elements -------------------------------- */
+
+static int64_t count_slice(const struct bucket *bucket)
+{
+    int64_t lo, hi;
+    slice_of(bucket, bucket->session->options.rank, &lo, &hi);
+    return hi - lo;
+}
+
+static int64_t count_local_operands(const struct bucket *bucket)
+{
+    return bucket->n_local * bucket->update.operands->partials;
+}
+
+/* Besides the operands, an optimizer reads and writes about as much as Adam does: the parameters
+ * and two moments, and its sum. */
+static int64_t get_slice_volume(const struct bucket *bucket)
+{
+    enum { OPTIMIZER_ARRAYS = 8 };
+    const int64_t operands = bucket->ops->by_host
+                                 ? bucket->groups + count_local_operands(bucket)
+                                 : bucket->groups * bucket->update.operands->partials;
+    return (operands + OPTIMIZER_ARRAYS) * count_slice(bucket);
+}
+
+static int64_t get_partial_sums_volume(const struct bucket *bucket)
+{
+    const int64_t hosts = bucket->groups - 1;
+    return has_single_operands(bucket)
+               ? 0
+               : (count_local_operands(bucket) + 1) * hosts * count_slice(bucket);
+}
+
+static int64_t get_copy_volume(const struct bucket *bucket)
+{
+    int64_t wanted = 0;
+    for (int i = 1; i < bucket->update.n; i++)
+        wanted += bucket->update.wanted_whole[i];
+    return 2 * wanted * (bucket->hi - bucket->lo - count_slice(bucket));
+}
+
 static int submit_task(struct bucket *bucket,
                        int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                       bool operands, bool last)
+                       int64_t volume, bool operands, bool last)
 {
     const struct hd_sharded_update *update = &bucket->update;
     struct hd_task task = {.verb = update->verb,
@@ -366,7 +407,8 @@ static int submit_task(struct bucket *bucket,
                            .context = update->context,
                            .n = update->n,
                            .priority = priority_of(bucket),
-                           .group = update->group};
+                           .group = update->group,
+                           .volume = volume * (int64_t)sizeof(float)};
     struct hd_access *accesses;
     memcpy(task.views, update->views, sizeof task.views);
     HD_TRY(list_accesses(bucket, operands, &accesses, &task.n_accesses));
@@ -422,15 +464,16 @@ static int begin_bucket(struct bucket *bucket)
     if (bucket->ops->by_host && hd_comm_count_host_ranks(bucket->session->options.comm) > 1)
         HD_TRY(submit_sync(bucket, NULL, true));
     if (bucket->ops->add_local)
-        HD_TRY(submit_task(bucket, bucket->ops->add_local, true, false));
+        HD_TRY(submit_task(bucket, bucket->ops->add_local, get_partial_sums_volume(bucket), true,
+                           false));
     HD_TRY(submit_sync(bucket, bucket->ops->list_operands, false));
-    return submit_task(bucket, run_slice, true, false);
+    return submit_task(bucket, run_slice, get_slice_volume(bucket), true, false);
 }
 
 static int end_bucket(struct bucket *bucket)
 {
     HD_TRY(submit_sync(bucket, bucket->ops->list_results, false));
-    return submit_task(bucket, run_copy, false, true);
+    return submit_task(bucket, run_copy, get_copy_volume(bucket), false, true);
 }
 
 /* open: the bucket that is being submitted, and the one before, whose sync point B is yet to be; or
@@ -443,7 +486,7 @@ static int submit_buckets(struct hd_session *session, const struct hd_sharded_up
         if (!bucket)
             return HD_ERR_NOMEM;
         if (session->options.ranks == 1) {
-            HD_TRY(submit_task(bucket, run_slice, true, true));
+            HD_TRY(submit_task(bucket, run_slice, get_slice_volume(bucket), true, true));
         } else {
             HD_TRY(begin_bucket(bucket));
             if (open[1])

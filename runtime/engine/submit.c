@@ -361,9 +361,18 @@ int hd_fuse_end(struct hd_session *session)
     return status;
 }
 
+static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
+{
+    HD_TRY(recorder->task(recorder, task));
+    hd_free(task->owned);
+    return HD_OK;
+}
+
 int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
     hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_get_ns());
+    if (session->options.recorder)
+        return record_task(session->options.recorder, task);
     if (session->options.sequential)
         return submit_sequential(session, task);
     if (session->fusion.name && task->home == session->fusion.home && !task->again)

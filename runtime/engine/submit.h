@@ -12,6 +12,8 @@
 /* Dependences are tracked on buffers, which stand for the memory of one instance, by buckets of its
  * partials, and have no memory themselves. */
 struct hd_buffer;
+struct hd_comm_transfer;
+struct hd_device_collective;
 
 /* Creates a buffer of buckets >= 1 and partials >= 1. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_buffer_create(struct hd_session *session, int buckets, int64_t partials,
@@ -76,6 +78,8 @@ struct hd_task {
     int n_accesses;
     int priority;
     struct hd_task_group *group; /* or NULL */
+    int64_t volume; /* of the engine's own tasks, whose time is proportional to it: bytes that they
+                       read and write; 0: unknown. Recorders read it */
 };
 
 /* From hd_fuse_begin on, tasks of the GPU `home` are collected, and each run of them, until
@@ -132,5 +136,36 @@ int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int 
 /* Returns the bytes on the GPU that a collective between GPUs needs in the session
  * (device_comm_bytes). */
 int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks);
+
+/* At a sync point, the token and `accesses` are held until all ranks have arrived at `sequence`. */
+struct hd_sync_point {
+    const char *name;
+    int64_t sequence, iteration;
+    const struct hd_access *accesses; /* read at submission only */
+    int n_accesses;
+    int priority;
+    struct hd_task_group *group;
+    const struct hd_device_collective
+        *device_collective;                   /* the device comm runs it meanwhile; or NULL */
+    const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
+    int n_transfers;
+    bool on_host; /* only the ranks of this host wait for each other */
+    bool pairs;   /* this rank waits for its transfers only */
+    void *owned;  /* freed with it, as of tasks */
+};
+
+/* A recorder is told of what a session would submit to StarPU, in that order, by the session's
+ * thread: tasks, sync points, and where the submitter waits until a group has ended. What it is
+ * given is valid during the call. The functions return HD_OK, or an error that the submission then
+ * returns. */
+struct hd_recorder {
+    int (*task)(struct hd_recorder *recorder, const struct hd_task *task);
+    int (*sync)(struct hd_recorder *recorder, const struct hd_sync_point *point);
+    int (*wait)(struct hd_recorder *recorder, const struct hd_task_group *group);
+};
+
+/* Return the buckets and partials of a buffer, which a recorder finds in accesses. */
+int hd_buffer_count_buckets(const struct hd_buffer *buffer);
+int64_t hd_buffer_count_partials(const struct hd_buffer *buffer);
 
 #endif

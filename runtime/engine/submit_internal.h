@@ -82,23 +82,6 @@ static inline int hd_session_clamp_priority(const struct hd_session *session, in
                                          : priority;
 }
 
-/* At a sync point, the token and `accesses` are held until all ranks have arrived at `sequence`. */
-struct hd_sync_point {
-    const char *name;
-    int64_t sequence, iteration;
-    const struct hd_access *accesses; /* read at submission only */
-    int n_accesses;
-    int priority;
-    struct hd_task_group *group;
-    const struct hd_device_collective
-        *device_collective;                   /* the device comm runs it meanwhile; or NULL */
-    const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
-    int n_transfers;
-    bool on_host; /* only the ranks of this host wait for each other */
-    bool pairs;   /* this rank waits for its transfers only */
-    void *owned;  /* freed with it, as of tasks */
-};
-
 /* Submits a sync point, or waits at it under the sequential executor, because nothing else could
  * run. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM (logged) (sync.c). */
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point);

@@ -139,10 +139,17 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
     return HD_OK;
 }
 
+/* The sequential executor waits for the other ranks; a recorder takes note of the point. */
+static int pass(struct hd_session *session, const struct hd_sync_point *point)
+{
+    struct hd_recorder *recorder = session->options.recorder;
+    return recorder ? recorder->sync(recorder, point) : wait_for_ranks(session, point);
+}
+
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
 {
     if (session->options.sequential) {
-        HD_TRY(wait_for_ranks(session, point));
+        HD_TRY(pass(session, point));
         hd_free(point->owned);
         return HD_OK;
     }
