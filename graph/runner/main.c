@@ -26,6 +26,8 @@ static const struct {
      "collect"},
     {"bench", hd_command_bench, "train with several strategies in turns and compare their speed",
      "benchmark"},
+    {"calibrate", hd_command_calibrate, "measure how long tasks take, for simulate", NULL},
+    {"simulate", hd_command_simulate, "compute how fast a cluster would train", "predict"},
     {"report", hd_command_report, "write a run as one HTML page", NULL},
     {"trace", hd_command_trace, "print where the time of a run went", "profile"},
     {"compare", hd_command_compare, "compare several runs", "diff"},
@@ -43,7 +45,7 @@ static void print_help(FILE *file)
                   "Trains reinforcement-learning agents data-parallel, as a dataflow graph of "
                   "tasks.\n\ncommands:\n");
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].help);
+        fprintf(file, "  %-9s %s\n", commands[i].name, commands[i].help);
     fprintf(file, "\n'runner COMMAND --help' tells the options of a command.\n"
                   "Exit codes: 0 done, 1 failure, 2 bad input, 3 watchdog, 4 ranks diverged,\n"
                   "75 stopped but resumable, 130 interrupted.\n");

@@ -30,9 +30,11 @@ enum commands {
     DOCTOR = 512,
     KEYS = 1024,
     VERBS = 2048,
+    CALIBRATE = 4096,
+    SIMULATE = 8192,
     TRAIN = RUN | LAUNCH,
     ONE = TRAIN | GRAPH | EVAL,
-    ALL = ONE | BENCH | RECORD
+    ALL = ONE | BENCH | RECORD | CALIBRATE | SIMULATE
 };
 
 /* They are in the order of the bits. */
@@ -73,6 +75,18 @@ static const struct command {
      "KEY is one key or a section: policy.learn.learning_rate, policy.learn.\n"},
     {"verbs", "[VERB]", "verb", 0, 1,
      "Prints the verbs that the steps of a graph may have, each with its ports and options.\n"},
+    {"calibrate", "CONFIG", "config", 1, 1,
+     "Trains with each strategy for a while, as one rank with one worker, and writes how long "
+     "each\n"
+     "task takes on this machine: what `runner simulate` needs. Nothing else should run "
+     "meanwhile.\n"},
+    {"simulate", "CONFIG", "config", 1, 1,
+     "Computes how fast a cluster would train, for each strategy on 1, 2, 4, ... N nodes: what "
+     "each\n"
+     "rank would submit, with task times of `runner calibrate` and the network of SimGrid\n"
+     "(libsimgrid-dev). GPUs are not simulated. Efficiency is the rate of environment steps per "
+     "node,\n"
+     "relative to one node.\n"},
 };
 
 /* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */
@@ -100,6 +114,8 @@ static const struct option {
      "go on from the newest good checkpoint of the run directory DIR (default: --dir, else the "
      "newest of <exp_name>), or begin there if it has none",
      NULL},
+    {"--strategies", "A,B,...", CALIBRATE | SIMULATE, TEXT, FIELD(strategies), 0, 0,
+     "which strategies (default serial,bucketed,pipelined)", NULL},
     {"--strategies", "A,B,...", BENCH, TEXT, FIELD(strategies), 0, 0,
      "what to measure: names as --strategy of `runner run` takes them", NULL},
     {"--trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write rank 0's trace.json, for Perfetto",
@@ -131,6 +147,28 @@ static const struct option {
      "no secret: whoever reaches the ranks' ports may join", NULL},
     {"--max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
      "start all ranks again after a failure, from the newest good checkpoint", NULL},
+    {"--updates", "N", CALIBRATE, INTEGER, FIELD(updates), 1, 1000000000,
+     "updates to measure (default 200)", NULL},
+    {"--nodes", "N", SIMULATE, INTEGER, FIELD(nodes), 1, 4096, "nodes of the cluster (default 1)",
+     NULL},
+    {"--ranks-per-node", "R", SIMULATE, INTEGER, FIELD(ranks_per_node), 1, 4096,
+     "ranks on each node (default 1)", NULL},
+    {"--network", "RATE,LATENCY", SIMULATE, TEXT, FIELD(network), 0, 0,
+     "links of the nodes to one switch: 100Gbit,2us (default 10Gbit,20us)", NULL},
+    {"--platform", "FILE", SIMULATE, TEXT, FIELD(platform), 0, 0,
+     "a platform file of SimGrid, whose hosts are the nodes, in place of --network", NULL},
+    {"--calibration", "FILE", SIMULATE, TEXT, FIELD(calibration), 0, 0,
+     "what runner calibrate wrote (default ./calibration.json)", NULL},
+    {"--scale", "F", SIMULATE, TEXT, FIELD(scale), 0, 0,
+     "task times are F times those of the calibration (default 1)", NULL},
+    {"--iterations", "N", SIMULATE, INTEGER, FIELD(iterations), 4, 100000,
+     "iterations to simulate from the first update on (default 50)", NULL},
+    {"--trace-rank", "R", SIMULATE, INTEGER, FIELD(rank), 0, 4095,
+     "whose trace --trace-out writes (default 0)", NULL},
+    {"--trace-out", "FILE", SIMULATE, TEXT, FIELD(trace_out), 0, 0,
+     "trace of a rank on the most nodes, with the last strategy, for Perfetto", NULL},
+    {"--json", "FILE", SIMULATE, TEXT, FIELD(json), 0, 0, "write all results as JSON", NULL},
+    {"--out", "FILE", CALIBRATE, TEXT, FIELD(out), 0, 0, "default ./calibration.json", NULL},
     {"--updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,
      "updates to measure in each run (default 200)", NULL},
     {"--warmup", "N", BENCH, INTEGER, FIELD(warmup), 1, 1000000000, "updates before (default 50)",
@@ -434,6 +472,9 @@ int hd_options_read(int argc, char **argv, struct hd_options *options_p)
                                      .updates = 200,
                                      .warmup = 50,
                                      .repeats = 4,
+                                     .nodes = 1,
+                                     .ranks_per_node = 1,
+                                     .iterations = 50,
                                      .measure_after = -1};
     int status = read_arguments(command, argc, argv, options_p);
     if (status != HD_OK)

@@ -37,15 +37,18 @@ struct hd_options {
     bool dot, allow_plugin; /* graph */
     bool refuses_plugins;   /* loads no code that the config names by path */
 
-    const char *strategies, *json; /* bench */
+    const char *strategies, *json; /* bench, calibrate, simulate */
     int updates, warmup, repeats;
     bool evaluate;
     int measure_after; /* bench's runs: updates after which their rates are measured; -1: never */
 
+    int nodes, ranks_per_node, iterations; /* simulate; texts NULL: the default */
+    const char *network, *platform, *calibration, *scale, *trace_out;
+
     const char *weights; /* eval, record */
     const char *obs;     /* eval */
     int64_t episodes;    /* eval */
-    const char *out;     /* record, report, compare */
+    const char *out;     /* record, report, compare, calibrate */
     bool as_json;        /* doctor, eval */
     int64_t transitions;
     double epsilon;

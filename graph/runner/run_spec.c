@@ -288,6 +288,14 @@ bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec)
     return strcmp(hd_config_get_text(run_spec->config, "runtime.executor"), "sequential") == 0;
 }
 
+enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec)
+{
+    const char *name = hd_config_get_text(run_spec->config, "runtime.exchange");
+    return strcmp(name, "pairs") == 0    ? HD_EXCHANGE_PAIRS
+           : strcmp(name, "direct") == 0 ? HD_EXCHANGE_DIRECT
+                                         : HD_EXCHANGE_AUTO;
+}
+
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
 {
     return hd_config_hash(run_spec->config, free_to_differ, N_FREE);

@@ -5,6 +5,7 @@
 
 #include "graph/plan/plan.h"
 #include "graph/runner/options.h"
+#include "runtime/engine/session.h"
 
 struct hd_run_spec {
     struct hd_diag *diag;
@@ -28,6 +29,9 @@ void hd_run_spec_explain(const struct hd_run_spec *run_spec);
 
 /* Returns whether tasks run one after another, without StarPU. */
 bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec);
+
+/* Returns how hosts exchange vectors (runtime.exchange). */
+enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec);
 
 /* Returns a hash of everything that must be equal on all ranks. */
 uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec);

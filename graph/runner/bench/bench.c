@@ -197,10 +197,13 @@ static int run_once(struct hd_bench *bench, int i, const char *scratch, bool las
     if (status != HD_OK)
         return hd_status_get_exit_code(status);
     bool trace = bench->options->trace && last;
-    int code = launch(&run_options, dir, trace);
-    if (code == 0)
+    int code = launch(&run_options, dir, trace || bench->look_at);
+    const bool ran = code == 0;
+    if (ran)
         code = hd_status_get_exit_code(collect(strategy, dir, trace));
-    else if (code != hd_status_get_exit_code(HD_ERR_INTERRUPTED))
+    if (code == 0 && bench->look_at)
+        code = hd_status_get_exit_code(bench->look_at(bench, i, &run_options, dir));
+    if (!ran && code != hd_status_get_exit_code(HD_ERR_INTERRUPTED))
         hd_log(HD_LOG_ERROR, "the strategy %s could not be measured", strategy->name);
     hd_options_release(&run_options);
     remove_tree(dir);
@@ -278,16 +281,25 @@ static int report(const struct hd_bench *bench)
     return hd_bench_compare(bench);
 }
 
+int hd_bench_measure(struct hd_bench *bench)
+{
+    int code = hd_status_get_exit_code(read_strategies(bench));
+    return code == 0 ? measure(bench) : code;
+}
+
+void hd_bench_release(struct hd_bench *bench)
+{
+    for (int i = 0; i < bench->n_strategies; i++)
+        hd_free(bench->strategies[i].runs);
+    hd_free(bench->names);
+}
+
 int hd_command_bench(struct hd_options *options)
 {
     struct hd_bench bench = {.options = options};
-    int code = hd_status_get_exit_code(read_strategies(&bench));
-    if (code == 0)
-        code = measure(&bench);
+    int code = hd_bench_measure(&bench);
     if (code == 0)
         code = hd_status_get_exit_code(report(&bench));
-    for (int i = 0; i < bench.n_strategies; i++)
-        hd_free(bench.strategies[i].runs);
-    hd_free(bench.names);
+    hd_bench_release(&bench);
     return code;
 }

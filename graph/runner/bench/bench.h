@@ -24,7 +24,17 @@ struct hd_bench {
     char *names; /* the list of strategies, cut */
     struct hd_bench_strategy strategies[HD_BENCH_STRATEGIES];
     int n_strategies;
+    /* Called after each run with its options and directory, which has a trace. Returns HD_OK, or an
+     * error that ends the measurement. NULL: there is nothing to look at. */
+    int (*look_at)(struct hd_bench *bench, int strategy, const struct hd_options *run_options,
+                   const char *dir);
+    void *arg;
 };
+
+/* Makes all runs of bench->options. Returns the exit code of the program (errors are logged).
+ * hd_bench_release releases what they left. */
+int hd_bench_measure(struct hd_bench *bench);
+void hd_bench_release(struct hd_bench *bench);
 
 /* Prints all strategies as one table. */
 void hd_bench_print(const struct hd_bench *bench, FILE *file);

@@ -203,14 +203,6 @@ static void show_waiting(void *arg)
         hd_outputs_show_progress(train);
 }
 
-static enum hd_host_exchange read_exchange(const struct hd_config *config)
-{
-    const char *name = hd_config_get_text(config, "runtime.exchange");
-    return strcmp(name, "pairs") == 0    ? HD_EXCHANGE_PAIRS
-           : strcmp(name, "direct") == 0 ? HD_EXCHANGE_DIRECT
-                                         : HD_EXCHANGE_AUTO;
-}
-
 static int start_session(struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
@@ -223,7 +215,7 @@ static int start_session(struct hd_train *train)
         .ranks = train->ranks.world.world,
         .local_rank = train->ranks.world.local_rank,
         .comm = train->ranks.comm,
-        .exchange = read_exchange(config),
+        .exchange = hd_run_spec_get_exchange(&train->run_spec),
         .scratch_bytes = hd_plan_get_scratch_bytes(train->plan),
         .n_devices = train->plan->devices,
         .bind_devices = train->gpus.bound,

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Things that calibrate and simulate share: the strategies they look at, and what of a config
+ * decides how long its tasks take. One thread. */
+#ifndef HD_GRAPH_RUNNER_SIMULATE_FACTS_H
+#define HD_GRAPH_RUNNER_SIMULATE_FACTS_H
+
+#include "graph/runner/run_spec.h"
+#include "graph/simulate/submission.h"
+
+#include <jansson.h>
+
+enum { HD_CALIBRATION_FORMAT = 1 };
+
+#define HD_ALL_STRATEGIES "serial,bucketed,pipelined"
+
+/* Returns the keys of env and policy with their values, a line each, to be released with
+ * json_decref; NULL: no memory. */
+json_t *hd_facts_list(const struct hd_run_spec *run_spec);
+
+/* Records a rank of a run. Returns the errors of hd_submission_record. */
+int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,
+                       const struct hd_comm_hosts *hosts, int iterations,
+                       struct hd_submission **submission_p, struct hd_peers **exchanges_p);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of a simulation. One thread. */
+#ifndef HD_GRAPH_SIMULATE_CLUSTER_INTERNAL_H
+#define HD_GRAPH_SIMULATE_CLUSTER_INTERNAL_H
+
+#include "graph/simulate/cluster.h"
+
+enum { HD_BY_SUBMISSION = -2 };
+
+/* This tells what has become of a node; times are in simulated seconds. */
+struct hd_played {
+    double ready, begin, end;
+    double work; /* of a task that has begun: seconds that are left */
+    int cause;   /* node of this rank for which it waited last, or HD_BY_SUBMISSION */
+    int last;    /* of a sync point: rank for which it waited last */
+};
+
+struct hd_ready {
+    int node, order;
+};
+
+struct hd_worker {
+    struct hd_rank *rank;
+    int lane, node;
+    int previous; /* node; -1: none */
+    bool idle;
+    double length; /* of what it runs, in seconds */
+};
+
+/* The time of a task: a drawn one times `factor`, or, without times, the factor. */
+struct hd_node_time {
+    const struct hd_task_times *times;
+    double factor;
+};
+
+/* A sync point of a sequence number, as one rank sees it. */
+struct hd_post {
+    int node;     /* once the rank has arrived; valid if `arrived` */
+    int messages; /* that have not ended; less than 0: some ended before the rank arrived */
+    bool arrived;
+};
+
+struct hd_totals {
+    double at_s, exposed_s, busy_s;
+};
+
+struct hd_rank {
+    struct hd_simulation *simulation;
+    int number;
+    const struct hd_submission *submission;
+    const struct hd_peers *exchanges;
+    const struct hd_node_time *times; /* [nodes] */
+    struct hd_node_time *owned_times; /* the same, of the first rank that has them */
+    int *left;                        /* [nodes]: dependences, and 1 until it is submitted */
+    struct hd_played *played;         /* [nodes] */
+    struct hd_ready *ready;           /* [n_ready]: a heap */
+    int n_ready, n_became_ready;
+    int *background; /* nodes that wait for a time slice, in order */
+    int64_t background_begin, background_end;
+    struct hd_worker *workers;
+    int next;              /* node that the submitter comes to */
+    bool waits;            /* the submitter, at `next` */
+    int n_marks;           /* that the submitter has passed */
+    int open;              /* sync point; -1: none */
+    bool passed;           /* it may end, as soon as a worker looks */
+    struct hd_post *posts; /* [sequence numbers] */
+    int bodies;            /* that run now */
+    double busy_since_s, busy_union_s, busy_at_opening_s;
+    double busy_s, exposed_s;
+    struct hd_totals first, last; /* at the marks between which is measured */
+};
+
+struct hd_host {
+    int *complete; /* [sequence numbers]: ranks that have arrived and whose messages have ended */
+};
+
+struct hd_simulation {
+    const struct hd_cluster *cluster;
+    struct hd_rank *list;
+    struct hd_host *hosts;
+    double sent_bytes;
+    void (*pass)(void *rank, int64_t what); /* lets a rank go on behind a sync point */
+};
+
+/* Returns how long at least one worker of a rank ran a task until now. */
+static inline double hd_rank_get_busy_union(const struct hd_rank *rank, double now)
+{
+    return rank->busy_union_s + (rank->bodies > 0 ? now - rank->busy_since_s : 0);
+}
+
+/* The rank arrives at a sync point (exchange.c). When it has been passed, simulation->pass is
+ * called with the rank. */
+void hd_rank_arrive(struct hd_rank *rank, int node);
+
+/* Adds the names on the critical path of a simulation that has ended, between the marks, to the
+ * result, those of the longest time first (critical_path.c). */
+void hd_critical_path_find(const struct hd_simulation *simulation,
+                           struct hd_cluster_result *result);
+
+#endif
