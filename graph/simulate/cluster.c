@@ -260,8 +260,7 @@ static void find_work(struct hd_worker *worker)
         run_node(worker, rank->background[rank->background_begin++]);
 }
 
-/* Called when something has changed and a worker of the rank is idle: ends a sync point that has
- * been passed, which workers find out between tasks, and gives idle workers something to do. */
+/* Ends a sync point that has been passed, and gives idle workers something to do. */
 static void advance(struct hd_rank *rank)
 {
     while (rank->open >= 0 && rank->passed)
@@ -271,10 +270,11 @@ static void advance(struct hd_rank *rank)
             find_work(&rank->workers[i]);
 }
 
+/* On one host, workers find out between tasks; between hosts a thread waits for it. */
 static void pass(void *arg, int64_t what)
 {
     struct hd_rank *rank = arg;
-    bool idle = false;
+    bool idle = rank->simulation->cluster->hosts.n > 1;
     (void)what;
     rank->passed = true;
     for (int i = 0; i < rank->simulation->cluster->workers; i++)

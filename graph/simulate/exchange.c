@@ -2,10 +2,6 @@
 /* Sync points of simulated ranks: who has arrived, and which messages are under way. */
 #include "graph/simulate/cluster_internal.h"
 
-/* Shorter messages leave when the sender has arrived, longer ones when both have, as UCX's
- * rendezvous protocol does. */
-enum { EAGER_BYTES = 8192 };
-
 static int get_host(const struct hd_rank *rank)
 {
     return rank->number / rank->simulation->cluster->hosts.ranks;
@@ -74,7 +70,7 @@ static void send(struct hd_rank *from, struct hd_rank *to, int64_t sequence, int
                                              message_arrived, from, pack(sequence, to->number));
 }
 
-/* Starts the messages that the rank's arrival allows: its own, and those that waited for it. */
+/* Starts the rank's messages, which wait for nobody: over sockets, UCX sends all at once. */
 static void start_messages(void *arg, int64_t sequence)
 {
     struct hd_rank *rank = arg;
@@ -87,11 +83,7 @@ static void start_messages(void *arg, int64_t sequence)
     post->messages += 2 * n;
     for (int i = 0; i < n; i++) {
         struct hd_rank *peer = &rank->simulation->list[all[i].peer];
-        const bool there = peer->posts[sequence].arrived;
-        if (there || all[i].out_bytes <= EAGER_BYTES)
-            send(rank, peer, sequence, all[i].out_bytes);
-        if (there && all[i].in_bytes > EAGER_BYTES)
-            send(peer, rank, sequence, all[i].in_bytes);
+        send(rank, peer, sequence, all[i].out_bytes);
     }
     if (post->messages == 0)
         complete(rank, sequence, rank->number);
