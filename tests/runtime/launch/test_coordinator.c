@@ -374,6 +374,7 @@ int main(void)
     tcase_add_test(cases, a_node_joins);
     tcase_add_test(cases, a_node_leaves);
     tcase_add_test(cases, a_node_is_lost);
+    tcase_add_test(cases, ranks_lose_each_other);
     tcase_add_test(cases, a_silent_node_is_lost);
     tcase_add_test(cases, a_node_joins_again);
     tcase_add_test(cases, failures_are_counted);
