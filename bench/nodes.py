@@ -11,8 +11,9 @@ is at least what the cable needs longer than the update that may hide it. Strate
 of its numbers changed) without lags must end in one param_hash.
 
 --net: updates of one of bench/peers' nets (57 MB and 7 MB of gradients) and next to nothing else, also by PyTorch's DDP over gloo
-in the same namespaces, if $HD_PEERS, build/peers or build/torch has PyTorch. Needs root, iproute2, for mpi an mpirun. Other options go
-to `runner`."""
+in the same namespaces, if $HD_PEERS, build/peers or build/torch has PyTorch. --simulate: also what `runner simulate` says,
+calibrated once for each config, without the network. Needs root, iproute2, for mpi an mpirun. Other options go to
+`runner`."""
 
 import argparse
 import json
@@ -31,6 +32,7 @@ from runner import RUNNER, SECRET, environment, free_port  # noqa: E402
 NETS = {"pong": "[128, 128, 512], dueling: true", "nature": "[32, 64, 64, 512], dueling: false"}
 BATCH = 32
 APART = "apart"
+SWITCH_US = 50  # from node to node where nothing is delayed
 
 
 def read_arguments():
@@ -45,6 +47,7 @@ def read_arguments():
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--simulate", action="store_true")
     parser.add_argument("--json")
     return parser.parse_known_args()
 
@@ -65,11 +68,13 @@ class Bench:
         cores = sorted(os.sched_getaffinity(0))
         self.prefixes = [[*nodes.inside(node), "taskset", "-c", str(cores[node % len(cores)])] for node in range(self.n)]
         config = "bench/peers/updates.yaml" if net else options.config
-        self.words = [config, "--quiet", "--measure-after", str(options.warmup), "--set",
-                      f"max_train_iter={options.warmup + options.updates}", "--set", "env.stop_value=1e9", *more]
+        keys = [*more, "--set", "env.stop_value=1e9"]
         if net:
-            self.words += ["--set", "policy.model={obs_shape: [4, 84, 84], action_shape: 6, encoder_hidden_size_list: "
-                                    f"{NETS[net]}}}"]
+            keys += ["--set", "policy.model={obs_shape: [4, 84, 84], action_shape: 6, encoder_hidden_size_list: "
+                              f"{NETS[net]}}}", "--set", "policy.learn.target_update_freq=40"]
+        self.words = [config, "--quiet", "--measure-after", str(options.warmup), "--set",
+                      f"max_train_iter={options.warmup + options.updates}", *keys]
+        self.simulated = [config, "--quiet", *keys, "--set", f"world.shards={self.n}"]
 
     def wait(self, processes):
         said = [process.communicate(timeout=900)[0] for process in processes]
@@ -110,6 +115,30 @@ class Bench:
             self.wait([self.start(node, [*launch, "--node-rank", str(node), *words]) for node in range(self.n)])
         return self.read(directory)
 
+    def calibrate(self, scratch):
+        """As many at the same time as there are nodes, which share the machine's caches and memory. Returns a file."""
+        files = [os.path.join(scratch, f"calibration{node}.json") for node in range(self.n)]
+        self.wait([self.start(node, [RUNNER, "calibrate", *self.simulated, "--strategies", self.list_strategies(), "--updates",
+                                     str(self.options.updates + self.options.warmup), "--out", file])
+                   for node, file in enumerate(files)])
+        return files[0]
+
+    def list_strategies(self):
+        return ",".join(os.path.join(ROOT, f"configs/strategies/{name}.yaml") for name in self.options.strategies.split(","))
+
+    def simulate(self, calibration, mbit, delay_us):
+        """{strategy: milliseconds of an update}"""
+        results, network = calibration + ".simulated", f"{mbit}Mbit,{SWITCH_US + (delay_us or 0)}us"
+        done = subprocess.run([RUNNER, "simulate", *self.simulated, "--strategies", self.list_strategies(), "--nodes",
+                               str(self.n), "--network", network, "--calibration", calibration, "--json", results],
+                              env=environment(), text=True, capture_output=True)
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        with open(results, encoding="utf-8") as file:
+            lines = json.load(file)
+        return {os.path.splitext(os.path.basename(line["strategy"]))[0]: 1e3 / line["updates_per_s"]
+                for line in lines if line["nodes"] == self.n}
+
     def run_torch(self, python, ranks):
         words = [python, os.path.join(ROOT, "bench/peers/ddp_nodes.py"), self.net, str(BATCH), "4"]
         common = {"MASTER_ADDR": address_of(0), "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1,
@@ -144,7 +173,7 @@ def median(runs, name):
     return statistics.median(run[name] for run in runs) if name in runs[0] else None
 
 
-def show(case, found, options):
+def show(case, found, options, simulated):
     """Prints a line for each contender, and adds it to --json."""
     for name, runs in found.items():
         ms, sent, exposed = (median(runs, what) for what in ("ms", "sent_mb", "exposed_ms"))
@@ -152,15 +181,16 @@ def show(case, found, options):
         cable = sent * 8000 / case["mbit"]
         line = {**case, "contender": name, "ms": ms, "min": min(run["ms"] for run in runs), "max": max(run["ms"] for run in runs),
                 "apart_ms": apart, "sent_mb": sent, "cable_ms": cable, "exposed_ms": exposed, "repeats": len(runs),
-                "param_hash": runs[0].get("param_hash")}
+                "param_hash": runs[0].get("param_hash"), "simulated_ms": simulated.get(name.split()[-1])}
+        model = f"  simulated {line['simulated_ms']:.1f} ms, {line['simulated_ms'] / ms:.3f}" if line["simulated_ms"] else ""
         print(f"  {name:32} {ms:9.1f} {ms - apart:9.1f} {'' if exposed is None else f'{exposed:.1f}':>9} {max(0, cable - apart):9.1f} "
-              f"{cable:9.1f} {sent:8.2f}  {line['param_hash'] or ''}", flush=True)
+              f"{cable:9.1f} {sent:8.2f}  {line['param_hash'] or ''}{model}", flush=True)
         if options.json:
             with open(options.json, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
 
 
-def measure_network(options, more, net, mbit, delay_us):
+def measure_network(options, more, net, mbit, delay_us, calibrations):
     case = {"case": net or options.config, "nodes": options.nodes, "mbit": mbit, "delay_us": delay_us}
     with Nodes(mbit, options.nodes, delay_us) as nodes:
         bench = Bench(nodes, options, more, net)
@@ -172,7 +202,10 @@ def measure_network(options, more, net, mbit, delay_us):
         delay = "" if delay_us is None else f", {delay_us} us later"
         print(f"\n{case['case']}, {mbit} Mbit/s{delay}, {options.nodes} nodes\n{'':34} ms/update    beyond   exposed  at least"
               "  on cable  MB sent  param_hash")
-        show(case, found, options)
+        if options.simulate and net not in calibrations:
+            calibrations[net] = bench.calibrate(calibrations["folder"])
+        simulated = bench.simulate(calibrations[net], mbit, delay_us) if options.simulate else {}
+        show(case, found, options, simulated)
         hashes = {run["param_hash"] for name, runs in found.items() for run in runs if "pipelined" not in name and "param_hash" in run}
         if len(hashes) > 1:
             sys.exit(f"runs ended in different parameters: {hashes}")
@@ -186,10 +219,12 @@ def main():
         sys.exit("bench/nodes needs taskset (Debian: util-linux)")
     os.chdir(ROOT)
     print(f"{machine()}; {options.updates} updates after {options.warmup}, medians of {options.repeats} turns")
-    for net in options.net.split(","):
-        for mbit in map(int, options.mbit.split(",")):
-            for delay_us in options.delay_us.split(","):
-                measure_network(options, more, net, mbit, int(delay_us) if delay_us else None)
+    with tempfile.TemporaryDirectory(prefix="heddle-nodes-") as scratch:
+        calibrations = {"folder": scratch}
+        for net in options.net.split(","):
+            for mbit in map(int, options.mbit.split(",")):
+                for delay_us in options.delay_us.split(","):
+                    measure_network(options, more, net, mbit, int(delay_us) if delay_us else None, calibrations)
 
 
 main()
