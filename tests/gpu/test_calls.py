@@ -41,6 +41,10 @@ UNWANTED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "
             "cudaMemcpyAsync of pageable memory")
 
 
+def is_written(path):
+    return os.path.exists(path) and os.path.getsize(path) > 0
+
+
 def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_s=60,
           label=""):
     """{call: how often it was made during these tasks of a run}"""
@@ -53,19 +57,19 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
                      runtime__checkpoint_interval_s=interval_s)]
     process = subprocess.Popen([RUNNER, *fit(command)], env=env, stderr=subprocess.PIPE, text=True)
     try:
-        while not os.path.exists(counts):
+        while not is_written(counts):
             try:
                 process.wait(timeout=0.1)
             except subprocess.TimeoutExpired:
                 continue
-            check(os.path.exists(counts), f"{name}: ended with {process.returncode}: {process.stderr.read()[-600:]}")
+            check(is_written(counts), f"{name}: ended with {process.returncode}: {process.stderr.read()[-600:]}")
     finally:
         process.kill()
         process.communicate()
     written = os.path.exists(os.path.join(scratch(name), "ckpt/state/latest"))
     check(written == (interval_s < 60), f"{name}: checkpoints were {'' if written else 'not '}written")
     with open(counts, encoding="utf-8") as file:
-        return name, json.loads(file.read() or "{}")
+        return name, json.load(file)
 
 
 def check_launches(name, calls, what, some=False):

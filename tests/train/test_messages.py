@@ -24,7 +24,7 @@ COMMANDS = [
     (["doctor", "here"], ["doctor takes no argument, found 'here'"]),
     (["graph", "configs/cartpole_dqn.yaml"],
      ["configs/cartpole_dqn.yaml", "No such file", "did you mean 'configs/cartpole_dqn_ddp.yaml'?"]),
-    (["graph", "cartpole_dqn_ddp"], ["did you mean 'configs/cartpole_dqn_ddp.yaml'?"]),
+    (["graph", "cartpole_bc_ddp"], ["did you mean 'configs/cartpole_bc_ddp.yaml'?"]),
 ]
 OPTIONS = [
     (["--seed", "-1"], ["--seed: seed: expected an integer in [0, 9007199254740992], found '-1'"]),
