@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_runtime_calls.py [BINARY ...]: the program and its plug-ins call these functions of CUDA's runtime and no
+"""test_runtime_calls.py [BINARY ...]: the program's own libraries and its plug-ins call these functions of CUDA's runtime and no
 others, so that a call that waits, or one that older drivers and the emulation lack, comes in by intention only."""
 
 import glob
@@ -27,7 +27,8 @@ ALLOWED = {
 
 def list_calls(binary):
     """Without those that nvcc makes of launches, which begin with __cuda."""
-    done = subprocess.run(["nm", "-D", "--undefined-only", binary], capture_output=True, text=True, check=True)
+    option = [] if binary.endswith(".a") else ["-D"]
+    done = subprocess.run(["nm", *option, "--undefined-only", binary], capture_output=True, text=True, check=True)
     return set(re.findall(r" (cuda\w+)", done.stdout))
 
 
@@ -41,4 +42,5 @@ def main(*binaries):
     print(f"{len(calls)} functions of the runtime in {len(binaries)} binaries")
 
 
-main(*(sys.argv[1:] or [RUNNER, *glob.glob(os.path.join(os.path.dirname(RUNNER), "plugins/*.so"))]))
+BUILD = os.path.dirname(RUNNER)
+main(*(sys.argv[1:] or glob.glob(f"{BUILD}/libhd_*.a") + glob.glob(f"{BUILD}/plugins/*.so")))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs begin soon: the first task within 0.3 s, with 34 Atari consoles and a net of 0.5 million parameters; and no
-library of CUDA is loaded where no GPU is used, but for the runtime that StarPU is linked with."""
+library of CUDA is loaded where no GPU is used."""
 
 import os
 import re
@@ -39,10 +39,10 @@ def check_libraries(scratch):
         if name.startswith("libraries."):
             with open(scratch(name), encoding="utf-8") as file:
                 loaded |= {os.path.basename(path) for path in re.findall(r"calling init: (\S+)", file.read())}
-    check(any(name.startswith("libstarpu") for name in loaded), f"these are not all libraries: {sorted(loaded)}")
+    check(any(name.startswith("libhwloc") for name in loaded), f"these are not all libraries: {sorted(loaded)}")
     cuda = {name for name in loaded if re.match(r"lib(cu|nccl|nv)", name)}
-    print("libraries of CUDA:", *sorted(cuda))
-    check(all(name.startswith("libcudart.so") for name in cuda), f"loaded without a GPU: {sorted(cuda)}")
+    check(not cuda, f"loaded without a GPU: {sorted(cuda)}")
+    print(f"{len(loaded)} libraries, none of which is CUDA's")
 
 
 def main():

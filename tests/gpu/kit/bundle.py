@@ -47,10 +47,9 @@ def take(source, target, strip=False):
         subprocess.run(["strip", "--strip-unneeded", target], check=True)
 
 
-def libraries(build, program):
-    """{name: path} of what a copied program is linked with; our own StarPU lies where builds look for it."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": f"{build}/starpu/lib:{ROOT}/build/starpu/lib"}
-    said = subprocess.run(["ldd", program], text=True, capture_output=True, check=True, env=environment).stdout
+def libraries(program):
+    """{name: path} of what a copied program is linked with."""
+    said = subprocess.run(["ldd", program], text=True, capture_output=True, check=True).stdout
     if lost := re.search(r"(\S+) => not found", said):
         fail(f"{os.path.relpath(program)} needs {lost[1]}, which is not here")
     return dict(re.findall(r"(\S+) => (/\S+)", said))
@@ -70,10 +69,10 @@ def take_programs(build, folder, emulated, tests, runner_v4):
 def take_libraries(build, folder, emulated):
     wanted = {}
     for name in os.listdir(f"{folder}/bin"):
-        wanted.update(libraries(build, f"{folder}/bin/{name}"))
+        wanted.update(libraries(f"{folder}/bin/{name}"))
     for plugin in os.listdir(f"{folder}/plugins"):
         if plugin.endswith(".so"):
-            wanted.update(libraries(build, f"{folder}/plugins/{plugin}"))
+            wanted.update(libraries(f"{folder}/plugins/{plugin}"))
     for name, path in wanted.items():
         if not OF_MACHINE.match(name):
             take(path, f"{folder}/lib/{'spare/' if SPARE.match(name) else ''}{name}", True)
