@@ -2,6 +2,7 @@
 /* The config keys that verbs and types read, under DI-engine's names and nesting. A help text
  * follows its key in the output of `runner keys`. */
 #include "tasks/builtin.h"
+#include "tasks/policies.h"
 
 #define PER_SHARD "per shard"
 
@@ -36,9 +37,9 @@ const struct hd_key hd_task_keys[] = {
      "what happens when a shard's loss is not finite; stop: the run ends with an error; skip: "
      "this update leaves the parameters as they are",
      NULL},
-    {"policy.type", HD_KEY_CHOICE, 0, 0, "dqn", "dqn|ppo|bc", "global",
-     "the algorithm, and with it the outputs of the policy's net; dqn: action values; ppo: "
-     "logits and a value; bc: logits",
+    {"policy.type", HD_KEY_CHOICE, 0, 0, "dqn", HD_POLICY_NAMES, "global",
+     "the algorithm, and with it the outputs of the policy's net; dqn: action values; a2c and "
+     "ppo: logits and a value; bc: logits",
      "algo|algorithm|agent"},
     {"policy.multi_gpu", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "data-parallel training; must be true when there are several ranks", NULL},

@@ -11,7 +11,7 @@
  * between greedy and random actions for all envs at once (docs/di-engine.md 2.7), and f (E + 1) + 1
  * + e is the random action of env e. */
 #include "kernels/act/exploration.h"
-#include "kernels/learn/dqn_loss.h"
+#include "kernels/learn/losses/dqn_loss.h"
 #include "kernels/replay/nstep.h"
 #include "kernels/rollout/frame_upload.h"
 #include "runtime/base/alloc.h"

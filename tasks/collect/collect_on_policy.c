@@ -25,7 +25,7 @@
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
-#include "tasks/types/learn/policy_net.h"
+#include "tasks/types/learn/policy.h"
 #include "tasks/types/output/env_counters.h"
 #include "tasks/types/output/moments.h"
 
@@ -77,9 +77,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_spec *envs = setup->specs[ENVS];
     const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
     HD_TRY(hd_envs_check_role(envs, setup, false));
-    if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
-        return hd_policy_net_refuse_type(setup, "ppo",
-                                         "collect_on_policy samples from the logits of an actor");
+    HD_TRY(
+        hd_policy_check_on_policy(setup, "collect_on_policy samples from the logits of an actor"));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `sample_minibatch`: takes the next minibatch of the permutation (docs/di-engine.md 3.5).
  * With policy.learn.adv_norm the advantages are standardised over the shard's minibatch. */
-#include "kernels/learn/ppo_loss.h"
+#include "kernels/learn/losses/ppo_loss.h"
 #include "kernels/rollout/minibatch.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"

@@ -14,6 +14,7 @@
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
+#include "tasks/types/learn/policy.h"
 #include "tasks/types/output/moments.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static const struct hd_option options[] = {{"loss", "bc|dqn|ppo", true}, {0}};
+static const struct hd_option options[] = {{"loss", HD_POLICY_NAMES, true}, {0}};
 
 static bool skips(const struct hd_setup *setup)
 {
@@ -127,6 +128,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->loss = hd_loss_find(setup);
     args->net = hd_params_get_net(setup->specs[HD_LOSS_POLICY]);
     HD_TRY(check_ports(setup, args->loss));
+    HD_TRY(hd_policy_check_loss(setup, args->loss->name));
     HD_TRY(check_microbatch(setup, args));
     args->backward_stages = hd_net_count_stages(args->net);
     args->buckets = setup->specs[HD_LOSS_GRAD]->buckets;

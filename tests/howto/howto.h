@@ -4,15 +4,12 @@
 #define HD_TESTS_HOWTO_HOWTO_H
 
 #include "runtime/comm/comm_links.h"
-#include "tasks/learn/losses/loss.h"
+#include "tasks/registry.h"
 
 enum { HD_SOCKET_RANKS = 8 };
 
 /* verb.c: reads params `from`, updates params `to` by a fraction `tau` of the difference. */
 extern const struct hd_verb hd_verb_soft_update;
-
-/* loss.c: half the squared difference between the action's value and its reward. */
-extern const struct hd_loss hd_loss_bandit;
 
 /* layer.c: layer norm (Ba et al. 2016) over `features` of each of `columns` samples; X[i][b] and
  * Y[i][b] have rows ld floats apart. It keeps the mean and 1 / deviation of each column. X and Y

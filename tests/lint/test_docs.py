@@ -7,7 +7,7 @@ import re
 
 import tree
 
-EXAMPLES = ("tests/howto/", "kernels/envs/example/")
+EXAMPLES = ("tests/howto/", "kernels/envs/example/", "kernels/learn/losses/", "tasks/learn/losses/")
 BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|configs|tests|bench|docs|scripts)/[\w./*-]*)")

@@ -19,8 +19,8 @@ CONFIGS = [
     ("n_sample: 256", "n_sample: 250, env_groups: 4", "4", [
         "policy.collect.env_groups: expected a divisor of policy.collect.n_sample 250, found 4"]),
     ("type: ppo", "type: dqn", "dqn", [
-        "collect_on_policy samples from the logits of an actor: policy.type must be ppo, found dqn",
-        "loss ppo needs an actor and a critic: policy.type must be ppo, found dqn"]),
+        "collect_on_policy samples from the logits of an actor: policy.type must be a2c or ppo, found dqn",
+        "loss ppo learns an actor and a critic: policy.type must be ppo, found dqn"]),
     ("type: ppo", "type: bc", "bc", ["policy.type must be ppo, found bc"]),
     ("batch_size: 64", "batch_size: 64\n    microbatch: 7", "7", [
         "policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 7"]),
@@ -45,7 +45,7 @@ GRAPHS = [
          "adapt_lr needs the divergence kl_avg, which 'episode_means' does not hold"]),
     ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, advantages]",
      "loss_grad:", ["loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages"]),
-    ("loss: ppo", "loss: pqn", "pqn", ["expected bc|dqn|ppo, found 'pqn'"]),
+    ("loss: ppo", "loss: pqn", "pqn", ["expected a2c|bc|dqn|ppo, found 'pqn'"]),
 ]
 
 
@@ -91,7 +91,7 @@ def main():
                 file.write(re.sub("graph: .*", "graph: graph.yaml", good))
             refused(config, f"{scratch('graph.yaml')}:{place(text, new, at)}", expected)
     stderr = call("graph", CONFIG, "--set", "policy.type=ppo", expect=2).stderr
-    check("--set:1:13: loss dqn needs values of actions: policy.type must be dqn, found ppo" in stderr, stderr)
+    check("--set:1:13: loss dqn learns values of actions: policy.type must be dqn, found ppo" in stderr, stderr)
     stderr = call("graph", PPO, "--set", "policy.learn.lr_scheduler.type=kl", expect=2).stderr
     check("lr_scheduler.type kl needs the result of a step adapt_lr under `reads`" in stderr, stderr)
     print(f"{len(CONFIGS) + len(GRAPHS) + 2} mistakes are told")

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of double DQN (kernels/learn/dqn_loss.h). One pass of the policy's net takes obs and
- * next_obs; the backward pass follows the rows of obs. */
-#include "kernels/learn/dqn_loss.h"
+/* The loss of double DQN (kernels/learn/losses/dqn_loss.h). One pass of the policy's net takes obs
+ * and next_obs; the backward pass follows the rows of obs. */
+#include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/batch.h"
-#include "tasks/types/learn/policy_net.h"
 #include "tasks/types/output/moments.h"
 
 #include <string.h>
@@ -32,8 +31,6 @@ struct header {
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
 {
-    if (hd_net_get_heads(net) == HD_HEADS_ACTOR_CRITIC)
-        return hd_policy_net_refuse_type(setup, "dqn", "loss dqn needs values of actions");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const struct hd_loss *const losses[] = {&hd_loss_dqn, &hd_loss_bc, &hd_loss_ppo};
+#define ADDRESS(name, outputs, on_policy) &hd_loss_##name
+#define COMMA ,
+static const struct hd_loss *const losses[] = {HD_POLICIES(ADDRESS, COMMA)};
 
 const struct hd_loss *hd_loss_find(const struct hd_setup *setup)
 {
@@ -11,5 +13,5 @@ const struct hd_loss *hd_loss_find(const struct hd_setup *setup)
     for (int i = 0; i < (int)(sizeof losses / sizeof *losses); i++)
         if (name && strcmp(losses[i]->name, name) == 0)
             return losses[i];
-    return losses[0]; /* only tests leave the option out */
+    return &hd_loss_dqn; /* only tests leave the option out */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The description of a loss. A loss computes its derivative by the net's outputs for a microbatch;
  * the verb `loss_grad` passes it back through the net and adds up. A loss is one file with one
- * `const struct hd_loss`, listed in loss.c.
+ * `const struct hd_loss`, and a row of tasks/policies.h.
  *
  * Threads: `prepare` is called by the thread that builds the graph; the other functions by any
  * worker, for several microbatches at once. */
@@ -9,6 +9,7 @@
 #define HD_TASKS_LEARN_LOSSES_LOSS_H
 
 #include "kernels/net/net.h"
+#include "tasks/policies.h"
 #include "tasks/registry.h"
 #include "tasks/types/output/scalars.h"
 
@@ -92,7 +93,8 @@ struct hd_loss {
                   double *weights);
 };
 
-extern const struct hd_loss hd_loss_bc, hd_loss_dqn, hd_loss_ppo;
+#define HD_LOSS_DECLARE(name, outputs, on_policy) extern const struct hd_loss hd_loss_##name
+HD_POLICIES(HD_LOSS_DECLARE, ;);
 
 /* Returns the loss that the step's option `loss` names. Thread safe. */
 const struct hd_loss *hd_loss_find(const struct hd_setup *setup);

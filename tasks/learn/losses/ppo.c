@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of PPO on minibatches (kernels/learn/ppo_loss.h). */
-#include "kernels/learn/ppo_loss.h"
+/* The loss of PPO on minibatches (kernels/learn/losses/ppo_loss.h). */
+#include "kernels/learn/losses/ppo_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/minibatch.h"
-#include "tasks/types/learn/policy_net.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,10 +52,8 @@ struct header {
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
 {
-    (void)rows;
+    (void)net, (void)rows;
     const struct hd_config *config = setup->config;
-    if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
-        return hd_policy_net_refuse_type(setup, "ppo", "loss ppo needs an actor and a critic");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

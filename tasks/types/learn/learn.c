@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/learn/learn.h"
 
+#include "tasks/types/learn/policy.h"
+
 #include <string.h>
 
 static int64_t count_batch_rows(const struct hd_config *config)
@@ -37,7 +39,7 @@ void hd_minibatch_split_get_range(const struct hd_minibatch_split *split, int64_
 
 struct hd_learn_shape hd_learn_shape_read(const struct hd_config *config)
 {
-    const bool on_policy = strcmp(hd_config_get_text(config, "policy.type"), "ppo") == 0;
+    const bool on_policy = hd_policy_get(config)->on_policy;
     const int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
     struct hd_learn_shape shape = {
         .rows = on_policy ? hd_minibatch_split_read(config).rows : count_batch_rows(config),

@@ -2,6 +2,7 @@
 #include "tasks/types/learn/policy_net.h"
 
 #include "runtime/base/status.h"
+#include "tasks/types/learn/policy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +19,12 @@ static int report(const struct hd_spec *spec, const struct hd_setup *setup, cons
                              strrchr(key, '.') + 1, message);
 }
 
-/* policy.type decides what the net yields. */
 static void choose_heads(const struct hd_config *config, struct hd_net_fields *fields)
 {
-    const char *type = hd_config_get_text(config, "policy.type");
-    if (strcmp(type, "dqn") == 0 && hd_config_get_bool(config, "policy.model.dueling"))
+    const enum hd_policy_outputs outputs = hd_policy_get(config)->outputs;
+    if (outputs == HD_POLICY_ACTION_VALUES && hd_config_get_bool(config, "policy.model.dueling"))
         fields->heads = HD_HEADS_DUELING;
-    if (strcmp(type, "ppo") != 0)
+    if (outputs != HD_POLICY_ACTOR_CRITIC)
         return;
     const char *init = hd_config_get_text(config, "policy.learn.ppo_param_init");
     fields->heads = HD_HEADS_ACTOR_CRITIC;
@@ -88,12 +88,4 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
     if (status == HD_ERR_UNSUPPORTED && fields.precision == HD_BF16)
         report(spec, setup, "precision", "expected f32 on this processor, found bf16");
     return status;
-}
-
-int hd_policy_net_refuse_type(const struct hd_setup *setup, const char *type, const char *why)
-{
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.type");
-    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
-                             "%s: policy.type must be %s, found %s", why, type,
-                             hd_config_get_text(setup->config, "policy.type"));
 }

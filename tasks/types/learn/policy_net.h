@@ -12,8 +12,4 @@
 int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setup,
                          struct hd_net **net_p);
 
-/* Adds a mistake to setup->diag, at policy.type: a verb or loss cannot work with this net, because
- * of `why`, and needs policy.type `type`. Returns HD_ERR_INPUT. */
-int hd_policy_net_refuse_type(const struct hd_setup *setup, const char *type, const char *why);
-
 #endif

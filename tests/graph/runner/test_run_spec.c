@@ -19,6 +19,7 @@ static const struct {
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_nosync.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_fast.yaml"},
+    {"configs/cartpole_a2c_ddp.yaml", "configs/graphs/a2c.yaml"},
     {"configs/cartpole_bc_ddp.yaml", "configs/graphs/bc.yaml"},
 };
 

@@ -3,7 +3,7 @@
  * double on odd sizes, and what the headers promise of the flat array, its shadows and the stages
  * of backward. */
 #include "kernels/learn/adam.h"
-#include "kernels/learn/dqn_loss.h"
+#include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/hash.h"
 #include "tests/golden/dqn_pong.h"
 #include "tests/kernels/common/bf16_here.h"

@@ -2,7 +2,7 @@
 /* Nets: names and shapes of DI-engine, its golden numbers for three whole updates, gradients
  * against differences, rows independent of their batch. */
 #include "kernels/learn/adam.h"
-#include "kernels/learn/dqn_loss.h"
+#include "kernels/learn/losses/dqn_loss.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
 #include "tests/golden/dqn_cartpole.h"

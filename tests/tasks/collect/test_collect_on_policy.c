@@ -389,7 +389,7 @@ START_TEST(test_mistakes)
 {
     static const char *const dqn[] = {"policy.type=dqn"};
     check_mistake(NULL, 0, "evaluator", "'others' is of role evaluator");
-    check_mistake(dqn, 1, "collector", "policy.type must be ppo");
+    check_mistake(dqn, 1, "collector", "policy.type must be a2c or ppo");
 }
 END_TEST
 

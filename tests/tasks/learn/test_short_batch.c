@@ -2,7 +2,7 @@
 /* Losses on batches of which not all rows are used or have weight: rows that are not used are not
  * learned from; rows without weight are learned from but left out of statistics. Behaviour cloning
  * is compared with its definition. */
-#include "kernels/learn/cross_entropy.h"
+#include "kernels/learn/losses/cross_entropy.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy against its definition in double, and its derivative against differences of it. */
-#include "kernels/learn/cross_entropy.h"
+#include "kernels/learn/losses/cross_entropy.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"

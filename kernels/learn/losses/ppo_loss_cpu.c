@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/learn/ppo_loss_internal.h"
+#include "kernels/learn/losses/ppo_loss_internal.h"
 
 float hd_log_softmax_compute(const float *logit, int64_t n, float *log_p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/learn/dqn_loss_internal.h"
+#include "kernels/learn/losses/dqn_loss_internal.h"
 
 void hd_dqn_loss_compute(const struct hd_dqn_loss *loss, float *dq, float *td2,
                          struct hd_dqn_sums *sums_p)

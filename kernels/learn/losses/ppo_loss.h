@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clipped loss of proximal policy optimisation (Schulman et al. 2017; docs/di-engine.md 3.6).
  * Thread safe on different memory. */
-#ifndef HD_KERNELS_LEARN_PPO_LOSS_H
-#define HD_KERNELS_LEARN_PPO_LOSS_H
+#ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
+#define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
 
 #include <stdbool.h>
 #include <stdint.h>

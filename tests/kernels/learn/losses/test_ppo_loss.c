@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PPO's loss and its gradient against the numbers of docs/di-engine.md 9.4 and a naive version in
  * double. */
-#include "kernels/learn/ppo_loss.h"
+#include "kernels/learn/losses/ppo_loss.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"

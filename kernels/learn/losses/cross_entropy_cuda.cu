@@ -3,7 +3,7 @@
 #include "kernels/common/rows.cuh"
 
 extern "C" {
-#include "kernels/learn/cross_entropy_internal.h"
+#include "kernels/learn/losses/cross_entropy_internal.h"
 }
 
 typedef struct hd_cross_entropy_sums sums_of_rows;

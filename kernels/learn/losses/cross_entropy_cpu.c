@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/learn/cross_entropy_internal.h"
+#include "kernels/learn/losses/cross_entropy_internal.h"
 
 void hd_cross_entropy_compute(const struct hd_cross_entropy *loss, float *dlogit,
                               struct hd_cross_entropy_sums *sums_p)

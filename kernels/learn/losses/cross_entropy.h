@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy of given actions, the loss of behaviour cloning. Thread safe. */
-#ifndef HD_KERNELS_LEARN_CROSS_ENTROPY_H
-#define HD_KERNELS_LEARN_CROSS_ENTROPY_H
+#ifndef HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_H
+#define HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_H
 
 #include <stdint.h>
 

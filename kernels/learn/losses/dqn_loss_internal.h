@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double-DQN loss of one row, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_DQN_LOSS_INTERNAL_H
-#define HD_KERNELS_LEARN_DQN_LOSS_INTERNAL_H
+#ifndef HD_KERNELS_LEARN_LOSSES_DQN_LOSS_INTERNAL_H
+#define HD_KERNELS_LEARN_LOSSES_DQN_LOSS_INTERNAL_H
 
 #include "kernels/common/argmax.h"
-#include "kernels/learn/dqn_loss.h"
+#include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/inline.h"
 
 #include <math.h>

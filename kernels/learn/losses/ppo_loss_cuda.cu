@@ -3,7 +3,7 @@
 #include "kernels/common/rows.cuh"
 
 extern "C" {
-#include "kernels/learn/ppo_loss_internal.h"
+#include "kernels/learn/losses/ppo_loss_internal.h"
 }
 
 typedef struct hd_ppo_sums sums_of_rows;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PPO's loss of one row, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_PPO_LOSS_INTERNAL_H
-#define HD_KERNELS_LEARN_PPO_LOSS_INTERNAL_H
+#ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
+#define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
 
 #include "kernels/common/softmax.h"
-#include "kernels/learn/ppo_loss.h"
+#include "kernels/learn/losses/ppo_loss.h"
 
 /* Returns x, or the bound beyond which it lies. */
 HD_INLINE float hd_ppo_clamp(float x, float lo, float hi)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double-DQN loss with n-step targets (van Hasselt et al. 2016; docs/di-engine.md 2.2). Thread
  * safe. */
-#ifndef HD_KERNELS_LEARN_DQN_LOSS_H
-#define HD_KERNELS_LEARN_DQN_LOSS_H
+#ifndef HD_KERNELS_LEARN_LOSSES_DQN_LOSS_H
+#define HD_KERNELS_LEARN_LOSSES_DQN_LOSS_H
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #include "kernels/common/rows.cuh"
 
 extern "C" {
-#include "kernels/learn/dqn_loss_internal.h"
+#include "kernels/learn/losses/dqn_loss_internal.h"
 }
 
 typedef struct hd_dqn_sums sums_of_rows;

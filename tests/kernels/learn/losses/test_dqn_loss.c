@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double-DQN loss: the numbers of docs/di-engine.md 9.4, differences, ties. */
 #include "kernels/common/argmax.h"
-#include "kernels/learn/dqn_loss.h"
+#include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"

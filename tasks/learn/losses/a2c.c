@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of advantage actor-critic on minibatches (kernels/learn/losses/a2c_loss.h). */
+#include "kernels/learn/losses/a2c_loss.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/learn/losses/loss.h"
+#include "tasks/types/data/minibatch.h"
+
+#include <string.h>
+
+enum { TOTAL, POLICY, VALUE, ENTROPY, ADV_MEAN, VALUE_MEAN, N_FIELDS };
+
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [TOTAL] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [POLICY] = {"policy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE] = {"value_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ENTROPY] = {"entropy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ADV_MEAN] = {"adv_mean_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE_MEAN] = {"value_mean_avg", HD_MEAN, HD_LOSS_WINDOW},
+};
+
+struct args {
+    float value_weight, entropy_weight;
+};
+
+struct header {
+    int64_t used;
+    struct hd_a2c_sums sums;
+};
+
+static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p)
+{
+    (void)net, (void)rows;
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->value_weight = (float)hd_config_get_real(setup->config, "policy.learn.value_weight");
+    args->entropy_weight = (float)hd_config_get_real(setup->config, "policy.learn.entropy_weight");
+    return HD_OK;
+}
+
+static const int64_t *used(const struct hd_view *batch)
+{
+    return hd_minibatch_get(batch->spec, batch->data).used;
+}
+
+static const void *obs(const struct hd_loss_pass *pass)
+{
+    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
+    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
+    return batch.obs + pass->first * hd_net_get_obs_bytes(pass->net);
+}
+
+static void differentiate(const void *memory, const struct hd_loss_pass *pass)
+{
+    const struct args *args = memory;
+    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
+    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
+    struct header *header = pass->header;
+    const struct hd_a2c_loss loss = {.batch = header->used,
+                                     .actions = hd_net_count_actions(pass->net),
+                                     .value_weight = args->value_weight,
+                                     .entropy_weight = args->entropy_weight,
+                                     .out = pass->out,
+                                     .advantage = batch.advantage + pass->first,
+                                     .target = batch.target + pass->first,
+                                     .action = batch.action + pass->first};
+    const int64_t outputs = hd_net_count_outputs(pass->net);
+    memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
+    hd_a2c_loss_compute(&loss, pass->dout, &header->sums);
+}
+
+static double sum(const void *memory, void *const *items, int64_t n, double *values,
+                  double *weights)
+{
+    const struct args *args = memory;
+    struct hd_a2c_sums sums = {0};
+    double rows = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct header *header = items[i];
+        sums.policy += header->sums.policy;
+        sums.value += header->sums.value;
+        sums.entropy += header->sums.entropy;
+        sums.adv += header->sums.adv;
+        sums.v += header->sums.v;
+        rows += (double)header->used;
+    }
+    const double total =
+        sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
+    const double means[N_FIELDS] = {total, sums.policy, sums.value, sums.entropy, sums.adv, sums.v};
+    for (int i = 0; i < N_FIELDS; i++) {
+        values[i] = rows > 0 ? means[i] / rows : 0;
+        weights[i] = rows > 0;
+    }
+    return total;
+}
+
+const struct hd_loss hd_loss_a2c = {
+    .name = "a2c",
+    .batch = "minibatch",
+    .passes = HD_LOSS_OBS,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .prepare = prepare,
+    .header_bytes = sizeof(struct header),
+    .used = used,
+    .obs = obs,
+    .differentiate = differentiate,
+    .sum = sum,
+};
