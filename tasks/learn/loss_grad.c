@@ -73,10 +73,10 @@ static int declare(const struct hd_setup *setup)
 static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 {
     const struct hd_spec *batch = setup->specs[HD_LOSS_BATCH];
-    if (strcmp(batch->type->name, loss->batch) != 0)
+    if (strcmp(batch->type->name, loss->batch->type) != 0)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "loss %s takes a batch of type %s, but '%s' is of type %s",
-                                 loss->name, loss->batch, batch->name, batch->type->name);
+                                 loss->name, loss->batch->type, batch->name, batch->type->name);
     if (loss->target != (setup->specs[HD_LOSS_TARGET] != NULL))
         return hd_diag_add_error(setup->diag, setup->location, "loss %s %s (port 'target')",
                                  loss->name,
@@ -88,7 +88,7 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 static int check_norm(const struct hd_setup *setup, const struct hd_loss_grad *args)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.norm");
-    if (args->levels > 0 && !args->loss->obs)
+    if (args->levels > 0 && args->loss->passes != HD_LOSS_OBS)
         return hd_diag_add_error(
             setup->diag, node ? node->location : setup->location,
             "norm: loss %s takes a batch through its nets more than once, each "
@@ -137,6 +137,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(check_norm(setup, args));
     HD_TRY(hd_learning_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
     HD_TRY(hd_net_prepare(args->net, hd_loss_grad_count_forward_rows(args), args->micro));
+    if (args->loss->target)
+        HD_TRY(hd_net_prepare(args->net, args->micro, 0));
     return args->loss->prepare(setup, args->net, args->micro, &args->loss_args);
 }
 

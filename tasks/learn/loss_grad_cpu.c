@@ -60,22 +60,29 @@ void hd_loss_grad_get_stage_range(const void *arg, int stage, int64_t *lo_p, int
 /* Writes the number of rows that count, with which a header begins. */
 static void count_rows(const struct hd_loss_grad *args, const struct hd_loss_pass *pass)
 {
-    const int64_t used = *args->loss->used(&pass->views[HD_LOSS_BATCH]);
+    const int64_t used = *args->loss->batch->get_used(&pass->views[HD_LOSS_BATCH]);
     *(int64_t *)pass->header = hd_samples_count(used, pass->first, pass->rows);
 }
 
+/* The backward pass follows the policy's pass, which is the last one: it overwrites the activations
+ * of the target net. */
 static void go_forward(const struct hd_loss_grad *args, const struct hd_view *views, int64_t item,
                        const struct hd_loss_item *work)
 {
     const struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, item, work);
-    struct hd_obs_norm norm;
+    const struct hd_loss_operands from = hd_loss_pass_get_operands(args, &pass);
+    struct hd_obs_norm scales;
+    const struct hd_obs_norm *norm = hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &scales);
     count_rows(args, &pass);
-    if (args->loss->obs) {
-        const void *obs = args->loss->obs(&pass);
-        hd_net_forward(args->net, views[HD_LOSS_POLICY].data,
-                       hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &norm), obs, args->micro,
-                       work->forward, work->out);
-    }
+    if (args->loss->target)
+        hd_net_forward(args->net, from.target, norm, from.next_obs, args->micro, work->forward,
+                       work->target_next);
+    if (args->loss->passes == HD_LOSS_OBS)
+        hd_net_forward(args->net, from.policy, norm, from.obs, args->micro, work->forward,
+                       work->out);
+    else
+        hd_net_forward_pair(args->net, from.policy, norm, from.obs, from.next_obs, args->micro,
+                            work->forward, work->out);
     args->loss->differentiate(args->loss_args, &pass);
 }
 
@@ -124,7 +131,7 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
     const struct hd_training_pass training = {
         .params = views[HD_LOSS_POLICY].data,
         .norm = hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &norm),
-        .obs = args->loss->obs(&pass),
+        .obs = hd_loss_pass_get_operands(args, &pass).obs,
         .batch = args->micro,
         .used = hd_loss_get_used(&pass),
         .work = work->forward,

@@ -48,16 +48,29 @@ static int ready(const void *arg)
     return hd_net_prepare_cuda(args->net, hd_loss_grad_count_forward_rows(args), args->micro);
 }
 
-static int go_forward(const struct hd_loss_grad *args, const struct hd_loss_pass *pass)
+/* Makes the passes of a CPU. */
+static int make_passes(const struct hd_loss_grad *args, const struct hd_loss_pass *pass,
+                       const struct hd_loss_item *work)
 {
-    struct hd_obs_norm norm;
-    HD_TRY(hd_samples_count_cuda(args->loss->used(&pass->views[HD_LOSS_BATCH]), pass->first,
-                                 pass->rows, pass->header, pass->stream));
-    if (args->loss->obs)
-        HD_TRY(hd_net_forward_cuda(args->net, pass->views[HD_LOSS_POLICY].data,
-                                   hd_moments_get_obs_norm(&pass->views[HD_LOSS_NORM], &norm),
-                                   args->loss->obs(pass), args->micro, pass->forward,
-                                   (float *)pass->out, pass->stream));
+    const struct hd_loss_operands from = hd_loss_pass_get_operands(args, pass);
+    struct hd_obs_norm scales;
+    const struct hd_obs_norm *norm = hd_moments_get_obs_norm(&pass->views[HD_LOSS_NORM], &scales);
+    if (args->loss->target)
+        HD_TRY(hd_net_forward_cuda(args->net, from.target, norm, from.next_obs, args->micro,
+                                   work->forward, work->target_next, pass->stream));
+    if (args->loss->passes == HD_LOSS_OBS)
+        return hd_net_forward_cuda(args->net, from.policy, norm, from.obs, args->micro,
+                                   work->forward, work->out, pass->stream);
+    return hd_net_forward_pair_cuda(args->net, from.policy, norm, from.obs, from.next_obs,
+                                    args->micro, work->forward, work->out, pass->stream);
+}
+
+static int go_forward(const struct hd_loss_grad *args, const struct hd_loss_pass *pass,
+                      const struct hd_loss_item *work)
+{
+    HD_TRY(hd_samples_count_cuda(args->loss->batch->get_used(&pass->views[HD_LOSS_BATCH]),
+                                 pass->first, pass->rows, pass->header, pass->stream));
+    HD_TRY(make_passes(args, pass, work));
     return args->loss->differentiate_on_gpu(args->loss_args, pass);
 }
 
@@ -104,7 +117,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, context->item, &work);
     pass.stream = context->stream;
     if (stage == 0)
-        HD_TRY(go_forward(args, &pass));
+        HD_TRY(go_forward(args, &pass, &work));
     if (in_one_stage(args))
         return go_backward(args, &pass, &work, context->item, 0, args->backward_stages);
     return stage == 0 ? HD_OK : go_backward(args, &pass, &work, context->item, stage - 1, stage);

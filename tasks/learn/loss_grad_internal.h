@@ -23,9 +23,8 @@ struct hd_loss_grad {
 
 /* Where the arrays of one item, a microbatch, lie. */
 struct hd_loss_item {
-    void *header; /* the loss's, see struct hd_loss_pass */
-    void *loss_work;
-    float *out, *dout; /* [micro][outputs] */
+    void *header;                    /* the loss's, see struct hd_loss_pass */
+    float *out, *target_next, *dout; /* as in struct hd_loss_pass */
     char *forward, *backward;
 };
 
@@ -42,6 +41,16 @@ int64_t hd_loss_item_lay_out(const struct hd_loss_grad *args, int64_t forward_by
 struct hd_loss_pass hd_loss_item_make_pass(const struct hd_loss_grad *args,
                                            const struct hd_view *views, int64_t i,
                                            const struct hd_loss_item *item);
+
+/* The operands of a microbatch's forward passes. */
+struct hd_loss_operands {
+    const void *policy, *target; /* parameters */
+    const void *obs, *next_obs;  /* [rows][obs_bytes] */
+};
+
+/* Returns where they are. Borrowed from the views. */
+struct hd_loss_operands hd_loss_pass_get_operands(const struct hd_loss_grad *args,
+                                                  const struct hd_loss_pass *pass);
 
 /* Returns whether the loss that an item's header holds is a finite number. */
 bool hd_loss_item_is_finite(const struct hd_loss_grad *args, void *header);

@@ -14,12 +14,11 @@ int64_t hd_loss_item_lay_out(const struct hd_loss_grad *args, int64_t forward_by
                              struct hd_loss_item *item_p)
 {
     struct hd_arena arena = {.memory = memory};
-    const int64_t loss_work =
-        args->loss->loss_work_bytes ? args->loss->loss_work_bytes(args->net, args->micro) : 0;
     const int64_t outputs = args->micro * hd_net_count_outputs(args->net);
     item_p->header = header;
-    item_p->loss_work = hd_arena_take(&arena, loss_work, 1);
-    item_p->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *item_p->out);
+    item_p->out = hd_arena_take(&arena, outputs * (int64_t)args->loss->passes, sizeof *item_p->out);
+    item_p->target_next =
+        hd_arena_take(&arena, args->loss->target ? outputs : 0, sizeof *item_p->target_next);
     item_p->dout = hd_arena_take(&arena, outputs, sizeof *item_p->dout);
     item_p->forward = hd_arena_take(&arena, forward_bytes, 1);
     item_p->backward = hd_arena_take(&arena, backward_bytes, 1);
@@ -36,11 +35,23 @@ struct hd_loss_pass hd_loss_item_make_pass(const struct hd_loss_grad *args,
         .batch = args->batch,
         .first = i * args->micro,
         .rows = args->micro,
-        .forward = item->forward,
-        .loss_work = item->loss_work,
         .header = item->header,
         .out = item->out,
+        .target_next = item->target_next,
         .dout = item->dout,
+    };
+}
+
+struct hd_loss_operands hd_loss_pass_get_operands(const struct hd_loss_grad *args,
+                                                  const struct hd_loss_pass *pass)
+{
+    const struct hd_loss_rows rows = args->loss->batch->get_rows(&pass->views[HD_LOSS_BATCH]);
+    const int64_t at = pass->first * hd_net_get_obs_bytes(args->net);
+    return (struct hd_loss_operands){
+        .policy = pass->views[HD_LOSS_POLICY].data,
+        .target = pass->views[HD_LOSS_TARGET].data,
+        .obs = (const char *)rows.obs + at,
+        .next_obs = rows.next_obs ? (const char *)rows.next_obs + at : NULL,
     };
 }
 

@@ -41,18 +41,6 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     return HD_OK;
 }
 
-static const int64_t *used(const struct hd_view *batch)
-{
-    return hd_minibatch_get(batch->spec, batch->data).used;
-}
-
-static const void *obs(const struct hd_loss_pass *pass)
-{
-    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
-    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
-    return batch.obs + pass->first * hd_net_get_obs_bytes(pass->net);
-}
-
 static void differentiate(const void *memory, const struct hd_loss_pass *pass)
 {
     const struct args *args = memory;
@@ -99,14 +87,12 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
 
 const struct hd_loss hd_loss_a2c = {
     .name = "a2c",
-    .batch = "minibatch",
+    .batch = &hd_loss_minibatch,
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .header_bytes = sizeof(struct header),
-    .used = used,
-    .obs = obs,
     .differentiate = differentiate,
     .sum = sum,
 };

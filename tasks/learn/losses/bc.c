@@ -31,18 +31,6 @@ struct header {
     struct hd_cross_entropy_sums sums;
 };
 
-static const int64_t *used(const struct hd_view *batch)
-{
-    return hd_batch_get_use(batch->spec, batch->data).used;
-}
-
-static const void *obs(const struct hd_loss_pass *pass)
-{
-    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions rows = hd_batch_get_rows(batch->spec, batch->data);
-    return (const char *)rows.obs + pass->first * hd_net_get_obs_bytes(pass->net);
-}
-
 static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t rows)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
@@ -95,14 +83,12 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
 
 const struct hd_loss hd_loss_bc = {
     .name = "bc",
-    .batch = "batch",
+    .batch = &hd_loss_batch,
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .header_bytes = sizeof(struct header),
-    .used = used,
-    .obs = obs,
     .differentiate = differentiate,
 #if HD_CUDA
     .differentiate_on_gpu = differentiate_on_gpu,

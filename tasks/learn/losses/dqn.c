@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of double DQN (kernels/learn/losses/dqn_loss.h). One pass of the policy's net takes obs
- * and next_obs; the backward pass follows the rows of obs. */
+/* The loss of double DQN (kernels/learn/losses/dqn_loss.h). */
 #include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/batch.h"
-#include "tasks/types/output/moments.h"
 
 #include <string.h>
 
@@ -31,24 +29,14 @@ struct header {
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
 {
+    (void)rows;
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->net = net;
     args->gamma = (float)hd_config_get_real(setup->config, "policy.discount_factor");
-    return hd_net_prepare(net, rows, 0); /* for the target net's pass */
-}
-
-/* loss_work is q[rows][actions] of obs, then q of next_obs, then the target net's q of next_obs. */
-static int64_t loss_work_bytes(const struct hd_net *net, int64_t rows)
-{
-    return 3 * rows * hd_net_count_actions(net) * (int64_t)sizeof(float);
-}
-
-static const int64_t *used(const struct hd_view *batch)
-{
-    return hd_batch_get_use(batch->spec, batch->data).used;
+    return HD_OK;
 }
 
 static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
@@ -57,15 +45,14 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions from = hd_batch_get_rows(batch->spec, batch->data);
     const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
-    const float *q = pass->loss_work;
     return (struct hd_dqn_loss){
         .batch = rows,
         .actions = actions,
         .nstep = hd_batch_get_shape(batch->spec)->nstep,
         .gamma = args->gamma,
-        .q = q,
-        .online_next = q + pass->rows * actions,
-        .target_next = q + 2 * pass->rows * actions,
+        .q = pass->out,
+        .online_next = pass->out + pass->rows * actions,
+        .target_next = pass->target_next,
         .action = from.action + first,
         .reward = from.reward + first,
         .ld_reward = pass->batch,
@@ -74,39 +61,11 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
     };
 }
 
-/* The operands of the forward passes, of which the policy's is the last and the one that the
- * backward pass follows. It overwrites the activations of the target net, which nothing needs. */
-struct passes {
-    const void *policy, *target;
-    const struct hd_obs_norm *norm;
-    struct hd_obs_norm scaled;
-    const char *obs, *next_obs;
-    float *q, *target_next;
-};
-
-static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
-{
-    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions from = hd_batch_get_rows(batch->spec, batch->data);
-    const int64_t at = pass->first * hd_net_get_obs_bytes(pass->net);
-    passes->policy = pass->views[HD_LOSS_POLICY].data;
-    passes->target = pass->views[HD_LOSS_TARGET].data;
-    passes->norm = hd_moments_get_obs_norm(&pass->views[HD_LOSS_NORM], &passes->scaled);
-    passes->obs = (const char *)from.obs + at;
-    passes->next_obs = (const char *)from.next_obs + at;
-    passes->q = pass->loss_work;
-    passes->target_next = passes->q + 2 * pass->rows * hd_net_count_actions(pass->net);
-}
-
 static void differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     struct header *header = pass->header;
     const struct hd_dqn_loss loss = loss_of(args, pass, header->used);
     const int64_t rows = pass->rows, actions = loss.actions;
-    struct passes p;
-    set_passes(pass, &p);
-    hd_net_forward(pass->net, p.target, p.norm, p.next_obs, rows, pass->forward, p.target_next);
-    hd_net_forward_pair(pass->net, p.policy, p.norm, p.obs, p.next_obs, rows, pass->forward, p.q);
     memset(pass->dout + header->used * actions, 0,
            (size_t)((rows - header->used) * actions) * sizeof *pass->dout);
     hd_dqn_loss_compute(&loss, pass->dout, NULL, &header->sums);
@@ -116,12 +75,6 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
 static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
 {
     const struct hd_dqn_loss loss = loss_of(args, pass, pass->rows);
-    struct passes p;
-    set_passes(pass, &p);
-    HD_TRY(hd_net_forward_cuda(pass->net, p.target, p.norm, p.next_obs, pass->rows, pass->forward,
-                               p.target_next, pass->stream));
-    HD_TRY(hd_net_forward_pair_cuda(pass->net, p.policy, p.norm, p.obs, p.next_obs, pass->rows,
-                                    pass->forward, p.q, pass->stream));
     return hd_dqn_loss_compute_cuda(&loss, hd_loss_get_used_address(pass), pass->dout,
                                     &((struct header *)pass->header)->sums, pass->stream);
 }
@@ -151,15 +104,13 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
 
 const struct hd_loss hd_loss_dqn = {
     .name = "dqn",
-    .batch = "batch",
+    .batch = &hd_loss_batch,
     .target = true,
     .passes = HD_LOSS_OBS_AND_NEXT,
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .header_bytes = sizeof(struct header),
-    .loss_work_bytes = loss_work_bytes,
-    .used = used,
     .differentiate = differentiate,
 #if HD_CUDA
     .differentiate_on_gpu = differentiate_on_gpu,

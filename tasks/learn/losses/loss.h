@@ -35,13 +35,13 @@ struct hd_loss_pass {
     const struct hd_view *views; /* of loss_grad's ports; stats and grad have no data */
     int64_t batch;               /* rows of the batch */
     int64_t first, rows;         /* the microbatch is rows [first, first + rows) of the batch */
-    void *forward;               /* work memory of the net's forward pass */
-    void *loss_work;             /* the loss's own work memory, of loss_work_bytes */
     void *header;     /* of header_bytes: an int64_t, the number of rows that count (these are the
                          first ones), then what the loss keeps for `sum` */
-    const float *out; /* [rows][outputs] of the net, for losses that have `obs` */
-    float *dout;      /* [rows][outputs]: filled by `differentiate` */
-    void *stream;     /* CUDA stream; NULL on a CPU */
+    const float *out; /* [rows][outputs] of the net for the observations, then, with
+                         HD_LOSS_OBS_AND_NEXT, as many for the next observations */
+    const float *target_next; /* [rows][outputs] of the target net for the next observations */
+    float *dout;              /* [rows][outputs]: filled by `differentiate` */
+    void *stream;             /* CUDA stream; NULL on a CPU */
 };
 
 /* Return the number of rows that count, and the address at which a GPU finds it. */
@@ -55,14 +55,28 @@ static inline const int64_t *hd_loss_get_used_address(const struct hd_loss_pass 
     return pass->header;
 }
 
-/* The number of rows of the forward pass whose activations the backward pass needs, for each row of
- * the batch. */
+/* The observations of each row that go through the net in one pass. */
 enum hd_loss_passes { HD_LOSS_OBS = 1, HD_LOSS_OBS_AND_NEXT = 2 };
 
+/* The observations of a batch, [rows][obs_bytes]; next_obs: NULL if the batch has none. */
+struct hd_loss_rows {
+    const void *obs, *next_obs;
+};
+
+/* A type of batch that losses take. */
+struct hd_loss_batch {
+    const char *type;
+    /* Returns the address at which a batch holds the number of its rows that count. */
+    const int64_t *(*get_used)(const struct hd_view *batch);
+    struct hd_loss_rows (*get_rows)(const struct hd_view *batch);
+};
+
+extern const struct hd_loss_batch hd_loss_batch, hd_loss_minibatch;
+
 struct hd_loss {
-    const char *name;  /* for `loss:` in graphs */
-    const char *batch; /* type of the batch that it takes */
-    bool target;       /* needs a target net */
+    const char *name; /* for `loss:` in graphs */
+    const struct hd_loss_batch *batch;
+    bool target; /* needs a target net's outputs for next observations */
     enum hd_loss_passes passes;
     const struct hd_scalar_field *fields; /* of its statistics; loss_grad adds the learning rate */
     int n_fields;
@@ -72,14 +86,6 @@ struct hd_loss {
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
     int64_t header_bytes;
-    /* Returns the bytes of loss_work. Default: 0. */
-    int64_t (*loss_work_bytes)(const struct hd_net *net, int64_t rows);
-    /* Returns the address at which a batch holds the number of its rows that count. */
-    const int64_t *(*used)(const struct hd_view *batch);
-    /* Returns the observations of the microbatch's rows, for a loss that needs the net's outputs
-     * for these alone: loss_grad then makes the forward pass. NULL: `differentiate` makes its own
-     * passes, last the one that the backward pass follows. */
-    const void *(*obs)(const struct hd_loss_pass *pass);
     /* Fills pass->dout with the derivative of the sum of the loss over the rows that count, and
      * zeros for other rows; writes the header. */
     void (*differentiate)(const void *args, const struct hd_loss_pass *pass);

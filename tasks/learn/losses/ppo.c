@@ -65,18 +65,6 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     return HD_OK;
 }
 
-static const int64_t *used(const struct hd_view *batch)
-{
-    return hd_minibatch_get(batch->spec, batch->data).used;
-}
-
-static const void *obs(const struct hd_loss_pass *pass)
-{
-    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
-    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
-    return batch.obs + pass->first * hd_net_get_obs_bytes(pass->net);
-}
-
 static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
                                   int64_t rows)
 {
@@ -164,14 +152,12 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
 
 const struct hd_loss hd_loss_ppo = {
     .name = "ppo",
-    .batch = "minibatch",
+    .batch = &hd_loss_minibatch,
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .header_bytes = sizeof(struct header),
-    .used = used,
-    .obs = obs,
     .differentiate = differentiate,
 #if HD_CUDA
     .differentiate_on_gpu = differentiate_on_gpu,
