@@ -8,7 +8,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Submits a mean and the step that uses it as one update. */
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 
 #include "graph/execute/bind.h"
 #include "graph/execute/submit.h"

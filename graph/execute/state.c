@@ -5,7 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

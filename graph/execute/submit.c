@@ -5,7 +5,7 @@
 #include "graph/execute/subtasks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 
 /* Stores the elements that a task on a GPU changes of a bucket of the flat value. */
 static void set_range(const struct hd_binder *binder, const struct hd_op *op, int bucket,

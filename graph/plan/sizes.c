@@ -3,7 +3,7 @@
 #include "graph/plan/collectives.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/tree.h"
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 
 static int64_t max_of(int64_t a, int64_t b)
 {

@@ -8,7 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 

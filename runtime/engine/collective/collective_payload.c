@@ -3,7 +3,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/device_comm.h"
-#include "runtime/engine/collective_internal.h"
+#include "runtime/engine/collective/collective_internal.h"
 
 int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
 {

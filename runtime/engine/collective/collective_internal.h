@@ -17,8 +17,8 @@
  * single rank.
  *
  * Threads: the session's thread lists transfers, any worker adds. */
-#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_INTERNAL_H
-#define HD_RUNTIME_ENGINE_COLLECTIVE_INTERNAL_H
+#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_COLLECTIVE_INTERNAL_H
+#define HD_RUNTIME_ENGINE_COLLECTIVE_COLLECTIVE_INTERNAL_H
 
 #include "runtime/engine/submit_internal.h"
 

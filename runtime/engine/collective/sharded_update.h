@@ -27,8 +27,8 @@
  * until they arrive at B.
  * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
  * one has the next bucket's slice to do. */
-#ifndef HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
-#define HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
+#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
+#define HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
 
 #include "runtime/engine/submit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/engine/sharded_update.h"
+#include "runtime/engine/collective/sharded_update.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"

@@ -3,7 +3,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
-#include "runtime/engine/collective_internal.h"
+#include "runtime/engine/collective/collective_internal.h"
 
 #include <math.h>
 

@@ -14,7 +14,7 @@
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/device_comm.h"
-#include "runtime/engine/collective_internal.h"
+#include "runtime/engine/collective/collective_internal.h"
 
 #include <string.h>
 
