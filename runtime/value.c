@@ -37,7 +37,8 @@ int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void
 {
     if (spec->type->copy_range)
         return spec->type->copy_range(spec, lo, hi, dst, src);
-    memcpy((float *)dst + lo, (const float *)src + lo, (size_t)(hi - lo) * sizeof(float));
+    if (dst != src)
+        memcpy((float *)dst + lo, (const float *)src + lo, (size_t)(hi - lo) * sizeof(float));
     return HD_OK;
 }
 

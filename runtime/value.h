@@ -134,8 +134,9 @@ struct hd_type {
     void (*fini)(const struct hd_spec *spec, void *data); /* default: nothing */
     /* Makes dst, an initialised instance, equal to src. Default: memcpy. */
     int (*snapshot)(const struct hd_spec *spec, void *dst, const void *src);
-    /* Flat types: makes elements [lo, hi) of dst, and data derived from them, equal to src's.
-     * Default: memcpy of the floats. */
+    /* Flat types: makes elements [lo, hi) of dst, and data derived from them, equal to src's. If
+     * dst is src, others may read the floats meanwhile: only the data are derived. Default: memcpy
+     * of the floats. */
     int (*copy_range)(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                       const void *src);
     /* Flat types: finds the bytes of an instance that belong to elements [lo, hi) of a bucket, in

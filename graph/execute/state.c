@@ -91,14 +91,19 @@ static int save_slice(struct hd_checkpoint_writer *checkpoints, const struct hd_
     return status;
 }
 
+/* Between GPUs slice r is rank r's. */
 static int save_slices(const struct hd_binder *binder, struct hd_checkpoint_writer *checkpoints,
-                       const struct hd_spec *spec, const void *data)
+                       int value, const void *data)
 {
     const struct hd_plan *plan = binder->plan;
+    const struct hd_spec *spec = &plan->graph->values[value].spec;
+    const int number = plan->values[value].on_gpus_only
+                           ? plan->rank
+                           : hd_sharded_update_get_number(binder->session, plan->rank);
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
         int64_t bucket_lo, bucket_hi, lo, hi;
         hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
-        hd_sharded_update_get_slice(bucket_lo, bucket_hi, plan->rank, plan->ranks, &lo, &hi);
+        hd_sharded_update_get_slice(bucket_lo, bucket_hi, number, plan->ranks, &lo, &hi);
         if (lo < hi)
             HD_TRY(save_slice(checkpoints, spec, bucket, lo, hi, data));
     }
@@ -112,7 +117,7 @@ static int save_slot(const struct hd_binder *binder, struct hd_checkpoint_writer
     const struct hd_spec *spec = &plan->graph->values[value].spec;
     const struct hd_replica *host = &get_slot(binder, value, k)->replicas[0];
     if (plan->values[value].sharded)
-        return save_slices(binder, checkpoints, spec, host->data[0]);
+        return save_slices(binder, checkpoints, value, host->data[0]);
     if (spec->placement == HD_GLOBAL && plan->rank != 0)
         return HD_OK;
     for (int i = 0; i < plan->values[value].instances; i++) {

@@ -62,9 +62,9 @@ static const struct hd_key run_keys[] = {
      "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
      "UCX among several",
      "backend|dist_backend"},
-    {"runtime.exchange", HD_KEY_CHOICE, 0, 0, "auto", "auto|direct|pairs", "global",
-     "how nodes exchange what ranks add: all with all, or by pairs in rounds; auto: by number and "
-     "size",
+    {"runtime.exchange", HD_KEY_CHOICE, 0, 0, "auto", "auto|direct|pairs|halves", "global",
+     "how nodes exchange what ranks add: all with all, or by pairs in rounds, whole or in halves; "
+     "auto: by number and size",
      NULL},
     {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "let ranks of different arithmetic fingerprints work together", NULL},

@@ -291,7 +291,8 @@ bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec)
 enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec)
 {
     const char *name = hd_config_get_text(run_spec->config, "runtime.exchange");
-    return strcmp(name, "pairs") == 0    ? HD_EXCHANGE_PAIRS
+    return strcmp(name, "halves") == 0   ? HD_EXCHANGE_HALVES
+           : strcmp(name, "pairs") == 0  ? HD_EXCHANGE_PAIRS
            : strcmp(name, "direct") == 0 ? HD_EXCHANGE_DIRECT
                                          : HD_EXCHANGE_AUTO;
 }

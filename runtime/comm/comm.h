@@ -120,7 +120,8 @@ void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
                   const struct hd_comm_transfer *transfers, int n);
 
 /* Arrives at a number that this rank passes when transfers[n] with partners have ended: it is sent
- * nothing else, and waits for nobody else. Both ranks of a transfer call it. */
+ * nothing else, and waits for nobody else. Both ranks of a transfer call it. Transfers of no bytes
+ * cost nothing. */
 void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
                         const struct hd_comm_transfer *transfers, int n);
 

@@ -146,7 +146,7 @@ static void post_pairs(struct hd_comm *comm, int64_t seq, const struct hd_comm_t
     pthread_mutex_lock(&state->lock);
     for (int out = 0; out < 2 && usable(comm); out++)
         for (int i = 0; i < n && status == HD_OK; i++)
-            if (transfers[i].out == out)
+            if (transfers[i].out == out && transfers[i].bytes > 0)
                 status = start_segments(comm, seq, transfers[i]);
     check(state, status);
     pthread_mutex_unlock(&state->lock);

@@ -20,9 +20,15 @@ struct hd_comm;
 struct hd_device_comm;
 struct hd_recorder;
 
-/* This says how hosts exchange vectors that are added: all with all, or by pairs
- * (collective_internal.h). Sums have the same bits. */
-enum hd_host_exchange { HD_EXCHANGE_AUTO, HD_EXCHANGE_DIRECT, HD_EXCHANGE_PAIRS };
+/* This says how hosts exchange vectors that are added: all with all, or by pairs, whole or in
+ * halves where they can be cut (collective/collective_internal.h). Sharded updates go by pairs in
+ * halves. Sums have the same bits. */
+enum hd_host_exchange {
+    HD_EXCHANGE_AUTO,
+    HD_EXCHANGE_DIRECT,
+    HD_EXCHANGE_PAIRS,
+    HD_EXCHANGE_HALVES
+};
 
 struct hd_session_options {
     bool sequential;

@@ -1,30 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives between hosts send vectors, each from a rank to its partners (comm.h). Short vectors
- * go whole, and every rank adds them. A long vector of floats is added in steps, by which every
- * host sends 2 (H - 1) / H of a vector in all:
- *   1. Where a host has several ranks: they wait for each other (a sync point on the host), and
- * each adds the host's vectors in the slices of its partners and in its own.
- *   2. Partners send each other these sums (reduce-scatter), and each adds the hosts' sums of its
- *      slice.
- *   3. Partners send each other the sums (all-gather), to where all ranks of their host read them.
- * Among many hosts a short vector goes by pairs, in log2 H rounds of one message of each host
- * (recursive doubling, Thakur, Rabenseifner and Gropp 2005): the first rank of each host, its
- * courier, adds the host's vectors; in round k the couriers of hosts h and h xor 2^k send each
- * other their sums, and both add them, that of the lower host first; then the ranks of the host
- * read the courier's.
+/* Collectives between hosts send vectors, each from a rank to its partners (comm.h), in one of
+ * these ways: all     Short vectors go whole to everybody, and every rank adds them. slices  A long
+ * vector of floats is added in steps, by which every host sends 2 (H - 1) / H of a vector in all:
+ *           1. Where a host has several ranks: they wait for each other (a sync point on the host),
+ *              and each adds the host's vectors in the slices of its number (halving.h).
+ *           2. Partners send each other these sums (reduce-scatter), and each adds the hosts' sums
+ *              of its slice.
+ *           3. Partners send each other the sums (all-gather), to where all ranks of their host
+ *              read them.
+ *   pairs   Among many hosts a short vector goes by pairs, in log2 H rounds of one message of each
+ *           host (recursive doubling, Thakur, Rabenseifner and Gropp 2005): the first rank of each
+ *           host, its courier, adds the host's vectors; in round k the couriers of hosts h and
+ *           h xor 2^k send each other their sums, and both add them, that of the lower host first;
+ *           then the ranks of the host read the courier's.
+ *   halves  Among many hosts a long vector of floats is added as in slices, but steps 2 and 3 are
+ *           log2 H rounds each, in which pairs exchange halves (halving.h). Then the ranks of the
+ *           host wait for each other and read the sum.
  *
  * The sum of a host, and of 2^k hosts, is a node of the tree, so the order of sums is that of a
  * single rank.
  *
- * Threads: the session's thread lists transfers, any worker adds. */
+ * Threads: the session's thread submits and lists transfers, any worker adds. */
 #ifndef HD_RUNTIME_ENGINE_COLLECTIVE_COLLECTIVE_INTERNAL_H
 #define HD_RUNTIME_ENGINE_COLLECTIVE_COLLECTIVE_INTERNAL_H
 
+#include "runtime/comm/comm.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/engine/submit_internal.h"
 
 enum hd_message_step { HD_MESSAGE_WHOLE, HD_MESSAGE_SCATTER, HD_MESSAGE_GATHER };
 
-enum hd_message_way { HD_MESSAGE_ALL, HD_MESSAGE_SLICES, HD_MESSAGE_PAIRS };
+enum hd_message_way { HD_MESSAGE_ALL, HD_MESSAGE_SLICES, HD_MESSAGE_PAIRS, HD_MESSAGE_HALVES };
+
+/* A copy of a submitted collective; its last task frees it. */
+struct hd_collective_round {
+    struct hd_session *session;
+    struct hd_collective collective;
+    int64_t sequence; /* 0: a single rank */
+    enum hd_message_way way;
+    /* All ways but `all` have these: the first number at which hosts exchange sums, and that of
+     * hd_message_get_sum for the unpacking. */
+    int64_t exchange, sum;
+    struct hd_device_collective device_collective; /* between GPUs */
+    void *memory[]; /* of the instances that it reads, then of its output */
+};
 
 /* Returns whether a broadcast sends the vector of the value's reduction and not its bytes: types
  * that can be combined and are not flat. */
@@ -33,30 +52,60 @@ static inline bool hd_collective_is_packed(const struct hd_collective *c)
     return c->in_spec->type->reduction && !c->in_spec->type->flat;
 }
 
-/* Chooses the way in which c goes: whole from each to all, in slices, or by pairs. Equal on all
- * ranks. */
+/* Choose the way in which c goes among several hosts, and a bucket of a sharded update of so many
+ * bytes: slices or halves. Equal on all ranks (collective_choice.c). */
 enum hd_message_way hd_message_choose(const struct hd_session_options *options,
                                       const struct hd_collective *c);
+enum hd_message_way hd_message_choose_update(const struct hd_session_options *options,
+                                             double bytes);
 
-/* Step 1: adds the vectors that the ranks of this host packed for `packed`. The sums go into the
- * own buffer of the next number. addends: memory for a pointer for every rank. */
+/* Returns a task of the collective that goes through so many vectors, as operands and as its
+ * result. */
+struct hd_task hd_round_make_task(const struct hd_collective_round *round,
+                                  int (*body)(struct hd_context *, const struct hd_view *,
+                                              const void *),
+                                  double vectors);
+
+/* Submits it; it reads the inputs, writes the output, is the last one. Returns HD_OK or what
+ * hd_submit_task returns. */
+int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task, bool reads,
+                         bool writes, bool last);
+
+/* Submits what comes between packing and unpacking. Returns HD_OK, or HD_ERR_NOMEM or
+ * HD_ERR_SYSTEM (logged) (collective_hosts.c). */
+int hd_round_submit_steps(struct hd_collective_round *round);
+
+/* Add this rank's instances, and the packed vectors of ranks [first, first + ranks), in tree order.
+ * levels: memory for a vector for every level of the tree; top: where the root's goes. They return
+ * where the sum is: at `top` or where the only vector is. */
+const void *hd_round_add_instances(const struct hd_collective_round *round, void *levels,
+                                   void *top);
+const void *hd_round_add_ranks(const struct hd_collective_round *round, int first, int ranks,
+                               void *levels, void *top);
+
+/* Step 1: adds the vectors that the ranks of this host packed for `packed`, into what
+ * hd_message_get_sum returns for the next number. addends: memory for a pointer for every rank. */
 void hd_message_add_host(struct hd_comm *comm, const struct hd_collective *c, int64_t packed,
                          const float **addends);
 
-/* Step 2: adds this rank's slice of the hosts' sums, which `scatter` brought, into the buffer that
+/* Step 2 of slices: adds this rank's slice of the hosts' sums, which `scatter` brought, into what
  * hd_message_get_sum returns for the next number. */
 void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t scatter,
                           const float **addends);
 
-/* Returns where the sum is once `gather`, the number of step 3, has been passed. */
-void *hd_message_get_sum(struct hd_comm *comm, int64_t gather);
+/* Step 2 of halves: adds what round k brought to the sum of number `exchange`. */
+void hd_message_add_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
+                         int k);
 
-/* Returns whether this rank is its host's courier, and the number of rounds by pairs. */
+/* Returns the memory that all ranks of this host have for the sum of a number. */
+void *hd_message_get_sum(struct hd_comm *comm, int64_t sequence);
+
+/* Returns whether this rank is its host's courier. */
 bool hd_message_is_courier(const struct hd_comm *comm);
-int hd_message_count_rounds(const struct hd_comm *comm);
 
-/* Returns the courier of the host with which this one's is paired in round k. */
-int hd_message_get_pair(const struct hd_comm *comm, int k);
+/* Stores the transfers of halves in round k of the reduce-scatter or of the all-gather. */
+void hd_message_list_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
+                          enum hd_message_step step, int k, struct hd_comm_transfer both[2]);
 
 /* Completes *point, whose sequence is set, by the transfers of c in `step`: none where there is one
  * host. The point owns them. Returns HD_OK or HD_ERR_NOMEM. */

@@ -4,122 +4,51 @@
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
 #include "runtime/engine/collective/collective_internal.h"
-
-#include <math.h>
-
-/* -- The choice -------------------------------------------------------------------------------- */
-
-/* Estimates the seconds that a way takes among hosts with `ranks` ranks each, from what a sync
- * point, a further message, a step within a host and a byte on a host's link cost. They are those
- * of an ordinary cluster, whose links of 10 Gbit/s others use as well; what matters is how they
- * compare. */
-static double estimate(enum hd_message_way way, double hosts, double rounds, double ranks,
-                       double bytes)
-{
-    static const double sync_s = 30e-6, message_s = 5e-6, step_s = 20e-6, byte_s = 2e-9;
-    const double local_s = ranks > 1 ? step_s : 0;
-    switch (way) {
-    case HD_MESSAGE_ALL:
-        return sync_s + (hosts - 1) * (message_s + ranks * bytes * byte_s);
-    case HD_MESSAGE_SLICES:
-        return local_s + step_s + 2 * (sync_s + (hosts - 1) * (message_s + bytes / hosts * byte_s));
-    case HD_MESSAGE_PAIRS:
-        return 2 * local_s + rounds * (sync_s + message_s + step_s + bytes * byte_s);
-    }
-    return 0;
-}
-
-/* Vectors of types with a weight are floats that are added one by one, so they can be cut. */
-static bool may_slice(const struct hd_comm *comm, const struct hd_collective *c)
-{
-    enum { LINE_BYTES = 64 };
-    return c->kind == HD_COLLECTIVE_REDUCE && c->in_spec->type->flat && c->in_spec->type->weight &&
-           hd_collective_get_payload_bytes(c) >= LINE_BYTES * hd_comm_count_ranks(comm);
-}
-
-static bool may_pair(const struct hd_comm *comm, const struct hd_collective *c)
-{
-    return c->kind == HD_COLLECTIVE_REDUCE &&
-           1 << hd_message_count_rounds(comm) == hd_comm_count_hosts(comm);
-}
-
-enum hd_message_way hd_message_choose(const struct hd_session_options *options,
-                                      const struct hd_collective *c)
-{
-    const struct hd_comm *comm = options->comm;
-    const int hosts = hd_comm_count_hosts(comm), ranks = hd_comm_count_host_ranks(comm);
-    const double bytes = (double)hd_collective_get_payload_bytes(c);
-    const bool pairs = may_pair(comm, c) && options->exchange != HD_EXCHANGE_DIRECT;
-    const bool allowed[] = {true, may_slice(comm, c), pairs};
-    enum hd_message_way best = HD_MESSAGE_ALL;
-    double best_s = INFINITY;
-    if (hosts == 1)
-        return HD_MESSAGE_ALL;
-    if (pairs && options->exchange == HD_EXCHANGE_PAIRS)
-        return HD_MESSAGE_PAIRS;
-    for (int i = HD_MESSAGE_ALL; i <= (int)HD_MESSAGE_PAIRS; i++) {
-        const enum hd_message_way way = (enum hd_message_way)i;
-        const double seconds = estimate(way, hosts, hd_message_count_rounds(comm), ranks, bytes);
-        if (allowed[way] && seconds < best_s) {
-            best = way;
-            best_s = seconds;
-        }
-    }
-    return best;
-}
-
-/* -- Pairs ------------------------------------------------------------------------------------- */
+#include "runtime/engine/collective/halving.h"
 
 bool hd_message_is_courier(const struct hd_comm *comm)
 {
     return hd_comm_get_rank(comm) == hd_comm_get_first_rank(comm);
 }
 
-int hd_message_count_rounds(const struct hd_comm *comm)
-{
-    int rounds = 0;
-    while (2 << rounds <= hd_comm_count_hosts(comm))
-        rounds++;
-    return rounds;
-}
-
-int hd_message_get_pair(const struct hd_comm *comm, int k)
-{
-    return (hd_comm_get_host(comm) ^ 1 << k) * hd_comm_count_host_ranks(comm);
-}
-
 /* -- Slices ------------------------------------------------------------------------------------ */
 
-/* Floats of the vector that `rank` adds: whole cache lines, as even as can be. */
+/* Floats of the vector: whole cache lines, slices as even as can be. */
 struct slice {
     int64_t lo, n;
 };
 
-static struct slice slice_of(const struct hd_comm *comm, const struct hd_collective *c, int rank)
+static struct slice find_slices(const struct hd_comm *comm, const struct hd_collective *c,
+                                struct hd_slices slices)
 {
     enum { LINE = 16 };
     const int ranks = hd_comm_count_ranks(comm);
     const int64_t lines = hd_collective_get_payload_bytes(c) / (int64_t)sizeof(float) / LINE;
-    const int64_t lo = lines * rank / ranks, hi = lines * (rank + 1) / ranks;
+    const int64_t lo = lines * slices.lo / ranks, hi = lines * slices.hi / ranks;
     return (struct slice){lo * LINE, (hi - lo) * LINE};
 }
 
-void *hd_message_get_sum(struct hd_comm *comm, int64_t gather)
+static struct slice slice_of(const struct hd_comm *comm, const struct hd_collective *c, int rank)
 {
-    return hd_comm_get_buffer(comm, hd_comm_get_first_rank(comm), gather);
+    const int number = hd_halving_get_slice(comm, rank);
+    return find_slices(comm, c, (struct hd_slices){number, number + 1});
+}
+
+void *hd_message_get_sum(struct hd_comm *comm, int64_t sequence)
+{
+    return hd_comm_get_buffer(comm, hd_comm_get_first_rank(comm), sequence);
 }
 
 void hd_message_add_host(struct hd_comm *comm, const struct hd_collective *c, int64_t packed,
                          const float **addends)
 {
     const int ranks = hd_comm_count_host_ranks(comm), first = hd_comm_get_first_rank(comm);
-    float *sums = hd_comm_get_buffer(comm, hd_comm_get_rank(comm), packed + 1);
+    const struct slice slice =
+        find_slices(comm, c, hd_halving_get_slices(comm, hd_comm_get_rank(comm), 0));
     for (int i = 0; i < ranks; i++)
         addends[i] = hd_comm_get_buffer(comm, first + i, packed);
-    for (int host = 0; host < hd_comm_count_hosts(comm); host++) {
-        const struct slice slice = slice_of(comm, c, hd_comm_get_partner(comm, host));
-        hd_tree_add(ranks, addends, 1, 0, slice.lo, slice.lo + slice.n, sums + slice.lo);
-    }
+    hd_tree_add(ranks, addends, 1, 0, slice.lo, slice.lo + slice.n,
+                (float *)hd_message_get_sum(comm, packed + 1) + slice.lo);
 }
 
 void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t scatter,
@@ -129,8 +58,19 @@ void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, i
     const struct slice local = slice_of(comm, c, hd_comm_get_rank(comm));
     for (int host = 0; host < hosts; host++)
         addends[host] = hd_comm_get_buffer(comm, hd_comm_get_partner(comm, host), scatter);
+    addends[hd_comm_get_host(comm)] = hd_message_get_sum(comm, scatter);
     hd_tree_add(hosts, addends, 1, 0, local.lo, local.lo + local.n,
                 (float *)hd_message_get_sum(comm, scatter + 1) + local.lo);
+}
+
+void hd_message_add_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
+                         int k)
+{
+    const struct slice slice =
+        find_slices(comm, c, hd_halving_get_slices(comm, hd_comm_get_rank(comm), k + 1));
+    float *sum = hd_message_get_sum(comm, exchange);
+    const float *both[] = {sum, hd_comm_get_buffer(comm, hd_halving_get_pair(comm, k), exchange)};
+    hd_tree_add(2, both, 1, 0, slice.lo, slice.lo + slice.n, sum + slice.lo);
 }
 
 static struct hd_comm_transfer make_slice_transfer(int rank, bool out, void *vector,
@@ -149,7 +89,7 @@ static void list_slice_transfers(struct hd_comm *comm, const struct hd_collectiv
     const struct slice local = slice_of(comm, c, self), remote = slice_of(comm, c, partner);
     if (step == HD_MESSAGE_SCATTER) {
         transfers[0] =
-            make_slice_transfer(partner, true, hd_comm_get_buffer(comm, self, sequence), remote);
+            make_slice_transfer(partner, true, hd_message_get_sum(comm, sequence), remote);
         transfers[1] =
             make_slice_transfer(partner, false, hd_comm_get_buffer(comm, partner, sequence), local);
     } else {
@@ -157,6 +97,20 @@ static void list_slice_transfers(struct hd_comm *comm, const struct hd_collectiv
         transfers[0] = make_slice_transfer(partner, true, sum, local);
         transfers[1] = make_slice_transfer(partner, false, sum, remote);
     }
+}
+
+void hd_message_list_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
+                          enum hd_message_step step, int k, struct hd_comm_transfer both[2])
+{
+    const int self = hd_comm_get_rank(comm), pair = hd_halving_get_pair(comm, k);
+    const struct slice local = find_slices(comm, c, hd_halving_get_slices(comm, self, k + 1));
+    const struct slice remote = find_slices(comm, c, hd_halving_get_slices(comm, pair, k + 1));
+    void *sum = hd_message_get_sum(comm, exchange);
+    const bool scatter = step == HD_MESSAGE_SCATTER;
+    both[0] = make_slice_transfer(pair, true, sum, scatter ? remote : local);
+    both[1] =
+        make_slice_transfer(pair, false, scatter ? hd_comm_get_buffer(comm, pair, exchange) : sum,
+                            scatter ? local : remote);
 }
 
 /* Lists the transfers with a partner, by which all get rank 0's vector, or every rank every

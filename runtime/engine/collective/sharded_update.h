@@ -25,8 +25,30 @@
  * offsets in the areas of the partners, as this host sees them, so the rest is as above. Where a
  * host has several ranks, these wait for each other's operands before they add them; they read them
  * until they arrive at B.
- * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
- * one has the next bucket's slice to do. */
+ *
+ * Among many hosts, if hd_message_choose_update says so, A and B are log2 H rounds each, in which
+ * pairs of ranks exchange halves (halving.h). Then a rank waits for nobody else:
+ *   on host  where a host has several ranks: their operands are written; they no longer copy from
+ *            this rank's results
+ *            the rank adds its host's operands in the slices of its number
+ *   A        round by round: sends the sums of one half of its slices, and adds those that it
+ *            receives to the other
+ *            own slice: changes own results
+ *   B        round by round: receives results where its own values have them
+ *   on host  the results of all numbers are there
+ *            copies those of the other numbers
+ *   - The own sum and the received one lie in the memory for the operands of two partners on other
+ *     hosts. On this host nobody but this rank uses that.
+ *   - The other ranks of the host read operands between the first sync point on the host and the
+ *     last, which the owner has to pass before it gives up its operands.
+ *   - They read results after the last one and before they arrive at the bucket's next first one.
+ *     The owner changes its results, by its slice and by what it receives, after it has passed
+ * that.
+ *   - A message that comes before its receiver has asked for it waits in the transport.
+ * Where a host has one rank, nobody else reads its operands and results.
+ *
+ * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, their rounds in turns, so
+ * that a rank that waits in one has the next bucket's slice to do. */
 #ifndef HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
 #define HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
 
@@ -62,9 +84,12 @@ struct hd_sharded_update {
  * and everything submitted has ended. */
 int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update);
 
-/* Stores the elements [*lo_p, *hi_p) of bucket [lo, hi) that `rank` of `ranks` does: whole blocks,
+/* Returns the number of the slice of every bucket that `rank` does (halving.h). */
+int hd_sharded_update_get_number(const struct hd_session *session, int rank);
+
+/* Stores the elements [*lo_p, *hi_p) of bucket [lo, hi) that are slice `number` of n: whole blocks,
  * as even as can be. */
-void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
+void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int number, int n, int64_t *lo_p,
                                  int64_t *hi_p);
 
 /* Returns the bytes of scratch for an update_slice that needs scratch_bytes. */

@@ -56,7 +56,8 @@ static int copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *
     const struct hd_net *net = spec->shape;
     for (int64_t at = lo; at < hi; at += HD_BLOCK) {
         int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
-        memcpy((float *)dst + at, (const float *)src + at, (size_t)(end - at) * sizeof(float));
+        if (dst != src)
+            memcpy((float *)dst + at, (const float *)src + at, (size_t)(end - at) * sizeof(float));
         hd_net_refresh(net, dst, at, end);
     }
     return HD_OK;

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
+#include "runtime/engine/collective/sharded_update.h"
 #include "tests/graph/execute/toy.h"
 #include "tests/harness/check.h"
 
@@ -44,7 +45,7 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                                                .ranks = world->world,
                                                .local_rank = world->rank,
                                                .comm = rank->comm,
-                                               .exchange = (enum hd_host_exchange)(window % 3),
+                                               .exchange = (enum hd_host_exchange)(window % 4),
                                                .scratch_bytes =
                                                    hd_plan_get_scratch_bytes(rank->plan),
                                                .watchdog_ns = patience_s * 1000000000LL,
@@ -74,14 +75,11 @@ static bool equal(const struct rank *rank, int value, const struct hd_spec *spec
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
         int64_t lo, hi;
         hd_spec_get_bucket(spec, bucket, &lo, &hi);
-        const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK, ranks = rank->plan->ranks;
-        for (int64_t i = lo; i < hi; i++) {
-            int64_t block = (i - lo) / HD_BLOCK;
-            bool is_local = block >= blocks * rank->plan->rank / ranks &&
-                            block < blocks * (rank->plan->rank + 1) / ranks;
-            if (is_local && memcmp(&data[i], &expected[i], sizeof data[i]) != 0)
-                return false;
-        }
+        hd_sharded_update_get_slice(lo, hi,
+                                    hd_sharded_update_get_number(rank->session, rank->plan->rank),
+                                    rank->plan->ranks, &lo, &hi);
+        if (memcmp(data + lo, expected + lo, (size_t)(hi - lo) * sizeof(float)) != 0)
+            return false;
     }
     return true;
 }

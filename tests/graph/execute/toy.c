@@ -149,7 +149,8 @@ static int copy_floats(const struct hd_spec *spec, int64_t lo, int64_t hi, void 
                        const void *src)
 {
     (void)spec;
-    memcpy((float *)dst + lo, (const float *)src + lo, (size_t)(hi - lo) * sizeof(float));
+    if (dst != src)
+        memcpy((float *)dst + lo, (const float *)src + lo, (size_t)(hi - lo) * sizeof(float));
     return HD_OK;
 }
 

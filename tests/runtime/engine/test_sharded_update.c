@@ -15,21 +15,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENTS = 4 * HD_BLOCK + 100, PARTIALS = 2, INSTANCES = 2, UPDATES = 24, MAX_RANKS = 4 };
-enum { LEAF = (ELEMENTS + 15) / 16 * 16 }; /* floats from partial to partial */
+enum { PARTIALS_MAX = 2, INSTANCES_MAX = 2, MAX_RANKS = 16 };
+
+/* What ranks do. */
+struct job {
+    int buckets, hosts;
+    bool sequential;
+    enum hd_host_exchange exchange;
+    int blocks;              /* whole ones; there are 100 elements besides */
+    int instances, partials; /* of a rank's operands */
+    int updates;
+};
 
 static const char *const labels[] = {"mean(grad.0)", "mean(grad.1)", "mean(grad.2)"};
 
 /* -- A run of one rank ------------------------------------------------------------------------- */
 
 struct run {
-    int rank, ranks, buckets;
+    struct job job;
+    int rank, ranks;
+    int64_t elements, stride; /* floats from partial to partial */
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_session *session;
     struct hd_spec operands, result, state;
-    struct hd_buffer *terms_buffers[INSTANCES], *result_buffer, *state_buffer;
-    void *terms_data[INSTANCES];
+    struct hd_buffer *terms_buffers[INSTANCES_MAX], *result_buffer, *state_buffer;
+    void *terms_data[INSTANCES_MAX];
     float *result_data, *state_data;
     int fails_at, delays; /* update at which this rank's slice fails, or -1; spins in tasks */
     int wrong;
@@ -52,6 +63,13 @@ static float weight(const struct hd_spec *spec, int bucket, const void *data, in
     return (float)(1 + partial);
 }
 
+/* A result has derived data behind its floats: the double of each. */
+static void derive(float *result, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        result[run.elements + i] = 2 * result[i];
+}
+
 static int copy_slowly(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                        const void *src)
 {
@@ -59,8 +77,10 @@ static int copy_slowly(const struct hd_spec *spec, int64_t lo, int64_t hi, void 
     for (int64_t i = lo; i < hi; i += HD_BLOCK) {
         delay((uint64_t)i);
         int64_t n = hi - i < HD_BLOCK ? hi - i : HD_BLOCK;
-        memcpy((float *)dst + i, (const float *)src + i, (size_t)n * sizeof(float));
+        if (dst != src)
+            memcpy((float *)dst + i, (const float *)src + i, (size_t)n * sizeof(float));
     }
+    derive(dst, lo, hi);
     return HD_OK;
 }
 
@@ -80,9 +100,9 @@ static int write_terms(struct hd_context *context, const struct hd_view *views, 
 {
     (void)args;
     delay((uint64_t)context->iteration * 31);
-    for (int64_t partial = 0; partial < PARTIALS; partial++)
-        for (int64_t i = 0; i < ELEMENTS; i++)
-            ((float *)views[0].data)[partial * LEAF + i] =
+    for (int64_t partial = 0; partial < run.job.partials; partial++)
+        for (int64_t i = 0; i < run.elements; i++)
+            ((float *)views[0].data)[partial * run.stride + i] =
                 operand(context->shard, partial, context->iteration, i);
     return HD_OK;
 }
@@ -100,6 +120,7 @@ static int use_slice(struct hd_context *context, const struct hd_view *views, co
         state[i] = 0.5f * state[i] + sum[i - lo] / count;
         result[i] += 0.125f * state[i];
     }
+    derive(result, lo, hi);
     return HD_OK;
 }
 
@@ -110,15 +131,17 @@ static float *expected_result, *expected_state;
 static float shard_sum(int64_t lo, int64_t n, int64_t update, int64_t i)
 {
     if (n == 1)
-        return operand(lo, 0, update, i) + operand(lo, 1, update, i);
+        return run.job.partials == 1 ? operand(lo, 0, update, i)
+                                     : operand(lo, 0, update, i) + operand(lo, 1, update, i);
     float left = shard_sum(lo, n / 2, update, i);
     return left + shard_sum(lo + n / 2, n - n / 2, update, i);
 }
 
 static void expect_update(int64_t shards, int64_t update)
 {
-    for (int64_t i = 0; i < ELEMENTS; i++) {
-        float mean = shard_sum(0, shards, update, i) / (float)(3 * shards);
+    const int64_t samples = run.job.partials == 1 ? 1 : 3;
+    for (int64_t i = 0; i < run.elements; i++) {
+        float mean = shard_sum(0, shards, update, i) / (float)(samples * shards);
         expected_state[i] = 0.5f * expected_state[i] + mean;
         expected_result[i] += 0.125f * expected_state[i];
     }
@@ -127,62 +150,67 @@ static void expect_update(int64_t shards, int64_t update)
 static int check_result(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    expect_update((int64_t)run.ranks * INSTANCES, context->iteration);
-    run.wrong += memcmp(views[0].data, expected_result, ELEMENTS * sizeof(float)) != 0;
+    expect_update((int64_t)run.ranks * run.job.instances, context->iteration);
+    derive(expected_result, 0, run.elements);
+    run.wrong +=
+        memcmp(views[0].data, expected_result, 2 * (size_t)run.elements * sizeof(float)) != 0;
     return HD_OK;
 }
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
-static int open_run(const struct hd_world *world, int buckets, bool sequential, int64_t watchdog_ns,
-                    int hosts)
+static int open_run(const struct hd_world *world, const struct job *job, int64_t watchdog_ns)
 {
+    const int buckets = job->buckets;
+    run.job = *job;
     run.rank = world->rank;
     run.ranks = world->world;
-    run.buckets = buckets;
+    run.elements = job->blocks * HD_BLOCK + 100;
+    run.stride = (run.elements + 15) / 16 * 16;
     run.operands = (struct hd_spec){.name = "grad",
                                     .type = &type_operands,
-                                    .bytes = PARTIALS * LEAF * (int64_t)sizeof(float),
-                                    .elements = ELEMENTS,
+                                    .bytes = job->partials * run.stride * (int64_t)sizeof(float),
+                                    .elements = run.elements,
                                     .buckets = buckets,
-                                    .partials = PARTIALS};
+                                    .partials = job->partials};
     run.result = (struct hd_spec){.name = "policy",
                                   .type = &type_result,
-                                  .bytes = ELEMENTS * (int64_t)sizeof(float),
-                                  .elements = ELEMENTS,
+                                  .bytes = 2 * run.elements * (int64_t)sizeof(float),
+                                  .elements = run.elements,
                                   .buckets = buckets,
                                   .partials = 1};
     run.state = run.result;
-    const int64_t area = INSTANCES * run.operands.bytes + run.result.bytes;
+    const int64_t area = job->instances * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
-        HD_TRY(ranks_join(world, hosts, 64, area, &run.rendezvous, &run.comm));
-    const struct hd_session_options options = {.sequential = sequential,
+        HD_TRY(ranks_join(world, job->hosts, 64, area, &run.rendezvous, &run.comm));
+    const struct hd_session_options options = {.sequential = job->sequential,
                                                .workers = 1 + buckets % 2,
                                                .scheduler = "lws",
                                                .rank = world->rank,
                                                .ranks = world->world,
                                                .local_rank = world->rank,
                                                .comm = run.comm,
+                                               .exchange = job->exchange,
                                                .scratch_bytes =
                                                    hd_sharded_update_get_scratch_bytes(0),
                                                .watchdog_ns = watchdog_ns};
     HD_TRY(hd_session_create(&options, &run.session));
     char *memory = run.comm ? hd_session_get_area(run.session) : hd_alloc(area, 1);
-    for (int i = 0; i < INSTANCES; i++) {
+    for (int i = 0; i < run.job.instances; i++) {
         run.terms_data[i] = memory + i * run.operands.bytes;
-        HD_TRY(hd_buffer_create(run.session, buckets, PARTIALS, &run.terms_buffers[i]));
+        HD_TRY(hd_buffer_create(run.session, buckets, job->partials, &run.terms_buffers[i]));
     }
-    run.result_data = (float *)(memory + INSTANCES * run.operands.bytes);
-    run.state_data = hd_alloc(ELEMENTS, sizeof(float));
-    expected_result = hd_alloc(ELEMENTS, sizeof(float));
-    expected_state = hd_alloc(ELEMENTS, sizeof(float));
+    run.result_data = (float *)(memory + job->instances * run.operands.bytes);
+    run.state_data = hd_alloc(run.elements, sizeof(float));
+    expected_result = hd_alloc(2 * run.elements, sizeof(float));
+    expected_state = hd_alloc(run.elements, sizeof(float));
     HD_TRY(hd_buffer_create(run.session, buckets, 1, &run.result_buffer));
     return hd_buffer_create(run.session, buckets, 1, &run.state_buffer);
 }
 
 static void close_run(void)
 {
-    for (int i = 0; i < INSTANCES; i++)
+    for (int i = 0; i < run.job.instances; i++)
         hd_buffer_destroy(run.terms_buffers[i]);
     hd_buffer_destroy(run.result_buffer);
     hd_buffer_destroy(run.state_buffer);
@@ -214,8 +242,8 @@ static int submit_task(int (*body)(struct hd_context *, const struct hd_view *, 
 
 static int submit_update(int64_t update)
 {
-    for (int i = 0; i < INSTANCES; i++)
-        HD_TRY(submit_task(write_terms, update, run.rank * INSTANCES + i, run.terms_data[i],
+    for (int i = 0; i < run.job.instances; i++)
+        HD_TRY(submit_task(write_terms, update, run.rank * run.job.instances + i, run.terms_data[i],
                            run.terms_buffers[i], HD_WRITE));
     struct hd_sharded_update sharded = {.verb = "adam",
                                         .name = "adam",
@@ -223,7 +251,7 @@ static int submit_update(int64_t update)
                                         .update_slice = use_slice,
                                         .context = {.iteration = update, .shard = -1},
                                         .operands = &run.operands,
-                                        .n_in = INSTANCES,
+                                        .n_in = run.job.instances,
                                         .in = run.terms_data,
                                         .in_buffers = run.terms_buffers,
                                         .n = 3};
@@ -237,23 +265,20 @@ static int submit_update(int64_t update)
     return submit_task(check_result, update, -1, run.result_data, run.result_buffer, HD_READ);
 }
 
-struct job {
-    int buckets;
-    bool sequential;
-    int hosts;
-};
-
 static int run_updates(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
     run = (struct run){.fails_at = -1, .delays = 1};
-    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->hosts));
-    for (int64_t update = 0; update < UPDATES; update++)
+    HD_TRY(open_run(world, job, 60000000000));
+    for (int64_t update = 0; update < job->updates; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
     if (status != HD_OK)
         hd_log(HD_LOG_ERROR, "%s", hd_session_get_message(run.session));
-    int code = status != HD_OK ? 1 : run.wrong ? 2 : run.firsts != UPDATES * job->buckets ? 3 : 0;
+    int code = status != HD_OK                             ? 1
+               : run.wrong                                 ? 2
+               : run.firsts != job->updates * job->buckets ? 3
+                                                           : 0;
     close_run();
     return code;
 }
@@ -269,15 +294,38 @@ static void run_world(int ranks, int (*body)(const struct hd_world *, void *), v
     }
 }
 
+/* Few elements: slices of some ranks are empty. */
 START_TEST(every_rank_holds_every_result_after_every_update)
 {
     const int ranks[] = {1, 2, 4};
     for (int buckets = 1; buckets <= 3; buckets++)
         for (int sequential = 0; sequential < 2; sequential++)
             for (int hosts = 1; hosts <= ranks[_i]; hosts *= 2) {
-                struct job job = {buckets, sequential, hosts};
+                struct job job = {buckets, hosts, sequential, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
                 run_world(ranks[_i], run_updates, &job);
             }
+}
+END_TEST
+
+START_TEST(hosts_exchange_directly_or_halves)
+{
+    static const struct {
+        int ranks, hosts, instances;
+    } shapes[] = {{4, 4, 2}, {8, 4, 2}, {8, 8, 1}, {16, 8, 1}, {16, 16, 1}, {3, 3, 1}};
+    static const struct {
+        enum hd_host_exchange exchange;
+        int buckets, blocks, partials;
+    } cases[] = {{HD_EXCHANGE_DIRECT, 3, 37, 2},
+                 {HD_EXCHANGE_HALVES, 3, 37, 2},
+                 {HD_EXCHANGE_HALVES, 2, 37, 1},
+                 {HD_EXCHANGE_HALVES, 1, 2, 2}};
+    for (int i = 0; i < 4; i++) {
+        struct job job = {cases[i].buckets,  shapes[_i].hosts,
+                          (i + _i) % 3 == 0, cases[i].exchange,
+                          cases[i].blocks,   cases[i].partials == 1 ? 1 : shapes[_i].instances,
+                          cases[i].partials, 4};
+        run_world(shapes[_i].ranks, run_updates, &job);
+    }
 }
 END_TEST
 
@@ -288,8 +336,8 @@ static int run_failing(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = world->rank == 1 ? 10 : -1, .delays = 1};
-    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->hosts));
-    for (int64_t update = 0; update < UPDATES; update++)
+    HD_TRY(open_run(world, job, 60000000000));
+    for (int64_t update = 0; update < job->updates; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
     int code = status == (world->rank == 1 ? HD_ERR_TASK : HD_ERR_PEER) && run.wrong == 0 ? 0 : 1;
@@ -303,7 +351,7 @@ static int run_failing(const struct hd_world *world, void *arg)
 START_TEST(a_rank_that_fails_shows_nothing)
 {
     for (int sequential = 0; sequential < 2; sequential++) {
-        struct job job = {3, sequential, 1};
+        struct job job = {3, 1, sequential, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
         run_world(2 + 2 * _i, run_failing, &job);
     }
 }
@@ -315,7 +363,7 @@ static int run_late(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = -1};
-    HD_TRY(open_run(world, job->buckets, job->sequential, world->rank == 0 ? 0 : 2000000000, 1));
+    HD_TRY(open_run(world, job, world->rank == 0 ? 0 : 2000000000));
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);
@@ -337,7 +385,7 @@ static int run_late(const struct hd_world *world, void *arg)
 
 START_TEST(a_late_rank_is_named_with_the_part)
 {
-    struct job job = {3, false, 1};
+    struct job job = {3, 1, false, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
     run_world(2, run_late, &job);
 }
 END_TEST
@@ -348,6 +396,7 @@ int main(void)
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 0);
     tcase_add_loop_test(tests, every_rank_holds_every_result_after_every_update, 0, 3);
+    tcase_add_loop_test(tests, hosts_exchange_directly_or_halves, 0, 6);
     tcase_add_loop_test(tests, a_rank_that_fails_shows_nothing, 0, 2);
     tcase_add_test(tests, a_late_rank_is_named_with_the_part);
     suite_add_tcase(suite, tests);

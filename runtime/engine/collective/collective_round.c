@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all ways of a collective need: the tree, and tasks. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "runtime/comm/comm.h"
+#include "runtime/engine/collective/collective_internal.h"
+
+#include <string.h>
+
+/* -- The tree ---------------------------------------------------------------------------------- */
+
+struct reduce {
+    const struct hd_collective_round *round;
+    char *levels; /* one vector per level */
+    void *top;    /* where the root's vector goes: level 0 */
+};
+
+static void *level_vector(const struct reduce *reduce, int level)
+{
+    return level == 0 ? reduce->top
+                      : reduce->levels +
+                            hd_collective_get_payload_bytes(&reduce->round->collective) * level;
+}
+
+static void *pack_leaf(void *arg, int64_t i, int level)
+{
+    const struct reduce *reduce = arg;
+    const struct hd_collective *c = &reduce->round->collective;
+    void *vector = level_vector(reduce, level);
+    c->in_spec->type->reduction->pack(c->in_spec, c->bucket, reduce->round->memory[i], vector);
+    return vector;
+}
+
+static void *rank_leaf(void *arg, int64_t rank, int level)
+{
+    (void)level;
+    const struct hd_collective_round *round = ((const struct reduce *)arg)->round;
+    return hd_comm_get_buffer(round->session->options.comm, (int)rank, round->sequence);
+}
+
+static void *combine(void *arg, int level, void *left, void *right)
+{
+    const struct reduce *reduce = arg;
+    const struct hd_collective *c = &reduce->round->collective;
+    void *vector = level_vector(reduce, level);
+    if (left != vector)
+        memcpy(vector, left, (size_t)hd_collective_get_payload_bytes(c));
+    c->in_spec->type->reduction->combine(c->in_spec, c->bucket, c->how, vector, right);
+    return vector;
+}
+
+const void *hd_round_add_instances(const struct hd_collective_round *round, void *levels, void *top)
+{
+    struct reduce reduce = {round, levels, top};
+    return hd_tree_reduce(0, round->collective.n_in, pack_leaf, combine, &reduce);
+}
+
+const void *hd_round_add_ranks(const struct hd_collective_round *round, int first, int ranks,
+                               void *levels, void *top)
+{
+    struct reduce reduce = {round, levels, top};
+    return hd_tree_reduce(first, first + ranks, rank_leaf, combine, &reduce);
+}
+
+/* -- Tasks ------------------------------------------------------------------------------------- */
+
+struct hd_task hd_round_make_task(const struct hd_collective_round *round,
+                                  int (*body)(struct hd_context *, const struct hd_view *,
+                                              const void *),
+                                  double vectors)
+{
+    const struct hd_collective *c = &round->collective;
+    const int64_t bytes =
+        c->kind == HD_COLLECTIVE_COMPARE ? c->in_spec->bytes : hd_collective_get_payload_bytes(c);
+    return (struct hd_task){
+        .verb = c->verb,
+        .name = c->name,
+        .body = body,
+        .args = round,
+        .context = {.iteration = c->iteration, .shard = -1},
+        .home = c->home,
+        .collective = true,
+        .priority = c->priority,
+        .group = c->group,
+        .volume = (int64_t)(vectors * (double)bytes),
+    };
+}
+
+/* Returns how many of this rank's instances a collective reads. */
+static int inputs_of(const struct hd_collective_round *round)
+{
+    if (round->collective.kind == HD_COLLECTIVE_BROADCAST)
+        return round->session->options.rank == 0;
+    return round->collective.n_in;
+}
+
+int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task, bool reads,
+                         bool writes, bool last)
+{
+    const struct hd_collective *c = &round->collective;
+    struct hd_access few[HD_VIEWS_MAX];
+    int64_t needed = c->n_in + 1;
+    struct hd_access *list = needed <= HD_VIEWS_MAX ? few : hd_alloc(needed, sizeof *list);
+    if (!list)
+        return HD_ERR_NOMEM;
+    int n = 0;
+    int bucket = c->kind == HD_COLLECTIVE_REDUCE ? c->bucket : HD_ALL_BUCKETS;
+    for (int i = 0; reads && i < inputs_of(round); i++)
+        list[n++] = (struct hd_access){c->in_buffers[i], bucket, HD_ALL_PARTIALS, HD_READ};
+    if (writes && c->out)
+        list[n++] = (struct hd_access){c->out_buffer, bucket, HD_ALL_PARTIALS,
+                                       c->n_in > 0 ? HD_WRITE : HD_UPDATE};
+    task.accesses = list;
+    task.n_accesses = n;
+    task.owned = last ? round : NULL;
+    int status = hd_submit_task(round->session, &task);
+    if (list != few)
+        hd_free(list);
+    return status;
+}

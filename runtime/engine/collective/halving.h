@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rank adds which slice of a long vector, and recursive halving and doubling, by which H
+ * hosts, a power of two, bring the slices together in log2 H rounds of one message of each rank
+ * (Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005).
+ *
+ * A vector has as many slices as there are ranks. The ranks of number l on all hosts share slices
+ * [l H, (l + 1) H), and exchange messages with each other alone. In round k = 0, 1, …, log2 H - 1
+ * of the reduce-scatter the ranks of hosts h and h xor 2^k are paired: bit k of h tells which half
+ * of its slices a rank keeps; it sends its sums of the other half and adds what it receives to its
+ * own. The all-gather goes back, k = log2 H - 1, …, 1, 0: a rank sends all slices that it has whole
+ * and receives as many. A host sends 2 (H - 1) / H of a vector in all, as it would directly, but in
+ * 2 log2 H messages instead of 2 (H - 1).
+ *
+ * The nearest hosts come first, so that after round k a sum is that of an aligned block of 2^(k+1)
+ * hosts, a node of the tree: its order is that of a single rank (a + b is b + a). The first bit of
+ * h then decides about the largest half, so a rank ends with slice l H + h', where h' has the bits
+ * of h in reverse, and its slices are a range at all times. This is the rank's slice also where
+ * hosts exchange directly, so that ownership does not depend on the way; where H is no power of
+ * two, h' is h, and on a single host slice l is rank l's.
+ *
+ * Thread safe; nothing fails. */
+#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_HALVING_H
+#define HD_RUNTIME_ENGINE_COLLECTIVE_HALVING_H
+
+#include "runtime/comm/comm.h"
+
+/* A range of slices, by their numbers. */
+struct hd_slices {
+    int lo, hi;
+};
+
+/* Returns log2 H; 0 where H is no power of two. */
+int hd_halving_count_rounds(const struct hd_comm *comm);
+
+/* Returns the rank with which this one is paired in round k. */
+int hd_halving_get_pair(const struct hd_comm *comm, int k);
+
+/* Returns the slices that `rank` keeps after k rounds of the reduce-scatter: before the first all
+ * those of its number, after the last its own. */
+struct hd_slices hd_halving_get_slices(const struct hd_comm *comm, int rank, int k);
+
+/* Returns the slice whose sum `rank` has in the end. */
+int hd_halving_get_slice(const struct hd_comm *comm, int rank);
+
+#endif
