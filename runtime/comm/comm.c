@@ -113,7 +113,7 @@ void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
 {
     atomic_store_explicit(&comm->pairs, seq, memory_order_relaxed);
     hd_comm_record_arrival(comm, comm->rank, seq, name);
-    comm->ops->post_pairs(comm, seq, transfers, n);
+    comm->ops->post_pairs(comm, seq, name, transfers, n);
 }
 
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
@@ -244,6 +244,16 @@ void hd_comm_probe(struct hd_comm *comm)
             describe(&comm->header->lines[r], ahead, "(next)");
 }
 
+/* Who waits for a pair knows of nobody else. */
+static bool concerns(struct hd_comm *comm, int rank)
+{
+    const int64_t local =
+        atomic_load_explicit(&comm->header->lines[comm->rank].arrived, memory_order_relaxed);
+    return rank == comm->rank || local == 0 ||
+           atomic_load_explicit(&comm->pairs, memory_order_relaxed) != local ||
+           comm->ops->is_awaited(comm, rank, local);
+}
+
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
 {
     int64_t now_ns = hd_clock_get_ns(), finished = INT64_MAX, seq, since_ns;
@@ -251,11 +261,14 @@ void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
     size_t used = 0;
     for (int r = 0; r < comm->world; r++) {
         hd_comm_get_status(comm, r, &seq, name, &since_ns);
-        finished = seq < finished ? seq : finished;
+        if (concerns(comm, r) && seq < finished)
+            finished = seq;
     }
     if (bytes > 0)
         text[0] = '\0';
     for (int r = 0; r < comm->world && used < bytes; r++) {
+        if (!concerns(comm, r))
+            continue;
         hd_comm_get_status(comm, r, &seq, name, &since_ns);
         long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
         const char *next = used > 0 ? "; " : "";

@@ -171,7 +171,7 @@ void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char nam
 void hd_comm_probe(struct hd_comm *comm);
 
 /* Writes one line for hang reports: "rank 1 waits in #412 mean(grad) since 31 s; rank 0 last
- * finished #411 sum(counts) 31 s ago". */
+ * finished #411 sum(counts) 31 s ago". While this rank waits for a pair, it tells of that alone. */
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes);
 
 #endif

@@ -44,13 +44,15 @@ struct hd_comm_ops {
     void (*post)(struct hd_comm *comm, int64_t seq, const char *name,
                  const struct hd_comm_transfer *transfers, int n);
     /* Start transfers[n] of sync point seq and nothing else, and return whether they have ended. */
-    void (*post_pairs)(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
-                       int n);
+    void (*post_pairs)(struct hd_comm *comm, int64_t seq, const char *name,
+                       const struct hd_comm_transfer *transfers, int n);
     bool (*test_pairs)(struct hd_comm *comm, int64_t seq);
     /* Drives transfers on and records the arrivals of other ranks. */
     void (*progress)(struct hd_comm *comm);
     /* Does hd_comm_wait_for_data. */
     void (*wait_for_data)(struct hd_comm *comm);
+    /* Returns whether the pairs' number seq has not ended because of `rank`. */
+    bool (*is_awaited)(struct hd_comm *comm, int rank, int64_t seq);
     /* Returns whether a message of `rank` waits for the number after this rank's last, *seq_p. */
     bool (*is_ahead)(struct hd_comm *comm, int rank, int64_t *seq_p);
     /* Releases all but *comm itself. */

@@ -19,6 +19,7 @@
 struct message {
     int rank;
     int64_t seq;
+    bool out;
 };
 
 struct hd_message_passing {
@@ -80,7 +81,7 @@ static int start(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfe
     HD_TRY(reserve(state));
     HD_TRY(state->links->ops->start(state->links, tag_of(seq), transfer, 1));
     state->done[state->n] = false;
-    state->messages[state->n++] = (struct message){transfer->rank, seq};
+    state->messages[state->n++] = (struct message){transfer->rank, seq, transfer->out};
     if (transfer->out)
         atomic_fetch_add_explicit(&comm->header->sent_bytes, transfer->bytes, memory_order_relaxed);
     return HD_OK;
@@ -138,12 +139,13 @@ static void post(struct hd_comm *comm, int64_t seq, const char *name,
     pthread_mutex_unlock(&state->lock);
 }
 
-static void post_pairs(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
-                       int n)
+static void post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
+                       const struct hd_comm_transfer *transfers, int n)
 {
     struct hd_message_passing *state = comm->message_passing;
     int status = HD_OK;
     pthread_mutex_lock(&state->lock);
+    snprintf(state->name, sizeof state->name, "%s", name);
     for (int out = 0; out < 2 && usable(comm); out++)
         for (int i = 0; i < n && status == HD_OK; i++)
             if (transfers[i].out == out && transfers[i].bytes > 0)
@@ -154,7 +156,14 @@ static void post_pairs(struct hd_comm *comm, int64_t seq, const struct hd_comm_t
 
 /* -- Progress ---------------------------------------------------------------------------------- */
 
-/* A partner has reached the number before that of its first unfinished message. */
+static void note_arrival(struct hd_comm *comm, int rank, int64_t seq)
+{
+    if (atomic_load_explicit(&comm->header->lines[rank].arrived, memory_order_relaxed) < seq)
+        hd_comm_record_arrival(comm, rank, seq, comm->message_passing->name);
+}
+
+/* A partner has reached the number before that of its first unfinished message, and that of a pair
+ * for which its data are here. */
 static void note_arrivals(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
@@ -167,13 +176,13 @@ static void note_arrivals(struct hd_comm *comm)
         } else if (!state->done[i]) {
             state->reached[state->messages[i].rank] = state->messages[i].seq - 1;
             all = false;
+        } else if (state->messages[i].seq > state->posted && !state->messages[i].out) {
+            note_arrival(comm, state->messages[i].rank, state->messages[i].seq);
         }
     for (int host = 0; host < comm->hosts.n; host++) {
         const int rank = hd_comm_get_partner(comm, host);
-        const int64_t reached = state->reached[rank];
-        if (rank != comm->rank && atomic_load_explicit(&comm->header->lines[rank].arrived,
-                                                       memory_order_relaxed) < reached)
-            hd_comm_record_arrival(comm, rank, reached, state->name);
+        if (rank != comm->rank)
+            note_arrival(comm, rank, state->reached[rank]);
     }
     if (!all)
         return;
@@ -214,15 +223,32 @@ static void wait_for_data(struct hd_comm *comm)
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
+/* rank -1: any. */
+static bool has_open_message(const struct hd_message_passing *state, int rank, int64_t seq)
+{
+    for (int i = 0; i < state->n; i++)
+        if (state->messages[i].seq == seq && !state->done[i] &&
+            (rank == -1 || state->messages[i].rank == rank))
+            return true;
+    return false;
+}
+
 static bool test_pairs(struct hd_comm *comm, int64_t seq)
 {
     struct hd_message_passing *state = comm->message_passing;
     pthread_mutex_lock(&state->lock);
-    bool ended = state->broken_ns == 0;
-    for (int i = 0; i < state->n && ended; i++)
-        ended = state->messages[i].seq != seq || state->done[i];
+    const bool ended = state->broken_ns == 0 && !has_open_message(state, -1, seq);
     pthread_mutex_unlock(&state->lock);
     return ended;
+}
+
+static bool is_awaited(struct hd_comm *comm, int rank, int64_t seq)
+{
+    struct hd_message_passing *state = comm->message_passing;
+    pthread_mutex_lock(&state->lock);
+    const bool awaited = has_open_message(state, rank, seq);
+    pthread_mutex_unlock(&state->lock);
+    return awaited;
 }
 
 static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
@@ -233,7 +259,8 @@ static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
     if (host == hd_comm_get_host(comm) || rank != hd_comm_get_partner(comm, host) ||
         pthread_mutex_trylock(&state->lock) != 0)
         return false;
-    *seq_p = state->posted + 1;
+    *seq_p =
+        1 + atomic_load_explicit(&comm->header->lines[comm->rank].arrived, memory_order_relaxed);
     /* An unfinished message would be found instead. */
     if (state->n == 0 && state->links->ops->probe && usable(comm))
         ahead = state->links->ops->probe(state->links, rank, tag_of(*seq_p));
@@ -281,6 +308,7 @@ static const struct hd_comm_ops ops = {.post = post,
                                        .test_pairs = test_pairs,
                                        .progress = progress,
                                        .wait_for_data = wait_for_data,
+                                       .is_awaited = is_awaited,
                                        .is_ahead = is_ahead,
                                        .close = close_messages};
 

@@ -49,10 +49,10 @@ static void post(struct hd_comm *comm, int64_t seq, const char *name,
     (void)comm, (void)seq, (void)name, (void)transfers, (void)n;
 }
 
-static void post_pairs(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
-                       int n)
+static void post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
+                       const struct hd_comm_transfer *transfers, int n)
 {
-    (void)comm, (void)seq, (void)transfers, (void)n;
+    (void)comm, (void)seq, (void)name, (void)transfers, (void)n;
 }
 
 static bool test_pairs(struct hd_comm *comm, int64_t seq)
@@ -64,6 +64,12 @@ static bool test_pairs(struct hd_comm *comm, int64_t seq)
 static void progress(struct hd_comm *comm)
 {
     (void)comm;
+}
+
+static bool is_awaited(struct hd_comm *comm, int rank, int64_t seq)
+{
+    (void)comm, (void)rank, (void)seq;
+    return false;
 }
 
 static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
@@ -81,6 +87,7 @@ static const struct hd_comm_ops ops = {.post = post,
                                        .post_pairs = post_pairs,
                                        .test_pairs = test_pairs,
                                        .progress = progress,
+                                       .is_awaited = is_awaited,
                                        .is_ahead = is_ahead,
                                        .close = hd_comm_unmap};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives between hosts submit between packing and unpacking. */
+/* Submits what collectives between hosts do between packing and unpacking. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"

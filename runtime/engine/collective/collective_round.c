@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all ways of a collective need: the tree, and tasks. */
+/* All ways of a collective need this: the tree, and tasks. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank adds which slice of a long vector, and recursive halving and doubling, by which H
- * hosts, a power of two, bring the slices together in log2 H rounds of one message of each rank
- * (Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005).
+/* This says which rank adds which slice of a long vector, and how H hosts, a power of two, bring
+ * the slices together in log2 H rounds of one message of each rank: by recursive halving and
+ * doubling (Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005).
  *
  * A vector has as many slices as there are ranks. The ranks of number l on all hosts share slices
  * [l H, (l + 1) H), and exchange messages with each other alone. In round k = 0, 1, …, log2 H - 1

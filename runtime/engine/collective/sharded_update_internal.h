@@ -27,7 +27,7 @@ struct hd_update_bucket {
     float *counts;    /* [hosts]: samples in the block of each; by halving: in the own sum, and in
                          the one that was received */
     const float **at; /* [hosts]: scratch of run_slice */
-    /* By halving: where the own sum begins, and the one that is received. */
+    /* Halving has these: where the own sum begins, and the one that is received. */
     float *sum, *received;
 };
 

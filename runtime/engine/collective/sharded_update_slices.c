@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the slices of buckets are. */
+/* This says where the slices of buckets are. */
 #include "runtime/base/hash.h"
 #include "runtime/engine/collective/halving.h"
 #include "runtime/engine/collective/sharded_update_internal.h"

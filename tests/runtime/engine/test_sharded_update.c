@@ -390,6 +390,35 @@ START_TEST(a_late_rank_is_named_with_the_part)
 }
 END_TEST
 
+/* Rank 1 waits for its pair on host 0, which has nobody to tell it that the others gave up. */
+static int run_late_pair(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    hd_log_set_level(HD_LOG_ERROR);
+    run = (struct run){.fails_at = -1};
+    HD_TRY(open_run(world, job, world->rank == 0 ? 0 : 2000000000));
+    HD_TRY(submit_update(0));
+    if (world->rank != 0)
+        HD_TRY(submit_update(1));
+    int status = hd_session_drain(run.session);
+    const char *message = hd_session_get_message(run.session);
+    bool named = world->rank != 1 || (strstr(message, "rank 1 waits in #13 mean(grad.0)") &&
+                                      strstr(message, "rank 0 last finished #12 mean(grad.2)"));
+    if (!named)
+        hd_log(HD_LOG_ERROR, "%d: %s", status, message);
+    if (world->rank == 0)
+        sleep(4);
+    close_run();
+    return status == (world->rank == 0 ? HD_OK : HD_ERR_WATCHDOG) && named ? 0 : 1;
+}
+
+START_TEST(a_late_pair_is_named_with_the_part)
+{
+    struct job job = {3, 4, false, HD_EXCHANGE_HALVES, 16, 2, 2, 2};
+    run_world(4, run_late_pair, &job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sharded update");
@@ -399,6 +428,7 @@ int main(void)
     tcase_add_loop_test(tests, hosts_exchange_directly_or_halves, 0, 6);
     tcase_add_loop_test(tests, a_rank_that_fails_shows_nothing, 0, 2);
     tcase_add_test(tests, a_late_rank_is_named_with_the_part);
+    tcase_add_test(tests, a_late_pair_is_named_with_the_part);
     suite_add_tcase(suite, tests);
     return run_checks(suite);
 }
