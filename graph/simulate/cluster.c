@@ -380,12 +380,12 @@ static int make_ranks(struct hd_simulation *simulation)
     for (int i = 0; i < cluster->ranks; i++)
         HD_TRY(make_rank(simulation, i));
     for (int i = 0; i < cluster->hosts.n; i++) {
-        simulation->hosts[i].complete =
+        simulation->hosts[i].arrived =
             hd_alloc(cluster->submissions[0]->last_sequence + 1, sizeof(int));
-        if (!simulation->hosts[i].complete)
+        if (!simulation->hosts[i].arrived)
             return HD_ERR_NOMEM;
     }
-    return HD_OK;
+    return hd_meetings_create(simulation);
 }
 
 static void release(struct hd_simulation *simulation)
@@ -401,7 +401,8 @@ static void release(struct hd_simulation *simulation)
         hd_free(rank->posts);
     }
     for (int i = 0; simulation->hosts && i < simulation->cluster->hosts.n; i++)
-        hd_free(simulation->hosts[i].complete);
+        hd_free(simulation->hosts[i].arrived);
+    hd_meetings_release(simulation);
     hd_free(simulation->list);
     hd_free(simulation->hosts);
 }

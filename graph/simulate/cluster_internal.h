@@ -4,6 +4,7 @@
 #define HD_GRAPH_SIMULATE_CLUSTER_INTERNAL_H
 
 #include "graph/simulate/cluster.h"
+#include "graph/simulate/traffic.h"
 
 enum { HD_BY_SUBMISSION = -2 };
 
@@ -36,8 +37,17 @@ struct hd_node_time {
 /* A sync point of a sequence number, as one rank sees it. */
 struct hd_post {
     int node;     /* once the rank has arrived; valid if `arrived` */
-    int messages; /* that have not ended; less than 0: some ended before the rank arrived */
+    int messages; /* of a pair, that have not ended; less than 0: one ended before it arrived */
     bool arrived;
+};
+
+/* A sync point of all ranks. */
+struct hd_meeting {
+    struct hd_traffic traffic; /* between hosts */
+    int arrived;               /* ranks */
+    int flows;                 /* under way */
+    int last;                  /* the rank that began last of those whose flow ended last */
+    double end, last_begin;    /* when that ended, and when the rank arrived */
 };
 
 struct hd_totals {
@@ -71,13 +81,14 @@ struct hd_rank {
 };
 
 struct hd_host {
-    int *complete; /* [sequence numbers]: ranks that have arrived and whose messages have ended */
+    int *arrived; /* [sequence numbers]: ranks */
 };
 
 struct hd_simulation {
     const struct hd_cluster *cluster;
     struct hd_rank *list;
     struct hd_host *hosts;
+    struct hd_meeting *meetings; /* [sequence numbers] */
     double sent_bytes;
     void (*pass)(void *rank, int64_t what); /* lets a rank go on behind a sync point */
 };
@@ -87,6 +98,11 @@ static inline double hd_rank_get_busy_union(const struct hd_rank *rank, double n
 {
     return rank->busy_union_s + (rank->bodies > 0 ? now - rank->busy_since_s : 0);
 }
+
+/* Plans the messages of all sync points of a simulation whose ranks are made, and releases that
+ * (exchange.c). Returns HD_OK or HD_ERR_NOMEM. */
+int hd_meetings_create(struct hd_simulation *simulation);
+void hd_meetings_release(struct hd_simulation *simulation);
 
 /* The rank arrives at a sync point (exchange.c). When it has been passed, simulation->pass is
  * called with the rank. */

@@ -163,74 +163,33 @@ static int record_wait(struct hd_recorder *recorder, const struct hd_task_group 
 
 /* -- Exchanges --------------------------------------------------------------------------------- */
 
-static int add_exchange(struct hd_peers *exchanges, int peer)
+/* At a sync point of all ranks, partners exchange at least an empty message in each direction. The
+ * transfers with a partner stand side by side. */
+static struct hd_peer_bytes sum_transfers(const struct hd_comm *comm,
+                                          const struct hd_sync_point *point)
 {
-    HD_TRY(hd_grow((void **)&exchanges->list, &exchanges->capacity, exchanges->used + 1,
+    enum { EMPTY = 2 };
+    struct hd_peer_bytes exchange = {0};
+    int n = 0;
+    if (!point->on_host && !point->pairs)
+        exchange.messages = EMPTY * (hd_comm_count_hosts(comm) - 1);
+    for (int i = 0; i < point->n_transfers; i++) {
+        const struct hd_comm_transfer *transfer = &point->transfers[i];
+        n = i > 0 && transfer->rank == transfer[-1].rank ? n : 0;
+        n += transfer->bytes > 0;
+        exchange.messages += transfer->bytes > 0 && (point->pairs || n > EMPTY);
+        exchange.peer = transfer->rank;
+        *(transfer->out ? &exchange.out_bytes : &exchange.in_bytes) += transfer->bytes;
+    }
+    return exchange;
+}
+
+static int record_exchange(struct recording *recording, const struct hd_sync_point *point)
+{
+    struct hd_peers *exchanges = recording->exchanges;
+    HD_TRY(hd_grow((void **)&exchanges->list, &exchanges->capacity, exchanges->n + 1,
                    sizeof *exchanges->list));
-    exchanges->list[exchanges->used++] = (struct hd_peer_bytes){.peer = peer};
-    return HD_OK;
-}
-
-static void add_transfer(struct hd_peers *exchanges, int first,
-                         const struct hd_comm_transfer *transfer)
-{
-    for (int64_t i = first; i < exchanges->used; i++) {
-        struct hd_peer_bytes *exchange = &exchanges->list[i];
-        if (exchange->peer != transfer->rank || transfer->bytes == 0)
-            continue;
-        *(transfer->out ? &exchange->out_bytes : &exchange->in_bytes) += transfer->bytes;
-        exchange->messages++;
-    }
-}
-
-/* At a sync point of all ranks partners exchange at least empty messages. */
-static int list_peers(const struct recording *recording, const struct hd_sync_point *point)
-{
-    const struct hd_comm *comm = recording->comm;
-    struct hd_peers *exchanges = recording->exchanges;
-    if (point->pairs)
-        return add_exchange(exchanges, point->transfers[0].rank);
-    for (int host = 0; !point->on_host && host < hd_comm_count_hosts(comm); host++)
-        if (host != hd_comm_get_host(comm))
-            HD_TRY(add_exchange(exchanges, hd_comm_get_partner(comm, host)));
-    return HD_OK;
-}
-
-/* Returns the list that equals the one that has been added at the end, which may be itself. */
-static int find_list(struct hd_peers *exchanges, int first)
-{
-    const int n = (int)exchanges->used - first;
-    int i = 0;
-    while (i < exchanges->n_lists &&
-           (exchanges->n[i] != n ||
-            memcmp(exchanges->list + exchanges->first[i], exchanges->list + first,
-                   (size_t)n * sizeof *exchanges->list) != 0))
-        i++;
-    return i;
-}
-
-static int record_exchanges(struct recording *recording, const struct hd_sync_point *point)
-{
-    struct hd_peers *exchanges = recording->exchanges;
-    const int first = (int)exchanges->used;
-    HD_TRY(list_peers(recording, point));
-    for (int i = 0; i < point->n_transfers; i++)
-        add_transfer(exchanges, first, &point->transfers[i]);
-    const int list = find_list(exchanges, first);
-    if (list < exchanges->n_lists) {
-        exchanges->used = first;
-    } else {
-        HD_TRY(hd_grow((void **)&exchanges->first, &exchanges->lists_capacity, list + 1,
-                       sizeof *exchanges->first));
-        HD_TRY(hd_grow((void **)&exchanges->n, &exchanges->n_capacity, list + 1,
-                       sizeof *exchanges->n));
-        exchanges->first[list] = first;
-        exchanges->n[list] = (int)exchanges->used - first;
-        exchanges->n_lists++;
-    }
-    HD_TRY(hd_grow((void **)&exchanges->of_sync, &exchanges->syncs_capacity, exchanges->n_syncs + 1,
-                   sizeof *exchanges->of_sync));
-    exchanges->of_sync[exchanges->n_syncs++] = list;
+    exchanges->list[exchanges->n++] = sum_transfers(recording->comm, point);
     return HD_OK;
 }
 
@@ -248,7 +207,7 @@ static int record_sync(struct hd_recorder *recorder, const struct hd_sync_point 
                                       .sync = submission->n_syncs++,
                                       .sequence = point->sequence};
     submission->last_sequence = point->sequence;
-    HD_TRY(record_exchanges(recording, point));
+    HD_TRY(record_exchange(recording, point));
     HD_TRY(begin_node(recording, point->name, &node));
     return end_node(recording, point->accesses, point->n_accesses, &collective_token, point->group);
 }
@@ -441,8 +400,5 @@ void hd_peers_release(struct hd_peers *exchanges)
     if (!exchanges)
         return;
     hd_free(exchanges->list);
-    hd_free(exchanges->first);
-    hd_free(exchanges->n);
-    hd_free(exchanges->of_sync);
     hd_free(exchanges);
 }

@@ -54,21 +54,19 @@ struct hd_submission {
     uint64_t hash; /* equal for ranks that submit the same, but for whom they send to */
 };
 
-/* This is what a rank sends another, and receives, at a sync point. */
+/* This is what a rank exchanges at a sync point: with its partners on all other hosts, or with one.
+ */
 struct hd_peer_bytes {
-    int peer;
+    int peer;     /* of a sync point of a pair: the other rank */
     int messages; /* in both directions */
     int64_t out_bytes, in_bytes;
 };
 
-/* The exchanges of all sync points of a rank; several may have the same list. */
+/* The exchanges of all sync points of a rank. */
 struct hd_peers {
-    struct hd_peer_bytes *list;
-    int *first, *n; /* [n_lists] */
-    int n_lists;
-    int *of_sync; /* [n_syncs] */
-    int n_syncs;
-    int64_t capacity, lists_capacity, n_capacity, syncs_capacity, used;
+    struct hd_peer_bytes *list; /* [n] */
+    int n;
+    int64_t capacity;
 };
 
 struct hd_record_options {

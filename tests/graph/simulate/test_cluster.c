@@ -83,13 +83,10 @@ static struct hd_task_times times[] = {
 
 static struct hd_cluster_result simulate(int64_t bytes, double scale, int n_times, int expected)
 {
-    struct hd_peer_bytes to_1 = {1, 2, bytes, bytes}, to_0 = {0, 2, bytes, bytes};
-    int zero = 0, one = 1;
-    const struct hd_peers peers[] = {
-        {.list = &to_1, .first = &zero, .n = &one, .n_lists = 1, .of_sync = &zero, .n_syncs = 1},
-        {.list = &to_0, .first = &zero, .n = &one, .n_lists = 1, .of_sync = &zero, .n_syncs = 1}};
+    struct hd_peer_bytes exchange = {.messages = 2, .out_bytes = bytes, .in_bytes = bytes};
+    const struct hd_peers both = {.list = &exchange, .n = 1};
     const struct hd_submission *const submissions[] = {&submission, &submission};
-    const struct hd_peers *const exchanges[] = {&peers[0], &peers[1]};
+    const struct hd_peers *const exchanges[] = {&both, &both};
     const struct hd_calibration calibration = {
         .bytes_per_s = 1, .times = times, .n_times = n_times};
     const struct hd_cluster cluster = {.network = &network,
