@@ -153,6 +153,11 @@ static const struct option {
      NULL},
     {"--ranks-per-node", "R", SIMULATE, INTEGER, FIELD(ranks_per_node), 1, 4096,
      "ranks on each node (default 1)", NULL},
+    {"--shards-per-rank", "K", SIMULATE, INTEGER, FIELD(shards_per_rank), 1, 1 << 20,
+     "weak scaling: K shards for every rank; without it as many as world.shards says, on any "
+     "number "
+     "of nodes (strong scaling)",
+     NULL},
     {"--network", "RATE,LATENCY", SIMULATE, TEXT, FIELD(network), 0, 0,
      "links of the nodes to one switch: 100Gbit,2us (default 10Gbit,20us)", NULL},
     {"--platform", "FILE", SIMULATE, TEXT, FIELD(platform), 0, 0,
@@ -168,6 +173,8 @@ static const struct option {
     {"--trace-out", "FILE", SIMULATE, TEXT, FIELD(trace_out), 0, 0,
      "trace of a rank on the most nodes, with the last strategy, for Perfetto", NULL},
     {"--json", "FILE", SIMULATE, TEXT, FIELD(json), 0, 0, "write all results as JSON", NULL},
+    {"--page", "FILE", SIMULATE, TEXT, FIELD(page), 0, 0,
+     "write all results as one HTML file with curves", NULL},
     {"--out", "FILE", CALIBRATE, TEXT, FIELD(out), 0, 0, "default ./calibration.json", NULL},
     {"--updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,
      "updates to measure in each run (default 200)", NULL},

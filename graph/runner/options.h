@@ -43,7 +43,8 @@ struct hd_options {
     int measure_after; /* bench's runs: updates after which their rates are measured; -1: never */
 
     int nodes, ranks_per_node, iterations; /* simulate; texts NULL: the default */
-    const char *network, *platform, *calibration, *scale, *trace_out;
+    int shards_per_rank;                   /* 0: as the config says */
+    const char *network, *platform, *calibration, *scale, *trace_out, *page;
 
     const char *weights; /* eval, record */
     const char *obs;     /* eval */

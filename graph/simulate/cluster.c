@@ -219,12 +219,21 @@ static void submitted(void *arg, int64_t what)
     advance(rank);
 }
 
+static void report_progress(const struct hd_rank *rank)
+{
+    const struct hd_cluster *cluster = rank->simulation->cluster;
+    if (rank->number == 0 && cluster->progress)
+        cluster->progress(cluster->progress_arg, rank->n_marks, rank->submission->n_marks - 1,
+                          get_now(rank));
+}
+
 static void note_marks(struct hd_rank *rank)
 {
     const struct hd_submission *submission = rank->submission;
     for (;
          rank->n_marks < submission->n_marks && submission->marks[rank->n_marks].node <= rank->next;
          rank->n_marks++) {
+        report_progress(rank);
         if (rank->n_marks == rank->simulation->cluster->first_mark)
             rank->first = (struct hd_totals){get_now(rank), rank->exposed_s, rank->busy_s};
         if (rank->n_marks == submission->n_marks - 1)

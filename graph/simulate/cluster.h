@@ -22,6 +22,9 @@ struct hd_cluster {
     int first_mark;   /* iteration from which on is measured */
     int traced;       /* rank whose trace is written; -1: none */
     FILE *trace;
+    /* Called when rank 0 begins an iteration, so many of all; or NULL. */
+    void (*progress)(void *arg, int iteration, int iterations, double seconds);
+    void *progress_arg;
 };
 
 enum { HD_PATH_NAMES = 64 };

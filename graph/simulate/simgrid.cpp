@@ -3,6 +3,7 @@
 // are no actors.
 #include "graph/simulate/network.h"
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <simgrid/kernel/Timer.hpp>
@@ -90,7 +91,9 @@ const hd_network *open(const hd_network_options *options, char *why, size_t byte
         int argc = 2;
         char name[] = "runner", quiet[] = "--log=root.thresh:warning";
         char *arguments[] = {name, quiet, nullptr}, **argv = arguments;
+        void (*const interrupted)(int) = std::signal(SIGINT, SIG_DFL);
         engine = new s4u::Engine(&argc, argv);
+        std::signal(SIGINT, interrupted); // SimGrid catches it to print what it does
         // The model as options say it: no window of TCP, no acknowledgements on the way back.
         s4u::Engine::set_config(std::string("network/model:") + options->model);
         s4u::Engine::set_config("network/TCP-gamma:0");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of several runs, and what starts either page.
+// The page of several runs, and what starts a page.
 
 // What tells runs apart: their directories, without what all of them begin with.
 function namesOf(runs) {
@@ -130,6 +130,6 @@ function comparePage(data) {
 
 (function() {
 const data = JSON.parse(byId("data").textContent);
-(data.kind === "compare" ? comparePage : reportPage)(data);
+({compare: comparePage, report: reportPage, simulation: simulationPage})[data.kind](data);
 document.documentElement.dataset.ready = "yes";
 })();
