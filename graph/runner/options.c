@@ -149,6 +149,11 @@ static const struct option {
      "start all ranks again after a failure, from the newest good checkpoint", NULL},
     {"--updates", "N", CALIBRATE, INTEGER, FIELD(updates), 1, 1000000000,
      "updates to measure (default 200)", NULL},
+    {"--from", "DIR", CALIBRATE, TEXT, FIELD(from), 0, 0,
+     "take the times from a run of one rank with --trace, whose directory this is, and train not "
+     "at "
+     "all",
+     NULL},
     {"--nodes", "N", SIMULATE, INTEGER, FIELD(nodes), 1, 4096, "nodes of the cluster (default 1)",
      NULL},
     {"--ranks-per-node", "R", SIMULATE, INTEGER, FIELD(ranks_per_node), 1, 4096,

@@ -45,6 +45,7 @@ struct hd_options {
     int nodes, ranks_per_node, iterations; /* simulate; texts NULL: the default */
     int shards_per_rank;                   /* 0: as the config says */
     const char *network, *platform, *calibration, *scale, *trace_out, *page;
+    const char *from; /* calibrate: a run directory; NULL: it trains itself */
 
     const char *weights; /* eval, record */
     const char *obs;     /* eval */

@@ -13,9 +13,10 @@ static json_t *write_times(const struct hd_task_times *times)
     json_t *tenths = json_array();
     for (int i = 0; i < HD_TENTHS; i++)
         json_array_append_new(tenths, json_real(times->tenths[i]));
-    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:f, s:o}", "name", times->name, "stage",
+    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:f, s:f, s:o}", "name", times->name, "stage",
                      times->stage, "bucket", times->bucket, "count", (json_int_t)times->count,
-                     "volume", (json_int_t)times->volume, "mean", times->mean, "tenths", tenths);
+                     "volume", (json_int_t)times->volume, "each", times->each, "mean", times->mean,
+                     "tenths", tenths);
 }
 
 json_t *hd_calibration_write(const struct hd_calibration *calibration)
@@ -35,9 +36,9 @@ static bool read_times(json_t *json, struct hd_task_times *times)
     const char *name;
     json_int_t count, volume;
     json_t *tenths;
-    if (json_unpack(json, "{s:s, s:i, s:i, s:I, s:I, s:F, s:o}", "name", &name, "stage",
+    if (json_unpack(json, "{s:s, s:i, s:i, s:I, s:I, s:F, s:F, s:o}", "name", &name, "stage",
                     &times->stage, "bucket", &times->bucket, "count", &count, "volume", &volume,
-                    "mean", &times->mean, "tenths", &tenths) != 0 ||
+                    "each", &times->each, "mean", &times->mean, "tenths", &tenths) != 0 ||
         strlen(name) >= sizeof times->name || json_array_size(tenths) != HD_TENTHS)
         return false;
     strcpy(times->name, name);
@@ -45,7 +46,7 @@ static bool read_times(json_t *json, struct hd_task_times *times)
     times->volume = volume;
     for (int i = 0; i < HD_TENTHS; i++)
         times->tenths[i] = json_number_value(json_array_get(tenths, (size_t)i));
-    return times->mean >= 0 && times->tenths[0] >= 0;
+    return times->mean >= 0 && times->each > 0 && times->tenths[0] >= 0;
 }
 
 int hd_calibration_read(const json_t *json, const char *path, struct hd_calibration *calibration_p)

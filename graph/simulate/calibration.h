@@ -14,6 +14,7 @@ struct hd_task_times {
     char name[HD_TASK_NAME_BYTES];
     int stage, bucket;
     int64_t count, volume; /* volume: of each, as in struct hd_task; 0: unknown */
+    double each;           /* how many an iteration has of a shard, or of all, where it has any */
     double mean;
     double tenths[HD_TENTHS]; /* means of the shortest tenth of the times, the next, ... */
 };

@@ -1,239 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner calibrate: how long tasks take, from traces of short runs of one rank with one worker. */
+/* runner calibrate: how long tasks take, from traces of short runs of one rank with one worker, or
+ * of a run that there is. */
 #include "graph/runner/bench/bench.h"
 #include "graph/runner/commands.h"
 #include "graph/runner/simulate/facts.h"
-#include "graph/simulate/calibration.h"
+#include "graph/runner/simulate/samples.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/base/tree.h"
 #include "runtime/io/files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A call of a body, or of a background task all calls. */
-struct sample {
-    const char *name; /* the JSON's */
-    int iteration, shard, item, stage, bucket;
-    double begin_s, length_s;
-};
+enum { HD_STRATEGY_BYTES = 256 };
 
 struct calibrating {
     json_t *strategies, *facts;
 };
 
-/* -- Samples ----------------------------------------------------------------------------------- */
-
-static int by_begin(const void *a, const void *b)
+/* Completes a calibration by a run's trace, and adds it as the strategy's. */
+static int add(const struct hd_run_spec *run_spec, const char *dir, const char *strategy,
+               struct hd_calibration *calibration, struct calibrating *calibrating)
 {
-    const struct sample *x = a, *y = b;
-    return (x->begin_s > y->begin_s) - (x->begin_s < y->begin_s);
-}
-
-static int compare_kinds(const struct sample *a, const struct sample *b)
-{
-    const int names = strcmp(a->name, b->name);
-    return names != 0 ? names : a->stage != b->stage ? a->stage - b->stage : a->bucket - b->bucket;
-}
-
-static int by_kind(const void *a, const void *b)
-{
-    const struct sample *x = a, *y = b;
-    const int kinds = compare_kinds(x, y);
-    return kinds != 0 ? kinds : (x->length_s > y->length_s) - (x->length_s < y->length_s);
-}
-
-/* Reads the events of worker 0, in order of begin. */
-static int64_t read_samples(const json_t *events, struct sample *samples)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        struct sample sample;
-        int lane;
-        double begin_us, length_us;
-        if (json_unpack(json_array_get(events, i),
-                        "{s:s, s:i, s:F, s:F, s:{s:i, s:i, s:i, s:i, s:i}}", "name", &sample.name,
-                        "tid", &lane, "ts", &begin_us, "dur", &length_us, "args", "iteration",
-                        &sample.iteration, "shard", &sample.shard, "part", &sample.bucket, "item",
-                        &sample.item, "stage", &sample.stage) != 0 ||
-            lane != 0)
-            continue;
-        sample.begin_s = begin_us * 1e-6;
-        sample.length_s = length_us * 1e-6;
-        samples[n++] = sample;
-    }
-    qsort(samples, (size_t)n, sizeof *samples, by_begin);
-    return n;
-}
-
-static const struct hd_submitted *find_node(const struct hd_submission *submission,
-                                            const struct sample *sample)
-{
-    const struct hd_submitted *found = NULL;
-    for (int i = 0; i < submission->n_nodes && !found; i++) {
-        const struct hd_submitted *node = &submission->nodes[i];
-        if (node->kind == HD_SUBMITTED_TASK && node->stage == sample->stage &&
-            node->bucket == sample->bucket &&
-            strcmp(submission->names[node->name], sample->name) == 0)
-            found = node;
-    }
-    return found;
-}
-
-/* Makes one sample of the time slices of a background task, which come once in an iteration. */
-static int64_t join_slices(const struct hd_submission *submission, struct sample *samples,
-                           int64_t n)
-{
-    enum { LOOK_BACK = 4096 };
-    int64_t kept = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const struct hd_submitted *node = find_node(submission, &samples[i]);
-        int64_t j = kept;
-        while (node && node->background && --j >= 0 && j > kept - LOOK_BACK)
-            if (compare_kinds(&samples[i], &samples[j]) == 0 &&
-                samples[i].iteration == samples[j].iteration &&
-                samples[i].shard == samples[j].shard && samples[i].item == samples[j].item)
-                break;
-        if (node && node->background && j >= 0 && j > kept - LOOK_BACK)
-            samples[j].length_s += samples[i].length_s;
-        else
-            samples[kept++] = samples[i];
-    }
-    return kept;
-}
-
-/* -- What they say ----------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-/* One worker is in a body, starts one, or submits: the typical gap between bodies is what starting
- * costs, and the rest of the time between bodies is what submission does. */
-static int measure_overheads(const struct sample *samples, int64_t n,
-                             struct hd_calibration *calibration)
-{
-    double *gaps = hd_alloc(n, sizeof *gaps), all_s = 0;
-    if (!gaps)
-        return HD_ERR_NOMEM;
-    for (int64_t i = 1; i < n; i++) {
-        const double gap = samples[i].begin_s - samples[i - 1].begin_s - samples[i - 1].length_s;
-        gaps[i - 1] = gap > 0 ? gap : 0;
-        all_s += gaps[i - 1];
-    }
-    qsort(gaps, (size_t)(n - 1), sizeof *gaps, by_value);
-    calibration->start_s = gaps[(n - 1) / 2];
-    const double rest_s = all_s / (double)(n - 1) - calibration->start_s;
-    calibration->submit_s = rest_s > 0 ? rest_s : 0;
-    hd_free(gaps);
-    return HD_OK;
-}
-
-static double average(const struct sample *samples, int64_t begin, int64_t end)
-{
-    double sum = 0;
-    for (int64_t i = begin; i < end; i++)
-        sum += samples[i].length_s;
-    return sum / (double)(end - begin);
-}
-
-/* The samples of one kind are in order of length. */
-static void add_times(const struct hd_submission *submission, const struct sample *samples,
-                      int64_t n, struct hd_calibration *calibration)
-{
-    struct hd_task_times *times = &calibration->times[calibration->n_times++];
-    const struct hd_submitted *node = find_node(submission, samples);
-    *times = (struct hd_task_times){.stage = samples->stage,
-                                    .bucket = samples->bucket,
-                                    .count = n,
-                                    .volume = node ? node->volume : 0};
-    snprintf(times->name, sizeof times->name, "%s", samples->name);
-    times->mean = average(samples, 0, n);
-    for (int i = 0; i < HD_TENTHS; i++) {
-        const int64_t begin = n * i / HD_TENTHS, end = n * (i + 1) / HD_TENTHS;
-        times->tenths[i] = average(samples, begin, end > begin ? end : begin + 1);
-    }
-}
-
-static int summarize(const struct hd_submission *submission, struct sample *samples, int64_t n,
-                     struct hd_calibration *calibration)
-{
-    enum { TOO_FEW = 16 };
-    if (n < TOO_FEW)
-        return hd_fail(HD_ERR_INPUT, "the run was too short: --updates");
-    HD_TRY(measure_overheads(samples, n, calibration));
-    n = join_slices(submission, samples, n);
-    qsort(samples, (size_t)n, sizeof *samples, by_kind);
-    calibration->times = hd_alloc(n, sizeof *calibration->times);
-    if (!calibration->times)
-        return HD_ERR_NOMEM;
-    for (int64_t begin = 0, end; begin < n; begin = end) {
-        for (end = begin + 1; end < n && compare_kinds(&samples[begin], &samples[end]) == 0;)
-            end++;
-        add_times(submission, samples + begin, end - begin, calibration);
-    }
-    return HD_OK;
-}
-
-/* Measures how fast two vectors are added that no cache holds. */
-static int measure_adding(double *bytes_per_s_p)
-{
-    enum { FLOATS = 1 << 22, REPEATS = 8 };
-    float *memory = hd_alloc(3 * (int64_t)FLOATS, sizeof *memory);
-    if (!memory)
-        return HD_ERR_NOMEM;
-    const float *operands[] = {memory, memory + FLOATS};
-    int64_t best_ns = INT64_MAX;
-    for (int i = 0; i < REPEATS; i++) {
-        const int64_t begin_ns = hd_clock_get_ns();
-        hd_tree_add(2, operands, 1, 0, 0, FLOATS, memory + 2 * (int64_t)FLOATS);
-        const int64_t ns = hd_clock_get_ns() - begin_ns;
-        best_ns = ns < best_ns ? ns : best_ns;
-    }
-    hd_free(memory);
-    *bytes_per_s_p = 3.0 * FLOATS * sizeof(float) / ((double)best_ns * 1e-9);
-    return HD_OK;
-}
-
-/* -- Runs -------------------------------------------------------------------------------------- */
-
-static int read_run(const struct hd_run_spec *run_spec, const json_t *events,
-                    struct hd_calibration *calibration)
-{
-    const struct hd_comm_hosts one = {1, 1};
-    struct hd_submission *submission;
-    struct hd_peers *exchanges;
-    enum { ITERATIONS = 4 };
-    struct sample *samples = hd_alloc((int64_t)json_array_size(events) + 1, sizeof *samples);
-    if (!samples)
-        return HD_ERR_NOMEM;
-    int status = hd_run_spec_record(run_spec, 0, 1, &one, ITERATIONS, &submission, &exchanges);
+    const int status = hd_calibration_measure(run_spec, dir, calibration);
     if (status == HD_OK) {
-        const int64_t n = read_samples(events, samples);
-        status = summarize(submission, samples, n, calibration);
-        hd_submission_release(submission);
-        hd_peers_release(exchanges);
+        json_object_set_new(calibrating->strategies, strategy, hd_calibration_write(calibration));
+        json_decref(calibrating->facts);
+        calibrating->facts = hd_facts_list(run_spec);
     }
-    hd_free(samples);
+    hd_calibration_release(calibration);
     return status;
 }
 
-static int read_trace(const struct hd_run_spec *run_spec, const char *dir,
-                      struct hd_calibration *calibration)
-{
-    char *path = hd_format("%s/trace.json", dir);
-    json_t *trace = path ? json_load_file(path, 0, NULL) : NULL;
-    int status = trace ? read_run(run_spec, json_object_get(trace, "traceEvents"), calibration)
-                       : hd_fail(HD_ERR_FORMAT, "the run left no trace.json");
-    json_decref(trace);
-    hd_free(path);
-    return status;
-}
+/* -- Runs of its own --------------------------------------------------------------------------- */
 
 static int look_at(struct hd_bench *bench, int strategy, const struct hd_options *run_options,
                    const char *dir)
@@ -246,26 +46,134 @@ static int look_at(struct hd_bench *bench, int strategy, const struct hd_options
     calibration.env_steps_per_update =
         rates->env_steps / (double)rates->updates / (double)rates->shards;
     HD_TRY(hd_run_spec_load(run_options, 1, &run_spec));
-    int status = measure_adding(&calibration.bytes_per_s);
-    if (status == HD_OK)
-        status = read_trace(&run_spec, dir, &calibration);
-    if (status == HD_OK) {
-        json_object_set_new(calibrating->strategies, bench->strategies[strategy].name,
-                            hd_calibration_write(&calibration));
-        json_decref(calibrating->facts);
-        calibrating->facts = hd_facts_list(&run_spec);
-    }
-    hd_calibration_release(&calibration);
+    const int status =
+        add(&run_spec, dir, bench->strategies[strategy].name, &calibration, calibrating);
     hd_run_spec_release(&run_spec);
     return status;
 }
 
+static int train(struct hd_options *options, struct calibrating *calibrating)
+{
+    struct hd_bench bench = {.options = options, .look_at = look_at, .arg = calibrating};
+    options->strategies = options->strategies ? options->strategies : HD_ALL_STRATEGIES;
+    options->repeats = 1;
+    options->evaluate = true;
+    const int status = hd_options_add_set(options, hd_strdup("runtime.workers=1"), NULL);
+    const int code = status == HD_OK ? hd_bench_measure(&bench) : hd_status_get_exit_code(status);
+    hd_bench_release(&bench);
+    return code;
+}
+
+/* -- A run that there is ----------------------------------------------------------------------- */
+
+/* Stores the numbers of result.json and the length of the trace. */
+static int read_rates(const char *dir, struct hd_calibration *calibration)
+{
+    char *path = hd_format("%s/result.json", dir);
+    json_t *json = path ? json_load_file(path, 0, NULL) : NULL;
+    json_int_t ranks, shards, updates, env_steps;
+    double seconds;
+    int status = HD_OK;
+    if (json_unpack(json, "{s:I, s:I, s:I, s:I, s:F}", "ranks", &ranks, "shards", &shards,
+                    "train_iter", &updates, "env_step", &env_steps, "wall_s", &seconds) != 0 ||
+        updates == 0)
+        status = hd_fail(HD_ERR_INPUT, "%s: its run has not ended, or made no update", dir);
+    else if (ranks != 1)
+        status = hd_fail(HD_ERR_INPUT,
+                         "%s is of %d ranks: a calibration needs a run of one, as others make a "
+                         "rank wait",
+                         dir, (int)ranks);
+    else
+        *calibration = (struct hd_calibration){
+            .shards = shards,
+            .updates_per_s = (double)updates / seconds,
+            .env_steps_per_update = (double)env_steps / (double)updates / (double)shards};
+    json_decref(json);
+    hd_free(path);
+    return status;
+}
+
+static int load_config(const struct hd_options *options, const char *config, const char *strategy,
+                       struct hd_run_spec *run_spec_p)
+{
+    struct hd_options load_options = *options;
+    load_options.config = config;
+    load_options.n_owned = 0;
+    int status = strategy ? hd_options_use_strategy(&load_options, strategy) : HD_OK;
+    if (status == HD_OK)
+        status = hd_run_spec_load(&load_options, 1, run_spec_p);
+    hd_options_release(&load_options);
+    return status;
+}
+
+static bool has_same_strategy(const struct hd_graph *a, const struct hd_graph *b)
+{
+    bool same = a->n_parameters == b->n_parameters;
+    for (int i = 0; same && i < a->n_parameters; i++)
+        same = strcmp(a->parameters[i].name, b->parameters[i].name) == 0 &&
+               a->parameters[i].value == b->parameters[i].value;
+    return same;
+}
+
+/* A run knows the parameters of its strategy, not its name: tries names on the config. */
+static int find_strategy(const struct hd_options *options, const struct hd_run_spec *run,
+                         char *name_p)
+{
+    json_t *facts = hd_facts_list(run);
+    const char *list = options->strategies ? options->strategies : HD_ALL_STRATEGIES;
+    char *names = hd_strdup(list), *rest = names;
+    bool found = false;
+    int status = names ? HD_OK : HD_ERR_NOMEM;
+    for (char *name; status == HD_OK && !found && rest && (name = strsep(&rest, ","));) {
+        struct hd_run_spec run_spec;
+        status = load_config(options, options->config, name, &run_spec);
+        if (status != HD_OK)
+            break;
+        found = has_same_strategy(run->graph, run_spec.graph);
+        if (found)
+            status = hd_facts_compare(facts, &run_spec, "the run is of another config");
+        snprintf(name_p, HD_STRATEGY_BYTES, "%s", name);
+        hd_run_spec_release(&run_spec);
+    }
+    hd_free(names);
+    json_decref(facts);
+    if (status == HD_OK && !found)
+        return hd_fail(HD_ERR_INPUT, "%s: its strategy is none of %s (--strategies)", options->from,
+                       list);
+    return status;
+}
+
+static int read_run(const struct hd_options *options, struct calibrating *calibrating)
+{
+    char *path = hd_format("%s/total_config.yaml", options->from), name[HD_STRATEGY_BYTES];
+    struct hd_options plain = *options;
+    struct hd_calibration calibration;
+    struct hd_run_spec run;
+    plain.n_sets = plain.n_owned = 0;
+    int status = path ? read_rates(options->from, &calibration) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = load_config(&plain, path, NULL, &run);
+    hd_free(path);
+    HD_TRY(status);
+    status = find_strategy(options, &run, name);
+    if (status == HD_OK)
+        status = add(&run, options->from, name, &calibration, calibrating);
+    hd_run_spec_release(&run);
+    return status;
+}
+
+/* -- The file ---------------------------------------------------------------------------------- */
+
 static int write_file(const struct hd_options *options, const struct calibrating *calibrating)
 {
     const char *path = options->out ? options->out : "calibration.json";
-    json_t *json = json_pack("{s:i, s:s, s:s, s:O, s:O}", "format", HD_CALIBRATION_FORMAT, "heddle",
-                             HD_VERSION, "config", options->config, "facts", calibrating->facts,
-                             "strategies", calibrating->strategies);
+    char *from = options->from ? hd_format("the run in %s", options->from)
+                               : hd_format("runs of %d updates", options->updates);
+    json_t *json =
+        json_pack("{s:i, s:s, s:s, s:s, s:O, s:O}", "format", HD_CALIBRATION_FORMAT, "heddle",
+                  HD_VERSION, "config", options->config, "from", from ? from : "", "facts",
+                  calibrating->facts, "strategies", calibrating->strategies);
+    hd_free(from);
     char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (!text)
@@ -278,15 +186,10 @@ static int write_file(const struct hd_options *options, const struct calibrating
 int hd_command_calibrate(struct hd_options *options)
 {
     struct calibrating calibrating = {.strategies = json_object()};
-    struct hd_bench bench = {.options = options, .look_at = look_at, .arg = &calibrating};
-    options->strategies = options->strategies ? options->strategies : HD_ALL_STRATEGIES;
-    options->repeats = 1;
-    options->evaluate = true;
-    int status = hd_options_add_set(options, hd_strdup("runtime.workers=1"), NULL);
-    int code = status == HD_OK ? hd_bench_measure(&bench) : hd_status_get_exit_code(status);
+    int code = options->from ? hd_status_get_exit_code(read_run(options, &calibrating))
+                             : train(options, &calibrating);
     if (code == 0)
         code = hd_status_get_exit_code(write_file(options, &calibrating));
-    hd_bench_release(&bench);
     json_decref(calibrating.strategies);
     json_decref(calibrating.facts);
     return code;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/simulate/facts.h"
 
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +17,20 @@ json_t *hd_facts_list(const struct hd_run_spec *run_spec)
                 json_array_append_new(facts, json_string(line));
     free(text);
     return facts;
+}
+
+int hd_facts_compare(const json_t *before, const struct hd_run_spec *run_spec, const char *problem)
+{
+    json_t *now = hd_facts_list(run_spec);
+    int status = now ? HD_OK : HD_ERR_NOMEM;
+    for (size_t i = 0; i < json_array_size(now) && status == HD_OK; i++) {
+        const json_t *fact = json_array_get(now, i);
+        if (!json_equal(fact, json_array_get(before, i)))
+            status = hd_fail(HD_ERR_INPUT, "%s: it differs at '%.*s'", problem,
+                             (int)strcspn(json_string_value(fact), "\t"), json_string_value(fact));
+    }
+    json_decref(now);
+    return status;
 }
 
 int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,

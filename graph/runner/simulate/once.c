@@ -13,24 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sizes that differ mean other times. */
-static int check_facts(const struct hd_simulate_request *request,
-                       const struct hd_run_spec *run_spec)
-{
-    const json_t *before = json_object_get(request->calibrations, "facts");
-    json_t *now = hd_facts_list(run_spec);
-    int status = now ? HD_OK : HD_ERR_NOMEM;
-    for (size_t i = 0; i < json_array_size(now) && status == HD_OK; i++) {
-        const json_t *fact = json_array_get(now, i);
-        if (!json_equal(fact, json_array_get(before, i)))
-            status =
-                hd_fail(HD_ERR_INPUT, "the calibration is of another config: it differs at '%.*s'",
-                        (int)strcspn(json_string_value(fact), "\t"), json_string_value(fact));
-    }
-    json_decref(now);
-    return status;
-}
-
 static void show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void show(const char *format, ...)
 {
@@ -163,7 +145,8 @@ static int simulate_loaded(const struct hd_simulate_request *request,
     if (!recorded.submissions || !recorded.exchanges)
         return HD_ERR_NOMEM;
     HD_TRY(hd_plan_allows(run_spec->shards, ranks));
-    HD_TRY(check_facts(request, run_spec));
+    HD_TRY(hd_facts_compare(json_object_get(request->calibrations, "facts"), run_spec,
+                            "the calibration is of another config"));
     HD_TRY(open_network(request, cluster->hosts.n, cluster));
     HD_TRY(record_ranks(run_spec, cluster, request->options->iterations, &recorded));
     cluster->submissions = (const struct hd_submission *const *)recorded.submissions;
