@@ -186,6 +186,8 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
 /* Lets the types of values and the verbs of steps prepare a GPU. */
 static int prepare_gpu(const struct hd_binder *binder, int home)
 {
+    if (hd_session_get_recorder(binder->session))
+        return HD_OK;
     HD_TRY(hd_device_use(hd_session_get_device(binder->session, home)));
     for (int i = 0; i < binder->plan->graph->n_values; i++) {
         const struct hd_spec *spec = &binder->plan->graph->values[i].spec;

@@ -85,6 +85,7 @@ static int submit(struct hd_binder *binder, const struct hd_op *op, struct reduc
                                      .bucket = reduce->collective.bucket};
     task.n = 1;
     task.accesses = accesses;
+    task.volume = (reduce->n + 1) * hd_collective_get_payload_bytes(&reduce->collective);
     task.n_accesses = reduce->n + 1;
     return hd_submit_task(binder->session, &task);
 }

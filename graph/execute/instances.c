@@ -66,7 +66,9 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
 static void free_memory(struct hd_session *session, const struct hd_instances *instances, int slot,
                         int replica, int i, void *memory)
 {
-    if (replica > 0)
+    if (hd_session_get_recorder(session) && !is_shared(instances, slot))
+        hd_free(memory);
+    else if (replica > 0)
         hd_device_free(get_device(session, instances, replica, i), memory);
     else if (is_pinned(instances, slot))
         hd_pinned_free(memory);

@@ -15,8 +15,8 @@ enum { WORK_CHAIN, WORK_HEADER, WORK_BUCKETS };
 
 struct hd_work_buffers {
     int instances;
-    int64_t n; /* instances * items */
-    bool gpu;
+    int64_t n;      /* instances * items */
+    bool gpu;       /* its memory is on GPUs */
     void **memory;  /* [instances][items], on the instance's GPU if the step runs there */
     void **headers; /* [instances][items], in host memory */
     struct hd_buffer **buffers;                  /* [instances][items] */
@@ -53,9 +53,9 @@ static int fill(struct hd_binder *binder, const struct hd_op *op, struct hd_work
         const bool used = i % op->subtasks.items % count_joint_items(op, true) == 0;
         const int64_t bytes = used ? op->subtasks.work_bytes : 0;
         work->memory[i] =
-            op->gpu ? hd_device_alloc(get_device(binder, work, i), bytes) : hd_alloc(bytes, 1);
-        work->headers[i] = op->gpu ? hd_pinned_alloc(op->subtasks.header_bytes)
-                                   : hd_alloc(op->subtasks.header_bytes, 1);
+            work->gpu ? hd_device_alloc(get_device(binder, work, i), bytes) : hd_alloc(bytes, 1);
+        work->headers[i] = work->gpu ? hd_pinned_alloc(op->subtasks.header_bytes)
+                                     : hd_alloc(op->subtasks.header_bytes, 1);
         if (!work->memory[i] || !work->headers[i])
             return HD_ERR_NOMEM;
     }
@@ -78,7 +78,7 @@ int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
     work->instances = hd_plan_count_instances(binder->plan, op->step->placement);
     work->n = work->instances * op->subtasks.items;
     work->stages = op->subtasks.stages;
-    work->gpu = op->gpu;
+    work->gpu = op->gpu && !hd_session_get_recorder(binder->session);
     return fill(binder, op, work);
 }
 

@@ -60,6 +60,17 @@ static struct hd_task make_task(struct hd_binder *binder, int value, int instanc
     };
 }
 
+static int64_t get_bytes(const struct hd_spec *spec, int bucket)
+{
+    int64_t at, bytes, lo, hi, sum = 0;
+    if (bucket == HD_ALL_BUCKETS)
+        return hd_value_get_common_bytes(spec);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
+        sum += bytes;
+    return sum;
+}
+
 int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
                                const struct hd_version_slot *slot, int to, int instance, int bucket)
 {
@@ -77,6 +88,7 @@ int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
         (struct hd_view){.data = memory->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 1;
     task.accesses = &access;
+    task.volume = 2 * get_bytes(spec, bucket);
     return hd_submit_task(binder->session, &task);
 }
 
@@ -113,6 +125,7 @@ static int submit_transfer(struct hd_binder *binder, int value, const struct hd_
         (struct hd_view){.data = target->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 2;
     task.accesses = accesses;
+    task.volume = 2 * get_bytes(spec, bucket);
     return to == 0 && !hd_instances_is_pinned(&binder->instances[value], slot)
                ? submit_staged(binder, &task)
                : hd_submit_task(binder->session, &task);

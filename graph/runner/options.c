@@ -84,9 +84,8 @@ static const struct command {
      "Computes how fast a cluster would train, for each strategy on 1, 2, 4, ... N nodes: what "
      "each\n"
      "rank would submit, with task times of `runner calibrate` and the network of SimGrid\n"
-     "(libsimgrid-dev). GPUs are not simulated. Efficiency is the rate of environment steps per "
-     "node,\n"
-     "relative to one node.\n"},
+     "(libsimgrid-dev). Efficiency is the rate of environment steps per node, relative to one "
+     "node.\n"},
 };
 
 /* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */
@@ -163,6 +162,12 @@ static const struct option {
      "number "
      "of nodes (strong scaling)",
      NULL},
+    {"--gpus", "G", SIMULATE, INTEGER, FIELD(gpus), 0, 16,
+     "GPUs of each rank (default 0), with --gpu-speedup", NULL},
+    {"--gpu-speedup", "F", SIMULATE, TEXT, FIELD(gpu_speedup), 0, 0,
+     "a GPU does a step F times as fast as the calibration's worker", NULL},
+    {"--gpu-link", "RATE", SIMULATE, TEXT, FIELD(gpu_link), 0, 0,
+     "rate of copies between host and GPU: 200Gbit (the default)", NULL},
     {"--network", "RATE,LATENCY", SIMULATE, TEXT, FIELD(network), 0, 0,
      "links of the nodes to one switch: 100Gbit,2us (default 10Gbit,20us)", NULL},
     {"--platform", "FILE", SIMULATE, TEXT, FIELD(platform), 0, 0,

@@ -44,6 +44,8 @@ struct hd_options {
 
     int nodes, ranks_per_node, iterations; /* simulate; texts NULL: the default */
     int shards_per_rank;                   /* 0: as the config says */
+    int gpus;                              /* of each rank */
+    const char *gpu_speedup, *gpu_link;
     const char *network, *platform, *calibration, *scale, *trace_out, *page;
     const char *from; /* calibrate: a run directory; NULL: it trains itself */
 

@@ -3,7 +3,6 @@
 
 #include "graph/simulate/cluster_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -30,12 +29,13 @@ static void trace_begin(const struct hd_simulation *simulation)
             "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
             "{\"name\":\"rank %d\"}}",
             cluster->traced, cluster->traced);
-    for (int i = 0; i < cluster->workers; i++) {
+    for (int i = 0; i < cluster->workers + cluster->gpus; i++) {
         char name[32];
-        snprintf(name, sizeof name, "worker %d", i);
+        const bool gpu = i >= cluster->workers;
+        snprintf(name, sizeof name, gpu ? "GPU %d" : "worker %d", gpu ? i - cluster->workers : i);
         trace_lane(simulation, i, name);
     }
-    trace_lane(simulation, cluster->workers, "collectives");
+    trace_lane(simulation, cluster->workers + cluster->gpus, "collectives");
 }
 
 static void trace_event(const struct hd_rank *rank, int node, int lane, double begin, double end)
@@ -51,6 +51,12 @@ static void trace_event(const struct hd_rank *rank, int node, int lane, double b
             at->iteration, at->shard, at->bucket, at->item, at->stage);
 }
 
+/* Workers for GPUs have the lanes behind the others. */
+static int count_lanes(const struct hd_rank *rank)
+{
+    return rank->simulation->cluster->workers + rank->simulation->cluster->gpus;
+}
+
 /* -- Ready tasks ------------------------------------------------------------------------------- */
 
 /* Tasks of higher priority come first, of the same priority those that became ready first. */
@@ -63,21 +69,22 @@ static bool is_before(const struct hd_rank *rank, struct hd_ready a, struct hd_r
 
 static void push_ready(struct hd_rank *rank, int node)
 {
-    struct hd_ready *heap = rank->ready, new = {node, rank->n_became_ready++};
-    int i = rank->n_ready++;
+    struct hd_ready_list *list = &rank->ready[rank->submission->nodes[node].home];
+    struct hd_ready *heap = list->heap, new = {node, rank->n_became_ready++};
+    int i = list->n++;
     for (; i > 0 && is_before(rank, new, heap[(i - 1) / 2]); i = (i - 1) / 2)
         heap[i] = heap[(i - 1) / 2];
     heap[i] = new;
 }
 
-static int pop_ready(struct hd_rank *rank)
+static int pop_ready(const struct hd_rank *rank, struct hd_ready_list *list)
 {
-    struct hd_ready *heap = rank->ready;
+    struct hd_ready *heap = list->heap;
     const int node = heap[0].node;
-    const struct hd_ready last = heap[--rank->n_ready];
+    const struct hd_ready last = heap[--list->n];
     int i = 0;
-    for (int child; (child = 2 * i + 1) < rank->n_ready; i = child) {
-        if (child + 1 < rank->n_ready && is_before(rank, heap[child + 1], heap[child]))
+    for (int child; (child = 2 * i + 1) < list->n; i = child) {
+        if (child + 1 < list->n && is_before(rank, heap[child + 1], heap[child]))
             child++;
         if (!is_before(rank, heap[child], last))
             break;
@@ -105,7 +112,7 @@ static void release_node(struct hd_rank *rank, int node, int by)
     rank->played[node].cause = by;
     switch (at->kind) {
     case HD_SUBMITTED_TASK:
-        if (at->background)
+        if (hd_submitted_is_sliced(at))
             rank->background[rank->background_end++] = node;
         else
             push_ready(rank, node);
@@ -132,7 +139,7 @@ static void end_sync(struct hd_rank *rank)
     const int node = rank->open;
     const double now = get_now(rank), open_s = now - rank->played[node].begin;
     const double busy_s = hd_rank_get_busy_union(rank, now) - rank->busy_at_opening_s;
-    trace_event(rank, node, rank->simulation->cluster->workers, rank->played[node].begin, now);
+    trace_event(rank, node, count_lanes(rank), rank->played[node].begin, now);
     rank->exposed_s += open_s > busy_s ? open_s - busy_s : 0;
     rank->open = -1;
     rank->passed = false;
@@ -140,16 +147,6 @@ static void end_sync(struct hd_rank *rank)
 }
 
 /* -- Workers ----------------------------------------------------------------------------------- */
-
-/* A time of the task's kind, drawn by the rank and the number of the node: equal in every
- * simulation. */
-static double draw_time(const struct hd_rank *rank, int node)
-{
-    const struct hd_node_time *time = &rank->times[node];
-    const uint64_t bits = hd_hash_mix((uint64_t)rank->number, (uint64_t)node);
-    const double share = (double)(bits >> 11) * 0x1p-53;
-    return time->times ? hd_task_times_get(time->times, share) * time->factor : time->factor;
-}
 
 static void note_body(struct hd_rank *rank, int change)
 {
@@ -178,7 +175,7 @@ static void slice_ended(void *arg, int64_t what)
     const int node = worker->node;
     (void)what;
     note_body(rank, -1);
-    rank->busy_s += worker->length;
+    *(worker->home == HD_HOST ? &rank->busy_s : &rank->gpu_busy_s) += worker->length;
     trace_event(rank, node, worker->lane, get_now(rank) - worker->length, get_now(rank));
     worker->idle = true;
     worker->previous = node;
@@ -197,12 +194,13 @@ static void run_node(struct hd_worker *worker, int node)
     struct hd_played *played = &rank->played[node];
     const double now = get_now(rank), start_s = rank->simulation->cluster->calibration->start_s;
     if (played->work <= 0) {
-        played->work = draw_time(rank, node);
+        played->work = hd_rank_draw_time(rank, node);
         played->begin = now;
         if (played->ready < now && worker->previous >= 0)
             played->cause = worker->previous;
     }
-    const bool cut = rank->submission->nodes[node].background && played->work > SLICE_MS * 1e-3;
+    const bool cut =
+        hd_submitted_is_sliced(&rank->submission->nodes[node]) && played->work > SLICE_MS * 1e-3;
     worker->node = node;
     worker->length = cut ? SLICE_MS * 1e-3 : played->work;
     note_body(rank, 1);
@@ -235,9 +233,11 @@ static void note_marks(struct hd_rank *rank)
          rank->n_marks++) {
         report_progress(rank);
         if (rank->n_marks == rank->simulation->cluster->first_mark)
-            rank->first = (struct hd_totals){get_now(rank), rank->exposed_s, rank->busy_s};
+            rank->first =
+                (struct hd_totals){get_now(rank), rank->exposed_s, rank->busy_s, rank->gpu_busy_s};
         if (rank->n_marks == submission->n_marks - 1)
-            rank->last = (struct hd_totals){get_now(rank), rank->exposed_s, rank->busy_s};
+            rank->last =
+                (struct hd_totals){get_now(rank), rank->exposed_s, rank->busy_s, rank->gpu_busy_s};
     }
 }
 
@@ -263,9 +263,9 @@ static void find_work(struct hd_worker *worker)
     struct hd_rank *rank = worker->rank;
     if (worker->lane == 0 && can_submit(rank))
         call_after(worker, rank->simulation->cluster->calibration->submit_s, submitted);
-    else if (rank->n_ready > 0)
-        run_node(worker, pop_ready(rank));
-    else if (rank->background_begin < rank->background_end)
+    else if (rank->ready[worker->home].n > 0)
+        run_node(worker, pop_ready(rank, &rank->ready[worker->home]));
+    else if (worker->home == HD_HOST && rank->background_begin < rank->background_end)
         run_node(worker, rank->background[rank->background_begin++]);
 }
 
@@ -274,7 +274,7 @@ static void advance(struct hd_rank *rank)
 {
     while (rank->open >= 0 && rank->passed)
         end_sync(rank);
-    for (int i = 0; i < rank->simulation->cluster->workers; i++)
+    for (int i = 0; i < count_lanes(rank); i++)
         if (rank->workers[i].idle)
             find_work(&rank->workers[i]);
 }
@@ -286,7 +286,7 @@ static void pass(void *arg, int64_t what)
     bool idle = rank->simulation->cluster->hosts.n > 1;
     (void)what;
     rank->passed = true;
-    for (int i = 0; i < rank->simulation->cluster->workers; i++)
+    for (int i = 0; i < count_lanes(rank); i++)
         idle = idle || rank->workers[i].idle;
     if (idle)
         advance(rank);
@@ -300,54 +300,48 @@ static void begin_rank(void *arg, int64_t what)
 
 /* -- Making and releasing ---------------------------------------------------------------------- */
 
-/* The engine's own tasks take time in proportion to their volume. The volume alone tells the time
- * of those that a single rank does not have. */
-static int find_time(const struct hd_cluster *cluster, const struct hd_submission *submission,
-                     const struct hd_submitted *node, struct hd_node_time *time)
-{
-    const char *name = submission->names[node->name];
-    time->times = hd_calibration_find(cluster->calibration, name, node->stage, node->bucket);
-    time->factor = cluster->scale;
-    if (time->times && time->times->volume > 0 && node->volume > 0) {
-        time->factor *= (double)node->volume / (double)time->times->volume;
-    } else if (!time->times) {
-        if (node->volume == 0)
-            return hd_fail(HD_ERR_INPUT,
-                           "the calibration has no time of %s: calibrate longer (--updates), with "
-                           "the same config",
-                           name);
-        time->factor *= (double)node->volume / cluster->calibration->bytes_per_s;
-    }
-    return HD_OK;
-}
-
-/* Ranks that submit the same share their times. */
-static int find_times(struct hd_simulation *simulation, struct hd_rank *rank)
-{
-    const struct hd_submission *submission = rank->submission;
-    for (struct hd_rank *other = simulation->list; other < rank; other++)
-        if (other->submission == submission) {
-            rank->times = other->times;
-            return HD_OK;
-        }
-    rank->times = rank->owned_times = hd_alloc(submission->n_nodes + 1, sizeof *rank->times);
-    if (!rank->times)
-        return HD_ERR_NOMEM;
-    for (int i = 0; i < submission->n_nodes; i++)
-        if (submission->nodes[i].kind == HD_SUBMITTED_TASK)
-            HD_TRY(find_time(simulation->cluster, submission, &submission->nodes[i],
-                             &rank->owned_times[i]));
-    return HD_OK;
-}
-
 /* A background task may stand in the list once for each of its slices. */
 static int64_t count_slices(const struct hd_rank *rank)
 {
     double slices = 0;
     for (int i = 0; i < rank->submission->n_nodes; i++)
-        if (rank->submission->nodes[i].background)
-            slices += 2 + draw_time(rank, i) / 5e-3;
+        if (hd_submitted_is_sliced(&rank->submission->nodes[i]))
+            slices += 2 + hd_rank_draw_time(rank, i) / 5e-3;
     return (int64_t)slices + 1;
+}
+
+/* Tasks that are ready wait by home. */
+static int make_ready_lists(struct hd_rank *rank)
+{
+    const int homes = 1 + rank->simulation->cluster->gpus;
+    rank->ready = hd_alloc(homes, sizeof *rank->ready);
+    if (!rank->ready)
+        return HD_ERR_NOMEM;
+    for (int home = 0; home < homes; home++) {
+        int64_t n = 1;
+        for (int i = 0; i < rank->submission->n_nodes; i++)
+            n += rank->submission->nodes[i].home == home;
+        rank->ready[home].heap = hd_alloc(n, sizeof *rank->ready[home].heap);
+        if (!rank->ready[home].heap)
+            return HD_ERR_NOMEM;
+    }
+    return HD_OK;
+}
+
+static int make_workers(struct hd_rank *rank)
+{
+    const int workers = rank->simulation->cluster->workers;
+    rank->workers = hd_alloc(count_lanes(rank), sizeof *rank->workers);
+    if (!rank->workers)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < count_lanes(rank); i++)
+        rank->workers[i] = (struct hd_worker){.rank = rank,
+                                              .lane = i,
+                                              .home = i < workers ? HD_HOST : 1 + i - workers,
+                                              .node = -1,
+                                              .previous = -1,
+                                              .idle = true};
+    return HD_OK;
 }
 
 static int make_rank(struct hd_simulation *simulation, int number)
@@ -361,21 +355,17 @@ static int make_rank(struct hd_simulation *simulation, int number)
                              .submission = submission,
                              .exchanges = cluster->exchanges[number],
                              .open = -1};
-    HD_TRY(find_times(simulation, rank));
+    HD_TRY(hd_rank_find_times(rank));
+    HD_TRY(make_ready_lists(rank));
+    HD_TRY(make_workers(rank));
     rank->left = hd_alloc(n, sizeof *rank->left);
     rank->played = hd_alloc(n, sizeof *rank->played);
-    rank->ready = hd_alloc(n, sizeof *rank->ready);
     rank->background = hd_alloc(count_slices(rank), sizeof *rank->background);
-    rank->workers = hd_alloc(cluster->workers, sizeof *rank->workers);
     rank->posts = hd_alloc(submission->last_sequence + 1, sizeof *rank->posts);
-    if (!rank->left || !rank->played || !rank->ready || !rank->background || !rank->workers ||
-        !rank->posts)
+    if (!rank->left || !rank->played || !rank->background || !rank->posts)
         return HD_ERR_NOMEM;
     for (int i = 0; i < submission->n_nodes; i++)
         rank->left[i] = submission->nodes[i].before + 1;
-    for (int i = 0; i < cluster->workers; i++)
-        rank->workers[i] =
-            (struct hd_worker){.rank = rank, .lane = i, .node = -1, .previous = -1, .idle = true};
     return HD_OK;
 }
 
@@ -404,6 +394,8 @@ static void release(struct hd_simulation *simulation)
         hd_free(rank->owned_times);
         hd_free(rank->left);
         hd_free(rank->played);
+        for (int home = 0; rank->ready && home <= simulation->cluster->gpus; home++)
+            hd_free(rank->ready[home].heap);
         hd_free(rank->ready);
         hd_free(rank->background);
         hd_free(rank->workers);
@@ -444,6 +436,7 @@ static struct hd_cluster_result summarize(const struct hd_simulation *simulation
         const struct hd_rank *rank = &simulation->list[i];
         result.exposed_s += (rank->last.exposed_s - rank->first.exposed_s) / cluster->ranks;
         result.busy_s += (rank->last.busy_s - rank->first.busy_s) / cluster->ranks;
+        result.gpu_busy_s += (rank->last.gpu_busy_s - rank->first.gpu_busy_s) / cluster->ranks;
     }
     hd_critical_path_find(simulation, &result);
     return result;

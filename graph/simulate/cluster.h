@@ -17,10 +17,13 @@ struct hd_cluster {
     const struct hd_submission *const *submissions; /* [ranks] */
     const struct hd_peers *const *exchanges;        /* [ranks] */
     const struct hd_calibration *calibration;
-    double scale;     /* of the times of tasks */
-    double message_s; /* what starting a message costs its rank */
-    int first_mark;   /* iteration from which on is measured */
-    int traced;       /* rank whose trace is written; -1: none */
+    double scale;           /* of the times of tasks */
+    int gpus;               /* of each rank */
+    double gpu_speedup;     /* how much faster than a worker a GPU does a step */
+    double gpu_bytes_per_s; /* at which bytes get to a GPU and back */
+    double message_s;       /* what starting a message costs its rank */
+    int first_mark;         /* iteration from which on is measured */
+    int traced;             /* rank whose trace is written; -1: none */
     FILE *trace;
     /* Called when rank 0 begins an iteration, so many of all; or NULL. */
     void (*progress)(void *arg, int iteration, int iterations, double seconds);
@@ -36,6 +39,7 @@ struct hd_cluster_result {
     double
         exposed_s; /* sync points were open and no worker of the rank ran a task: mean of ranks */
     double busy_s; /* workers ran tasks, all of a rank added up: mean of ranks */
+    double gpu_busy_s; /* so did GPUs */
     double sent_bytes; /* by all nodes */
     /* The chain of tasks, messages and submissions that ends last, by name. */
     struct hd_path_share {

@@ -20,9 +20,15 @@ struct hd_ready {
     int node, order;
 };
 
+/* A heap. */
+struct hd_ready_list {
+    struct hd_ready *heap; /* [n] */
+    int n;
+};
+
 struct hd_worker {
     struct hd_rank *rank;
-    int lane, node;
+    int lane, home, node;
     int previous; /* node; -1: none */
     bool idle;
     double length; /* of what it runs, in seconds */
@@ -51,7 +57,7 @@ struct hd_meeting {
 };
 
 struct hd_totals {
-    double at_s, exposed_s, busy_s;
+    double at_s, exposed_s, busy_s, gpu_busy_s;
 };
 
 struct hd_rank {
@@ -63,20 +69,20 @@ struct hd_rank {
     struct hd_node_time *owned_times; /* the same, of the first rank that has them */
     int *left;                        /* [nodes]: dependences, and 1 until it is submitted */
     struct hd_played *played;         /* [nodes] */
-    struct hd_ready *ready;           /* [n_ready]: a heap */
-    int n_ready, n_became_ready;
+    struct hd_ready_list *ready;      /* [homes] */
+    int n_became_ready;
     int *background; /* nodes that wait for a time slice, in order */
     int64_t background_begin, background_end;
-    struct hd_worker *workers;
-    int next;              /* node that the submitter comes to */
-    bool waits;            /* the submitter, at `next` */
-    int n_marks;           /* that the submitter has passed */
-    int open;              /* sync point; -1: none */
-    bool passed;           /* it may end, as soon as a worker looks */
-    struct hd_post *posts; /* [sequence numbers] */
-    int bodies;            /* that run now */
+    struct hd_worker *workers; /* those of the host, then those of GPUs */
+    int next;                  /* node that the submitter comes to */
+    bool waits;                /* the submitter, at `next` */
+    int n_marks;               /* that the submitter has passed */
+    int open;                  /* sync point; -1: none */
+    bool passed;               /* it may end, as soon as a worker looks */
+    struct hd_post *posts;     /* [sequence numbers] */
+    int bodies;                /* that run now */
     double busy_since_s, busy_union_s, busy_at_opening_s;
-    double busy_s, exposed_s;
+    double busy_s, gpu_busy_s, exposed_s;
     struct hd_totals first, last; /* at the marks between which is measured */
 };
 
@@ -98,6 +104,19 @@ static inline double hd_rank_get_busy_union(const struct hd_rank *rank, double n
 {
     return rank->busy_union_s + (rank->bodies > 0 ? now - rank->busy_since_s : 0);
 }
+
+/* Background tasks on the host run in time slices. */
+static inline bool hd_submitted_is_sliced(const struct hd_submitted *node)
+{
+    return node->background && node->home == HD_HOST;
+}
+
+/* Finds the times of a rank's tasks (times.c). Returns HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT for a
+ * task of which the calibration knows nothing (logged). */
+int hd_rank_find_times(struct hd_rank *rank);
+
+/* Returns the time of a task (times.c). */
+double hd_rank_draw_time(const struct hd_rank *rank, int node);
 
 /* Plans the messages of all sync points of a simulation whose ranks are made, and releases that
  * (exchange.c). Returns HD_OK or HD_ERR_NOMEM. */

@@ -7,6 +7,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/engine/submit.h"
 
 #include <string.h>
@@ -121,21 +122,29 @@ static int end_node(struct recording *recording, const struct hd_access *accesse
 /* The addresses of these stand for the tokens of the engine. */
 static const char collective_token, log_token;
 
+/* Returns the number of a shard on this rank; -1: it is none of its shards. */
+static int find_shard(const struct recording *recording, int64_t shard)
+{
+    const struct hd_record_options *options = recording->options;
+    const int64_t first = options->graph->shards / options->ranks * options->rank;
+    return shard < first ? -1 : (int)(shard - first);
+}
+
 static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
 {
     struct recording *recording = get_recording(recorder);
     const struct hd_context *context = &task->context;
-    const int first = (int)(recording->options->graph->shards / recording->options->ranks *
-                            recording->options->rank);
     const struct hd_submitted node = {.kind = HD_SUBMITTED_TASK,
                                       .iteration = (int)context->iteration,
-                                      .shard =
-                                          context->shard < 0 ? -1 : (int)context->shard - first,
+                                      .shard = find_shard(recording, context->shard),
                                       .bucket = task->n > 0 ? task->views[0].bucket : 0,
                                       .item = (int)context->item,
                                       .stage = (int)context->stage,
                                       .priority = task->priority,
+                                      .home = task->home,
                                       .background = task->background,
+                                      .copies = task->home != HD_HOST && task->n == 2 &&
+                                                strcmp(task->verb, "transfer") == 0,
                                       .volume = task->volume};
     HD_TRY(begin_node(recording, task->name, &node));
     return end_node(recording, task->accesses, task->n_accesses,
@@ -184,12 +193,80 @@ static struct hd_peer_bytes sum_transfers(const struct hd_comm *comm,
     return exchange;
 }
 
+/* The floats that the ranks of a host send to those of other hosts, and receive from them. */
+struct floats {
+    int64_t out, in;
+};
+
+/* Every rank sends every other that one's slice; backwards, every rank sends every other its own.
+ */
+static struct floats sum_slices(const struct hd_comm *comm, int64_t n, bool back)
+{
+    const int ranks = hd_comm_count_ranks(comm), local = hd_comm_count_host_ranks(comm),
+              first = hd_comm_get_first_rank(comm);
+    int64_t lo, hi, unused;
+    hd_device_comm_get_slice(n, first, ranks, &lo, &unused);
+    hd_device_comm_get_slice(n, first + local - 1, ranks, &unused, &hi);
+    const int64_t others = local * (n - (hi - lo)), own = (hi - lo) * (ranks - local);
+    return back ? (struct floats){own, others} : (struct floats){others, own};
+}
+
+/* Slices go around a ring, which crosses the link of each host once. */
+static struct floats sum_ring(const struct hd_comm *comm, int64_t n)
+{
+    const int ranks = hd_comm_count_ranks(comm);
+    return (struct floats){n * (ranks - 1) / ranks, n * (ranks - 1) / ranks};
+}
+
+/* NCCL gathers equal slices by a ring (runtime/comm/comm_nccl.c). */
+static struct floats sum_gather(const struct hd_comm *comm, int64_t n)
+{
+    const bool equal = n % ((int64_t)hd_comm_count_ranks(comm) * HD_BLOCK) == 0;
+    return equal ? sum_ring(comm, n) : sum_slices(comm, n, true);
+}
+
+static struct floats sum_device_collective(const struct hd_comm *comm,
+                                           const struct hd_device_collective *collective)
+{
+    const int64_t n = collective->n;
+    const struct floats there = sum_slices(comm, n, false), back = sum_gather(comm, n),
+                        ring = sum_ring(comm, n);
+    switch (collective->kind) {
+    case HD_DEVICE_REDUCE_SCATTER:
+        return there;
+    case HD_DEVICE_ALL_GATHER:
+        return (struct floats){collective->n_data * back.out, collective->n_data * back.in};
+    case HD_DEVICE_ALL_REDUCE_TREE:
+        return (struct floats){there.out + back.out, there.in + back.in};
+    case HD_DEVICE_ALL_REDUCE_LIBRARY:
+        return (struct floats){2 * ring.out, 2 * ring.in};
+    case HD_DEVICE_BROADCAST:
+        return ring;
+    }
+    return ring;
+}
+
+/* The ranks of a host share what its link carries. */
+static struct hd_peer_bytes share_link(const struct hd_comm *comm, struct floats floats)
+{
+    const int ranks = hd_comm_count_host_ranks(comm), hosts = hd_comm_count_hosts(comm);
+    if (hosts == 1)
+        return (struct hd_peer_bytes){0};
+    return (struct hd_peer_bytes){.messages = 2 * (hosts - 1),
+                                  .out_bytes = floats.out * (int64_t)sizeof(float) / ranks,
+                                  .in_bytes = floats.in * (int64_t)sizeof(float) / ranks};
+}
+
 static int record_exchange(struct recording *recording, const struct hd_sync_point *point)
 {
     struct hd_peers *exchanges = recording->exchanges;
     HD_TRY(hd_grow((void **)&exchanges->list, &exchanges->capacity, exchanges->n + 1,
                    sizeof *exchanges->list));
-    exchanges->list[exchanges->n++] = sum_transfers(recording->comm, point);
+    exchanges->list[exchanges->n++] =
+        point->device_collective
+            ? share_link(recording->comm,
+                         sum_device_collective(recording->comm, point->device_collective))
+            : sum_transfers(recording->comm, point);
     return HD_OK;
 }
 
@@ -329,7 +406,8 @@ static int run_session(struct recording *recording, struct hd_plan *plan)
                                          .workers = 1,
                                          .rank = from->rank,
                                          .ranks = from->ranks,
-                                         .exchange = from->exchange};
+                                         .exchange = from->exchange,
+                                         .n_devices = from->gpus};
     struct hd_session *session;
     if (from->ranks > 1)
         HD_TRY(hd_comm_create_alone(from->rank, from->ranks, &from->hosts,
@@ -345,14 +423,14 @@ static int run_session(struct recording *recording, struct hd_plan *plan)
 static int record(struct recording *recording)
 {
     const struct hd_record_options *options = recording->options;
-    const struct hd_plan_gpus none = {0};
+    const struct hd_plan_gpus gpus = {options->gpus, options->gpus > 0 && options->ranks > 1};
     struct hd_plan *plan;
     recording->submission = hd_alloc(1, sizeof *recording->submission);
     recording->exchanges = hd_alloc(1, sizeof *recording->exchanges);
     if (!recording->submission || !recording->exchanges)
         return HD_ERR_NOMEM;
     HD_TRY(hd_dependences_create(&recording->dependences));
-    HD_TRY(hd_plan_create(options->graph, options->rank, options->ranks, &none,
+    HD_TRY(hd_plan_create(options->graph, options->rank, options->ranks, &gpus,
                           options->param_check_interval, &plan));
     const int status = run_session(recording, plan);
     hd_plan_destroy(plan);

@@ -28,10 +28,12 @@ struct hd_submitted {
     int name;                 /* index in `names` */
     int iteration, shard;     /* shard: counted on this rank, -1: none */
     int bucket, item, stage, priority;
+    int home; /* of a task: HD_HOST, or a GPU */
     bool background;
-    int before; /* number of nodes that it depends on */
-    int after;  /* index in `after` of the first that depends on it; the next node's ends them */
-    int sync;   /* number among the rank's sync points */
+    bool copies; /* volume / 2 bytes, to a GPU or from one */
+    int before;  /* number of nodes that it depends on */
+    int after;   /* index in `after` of the first that depends on it; the next node's ends them */
+    int sync;    /* number among the rank's sync points */
     int64_t sequence; /* of a sync point, the same on all ranks */
     int64_t volume;   /* as in struct hd_task */
 };
@@ -72,6 +74,7 @@ struct hd_peers {
 struct hd_record_options {
     struct hd_graph *graph;
     int rank, ranks;
+    int gpus; /* of each rank */
     struct hd_comm_hosts hosts;
     enum hd_host_exchange exchange;
     int64_t param_check_interval;

@@ -25,7 +25,8 @@ struct hd_traffic {
 
 /* Plans the traffic between `hosts` > 1 hosts with `ranks` ranks each: out[r] and in[r], r < hosts
  * * ranks, are the bytes that rank r sends and receives; among the partners of a rank and itself,
- * both sums are equal, and no rank's bytes are more than those of all others together. `shift`, 1
+ * both sums are equal (what one exceeds the other by goes nowhere), and no rank's bytes are more
+ * than those of all others together. `shift`, 1
  * to hosts - 1: equal bytes travel from each host to the one so many further on.
  * hd_traffic_release releases the result. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_traffic_plan(int hosts, int ranks, const int64_t *out, const int64_t *in, int shift,

@@ -111,7 +111,7 @@ static int find_workers(struct hd_session *session)
 int hd_session_start_devices(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
-    if (options->n_devices == 0)
+    if (options->n_devices == 0 || options->recorder)
         return HD_OK;
     if (!options->sequential)
         HD_TRY(find_workers(session));
@@ -137,6 +137,8 @@ int hd_session_check_devices(struct hd_session *session)
 void hd_session_stop_devices(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
+    if (options->recorder)
+        return;
     if (session->device_comm_scratch)
         hd_device_free(options->devices[0], session->device_comm_scratch);
     for (int i = 0; i < options->n_devices; i++) {

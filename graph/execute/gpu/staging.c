@@ -24,7 +24,8 @@ int hd_staging_create(struct hd_session *session, struct hd_staging **staging_p)
     *staging_p = staging;
     for (int i = 0; i < BLOCKS; i++) {
         HD_TRY(hd_buffer_create(session, 1, 1, &staging->buffers[i]));
-        staging->blocks[i] = hd_pinned_alloc(BLOCK_BYTES);
+        staging->blocks[i] =
+            hd_session_get_recorder(session) ? hd_alloc(1, 1) : hd_pinned_alloc(BLOCK_BYTES);
         if (!staging->blocks[i])
             return HD_ERR_NOMEM;
     }
@@ -35,7 +36,10 @@ void hd_staging_destroy(struct hd_staging *staging)
 {
     for (int i = 0; staging && i < BLOCKS; i++) {
         hd_buffer_destroy(staging->buffers[i]);
-        hd_pinned_free(staging->blocks[i]);
+        if (hd_session_get_recorder(staging->session))
+            hd_free(staging->blocks[i]);
+        else
+            hd_pinned_free(staging->blocks[i]);
     }
     hd_free(staging);
 }
@@ -74,6 +78,7 @@ static int submit(struct hd_session *session, const struct hd_task *transfer, in
     task.args = task.owned = owned;
     task.home = home;
     task.body = home == HD_HOST ? empty_body : fill_body;
+    task.volume = 2 * copy.bytes;
     task.accesses = accesses;
     int status = hd_submit_task(session, &task);
     if (status != HD_OK)

@@ -34,13 +34,14 @@ int hd_facts_compare(const json_t *before, const struct hd_run_spec *run_spec, c
 }
 
 int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,
-                       const struct hd_comm_hosts *hosts, int iterations,
+                       const struct hd_comm_hosts *hosts, int gpus, int iterations,
                        struct hd_submission **submission_p, struct hd_peers **exchanges_p)
 {
     const struct hd_record_options options = {
         .graph = run_spec->graph,
         .rank = rank,
         .ranks = ranks,
+        .gpus = gpus,
         .hosts = *hosts,
         .exchange = hd_run_spec_get_exchange(run_spec),
         .param_check_interval = run_spec->param_check_interval,

@@ -23,7 +23,7 @@ int hd_facts_compare(const json_t *facts, const struct hd_run_spec *run_spec, co
 
 /* Records a rank of a run. Returns the errors of hd_submission_record. */
 int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,
-                       const struct hd_comm_hosts *hosts, int iterations,
+                       const struct hd_comm_hosts *hosts, int gpus, int iterations,
                        struct hd_submission **submission_p, struct hd_peers **exchanges_p);
 
 #endif

@@ -51,8 +51,8 @@ static int record_ranks(const struct hd_run_spec *run_spec, const struct hd_clus
             show("%s on %d nodes: what rank %d of %d submits",
                  ((const struct simulating *)cluster->progress_arg)->strategy, cluster->hosts.n,
                  rank, cluster->ranks);
-        HD_TRY(hd_run_spec_record(run_spec, rank, cluster->ranks, &cluster->hosts, iterations,
-                                  &submission, &recorded->exchanges[rank]));
+        HD_TRY(hd_run_spec_record(run_spec, rank, cluster->ranks, &cluster->hosts, cluster->gpus,
+                                  iterations, &submission, &recorded->exchanges[rank]));
         int same = 0;
         while (same < rank && recorded->submissions[same]->hash != submission->hash)
             same++;
@@ -83,7 +83,7 @@ static json_t *describe(const struct hd_simulate_request *request,
         json_array_append_new(path, json_pack("{s:s, s:b, s:f}", "name", result->path[i].name,
                                               "message", result->path[i].message, "share",
                                               result->path[i].seconds / result->seconds));
-    return json_pack(
+    json_t *json = json_pack(
         "{s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:o}", "strategy", request->strategy,
         "nodes", cluster->ranks / request->options->ranks_per_node, "ranks", cluster->ranks,
         "shards", (json_int_t)run_spec->shards, "updates_per_s", rate, "env_steps_per_s",
@@ -93,6 +93,10 @@ static json_t *describe(const struct hd_simulate_request *request,
         result->sent_bytes /
             (double)cluster->submissions[0]->marks[cluster->submissions[0]->n_marks - 1].updates,
         "path", path);
+    if (cluster->gpus > 0)
+        json_object_set_new(json, "gpu_busy",
+                            json_real(result->gpu_busy_s / result->seconds / cluster->gpus));
+    return json;
 }
 
 static int open_trace(const struct hd_simulate_request *request, struct hd_cluster *cluster)
@@ -145,6 +149,9 @@ static int simulate_loaded(const struct hd_simulate_request *request,
     if (!recorded.submissions || !recorded.exchanges)
         return HD_ERR_NOMEM;
     HD_TRY(hd_plan_allows(run_spec->shards, ranks));
+    if (cluster->gpus > run_spec->shards / ranks)
+        return hd_fail(HD_ERR_INPUT, "--gpus %d: a rank has %d shards, and no use for more GPUs",
+                       cluster->gpus, (int)(run_spec->shards / ranks));
     HD_TRY(hd_facts_compare(json_object_get(request->calibrations, "facts"), run_spec,
                             "the calibration is of another config"));
     HD_TRY(open_network(request, cluster->hosts.n, cluster));
@@ -189,6 +196,9 @@ int hd_simulate_once(const struct hd_simulate_request *request, int nodes, json_
         .hosts = nodes == 1 ? (struct hd_comm_hosts){1, ranks} : hd_comm_fit_hosts(ranks, per_node),
         .calibration = &calibration,
         .scale = request->scale,
+        .gpus = request->options->gpus,
+        .gpu_speedup = request->gpu_speedup,
+        .gpu_bytes_per_s = request->gpu_bytes_per_s,
         .message_s = MESSAGE_NS * 1e-9,
         .progress = request->options->quiet ? NULL : show_iteration,
         .progress_arg = &simulating};

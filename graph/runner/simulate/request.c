@@ -4,6 +4,7 @@
 #include "graph/runner/simulate/simulate_internal.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +49,35 @@ static int read_network(const char *text, struct hd_network_options *network)
                    text);
 }
 
-static int read_options(struct hd_options *options, struct hd_simulate_request *request)
+static int read_factor(const char *name, const char *text, double *factor_p)
 {
     char *end = NULL;
-    request->scale = options->scale ? strtod(options->scale, &end) : 1;
-    if (end && (*end || !(request->scale > 0 && request->scale < 1e6)))
-        return hd_fail(HD_ERR_INPUT, "--scale: expected a positive number, found '%s'",
-                       options->scale);
+    *factor_p = text ? strtod(text, &end) : 1;
+    if (end && (*end || !(*factor_p > 0 && *factor_p < 1e6)))
+        return hd_fail(HD_ERR_INPUT, "%s: expected a positive number, found '%s'", name, text);
+    return HD_OK;
+}
+
+static int read_gpus(const struct hd_options *options, struct hd_simulate_request *request)
+{
+    int runtime, driver;
+    const char *rest, *link = options->gpu_link ? options->gpu_link : HD_GPU_LINK_DEFAULT;
+    HD_TRY(read_factor("--gpu-speedup", options->gpu_speedup, &request->gpu_speedup));
+    if (!read_quantity(link, '\0', rates, &request->gpu_bytes_per_s, &rest))
+        return hd_fail(HD_ERR_INPUT, "--gpu-link %s: expected a rate such as 200Gbit", link);
+    if ((options->gpus > 0) != (options->gpu_speedup != NULL))
+        return hd_fail(HD_ERR_INPUT, "--gpus and --gpu-speedup go together: no calibration tells "
+                                     "how fast a GPU is");
+    if (options->gpus > 0 && !hd_device_get_versions(&runtime, &driver))
+        return hd_fail(HD_ERR_UNSUPPORTED, "this program was built without CUDA, so it does not "
+                                           "know which steps run on GPUs");
+    return HD_OK;
+}
+
+static int read_options(struct hd_options *options, struct hd_simulate_request *request)
+{
+    HD_TRY(read_factor("--scale", options->scale, &request->scale));
+    HD_TRY(read_gpus(options, request));
     if (options->network && options->platform)
         return hd_fail(HD_ERR_INPUT, "--network and --platform exclude each other");
     if ((int64_t)options->nodes * options->ranks_per_node > HD_WORLD_MAX)
@@ -93,14 +116,25 @@ int hd_simulate_read_request(struct hd_options *options, struct hd_simulate_requ
     return read_calibrations(options, &request_p->calibrations);
 }
 
+#define SIMULATED                                                                                  \
+    "Simulated: the tasks that each rank submits, their dependences and priorities, its workers, " \
+    "sync points, and messages that share the links of the network."
+#define NOT_SIMULATED                                                                              \
+    "Not simulated: that ranks of a node share memory bandwidth, caches and cores, the time of a " \
+    "processor that sockets take for each byte, lost packets, and checkpoints."
+
 const char *const *hd_simulate_get_notes(const struct hd_simulate_request *request)
 {
-    static const char *const notes[] = {
-        "Simulated: the tasks that each rank submits, their dependences and priorities, its "
-        "workers, sync points, and messages that share the links of the network.",
-        "Not simulated: that ranks of a node share memory bandwidth, caches and cores, the time of "
-        "a processor that sockets take for each byte, lost packets, and checkpoints.",
+    static const char *const host[] = {SIMULATED, NOT_SIMULATED, NULL};
+    static const char *const gpus[] = {
+        SIMULATED, NOT_SIMULATED,
+        "GPUs: the plan and the tasks are those of a run with GPUs. A step takes what it takes a "
+        "worker in the calibration, divided by --gpu-speedup and cut in equal tasks; copies "
+        "between host and GPU take their bytes at the rate of --gpu-link, while nothing else runs "
+        "on the GPU. What GPUs send to those of other nodes, slice by slice or in NCCL's ring, "
+        "shares the links of the nodes.",
+        "Not simulated of GPUs: paths between GPUs of a node, which take no time, NCCL's own "
+        "choice of algorithms, and CUDA graphs: every task costs its start.",
         NULL};
-    (void)request;
-    return notes;
+    return request->options->gpus > 0 ? gpus : host;
 }

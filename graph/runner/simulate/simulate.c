@@ -77,6 +77,13 @@ static int simulate_all(struct hd_simulate_request *request, json_t *results)
     return code;
 }
 
+/* GPUs are simulated roughly, so whoever simulates them is told how. */
+static void print_notes(const struct hd_simulate_request *request)
+{
+    for (const char *const *notes = hd_simulate_get_notes(request); *notes; notes++)
+        printf("%s\n", *notes);
+}
+
 static int write_json(const struct hd_options *options, const json_t *results)
 {
     char *text = json_dumps(results, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
@@ -102,6 +109,8 @@ int hd_command_simulate(struct hd_options *options)
     int code = hd_status_get_exit_code(hd_simulate_read_request(options, &request));
     if (code == 0) {
         code = simulate_all(&request, results);
+        if (options->gpus > 0)
+            print_notes(&request);
         const int written = hd_status_get_exit_code(write_results(&request, results));
         code = code == 0 ? written : code;
     }

@@ -9,13 +9,14 @@
 #include <jansson.h>
 
 #define HD_NETWORK_DEFAULT "10Gbit,20us"
+#define HD_GPU_LINK_DEFAULT "200Gbit"
 
 /* What is simulated: the options, read, and the strategy whose turn it is. */
 struct hd_simulate_request {
     struct hd_options *options;
     json_t *calibrations; /* the file */
     struct hd_network_options network;
-    double scale;
+    double scale, gpu_speedup, gpu_bytes_per_s;
     const char *strategy;
     bool last; /* its trace is wanted, if any is */
 };

@@ -38,6 +38,11 @@ static json_t *list_options(const struct hd_simulate_request *request)
         add_number(pairs, "Shards of each rank", options->shards_per_rank);
     add(pairs, options->platform ? "Platform" : "Network", get_network(options));
     add_number(pairs, "Task times are multiplied by", request->scale);
+    if (options->gpus > 0) {
+        add_number(pairs, "GPUs of each rank", options->gpus);
+        add_number(pairs, "How much faster than a worker", request->gpu_speedup);
+        add(pairs, "Host to GPU", options->gpu_link ? options->gpu_link : HD_GPU_LINK_DEFAULT);
+    }
     add_number(pairs, "Iterations", options->iterations);
     return pairs;
 }

@@ -155,7 +155,7 @@ static void set_device_collective(struct hd_collective_round *round)
         .count = scratch,
         .to = (float *)c->out + lo,
         .total = c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
-        .scratch = scratch + HD_DEVICE_COMM_COUNT_FLOATS,
+        .scratch = scratch ? scratch + HD_DEVICE_COMM_COUNT_FLOATS : NULL,
         .add = add_operands,
         .arg = round,
     };

@@ -42,7 +42,7 @@ function simulatedRates(data) {
                 "half", "Exposed communication of an update, mean over ranks",
                 overNodes(
                     data, "exposed communication", (result) => result.exposed_s_per_update,
-                    {format: duration, mark: timeMark}))));
+                    {format: duration, mark: duration}))));
 }
 
 const pathName = (part) => (part.message ? "exchange of " : "") + part.name;
@@ -116,8 +116,8 @@ function simulatedFrom(data) {
     return section(
         "from", "What it was computed from", null,
         make(
-            "div", {class: "cards"}, card("half", "Options", definitions(data.options)),
-            card("half", "Calibration", definitions(data.calibration)),
+            "div", {class: "cards"}, card("third", "Options", definitions(data.options)),
+            card("third", "Calibration", definitions(data.calibration)),
             card(
                 "", "Calibrated strategies, of one rank with one worker",
                 list(
