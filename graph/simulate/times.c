@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the tasks of simulated ranks take. */
+/* Finds how long the tasks of simulated ranks take. */
 #include "graph/simulate/cluster_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"

@@ -44,7 +44,7 @@ static int match(const struct partners *partners, const int64_t *out, const int6
     return HD_OK;
 }
 
-/* What a rank would send to itself it sends to the receivers of others, which send theirs to it. */
+/* A rank does not send to itself but to the receivers of others, which send theirs to it. */
 static int mend(struct hd_traffic *traffic, int flow, int other_flow)
 {
     struct hd_flow *own = &traffic->flows[flow], *other = &traffic->flows[other_flow];

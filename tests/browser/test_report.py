@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from browser import Browser, find  # noqa: E402
-from runner import Scratch, call, check, skip, train  # noqa: E402
+from runner import CONFIG, RUNNER, Scratch, call, check, skip, train  # noqa: E402
 
 # What ends a script, starts one, and would be an entity.
 NAME = "</script><script>document.title='owned'</script>&lt;<!--<b>"
@@ -145,6 +145,33 @@ def check_others(browser, scratch):
     no_problems(browser, "comparison")
 
 
+def check_simulation(browser, scratch):
+    if not os.path.exists(os.path.join(os.path.dirname(RUNNER), "plugins", "heddle_simgrid.so")):
+        print("no page of simulations: built without SimGrid (libsimgrid-dev)")
+        return
+    arguments = ("--strategies", "serial,bucketed")
+    call("calibrate", CONFIG, *arguments, "--quiet", "--out", scratch("calibration.json"))
+    call("simulate", CONFIG, *arguments, "--calibration", scratch("calibration.json"), "--nodes", "4",
+         "--page", scratch("simulation.html"))
+    browser.open(scratch("simulation.html"))
+    shoot(browser, "simulation")
+    check(browser.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)") ==
+          ["rates", "path", "results", "from"], "sections of a simulation")
+    lines = "[...document.querySelectorAll('#{} path.line')].map((p) => p.getAttribute('d'))"
+    rates = browser.evaluate(lines.format("rates"))
+    check(len(rates) == 8 and all("NaN" not in line and line.count("L") == 2 for line in rates), f"{rates}")
+    path = lines.format("path")
+    before = browser.evaluate(path)
+    check(len(before) >= 3, f"names of the critical path: {before}")
+    browser.click("#path .segments button:nth-child(2)")
+    check(browser.evaluate(path) != before, "the other strategy has the same path")
+    check(browser.evaluate("document.querySelectorAll('#results tbody tr').length") == 6, "results")
+    source = browser.evaluate("document.getElementById('from').textContent")
+    for word in ("cartpole_dqn_ddp.yaml", "10Gbit,20us", "runs of 200 updates", "Not simulated"):
+        check(word in source, f"the page does not tell {word}")
+    no_problems(browser, "simulation")
+
+
 def main():
     path = find()
     if not path:
@@ -152,6 +179,7 @@ def main():
     with Scratch() as scratch, Browser(path) as browser:
         check_report(browser, scratch)
         check_others(browser, scratch)
+        check_simulation(browser, scratch)
         print(browser.call("Browser.getVersion")["product"])
 
 

@@ -1,16 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""runner calibrate and runner simulate: a simulated rank is as fast as the measured one, networks and slower
+"""runner calibrate and runner simulate: a simulated rank is as fast as the measured one, networks, GPUs and slower
 tasks have the effects that they must have, equal calls give equal results, and mistakes are told."""
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, RUNNER, Scratch, call, check, skip  # noqa: E402
+from runner import CONFIG, RUNNER, TIMEOUT, Scratch, call, check, environment, skip, train  # noqa: E402
 
 LATENCY_S = 1e-3
+DATA_SHARE = 1448 / 1538  # of the bytes on an Ethernet cable
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="c" prefix="node" suffix="" radical="0-3" speed="1Gf" bw="{bytes_per_s}Bps" lat="10us"
+           sharing_policy="SPLITDUPLEX" router_id="switch"/>
+</platform>
+"""
 
 
 def simulate(scratch, *arguments):
@@ -61,6 +72,93 @@ def check_trace(scratch):
         end = event["ts"] + event["dur"]
 
 
+def check_platform(scratch):
+    """A star that a file describes is the star that --network describes."""
+    with open(scratch("star.xml"), "w", encoding="utf-8") as file:
+        file.write(PLATFORM.format(bytes_per_s=1e9 / 8 * DATA_SHARE))
+    star = simulate(scratch, "--nodes", "4", "--network", "1Gbit,20us")
+    for ours, theirs in zip(star, simulate(scratch, "--nodes", "4", "--platform", scratch("star.xml"))):
+        check(abs(ours["updates_per_s"] / theirs["updates_per_s"] - 1) < 1e-3, f"{ours} {theirs}")
+
+
+def check_many_ranks(scratch):
+    many = ("--nodes", "32", "--ranks-per-node", "8", "--iterations", "4", "--network", "100Gbit,2us")
+    weak = simulate(scratch, *many, "--shards-per-rank", "1")
+    check([row["ranks"] for row in weak] == [8, 16, 32, 64, 128, 256], f"{weak}")
+    check(all(row["shards"] == row["ranks"] for row in weak), f"weak scaling: {weak}")
+    check(all(0 < row["efficiency"] < 1.01 for row in weak), f"weak scaling: {weak}")
+    check(weak[-1]["env_steps_per_s"] > weak[0]["env_steps_per_s"], f"256 ranks are slower than 8: {weak}")
+    strong = simulate(scratch, *many, "--set", "world.shards=256")
+    check(all(row["shards"] == 256 for row in strong), f"strong scaling: {strong}")
+    check(strong[-1] | {"efficiency": 0} == weak[-1] | {"efficiency": 0}, "256 shards of 256 ranks are 1 each")
+
+
+def check_gpus(scratch):
+    arguments = ("--nodes", "2", "--set", "world.shards=8", "--gpus", "2", "--trace-out", scratch("gpus.json"))
+    refused = call("simulate", CONFIG, "--calibration", scratch("calibration.json"), "--strategies", "serial",
+                   *arguments, "--gpu-speedup", "2", expect=None)
+    if "built without CUDA" in refused.stderr:
+        print("GPUs are not simulated: this program was built without CUDA")
+        return
+    check("Not simulated of GPUs" in refused.stdout, refused.stdout)
+    slow = simulate(scratch, *arguments, "--gpu-speedup", "0.01")
+    with open(scratch("gpus.json"), encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    found = {lanes[event["tid"]] for event in events if event["name"] == "loss_grad"}
+    check(found == {"GPU 0", "GPU 1"}, f"gradients are computed by {found}")
+    copies = [event for event in events if event["name"].startswith("transfer")]
+    check(copies and all(lanes[event["tid"]].startswith("GPU") for event in copies if event["dur"] > 1e3), "copies")
+    fast = simulate(scratch, *arguments, "--gpu-speedup", "1")
+    for one, other in zip(slow, fast):
+        check(one["gpu_busy"] > 0.5 > other["gpu_busy"] > 0, f"{one} {other}")
+        check(5 * one["updates_per_s"] < other["updates_per_s"], f"GPUs 100 times as fast: {one} {other}")
+    check(slow[1]["sent_bytes_per_update"] > 1e5, "GPUs of two nodes exchange no gradients")
+    link = simulate(scratch, *arguments, "--gpu-speedup", "1", "--gpu-link", "1Mbit")
+    check(10 * link[0]["updates_per_s"] < fast[0]["updates_per_s"], "a slow way to the GPU costs nothing")
+
+
+def check_page(scratch):
+    simulate(scratch, "--nodes", "2", "--page", scratch("page.html"))
+    with open(scratch("page.html"), encoding="utf-8") as file:
+        text = file.read()
+    check(text.count('"updates_per_s"') == 3, "two results and the calibration")  # its curves: tests/browser
+    check("10Gbit,20us" in text and "runs of 400 updates" in text, "what the page was made from")
+
+
+def check_calibration_of_run(scratch):
+    train(scratch("run"), "--trace", "--strategy", "bucketed", max_train_iter=400, env__stop_value="1e9",
+          runtime__workers=2)
+    arguments = ("calibrate", CONFIG, "--from", scratch("run"), "--out", scratch("run.json"))
+    call(*arguments)
+    with open(scratch("run.json"), encoding="utf-8") as file:
+        found, = json.load(file)["strategies"].items()
+    check(found[0] == "bucketed" and found[1]["shards"] == 4, f"{found}")
+    each = {task["name"]: task["each"] for task in found[1]["tasks"]}
+    check(each["loss_grad"] == each["adam"] == 5 and each["collect"] == 1, f"tasks of an iteration: {each}")
+    one, = (call("simulate", CONFIG, "--calibration", scratch("run.json"), "--strategies", "bucketed",
+                 "--json", scratch("out.json")), )
+    check("bucketed" in one.stdout, one.stdout)
+    for more, text in ((("--strategies", "serial"), "its strategy is none of serial"),
+                       (("--set", "policy.learn.batch_size=32"), "it differs at 'policy.learn.batch_size'"),
+                       (("--from", scratch("")), "its run has not ended")):
+        done = call(*arguments, *more, expect=2)
+        check(text in done.stderr, f"{more}: {done.stderr}")
+
+
+def check_stop(scratch):
+    """Ctrl-C ends a long simulation and keeps what there is."""
+    command = [RUNNER, "simulate", CONFIG, "--calibration", scratch("calibration.json"), "--strategies", "serial",
+               "--nodes", "512", "--shards-per-rank", "1", "--iterations", "1000", "--json", scratch("part.json")]
+    run = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    run.send_signal(signal.SIGINT)
+    out, errors = run.communicate(timeout=TIMEOUT)
+    check(run.returncode == 130 and "stopped while" in errors, f"{run.returncode}: {out}{errors}")
+    with open(scratch("part.json"), encoding="utf-8") as file:
+        check(0 < len(json.load(file)) < 10, "what had been simulated")
+
+
 def check_mistakes(scratch):
     calibration = ("--calibration", scratch("calibration.json"))
     for arguments, text in (
@@ -71,6 +169,8 @@ def check_mistakes(scratch):
             ((*calibration, "--strategies", "pipelined"), "has no strategy pipelined"),
             ((*calibration, "--strategies", "serial", "--set", "policy.learn.batch_size=32"),
              "differs at 'policy.learn.batch_size'"),
+            ((*calibration, "--gpus", "1"), "--gpus and --gpu-speedup go together"),
+            ((*calibration, "--gpu-link", "fast"), "--gpu-link fast: expected a rate"),
             ((*calibration, "--scale", "-1"), "--scale: expected a positive number"),
             ((*calibration, "--trace-out", scratch("t.json"), "--trace-rank", "1"), "ranks are 0 to 0")):
         done = call("simulate", CONFIG, *arguments, expect=2)
@@ -89,6 +189,12 @@ def main():
         check_networks(scratch)
         check_scale(scratch)
         check_trace(scratch)
+        check_platform(scratch)
+        check_many_ranks(scratch)
+        check_gpus(scratch)
+        check_page(scratch)
+        check_calibration_of_run(scratch)
+        check_stop(scratch)
         check_mistakes(scratch)
 
 

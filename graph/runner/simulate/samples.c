@@ -146,16 +146,13 @@ static int64_t list_gaps(const struct sample *samples, int64_t n, int workers, d
     return n_gaps;
 }
 
-/* Returns the time in which no worker is in a body, from the first body to the last. In longer gaps
- * than nearly all submissions take, the system has given the core to another process. */
+/* Returns the time in which no worker is in a body, from the first body to the last. */
 static double add_idle(const struct sample *samples, int64_t n)
 {
-    static const double longest_s = 5e-3;
     double idle_s = 0, end_s = samples[0].begin_s;
     for (int64_t i = 0; i < n; i++) {
-        const double gap_s = samples[i].begin_s - end_s,
-                     sample_end_s = samples[i].begin_s + samples[i].length_s;
-        idle_s += gap_s > 0 && gap_s < longest_s ? gap_s : 0;
+        const double sample_end_s = samples[i].begin_s + samples[i].length_s;
+        idle_s += samples[i].begin_s > end_s ? samples[i].begin_s - end_s : 0;
         end_s = sample_end_s > end_s ? sample_end_s : end_s;
     }
     return idle_s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the tasks of a run took, from its trace. One thread. */
+/* Measures how long the tasks of a run took, by its trace. One thread. */
 #ifndef HD_GRAPH_RUNNER_SIMULATE_SAMPLES_H
 #define HD_GRAPH_RUNNER_SIMULATE_SAMPLES_H
 

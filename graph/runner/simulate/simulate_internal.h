@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `runner simulate` share. One thread. */
+/* The parts of `runner simulate` share these. One thread. */
 #ifndef HD_GRAPH_RUNNER_SIMULATE_SIMULATE_INTERNAL_H
 #define HD_GRAPH_RUNNER_SIMULATE_SIMULATE_INTERNAL_H
 
@@ -11,7 +11,7 @@
 #define HD_NETWORK_DEFAULT "10Gbit,20us"
 #define HD_GPU_LINK_DEFAULT "200Gbit"
 
-/* What is simulated: the options, read, and the strategy whose turn it is. */
+/* This says what is simulated: the options, read, and the strategy whose turn it is. */
 struct hd_simulate_request {
     struct hd_options *options;
     json_t *calibrations; /* the file */
@@ -30,7 +30,8 @@ int hd_simulate_read_request(struct hd_options *options, struct hd_simulate_requ
 int hd_simulate_once(const struct hd_simulate_request *request, int nodes, json_t **json_p);
 
 /* Calls it in a process of its own, as SimGrid simulates once in a process. After Ctrl-C or SIGTERM
- * that process ends, and no other one begins. Returns an exit code. */
+ * that process ends, and no other one begins. Returns the exit code of the program: that of the
+ * error (logged), HD_ERR_INTERRUPTED after a signal. */
 int hd_simulate_apart(const struct hd_simulate_request *request, int nodes, json_t **json_p);
 
 /* Returns sentences, the last one NULL, on what of a cluster is simulated and what is not. */

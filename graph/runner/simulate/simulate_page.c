@@ -57,7 +57,7 @@ static json_t *list_calibration(const struct hd_simulate_request *request)
     return pairs;
 }
 
-/* Of each strategy what is no list, and how long its list of tasks is. */
+/* Keeps of each strategy what is no list, and how long its list of tasks is. */
 static json_t *summarize_calibrations(const struct hd_simulate_request *request)
 {
     json_t *summaries = json_object(), *calibration;

@@ -145,6 +145,63 @@ START_TEST(refuses_unknown_tasks)
 }
 END_TEST
 
+/* -- A GPU: first on the host, second and a copy on the GPU -------------------------------------
+ */
+
+START_TEST(a_gpu_works_beside_the_worker)
+{
+    enum { COPIED = 6 };
+    struct hd_submitted list[] = {
+        {.kind = HD_SUBMITTED_TASK, .name = 0, .after = 0},
+        {.kind = HD_SUBMITTED_TASK, .name = 2, .shard = -1, .home = 1, .after = 1},
+        {.kind = HD_SUBMITTED_TASK, .name = 2, .shard = -1, .home = 1, .after = 2},
+        {.kind = HD_SUBMITTED_TASK,
+         .name = 1,
+         .home = 1,
+         .copies = true,
+         .volume = 2 * COPIED,
+         .after = 3},
+        {.kind = HD_SUBMITTED_WAIT, .name = 3, .before = 4, .after = 4},
+        {.after = 4}};
+    int all[] = {4, 4, 4, 4};
+    struct hd_iteration_mark both[] = {{0, 0}, {5, 1}};
+    struct hd_task_times known[] = {times[0], times[1]};
+    known[1].mean = 2;
+    known[1].each = 3;
+    const struct hd_submission local = {.nodes = list,
+                                        .n_nodes = 5,
+                                        .after = all,
+                                        .names = names,
+                                        .n_names = 4,
+                                        .marks = both,
+                                        .n_marks = 2};
+    const struct hd_peers none = {0};
+    const struct hd_submission *const submissions[] = {&local};
+    const struct hd_peers *const exchanges[] = {&none};
+    const struct hd_calibration calibration = {.bytes_per_s = 1, .times = known, .n_times = 2};
+    const struct hd_cluster cluster = {.network = &network,
+                                       .ranks = 1,
+                                       .workers = 1,
+                                       .hosts = {1, 1},
+                                       .submissions = submissions,
+                                       .exchanges = exchanges,
+                                       .calibration = &calibration,
+                                       .scale = 1,
+                                       .gpus = 1,
+                                       .gpu_speedup = 4,
+                                       .gpu_bytes_per_s = 3,
+                                       .traced = -1};
+    struct hd_cluster_result result = {0};
+    now_s = 0;
+    ck_assert_int_eq(hd_cluster_simulate(&cluster, &result), HD_OK);
+    /* Three tasks of 2 s on the host are 1.5 s on the GPU, in two tasks here; the copy takes 2 s.
+     */
+    ck_assert_double_eq_tol(result.gpu_busy_s, 1.5 + 2, 1e-12);
+    ck_assert_double_eq_tol(result.busy_s, 1, 1e-12);
+    ck_assert_double_eq_tol(result.seconds, 3.5, 1e-12);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cluster");
@@ -153,6 +210,7 @@ int main(void)
     tcase_add_test(two, long_messages_wait_for_both);
     tcase_add_test(two, scales_tasks_alone);
     tcase_add_test(two, refuses_unknown_tasks);
+    tcase_add_test(two, a_gpu_works_beside_the_worker);
     suite_add_tcase(suite, two);
     return run_checks(suite);
 }
