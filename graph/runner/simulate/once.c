@@ -78,11 +78,14 @@ static json_t *describe(const struct hd_simulate_request *request,
                         const struct hd_cluster_result *result)
 {
     const double updates = (double)result->updates, rate = updates / result->seconds;
+    double path_s = 0;
+    for (int i = 0; i < result->n_path; i++)
+        path_s += result->path[i].seconds;
     json_t *path = json_array();
     for (int i = 0; i < result->n_path; i++)
         json_array_append_new(path, json_pack("{s:s, s:b, s:f}", "name", result->path[i].name,
                                               "message", result->path[i].message, "share",
-                                              result->path[i].seconds / result->seconds));
+                                              result->path[i].seconds / path_s));
     json_t *json = json_pack(
         "{s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:o}", "strategy", request->strategy,
         "nodes", cluster->ranks / request->options->ranks_per_node, "ranks", cluster->ranks,
