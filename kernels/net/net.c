@@ -10,43 +10,68 @@
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
+/* Checks what the layers have no part in; bf16 and GPUs need a form that has passes of its own. */
+static int check_precision(const struct hd_net_fields *fields, const struct hd_layer_list *list,
+                           struct hd_net_mistake *mistake_p)
 {
-    if (fields->obs_dims != 1 && fields->obs_dims != 3) {
-        snprintf(message, HD_NET_MESSAGE,
-                 "expected one number (a dense net) or [channels, height, width] (a convolutional "
-                 "net), found %d numbers",
-                 fields->obs_dims);
-        return "obs_shape";
+    const bool conv = hd_conv_net_kind.fits(list);
+    mistake_p->field = "precision";
+    if (fields->precision == HD_TF32)
+        snprintf(mistake_p->message, HD_NET_MESSAGE,
+                 "tf32 is for GPUs; processors compute in f32 or bf16");
+    else if (fields->precision == HD_BF16 && !conv)
+        snprintf(mistake_p->message, HD_NET_MESSAGE,
+                 hd_dense_net_kind.fits(list)
+                     ? "bf16 is for convolutional nets; dense nets compute in f32"
+                     : "bf16 is for convolutional nets of DI-engine's form; other lists of layers "
+                       "compute in f32");
+    else
+        mistake_p->field = NULL;
+    return mistake_p->field ? HD_ERR_INPUT : HD_OK;
+}
+
+static int make_list(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p,
+                     struct hd_layer_list *list_p)
+{
+    struct hd_layer_list list;
+    *mistake_p = (struct hd_net_mistake){0};
+    HD_TRY(hd_layer_list_create(fields, mistake_p, &list));
+    if (check_precision(fields, &list, mistake_p) != HD_OK) {
+        hd_free(list.layers);
+        return HD_ERR_INPUT;
     }
-    if (fields->obs_dims == 3 && fields->norm != HD_NORM_NONE) {
-        snprintf(message, HD_NET_MESSAGE,
-                 "sync_batch_norm is for dense nets; convolutional ones (an obs_shape of three "
-                 "numbers) take none");
-        return "norm";
-    }
-    if (fields->precision == HD_TF32) {
-        snprintf(message, HD_NET_MESSAGE, "tf32 is for GPUs; processors compute in f32 or bf16");
-        return "precision";
-    }
-    if (fields->obs_dims == 3)
-        return hd_conv_net_find_mistake(fields, message);
-    if (fields->precision != HD_F32) {
-        snprintf(message, HD_NET_MESSAGE,
-                 "bf16 is for convolutional nets; dense nets compute in f32");
-        return "precision";
-    }
-    return NULL;
+    *list_p = list;
+    return HD_OK;
+}
+
+int hd_net_find_mistake(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p)
+{
+    struct hd_layer_list list;
+    HD_TRY(make_list(fields, mistake_p, &list));
+    hd_free(list.layers);
+    return HD_OK;
+}
+
+/* Finds the fused passes for the list, if there are any, else those that go through any list. */
+static const struct hd_net_kind *choose_kind(const struct hd_layer_list *list)
+{
+    static const struct hd_net_kind *const kinds[] = {&hd_conv_net_kind, &hd_dense_net_kind,
+                                                      &hd_list_net_kind};
+    int i = 0;
+    while (!kinds[i]->fits(list))
+        i++;
+    return kinds[i];
 }
 
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 {
-    char message[HD_NET_MESSAGE];
-    if (hd_net_find_mistake(fields, message))
-        return HD_ERR_INPUT;
+    struct hd_net_mistake unused;
+    struct hd_layer_list list;
     struct hd_net *net;
-    HD_TRY(fields->obs_dims == 3 ? hd_conv_net_create(fields, &net)
-                                 : hd_dense_net_create(fields, &net));
+    HD_TRY(make_list(fields, &unused, &list));
+    const struct hd_net_kind *kind = choose_kind(&list);
+    HD_TRY(kind->create(fields, &list, &net));
+    net->fused = kind != &hd_list_net_kind;
     net->gpus = hd_alloc(1, sizeof *net->gpus);
     if (!net->gpus) {
         hd_net_destroy(net);

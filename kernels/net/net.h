@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets built from DI-engine's fields, with its parameter names and shapes (docs/di-engine.md 2.1,
- * 3.1): FCEncoder (dense layers in plain C) for observations of one dimension, ConvEncoder
- * (convolutions through oneDNN) for those of three; then a single head, a dueling one, or those of
- * an actor and its critic. All parameters are one flat array of floats in the layout that the
- * passes need; hd_net_import_tensor and hd_net_export_tensor convert from and to PyTorch's layout.
+/* Nets are lists of layers (kernels/net/layers/layer.h): a trunk, then one or two streams that read
+ * its output and end in the values of actions, their logits, or the value of the observation. Such
+ * a list is given as it is, or by DI-engine's fields, with its parameter names and shapes
+ * (docs/di-engine.md 2.1, 3.1): FCEncoder for observations of one dimension, ConvEncoder for those
+ * of three. Lists of these two forms have passes of their own (dense layers in plain C,
+ * convolutions through oneDNN), on CPUs and on GPUs; other lists are computed layer by layer, on
+ * CPUs in f32. All parameters are one flat array of floats in the layout that the passes need;
+ * hd_net_import_tensor and hd_net_export_tensor convert from and to PyTorch's layout.
  * A params instance is that array, followed by bf16 shadow weights if the net computes in bf16.
  * Functions that compute get their memory from the caller, run on the calling thread alone and are
  * thread safe on different memory: a net is read-only once made, except for prepared passes, which
@@ -12,6 +15,7 @@
 #define HD_KERNELS_NET_NET_H
 
 #include "kernels/common/tiles.h"
+#include "kernels/net/layers/layer.h"
 #include "kernels/net/obs_norm.h"
 #include "runtime/base/rng.h"
 
@@ -19,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HD_TENSOR_NAME = 64, HD_NET_DIMS = 4, HD_NET_MESSAGE = 256 };
+enum { HD_NET_STREAMS = 2, HD_NET_MESSAGE = 320 };
 
 enum hd_precision {
     HD_F32,
@@ -27,12 +31,19 @@ enum hd_precision {
     HD_TF32  /* GPUs alone: products of floats rounded to 10 bits, sums in f32 */
 };
 
-/* The layers after the encoder. A stream is a hidden layer with ReLU, as wide as the encoder's last
- * layer, and an output layer. */
+/* The heads decide what a net yields. In DI-engine's nets a stream is a hidden layer with ReLU, as
+ * wide as the encoder's last layer, and an output layer. */
 enum hd_heads {
     HD_HEADS_Q,           /* one stream */
     HD_HEADS_DUELING,     /* streams A and V: q = A - mean A + V */
     HD_HEADS_ACTOR_CRITIC /* streams critic and actor (DI-engine's VAC): logits and a value */
+};
+
+/* A stream of a list: its number of layers, of which the last one is dense and yields a number for
+ * each action, or one value. */
+struct hd_stream {
+    enum hd_output output;
+    int64_t layers;
 };
 
 /* Initial parameters. Orthogonal means that the rows of a weight matrix, or its columns if there
@@ -52,16 +63,6 @@ enum hd_norm {
     HD_NORM_SYNC_BATCH /* torch.nn.SyncBatchNorm over all samples of all shards */
 };
 
-/* One parameter tensor in PyTorch's shape, row-major. */
-struct hd_tensor {
-    char name[HD_TENSOR_NAME];
-    int64_t shape[HD_NET_DIMS];
-    int dims;
-    int64_t offset, count; /* offset in the list of all tensors one after another, which is the flat
-                              array in dense nets */
-    int64_t fan_in;        /* inputs of a neuron of its layer; 0: weight or bias of a batch norm */
-};
-
 /* One batch norm: its module's name in PyTorch and its running statistics. */
 struct hd_net_norm {
     char name[HD_TENSOR_NAME];
@@ -70,14 +71,20 @@ struct hd_net_norm {
 };
 
 struct hd_net_fields {
-    int obs_dims;             /* 1: dense; 3: convolutional, [C, H, W] */
+    int obs_dims;             /* 1, or 3: [C, H, W] */
     const int64_t *obs_shape; /* [obs_dims] */
     bool obs_u8;              /* observations are bytes, which the net divides by 255 */
     int64_t actions;
+    enum hd_heads heads;
+    /* The short form, which counts if `layers` is NULL. */
     const int64_t *hidden; /* encoder_hidden_size_list */
     int64_t n_hidden;
-    enum hd_heads heads;
     enum hd_norm norm;
+    /* The list: `trunk` layers, then those of each stream, in the order of their tensors. */
+    const struct hd_layer *layers;
+    int64_t trunk;
+    struct hd_stream streams[HD_NET_STREAMS];
+    int n_streams;
     enum hd_init init;
     enum hd_precision precision; /* precision on CPUs; it decides the layout of the flat array */
     enum hd_precision on_gpu;    /* precision on GPUs */
@@ -85,9 +92,17 @@ struct hd_net_fields {
 
 struct hd_net;
 
-/* Checks whether a net can be made of the fields. Returns NULL, or the name of the field that is to
- * blame with a sentence in `message`. */
-const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
+/* A mistake in the fields: the one that is to blame (NULL: none), the source of the layer if that
+ * is "layers", and a sentence. */
+struct hd_net_mistake {
+    const char *field;
+    const void *source;
+    char message[HD_NET_MESSAGE];
+};
+
+/* Checks whether a net can be made of the fields. Returns HD_OK, HD_ERR_INPUT with the mistake in
+ * *mistake_p, or HD_ERR_NOMEM (logged). */
+int hd_net_find_mistake(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p);
 
 /* Makes a net, which the caller releases by hd_net_destroy (accepts NULL). Returns HD_OK,
  * HD_ERR_NOMEM (logged), HD_ERR_INPUT (a mistake, not logged) or HD_ERR_UNSUPPORTED (this machine
@@ -103,6 +118,10 @@ int64_t hd_net_get_obs_bytes(const struct hd_net *net); /* bytes of an observati
 bool hd_net_has_u8_obs(const struct hd_net *net);
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
+
+/* Returns whether the list is of a form that has passes of its own, on CPUs and, without batch
+ * norm, on GPUs. */
+bool hd_net_is_fused(const struct hd_net *net);
 
 /* Returns how many numbers each row yields: a value of each action, or in actor-critic nets the
  * logit of each action, then the value of the observation. */
@@ -140,9 +159,9 @@ int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_bat
 int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
 
 /* Computes q[batch][outputs] of obs[batch][hd_net_get_obs_bytes], normalised by `norm` (NULL: bytes
- * are divided by 255, floats are unchanged). In dense nets the bits of a row's result depend on
- * that row alone, in convolutional nets also on `batch`. `work` is 64-byte aligned. If the library
- * fails, which is logged, q is NaN. */
+ * are divided by 255, floats are unchanged). In nets of DI-engine's convolutional form the bits of
+ * a row's result depend also on `batch`, in all others on that row alone. `work` is 64-byte
+ * aligned. If the library fails, which is logged, q is NaN. */
 void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
                     const void *obs, int64_t batch, void *work, float *q);
 
@@ -188,8 +207,8 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
  * functions below concern the current GPU. Except for preparing, they only enqueue on `stream`, so
  * they can be captured in a CUDA graph. Pointers are to device memory, aligned to 64 bytes, unless
  * stated otherwise. Results depend on the number of rows too. Statuses are HD_OK,
- * HD_ERR_UNSUPPORTED (nets with batch norm; no library), HD_ERR_DEVICE and HD_ERR_INPUT (not
- * prepared), all logged. */
+ * HD_ERR_UNSUPPORTED (nets with batch norm; lists of no fused form; no library), HD_ERR_DEVICE and
+ * HD_ERR_INPUT (not prepared), all logged. */
 int64_t hd_net_get_device_bytes(const struct hd_net *net);
 
 /* Makes and keeps what passes need on the current GPU, and the algorithms for forward passes of

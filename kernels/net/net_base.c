@@ -2,52 +2,70 @@
 /* The base struct of all kinds of nets: filling it, reading it, releasing it. */
 #include "kernels/net/net_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
 
 #include <stdio.h>
 
-struct hd_net hd_net_make_base(const struct hd_net_fields *fields)
-{
-    struct hd_net net = {.obs = 1,
-                         .actions = fields->actions,
-                         .outputs = fields->actions,
-                         .obs_u8 = fields->obs_u8,
-                         .heads = fields->heads,
-                         .init = fields->init,
-                         .batch_norm = fields->norm == HD_NORM_SYNC_BATCH,
-                         .bf16 = fields->precision == HD_BF16,
-                         .on_gpu = fields->on_gpu};
-    for (int i = 0; i < fields->obs_dims; i++) {
-        net.obs *= fields->obs_shape[i];
-        net.obs_shape[i] = fields->obs_dims == 3 ? fields->obs_shape[i] : 0;
-    }
-    if (net.heads == HD_HEADS_ACTOR_CRITIC)
-        net.outputs++;
-    return net;
-}
-
-void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, int dims,
-                       const int64_t *shape, int64_t fan_in)
+static void add_tensor(struct hd_net *net, const struct hd_layer *layer, const char *name,
+                       enum hd_output output, const struct hd_tensor *described)
 {
     struct hd_tensor *tensor = &net->tensors[net->n_tensors++];
-    *tensor = (struct hd_tensor){
-        .dims = dims, .offset = net->row_major_elements, .count = 1, .fan_in = fan_in};
-    snprintf(tensor->name, sizeof tensor->name, "%s.%s", layer, kind);
-    for (int i = 0; i < HD_NET_DIMS; i++) {
-        tensor->shape[i] = i < dims ? shape[i] : 1;
-        tensor->count *= tensor->shape[i];
-    }
+    *tensor = *described;
+    tensor->offset = net->row_major_elements;
+    tensor->output = output;
+    snprintf(tensor->name, sizeof tensor->name, "%s.%s", layer->module, name);
     net->row_major_elements += tensor->count;
 }
 
-int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features)
+static void add_norm(struct hd_net *net, struct hd_layer *layer)
 {
+    const int64_t features = layer->in.size[0];
     struct hd_net_norm *norm = &net->norms[net->n_norms];
     *norm = (struct hd_net_norm){.features = features, .mean = hd_net_count_running(net)};
     norm->var = norm->mean + features;
-    snprintf(norm->name, sizeof norm->name, "%s", module);
-    hd_net_add_tensor(net, module, "weight", 1, &features, 0);
-    hd_net_add_tensor(net, module, "bias", 1, &features, 0);
-    return net->n_norms++;
+    snprintf(norm->name, sizeof norm->name, "%s", layer->module);
+    layer->norm = net->n_norms++;
+    net->batch_norm = true;
+}
+
+static void add_layers(struct hd_net *net, int64_t first, int64_t n, enum hd_output output)
+{
+    static const char *const names[HD_LAYER_TENSORS] = {"weight", "bias"};
+    struct hd_tensor tensors[HD_LAYER_TENSORS];
+    for (int64_t i = first; i < first + n; i++) {
+        struct hd_layer *layer = &net->list.layers[i];
+        const bool last = i == first + n - 1;
+        const int count = layer->type->list_tensors ? layer->type->list_tensors(layer, tensors) : 0;
+        layer->tensor = net->n_tensors;
+        for (int t = 0; t < count; t++)
+            add_tensor(net, layer, names[t], last ? output : HD_OUTPUT_NONE, &tensors[t]);
+        if (layer->type->batch)
+            add_norm(net, layer);
+    }
+}
+
+int hd_net_fill_base(struct hd_net *net, const struct hd_net_fields *fields,
+                     const struct hd_layer_list *list)
+{
+    net->list = *list;
+    net->obs = hd_shape_count(&list->obs);
+    net->actions = net->outputs = fields->actions;
+    net->obs_u8 = fields->obs_u8;
+    net->heads = fields->heads;
+    net->init = fields->init;
+    net->bf16 = fields->precision == HD_BF16;
+    net->on_gpu = fields->on_gpu;
+    if (net->heads == HD_HEADS_ACTOR_CRITIC)
+        net->outputs++;
+    net->tensors = hd_alloc(HD_LAYER_TENSORS * list->n, sizeof *net->tensors);
+    net->norms = hd_alloc(list->n, sizeof *net->norms);
+    if (!net->tensors || !net->norms)
+        return HD_ERR_NOMEM;
+    add_layers(net, 0, list->trunk, HD_OUTPUT_NONE);
+    for (int i = 0; i < list->n_streams; i++)
+        add_layers(net, hd_layer_list_find_stream(list, i), list->streams[i].layers,
+                   list->streams[i].output);
+    return HD_OK;
 }
 
 void hd_net_destroy(struct hd_net *net)
@@ -58,6 +76,7 @@ void hd_net_destroy(struct hd_net *net)
         net->gpus->release(net->gpus->on[i]);
     net->ops->destroy(net);
     hd_free(net->gpus);
+    hd_free(net->list.layers);
     hd_free(net->norms);
     hd_free(net->tensors);
     hd_free(net);
@@ -96,6 +115,11 @@ int64_t hd_net_count_actions(const struct hd_net *net)
 enum hd_heads hd_net_get_heads(const struct hd_net *net)
 {
     return net->heads;
+}
+
+bool hd_net_is_fused(const struct hd_net *net)
+{
+    return net->fused;
 }
 
 int64_t hd_net_count_outputs(const struct hd_net *net)

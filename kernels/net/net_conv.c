@@ -4,101 +4,24 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-#include <stdio.h>
-
-/* DI-engine's ConvEncoder (docs/di-engine.md 2.1). */
-static const int64_t kernels[HD_CONVS] = {8, 4, 3}, strides[HD_CONVS] = {4, 2, 1};
-
-enum { MAX_TENSORS = 16 };
-
 static struct hd_conv_net *conv_net(struct hd_net *net)
 {
     return (struct hd_conv_net *)net;
 }
 
-int64_t hd_conv_net_get_stride(int i)
-{
-    return strides[i];
-}
-
-const char *hd_conv_net_find_mistake(const struct hd_net_fields *fields,
-                                     char message[HD_NET_MESSAGE])
-{
-    if (fields->n_hidden != 3 && fields->n_hidden != 4) {
-        snprintf(message, HD_NET_MESSAGE,
-                 "a convolutional encoder takes 3 numbers (channels of three convolutions; the "
-                 "last is the width of the dense layer too) or 4 (that width apart), found %lld",
-                 (long long)fields->n_hidden);
-        return "encoder_hidden_size_list";
-    }
-    for (int d = 1; d < 3; d++) {
-        int64_t side = fields->obs_shape[d];
-        for (int i = 0; i < HD_CONVS; i++)
-            side = side < kernels[i] ? 0 : (side - kernels[i]) / strides[i] + 1;
-        if (side < 1) {
-            snprintf(message, HD_NET_MESSAGE,
-                     "images of %lld x %lld are too small for convolutions of 8, 4 and 3 with "
-                     "strides 4, 2 and 1",
-                     (long long)fields->obs_shape[1], (long long)fields->obs_shape[2]);
-            return "obs_shape";
-        }
-    }
-    return NULL;
-}
-
 /* -- Building ---------------------------------------------------------------------------------- */
 
-static void add_layer(struct hd_conv_net *net, const char *name, int dims, const int64_t *shape)
+/* Returns convolution i of the list; a ReLU follows each. */
+static const struct hd_layer *get_conv(const struct hd_conv_net *net, int i)
 {
-    int64_t fan_in = 1;
-    for (int i = 1; i < dims; i++)
-        fan_in *= shape[i];
-    hd_net_add_tensor(&net->base, name, "weight", dims, shape, fan_in);
-    hd_net_add_tensor(&net->base, name, "bias", 1, shape, fan_in);
-}
-
-static void add_dense(struct hd_conv_net *net, const char *name, int64_t out, int64_t in)
-{
-    add_layer(net, name, 2, (const int64_t[]){out, in});
-}
-
-static void add_stream(struct hd_conv_net *net, const char *hidden, const char *output,
-                       int64_t outputs)
-{
-    add_dense(net, hidden, net->width, net->width);
-    add_dense(net, output, outputs, net->width);
-}
-
-static void add_tensors(struct hd_conv_net *net, int64_t features)
-{
-    static const char *const names[] = {"encoder.main.0", "encoder.main.2", "encoder.main.4"};
-    const int64_t width = net->width, actions = net->base.actions;
-    int64_t in = net->frames.channels;
-    for (int i = 0; i < HD_CONVS; i++) {
-        add_layer(net, names[i], 4,
-                  (const int64_t[]){net->channels[i], in, kernels[i], kernels[i]});
-        in = net->channels[i];
-    }
-    add_dense(net, "encoder.mid", width, features);
-    switch (net->base.heads) {
-    case HD_HEADS_Q:
-        add_stream(net, "head.Q.0.0", "head.Q.1.0", actions);
-        break;
-    case HD_HEADS_DUELING:
-        add_stream(net, "head.A.0.0", "head.A.1.0", actions);
-        add_stream(net, "head.V.0.0", "head.V.1.0", 1);
-        break;
-    case HD_HEADS_ACTOR_CRITIC:
-        add_stream(net, "critic_head.main.0", "critic_head.last", 1);
-        add_stream(net, "actor_head.Q.0.0", "actor_head.Q.1.0", actions);
-        break;
-    }
+    return &net->base.list.layers[2 * i];
 }
 
 /* Folds the observation by the first stride if its sides allow. */
-static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *fields)
+static void choose_frames(struct hd_conv_net *net)
 {
-    const int64_t *shape = fields->obs_shape, stride = strides[0];
+    const int64_t *shape = net->base.list.obs.size;
+    const int64_t stride = get_conv(net, 0)->fields[HD_CONV_STRIDE];
     bool folds = shape[1] % stride == 0 && shape[2] % stride == 0;
     net->frames = (struct hd_frames){.channels = shape[0],
                                      .height = shape[1],
@@ -110,9 +33,8 @@ static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *f
         net->frames.layout = net->base.bf16 ? HD_NHWC : HD_NCHW16;
 }
 
-/* Makes the convolutions and stores the layout and sizes of the last one's output. */
-static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t *height_p,
-                      int64_t *width_p)
+/* Makes the convolutions and stores the layout of the last one's output. */
+static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p)
 {
     const int64_t fold = net->frames.block;
     struct hd_conv_fields fields = {.in_channels = net->frames.channels * fold * fold,
@@ -121,9 +43,10 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t
                                     .input = net->frames.layout,
                                     .bf16 = net->base.bf16};
     for (int i = 0; i < HD_CONVS; i++) {
+        const int64_t *conv = get_conv(net, i)->fields;
         fields.out_channels = net->channels[i];
-        fields.kernel = i == 0 ? kernels[0] / fold : kernels[i];
-        fields.stride = i == 0 ? strides[0] / fold : strides[i];
+        fields.kernel = i == 0 ? conv[HD_CONV_KERNEL] / fold : conv[HD_CONV_KERNEL];
+        fields.stride = i == 0 ? conv[HD_CONV_STRIDE] / fold : conv[HD_CONV_STRIDE];
         HD_TRY(i == 0 ? hd_conv_create_fast(&fields, &net->conv[0])
                       : hd_conv_create(&fields, &net->conv[i]));
         if (i == 0)
@@ -132,17 +55,15 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t
         fields.in_channels = fields.out_channels;
     }
     *output_p = fields.input;
-    *height_p = fields.in_height;
-    *width_p = fields.in_width;
     return HD_OK;
 }
 
 /* Fills net->feature: the index of each output element among PyTorch's flattened features,
  * [channel][y][x]. */
-static int map_features(struct hd_conv_net *net, enum hd_layout layout, int64_t height,
-                        int64_t width)
+static int map_features(struct hd_conv_net *net, enum hd_layout layout)
 {
-    const int64_t channels = net->channels[HD_CONVS - 1], plane = height * width;
+    const int64_t channels = net->channels[HD_CONVS - 1];
+    const int64_t plane = hd_shape_count_plane(&get_conv(net, HD_CONVS - 1)->out);
     net->feature = hd_alloc(net->mid.in, sizeof *net->feature);
     if (!net->feature)
         return HD_ERR_NOMEM;
@@ -244,7 +165,7 @@ static void destroy(struct hd_net *base)
     hd_free(net->feature);
 }
 
-static const struct hd_net_ops kind = {
+static const struct hd_net_ops ops = {
     .destroy = destroy,
     .export_tensor = hd_conv_net_export,
     .import_tensor = hd_conv_net_import,
@@ -258,21 +179,22 @@ static const struct hd_net_ops kind = {
     .backward = hd_conv_net_backward,
 };
 
-static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
+/* The trunk: convolutions with ReLU, flatten, and the dense layer `mid`. */
+enum { MID = 2 * HD_CONVS + 1, TRUNK = MID + 1 };
+
+static int build(struct hd_conv_net *net)
 {
     enum hd_layout output;
-    int64_t height, width;
     for (int i = 0; i < HD_CONVS; i++)
-        net->channels[i] = fields->hidden[i];
-    net->width = fields->hidden[fields->n_hidden - 1];
+        net->channels[i] = get_conv(net, i)->fields[HD_CONV_CHANNELS];
+    net->width = net->base.list.layers[MID].fields[HD_DENSE_OUT];
     net->streams = hd_net_has_value(&net->base) ? 2 : 1;
-    choose_frames(net, fields);
-    HD_TRY(make_convs(net, &output, &height, &width));
+    choose_frames(net);
+    HD_TRY(make_convs(net, &output));
     net->mid =
         (struct hd_packed){hd_conv_count_output_elements(net->conv[HD_CONVS - 1]), net->width};
     net->hidden = (struct hd_packed){net->width, net->streams * net->width};
-    HD_TRY(map_features(net, output, height, width));
-    add_tensors(net, net->channels[HD_CONVS - 1] * height * width);
+    HD_TRY(map_features(net, output));
     assign_offsets(net);
     cut_mid(net);
     net->forward_part = choose_part(net, row_bytes(net, 1));
@@ -280,19 +202,49 @@ static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
     return HD_OK;
 }
 
-int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
+static bool is_conv(const struct hd_layer *layer, int64_t kernel, int64_t stride)
+{
+    return layer[0].type == &hd_layer_conv && layer[1].type == &hd_layer_relu &&
+           layer->fields[HD_CONV_KERNEL] == kernel && layer->fields[HD_CONV_STRIDE] == stride &&
+           layer->fields[HD_CONV_PADDING] == 0;
+}
+
+/* A stream has a hidden layer as wide as its input, and an output layer. */
+static bool is_stream(const struct hd_layer *layers, int64_t n)
+{
+    return n == 3 && layers[0].type == &hd_layer_dense && layers[1].type == &hd_layer_relu &&
+           hd_shape_is_equal(&layers[0].in, &layers[0].out);
+}
+
+/* The kernels are made for DI-engine's convolutions, with any number of channels. */
+static bool fits(const struct hd_layer_list *list)
+{
+    static const int64_t kernels[HD_CONVS] = {8, 4, 3}, strides[HD_CONVS] = {4, 2, 1};
+    if (list->obs.dims != 3 || list->trunk != TRUNK ||
+        list->layers[MID - 1].type != &hd_layer_flatten ||
+        list->layers[MID].type != &hd_layer_dense)
+        return false;
+    for (int i = 0; i < HD_CONVS; i++)
+        if (!is_conv(&list->layers[2 * i], kernels[i], strides[i]))
+            return false;
+    for (int i = 0; i < list->n_streams; i++)
+        if (!is_stream(list->layers + hd_layer_list_find_stream(list, i), list->streams[i].layers))
+            return false;
+    return true;
+}
+
+static int create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
+                  struct hd_net **net_p)
 {
     struct hd_conv_net *net = hd_alloc(1, sizeof *net);
-    struct hd_tensor *tensors = hd_alloc(MAX_TENSORS, sizeof *tensors);
-    if (!net || !tensors) {
-        hd_free(net);
-        hd_free(tensors);
+    if (!net) {
+        hd_free(list->layers);
         return HD_ERR_NOMEM;
     }
-    net->base = hd_net_make_base(fields);
-    net->base.ops = &kind;
-    net->base.tensors = tensors;
-    int status = build(net, fields);
+    net->base.ops = &ops;
+    int status = hd_net_fill_base(&net->base, fields, list);
+    if (status == HD_OK)
+        status = build(net);
     if (status != HD_OK) {
         hd_net_destroy(&net->base);
         return status;
@@ -300,3 +252,5 @@ int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p
     *net_p = &net->base;
     return HD_OK;
 }
+
+const struct hd_net_kind hd_conv_net_kind = {.fits = fits, .create = create};

@@ -3,93 +3,64 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-static int add_layer(struct dense_net *net, const char *name, int64_t in, int64_t out, int input)
+/* Adds the dense layer i of the list, which reads layer `input`. */
+static int add_layer(struct dense_net *net, int64_t i, int input)
 {
-    const int64_t shape[] = {out, in};
+    const struct hd_layer *described = &net->base.list.layers[i];
     struct layer *layer = &net->layers[net->n_layers];
-    *layer = (struct layer){.in = in, .out = out, .input = input, .norm = NO_NORM};
+    *layer = (struct layer){.in = described->in.size[0],
+                            .out = described->out.size[0],
+                            .input = input,
+                            .norm = NO_NORM,
+                            .weight = hd_net_get_layer_tensor(&net->base, i, 0)->offset,
+                            .bias = hd_net_get_layer_tensor(&net->base, i, 1)->offset};
     layer->level = input == FROM_OBS ? 0 : net->layers[input].level + 1;
-    layer->weight = net->base.row_major_elements;
-    hd_net_add_tensor(&net->base, name, "weight", 2, shape, in);
-    layer->bias = net->base.row_major_elements;
-    hd_net_add_tensor(&net->base, name, "bias", 1, shape, in);
-    net->widest = out > net->widest ? out : net->widest;
-    net->widest = in > net->widest ? in : net->widest;
+    net->widest = layer->out > net->widest ? layer->out : net->widest;
+    net->widest = layer->in > net->widest ? layer->in : net->widest;
     return net->n_layers++;
 }
 
-/* Adds a layer with a ReLU and, in nets with batch norm, a norm between them: modules `first`,
- * `first` + 1, … of the Sequential `name`. Returns the layer's number. */
-static int add_hidden(struct dense_net *net, const char *name, int first, int64_t in, int64_t out,
-                      int input)
+/* Puts the batch norm i of the list between the last layer and its ReLU. */
+static void add_norm(struct dense_net *net, int64_t i)
 {
-    char module[HD_TENSOR_NAME / 2];
-    snprintf(module, sizeof module, "%s.%d", name, first);
-    const int i = add_layer(net, module, in, out, input);
-    struct layer *layer = &net->layers[i];
-    layer->hidden = true;
-    if (!net->base.batch_norm)
-        return i;
-    snprintf(module, sizeof module, "%s.%d", name, first + 1);
+    struct layer *layer = &net->layers[net->n_layers - 1];
+    layer->norm = net->base.list.layers[i].norm;
+    layer->norm_weight = hd_net_get_layer_tensor(&net->base, i, 0)->offset;
+    layer->norm_bias = hd_net_get_layer_tensor(&net->base, i, 1)->offset;
     layer->feature = net->features;
-    net->features += out;
-    layer->norm_weight = net->base.row_major_elements;
-    layer->norm_bias = layer->norm_weight + out;
-    layer->norm = hd_net_add_norm(&net->base, module, out);
+    net->features += layer->out;
     net->base.levels = layer->level + 1;
-    return i;
 }
 
-/* Adds DI-engine's FCEncoder: init, then main.0, main.2, …, because its modules include the
- * activations. DI-engine's has no batch norm; with batch norm, layers are named as in its fc_block
- * and MLP: init.0, the norm init.1, main.0, the norm main.1, main.3, … */
-static int add_encoder(struct dense_net *net, const struct hd_net_fields *fields)
+/* Adds layers [first, first + n) of the list, of which the first dense one reads layer `input`.
+ * Returns the number of the last one. */
+static int add_layers(struct dense_net *net, int64_t first, int64_t n, int input)
 {
-    const int modules = net->base.batch_norm ? 3 : 2;
-    int last;
-    if (net->base.batch_norm) {
-        last = add_hidden(net, "encoder.init", 0, net->base.obs, fields->hidden[0], FROM_OBS);
-    } else {
-        last = add_layer(net, "encoder.init", net->base.obs, fields->hidden[0], FROM_OBS);
-        net->layers[last].hidden = true;
+    for (int64_t i = first; i < first + n; i++) {
+        const struct hd_layer_type *type = net->base.list.layers[i].type;
+        if (type == &hd_layer_dense)
+            input = add_layer(net, i, input);
+        else if (type == &hd_layer_batch_norm)
+            add_norm(net, i);
+        else
+            net->layers[input].hidden = true;
     }
-    for (int64_t i = 1; i < fields->n_hidden; i++)
-        last = add_hidden(net, "encoder.main", modules * (int)(i - 1), fields->hidden[i - 1],
-                          fields->hidden[i], last);
-    return last;
+    return input;
 }
 
-/* Adds a hidden layer as wide as the encoder's last one, the first module of the Sequential
- * `hidden_name`, and an output layer, whose number is returned. */
-static int add_stream(struct dense_net *net, int encoder, const char *hidden_name,
-                      const char *output_name, int64_t outputs)
+static void add_all(struct dense_net *net)
 {
-    int64_t width = net->layers[encoder].out;
-    int hidden = add_hidden(net, hidden_name, 0, width, width, encoder);
-    return add_layer(net, output_name, width, outputs, hidden);
-}
-
-static void add_heads(struct dense_net *net, int encoder)
-{
-    const int64_t actions = net->base.actions;
+    const struct hd_layer_list *list = &net->base.list;
+    const int encoder = add_layers(net, 0, list->trunk, FROM_OBS);
     net->of_value = -1;
-    switch (net->base.heads) {
-    case HD_HEADS_Q:
-        net->of_actions = add_stream(net, encoder, "head.Q.0", "head.Q.1.0", actions);
-        break;
-    case HD_HEADS_DUELING:
-        net->of_actions = add_stream(net, encoder, "head.A.0", "head.A.1.0", actions);
-        net->of_value = add_stream(net, encoder, "head.V.0", "head.V.1.0", 1);
-        break;
-    case HD_HEADS_ACTOR_CRITIC:
-        net->of_value = add_stream(net, encoder, "critic_head.main", "critic_head.last", 1);
-        net->of_actions = add_stream(net, encoder, "actor_head.Q.0", "actor_head.Q.1.0", actions);
-        break;
+    for (int i = 0; i < list->n_streams; i++) {
+        const int last =
+            add_layers(net, hd_layer_list_find_stream(list, i), list->streams[i].layers, encoder);
+        *(list->streams[i].output == HD_OUTPUT_VALUE ? &net->of_value : &net->of_actions) = last;
     }
 }
 
@@ -113,7 +84,7 @@ static int import(const struct hd_net *net, const float *row_major, int i, float
     return HD_OK;
 }
 
-static const struct hd_net_ops kind = {
+static const struct hd_net_ops ops = {
     .destroy = destroy,
     .export_tensor = export,
     .import_tensor = import,
@@ -128,27 +99,56 @@ static const struct hd_net_ops kind = {
     .update_running = hd_dense_update_running,
 };
 
-int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
+/* Returns whether `n` layers are those of a hidden layer: dense, with batch norm or without, and a
+ * ReLU. */
+static bool is_hidden(const struct hd_layer *layers, int64_t n, bool norm)
 {
-    const int64_t max_layers = fields->n_hidden + HEAD_LAYERS;
+    return n == (norm ? 3 : 2) && layers[0].type == &hd_layer_dense &&
+           (!norm || layers[1].type == &hd_layer_batch_norm) &&
+           layers[n - 1].type == &hd_layer_relu;
+}
+
+/* A stream has a hidden layer as wide as its input, and an output layer. */
+static bool fits(const struct hd_layer_list *list)
+{
+    const struct hd_layer *layers = list->layers;
+    const bool norm = list->trunk > 1 && layers[1].type == &hd_layer_batch_norm;
+    const int64_t hidden = norm ? 3 : 2;
+    if (list->obs.dims != 1 || list->trunk == 0 || list->trunk % hidden != 0)
+        return false;
+    for (int64_t i = 0; i < list->trunk; i += hidden)
+        if (!is_hidden(layers + i, hidden, norm))
+            return false;
+    for (int i = 0; i < list->n_streams; i++) {
+        const struct hd_layer *first = layers + hd_layer_list_find_stream(list, i);
+        if (!is_hidden(first, list->streams[i].layers - 1, norm) ||
+            !hd_shape_is_equal(&first->in, &first->out))
+            return false;
+    }
+    return true;
+}
+
+static int create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
+                  struct hd_net **net_p)
+{
     struct dense_net *net = hd_alloc(1, sizeof *net);
-    struct layer *layers = hd_alloc(max_layers, sizeof *layers);
-    struct hd_tensor *tensors = hd_alloc(4 * max_layers, sizeof *tensors);
-    struct hd_net_norm *norms = hd_alloc(max_layers, sizeof *norms);
-    if (!net || !layers || !tensors || !norms) {
-        hd_free(net);
-        hd_free(layers);
-        hd_free(tensors);
-        hd_free(norms);
+    if (!net) {
+        hd_free(list->layers);
         return HD_ERR_NOMEM;
     }
-    net->base = hd_net_make_base(fields);
-    net->base.ops = &kind;
-    net->base.tensors = tensors;
-    net->base.norms = norms;
-    net->layers = layers;
-    add_heads(net, add_encoder(net, fields));
+    net->base.ops = &ops;
+    net->layers = hd_alloc(list->n, sizeof *net->layers);
+    int status = hd_net_fill_base(&net->base, fields, list);
+    if (status == HD_OK && !net->layers)
+        status = HD_ERR_NOMEM;
+    if (status != HD_OK) {
+        hd_net_destroy(&net->base);
+        return status;
+    }
+    add_all(net);
     net->base.elements = net->base.row_major_elements;
     *net_p = &net->base;
     return HD_OK;
 }
+
+const struct hd_net_kind hd_dense_net_kind = {.fits = fits, .create = create};

@@ -6,49 +6,41 @@
 #include "runtime/base/status.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Returns the gain of a weight matrix that is initially orthogonal, or 0 if the tensor gets
  * PyTorch's default. */
 static double orthogonal_gain(const struct hd_net *net, const struct hd_tensor *tensor)
 {
-    static const struct {
-        const char *name;
-        double gain;
-    } outputs[] = {
-        {"actor_head.Q.1.0.weight", 0.01}, {"critic_head.last.weight", 1}, {"head.Q.1.0.weight", 1},
-        {"head.A.1.0.weight", 1},          {"head.V.1.0.weight", 1},
-    };
-    if (net->init == HD_INIT_TORCH || tensor->dims == 1)
+    if (net->init == HD_INIT_TORCH || tensor->init != HD_TENSOR_UNIFORM || tensor->dims == 1)
         return 0;
     if (net->init == HD_INIT_ORTHOGONAL)
         return tensor->dims == 2 ? 1 : 0;
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        if (strcmp(tensor->name, outputs[i].name) == 0)
-            return outputs[i].gain;
-    return sqrt(2);
+    if (tensor->output == HD_OUTPUT_NONE)
+        return sqrt(2);
+    const bool logits = net->heads == HD_HEADS_ACTOR_CRITIC && tensor->output == HD_OUTPUT_ACTIONS;
+    return logits ? 0.01 : 1;
 }
 
 /* A bias follows its weight in the list of tensors. */
 static bool starts_at_zero(const struct hd_net *net, int i)
 {
-    return net->tensors[i].dims == 1 && orthogonal_gain(net, &net->tensors[i - 1]) > 0;
+    const struct hd_tensor *tensor = &net->tensors[i];
+    return tensor->init == HD_TENSOR_ZEROS ||
+           (tensor->init == HD_TENSOR_UNIFORM && tensor->dims == 1 &&
+            orthogonal_gain(net, &net->tensors[i - 1]) > 0);
 }
 
-static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rng, float *row_major)
+/* Draws or sets the elements by themselves, as PyTorch's layers start. */
+static void draw(const struct hd_tensor *tensor, const struct hd_rng *rng, float *row_major)
 {
-    double bound = 1.0 / sqrt((double)tensor->fan_in);
-    for (int64_t j = 0; j < tensor->count; j++)
-        row_major[j] =
-            (float)((2.0 * hd_rng_draw_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
-}
-
-/* A batch norm initially changes nothing: weights of 1, followed by biases of 0. */
-static void start_norm(const struct hd_net *net, int i, float *row_major)
-{
-    const bool weight = net->tensors[i - 1].fan_in > 0;
-    for (int64_t j = 0; j < net->tensors[i].count && weight; j++)
-        row_major[j] = 1;
+    const double bound = 1.0 / sqrt((double)tensor->fan_in);
+    for (int64_t j = 0; j < tensor->count; j++) {
+        const uint32_t item = (uint32_t)(tensor->offset + j);
+        row_major[j] = tensor->init == HD_TENSOR_ONES ? 1
+                       : tensor->init == HD_TENSOR_NORMAL
+                           ? (float)hd_draw_normal(rng, item)
+                           : (float)((2.0 * hd_rng_draw_uniform(rng, item) - 1.0) * bound);
+    }
 }
 
 static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng, float *params)
@@ -60,13 +52,11 @@ static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng
     float *row_major = hd_alloc(tensor->count, sizeof *row_major); /* zeros */
     if (!row_major)
         return HD_ERR_NOMEM;
-    if (tensor->fan_in == 0)
-        start_norm(net, i, row_major);
-    else if (gain > 0)
+    if (gain > 0)
         status =
             hd_orthogonal_init(rng, tensor->offset, rows, tensor->count / rows, gain, row_major);
     else if (!starts_at_zero(net, i))
-        draw_uniform(tensor, rng, row_major);
+        draw(tensor, rng, row_major);
     if (status == HD_OK)
         status = hd_net_import_tensor(net, row_major, i, params);
     hd_free(row_major);

@@ -6,6 +6,36 @@
 
 #include "kernels/net/net.h"
 
+/* The layers of a net in preorder: the trunk's, then those of each stream. Shapes are filled in. */
+struct hd_layer_list {
+    struct hd_layer *layers;
+    int64_t n, trunk;
+    struct hd_shape obs;
+    struct hd_stream streams[HD_NET_STREAMS];
+    int n_streams;
+};
+
+/* Makes the layers that the fields describe. Returns HD_OK, HD_ERR_INPUT with the mistake in
+ * *mistake_p (not logged), or HD_ERR_NOMEM (logged). hd_free releases the layers. */
+int hd_layer_list_create(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p,
+                         struct hd_layer_list *list_p);
+
+/* Writes the layers of DI-engine's nets, without shapes, to layers[hd_short_form_count_max], and
+ * fills in trunk and streams. hd_short_form_check finds mistakes in the short form, with a status
+ * as above. */
+int hd_short_form_check(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p);
+int64_t hd_short_form_count_max(const struct hd_net_fields *fields);
+void hd_short_form_write(const struct hd_net_fields *fields, struct hd_layer_list *list);
+
+/* Returns the number of the first layer of a stream, and the end of the last one's. */
+static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list, int stream)
+{
+    int64_t first = list->trunk;
+    for (int i = 0; i < stream; i++)
+        first += list->streams[i].layers;
+    return first;
+}
+
 /* The observations of a forward pass: rows of `first`, then of `second`. */
 struct hd_net_rows {
     const void *first, *second;
@@ -55,10 +85,10 @@ struct hd_net_gpus {
 /* The first member of every kind's struct. */
 struct hd_net {
     const struct hd_net_ops *ops;
-    int64_t obs_shape[3]; /* zeros in dense nets */
+    struct hd_layer_list list;
     int64_t obs, actions, outputs, elements, params_bytes;
     int64_t row_major_elements; /* sum of the tensors' counts so far */
-    bool obs_u8, bf16, batch_norm;
+    bool obs_u8, bf16, batch_norm, fused;
     enum hd_heads heads;
     enum hd_init init;
     int n_tensors;
@@ -69,8 +99,17 @@ struct hd_net {
     struct hd_net_gpus *gpus;
 };
 
-/* Returns a base filled from the fields alone. */
-struct hd_net hd_net_make_base(const struct hd_net_fields *fields);
+/* Fills a base whose `ops` are set, lists tensors and norms, and takes the list over, also when
+ * it fails. Returns HD_OK or HD_ERR_NOMEM (logged). */
+int hd_net_fill_base(struct hd_net *net, const struct hd_net_fields *fields,
+                     const struct hd_layer_list *list);
+
+/* Returns the tensor of layer i: 0 its weight, 1 its bias. */
+static inline const struct hd_tensor *hd_net_get_layer_tensor(const struct hd_net *net, int64_t i,
+                                                              int which)
+{
+    return &net->tensors[net->list.layers[i].tensor + which];
+}
 
 /* Returns whether a stream ends in one value, besides the stream of the actions. */
 static inline bool hd_net_has_value(const struct hd_net *net)
@@ -78,23 +117,14 @@ static inline bool hd_net_has_value(const struct hd_net *net)
     return net->heads != HD_HEADS_Q;
 }
 
-/* Make a net of either kind. hd_net_create does what both share, before and after. Return a status
- * of hd_net_create. */
-int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
-int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
-
-/* Returns the stride of a convolutional net's convolution i. */
-int64_t hd_conv_net_get_stride(int i);
-
-/* Does hd_net_find_mistake for a convolutional net. */
-const char *hd_conv_net_find_mistake(const struct hd_net_fields *fields,
-                                     char message[HD_NET_MESSAGE]);
-
-/* Appends a tensor of shape[dims]. The list has capacity for every net that can be made. */
-void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, int dims,
-                       const int64_t *shape, int64_t fan_in);
-
-/* Appends a batch norm of `features` with its weight and bias, and returns its number. */
-int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features);
+/* A kind of nets: the lists that it computes, and the function that makes one. That takes the
+ * list over, also when it fails; hd_net_create does what all kinds share, before and after. It
+ * returns a status of hd_net_create. */
+struct hd_net_kind {
+    bool (*fits)(const struct hd_layer_list *list);
+    int (*create)(const struct hd_net_fields *fields, const struct hd_layer_list *list,
+                  struct hd_net **net_p);
+};
+extern const struct hd_net_kind hd_dense_net_kind, hd_conv_net_kind, hd_list_net_kind;
 
 #endif

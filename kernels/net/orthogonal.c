@@ -11,8 +11,7 @@ enum { LANES = 8, BLOCK = 8 };
 
 typedef double doubles __attribute__((vector_size(8 * LANES), aligned(8)));
 
-/* Draws a normal number by the method of Box and Muller from the 128 bits of an item. */
-static double normal(const struct hd_rng *rng, uint32_t item)
+double hd_draw_normal(const struct hd_rng *rng, uint32_t item)
 {
     uint32_t words[4];
     hd_rng_draw_words(rng, item, words);
@@ -74,7 +73,8 @@ int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, in
         return HD_ERR_NOMEM;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            v[wide ? r * ld + c : c * ld + r] = normal(rng, (uint32_t)(first + r * columns + c));
+            v[wide ? r * ld + c : c * ld + r] =
+                hd_draw_normal(rng, (uint32_t)(first + r * columns + c));
     orthonormalise(vectors, ld, v);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans a net on a GPU from its tensors' shapes alone: its layers and their offsets. */
+/* Plans a net of a fused form on a GPU from its list of layers: its layers and their offsets. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -22,19 +22,18 @@ static int head_tensors(const struct hd_gpu_plan *plan)
 
 static struct hd_gpu_layer conv_layer(const struct hd_gpu_plan *plan, int i)
 {
-    const struct hd_tensor *weight = &plan->net->tensors[2 * i];
-    const int64_t *obs = plan->net->obs_shape;
-    const struct hd_gpu_window *before = i > 0 ? &plan->layers[i - 1].window : NULL;
-    const int32_t kernel = (int32_t)weight->shape[2], stride = (int32_t)hd_conv_net_get_stride(i);
-    struct hd_gpu_window w = {.channels = (int32_t)(before ? plan->layers[i - 1].out : obs[0]),
-                              .height = before ? before->out_height : (int32_t)obs[1],
-                              .width = before ? before->out_width : (int32_t)obs[2],
-                              .kernel = kernel,
-                              .stride = stride};
-    w.out_height = (w.height - kernel) / stride + 1;
-    w.out_width = (w.width - kernel) / stride + 1;
+    const struct hd_layer *layer = &plan->net->list.layers[2 * i];
+    const int32_t kernel = (int32_t)layer->fields[HD_CONV_KERNEL];
+    const struct hd_gpu_window w = {
+        .channels = (int32_t)(i > 0 ? plan->layers[i - 1].out : layer->in.size[0]),
+        .height = (int32_t)layer->in.size[1],
+        .width = (int32_t)layer->in.size[2],
+        .kernel = kernel,
+        .stride = (int32_t)layer->fields[HD_CONV_STRIDE],
+        .out_height = (int32_t)layer->out.size[1],
+        .out_width = (int32_t)layer->out.size[2]};
     return (struct hd_gpu_layer){.in = (int64_t)w.channels * kernel * kernel,
-                                 .out = filled_up(weight->shape[0]),
+                                 .out = filled_up(layer->out.size[0]),
                                  .pixels = (int64_t)w.out_height * w.out_width,
                                  .conv = true,
                                  .relu = true,
@@ -126,6 +125,11 @@ int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
                                  .bf16 = net->on_gpu == HD_BF16,
                                  .tf32 = net->on_gpu == HD_TF32,
                                  .obs_ld = filled_up(net->obs)};
+    if (!net->fused)
+        return hd_fail(
+            HD_ERR_UNSUPPORTED,
+            "GPUs compute nets of DI-engine's form, not any list of layers (policy.cuda: "
+            "false trains on CPUs)");
     if (net->batch_norm)
         return hd_fail(HD_ERR_UNSUPPORTED, "nets with batch norm are not computed on GPUs");
     plan->heads = make_heads(net);

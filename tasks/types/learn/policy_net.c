@@ -66,7 +66,7 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
                          struct hd_net **net_p)
 {
     const struct hd_config *config = setup->config;
-    char message[HD_NET_MESSAGE];
+    struct hd_net_mistake mistake;
     int64_t n_shape;
     struct hd_net_fields fields = {
         .obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &n_shape),
@@ -81,10 +81,11 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
     choose_heads(config, &fields);
     HD_TRY(check_widths(spec, setup, &fields));
-    const char *mistake = hd_net_find_mistake(&fields, message);
-    if (mistake)
-        return report(spec, setup, mistake, message);
-    int status = hd_net_create(&fields, net_p);
+    int status = hd_net_find_mistake(&fields, &mistake);
+    if (status == HD_ERR_INPUT)
+        return report(spec, setup, mistake.field, mistake.message);
+    HD_TRY(status);
+    status = hd_net_create(&fields, net_p);
     if (status == HD_ERR_UNSUPPORTED && fields.precision == HD_BF16)
         report(spec, setup, "precision", "expected f32 on this processor, found bf16");
     return status;

@@ -429,20 +429,24 @@ END_TEST
 
 START_TEST(mistakes_name_their_field)
 {
-    char message[HD_NET_MESSAGE];
+    struct hd_net_mistake mistake;
     static const int64_t small[] = {4, 32, 84}, list[] = {8, 8, 8, 8, 8};
     struct hd_net_fields fields = {
         .obs_dims = 3, .obs_shape = pong_shape, .actions = 2, .hidden = list, .n_hidden = 5};
-    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "encoder_hidden_size_list");
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "encoder_hidden_size_list");
     fields.n_hidden = 3;
-    ck_assert_ptr_null(hd_net_find_mistake(&fields, message));
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_OK);
     fields.obs_shape = small;
-    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "obs_shape");
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "obs_shape");
     fields.obs_dims = 2;
-    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "obs_shape");
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "obs_shape");
     fields.obs_dims = 1;
     fields.precision = HD_BF16;
-    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "precision");
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "precision");
 }
 END_TEST
 

@@ -451,10 +451,11 @@ START_TEST(convolutional_nets_take_none)
                                          .hidden = hidden,
                                          .n_hidden = 4,
                                          .norm = HD_NORM_SYNC_BATCH};
-    char message[HD_NET_MESSAGE] = "";
+    struct hd_net_mistake mistake;
     struct hd_net *net;
-    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "norm");
-    ck_assert_ptr_nonnull(strstr(message, "dense nets"));
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "norm");
+    ck_assert_ptr_nonnull(strstr(mistake.message, "dense nets"));
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_ERR_INPUT);
 }
 END_TEST

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layers of a net with their shapes, and what can be wrong with them. */
+#include "kernels/net/net_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int blame(struct hd_net_mistake *mistake_p, const struct hd_layer *layer)
+{
+    mistake_p->field = "layers";
+    mistake_p->source = layer->source;
+    return HD_ERR_INPUT;
+}
+
+/* Says what a layer takes and what it gets, from which layer (NULL: the observation). */
+static int refuse_input(const struct hd_layer *layer, const struct hd_layer *before,
+                        const char *takes, struct hd_net_mistake *mistake_p)
+{
+    char shape[HD_SHAPE_TEXT];
+    hd_shape_describe(&layer->in, shape);
+    snprintf(mistake_p->message, HD_NET_MESSAGE, "%s %s; it gets %s from %s", layer->type->name,
+             takes, shape, before ? before->type->name : "the observation");
+    return blame(mistake_p, layer);
+}
+
+/* Shapes along a sequence of layers. */
+struct walk {
+    struct hd_layer *layers;
+    struct hd_shape shape;
+    const struct hd_layer *last; /* the layer whose output has this shape; NULL: the observation */
+};
+
+static int infer(struct walk *walk, int64_t first, int64_t n, struct hd_net_mistake *mistake_p);
+
+static int infer_body(const struct walk *around, int64_t i, struct hd_net_mistake *mistake_p)
+{
+    const struct hd_layer *layer = &around->layers[i];
+    struct walk inside = *around;
+    char in[HD_SHAPE_TEXT], out[HD_SHAPE_TEXT];
+    HD_TRY(infer(&inside, i + 1, layer->body, mistake_p));
+    if (layer->body > 0 && hd_shape_is_equal(&inside.shape, &layer->in))
+        return HD_OK;
+    hd_shape_describe(&layer->in, in);
+    hd_shape_describe(&inside.shape, out);
+    snprintf(mistake_p->message, HD_NET_MESSAGE,
+             layer->body > 0
+                 ? "%s adds its input, %s, to the output of its layers, %s; both shapes "
+                   "must be equal"
+                 : "%s contains no layers",
+             layer->type->name, in, out);
+    return blame(mistake_p, layer);
+}
+
+static int infer(struct walk *walk, int64_t first, int64_t n, struct hd_net_mistake *mistake_p)
+{
+    char takes[HD_LAYER_MESSAGE];
+    for (int64_t i = first; i < first + n; i += 1 + walk->layers[i].body) {
+        struct hd_layer *layer = &walk->layers[i];
+        layer->in = walk->shape;
+        const bool fits = layer->type->infer(layer, takes);
+        if (!fits)
+            return refuse_input(layer, walk->last, takes, mistake_p);
+        if (walk->last && layer->type->observation)
+            return refuse_input(layer, walk->last, "takes the observation alone", mistake_p);
+        if (layer->type->has_body)
+            HD_TRY(infer_body(walk, i, mistake_p));
+        walk->shape = layer->out;
+        walk->last = layer;
+    }
+    return HD_OK;
+}
+
+/* A stream ends in a dense layer with a number for each action, or one. */
+static int check_output(const struct hd_net_fields *fields, const struct hd_stream *stream,
+                        const struct walk *walk, struct hd_net_mistake *mistake_p)
+{
+    const int64_t wanted = stream->output == HD_OUTPUT_ACTIONS ? fields->actions : 1;
+    char shape[HD_SHAPE_TEXT];
+    if (walk->last && walk->last->type == &hd_layer_dense && walk->shape.size[0] == wanted)
+        return HD_OK;
+    hd_shape_describe(&walk->shape, shape);
+    snprintf(mistake_p->message, HD_NET_MESSAGE, "a head of [%lld] numbers ends in %s of %s",
+             (long long)wanted, walk->last ? walk->last->type->name : "the observation", shape);
+    mistake_p->field = "layers";
+    mistake_p->source = walk->last ? walk->last->source : NULL;
+    return HD_ERR_INPUT;
+}
+
+/* Heads have one stream for the actions, and another one for a value where there is one. */
+static bool has_streams(const struct hd_net_fields *fields, const struct hd_layer_list *list)
+{
+    const bool value = fields->heads != HD_HEADS_Q;
+    int actions = 0;
+    for (int i = 0; i < list->n_streams; i++)
+        actions += list->streams[i].output == HD_OUTPUT_ACTIONS;
+    return actions == 1 && list->n_streams == (value ? 2 : 1);
+}
+
+static int infer_all(const struct hd_net_fields *fields, struct hd_layer_list *list,
+                     struct hd_net_mistake *mistake_p)
+{
+    struct walk trunk = {.layers = list->layers, .shape = list->obs};
+    if (!has_streams(fields, list)) {
+        mistake_p->field = "heads";
+        snprintf(mistake_p->message, HD_NET_MESSAGE,
+                 "the heads do not yield what policy.type needs");
+        return HD_ERR_INPUT;
+    }
+    HD_TRY(infer(&trunk, 0, list->trunk, mistake_p));
+    for (int i = 0; i < list->n_streams; i++) {
+        const struct hd_stream *stream = &list->streams[i];
+        struct walk walk = trunk;
+        HD_TRY(infer(&walk, hd_layer_list_find_stream(list, i), stream->layers, mistake_p));
+        HD_TRY(check_output(fields, stream, &walk, mistake_p));
+    }
+    return HD_OK;
+}
+
+/* The list of the fields has as many layers as trunk and streams say. */
+static void copy_list(const struct hd_net_fields *fields, struct hd_layer_list *list)
+{
+    list->trunk = fields->trunk;
+    list->n_streams = fields->n_streams;
+    memcpy(list->streams, fields->streams, sizeof list->streams);
+    list->n = hd_layer_list_find_stream(list, list->n_streams);
+    memcpy(list->layers, fields->layers, (size_t)list->n * sizeof *list->layers);
+}
+
+static int64_t count_list(const struct hd_net_fields *fields)
+{
+    int64_t n = fields->trunk;
+    for (int i = 0; i < fields->n_streams; i++)
+        n += fields->streams[i].layers;
+    return n;
+}
+
+int hd_layer_list_create(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p,
+                         struct hd_layer_list *list_p)
+{
+    struct hd_layer_list list = {.obs = {.dims = fields->obs_dims}};
+    if (fields->obs_dims != 1 && fields->obs_dims != 3) {
+        snprintf(mistake_p->message, HD_NET_MESSAGE,
+                 "expected one number (a dense net) or [channels, height, width] (a convolutional "
+                 "net), found %d numbers",
+                 fields->obs_dims);
+        mistake_p->field = "obs_shape";
+        return HD_ERR_INPUT;
+    }
+    memcpy(list.obs.size, fields->obs_shape, (size_t)fields->obs_dims * sizeof(int64_t));
+    if (!fields->layers)
+        HD_TRY(hd_short_form_check(fields, mistake_p));
+    list.layers = hd_alloc(fields->layers ? count_list(fields) : hd_short_form_count_max(fields),
+                           sizeof *list.layers);
+    if (!list.layers)
+        return HD_ERR_NOMEM;
+    if (fields->layers)
+        copy_list(fields, &list);
+    else
+        hd_short_form_write(fields, &list);
+    const int status = infer_all(fields, &list, mistake_p);
+    if (status != HD_OK) {
+        hd_free(list.layers);
+        return status;
+    }
+    *list_p = list;
+    return HD_OK;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers, and the table of operations that each type of layer has on CPUs. A net is a list of them
+ * (kernels/net/net.h). Activations are floats, row-major: a row is one sample, whose elements have
+ * the order of the shape, [C][H][W] for images. A row's result depends on that row alone. Tables
+ * are constants; operations allocate nothing, run on the calling thread and are thread safe on
+ * different memory. */
+#ifndef HD_KERNELS_NET_LAYERS_LAYER_H
+#define HD_KERNELS_NET_LAYERS_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HD_TENSOR_NAME = 64, HD_MODULE_NAME = 56, HD_NET_DIMS = 4 };
+enum { HD_LAYER_FIELDS = 4, HD_LAYER_TENSORS = 2, HD_SHAPE_TEXT = 80 };
+enum { HD_LAYER_MESSAGE = 160 };
+
+/* The shape of one sample's activations. */
+struct hd_shape {
+    int dims; /* 1 … 3 */
+    int64_t size[3];
+};
+
+/* How a parameter starts where the net's `init` says nothing else: as PyTorch's layers do. */
+enum hd_tensor_init {
+    HD_TENSOR_UNIFORM, /* in +-1 / sqrt(fan_in) */
+    HD_TENSOR_ONES,
+    HD_TENSOR_ZEROS,
+    HD_TENSOR_NORMAL /* mean 0, deviation 1 */
+};
+
+/* What a stream of a net ends in, and what a tensor of its last layer serves. */
+enum hd_output { HD_OUTPUT_NONE, HD_OUTPUT_ACTIONS, HD_OUTPUT_VALUE };
+
+/* One parameter tensor in PyTorch's shape, row-major. */
+struct hd_tensor {
+    char name[HD_TENSOR_NAME];
+    int64_t shape[HD_NET_DIMS];
+    int dims;
+    int64_t offset, count; /* offset in the list of all tensors one after another, which is the flat
+                              array in dense nets */
+    int64_t fan_in;        /* inputs of a neuron of its layer; 0 if it starts as a constant or
+                              normally distributed */
+    enum hd_tensor_init init;
+    enum hd_output output; /* of a net's last layers; else HD_OUTPUT_NONE */
+};
+
+struct hd_layer_type;
+
+/* One layer of a net. A layer that contains others is followed by them. */
+struct hd_layer {
+    const struct hd_layer_type *type;
+    int64_t fields[HD_LAYER_FIELDS]; /* in the order of the type's fields */
+    int64_t body;                    /* number of layers after it that it contains, and they in
+                                        turn */
+    char module[HD_MODULE_NAME];     /* its name in PyTorch, of which its tensors' names begin */
+    const void *source;              /* what the caller knows the layer by, for messages */
+    /* Filled in by the net: */
+    struct hd_shape in, out;
+    int tensor; /* number of its first tensor */
+    int norm;   /* number of its batch norm */
+};
+
+/* The arguments of an operation; which of them it reads and writes depends on the operation. */
+struct hd_layer_run {
+    const struct hd_layer *layer;
+    int64_t rows;
+    const float *weight, *bias;
+    const float *x, *y;      /* [rows][in], [rows][out] */
+    const float *dy;         /* [rows][out]: derivatives by the output */
+    float *to;               /* written: y or dx */
+    float *dweight, *dbias;  /* written: sums over rows in a fixed order */
+    const float *mean, *var; /* running statistics of a batch norm: [channels] */
+    void *scratch;           /* count_scratch floats, 64-byte aligned */
+};
+
+/* A field of a layer, as it is called in run files. */
+struct hd_layer_field {
+    const char *name;
+    int64_t min, initial; /* initial < min: the field has to be given */
+};
+
+/* The operations of a layer that normalises by sums over all samples of a batch, which are
+ * distributed over items (kernels/net/net.h). Sums are doubles; `channels` is the first size of the
+ * input's shape. */
+struct hd_layer_batch {
+    /* Computes sums[c] of x and sums[channels + c] of x^2, over rows < run->rows. */
+    void (*add_up)(const struct hd_layer_run *run, double *sums);
+    /* Computes run->to = y from the batch's mean[channels] and biased variance[channels]. */
+    void (*forward)(const struct hd_layer_run *run, const double *mean, const double *variance);
+    /* Computes sums[c] of dy and sums[channels + c] of dy xhat, which are also the derivatives by
+     * bias and weight. */
+    void (*add_up_backward)(const struct hd_layer_run *run, const double *mean,
+                            const double *variance, double *sums);
+    /* Computes run->to = dx from those sums over all items, and `count`, the batch's elements of a
+     * channel. */
+    void (*backward)(const struct hd_layer_run *run, const double *mean, const double *variance,
+                     double count, const double *sums);
+};
+
+struct hd_layer_type {
+    const char *name; /* in run files */
+    struct hd_layer_field fields[HD_LAYER_FIELDS];
+    bool has_body;    /* contains layers; its output is their output plus its input */
+    bool observation; /* reads the observation alone, so that it has no backward_data */
+
+    /* Computes layer->out from layer->in and the fields. Returns false with what the layer takes in
+     * `message` ("takes an input of one dimension"). */
+    bool (*infer)(struct hd_layer *layer, char message[HD_LAYER_MESSAGE]);
+
+    /* Describes the layer's tensors: weight, then bias. Returns their number. NULL: none. */
+    int (*list_tensors)(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS]);
+
+    /* Returns the floats of scratch for `rows` rows. NULL: none. */
+    int64_t (*count_scratch)(const struct hd_layer *layer, int64_t rows);
+
+    /* Computes y. NULL: the output is the input, differently shaped. */
+    void (*forward)(const struct hd_layer_run *run);
+
+    /* Computes dx from x, y, dy and the parameters. NULL likewise, or if `batch` has it. */
+    void (*backward_data)(const struct hd_layer_run *run);
+
+    /* Computes the derivatives by weight and bias. NULL: there are none. */
+    void (*backward_weights)(const struct hd_layer_run *run);
+
+    /* NULL: rows do not depend on each other in training. */
+    const struct hd_layer_batch *batch;
+};
+
+extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
+    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_layer_norm, hd_layer_max_pool,
+    hd_layer_relu, hd_layer_residual, hd_layer_tanh;
+
+/* The numbers of the types' fields. */
+enum { HD_DENSE_OUT };
+enum { HD_CONV_CHANNELS, HD_CONV_KERNEL, HD_CONV_STRIDE, HD_CONV_PADDING };
+enum { HD_POOL_KERNEL, HD_POOL_STRIDE, HD_POOL_PADDING };
+enum { HD_EMBEDDING_VALUES, HD_EMBEDDING_WIDTH };
+
+/* Returns the number of fields of a type. */
+int hd_layer_type_count_fields(const struct hd_layer_type *type);
+
+/* Returns the elements of a shape, and of a channel of it: of its first dimension. */
+int64_t hd_shape_count(const struct hd_shape *shape);
+int64_t hd_shape_count_plane(const struct hd_shape *shape);
+bool hd_shape_is_equal(const struct hd_shape *a, const struct hd_shape *b);
+
+/* Writes "[4, 84, 84]". */
+void hd_shape_describe(const struct hd_shape *shape, char text[HD_SHAPE_TEXT]);
+
+/* Returns a tensor of shape[dims] without name and place. */
+struct hd_tensor hd_layer_make_tensor(int dims, const int64_t *shape, enum hd_tensor_init init,
+                                      int64_t fan_in);
+
+/* Do infer for layers whose output has the shape of their input. */
+bool hd_layer_keep_shape(struct hd_layer *layer, char message[HD_LAYER_MESSAGE]);
+
+/* Returns the outputs along a side of an image that windows of `kernel` pixels yield, `stride`
+ * apart, with `padding` pixels on both ends; 0 if there are none. */
+int64_t hd_count_windows(int64_t side, int64_t kernel, int64_t stride, int64_t padding);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A net of any layers, computed layer by layer in f32. Threads as in kernels/net/net.h. */
+#ifndef HD_KERNELS_NET_LIST_LIST_INTERNAL_H
+#define HD_KERNELS_NET_LIST_LIST_INTERNAL_H
+
+#include "kernels/net/net_internal.h"
+
+enum { OBS = 0, NO_VALUE = -1 };
+
+/* One layer that computes, in the order of the forward pass. It reads value `in` and writes value
+ * `out`; the sum at the end of a residual also reads value `skip`. */
+struct op {
+    const struct hd_layer *layer;
+    int in, skip, out;
+    bool adds, adds_skip; /* derivatives by `in` and `skip` have a part already, from a later op
+                             or, for `skip`, from the same one */
+    int64_t weight, bias, end; /* offsets in the flat array */
+    int level;                 /* number of batch norms before it */
+    int64_t feature;           /* of a batch norm: its first among the features of all */
+};
+
+/* The output of a layer, or the observation: [rows][elements]. */
+struct value {
+    int64_t elements;
+    int64_t before; /* elements of all values before it */
+};
+
+/* Ops [first, last) and their range of the flat array. */
+struct stage {
+    int first, last;
+    int64_t lo, hi;
+};
+
+/* The flat array has the order in which the backward pass finishes: the tensors of the last op
+ * first. */
+struct list_net {
+    struct hd_net base;
+    int n_ops, n_values, n_stages;
+    struct op *ops;
+    struct value *values;
+    struct stage *stages;
+    int of_actions, of_value; /* values of the streams; NO_VALUE: none */
+    int64_t elements, widest; /* of all values; of the largest one */
+    int64_t features;         /* of all batch norms */
+};
+
+static inline const struct list_net *as_list(const struct hd_net *net)
+{
+    return (const struct list_net *)net;
+}
+
+/* -- Functions of struct hd_net_ops, with the statuses of kernels/net/net.h -------------------- */
+
+/* The work memory holds all values, then the scratch of a layer. */
+int64_t hd_list_get_forward_bytes(const struct hd_net *base, int64_t batch);
+int hd_list_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
+                    void *work, float *q);
+
+/* The scratch holds the derivatives by all values, then room for one more, then the scratch of a
+ * layer. */
+int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch);
+int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
+                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                     int stage, float *grad);
+
+int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch);
+int64_t hd_list_count_training_sums(const struct hd_net *base, int number);
+void hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
+                              int stage, const double *total_sums, double *sums);
+void hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
+                               int stage, const double *total_sums, double *sums);
+bool hd_list_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
+                            float *running);
+
+/* -- Steps of passes --------------------------------------------------------------------------- */
+
+/* Memory of `rows` rows for all values or the derivatives by them, and what follows it. */
+struct list_memory {
+    float *values;
+    int64_t rows;
+};
+float *hd_list_get_value(const struct list_net *net, struct list_memory memory, int value);
+float *hd_list_get_end(const struct list_net *net, struct list_memory memory);
+
+/* Copies the observations to the values. */
+void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows,
+                      struct list_memory memory);
+
+/* Returns the arguments of an op's forward pass over all rows of the memory. */
+struct hd_layer_run hd_list_make_forward(const struct list_net *net, const struct op *op,
+                                         const float *params, struct list_memory memory);
+
+/* Computes an op that needs no sums; and q from the streams' outputs. */
+void hd_list_forward_op(const struct list_net *net, const struct op *op, const float *params,
+                        const float *running, struct list_memory memory);
+void hd_list_combine_heads(const struct list_net *net, struct list_memory memory, float *q);
+
+/* Computes the derivatives by the streams' outputs of those by q. */
+void hd_list_split_heads(const struct list_net *net, const float *dq, struct list_memory deltas);
+
+/* Returns the arguments of an op's backward pass over all rows of the deltas. */
+struct hd_layer_run hd_list_make_backward(const struct list_net *net, const struct op *op,
+                                          const float *params, struct list_memory values,
+                                          struct list_memory deltas);
+
+/* Compute the derivatives by the values that an op reads, and by its parameters. */
+void hd_list_backward_data(const struct list_net *net, const struct op *op, const float *params,
+                           struct list_memory values, struct list_memory deltas);
+void hd_list_backward_weights(const struct list_net *net, const struct op *op, const float *params,
+                              struct list_memory values, struct list_memory deltas, float *grad);
+
+#endif

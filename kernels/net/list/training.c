@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training passes of lists with batch norm. Each batch norm is a level: the pass stops there for
+ * sums over all samples, in both directions. The derivatives by parameters are computed in the last
+ * stage, when the gradient is there to be written. */
+#include "kernels/dense/batch_norm.h"
+#include "kernels/net/list/list_internal.h"
+#include "runtime/base/alloc.h"
+
+#include <string.h>
+
+/* The work memory: that of the forward and the backward pass, and moments of the whole batch. */
+struct training {
+    struct list_memory values, deltas;
+    double *mean, *variance; /* [features] */
+    double *own;             /* [2 features]: this item's backward sums of each norm */
+    double *count;           /* [1]: number of samples of the whole batch */
+};
+
+static void *take(void *work, int64_t *used, int64_t bytes)
+{
+    void *at = work ? (char *)work + *used : NULL;
+    *used += hd_align_up(bytes);
+    return at;
+}
+
+/* Assigns addresses in `work` (NULL: only counts) and returns the bytes. */
+static int64_t lay_out(const struct list_net *net, int64_t batch, void *work, struct training *t)
+{
+    const int64_t doubles = net->features * (int64_t)sizeof(double);
+    int64_t used = 0;
+    t->values.rows = t->deltas.rows = batch;
+    t->values.values = take(work, &used, hd_list_get_forward_bytes(&net->base, batch));
+    t->deltas.values = take(work, &used, hd_list_get_backward_bytes(&net->base, batch));
+    t->mean = take(work, &used, doubles);
+    t->variance = take(work, &used, doubles);
+    t->own = take(work, &used, 2 * doubles);
+    t->count = take(work, &used, sizeof *t->count);
+    return used;
+}
+
+int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch)
+{
+    struct training unused;
+    return lay_out(as_list(base), batch, NULL, &unused);
+}
+
+/* Returns the number of the op that is the batch norm of a level; that of the end for the level
+ * behind the last one. */
+static int find_norm(const struct list_net *net, int level)
+{
+    int i = 0;
+    while (i < net->n_ops && !(net->ops[i].layer->type->batch && net->ops[i].level == level))
+        i++;
+    return i;
+}
+
+/* The first sums begin with the count of samples. */
+int64_t hd_list_count_training_sums(const struct hd_net *base, int number)
+{
+    const struct list_net *net = as_list(base);
+    const int level = number < base->levels ? number : 2 * base->levels - 1 - number;
+    const int i = level < 0 ? net->n_ops : find_norm(net, level);
+    return (number == 0) + (i < net->n_ops ? 2 * net->ops[i].layer->in.size[0] : 0);
+}
+
+/* -- Forward ----------------------------------------------------------------------------------- */
+
+/* Returns how many elements of a channel the batch has. */
+static double count_elements(const struct op *op, const struct training *t)
+{
+    return *t->count * (double)hd_shape_count_plane(&op->layer->in);
+}
+
+static void normalise(const struct list_net *net, const struct hd_training_pass *pass,
+                      const struct training *t, const struct op *op, const double *total_sums)
+{
+    const struct hd_layer_run run = hd_list_make_forward(net, op, pass->params, t->values);
+    double *mean = t->mean + op->feature, *variance = t->variance + op->feature;
+    if (op->level == 0)
+        *t->count = *total_sums++;
+    hd_batch_norm_compute_moments(op->layer->in.size[0], count_elements(op, t), total_sums, mean,
+                                  variance);
+    op->layer->type->batch->forward(&run, mean, variance);
+}
+
+void hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
+                              int stage, const double *total_sums, double *sums)
+{
+    const struct list_net *net = as_list(base);
+    const int norm = find_norm(net, stage);
+    struct training t;
+    int i = 0;
+    lay_out(net, pass->batch, pass->work, &t);
+    if (stage == 0) {
+        const struct hd_net_rows rows = {.first = pass->obs,
+                                         .n_first = pass->batch,
+                                         .floats = !base->obs_u8,
+                                         .norm = pass->norm};
+        hd_list_take_obs(net, &rows, t.values);
+        *sums++ = (double)pass->used;
+    } else {
+        i = find_norm(net, stage - 1);
+        normalise(net, pass, &t, &net->ops[i++], total_sums);
+    }
+    for (; i < norm; i++)
+        hd_list_forward_op(net, &net->ops[i], pass->params, NULL, t.values);
+    if (stage == base->levels) {
+        hd_list_combine_heads(net, t.values, pass->q);
+        return;
+    }
+    struct hd_layer_run run = hd_list_make_forward(net, &net->ops[norm], pass->params, t.values);
+    run.rows = pass->used;
+    run.layer->type->batch->add_up(&run, sums);
+}
+
+bool hd_list_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
+                            float *running)
+{
+    const struct list_net *net = as_list(base);
+    struct training t;
+    lay_out(net, pass->batch, pass->work, &t);
+    for (int level = 0; level < base->levels; level++) {
+        const struct op *op = &net->ops[find_norm(net, level)];
+        const struct hd_net_norm *norm = &base->norms[op->layer->norm];
+        if (*t.count >= 2)
+            hd_batch_norm_update_running(norm->features, count_elements(op, &t),
+                                         t.mean + op->feature, t.variance + op->feature,
+                                         running + norm->mean, running + norm->var);
+    }
+    return *t.count >= 2;
+}
+
+/* -- Backward ---------------------------------------------------------------------------------- */
+
+static void go_back(const struct list_net *net, const struct hd_training_pass *pass,
+                    const struct training *t, const struct op *op, const double *total_sums)
+{
+    struct hd_layer_run run = hd_list_make_backward(net, op, pass->params, t->values, t->deltas);
+    const int64_t n = net->values[op->in].elements;
+    if (op->in == OBS)
+        return;
+    run.rows = pass->used;
+    op->layer->type->batch->backward(&run, t->mean + op->feature, t->variance + op->feature,
+                                     count_elements(op, t), total_sums);
+    memset(run.to + pass->used * n, 0, (size_t)((pass->batch - pass->used) * n) * sizeof(float));
+    if (!op->adds)
+        return;
+    float *to = hd_list_get_value(net, t->deltas, op->in);
+    for (int64_t i = 0; i < pass->used * n; i++)
+        to[i] += run.to[i];
+}
+
+static void add_up(const struct list_net *net, const struct hd_training_pass *pass,
+                   const struct training *t, const struct op *op, double *sums)
+{
+    struct hd_layer_run run = hd_list_make_backward(net, op, pass->params, t->values, t->deltas);
+    run.rows = pass->used;
+    op->layer->type->batch->add_up_backward(&run, t->mean + op->feature, t->variance + op->feature,
+                                            sums);
+    memcpy(t->own + 2 * op->feature, sums, (size_t)(2 * op->layer->in.size[0]) * sizeof *sums);
+}
+
+static void write_gradients(const struct list_net *net, const struct hd_training_pass *pass,
+                            const struct training *t)
+{
+    for (int i = net->n_ops - 1; i >= 0; i--) {
+        const struct op *op = &net->ops[i];
+        const int64_t features = op->layer->in.size[0];
+        const double *own = t->own + 2 * op->feature;
+        hd_list_backward_weights(net, op, pass->params, t->values, t->deltas, pass->grad);
+        for (int64_t c = 0; c < features && op->layer->type->batch; c++) {
+            pass->grad[op->bias + c] = (float)own[c];
+            pass->grad[op->weight + c] = (float)own[features + c];
+        }
+    }
+}
+
+void hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
+                               int stage, const double *total_sums, double *sums)
+{
+    const struct list_net *net = as_list(base);
+    const int norm = stage == base->levels ? -1 : find_norm(net, base->levels - 1 - stage);
+    struct training t;
+    int i = net->n_ops - 1;
+    lay_out(net, pass->batch, pass->work, &t);
+    if (stage == 0) {
+        hd_list_split_heads(net, pass->dq, t.deltas);
+    } else {
+        i = find_norm(net, base->levels - stage);
+        go_back(net, pass, &t, &net->ops[i--], total_sums);
+    }
+    for (; i > norm; i--)
+        hd_list_backward_data(net, &net->ops[i], pass->params, t.values, t.deltas);
+    if (stage < base->levels)
+        add_up(net, pass, &t, &net->ops[norm], sums);
+    else
+        write_gradients(net, pass, &t);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lists of layers of the tests. One thread at a time. */
+#ifndef HD_TESTS_KERNELS_NET_LIST_LIST_NETS_H
+#define HD_TESTS_KERNELS_NET_LIST_LIST_NETS_H
+
+#include "kernels/net/net.h"
+
+#include <stdbool.h>
+
+/* A layer with its fields; `inside` is the number of layers in a residual. */
+#define L(name, ...)                                                                               \
+    {                                                                                              \
+        .type = &hd_layer_##name, .fields = {__VA_ARGS__}, .module = #name                         \
+    }
+#define RESIDUAL(inside)                                                                           \
+    {                                                                                              \
+        .type = &hd_layer_residual, .body = inside                                                 \
+    }
+
+enum { MAX_LIST = 24 };
+
+struct list_case {
+    const char *name;
+    int dims;
+    int64_t shape[3];
+    bool u8;
+    int64_t actions, rows;
+    enum hd_heads heads;
+    int64_t trunk;
+    struct hd_stream streams[2];
+    int n_streams;
+    struct hd_layer layers[MAX_LIST];
+};
+
+#define Q_STREAM(n) .heads = HD_HEADS_Q, .n_streams = 1, .streams = {{HD_OUTPUT_ACTIONS, n}}
+#define DUELING_STREAMS(a, v)                                                                      \
+    .heads = HD_HEADS_DUELING, .n_streams = 2,                                                     \
+    .streams = {{HD_OUTPUT_ACTIONS, a}, {HD_OUTPUT_VALUE, v}}
+#define ACTOR_CRITIC_STREAMS(v, a)                                                                 \
+    .heads = HD_HEADS_ACTOR_CRITIC, .n_streams = 2,                                                \
+    .streams = {{HD_OUTPUT_VALUE, v}, {HD_OUTPUT_ACTIONS, a}}
+
+static const struct list_case lists[] = {
+    {"dense layers and activations",
+     1,
+     {5},
+     false,
+     3,
+     7,
+     Q_STREAM(1),
+     .trunk = 7,
+     .layers = {L(dense, 17), L(tanh), L(layer_norm), L(dense, 9), L(gelu), L(dense, 6), L(relu),
+                L(dense, 3)}},
+    {"convolutions with strides, padding and a residual",
+     3,
+     {3, 11, 9},
+     true,
+     4,
+     5,
+     ACTOR_CRITIC_STREAMS(3, 1),
+     .trunk = 10,
+     .layers = {L(conv, 5, 3, 2, 1), L(relu), L(max_pool, 3, 2, 1), RESIDUAL(4), L(relu),
+                L(conv, 5, 3, 1, 1), L(relu), L(conv, 5, 3, 1, 1), L(flatten), L(tanh), L(dense, 8),
+                L(gelu), L(dense, 1), L(dense, 4)}},
+    {"embedding",
+     1,
+     {4},
+     false,
+     5,
+     9,
+     DUELING_STREAMS(1, 3),
+     .trunk = 4,
+     .layers = {L(embedding, 6, 3), L(layer_norm), L(flatten), L(relu), L(dense, 5), L(dense, 7),
+                L(tanh), L(dense, 1)}},
+    {"norms and pools of images",
+     3,
+     {4, 10, 7},
+     false,
+     2,
+     6,
+     Q_STREAM(2),
+     .trunk = 6,
+     .layers = {L(layer_norm), L(conv, 6, 1, 1, 0), L(tanh), L(max_pool, 2, 0, 0), L(layer_norm),
+                L(flatten), L(gelu), L(dense, 2)}},
+    {"residuals inside of residuals, also of the observation",
+     1,
+     {6},
+     false,
+     3,
+     8,
+     Q_STREAM(1),
+     .trunk = 9,
+     .layers = {RESIDUAL(2), L(dense, 6), L(tanh), RESIDUAL(4), L(dense, 6), RESIDUAL(1), L(gelu),
+                L(layer_norm), L(tanh), L(dense, 3)}},
+    {"images of several parts",
+     3,
+     {16, 20, 21},
+     true,
+     3,
+     2,
+     Q_STREAM(1),
+     .trunk = 4,
+     .layers = {L(conv, 7, 5, 1, 2), L(relu), L(max_pool, 4, 4, 2), L(flatten), L(dense, 3)}},
+    {"a wide layer in a stage of its own",
+     1,
+     {30},
+     false,
+     6,
+     3,
+     ACTOR_CRITIC_STREAMS(1, 1),
+     .trunk = 5,
+     .layers = {L(dense, 640), L(relu), L(dense, 500), L(tanh), L(layer_norm), L(dense, 1),
+                L(dense, 6)}},
+    {"no trunk",
+     1,
+     {7},
+     false,
+     4,
+     5,
+     DUELING_STREAMS(3, 1),
+     .trunk = 0,
+     .layers = {L(dense, 5), L(tanh), L(dense, 4), L(dense, 1)}},
+};
+enum { N_LISTS = sizeof lists / sizeof *lists };
+
+static const struct list_case normed[] = {
+    {"batch norm of features",
+     1,
+     {4},
+     false,
+     3,
+     11,
+     ACTOR_CRITIC_STREAMS(3, 1),
+     .trunk = 5,
+     .layers = {L(dense, 9), L(batch_norm), L(tanh), L(dense, 5), L(batch_norm), L(dense, 6),
+                L(batch_norm), L(dense, 1), L(dense, 3)}},
+    {"batch norm of images",
+     3,
+     {2, 8, 7},
+     true,
+     2,
+     6,
+     Q_STREAM(1),
+     .trunk = 10,
+     .layers = {L(conv, 4, 3, 1, 1), L(batch_norm), L(relu), RESIDUAL(4), L(batch_norm), L(relu),
+                L(conv, 4, 3, 1, 1), L(batch_norm), L(max_pool, 2, 2, 0), L(flatten), L(dense, 2)}},
+    {"batch norm of the observation",
+     1,
+     {5},
+     false,
+     2,
+     8,
+     Q_STREAM(2),
+     .trunk = 3,
+     .layers = {RESIDUAL(1), L(batch_norm), L(gelu), L(batch_norm), L(dense, 2)}},
+};
+enum { N_NORMED = sizeof normed / sizeof *normed };
+
+static inline struct hd_net_fields list_fields(const struct list_case *list)
+{
+    struct hd_net_fields fields = {.obs_dims = list->dims,
+                                   .obs_shape = list->shape,
+                                   .obs_u8 = list->u8,
+                                   .actions = list->actions,
+                                   .heads = list->heads,
+                                   .layers = list->layers,
+                                   .trunk = list->trunk,
+                                   .n_streams = list->n_streams};
+    for (int i = 0; i < list->n_streams; i++)
+        fields.streams[i] = list->streams[i];
+    return fields;
+}
+
+#endif

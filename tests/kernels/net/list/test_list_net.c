@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nets of any layers: passes against a naive net in double and its differences, rows that do not
+ * depend on their batch, stages, batch norm over several items, DI-engine's nets as lists, and
+ * mistakes. */
+#include "kernels/net/net.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/guarded.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/kernels/net/list/list_nets.h"
+#include "tests/kernels/net/list/naive_list.h"
+
+#include <string.h>
+
+enum { MAX_ITEMS = 3, CHECKED = 250 /* parameters of a list whose derivative is checked */ };
+
+static struct hd_net *make(const struct list_case *list)
+{
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    return net;
+}
+
+/* Parameters that start as the net says, and then differ a little, so that norms do something. */
+static void *make_params(const struct hd_net *net)
+{
+    struct hd_rng rng = hd_rng_make(3, 0, 0, 0, 0);
+    float *params = guarded(hd_net_get_params_bytes(net));
+    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
+    for (int64_t j = 0; j < hd_net_count_params(net); j++)
+        params[j] += (float)(0.3 * fill(1, (uint64_t)j) - 0.15);
+    return params;
+}
+
+/* Returns number i of the observations as the first layer gets it. */
+static double get_number(const struct list_case *list, int64_t i)
+{
+    const double x = fill(2, (uint64_t)i);
+    if (list->layers[0].type == &hd_layer_embedding)
+        return floor(6 * x);
+    return list->u8 ? (float)(floor(256 * x) / 255) : (float)(3 * x - 1);
+}
+
+/* Returns rows [first, first + rows) of the observations, in the net's type. */
+static void *make_obs(const struct list_case *list, const struct hd_net *net, int64_t first,
+                      int64_t rows)
+{
+    const int64_t n = rows * hd_net_count_obs(net);
+    char *obs = guarded(rows * hd_net_get_obs_bytes(net));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = get_number(list, first * hd_net_count_obs(net) + i);
+        if (list->u8)
+            ((uint8_t *)obs)[i] = (uint8_t)lrint(255 * x);
+        else
+            ((float *)obs)[i] = (float)x;
+    }
+    return obs;
+}
+
+static double *naive_obs(const struct list_case *list, const struct hd_net *net, int64_t rows)
+{
+    double *obs = test_alloc(rows * hd_net_count_obs(net), sizeof *obs);
+    for (int64_t i = 0; i < rows * hd_net_count_obs(net); i++)
+        obs[i] = get_number(list, i);
+    return obs;
+}
+
+/* Converts a params instance or gradient to the order of the tensors. */
+static float *by_tensors(const struct hd_net *net, const float *flat)
+{
+    float *all = test_alloc(hd_net_count_params(net), sizeof *all);
+    for (int t = 0; t < hd_net_count_tensors(net); t++)
+        ck_assert_int_eq(
+            hd_net_export_tensor(net, flat, t, all + hd_net_get_tensor(net, t)->offset), HD_OK);
+    return all;
+}
+
+static double *naive_params(const struct hd_net *net, const float *params)
+{
+    const float *all = by_tensors(net, params);
+    double *doubles = test_alloc(hd_net_count_params(net), sizeof *doubles);
+    for (int64_t j = 0; j < hd_net_count_params(net); j++)
+        doubles[j] = all[j];
+    return doubles;
+}
+
+static void check_q(int64_t n, const float *q, const double *wanted, const char *what)
+{
+    double scale = 0;
+    for (int64_t i = 0; i < n; i++)
+        scale = fmax(scale, fabs(wanted[i]));
+    for (int64_t i = 0; i < n; i++)
+        CHECK_CLOSE(q[i], wanted[i], scale, 3e-6, what);
+}
+
+/* Checks a gradient in the order of the tensors against differences of sum dq q, relative to the
+ * largest one of its tensor, or to 0.05: that by a bias before a batch norm is 0, a sum of larger
+ * numbers. */
+static void check_gradient(const struct list_case *list, const struct hd_net *net, double *params,
+                           const double *obs, int64_t rows, const float *dq, const float *grad)
+{
+    const struct hd_net_fields fields = list_fields(list);
+    const int64_t n = rows * hd_net_count_outputs(net), all = hd_net_count_params(net);
+    const double step = 1e-6;
+    double *q = test_alloc(n, sizeof *q);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
+        double scale = 0.05;
+        for (int64_t j = 0; j < tensor->count; j++)
+            scale = fmax(scale, fabs(grad[tensor->offset + j]));
+        for (int64_t j = 0; j < tensor->count; j += 1 + all / CHECKED) {
+            double *at = &params[tensor->offset + j], sum[2] = {0};
+            const double before = *at;
+            for (int side = 0; side < 2; side++) {
+                *at = before + (side == 0 ? -step : step);
+                naive_forward(&fields, params, NULL, obs, rows, q);
+                for (int64_t i = 0; i < n; i++)
+                    sum[side] += dq[i] * q[i];
+            }
+            *at = before;
+            CHECK_CLOSE(grad[tensor->offset + j], (sum[1] - sum[0]) / (2 * step), scale, 2e-5,
+                        tensor->name);
+        }
+    }
+}
+
+static float *make_dq(int64_t first, int64_t n)
+{
+    float *dq = test_alloc(n, sizeof *dq);
+    for (int64_t i = 0; i < n; i++)
+        dq[i] = (float)(fill(4, (uint64_t)(first + i)) - 0.5);
+    return dq;
+}
+
+START_TEST(passes_are_those_of_a_naive_net)
+{
+    const struct list_case *list = &lists[_i];
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net = make(list);
+    const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
+    const int64_t work_bytes = hd_net_get_forward_bytes(net, 2 * rows);
+    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows);
+    float *params = make_params(net), *q = guarded(2 * rows * outputs * 4);
+    float *grad = guarded(hd_net_count_params(net) * 4), *dq = make_dq(0, rows * outputs);
+    char *obs = make_obs(list, net, 0, 2 * rows), *work = guarded(work_bytes);
+    void *scratch = guarded(scratch_bytes);
+    double *wanted = test_alloc(2 * rows * outputs, sizeof *wanted);
+    double *doubles = naive_params(net, params), *naive = naive_obs(list, net, 2 * rows);
+    ck_assert(!hd_net_is_fused(net));
+    memset(work, 0xFF, (size_t)work_bytes);
+    memset(scratch, 0xFF, (size_t)scratch_bytes);
+    memset(grad, 0xFF, (size_t)hd_net_count_params(net) * 4);
+    hd_net_forward_pair(net, params, NULL, obs, obs + rows * hd_net_get_obs_bytes(net), rows, work,
+                        q);
+    naive_forward(&fields, doubles, NULL, naive, 2 * rows, wanted);
+    check_q(2 * rows * outputs, q, wanted, list->name);
+    int64_t end = 0;
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++) {
+        int64_t lo, hi;
+        hd_net_get_stage_range(net, stage, &lo, &hi);
+        ck_assert_int_eq(lo, end);
+        end = hi;
+        hd_net_backward(net, params, rows, 2 * rows, work, dq, scratch, stage, grad);
+    }
+    ck_assert_int_eq(end, hd_net_count_params(net));
+    check_gradient(list, net, doubles, naive, rows, dq, by_tensors(net, grad));
+    check_guard(q, 2 * rows * outputs * 4);
+    check_guard(grad, hd_net_count_params(net) * 4);
+    check_guard(work, work_bytes);
+    check_guard(scratch, scratch_bytes);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(a_wide_net_has_several_stages)
+{
+    struct hd_net *net = make(&lists[6]);
+    ck_assert_int_eq(hd_net_count_stages(net), 2);
+    hd_net_destroy(net);
+    net = make(&lists[0]);
+    ck_assert_int_eq(hd_net_count_stages(net), 1);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(rows_do_not_depend_on_their_batch)
+{
+    const struct list_case *list = &lists[_i];
+    struct hd_net *net = make(list);
+    const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
+    float *params = make_params(net), *all = guarded(rows * outputs * 4),
+          *one = guarded(outputs * 4);
+    void *work = guarded(hd_net_get_forward_bytes(net, rows));
+    const char *obs = make_obs(list, net, 0, rows);
+    hd_net_forward(net, params, NULL, obs, rows, work, all);
+    for (int64_t r = 0; r < rows; r++) {
+        hd_net_forward(net, params, NULL, obs + r * hd_net_get_obs_bytes(net), 1, work, one);
+        ck_assert_mem_eq(one, all + r * outputs, (size_t)outputs * 4);
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
+{
+    static const float bad[] = {-1, 6, 0.5f, NAN, INFINITY};
+    struct hd_net *net = make(&lists[2]);
+    float *params = make_params(net), obs[4] = {0, 1, 2, 5}, q[5];
+    void *work = guarded(hd_net_get_forward_bytes(net, 1));
+    hd_net_forward(net, params, NULL, obs, 1, work, q);
+    ck_assert(isfinite(q[0]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        obs[1] = bad[i];
+        hd_net_forward(net, params, NULL, obs, 1, work, q);
+        ck_assert(isnan(q[0]));
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* -- Batch norm -------------------------------------------------------------------------------- */
+
+struct batch {
+    struct hd_net *net;
+    struct hd_training_pass item[MAX_ITEMS];
+    int items;
+};
+
+/* Distributes `rows` samples over items, each with `unused` rows behind them. */
+static struct batch make_batch(const struct list_case *list, void *params, int items, int64_t rows,
+                               int64_t unused)
+{
+    struct batch batch = {.net = make(list), .items = items};
+    const int64_t outputs = hd_net_count_outputs(batch.net);
+    for (int k = 0; k < items; k++) {
+        const int64_t first = rows * k / items, used = rows * (k + 1) / items - first;
+        float *dq = test_alloc((used + unused) * outputs, 4);
+        memcpy(dq, make_dq(first * outputs, used * outputs), (size_t)(used * outputs) * 4);
+        const int64_t bytes = hd_net_get_training_bytes(batch.net, used + unused);
+        batch.item[k] =
+            (struct hd_training_pass){.params = params,
+                                      .obs = make_obs(list, batch.net, first, used + unused),
+                                      .batch = used + unused,
+                                      .used = used,
+                                      .work = memset(guarded(bytes), 0xFF, (size_t)bytes),
+                                      .q = guarded((used + unused) * outputs * 4),
+                                      .dq = dq,
+                                      .grad = guarded(hd_net_count_params(batch.net) * 4)};
+    }
+    return batch;
+}
+
+static void run_training(struct batch *batch)
+{
+    enum { MAX_SUMS = 64 };
+    double sums[2][MAX_SUMS] = {{0}};
+    const int levels = hd_net_count_levels(batch->net);
+    for (int number = 0; number <= 2 * levels + 1; number++) {
+        const bool back = number > levels;
+        const int stage = back ? number - levels - 1 : number;
+        const int64_t n = stage < levels
+                              ? hd_net_count_training_sums(batch->net, stage + (back ? levels : 0))
+                              : 0;
+        double *total = sums[number % 2];
+        memset(total, 0, sizeof *sums);
+        ck_assert_int_le(n, MAX_SUMS);
+        for (int k = 0; k < batch->items; k++) {
+            double own[MAX_SUMS];
+            (back ? hd_net_training_backward : hd_net_training_forward)(
+                batch->net, &batch->item[k], stage, stage > 0 ? sums[(number + 1) % 2] : NULL, own);
+            for (int64_t i = 0; i < n; i++)
+                total[i] += own[i];
+        }
+    }
+    for (int k = 0; k < batch->items; k++)
+        check_guard(batch->item[k].work,
+                    hd_net_get_training_bytes(batch->net, batch->item[k].batch));
+}
+
+START_TEST(batch_norm_is_over_all_items)
+{
+    const struct list_case *list = &normed[_i / MAX_ITEMS];
+    const int items = _i % MAX_ITEMS + 1;
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net = make(list);
+    const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
+    float *params = make_params(net), *grad = test_alloc(hd_net_count_params(net), 4);
+    double *doubles = naive_params(net, params), *naive = naive_obs(list, net, rows);
+    double *wanted = test_alloc(rows * outputs, sizeof *wanted);
+    struct batch batch = make_batch(list, params, items, rows, items - 1);
+    run_training(&batch);
+    naive_forward(&fields, doubles, NULL, naive, rows, wanted);
+    for (int k = 0; k < items; k++) {
+        check_q(batch.item[k].used * outputs, batch.item[k].q, wanted + rows * k / items * outputs,
+                list->name);
+        for (int64_t j = 0; j < hd_net_count_params(net); j++)
+            grad[j] += batch.item[k].grad[j];
+    }
+    check_gradient(list, net, doubles, naive, rows, make_dq(0, rows * outputs),
+                   by_tensors(net, grad));
+    hd_net_destroy(batch.net);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(acting_goes_by_running_statistics)
+{
+    const struct list_case *list = &normed[_i];
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net = make(list);
+    const int64_t rows = list->rows, outputs = hd_net_count_outputs(net),
+                  n = hd_net_count_running(net);
+    float *params = make_params(net), *q = guarded(rows * outputs * 4);
+    float *running = test_alloc(n, sizeof *running);
+    double *doubles = test_alloc(n, sizeof *doubles);
+    double *wanted = test_alloc(rows * outputs, sizeof *wanted);
+    void *work = guarded(hd_net_get_forward_bytes(net, rows)), *obs = make_obs(list, net, 0, rows);
+    struct batch batch = make_batch(list, params, 1, rows, 0);
+    run_training(&batch);
+    hd_net_init_running(net, running);
+    ck_assert(hd_net_update_running(batch.net, &batch.item[0], running));
+    for (int64_t i = 0; i < n; i++)
+        doubles[i] = running[i];
+    hd_net_forward_running(net, params, running, NULL, obs, rows, work, q);
+    naive_forward(&fields, naive_params(net, params), doubles, naive_obs(list, net, rows), rows,
+                  wanted);
+    check_q(rows * outputs, q, wanted, list->name);
+    hd_net_forward(net, params, NULL, obs, rows, work, q);
+    ck_assert(isnan(q[0]));
+    hd_net_destroy(batch.net);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* The first batch norm of the last case sees the observations themselves. */
+START_TEST(running_statistics_are_pytorch_s)
+{
+    const struct list_case *list = &normed[2];
+    struct hd_net *net = make(list);
+    const int64_t rows = list->rows, features = list->shape[0];
+    float *running = test_alloc(hd_net_count_running(net), sizeof *running);
+    const double *obs = naive_obs(list, net, rows);
+    struct batch batch = make_batch(list, make_params(net), 2, rows, 1);
+    run_training(&batch);
+    hd_net_init_running(net, running);
+    ck_assert(hd_net_update_running(batch.net, &batch.item[1], running));
+    for (int64_t i = 0; i < features; i++) {
+        double mean = 0, variance = 0;
+        for (int64_t r = 0; r < rows; r++)
+            mean += obs[r * features + i] / (double)rows;
+        for (int64_t r = 0; r < rows; r++)
+            variance += pow(obs[r * features + i] - mean, 2) / (double)(rows - 1);
+        CHECK_CLOSE(running[i], 0.1 * mean, 1.0, 1e-6, "running mean");
+        CHECK_CLOSE(running[features + i], 0.9 + 0.1 * variance, 1.0, 1e-6, "running variance");
+    }
+    hd_net_destroy(batch.net);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* -- DI-engine's nets as lists ----------------------------------------------------------------- */
+
+static struct hd_net *make_of(const struct hd_net_fields *fields)
+{
+    struct hd_net *net;
+    ck_assert_int_eq(hd_net_create(fields, &net), HD_OK);
+    return net;
+}
+
+START_TEST(a_list_of_di_engine_s_form_has_its_bits)
+{
+    static const int64_t flat[] = {5}, image[] = {3, 44, 36}, widths[] = {8, 12, 10, 9};
+    static const struct hd_layer dense[] = {L(dense, 8),  L(relu), L(dense, 12), L(relu),
+                                            L(dense, 12), L(relu), L(dense, 4)};
+    static const struct hd_layer conv[] = {
+        L(conv, 8, 8, 4), L(relu),     L(conv, 12, 4, 2), L(relu), L(conv, 10, 3, 1), L(relu),
+        L(flatten),       L(dense, 9), L(dense, 9),       L(relu), L(dense, 4)};
+    struct hd_net_fields fields = {.obs_dims = _i == 0 ? 1 : 3,
+                                   .obs_shape = _i == 0 ? flat : image,
+                                   .obs_u8 = _i == 1,
+                                   .actions = 4,
+                                   .hidden = widths,
+                                   .n_hidden = _i == 0 ? 2 : 4};
+    struct hd_net *short_form = make_of(&fields);
+    fields.layers = _i == 0 ? dense : conv;
+    fields.trunk = _i == 0 ? 4 : 8;
+    fields.n_streams = 1;
+    fields.streams[0] = (struct hd_stream){HD_OUTPUT_ACTIONS, 3};
+    struct hd_net *list = make_of(&fields);
+    float *params[] = {guarded(hd_net_get_params_bytes(list)),
+                       guarded(hd_net_get_params_bytes(list))};
+    const struct hd_rng rng = hd_rng_make(9, 0, 0, 0, 0);
+    ck_assert(hd_net_is_fused(list) && hd_net_is_fused(short_form));
+    ck_assert_int_eq(hd_net_init(short_form, &rng, params[0]), HD_OK);
+    ck_assert_int_eq(hd_net_init(list, &rng, params[1]), HD_OK);
+    ck_assert_int_eq(hd_net_get_params_bytes(list), hd_net_get_params_bytes(short_form));
+    ck_assert_mem_eq(params[0], params[1], (size_t)hd_net_get_params_bytes(list));
+    hd_net_destroy(short_form);
+    hd_net_destroy(list);
+}
+END_TEST
+
+/* -- Mistakes ---------------------------------------------------------------------------------- */
+
+static const struct {
+    int dims;
+    int64_t shape[3], trunk;
+    struct hd_layer layers[4];
+    int64_t stream, at; /* layer that is to blame */
+    const char *said[2];
+} mistakes[] = {
+    {3, {4, 9, 8}, 1, {L(dense, 5), L(dense, 3)}, 1, 0, {"flatten", "[4, 9, 8] from the obs"}},
+    {3, {4, 9, 8}, 1, {L(conv, 5, 10, 1, 0), L(dense, 3)}, 1, 0, {"10 x 10", "[4, 9, 8]"}},
+    {3, {4, 9, 8}, 2, {L(conv, 5, 3, 2, 0), L(dense, 7), L(dense, 3)}, 1, 1, {"[5, 4, 3]", "conv"}},
+    {1, {6}, 1, {L(max_pool, 2, 2, 0), L(dense, 3)}, 1, 0, {"[channels", "[6]"}},
+    {3, {4, 9, 8}, 2, {L(max_pool, 2, 2, 2), L(flatten), L(dense, 3)}, 1, 0, {"half", "2"}},
+    {1, {6}, 2, {RESIDUAL(1), L(dense, 5), L(dense, 3)}, 1, 0, {"[6]", "[5]"}},
+    {1, {6}, 1, {RESIDUAL(0), L(dense, 3)}, 1, 0, {"no layers", ""}},
+    {1, {6}, 2, {L(relu), L(embedding, 4, 2), L(dense, 3)}, 1, 1, {"observation alone", "relu"}},
+    {1, {6}, 1, {L(dense, 5), L(dense, 4)}, 1, 1, {"[3]", "[4]"}},
+    {1, {6}, 1, {L(dense, 5), L(dense, 3), L(tanh)}, 2, 2, {"[3]", "tanh"}},
+};
+
+START_TEST(mistakes_name_their_layer_and_both_shapes)
+{
+    struct hd_layer layers[4];
+    struct hd_net_mistake mistake;
+    struct hd_net *net;
+    memcpy(layers, mistakes[_i].layers, sizeof layers);
+    const struct hd_net_fields fields = {.obs_dims = mistakes[_i].dims,
+                                         .obs_shape = mistakes[_i].shape,
+                                         .actions = 3,
+                                         .layers = layers,
+                                         .trunk = mistakes[_i].trunk,
+                                         .streams = {{HD_OUTPUT_ACTIONS, mistakes[_i].stream}},
+                                         .n_streams = 1};
+    for (int i = 0; i < 4; i++)
+        layers[i].source = &layers[i];
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "layers");
+    ck_assert_msg(mistake.source == &layers[mistakes[_i].at], "%s", mistake.message);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(strstr(mistake.message, mistakes[_i].said[i]), "%s", mistake.message);
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_ERR_INPUT);
+}
+END_TEST
+
+START_TEST(heads_and_precision_are_checked)
+{
+    struct hd_net_mistake mistake;
+    struct hd_net_fields fields = list_fields(&lists[0]);
+    fields.precision = HD_BF16;
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "precision");
+    fields.precision = HD_F32;
+    fields.heads = HD_HEADS_ACTOR_CRITIC;
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_str_eq(mistake.field, "heads");
+}
+END_TEST
+
+int main(void)
+{
+    enum { N_MISTAKES = sizeof mistakes / sizeof *mistakes };
+    TCase *tests = tcase_create("list_net");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, N_LISTS);
+    tcase_add_test(tests, a_wide_net_has_several_stages);
+    tcase_add_loop_test(tests, rows_do_not_depend_on_their_batch, 0, N_LISTS);
+    tcase_add_test(tests, numbers_that_are_no_value_of_an_embedding_yield_nan);
+    tcase_add_loop_test(tests, batch_norm_is_over_all_items, 0, N_NORMED * MAX_ITEMS);
+    tcase_add_loop_test(tests, acting_goes_by_running_statistics, 0, N_NORMED);
+    tcase_add_test(tests, running_statistics_are_pytorch_s);
+    tcase_add_loop_test(tests, a_list_of_di_engine_s_form_has_its_bits, 0, 2);
+    tcase_add_loop_test(tests, mistakes_name_their_layer_and_both_shapes, 0, N_MISTAKES);
+    tcase_add_test(tests, heads_and_precision_are_checked);
+    return run_suite("list_net", tests);
+}
