@@ -50,7 +50,15 @@ const struct hd_key hd_task_keys[] = {
     {"policy.model.action_shape", HD_KEY_INT, 1, 1e6, NULL, NULL, "global", "number of actions",
      NULL},
     {"policy.model.encoder_hidden_size_list", HD_KEY_INT_LIST, 1, 1e6, "[128, 128, 64]", NULL,
-     "global", "widths of the encoder's layers", "net_arch|hidden_sizes|hidden_size|hidden|layers"},
+     "global", "widths of the encoder's layers", "net_arch|hidden_sizes|hidden_size|hidden"},
+    {"policy.model.layers", HD_KEY_TREE, 0, 0, "[]", NULL, "global",
+     "the net's layers, in place of encoder_hidden_size_list, dueling and norm: a list of names or "
+     "of maps from a name to its fields",
+     NULL},
+    {"policy.model.heads", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+     "what reads the last one of layers: q of type dense or dueling (dqn), policy of type "
+     "categorical (bc, ppo), value of type dense (ppo)",
+     NULL},
     {"policy.model.dueling", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "the net has an advantage stream and a value stream instead of one head", NULL},
     {"policy.model.norm", HD_KEY_CHOICE, 0, 0, "none", "none|sync_batch_norm", "global",

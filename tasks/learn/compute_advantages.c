@@ -88,7 +88,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->lambda = (float)hd_config_get_real(config, "policy.collect.gae_lambda");
     args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     /* Passes of dense nets are too short to be cut. */
-    const bool whole = hd_net_count_stages(args->net) == 1;
+    const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
     args->block = whole ? args->samples : hd_learn_shape_read(config).micro;
     args->block = args->block < args->samples ? args->block : args->samples;
     args->blocks = (args->samples + args->block - 1) / args->block;

@@ -80,7 +80,7 @@ int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backwar
 int64_t hd_net_get_device_bytes(const struct hd_net *net)
 {
     struct hd_gpu_plan plan;
-    if (hd_gpu_plan_make(net, &plan) != HD_OK)
+    if (!net->fused || hd_gpu_plan_make(net, &plan) != HD_OK)
         return 0;
     return hd_align_up(net->elements * (int64_t)sizeof(float)) +
            hd_align_up(plan.narrow * hd_gpu_get_element_bytes(&plan) +
@@ -90,7 +90,9 @@ int64_t hd_net_get_device_bytes(const struct hd_net *net)
 int64_t hd_net_count_gpu_gradient(const struct hd_net *net)
 {
     struct hd_gpu_plan plan;
-    return hd_gpu_plan_make(net, &plan) == HD_OK ? plan.gradients + plan.sums : 0;
+    if (!net->fused || hd_gpu_plan_make(net, &plan) != HD_OK)
+        return 0;
+    return plan.gradients + plan.sums;
 }
 
 int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p)

@@ -21,7 +21,7 @@ struct hd_shape {
     int64_t size[3];
 };
 
-/* How a parameter starts where the net's `init` says nothing else: as PyTorch's layers do. */
+/* Parameters start as in PyTorch's layers, unless the net's `init` says something else. */
 enum hd_tensor_init {
     HD_TENSOR_UNIFORM, /* in +-1 / sqrt(fan_in) */
     HD_TENSOR_ONES,
@@ -29,7 +29,7 @@ enum hd_tensor_init {
     HD_TENSOR_NORMAL /* mean 0, deviation 1 */
 };
 
-/* What a stream of a net ends in, and what a tensor of its last layer serves. */
+/* A stream of a net ends in one of these; tensors of its last layer are marked with it. */
 enum hd_output { HD_OUTPUT_NONE, HD_OUTPUT_ACTIONS, HD_OUTPUT_VALUE };
 
 /* One parameter tensor in PyTorch's shape, row-major. */

@@ -58,7 +58,8 @@ static void add_all(struct list_net *net)
     }
 }
 
-/* Of the ops that read a value, the last one writes the derivatives by it and the others add. */
+/* The last op that reads a value writes the derivatives by it; the others, which come later in the
+ * backward pass, add. */
 static int find_added(struct list_net *net)
 {
     bool *begun = hd_alloc(net->n_values, sizeof *begun);

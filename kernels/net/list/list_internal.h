@@ -49,20 +49,22 @@ static inline const struct list_net *as_list(const struct hd_net *net)
     return (const struct list_net *)net;
 }
 
-/* -- Functions of struct hd_net_ops, with the statuses of kernels/net/net.h -------------------- */
+/* -- Functions of struct hd_net_ops ------------------------------------------------------------ */
 
-/* The work memory holds all values, then the scratch of a layer. */
+/* Forward passes, with a status as in kernels/net/net.h. The work memory holds all values, then the
+ * scratch of a layer. */
 int64_t hd_list_get_forward_bytes(const struct hd_net *base, int64_t batch);
 int hd_list_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
                     void *work, float *q);
 
-/* The scratch holds the derivatives by all values, then room for one more, then the scratch of a
- * layer. */
+/* Backward passes, with a status as in kernels/net/net.h. The scratch holds the derivatives by all
+ * values, then room for one more, then the scratch of a layer. */
 int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch);
 int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
 
+/* Training passes of lists with batch norm (training.c). */
 int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch);
 int64_t hd_list_count_training_sums(const struct hd_net *base, int number);
 void hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/learn/policy_net.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tasks/types/learn/net_layers.h"
 #include "tasks/types/learn/policy.h"
 
 #include <stdio.h>
@@ -19,15 +21,30 @@ static int report(const struct hd_spec *spec, const struct hd_setup *setup, cons
                              strrchr(key, '.') + 1, message);
 }
 
+/* Reports a mistake that hd_net_find_mistake found: in a list, at the layer. */
+static int report_mistake(const struct hd_spec *spec, const struct hd_setup *setup,
+                          const struct hd_net_mistake *mistake)
+{
+    const struct hd_node *layer = mistake->source;
+    return layer ? hd_diag_add_error(setup->diag, layer->location, "%s", mistake->message)
+                 : report(spec, setup, mistake->field, mistake->message);
+}
+
+/* The algorithm decides what a net of the short form yields. */
 static void choose_heads(const struct hd_config *config, struct hd_net_fields *fields)
 {
     const enum hd_policy_outputs outputs = hd_policy_get(config)->outputs;
     if (outputs == HD_POLICY_ACTION_VALUES && hd_config_get_bool(config, "policy.model.dueling"))
         fields->heads = HD_HEADS_DUELING;
-    if (outputs != HD_POLICY_ACTOR_CRITIC)
+    if (outputs == HD_POLICY_ACTOR_CRITIC)
+        fields->heads = HD_HEADS_ACTOR_CRITIC;
+}
+
+static void choose_init(const struct hd_config *config, struct hd_net_fields *fields)
+{
+    if (fields->heads != HD_HEADS_ACTOR_CRITIC)
         return;
     const char *init = hd_config_get_text(config, "policy.learn.ppo_param_init");
-    fields->heads = HD_HEADS_ACTOR_CRITIC;
     fields->init = strcmp(init, "true") == 0     ? HD_INIT_ORTHOGONAL
                    : strcmp(init, "scaled") == 0 ? HD_INIT_SCALED
                                                  : HD_INIT_TORCH;
@@ -62,31 +79,70 @@ static void choose_precision(const struct hd_config *config, struct hd_net_field
     fields->on_gpu = strcmp(precision, "tf32") == 0 ? HD_TF32 : fields->precision;
 }
 
+/* Reads DI-engine's keys. */
+static int read_short_form(const struct hd_spec *spec, const struct hd_setup *setup,
+                           struct hd_net_fields *fields)
+{
+    const struct hd_config *config = setup->config;
+    fields->hidden =
+        hd_config_get_ints(config, "policy.model.encoder_hidden_size_list", &fields->n_hidden);
+    if (strcmp(hd_config_get_text(config, "policy.model.norm"), "sync_batch_norm") == 0)
+        fields->norm = HD_NORM_SYNC_BATCH;
+    choose_heads(config, fields);
+    return check_widths(spec, setup, fields);
+}
+
+/* GPUs compute fused forms. Where policy.cuda is auto, a GPU says so when it is to learn. */
+static int check_gpu(const struct hd_setup *setup, const struct hd_net *net)
+{
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.cuda");
+    if (hd_net_is_fused(net) ||
+        strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
+        return HD_OK;
+    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                             "policy.cuda: GPUs compute nets of DI-engine's form, and this list of "
+                             "layers is another; expected false, found true");
+}
+
+static int create(const struct hd_spec *spec, const struct hd_setup *setup,
+                  const struct hd_net_fields *fields, struct hd_net **net_p)
+{
+    struct hd_net_mistake mistake;
+    struct hd_net *net;
+    int status = hd_net_find_mistake(fields, &mistake);
+    if (status == HD_ERR_INPUT)
+        return report_mistake(spec, setup, &mistake);
+    HD_TRY(status);
+    status = hd_net_create(fields, &net);
+    if (status == HD_ERR_UNSUPPORTED && fields->precision == HD_BF16)
+        report(spec, setup, "precision", "expected f32 on this processor, found bf16");
+    HD_TRY(status);
+    status = check_gpu(setup, net);
+    if (status != HD_OK) {
+        hd_net_destroy(net);
+        return status;
+    }
+    *net_p = net;
+    return HD_OK;
+}
+
 int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setup,
                          struct hd_net **net_p)
 {
     const struct hd_config *config = setup->config;
-    struct hd_net_mistake mistake;
     int64_t n_shape;
     struct hd_net_fields fields = {
         .obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &n_shape),
         .actions = hd_config_get_int(config, "policy.model.action_shape"),
     };
     choose_precision(config, &fields);
-    fields.hidden =
-        hd_config_get_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
     fields.obs_dims = (int)n_shape;
-    if (strcmp(hd_config_get_text(config, "policy.model.norm"), "sync_batch_norm") == 0)
-        fields.norm = HD_NORM_SYNC_BATCH;
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
-    choose_heads(config, &fields);
-    HD_TRY(check_widths(spec, setup, &fields));
-    int status = hd_net_find_mistake(&fields, &mistake);
-    if (status == HD_ERR_INPUT)
-        return report(spec, setup, mistake.field, mistake.message);
-    HD_TRY(status);
-    status = hd_net_create(&fields, net_p);
-    if (status == HD_ERR_UNSUPPORTED && fields.precision == HD_BF16)
-        report(spec, setup, "precision", "expected f32 on this processor, found bf16");
+    HD_TRY(hd_net_layers_read(setup, &fields));
+    int status = fields.layers ? HD_OK : read_short_form(spec, setup, &fields);
+    choose_init(config, &fields);
+    if (status == HD_OK)
+        status = create(spec, setup, &fields, net_p);
+    hd_free((void *)fields.layers);
     return status;
 }

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/learn/net_layers.h"
+
+#include "kernels/net/layers/find.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELD_MAX = 1000000 };
+
+struct reader {
+    struct hd_diag *diag;
+    int64_t actions;
+    struct hd_layer *layers;
+    int64_t n, capacity;
+    const char *prefix; /* of the modules of the present sequence */
+};
+
+/* -- Layers ------------------------------------------------------------------------------------ */
+
+static int refuse(const struct reader *reader, const struct hd_node *node, const char *expected)
+{
+    const char *found = node->kind == HD_NODE_SCALAR ? node->text
+                        : node->kind == HD_NODE_LIST ? "a list"
+                                                     : "a map";
+    return hd_diag_add_error(reader->diag, node->location, "expected %s, found %.60s", expected,
+                             found);
+}
+
+static int read_field(const struct reader *reader, const struct hd_layer_type *type, int field,
+                      const struct hd_node *node, int64_t *number_p)
+{
+    const int64_t min = type->fields[field].min;
+    char expected[128], *end = NULL;
+    const int64_t number = node->kind == HD_NODE_SCALAR ? strtoll(node->text, &end, 10) : 0;
+    if (end && end != node->text && !*end && !node->quoted && number >= min &&
+        number <= FIELD_MAX) {
+        *number_p = number;
+        return HD_OK;
+    }
+    snprintf(expected, sizeof expected, "an integer in [%lld, %d] for %s of %s", (long long)min,
+             FIELD_MAX, type->fields[field].name, type->name);
+    return refuse(reader, node, expected);
+}
+
+static int find_field(const struct hd_layer_type *type, const char *name)
+{
+    int i = 0;
+    while (i < hd_layer_type_count_fields(type) && strcmp(type->fields[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Writes the names of a type's fields: "channels, kernel". */
+static void list_fields(const struct hd_layer_type *type, char list[128])
+{
+    int at = 0;
+    snprintf(list, 128, "no fields");
+    for (int i = 0; i < hd_layer_type_count_fields(type); i++)
+        at += snprintf(list + at, (size_t)(128 - at), "%s%s", i > 0 ? ", " : "",
+                       type->fields[i].name);
+}
+
+static int read_fields_of_map(const struct reader *reader, const struct hd_node *map,
+                              struct hd_layer *layer)
+{
+    const int n = hd_layer_type_count_fields(layer->type);
+    char list[128];
+    for (int64_t i = 0; i < map->count; i++) {
+        const int field = find_field(layer->type, map->keys[i]->text);
+        list_fields(layer->type, list);
+        if (field == n)
+            return hd_diag_add_error(reader->diag, map->keys[i]->location,
+                                     "%s has no field '%.60s' (it has %s)", layer->type->name,
+                                     map->keys[i]->text, list);
+        HD_TRY(read_field(reader, layer->type, field, map->items[i], &layer->fields[field]));
+    }
+    return HD_OK;
+}
+
+/* Reads the fields of a layer: those of a map by name, or the first one. `value` is NULL for a
+ * layer that is only named. */
+static int read_fields(const struct reader *reader, const struct hd_node *value,
+                       struct hd_layer *layer)
+{
+    const struct hd_layer_type *type = layer->type;
+    const struct hd_node *at = layer->source;
+    for (int i = 0; i < hd_layer_type_count_fields(type); i++)
+        layer->fields[i] = type->fields[i].initial;
+    if (value && value->kind == HD_NODE_MAP)
+        HD_TRY(read_fields_of_map(reader, value, layer));
+    else if (value && hd_layer_type_count_fields(type) > 0)
+        HD_TRY(read_field(reader, type, 0, value, &layer->fields[0]));
+    else if (value)
+        return hd_diag_add_error(reader->diag, value->location, "%s has no fields", type->name);
+    for (int i = 0; i < hd_layer_type_count_fields(type); i++)
+        if (layer->fields[i] < type->fields[i].min)
+            return hd_diag_add_error(reader->diag, at->location, "%s needs its field %s",
+                                     type->name, type->fields[i].name);
+    return HD_OK;
+}
+
+static int refuse_type(const struct reader *reader, const struct hd_node *name)
+{
+    const struct hd_layer_type *type;
+    char list[HD_LAYER_MESSAGE] = "";
+    for (int i = 0, at = 0; (type = hd_layer_type_get(i)); i++)
+        at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i > 0 ? ", " : "", type->name);
+    return hd_diag_add_error(reader->diag, name->location, "expected a layer (%s), found %.60s",
+                             list, name->kind == HD_NODE_SCALAR ? name->text : "a list");
+}
+
+/* Appends a layer called `name` in the run file, module `i` of the sequence. */
+static int add_layer(struct reader *reader, const struct hd_layer_type *type,
+                     const struct hd_node *name, int64_t i)
+{
+    HD_TRY(hd_grow((void **)&reader->layers, &reader->capacity, reader->n + 1,
+                   sizeof *reader->layers));
+    struct hd_layer *layer = &reader->layers[reader->n++];
+    *layer = (struct hd_layer){.type = type, .source = name};
+    const int length = i < 0 ? snprintf(layer->module, sizeof layer->module, "%s", reader->prefix)
+                             : snprintf(layer->module, sizeof layer->module, "%s.%lld",
+                                        reader->prefix, (long long)i);
+    if (length >= (int)sizeof layer->module)
+        return hd_diag_add_error(reader->diag, name->location, "layers are nested too deeply");
+    return HD_OK;
+}
+
+static int read_sequence(struct reader *reader, const struct hd_node *list, const char *prefix);
+
+/* Reads one layer: its name, or a map from its name to its fields, or to the layers inside. */
+static int read_layer(struct reader *reader, const struct hd_node *node, int64_t i)
+{
+    const bool map = node->kind == HD_NODE_MAP && node->count == 1;
+    const struct hd_node *name = map ? node->keys[0] : node, *value = map ? node->items[0] : NULL;
+    const struct hd_layer_type *type =
+        name->kind == HD_NODE_SCALAR ? hd_layer_type_find(name->text) : NULL;
+    const int64_t at = reader->n;
+    if (node->kind == HD_NODE_MAP && !map)
+        return refuse(reader, node,
+                      "one layer with its fields ({conv: {channels: 32, kernel: 3}})");
+    if (!type)
+        return refuse_type(reader, name);
+    HD_TRY(add_layer(reader, type, name, i));
+    if (!type->has_body)
+        return read_fields(reader, value, &reader->layers[at]);
+    if (!value)
+        return hd_diag_add_error(reader->diag, name->location, "%s needs a list of layers",
+                                 type->name);
+    char prefix[HD_MODULE_NAME];
+    memcpy(prefix, reader->layers[at].module, sizeof prefix);
+    HD_TRY(read_sequence(reader, value, prefix));
+    reader->layers[at].body = reader->n - at - 1;
+    return HD_OK;
+}
+
+static int read_sequence(struct reader *reader, const struct hd_node *list, const char *prefix)
+{
+    if (list->kind != HD_NODE_LIST)
+        return refuse(reader, list, "a list of layers");
+    for (int64_t i = 0; i < list->count; i++) {
+        reader->prefix = prefix;
+        HD_TRY(read_layer(reader, list->items[i], i));
+    }
+    return HD_OK;
+}
+
+/* -- Heads ------------------------------------------------------------------------------------- */
+
+/* The heads that a policy needs, and the types that each may have. */
+struct head {
+    const char *name, *types;
+    enum hd_output output;
+};
+
+static const struct {
+    const char *policy;
+    enum hd_heads heads;
+    struct head head[HD_NET_STREAMS];
+} policies[] = {
+    {"dqn", HD_HEADS_Q, {{"q", "dense|dueling", HD_OUTPUT_ACTIONS}}},
+    {"bc", HD_HEADS_Q, {{"policy", "categorical", HD_OUTPUT_ACTIONS}}},
+    {"ppo",
+     HD_HEADS_ACTOR_CRITIC,
+     {{"policy", "categorical", HD_OUTPUT_ACTIONS}, {"value", "dense", HD_OUTPUT_VALUE}}},
+};
+
+/* Reads a stream: the layers of the head, if it has any, then a dense layer. A stream of one layer
+ * is a module; one of several is a Sequential. */
+static int read_stream(struct reader *reader, const struct hd_node *head, const char *module,
+                       enum hd_output output, struct hd_net_fields *fields)
+{
+    const struct hd_node *layers = hd_node_get(head, "layers");
+    const int64_t first = reader->n;
+    if (layers)
+        HD_TRY(read_sequence(reader, layers, module));
+    reader->prefix = module;
+    HD_TRY(add_layer(reader, &hd_layer_dense, head, layers ? layers->count : -1));
+    reader->layers[reader->n - 1].fields[HD_DENSE_OUT] =
+        output == HD_OUTPUT_ACTIONS ? reader->actions : 1;
+    fields->streams[fields->n_streams++] = (struct hd_stream){output, reader->n - first};
+    return HD_OK;
+}
+
+static int check_keys(const struct reader *reader, const struct hd_node *head)
+{
+    for (int64_t i = 0; i < head->count; i++)
+        if (!hd_names_contain("type|layers", head->keys[i]->text))
+            return hd_diag_add_error(reader->diag, head->keys[i]->location,
+                                     "expected a head's keys type and layers, found %.60s",
+                                     head->keys[i]->text);
+    return HD_OK;
+}
+
+static int read_head(struct reader *reader, const struct head *form, const struct hd_node *node,
+                     struct hd_net_fields *fields)
+{
+    const struct hd_node *type = hd_node_get(node, "type");
+    char module[HD_MODULE_NAME];
+    if (node->kind != HD_NODE_MAP)
+        return refuse(reader, node, "a map with the head's type");
+    HD_TRY(check_keys(reader, node));
+    if (!type || type->kind != HD_NODE_SCALAR || !hd_names_contain(form->types, type->text))
+        return hd_diag_add_error(reader->diag, (type ? type : node)->location,
+                                 "heads.%s: expected the type %s, found %.60s", form->name,
+                                 form->types,
+                                 !type                          ? "none"
+                                 : type->kind == HD_NODE_SCALAR ? type->text
+                                                                : "a tree");
+    if (strcmp(type->text, "dueling") != 0) {
+        snprintf(module, sizeof module, "heads.%s", form->name);
+        return read_stream(reader, node, module, form->output, fields);
+    }
+    fields->heads = HD_HEADS_DUELING;
+    snprintf(module, sizeof module, "heads.%s.advantage", form->name);
+    HD_TRY(read_stream(reader, node, module, HD_OUTPUT_ACTIONS, fields));
+    snprintf(module, sizeof module, "heads.%s.value", form->name);
+    return read_stream(reader, node, module, HD_OUTPUT_VALUE, fields);
+}
+
+/* `at` is the place to tell of a head that is not there. */
+static int read_heads(struct reader *reader, const char *policy, const struct hd_node *heads,
+                      const struct hd_node *at, struct hd_net_fields *fields)
+{
+    size_t p = 0;
+    while (strcmp(policies[p].policy, policy) != 0)
+        p++;
+    fields->heads = policies[p].heads;
+    for (int64_t i = 0; i < heads->count; i++) {
+        const struct head *form = policies[p].head;
+        while (form->name && strcmp(form->name, heads->keys[i]->text) != 0 &&
+               form < &policies[p].head[HD_NET_STREAMS - 1])
+            form++;
+        if (!form->name || strcmp(form->name, heads->keys[i]->text) != 0)
+            return hd_diag_add_error(reader->diag, heads->keys[i]->location,
+                                     "a net of policy.type %s has no head '%.60s'", policy,
+                                     heads->keys[i]->text);
+        HD_TRY(read_head(reader, form, heads->items[i], fields));
+    }
+    for (int i = 0; i < HD_NET_STREAMS && policies[p].head[i].name; i++)
+        if (!hd_node_get(heads, policies[p].head[i].name))
+            return hd_diag_add_error(reader->diag, at->location,
+                                     "policy.model.heads: a net of policy.type %s needs a head %s "
+                                     "of type %s",
+                                     policy, policies[p].head[i].name, policies[p].head[i].types);
+    return HD_OK;
+}
+
+/* -- The list ---------------------------------------------------------------------------------- */
+
+static bool is_empty(const struct hd_node *node)
+{
+    return !node || (node->kind != HD_NODE_SCALAR && node->count == 0);
+}
+
+/* Settings inside a tree would have to be merged into it. */
+static int refuse_inner_sets(const struct hd_setup *setup, const char *key)
+{
+    const struct hd_node *value, *name = hd_config_get_inner_set(setup->config, key, 0, &value);
+    return !name ? HD_OK
+                 : hd_diag_add_error(setup->diag, name->location, "%s can only be set as a whole",
+                                     key);
+}
+
+static int read_all(struct reader *reader, const struct hd_config *config,
+                    const struct hd_node *layers, const struct hd_node *heads,
+                    struct hd_net_fields *fields)
+{
+    HD_TRY(read_sequence(reader, layers, "layers"));
+    fields->trunk = reader->n;
+    if (heads->kind != HD_NODE_MAP)
+        return refuse(reader, heads, "policy.model.heads to be a map of heads");
+    return read_heads(reader, hd_config_get_text(config, "policy.type"), heads,
+                      is_empty(heads) ? layers : heads, fields);
+}
+
+int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *fields)
+{
+    const struct hd_config *config = setup->config;
+    const struct hd_node *layers = hd_config_get_node(config, "policy.model.layers");
+    const struct hd_node *heads = hd_config_get_node(config, "policy.model.heads");
+    struct reader reader = {.diag = setup->diag, .actions = fields->actions};
+    HD_TRY(refuse_inner_sets(setup, "policy.model.layers"));
+    HD_TRY(refuse_inner_sets(setup, "policy.model.heads"));
+    if (is_empty(layers))
+        return is_empty(heads) ? HD_OK
+                               : hd_diag_add_error(setup->diag, heads->location,
+                                                   "policy.model.heads needs policy.model.layers");
+    const int status = read_all(&reader, config, layers, heads, fields);
+    if (status != HD_OK) {
+        hd_free(reader.layers);
+        return status;
+    }
+    fields->layers = reader.layers;
+    return HD_OK;
+}
