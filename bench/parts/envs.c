@@ -6,6 +6,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { STEPS = 256 }; /* steps of one call, with fixed actions */
@@ -14,7 +15,11 @@ struct stepping {
     const struct hd_env *env;
     void *group;
     int64_t envs, frame_bytes;
-    int32_t *action; /* [STEPS][envs] */
+    int64_t dims;
+    union number {
+        int32_t choice;
+        float real;
+    } * action; /* [STEPS][envs][dims] */
     struct hd_env_outcome outcome;
     uint64_t seed;
     bool failed;
@@ -31,10 +36,32 @@ static void play(void *arg)
 {
     struct stepping *s = arg;
     for (int64_t t = 0; t < STEPS && !s->failed; t++) {
-        s->failed = s->env->step(s->group, s->action + t * s->envs, &s->outcome, s->message) != 0;
+        s->failed =
+            s->env->step(s->group, s->action + t * s->envs * s->dims, &s->outcome, s->message) != 0;
         for (int64_t i = 0; i < s->envs && !s->failed; i++)
             if (s->outcome.done[i])
                 reset(s, i);
+    }
+}
+
+static float bound(float limit)
+{
+    return fmaxf(fminf(limit, 1), -1);
+}
+
+/* Draws choices, or numbers of a box between bounds of at most 1. */
+static void draw_actions(const struct hd_env_actions *actions, const struct hd_rng *rng,
+                         struct stepping *s)
+{
+    for (int64_t i = 0; i < STEPS * s->envs * s->dims; i++) {
+        const int64_t dim = i % s->dims;
+        if (actions->kind != HD_ENV_BOX) {
+            s->action[i].choice = (int32_t)hd_rng_draw_below(rng, (uint32_t)i, actions->n[dim]);
+            continue;
+        }
+        const float low = bound(actions->low[dim]), high = bound(actions->high[dim]);
+        const float u = (float)hd_rng_draw_uniform(rng, (uint32_t)i);
+        s->action[i].real = low + (high - low) * u;
     }
 }
 
@@ -47,7 +74,8 @@ static int create(const char *type, const char *env_id, struct stepping *s)
         s->env->create(&settings, &spec, &s->group, s->message) != 0)
         return HD_ERR_TASK;
     s->frame_bytes = hd_env_get_frame_bytes(&spec);
-    s->action = hd_alloc(STEPS * s->envs, sizeof *s->action);
+    s->dims = spec.actions.dims;
+    s->action = hd_alloc(STEPS * s->envs * s->dims, sizeof *s->action);
     s->outcome.obs = hd_alloc(s->envs, (size_t)s->frame_bytes);
     s->outcome.reward = hd_alloc(s->envs, sizeof *s->outcome.reward);
     s->outcome.done = hd_alloc(s->envs, sizeof *s->outcome.done);
@@ -55,8 +83,7 @@ static int create(const char *type, const char *env_id, struct stepping *s)
     if (!s->action || !s->outcome.obs || !s->outcome.reward || !s->outcome.done ||
         !s->outcome.truncated)
         return HD_ERR_NOMEM;
-    for (int64_t i = 0; i < STEPS * s->envs; i++)
-        s->action[i] = (int32_t)hd_rng_draw_below(&rng, (uint32_t)i, spec.actions);
+    draw_actions(&spec.actions, &rng, s);
     for (int64_t i = 0; i < s->envs; i++)
         reset(s, i);
     return HD_OK;

@@ -5,7 +5,8 @@
  *
  * Envs come in groups that step together. All arrays run over the group's envs first and belong to
  * the caller. What one env shows at a time is a frame: 84 x 84 bytes of gray, or a few numbers.
- * Frames are stacked and stored by the caller.
+ * Frames are stacked and stored by the caller. An action is one number or several, as the env's
+ * action space says.
  *
  * Rules that training depends on:
  * - Nothing resets by itself. A step that ends an episode shows its final frame; the caller resets
@@ -32,12 +33,29 @@ extern "C" {
 #endif
 
 enum {
-    HD_ENV_ABI = 1,      /* version of this file's structures */
-    HD_ENV_DIMS = 4,     /* most dimensions of a frame */
-    HD_ENV_MESSAGE = 512 /* bytes of a message, the final 0 included */
+    HD_ENV_ABI = 2,          /* version of this file's structures */
+    HD_ENV_DIMS = 4,         /* most dimensions of a frame */
+    HD_ENV_ACTION_DIMS = 64, /* most numbers of an action */
+    HD_ENV_MESSAGE = 512     /* bytes of a message, the final 0 included */
 };
 
 enum hd_env_element { HD_ENV_F32, HD_ENV_U8 };
+
+enum hd_env_actions_kind {
+    HD_ENV_DISCRETE,       /* one choice: dims is 1 */
+    HD_ENV_MULTI_DISCRETE, /* a choice in each dimension */
+    HD_ENV_BOX             /* a real number in each dimension */
+};
+
+/* The actions that an env takes. Each number of an action has four bytes: an int32_t if actions are
+ * choices, a float in a box. */
+struct hd_env_actions {
+    enum hd_env_actions_kind kind;
+    int dims;                      /* numbers of an action, 1 … HD_ENV_ACTION_DIMS */
+    int64_t n[HD_ENV_ACTION_DIMS]; /* choices: number i is 0 … n[i] - 1 */
+    float low[HD_ENV_ACTION_DIMS]; /* bounds of a box, may be infinite */
+    float high[HD_ENV_ACTION_DIMS];
+};
 
 /* A scalar of the run file's map env.options, as it is written there. */
 struct hd_env_option {
@@ -58,7 +76,8 @@ struct hd_env_spec {
     enum hd_env_element element;
     int dims;                   /* 1 … HD_ENV_DIMS */
     int64_t shape[HD_ENV_DIMS]; /* of one frame, plain row-major layout */
-    int64_t actions;            /* actions are 0 … actions - 1 */
+    struct hd_env_actions actions;
+    int64_t render_height, render_width; /* of what `render` draws; 0: it is NULL */
 };
 
 /* The results of a step for each env. */
@@ -68,6 +87,8 @@ struct hd_env_outcome {
     bool *done;      /* [envs]: the episode ended, whatever the reason */
     bool *truncated; /* [envs]: done by a time limit alone, not by a terminal state */
 };
+
+struct hd_env_gpu;
 
 struct hd_env {
     uint32_t abi; /* HD_ENV_ABI, and first in every version */
@@ -84,8 +105,10 @@ struct hd_env {
      * life). */
     int (*reset)(void *group, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE]);
 
-    /* Steps every env by action[envs]. All arrays of the outcome are written. */
-    int (*step)(void *group, const int32_t *action, const struct hd_env_outcome *outcome,
+    /* Steps every env by action[envs][dims], of int32_t or float as the action space says. An env
+     * of a box clips what lies outside or takes it as it is; no number is NaN. All arrays of the
+     * outcome are written. */
+    int (*step)(void *group, const void *action, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE]);
 
     /* Returns the bytes of one env's saved state: the same number for all envs and the whole life
@@ -94,6 +117,14 @@ struct hd_env {
     int64_t (*state_bytes)(const void *group);
     int (*save)(const void *group, int64_t env, void *state, char message[HD_ENV_MESSAGE]);
     int (*load)(void *group, int64_t env, const void *state, char message[HD_ENV_MESSAGE]);
+
+    /* NULL, or draws what an env that was reset shows now, for people to look at: writes
+     * rgb[render_height][render_width][3] and changes nothing else. Envs whose frames are pictures
+     * need none. */
+    int (*render)(const void *group, int64_t env, uint8_t *rgb, char message[HD_ENV_MESSAGE]);
+
+    /* NULL, or what steps such envs on a GPU (kernels/envs/env_gpu.h). */
+    const struct hd_env_gpu *gpu;
 };
 
 /* A plug-in is a shared object heddle_env_<type>.so that exports this function. The structure that

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/envs/find.h"
 
-#include "kernels/envs/cartpole/cartpole.h"
+#include "kernels/envs/classic/classic.h"
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "runtime/base/config/diag.h"
 #include "runtime/base/plugin.h"
@@ -48,10 +48,12 @@ static int open_plugin(const char *path, const struct hd_env **env_p, char messa
     if (!env)
         return refuse(message, "environment plug-in %s: hd_env_plugin returned nothing", path);
     if (env->abi != HD_ENV_ABI)
-        return refuse(message,
-                      "environment plug-in %s has ABI version %u, but this program needs %d: build "
-                      "it with this program's kernels/envs/env.h",
-                      path, env->abi, HD_ENV_ABI);
+        return refuse(
+            message,
+            "environment plug-in %s has version %u of the interface, but this program "
+            "needs %d: build it with this program's kernels/envs/env.h (docs/howto/env.md "
+            "shows how, and what is new in version %d)",
+            path, env->abi, HD_ENV_ABI, HD_ENV_ABI);
     if (!is_complete(env))
         return refuse(message, "environment plug-in %s lacks a name or a function of struct hd_env",
                       path);

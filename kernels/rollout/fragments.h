@@ -25,7 +25,7 @@ struct hd_fragments {
         *ended_steps; /* [E T]: returns and lengths of the ended episodes, by t, then by e */
 };
 
-/* The records of the envs' own steps (kernels/envs/pixel_pong/pixel_pong_envs.h). */
+/* The records of the envs' own steps (kernels/envs/env_gpu.h). */
 struct hd_fragment_ends {
     const float *done;          /* [E][T]: 1 or 0 */
     const double *ended_return; /* [E][T]: return of the episode that ended, where one did */

@@ -211,7 +211,7 @@ static void choose_actions(const struct collector *c)
                                  NULL);
     for (int64_t i = 0; i < n && !greedy; i++)
         c->stepper.action[i] = (int32_t)hd_rng_draw_below(&c->context->rng, coin + 1 + (uint32_t)i,
-                                                          c->shape->frame.actions);
+                                                          c->shape->frame.actions.n[0]);
 }
 
 /* Appends the env's step to its fragment and returns the fragment as it is then. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/collect/evaluate_on_gpu.h"
 
-#include "kernels/envs/pixel_pong/pixel_pong_evaluation.h"
+#include "kernels/envs/env_gpu.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
 #include "tasks/arena.h"
@@ -12,9 +12,11 @@ static int64_t lay_out(const struct hd_evaluate_on_gpu *evaluate, void *memory,
                        struct hd_evaluate_header *header)
 {
     const int64_t envs = evaluate->envs->groups;
+    const struct hd_env_gpu *gpu = evaluate->envs->env->gpu;
+    const int64_t games = gpu ? gpu->get_bytes(envs) : 0;
     struct hd_arena arena = {.memory = memory};
     header->played = hd_arena_take(&arena, envs, (size_t)evaluate->played_bytes);
-    header->games = hd_arena_take(&arena, hd_pixel_pong_get_cuda_bytes(envs), 1);
+    header->games = hd_arena_take(&arena, games, 1);
     return arena.used;
 }
 
@@ -66,16 +68,16 @@ int64_t hd_evaluate_get_scratch_bytes(const struct hd_evaluate_on_gpu *evaluate)
 }
 
 static int begin(const struct hd_evaluate_on_gpu *evaluate,
-                 const struct hd_pixel_pong_evaluation *envs, const struct hd_context *context)
+                 const struct hd_env_gpu_evaluation *envs, const struct hd_context *context)
 {
     HD_TRY(hd_device_copy(context->work, context->header, hd_evaluate_get_header_bytes(evaluate),
                           context->stream));
-    return hd_pixel_pong_begin_evaluation_cuda(envs, context->stream);
+    return evaluate->envs->env->gpu->begin_evaluation(envs, context->stream);
 }
 
-static int play(const struct hd_evaluate_on_gpu *evaluate,
-                const struct hd_pixel_pong_evaluation *envs, const void *params,
-                const struct hd_obs_norm *norm, const struct hd_context *context)
+static int play(const struct hd_evaluate_on_gpu *evaluate, const struct hd_env_gpu_evaluation *envs,
+                const void *params, const struct hd_obs_norm *norm,
+                const struct hd_context *context)
 {
     const struct hd_net *net = evaluate->net;
     struct scratch scratch;
@@ -83,8 +85,8 @@ static int play(const struct hd_evaluate_on_gpu *evaluate,
     for (int step = 0; step < STEPS_OF_A_CALL; step++) {
         HD_TRY(hd_net_forward_cuda(net, params, norm, envs->obs, envs->envs, scratch.forward,
                                    scratch.out, context->stream));
-        HD_TRY(hd_pixel_pong_evaluate_cuda(envs, scratch.out, hd_net_count_outputs(net),
-                                           context->stream));
+        HD_TRY(evaluate->envs->env->gpu->evaluate(envs, scratch.out, hd_net_count_outputs(net),
+                                                  context->stream));
     }
     return hd_device_copy(hd_evaluate_get_header(evaluate, context->header).played, envs->played,
                           envs->envs * envs->played_bytes, context->stream);
@@ -94,7 +96,7 @@ int hd_evaluate_on_gpu(const struct hd_evaluate_on_gpu *evaluate, const struct h
                        const struct hd_view *obs_norm, const struct hd_context *context)
 {
     const struct hd_evaluate_header here = hd_evaluate_get_header(evaluate, context->work);
-    const struct hd_pixel_pong_evaluation envs = {
+    const struct hd_env_gpu_evaluation envs = {
         .envs = evaluate->envs->groups,
         .stack = evaluate->envs->obs.stack,
         .max_steps = evaluate->max_steps,

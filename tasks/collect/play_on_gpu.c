@@ -48,11 +48,11 @@ int64_t hd_play_on_gpu_get_scratch(const struct hd_net *net, const struct hd_spe
     return lay_out(net, hd_trajectories_get_shape(trajectories), NULL, &unused);
 }
 
-static struct hd_pixel_pong_steps make_steps(const struct hd_trajectories_shape *shape,
-                                             const struct hd_trajectories *t,
-                                             const struct scratch *scratch)
+static struct hd_env_gpu_steps make_steps(const struct hd_trajectories_shape *shape,
+                                          const struct hd_trajectories *t,
+                                          const struct scratch *scratch)
 {
-    return (struct hd_pixel_pong_steps){
+    return (struct hd_env_gpu_steps){
         .steps = shape->steps,
         .frames = shape->frames,
         .shown = t->shown,
@@ -94,27 +94,28 @@ int hd_play_on_gpu(const struct hd_play_on_gpu *play, const struct hd_context *c
     const struct hd_spec *spec = play->trajectories->spec;
     const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
     const struct hd_trajectories t = hd_trajectories_get(spec, play->trajectories->data, 0);
-    const struct hd_pixel_pong_envs envs =
-        hd_envs_get_pixel_pong(play->envs->spec, play->envs->data, context->seed, context->shard);
+    const struct hd_env_gpu_envs envs =
+        hd_envs_get_on_gpu(play->envs->spec, play->envs->data, context->seed, context->shard);
     struct scratch scratch;
     struct hd_play_header header;
     struct hd_obs_norm storage;
     hd_play_header_lay_out(spec, context->header, &header);
     lay_out(play->net, shape, context->scratch, &scratch);
     const struct hd_obs_norm *norm = hd_moments_get_obs_norm(play->obs_norm, &storage);
-    const struct hd_pixel_pong_steps steps = make_steps(shape, &t, &scratch);
+    const struct hd_env_gpu *gpu = hd_envs_get_shape(play->envs->spec)->env->gpu;
+    const struct hd_env_gpu_steps steps = make_steps(shape, &t, &scratch);
     const struct hd_fragments fragments = make_fragments(shape, &t);
     const struct hd_fragment_ends ends = {t.done, scratch.ended_return, scratch.ended_steps};
     void *stream = context->stream;
     HD_TRY(hd_fragments_clear_cuda(t.made, hd_trajectories_count_header_bytes(spec), stream));
-    HD_TRY(hd_pixel_pong_begin_cuda(&envs, &steps, stream));
+    HD_TRY(gpu->begin(&envs, &steps, stream));
     for (int64_t step = 0; step < shape->steps; step++) {
         HD_TRY(hd_net_forward_cuda(play->net, play->policy->data, norm, envs.obs, shape->envs,
                                    scratch.forward, scratch.out, stream));
         HD_TRY(hd_fragments_draw_actions_cuda(&fragments, scratch.out,
                                               hd_net_count_outputs(play->net), header.rng,
                                               (uint32_t)(step * shape->envs), step, stream));
-        HD_TRY(hd_pixel_pong_play_cuda(&envs, &steps, step, stream));
+        HD_TRY(gpu->play(&envs, &steps, step, stream));
     }
     HD_TRY(hd_fragments_complete_cuda(&fragments, &ends, stream));
     return hd_device_copy(header.counters, t.made, hd_trajectories_get_counter_bytes(spec), stream);

@@ -153,7 +153,7 @@ static void choose_actions(const struct recorder *r)
         const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
         if (hd_rng_draw_uniform(rng, coin) < r->epsilon)
             r->stepper.action[env] =
-                (int32_t)hd_rng_draw_below(rng, coin + 1, r->shape->frame.actions);
+                (int32_t)hd_rng_draw_below(rng, coin + 1, r->shape->frame.actions.n[0]);
     }
 }
 

@@ -20,7 +20,7 @@ void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec 
     info->dims = shape->frame.dims;
     memcpy(info->shape, shape->frame.shape, (size_t)info->dims * sizeof *info->shape);
     info->stack = shape->obs.stack;
-    info->actions = shape->frame.actions;
+    info->actions = shape->frame.actions.n[0];
     info->transitions = hd_transition_log_get_shape(log)->transitions;
 }
 

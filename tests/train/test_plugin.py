@@ -38,7 +38,7 @@ def main():
                 env__options__cells=2)
         refused(environ, "obs_shape", policy__model__obs_shape=CELLS + 1)
         refused(environ, "--set:1:10: env.type: no environment 'corridr'", env__type="corridr")
-        refused(environ, "cartpole: it takes no env_id and no options", env__type="cartpole")
+        refused(environ, "cartpole: it takes no env_id and no such option", env__type="cartpole")
 
 
 main()

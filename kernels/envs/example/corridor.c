@@ -41,7 +41,8 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
     }
     group->envs = settings->envs;
     group->cells = cells;
-    *spec_p = (struct hd_env_spec){HD_ENV_F32, .dims = 1, .shape = {cells}, .actions = 2};
+    *spec_p = (struct hd_env_spec){HD_ENV_F32, .dims = 1, .shape = {cells},
+                                   .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {2}}};
     *group_p = group;
     return 0;
 }
@@ -61,10 +62,11 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
     return 0;
 }
 
-static int step(void *memory, const int32_t *action, const struct hd_env_outcome *outcome,
+static int step(void *memory, const void *actions, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
+    const int32_t *action = actions;
     for (int64_t i = 0; i < group->envs; i++) {
         struct walk *walk = &group->walks[i];
         if (walk->cell <= 0 || walk->cell >= group->cells - 1) {
@@ -111,7 +113,16 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
 
 const struct hd_env *hd_env_plugin(void)
 {
-    static const struct hd_env corridor = {HD_ENV_ABI, "corridor",  create, free, reset,
-                                           step,       state_bytes, save,   load};
+    static const struct hd_env corridor = {
+        .abi = HD_ENV_ABI,
+        .name = "corridor",
+        .create = create,
+        .destroy = free,
+        .reset = reset,
+        .step = step,
+        .state_bytes = state_bytes,
+        .save = save,
+        .load = load,
+    };
     return &corridor;
 }

@@ -67,10 +67,11 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
     }
     group->envs = settings->envs;
     hd_pong_painter_init(&group->painter, background);
-    *spec_p = (struct hd_env_spec){.element = HD_ENV_U8,
-                                   .dims = 2,
-                                   .shape = {HD_WARP_SIZE, HD_WARP_SIZE},
-                                   .actions = HD_PIXEL_PONG_ACTIONS};
+    *spec_p = (struct hd_env_spec){
+        .element = HD_ENV_U8,
+        .dims = 2,
+        .shape = {HD_WARP_SIZE, HD_WARP_SIZE},
+        .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {HD_PIXEL_PONG_ACTIONS}}};
     *group_p = group;
     return 0;
 }
@@ -85,11 +86,12 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
     return 0;
 }
 
-static int step(void *memory, const int32_t *action, const struct hd_env_outcome *outcome,
+static int step(void *memory, const void *actions, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE])
 {
     (void)message;
     struct group *group = memory;
+    const int32_t *action = actions;
     for (int64_t i = 0; i < group->envs; i++) {
         struct hd_pong_game *game = &group->games[i];
         outcome->reward[i] = (float)hd_pong_step(game, action[i], group->scenes[i]);
@@ -162,18 +164,6 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
     return 0;
 }
 
-const struct hd_env hd_env_pixel_pong = {
-    .abi = HD_ENV_ABI,
-    .name = "pixel_pong",
-    .create = create,
-    .destroy = destroy,
-    .reset = reset,
-    .step = step,
-    .state_bytes = state_bytes,
-    .save = save,
-    .load = load,
-};
-
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
 int64_t hd_pixel_pong_get_cuda_bytes(int64_t envs)
@@ -192,3 +182,38 @@ void *hd_pixel_pong_get_cuda_state(void *group, int64_t env)
 {
     return ((struct hd_pong_group *)group)->games + env;
 }
+
+#if HD_CUDA
+static void init_for_gpu(const struct hd_env_settings *settings, void *group)
+{
+    int background = -1;
+    char unused[HD_ENV_MESSAGE];
+    read_background(settings, &background, unused);
+    hd_pixel_pong_init_cuda(group, settings->envs, background);
+}
+
+static const struct hd_env_gpu on_gpu = {
+    .get_bytes = hd_pixel_pong_get_cuda_bytes,
+    .init = init_for_gpu,
+    .get_state = hd_pixel_pong_get_cuda_state,
+    .begin = hd_pixel_pong_begin_cuda,
+    .play = hd_pixel_pong_play_cuda,
+    .begin_evaluation = hd_pixel_pong_begin_evaluation_cuda,
+    .evaluate = hd_pixel_pong_evaluate_cuda,
+};
+#endif
+
+const struct hd_env hd_env_pixel_pong = {
+    .abi = HD_ENV_ABI,
+    .name = "pixel_pong",
+    .create = create,
+    .destroy = destroy,
+    .reset = reset,
+    .step = step,
+    .state_bytes = state_bytes,
+    .save = save,
+    .load = load,
+#if HD_CUDA
+    .gpu = &on_gpu,
+#endif
+};

@@ -12,7 +12,7 @@
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_H
 
-#include "kernels/envs/env.h"
+#include "kernels/envs/env_gpu.h"
 #include "kernels/envs/pixel_pong/pixel_pong_game.h"
 
 extern const struct hd_env hd_env_pixel_pong;
@@ -22,10 +22,9 @@ const struct hd_pong_scene *hd_pixel_pong_get_scenes(const void *group, int64_t 
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
-/* Returns the bytes of a group of envs that a GPU steps: from the same seeds and actions it shows
- * the same bytes as hd_env_pixel_pong. A group is plain bytes without pointers, made on the host
- * and copied to the device. Below, pointers are to device memory, which is written in the order of
- * `stream` alone, and arrays do not overlap. Host scalars are fixed in a captured CUDA graph. */
+/* Returns the bytes of a group of envs that a GPU steps (kernels/envs/env_gpu.h). Below, pointers
+ * are to device memory, which is written in the order of `stream` alone, and arrays do not overlap.
+ * Host scalars are fixed in a captured CUDA graph. */
 int64_t hd_pixel_pong_get_cuda_bytes(int64_t envs);
 
 /* Makes a group in host memory, of envs that were never reset; `background` as in env.options. */
@@ -44,5 +43,15 @@ int hd_pixel_pong_reset_cuda(void *group, int64_t envs, const bool *chosen, cons
  * device memory; obs is 4-byte aligned. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_pixel_pong_step_cuda(void *group, int64_t envs, const int32_t *action,
                             const struct hd_env_outcome *outcome, void *stream);
+
+/* Do what the members of struct hd_env_gpu do. Return HD_OK or HD_ERR_DEVICE (logged). */
+int hd_pixel_pong_begin_cuda(const struct hd_env_gpu_envs *envs,
+                             const struct hd_env_gpu_steps *steps, void *stream);
+int hd_pixel_pong_play_cuda(const struct hd_env_gpu_envs *envs,
+                            const struct hd_env_gpu_steps *steps, int64_t t, void *stream);
+int hd_pixel_pong_begin_evaluation_cuda(const struct hd_env_gpu_evaluation *evaluation,
+                                        void *stream);
+int hd_pixel_pong_evaluate_cuda(const struct hd_env_gpu_evaluation *evaluation, const float *out,
+                                int64_t outputs, void *stream);
 
 #endif

@@ -8,8 +8,8 @@ extern "C" {
 }
 
 /* Copies the observation to the env's first frames. Each thread reads only what it has written. */
-static __device__ void keep_obs(const struct hd_pixel_pong_envs *envs,
-                                const struct hd_pixel_pong_steps *steps, int64_t env)
+static __device__ void keep_obs(const struct hd_env_gpu_envs *envs,
+                                const struct hd_env_gpu_steps *steps, int64_t env)
 {
     uint8_t *frames = hd_pong_get_frames(steps, env);
     const int c = (int)threadIdx.x % QUADS * 4;
@@ -19,7 +19,7 @@ static __device__ void keep_obs(const struct hd_pixel_pong_envs *envs,
                 *quad_at(hd_pong_get_obs(envs, env), i, r * HD_WARP_SIZE + c);
 }
 
-static __global__ void begin_envs(struct hd_pixel_pong_envs envs, struct hd_pixel_pong_steps steps)
+static __global__ void begin_envs(struct hd_env_gpu_envs envs, struct hd_env_gpu_steps steps)
 {
     __shared__ struct hd_pong_scene scenes[2];
     __shared__ bool starts;
@@ -36,7 +36,7 @@ static __global__ void begin_envs(struct hd_pixel_pong_envs envs, struct hd_pixe
     keep_obs(&envs, &steps, env);
 }
 
-static __global__ void play_envs(struct hd_pixel_pong_envs envs, struct hd_pixel_pong_steps steps,
+static __global__ void play_envs(struct hd_env_gpu_envs envs, struct hd_env_gpu_steps steps,
                                  int64_t t)
 {
     __shared__ struct hd_pong_showing showing;
@@ -56,14 +56,14 @@ static __global__ void play_envs(struct hd_pixel_pong_envs envs, struct hd_pixel
     }
 }
 
-extern "C" int hd_pixel_pong_begin_cuda(const struct hd_pixel_pong_envs *envs,
-                                        const struct hd_pixel_pong_steps *steps, void *stream)
+extern "C" int hd_pixel_pong_begin_cuda(const struct hd_env_gpu_envs *envs,
+                                        const struct hd_env_gpu_steps *steps, void *stream)
 {
     return HD_LAUNCH(begin_envs, (unsigned)envs->envs, THREADS, stream, *envs, *steps);
 }
 
-extern "C" int hd_pixel_pong_play_cuda(const struct hd_pixel_pong_envs *envs,
-                                       const struct hd_pixel_pong_steps *steps, int64_t t,
+extern "C" int hd_pixel_pong_play_cuda(const struct hd_env_gpu_envs *envs,
+                                       const struct hd_env_gpu_steps *steps, int64_t t,
                                        void *stream)
 {
     return HD_LAUNCH(play_envs, (unsigned)envs->envs, THREADS, stream, *envs, *steps, t);

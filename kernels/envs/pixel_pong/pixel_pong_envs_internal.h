@@ -4,39 +4,39 @@
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
 
-#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
+#include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "kernels/envs/pixel_pong/pixel_pong_game_internal.h"
 #include "kernels/envs/seed.h"
 
 #include <stddef.h>
 
 /* Returns the envs' painter and games. */
-HD_INLINE struct hd_pong_group *hd_pong_get_group(const struct hd_pixel_pong_envs *envs)
+HD_INLINE struct hd_pong_group *hd_pong_get_group(const struct hd_env_gpu_envs *envs)
 {
     return (struct hd_pong_group *)envs->group;
 }
 
 /* Returns an env's present observation. */
-HD_INLINE uint8_t *hd_pong_get_obs(const struct hd_pixel_pong_envs *envs, int64_t env)
+HD_INLINE uint8_t *hd_pong_get_obs(const struct hd_env_gpu_envs *envs, int64_t env)
 {
     return envs->obs + env * envs->stack * HD_PIXEL_PONG_FRAME;
 }
 
 /* Returns the frames that an env showed in this collect. */
-HD_INLINE uint8_t *hd_pong_get_frames(const struct hd_pixel_pong_steps *steps, int64_t env)
+HD_INLINE uint8_t *hd_pong_get_frames(const struct hd_env_gpu_steps *steps, int64_t env)
 {
     return steps->frame_data + env * steps->frames * HD_PIXEL_PONG_FRAME;
 }
 
 /* Reserves and returns the memory of an env's next frame. */
-HD_INLINE uint8_t *hd_pong_get_next_frame(const struct hd_pixel_pong_steps *steps, int64_t env)
+HD_INLINE uint8_t *hd_pong_get_next_frame(const struct hd_env_gpu_steps *steps, int64_t env)
 {
     const int64_t slot = steps->shown[env]++ % steps->frames;
     return hd_pong_get_frames(steps, env) + slot * HD_PIXEL_PONG_FRAME;
 }
 
 /* Starts the env's next episode, whose number is counted already. */
-HD_INLINE void hd_pong_start_episode(const struct hd_pixel_pong_envs *envs, int64_t env,
+HD_INLINE void hd_pong_start_episode(const struct hd_env_gpu_envs *envs, int64_t env,
                                      struct hd_pong_game *game, struct hd_pong_scene scenes[2])
 {
     envs->episode_seed[env] =
@@ -49,8 +49,8 @@ HD_INLINE void hd_pong_start_episode(const struct hd_pixel_pong_envs *envs, int6
 
 /* Begins a collect of an env, whose first frames are those of its observation. Returns whether the
  * env starts only now, so that its observation is still to be drawn. */
-HD_INLINE bool hd_pong_begin_env(const struct hd_pixel_pong_envs *envs,
-                                 const struct hd_pixel_pong_steps *steps, int64_t env,
+HD_INLINE bool hd_pong_begin_env(const struct hd_env_gpu_envs *envs,
+                                 const struct hd_env_gpu_steps *steps, int64_t env,
                                  struct hd_pong_scene scenes[2])
 {
     struct hd_pong_game *game = &hd_pong_get_group(envs)->games[env];
@@ -70,8 +70,8 @@ struct hd_pong_showing {
 };
 
 /* Ends an episode and begins the next one. */
-HD_INLINE void hd_pong_end_episode(const struct hd_pixel_pong_envs *envs,
-                                   const struct hd_pixel_pong_steps *steps, int64_t env,
+HD_INLINE void hd_pong_end_episode(const struct hd_env_gpu_envs *envs,
+                                   const struct hd_env_gpu_steps *steps, int64_t env,
                                    struct hd_pong_game *game, struct hd_pong_showing *showing)
 {
     envs->episode[env]++;
@@ -81,8 +81,8 @@ HD_INLINE void hd_pong_end_episode(const struct hd_pixel_pong_envs *envs,
 }
 
 /* Plays an env's step, number `step` of the collect. */
-HD_INLINE void hd_pong_play_env(const struct hd_pixel_pong_envs *envs,
-                                const struct hd_pixel_pong_steps *steps, int64_t env, int64_t step,
+HD_INLINE void hd_pong_play_env(const struct hd_env_gpu_envs *envs,
+                                const struct hd_env_gpu_steps *steps, int64_t env, int64_t step,
                                 struct hd_pong_showing *showing)
 {
     struct hd_pong_game game = hd_pong_get_group(envs)->games[env];

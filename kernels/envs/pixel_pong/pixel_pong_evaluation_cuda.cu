@@ -5,7 +5,7 @@
 
 extern "C" {
 #include "kernels/common/argmax.h"
-#include "kernels/envs/pixel_pong/pixel_pong_evaluation.h"
+#include "kernels/envs/pixel_pong/pixel_pong.h"
 }
 
 /* An env that goes on shows another frame, one that starts an episode shows the first. */
@@ -13,7 +13,7 @@ enum turn { RESTS, GOES_ON, STARTS };
 
 /* Plays a step of an env by its outputs; out NULL: only starts its first episode. Stores the
  * screens that it shows then. */
-static __device__ enum turn play_turn(const struct hd_pixel_pong_evaluation *evaluation,
+static __device__ enum turn play_turn(const struct hd_env_gpu_evaluation *evaluation,
                                       struct hd_pong_game *game, int64_t env, const float *out,
                                       struct hd_pong_scene scenes[2])
 {
@@ -37,7 +37,7 @@ static __device__ enum turn play_turn(const struct hd_pixel_pong_evaluation *eva
 }
 
 /* A frame is drawn to the oldest one of the observation, whose place the next oldest takes. */
-static __global__ void play_turns(struct hd_pixel_pong_evaluation evaluation, const float *out,
+static __global__ void play_turns(struct hd_env_gpu_evaluation evaluation, const float *out,
                                   int64_t outputs)
 {
     __shared__ struct hd_pong_scene scenes[2];
@@ -57,14 +57,14 @@ static __global__ void play_turns(struct hd_pixel_pong_evaluation evaluation, co
     draw(&group->painter, scenes, &target);
 }
 
-extern "C" int
-hd_pixel_pong_begin_evaluation_cuda(const struct hd_pixel_pong_evaluation *evaluation, void *stream)
+extern "C" int hd_pixel_pong_begin_evaluation_cuda(const struct hd_env_gpu_evaluation *evaluation,
+                                                   void *stream)
 {
     return HD_LAUNCH(play_turns, (unsigned)evaluation->envs, THREADS, stream, *evaluation,
                      (const float *)NULL, (int64_t)0);
 }
 
-extern "C" int hd_pixel_pong_evaluate_cuda(const struct hd_pixel_pong_evaluation *evaluation,
+extern "C" int hd_pixel_pong_evaluate_cuda(const struct hd_env_gpu_evaluation *evaluation,
                                            const float *out, int64_t outputs, void *stream)
 {
     return HD_LAUNCH(play_turns, (unsigned)evaluation->envs, THREADS, stream, *evaluation, out,

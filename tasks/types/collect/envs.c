@@ -20,7 +20,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs, steps = n * shape->fragment;
-    const int64_t games = shape->on_gpu ? hd_pixel_pong_get_cuda_bytes(n) : 0;
+    const int64_t games = shape->on_gpu ? shape->env->gpu->get_bytes(n) : 0;
     envs->count = hd_arena_take(&arena, 1, sizeof *envs->count);
     envs->best_mean = hd_arena_take(&arena, 1, sizeof *envs->best_mean);
     envs->seed = hd_arena_take(&arena, n, sizeof *envs->seed);
@@ -127,12 +127,18 @@ static int check_actions(const struct hd_spec *spec, const struct hd_setup *setu
                          const struct hd_envs_shape *shape)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.action_shape");
-    int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
-    if (actions == shape->frame.actions)
+    const int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
+    if (shape->frame.actions.kind != HD_ENV_DISCRETE)
+        return hd_diag_add_error(setup->diag, node ? node->location : spec->location,
+                                 "policy.model.action_shape: env.type %s does not take one choice "
+                                 "for each step, which policies here need",
+                                 shape->env->name);
+    if (actions == shape->frame.actions.n[0])
         return HD_OK;
     return hd_diag_add_error(setup->diag, node ? node->location : spec->location,
                              "policy.model.action_shape: env.type %s has %lld actions, found %lld",
-                             shape->env->name, (long long)shape->frame.actions, (long long)actions);
+                             shape->env->name, (long long)shape->frame.actions.n[0],
+                             (long long)actions);
 }
 
 /* Checks that observations and actions of the model are those of the env. */
@@ -145,11 +151,9 @@ static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
 
 void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *games)
 {
-    int background = -1;
-    for (int i = 0; i < shape->settings.n_options; i++)
-        if (strcmp(shape->settings.options[i].name, "background") == 0)
-            background = atoi(shape->settings.options[i].value);
-    hd_pixel_pong_init_cuda(games, envs, background);
+    struct hd_env_settings settings = shape->settings;
+    settings.envs = envs;
+    shape->env->gpu->init(&settings, games);
 }
 
 /* An evaluator's envs are counted over all shards, and each is a group; a collector's are counted
@@ -197,7 +201,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     if (!shape->settings.options)
         return HD_ERR_NOMEM;
     HD_TRY(probe_env(shape, spec, setup));
-    shape->on_gpu = shape->env == &hd_env_pixel_pong && !shape->evaluator && shape->groups == 1;
+    shape->on_gpu = shape->env->gpu && !shape->evaluator && shape->groups == 1;
     return check_model(spec, setup, shape);
 }
 
@@ -382,7 +386,7 @@ static int load_group(const struct hd_spec *spec, struct hd_envs *envs, const ch
         if (shape->env->load(*envs->group, i, state, message) != 0)
             return hd_fail(HD_ERR_FORMAT, "envs '%s': load: %s", spec->name, message);
         if (shape->on_gpu)
-            memcpy(hd_pixel_pong_get_cuda_state(envs->games, i), state, (size_t)shape->state_bytes);
+            memcpy(shape->env->gpu->get_state(envs->games, i), state, (size_t)shape->state_bytes);
     }
     return HD_OK;
 }
@@ -492,8 +496,8 @@ static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs
     const int64_t steps = shape->envs * shape->fragment;
     for (int64_t i = 0; i < shape->envs; i++)
         HD_TRY(check_env(shape, envs, i, message));
-    HD_TRY(
-        hd_numbers_check_i32(message, "action", envs->action, steps, 0, shape->frame.actions - 1));
+    HD_TRY(hd_numbers_check_i32(message, "action", envs->action, steps, 0,
+                                shape->frame.actions.n[0] - 1));
     return hd_numbers_check_f32(message, "reward", envs->reward, steps, -INFINITY);
 }
 
@@ -555,8 +559,8 @@ static int renew_envs(const struct hd_spec *spec, void *data)
     const struct hd_envs envs = hd_envs_get(spec, data, 0);
     char message[HD_ENV_MESSAGE];
     for (int64_t i = 0; i < *envs.count; i++)
-        if (shape->env->load(*envs.group, i, hd_pixel_pong_get_cuda_state(envs.games, i),
-                             message) != 0)
+        if (shape->env->load(*envs.group, i, shape->env->gpu->get_state(envs.games, i), message) !=
+            0)
             return refuse(spec, "load", message);
     return HD_OK;
 }
@@ -569,12 +573,12 @@ static const struct hd_device_form device_form = {
 };
 #endif
 
-struct hd_pixel_pong_envs hd_envs_get_pixel_pong(const struct hd_spec *spec, void *data,
-                                                 uint64_t seed, int64_t shard)
+struct hd_env_gpu_envs hd_envs_get_on_gpu(const struct hd_spec *spec, void *data, uint64_t seed,
+                                          int64_t shard)
 {
     const struct hd_envs_shape *shape = spec->shape;
     const struct hd_envs envs = hd_envs_get(spec, data, 0);
-    return (struct hd_pixel_pong_envs){
+    return (struct hd_env_gpu_envs){
         .envs = shape->envs,
         .stack = shape->obs.stack,
         .seed = seed,

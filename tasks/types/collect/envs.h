@@ -7,9 +7,8 @@
 #ifndef HD_TASKS_TYPES_COLLECT_ENVS_H
 #define HD_TASKS_TYPES_COLLECT_ENVS_H
 
+#include "kernels/envs/env_gpu.h"
 #include "kernels/envs/find.h"
-#include "kernels/envs/pixel_pong/pixel_pong.h"
-#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
 #include "kernels/envs/seed.h"
 #include "tasks/registry.h"
 #include "tasks/types/collect/obs.h"
@@ -22,7 +21,7 @@ struct hd_envs_shape {
     struct hd_env_spec frame;        /* what one env shows at a step */
     struct hd_env_settings settings; /* texts are borrowed from the config */
     bool evaluator;
-    bool on_gpu;       /* GPUs can step these envs: those of a collector of pixel_pong, one group */
+    bool on_gpu;       /* GPUs can step these envs: those of a collector, in one group */
     int64_t groups;    /* environment groups of an instance, each a partial of the value */
     int64_t envs;      /* E: rows of a group */
     int64_t total;     /* envs of all instances over which they are distributed */
@@ -54,13 +53,12 @@ struct hd_envs {
 const struct hd_envs_shape *hd_envs_get_shape(const struct hd_spec *spec);
 struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group);
 
-/* Returns the arrays of an instance of shape.on_gpu, on a GPU, as pixel_pong's kernels want them,
- * in a run of seed `seed`. */
-struct hd_pixel_pong_envs hd_envs_get_pixel_pong(const struct hd_spec *spec, void *data,
-                                                 uint64_t seed, int64_t shard);
+/* Returns the arrays of an instance of shape.on_gpu, on a GPU, in a run of seed `seed`. */
+struct hd_env_gpu_envs hd_envs_get_on_gpu(const struct hd_spec *spec, void *data, uint64_t seed,
+                                          int64_t shard);
 
-/* Makes, in host memory, a group of envs for a GPU that were never started
- * (hd_pixel_pong_init_cuda), with the options of env.options. */
+/* Makes, in host memory, a group of envs for a GPU that were never started. The env has operations
+ * for GPUs. */
 void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *games);
 
 /* Returns the number of the first env of group `group` of shard `shard`: among the instance's, or,

@@ -128,7 +128,7 @@ START_TEST(test_traces)
     ck_assert_int_eq(f->spec.element, HD_ENV_U8);
     ck_assert_int_eq(f->spec.dims, 2);
     ck_assert_int_eq(f->spec.shape[0] * f->spec.shape[1], FRAME);
-    ck_assert_int_eq(f->spec.actions, trace->actions);
+    ck_assert_int_eq(f->spec.actions.n[0], trace->actions);
     int resets = 0, events = 0;
     check_reset(f, trace, resets++, 0, stack);
     for (int t = 0; t < trace->steps; t++) {
@@ -160,7 +160,7 @@ enum { N_GAMES = sizeof games / sizeof games[0] };
 
 static int32_t some_action(const struct fixture *f, int t)
 {
-    return (int32_t)(fill(77, (uint64_t)t) * (double)f->spec.actions);
+    return (int32_t)(fill(77, (uint64_t)t) * (double)f->spec.actions.n[0]);
 }
 
 static void play_on(struct fixture *f, int from, int to)

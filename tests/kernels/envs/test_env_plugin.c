@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Environment plug-ins: the example, built and used as its comment says; where plug-ins are
  * searched; messages about files that are missing or cannot be used. */
-#include "kernels/envs/cartpole/cartpole.h"
+#include "kernels/envs/classic/classic.h"
 #include "kernels/envs/find.h"
 #include "tests/harness/check.h"
 
@@ -93,7 +93,7 @@ static struct fixture make_corridor(void)
     ck_assert_str_eq(f.env->name, "corridor");
     ck_assert_int_eq(f.env->create(&settings, &spec, &f.group, message), 0);
     ck_assert_int_eq(hd_env_get_frame_bytes(&spec), CELLS * 4);
-    ck_assert_int_eq(spec.actions, 2);
+    ck_assert_int_eq(spec.actions.n[0], 2);
     return f;
 }
 
@@ -169,7 +169,7 @@ static const char named[] =
     "static int create(const struct hd_env_settings *a, struct hd_env_spec *b, void **c, char *d)"
     "{ return -1; }\n"
     "static int reset(void *a, int64_t b, uint64_t c, void *d, char *e) { return -1; }\n"
-    "static int step(void *a, const int32_t *b, const struct hd_env_outcome *c, char *d)"
+    "static int step(void *a, const void *b, const struct hd_env_outcome *c, char *d)"
     "{ return -1; }\n"
     "static int64_t state_bytes(const void *a) { return 0; }\n"
     "static int save(const void *a, int64_t b, void *c, char *d) { return -1; }\n"
@@ -284,14 +284,15 @@ END_TEST
 
 START_TEST(test_unusable)
 {
-    build_named("old", "#define ABI 0");
-    CHECK_REFUSED("old", "heddle_env_old.so has ABI version 0", "needs 1", "kernels/envs/env.h");
-    build_named("later", "#define ABI 2");
-    CHECK_REFUSED("later", "ABI version 2", "needs 1");
+    build_named("old", "#define ABI 1");
+    CHECK_REFUSED("old", "heddle_env_old.so has version 1 of the interface", "needs 2",
+                  "kernels/envs/env.h", "what is new in version 2");
+    build_named("later", "#define ABI 3");
+    CHECK_REFUSED("later", "version 3 of the interface", "needs 2");
     build_named("nothing", "#define ENV NULL");
     CHECK_REFUSED("nothing", "hd_env_plugin returned nothing");
     build_named("partial", "#define NAME \"partial\", create, free, NULL, NULL, NULL, NULL, NULL};"
-                           "static const struct hd_env unused = {1, \"unused\"");
+                           "static const struct hd_env unused = {2, \"unused\"");
     CHECK_REFUSED("partial", "heddle_env_partial.so lacks a name or a function");
     build("plain", "int x;\n");
     CHECK_REFUSED("plain", "heddle_env_plain.so is not an environment plug-in", "hd_env_plugin");

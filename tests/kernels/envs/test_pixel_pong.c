@@ -431,7 +431,7 @@ START_TEST(test_settings)
     ck_assert_int_eq(spec.element, HD_ENV_U8);
     ck_assert_int_eq(spec.dims, 2);
     ck_assert_int_eq(hd_env_get_frame_bytes(&spec), FRAME);
-    ck_assert_int_eq(spec.actions, 6);
+    ck_assert_int_eq(spec.actions.n[0], 6);
     env->destroy(group);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         settings = (struct hd_env_settings){

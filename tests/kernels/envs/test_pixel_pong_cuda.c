@@ -3,8 +3,6 @@
  * the plain functions, collect by collect against a collector written separately, and episode by
  * episode of an evaluation. */
 #include "kernels/envs/pixel_pong/pixel_pong.h"
-#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
-#include "kernels/envs/pixel_pong/pixel_pong_evaluation.h"
 #include "kernels/envs/seed.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -244,7 +242,7 @@ END_TEST
 enum { ENVS = 4, STEPS = 60, STACK = 4, MAX_FRAMES = STACK + 2 * STEPS };
 enum { SEED = 11, SHARD = 3, FIRST = 8 };
 
-/* The memory of a collector and the records of a collect, as in hd_pixel_pong_envs and _steps. */
+/* The memory of a collector and the records of a collect, as in hd_env_gpu_envs and _steps. */
 struct collector {
     int64_t frames;
     uint64_t episode_seed[ENVS];
@@ -330,9 +328,9 @@ static void *zeros(int64_t bytes)
     return device_make(test_alloc(bytes, 1), bytes);
 }
 
-static struct hd_pixel_pong_envs device_envs(const struct fixture *f)
+static struct hd_env_gpu_envs device_envs(const struct fixture *f)
 {
-    return (struct hd_pixel_pong_envs){
+    return (struct hd_env_gpu_envs){
         .envs = ENVS,
         .stack = STACK,
         .seed = SEED,
@@ -348,10 +346,10 @@ static struct hd_pixel_pong_envs device_envs(const struct fixture *f)
     };
 }
 
-static struct hd_pixel_pong_steps device_steps(int64_t frames, const int32_t *action)
+static struct hd_env_gpu_steps device_steps(int64_t frames, const int32_t *action)
 {
     const int64_t records = ENVS * STEPS;
-    return (struct hd_pixel_pong_steps){
+    return (struct hd_env_gpu_steps){
         .steps = STEPS,
         .frames = frames,
         .shown = device_make(NULL, ENVS * (int64_t)sizeof(int64_t)),
@@ -368,8 +366,8 @@ static struct hd_pixel_pong_steps device_steps(int64_t frames, const int32_t *ac
     };
 }
 
-static void check_collect(const struct collector *c, const struct hd_pixel_pong_envs *envs,
-                          const struct hd_pixel_pong_steps *steps, int64_t t)
+static void check_collect(const struct collector *c, const struct hd_env_gpu_envs *envs,
+                          const struct hd_env_gpu_steps *steps, int64_t t)
 {
     check_same(envs->episode_seed, c->episode_seed, sizeof c->episode_seed, "seeds", t);
     check_same(envs->episode, c->episode, sizeof c->episode, "episodes", t);
@@ -400,8 +398,8 @@ START_TEST(test_collects_cuda)
     make(&f, ENVS, "-1");
     memset(c.kept, 0xFF, sizeof c.kept);
     int32_t *action = device_shared(sizeof c.action);
-    const struct hd_pixel_pong_envs envs = device_envs(&f);
-    const struct hd_pixel_pong_steps steps = device_steps(c.frames, action);
+    const struct hd_env_gpu_envs envs = device_envs(&f);
+    const struct hd_env_gpu_steps steps = device_steps(c.frames, action);
     for (int64_t n = 0; n < 30; n++) {
         begin(&c, &f);
         for (int64_t t = 0; t < STEPS; t++)
@@ -498,7 +496,7 @@ START_TEST(test_evaluation_cuda)
     make(&f, ENVS, "-1");
     memset(c, 0, sizeof c);
     float *out = device_shared(ENVS * OUTPUTS * (int64_t)sizeof *out);
-    const struct hd_pixel_pong_evaluation evaluation = {
+    const struct hd_env_gpu_evaluation evaluation = {
         .envs = ENVS,
         .stack = STACK,
         .max_steps = MAX_EPISODE_STEPS,

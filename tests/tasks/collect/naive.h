@@ -146,7 +146,7 @@ static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action
  * depends on the number of rows. */
 static inline void naive_greedy(const struct naive *naive, int32_t *action)
 {
-    const int64_t bytes = naive->shape->obs.obs_bytes, actions = naive->shape->frame.actions;
+    const int64_t bytes = naive->shape->obs.obs_bytes, actions = naive->shape->frame.actions.n[0];
     float q[MAX_ENVS * MAX_ACTIONS];
     unsigned char *obs = hd_alloc(naive->envs, (size_t)bytes);
     void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(naive->net, naive->envs));
@@ -174,7 +174,7 @@ static inline void naive_collect(struct naive *naive, struct hd_rng rng)
         else
             for (int64_t i = 0; i < naive->envs; i++)
                 action[i] = (int32_t)hd_rng_draw_below(&rng, item + 1 + (uint32_t)i,
-                                                       naive->shape->frame.actions);
+                                                       naive->shape->frame.actions.n[0]);
         for (int64_t i = 0; i < naive->envs; i++)
             naive_step_env(naive, i, action[i], &collected);
     }

@@ -122,7 +122,7 @@ static inline void naive_step_env(struct naive_group *group, int64_t i, const fl
     const struct hd_env_outcome outcome = {frame, &step->reward, &step->done, &truncated};
     memset(step, 0, sizeof *step);
     step->action = action;
-    memcpy(step->logit, logit, (size_t)group->shape->frame.actions * sizeof *logit);
+    memcpy(step->logit, logit, (size_t)group->shape->frame.actions.n[0] * sizeof *logit);
     memcpy(step->obs, env->obs, (size_t)obs->obs_bytes);
     ck_assert_int_eq(group->shape->env->step(env->group, &action, &outcome, message), 0);
     memmove(env->obs, env->obs + obs->frame_bytes, (size_t)older);
@@ -161,7 +161,8 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
         for (int64_t i = 0; i < group->envs; i++) {
             const double u =
                 hd_rng_draw_uniform(rng, (uint32_t)(f * group->all + group->first + i));
-            const int32_t action = naive_draw(out + i * outputs, group->shape->frame.actions, u);
+            const int32_t action =
+                naive_draw(out + i * outputs, group->shape->frame.actions.n[0], u);
             naive_step_env(group, i, out + i * outputs, action);
         }
     }

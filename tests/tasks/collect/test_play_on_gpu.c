@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collect_on_policy on a GPU that steps the envs, compared by bytes with that on a CPU, which is
  * tested against naive collectors. */
+#include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
 #include "tasks/types/collect/envs.h"

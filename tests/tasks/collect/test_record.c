@@ -154,7 +154,7 @@ static void naive_rounds(struct naive *naive, const struct world *w)
                 uint32_t item = 2 * (uint32_t)(t * naive->envs + e);
                 if (hd_rng_draw_uniform(&where.rng, item) < naive->epsilon)
                     action[e] = (int32_t)hd_rng_draw_below(&where.rng, item + 1,
-                                                           naive->shape->frame.actions);
+                                                           naive->shape->frame.actions.n[0]);
             }
             for (int64_t e = 0; e < naive->envs; e++)
                 naive_step_env(naive, e, action[e], &collected);
@@ -237,7 +237,7 @@ START_TEST(what_was_played_is_recorded)
     const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
     ck_assert_str_eq(info->env_type, naive->shape->env->name);
     ck_assert_int_eq(info->transitions, c->transitions);
-    ck_assert_int_eq(info->actions, naive->shape->frame.actions);
+    ck_assert_int_eq(info->actions, naive->shape->frame.actions.n[0]);
     ck_assert(info->seed == 5 && info->policy == 6 && info->epsilon == 7);
     /* The last round may be played further than it is written. */
     ck_assert_int_le(check_all(dataset, naive), episodes);

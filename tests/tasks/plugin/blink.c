@@ -72,8 +72,12 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
             free(group);
             return -1;
         }
-    *spec_p = group->floats ? (struct hd_env_spec){HD_ENV_F32, 2, {2, 2}, ACTIONS}
-                            : (struct hd_env_spec){HD_ENV_U8, 2, {HEIGHT, WIDTH}, ACTIONS};
+    *spec_p = (struct hd_env_spec){
+        .element = group->floats ? HD_ENV_F32 : HD_ENV_U8,
+        .dims = 2,
+        .shape = {group->floats ? 2 : HEIGHT, group->floats ? 2 : WIDTH},
+        .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {ACTIONS}},
+    };
     *group_p = group;
     return 0;
 }
@@ -92,10 +96,11 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
     return 0;
 }
 
-static int step(void *memory, const int32_t *action, const struct hd_env_outcome *outcome,
+static int step(void *memory, const void *actions, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
+    const int32_t *action = actions;
     for (int64_t i = 0; i < group->envs; i++) {
         struct blink *blink = &group->blinks[i];
         int64_t length = 1 + (int64_t)(mix(blink->seed, 77) % (uint64_t)group->longest);

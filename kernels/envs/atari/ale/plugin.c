@@ -169,10 +169,11 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
         destroy(group);
         return -1;
     }
-    *spec_p = (struct hd_env_spec){.element = HD_ENV_U8,
-                                   .dims = 2,
-                                   .shape = {HD_WARP_SIZE, HD_WARP_SIZE},
-                                   .actions = group->actions};
+    *spec_p = (struct hd_env_spec){
+        .element = HD_ENV_U8,
+        .dims = 2,
+        .shape = {HD_WARP_SIZE, HD_WARP_SIZE},
+        .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {group->actions}}};
     *group_p = group;
     return 0;
 }
@@ -195,10 +196,11 @@ static int reset(void *data, int64_t env, uint64_t seed, void *obs, char message
     return check(group, env, "reset", message);
 }
 
-static int step(void *data, const int32_t *action, const struct hd_env_outcome *outcome,
+static int step(void *data, const void *actions, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE])
 {
     struct group *group = data;
+    const int32_t *action = actions;
     uint8_t *frame = outcome->obs;
     for (int64_t i = 0; i < group->envs; i++, frame += HD_ATARI_FRAME) {
         if (action[i] < 0 || action[i] >= group->actions)

@@ -2,8 +2,8 @@
 /* numpy's default generator to the bit, for envs that must start like gym's: PCG64 (O'Neill, "PCG",
  * 2014: pcg64_xsl_rr) seeded through numpy's SeedSequence. All other random numbers come from
  * runtime/base/rng.h. Thread safe on different generators. */
-#ifndef HD_KERNELS_ENVS_CARTPOLE_PCG64_H
-#define HD_KERNELS_ENVS_CARTPOLE_PCG64_H
+#ifndef HD_KERNELS_ENVS_CLASSIC_PCG64_H
+#define HD_KERNELS_ENVS_CLASSIC_PCG64_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/envs/cartpole/pcg64.h"
+#include "kernels/envs/classic/pcg64.h"
 
 enum { POOL = 4 };
 

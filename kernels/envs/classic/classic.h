@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tasks of classic control with which the field begins: small physics whose states are a few
+ * doubles. An env starts as Gymnasium's from the same seed, steps as it does, and is truncated
+ * after as many steps. CartPole is gym 0.25.1's CartPole-v0 to the bit (docs/di-engine.md 7.3); the
+ * others are Gymnasium 1.4's with NumPy 2, from equal states to one unit in the last place of the
+ * numbers added, as sine and cosine of the C library and NumPy may differ. Threads as in
+ * kernels/envs/env.h. */
+#ifndef HD_KERNELS_ENVS_CLASSIC_CLASSIC_H
+#define HD_KERNELS_ENVS_CLASSIC_CLASSIC_H
+
+#include "kernels/envs/env.h"
+
+/* A pole on a cart, pushed left (action 0) or right (1); a reward of 1 for each of up to 200 steps.
+ * env.options: `velocities: false` shows only the positions of cart and pole, not their
+ * velocities. */
+extern const struct hd_env hd_env_cartpole;
+
+#endif
