@@ -8,7 +8,8 @@
 
 const struct hd_key hd_task_keys[] = {
     {"env.type", HD_KEY_TEXT, 0, 0, "cartpole", NULL, NULL,
-     "the environment: cartpole, pixel_pong, the name of a plug-in (atari) or its path",
+     "the environment: cartpole, acrobot, mountain_car, mountain_car_continuous, pendulum, "
+     "pixel_pong, the name of a plug-in (atari) or its path",
      "env_name"},
     {"env.env_id", HD_KEY_TEXT, 0, 0, "", NULL, NULL,
      "the game, of an environment that has several (PongNoFrameskip-v4)", "env|game"},

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct hd_env *const builtin[] = {&hd_env_cartpole, &hd_env_pixel_pong};
+static const struct hd_env *const builtin[] = {
+    &hd_env_cartpole, &hd_env_acrobot,    &hd_env_mountain_car, &hd_env_mountain_car_continuous,
+    &hd_env_pendulum, &hd_env_pixel_pong,
+};
 enum { N_BUILTIN = sizeof builtin / sizeof builtin[0] };
 
 __attribute__((format(printf, 2, 3))) static int refuse(char message[HD_ENV_MESSAGE],

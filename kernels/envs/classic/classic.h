@@ -15,4 +15,17 @@
  * velocities. */
 extern const struct hd_env hd_env_cartpole;
 
+/* Two links that swing up by torque -1, 0 or 1 at their joint; a reward of -1 for each of up to 500
+ * steps. */
+extern const struct hd_env hd_env_acrobot;
+
+/* A car in a valley, too weak for the hill on the right: pushed left, not or right with a reward of
+ * -1 for each of up to 200 steps; or pushed by a number from -1 to 1 with a reward of 100 at the
+ * goal, less a tenth of the square of each push, in up to 999 steps. */
+extern const struct hd_env hd_env_mountain_car;
+extern const struct hd_env hd_env_mountain_car_continuous;
+
+/* A pendulum that a torque from -2 to 2 is to hold upright for 200 steps. */
+extern const struct hd_env hd_env_pendulum;
+
 #endif
