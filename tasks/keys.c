@@ -48,8 +48,12 @@ const struct hd_key hd_task_keys[] = {
      "whether GPUs learn; auto: if there are any", "device|gpu|use_gpu"},
     {"policy.model.obs_shape", HD_KEY_INT_LIST, 1, 1e6, NULL, NULL, "global",
      "shape of an observation", NULL},
-    {"policy.model.action_shape", HD_KEY_INT, 1, 1e6, NULL, NULL, "global", "number of actions",
+    {"policy.model.action_shape", HD_KEY_INT_LIST, 1, 1e6, NULL, NULL, "global",
+     "number of actions; of a list: of each choice; with policy.action_space continuous: of real "
+     "numbers",
      NULL},
+    {"policy.action_space", HD_KEY_CHOICE, 0, 0, "discrete", "discrete|continuous", "global",
+     "discrete: actions are choices; continuous: real numbers", NULL},
     {"policy.model.encoder_hidden_size_list", HD_KEY_INT_LIST, 1, 1e6, "[128, 128, 64]", NULL,
      "global", "widths of the encoder's layers", "net_arch|hidden_sizes|hidden_size|hidden"},
     {"policy.model.layers", HD_KEY_TREE, 0, 0, "[]", NULL, "global",

@@ -39,7 +39,8 @@ static int fill(struct ring *ring)
 {
     const struct hd_replay_shape *shape = ring->shape;
     unsigned char *frame = hd_alloc(1, (size_t)shape->frame_bytes);
-    struct hd_transition *transition = hd_alloc(1, (size_t)hd_transition_get_bytes(shape->nstep));
+    struct hd_transition *transition =
+        hd_alloc(1, (size_t)hd_transition_get_bytes(shape->nstep, shape->dims));
     if (!frame || !transition)
         return HD_ERR_NOMEM;
     for (int64_t k = 0; k < shape->frames * shape->envs; k++) {

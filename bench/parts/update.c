@@ -133,14 +133,16 @@ static int allocate_ppo_loss(struct update *u)
     const int64_t b = u->batch, actions = hd_net_count_actions(u->net);
     float *logit = hd_alloc(b * actions, 4), *value = hd_alloc(b, 4);
     float *target = hd_alloc(b, 4);
-    int32_t *action = hd_alloc(b, 4);
+    union hd_action_number *action = hd_alloc(b, 4);
     u->advantage = hd_alloc(b, 4);
     for (int64_t i = 0; u->advantage && target && i < b; i++) {
         u->advantage[i] = i % 2 ? 1 : -1;
         target[i] = (float)(i % 3) - 1;
     }
     u->ppo_loss = (struct hd_ppo_loss){.batch = b,
-                                       .actions = actions,
+                                       .logits = actions,
+                                       .dims = 1,
+                                       .choices = {(int32_t)actions},
                                        .clip = 0.2f,
                                        .value_clip = true,
                                        .value_weight = 0.5f,

@@ -126,7 +126,9 @@ static int make_loss(struct update *u)
     u->advantage = hd_part_make_on_gpu(b * 4);
     HD_TRY(hd_part_put_on_gpu(u->advantage, host, b * 4));
     u->ppo_loss = (struct hd_ppo_loss){.batch = b,
-                                       .actions = actions,
+                                       .logits = actions,
+                                       .dims = 1,
+                                       .choices = {(int32_t)actions},
                                        .clip = 0.2f,
                                        .value_clip = true,
                                        .value_weight = 0.5f,
@@ -136,7 +138,7 @@ static int make_loss(struct update *u)
                                        .value_old = value,
                                        .advantage = u->advantage,
                                        .target = reward,
-                                       .action = action};
+                                       .action = (const void *)action};
     hd_free(host);
     return HD_OK;
 }

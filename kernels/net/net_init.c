@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The initial parameters and running statistics. */
+#include "kernels/common/normal.h"
 #include "kernels/net/net_internal.h"
 #include "kernels/net/orthogonal.h"
 #include "runtime/base/alloc.h"
@@ -38,7 +39,7 @@ static void draw(const struct hd_tensor *tensor, const struct hd_rng *rng, float
         const uint32_t item = (uint32_t)(tensor->offset + j);
         row_major[j] = tensor->init == HD_TENSOR_ONES ? 1
                        : tensor->init == HD_TENSOR_NORMAL
-                           ? (float)hd_draw_normal(rng, item)
+                           ? (float)hd_normal_draw(rng, item)
                            : (float)((2.0 * hd_rng_draw_uniform(rng, item) - 1.0) * bound);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/net/orthogonal.h"
 
+#include "kernels/common/normal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -10,15 +11,6 @@
 enum { LANES = 8, BLOCK = 8 };
 
 typedef double doubles __attribute__((vector_size(8 * LANES), aligned(8)));
-
-double hd_draw_normal(const struct hd_rng *rng, uint32_t item)
-{
-    uint32_t words[4];
-    hd_rng_draw_words(rng, item, words);
-    double radius = ((double)words[0] * 0x1p32 + words[1] + 1) * 0x1p-64; /* (0, 1] */
-    double turn = ((double)words[2] * 0x1p32 + words[3]) * 0x1p-64;
-    return sqrt(-2 * log(radius)) * cos(2 * 3.14159265358979323846 * turn);
-}
 
 /* Adds in LANES partial sums, so `n` is a multiple of LANES; the order of the sum is fixed. */
 static double dot(const double *x, const double *y, int64_t n)
@@ -74,7 +66,7 @@ int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, in
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             v[wide ? r * ld + c : c * ld + r] =
-                hd_draw_normal(rng, (uint32_t)(first + r * columns + c));
+                hd_normal_draw(rng, (uint32_t)(first + r * columns + c));
     orthonormalise(vectors, ld, v);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)

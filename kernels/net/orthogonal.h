@@ -16,7 +16,4 @@
 int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, int64_t columns,
                        double gain, float *w);
 
-/* Draws a normal number by the method of Box and Muller from the 128 bits of an item. */
-double hd_draw_normal(const struct hd_rng *rng, uint32_t item);
-
 #endif

@@ -12,9 +12,10 @@ struct hd_fragment {
     int64_t frame;  /* number of the frame before the first step; each step shows the next frame */
     int64_t age;    /* frames of the episode before that frame */
     int32_t env;
-    const int32_t *action; /* [L] */
-    const float *reward;   /* [L] */
-    bool done;             /* true: the last step ended the episode */
+    int64_t dims;                         /* numbers of an action */
+    const union hd_action_number *action; /* [L][dims] */
+    const float *reward;                  /* [L] */
+    bool done;                            /* true: the last step ended the episode */
 };
 
 /* The factor of the value of next_obs where only k < n rewards remain, or k = n at the end of the

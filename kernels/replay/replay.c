@@ -12,7 +12,7 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
         sizeof(struct hd_replay_header),
         shape->envs * (int64_t)sizeof(int64_t),
         shape->envs * shape->frames * (int64_t)sizeof(int64_t),
-        shape->capacity * hd_transition_get_bytes(shape->nstep),
+        shape->capacity * hd_transition_get_bytes(shape->nstep, shape->dims),
         shape->envs * shape->frames * shape->frame_bytes,
     };
     int64_t at[6] = {0};
@@ -85,8 +85,8 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
         lose(ring.header, number + 1);
     else
         ring.users[hd_replay_find_slot(shape, transition->env, oldest)] = number + 1;
-    memcpy(hd_transition_get(ring.transitions, shape->nstep, number % shape->capacity), transition,
-           (size_t)hd_transition_get_bytes(shape->nstep));
+    memcpy(hd_transition_get(ring.transitions, shape->nstep, shape->dims, number % shape->capacity),
+           transition, (size_t)hd_transition_get_bytes(shape->nstep, shape->dims));
 }
 
 /* Assembles the observation that ends with `frame`. */
@@ -103,8 +103,9 @@ void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int6
                    int64_t row)
 {
     const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
-    const struct hd_transition *from = hd_transition_get(
-        ring.transitions, shape->nstep, hd_replay_find_transition(shape, ring.header, position));
+    const struct hd_transition *from =
+        hd_transition_get(ring.transitions, shape->nstep, shape->dims,
+                          hd_replay_find_transition(shape, ring.header, position));
     stack_frames(shape, &ring, from->env, from->frame, from->age,
                  (char *)to.obs + row * to_shape->obs_bytes);
     stack_frames(shape, &ring, from->env, from->frame + from->ahead, from->age + from->ahead,
@@ -112,7 +113,8 @@ void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int6
     for (int64_t j = 0; j < shape->nstep; j++)
         to.reward[j * to_shape->rows + row] = from->reward[j];
     to.done[row] = from->done;
-    to.action[row] = from->action;
+    for (int64_t d = 0; d < shape->dims; d++)
+        to.action[row * shape->dims + d] = hd_transition_get_action(from, shape->nstep)[d];
     if (to_shape->has_value_gamma)
         to.value_gamma[row] = from->value_gamma;
 }

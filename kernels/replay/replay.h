@@ -18,7 +18,7 @@ struct hd_replay_shape {
     int64_t frame_bytes;
     int64_t stack; /* frames of an observation */
     int64_t nstep;
-    int64_t actions; /* of the envs; only hd_replay_check needs it */
+    int64_t dims; /* numbers of an action */
 };
 
 /* Returns the bytes of a ring. */
@@ -28,10 +28,10 @@ int64_t hd_replay_get_bytes(const struct hd_replay_shape *shape);
 int64_t hd_replay_get_size(const struct hd_replay_shape *shape, const void *ring);
 int64_t hd_replay_count_shown(const struct hd_replay_shape *shape, const void *ring, int64_t env);
 
-/* Checks a ring that was read from a file. Returns HD_OK, or HD_ERR_FORMAT with a sentence in
- * `message` (not logged) if a call could leave the ring's memory, or not end. */
-int hd_replay_check(const struct hd_replay_shape *shape, const void *ring,
-                    char message[HD_NUMBERS_MESSAGE]);
+/* Checks a ring of such actions that was read from a file. Returns HD_OK, or HD_ERR_FORMAT with a
+ * sentence in `message` (not logged) if a call could leave the ring's memory, or not end. */
+int hd_replay_check(const struct hd_replay_shape *shape, const struct hd_env_actions *actions,
+                    const void *ring, char message[HD_NUMBERS_MESSAGE]);
 
 /* Adds the next frame of an env; overwrites its oldest. */
 void hd_replay_add_frame(const struct hd_replay_shape *shape, void *ring, int64_t env,

@@ -105,13 +105,6 @@ static __device__ int64_t assign_slots(const struct hd_replay_shape *shape,
     return lost;
 }
 
-static __device__ const struct hd_transition *transition_at(const void *block, int64_t nstep,
-                                                            int64_t i)
-{
-    const int64_t bytes = ((int64_t)sizeof(struct hd_transition) + nstep * 4 + 7) / 8 * 8;
-    return (const struct hd_transition *)((const char *)block + i * bytes);
-}
-
 /* Makes the last transition whose oldest frame is in a slot this slot's user. Returns how many
  * transitions, counted likewise, are lost because their frames are gone already. */
 static __device__ int64_t register_users(const struct hd_replay_shape *shape,
@@ -123,7 +116,8 @@ static __device__ int64_t register_users(const struct hd_replay_shape *shape,
         const int64_t i = base + threadIdx.x;
         int64_t slot = -1;
         if (i < input->n_transitions) {
-            const struct hd_transition *t = transition_at(input->transitions, shape->nstep, i);
+            const struct hd_transition *t =
+                hd_transition_get(input->transitions, shape->nstep, shape->dims, i);
             const int64_t oldest = hd_replay_find_oldest(shape, t->frame, t->age);
             if (oldest < ring->shown[t->env] - shape->frames)
                 lost = added + i + 1;
@@ -193,7 +187,8 @@ extern "C" int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *me
 {
     const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
     const int64_t bytes = shape->frame_bytes, n = input->n_transitions;
-    const int64_t words = hd_transition_get_bytes(shape->nstep) / (int64_t)sizeof(uint64_t);
+    const int64_t words =
+        hd_transition_get_bytes(shape->nstep, shape->dims) / (int64_t)sizeof(uint64_t);
     const uint64_t bits =
         hd_cuda_get_bits(ring.frames) | hd_cuda_get_bits(input->frames) | (uint64_t)bytes;
     HD_TRY(HD_LAUNCH(update_ring, 1, THREADS, stream, *shape, ring, *input, (int64_t *)scratch,
@@ -255,7 +250,10 @@ static __device__ void copy_numbers(const struct sampling *s, int64_t row,
     for (int64_t j = 0; j < s->shape.nstep; j++)
         s->to.reward[j * rows + row] = from ? from->reward[j] : 0;
     s->to.done[row] = from ? from->done : 0;
-    s->to.action[row] = from ? from->action : 0;
+    const union hd_action_number none = {0};
+    for (int64_t d = 0; d < s->shape.dims; d++)
+        s->to.action[row * s->shape.dims + d] =
+            from ? hd_transition_get_action(from, s->shape.nstep)[d] : none;
     if (s->to_shape.has_value_gamma)
         s->to.value_gamma[row] = from ? from->value_gamma : 0;
     if (s->weight)
@@ -273,8 +271,8 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
         return NULL;
     const double u = hd_rng_draw_uniform(s->rng, (uint32_t)row);
     const int64_t position = hd_replay_get_stratum(row, u, s->to_shape.rows, size);
-    return transition_at(s->ring.transitions, s->shape.nstep,
-                         hd_replay_find_transition(&s->shape, header, position));
+    return hd_transition_get(s->ring.transitions, s->shape.nstep, s->shape.dims,
+                             hd_replay_find_transition(&s->shape, header, position));
 }
 
 template <typename word> static __global__ void sample_rows(const struct sampling s)

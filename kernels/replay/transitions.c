@@ -3,22 +3,12 @@
 
 #include "runtime/base/alloc.h"
 
-int64_t hd_transition_get_bytes(int64_t nstep)
-{
-    int64_t bytes = (int64_t)sizeof(struct hd_transition) + nstep * (int64_t)sizeof(float);
-    return (bytes + 7) / 8 * 8;
-}
-
-struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t i)
-{
-    return (struct hd_transition *)((char *)block + i * hd_transition_get_bytes(nstep));
-}
-
 int64_t hd_transitions_get_bytes(const struct hd_transition_shape *shape)
 {
-    int64_t row_arrays = shape->has_value_gamma ? 3 : 2;
+    const int64_t row_arrays = shape->has_value_gamma ? 2 : 1;
     return hd_align_up(2 * shape->rows * shape->obs_bytes) +
-           hd_align_up(shape->nstep * shape->rows * 4) + row_arrays * hd_align_up(shape->rows * 4);
+           hd_align_up(shape->nstep * shape->rows * 4) +
+           hd_align_up(shape->dims * shape->rows * 4) + row_arrays * hd_align_up(shape->rows * 4);
 }
 
 struct hd_transitions hd_transitions_lay_out(const struct hd_transition_shape *shape, void *block)
@@ -30,8 +20,8 @@ struct hd_transitions hd_transitions_lay_out(const struct hd_transition_shape *s
     rows.next_obs = at + obs_bytes;
     rows.reward = (float *)(at += hd_align_up(2 * obs_bytes));
     rows.done = (float *)(at += hd_align_up(shape->nstep * shape->rows * 4));
-    rows.action = (int32_t *)(at += row_bytes);
+    rows.action = (union hd_action_number *)(at += row_bytes);
     if (shape->has_value_gamma)
-        rows.value_gamma = (float *)(at + row_bytes);
+        rows.value_gamma = (float *)(at + hd_align_up(shape->dims * shape->rows * 4));
     return rows;
 }

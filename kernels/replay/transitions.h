@@ -8,9 +8,12 @@
 #ifndef HD_KERNELS_REPLAY_TRANSITIONS_H
 #define HD_KERNELS_REPLAY_TRANSITIONS_H
 
+#include "kernels/envs/actions.h"
+#include "runtime/base/inline.h"
 #include "runtime/base/numbers.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* -- By frames --------------------------------------------------------------------------------- */
@@ -20,24 +23,39 @@ struct hd_transition {
     int32_t env;
     int32_t age;   /* frames of the same episode before that frame */
     int32_t ahead; /* the last frame of next_obs is frame + ahead, in the same episode; 1 … nstep */
-    int32_t action; /* action taken at obs */
-    float done;     /* 1 if next_obs is terminal, else 0 */
+    float done;    /* 1 if next_obs is terminal, else 0 */
     float
         value_gamma; /* factor of the value of next_obs (docs/di-engine.md 2.4); 0 if nstep is 1 */
-    float reward[];  /* [nstep], zero beyond the end of the episode or fragment */
+    float reward[];  /* [nstep], zero beyond the end of the episode or fragment; then come the
+                        `dims` numbers of the action taken at obs */
 };
 
+/* Returns the action of a transition. */
+HD_INLINE union hd_action_number *hd_transition_get_action(const struct hd_transition *transition,
+                                                           int64_t nstep)
+{
+    return (union hd_action_number *)(transition->reward + nstep);
+}
+
 /* Returns the bytes of one transition in a block, a multiple of 8. */
-int64_t hd_transition_get_bytes(int64_t nstep);
+HD_INLINE int64_t hd_transition_get_bytes(int64_t nstep, int64_t dims)
+{
+    const int64_t bytes = (int64_t)offsetof(struct hd_transition, reward) + (nstep + dims) * 4;
+    return (bytes + 7) / 8 * 8;
+}
 
 /* Returns the i-th transition of a block, which is 8-byte aligned. */
-struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t i);
+HD_INLINE struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t dims,
+                                                  int64_t i)
+{
+    return (struct hd_transition *)((char *)block + i * hd_transition_get_bytes(nstep, dims));
+}
 
 /* Checks a transition that was read from a file, number `i` of envs with `stack` frames in an
  * observation; one that was never filled is all zeros. Returns HD_OK, or HD_ERR_FORMAT with a
  * sentence in `message` (not logged). */
 int hd_transition_check(const struct hd_transition *transition, int64_t i, int64_t nstep,
-                        int64_t stack, int64_t envs, int64_t actions,
+                        int64_t stack, int64_t envs, const struct hd_env_actions *actions,
                         char message[HD_NUMBERS_MESSAGE]);
 
 /* -- In rows: a struct of arrays in one block of plain memory ---------------------------------- */
@@ -46,6 +64,7 @@ struct hd_transition_shape {
     int64_t rows;
     int64_t obs_bytes;    /* bytes of one observation */
     int64_t nstep;        /* rewards of one transition */
+    int64_t dims;         /* numbers of an action */
     bool has_value_gamma; /* each row has its own bootstrap factor (nstep > 1,
                              docs/di-engine.md 2.4) */
 };
@@ -56,7 +75,7 @@ struct hd_transitions {
     float *reward;      /* [nstep][rows], zero beyond the end of an episode */
     float *done;        /* [rows]: 1 if next_obs is terminal, else 0 */
     float *value_gamma; /* [rows]: factor of the value of next_obs; NULL if the shape has none */
-    int32_t *action;    /* [rows] */
+    union hd_action_number *action; /* [rows][dims] */
 };
 
 /* Returns the bytes of the block. */

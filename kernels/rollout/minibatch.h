@@ -4,6 +4,7 @@
 #ifndef HD_KERNELS_ROLLOUT_MINIBATCH_H
 #define HD_KERNELS_ROLLOUT_MINIBATCH_H
 
+#include "kernels/envs/actions.h"
 #include "kernels/rollout/steps.h"
 
 /* Samples [lo, hi) of a permutation. */
@@ -25,8 +26,8 @@ struct hd_minibatch_source {
 struct hd_minibatch_arrays {
     int64_t *used;                     /* [1]; NULL: not written */
     char *obs;                         /* [B][stack frames] */
-    int32_t *action;                   /* [B] */
-    float *logit;                      /* [B][actions] */
+    union hd_action_number *action;    /* [B][dims] */
+    float *logit;                      /* [B][logits] */
     float *advantage, *target, *value; /* [B] */
 };
 

@@ -11,13 +11,16 @@ static __device__ void copy_numbers(const struct hd_minibatch_source *source, in
 {
     const struct hd_steps *from = &source->from;
     const char *group = hd_steps_get_group(from, sample);
-    const int64_t step = hd_steps_get_row(from, sample), actions = from->actions;
-    const float *logit = (const float *)(group + from->at.logit) + step * actions;
-    for (int64_t i = threadIdx.x; i < actions; i += blockDim.x)
-        to->logit[row * actions + i] = logit[i];
+    const int64_t step = hd_steps_get_row(from, sample), logits = from->logits;
+    const float *logit = (const float *)(group + from->at.logit) + step * logits;
+    const union hd_action_number *action =
+        (const union hd_action_number *)(group + from->at.action) + step * from->dims;
+    for (int64_t i = threadIdx.x; i < logits; i += blockDim.x)
+        to->logit[row * logits + i] = logit[i];
     if (threadIdx.x != 0)
         return;
-    to->action[row] = ((const int32_t *)(group + from->at.action))[step];
+    for (int64_t d = 0; d < from->dims; d++)
+        to->action[row * from->dims + d] = action[d];
     to->advantage[row] = source->advantage[sample];
     to->target[row] = source->target[sample];
     to->value[row] = source->value[sample];

@@ -19,14 +19,14 @@ struct hd_steps {
     int64_t samples;       /* Q: samples of a group; fewer than 2^31 in all groups together */
     int64_t steps, frames; /* T, F: steps and frames of an env */
     int64_t stack, frame_bytes; /* frames of an observation, oldest first */
-    int64_t actions;
+    int64_t logits, dims;       /* of a step; numbers of an action */
     struct {
         int64_t row;              /* int32 [Q]: number of each sample's step, env * T + t */
         int64_t end;              /* float [Q]: 1 where a fragment or an episode ends */
         int64_t frame, frame_age; /* int32 [E][T] */
-        int64_t action;           /* int32 [E][T] */
+        int64_t action;           /* numbers [E][T][dims] */
         int64_t reward, done;     /* float [E][T] */
-        int64_t logit;            /* float [E][T][actions] */
+        int64_t logit;            /* float [E][T][logits] */
         int64_t frames;           /* [E][F][frame_bytes] */
     } at;
 };

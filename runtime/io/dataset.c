@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,42 @@ static int count_of(const struct file *file, const char *key, int64_t *number_p)
     return HD_OK;
 }
 
+/* Reads the numbers of "3 2". */
+static int read_choices(const struct file *file, const char *text, struct hd_dataset_info *info)
+{
+    const char *at = text;
+    for (info->action_dims = 0; *at && info->action_dims < HD_DATASET_ACTION_DIMS;) {
+        char *end;
+        const long long n = strtoll(at, &end, 10);
+        if (end == at || n < 1 || n > INT32_MAX || (*end && *end != ' '))
+            break;
+        info->actions[info->action_dims++] = n;
+        at = end;
+    }
+    if (*at == '\0' && info->action_dims > 0)
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT,
+                   "%s: its metadata say actions '%.200s', which are not numbers of choices",
+                   file->path, text);
+}
+
+/* A file without action_space has choices. */
+static int read_actions(const struct file *file, struct hd_dataset_info *info)
+{
+    const char *space = hd_safetensors_get_metadata(file->tensors, "action_space"), *text;
+    int64_t dims;
+    HD_TRY(text_of(file, "actions", &text));
+    info->continuous = space && strcmp(space, "continuous") == 0;
+    if (!info->continuous)
+        return read_choices(file, text, info);
+    HD_TRY(count_of(file, "actions", &dims));
+    if (dims < 1 || dims > HD_DATASET_ACTION_DIMS)
+        return hd_fail(HD_ERR_FORMAT, "%s: its actions are %" PRId64 " numbers, not 1 to %d",
+                       file->path, dims, HD_DATASET_ACTION_DIMS);
+    info->action_dims = (int)dims;
+    return HD_OK;
+}
+
 static int read_info(const struct file *file, struct hd_dataset_info *info)
 {
     const char *format, *epsilon;
@@ -147,7 +184,7 @@ static int read_info(const struct file *file, struct hd_dataset_info *info)
     HD_TRY(text_of(file, "epsilon", &epsilon));
     info->epsilon = strtod(epsilon, NULL);
     HD_TRY(count_of(file, "frame_stack", &info->stack));
-    HD_TRY(count_of(file, "actions", &info->actions));
+    HD_TRY(read_actions(file, info));
     HD_TRY(count_of(file, "transitions", &info->transitions));
     HD_TRY(number_of(file, "seed", 10, UINT64_MAX, &info->seed));
     return number_of(file, "policy", 16, UINT64_MAX, &info->policy);
@@ -170,12 +207,18 @@ static int read_frame(const struct file *file, struct hd_dataset_info *info)
     return HD_OK;
 }
 
+static bool same_actions(const struct hd_dataset_info *a, const struct hd_dataset_info *b)
+{
+    return a->continuous == b->continuous && a->action_dims == b->action_dims &&
+           memcmp(a->actions, b->actions, sizeof a->actions) == 0;
+}
+
 static bool same_info(const struct hd_dataset_info *a, const struct hd_dataset_info *b)
 {
     return strcmp(a->env_type, b->env_type) == 0 && strcmp(a->env_id, b->env_id) == 0 &&
            a->u8 == b->u8 && a->dims == b->dims &&
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0 &&
-           a->stack == b->stack && a->actions == b->actions && a->transitions == b->transitions &&
+           a->stack == b->stack && same_actions(a, b) && a->transitions == b->transitions &&
            a->seed == b->seed && a->policy == b->policy && a->epsilon == b->epsilon;
 }
 
@@ -206,6 +249,23 @@ static int check_range(const struct file *file, const char *name, const int32_t 
     return HD_OK;
 }
 
+static int check_choices(const struct file *file, const int32_t *action, int64_t n,
+                         const struct hd_dataset_info *info)
+{
+    for (int64_t i = 0; i < n * info->action_dims; i++)
+        HD_TRY(check_range(file, "action", action + i, 1, info->actions[i % info->action_dims]));
+    return HD_OK;
+}
+
+static int check_reals(const struct file *file, const float *action, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(action[i]))
+            return hd_fail(HD_ERR_FORMAT, "%s: tensor 'action' holds a number that is not finite",
+                           file->path);
+    return HD_OK;
+}
+
 static int find_rows(struct file *file, const struct hd_dataset_info *info)
 {
     struct hd_dataset_rows *rows = &file->rows;
@@ -217,15 +277,21 @@ static int find_rows(struct file *file, const struct hd_dataset_info *info)
     rows->frames = frames[0];
     HD_TRY(hd_safetensors_get_shape(file->tensors, "action", shape, &dims));
     const int64_t n = rows->transitions = shape[0], all[] = {n, info->stack};
+    dims = hd_dataset_get_action_shape(info, n, shape);
+    HD_TRY(
+        find_tensor(file, "action", hd_dataset_get_action_dtype(info), dims, shape, &rows->action));
     for (int i = 0; i < HD_DATASET_COLUMNS; i++) {
         const struct hd_dataset_column *column = &hd_dataset_columns[i];
         const void *data = NULL;
+        if (column->at == offsetof(struct hd_dataset_rows, action))
+            continue;
         HD_TRY(find_tensor(file, column->name, column->dtype, 1 + column->stacked, all, &data));
         memcpy((char *)rows + column->at, &data, sizeof data);
     }
     HD_TRY(check_range(file, "obs", rows->obs, n * info->stack, rows->frames));
     HD_TRY(check_range(file, "next_obs", rows->next_obs, n * info->stack, rows->frames));
-    return check_range(file, "action", rows->action, n, info->actions);
+    return info->continuous ? check_reals(file, rows->action, n * info->action_dims)
+                            : check_choices(file, rows->action, n, info);
 }
 
 /* Reads the whole file once, at about the speed of memory, before anything is learned from it. A

@@ -6,7 +6,8 @@
  *
  *   frames F32 or U8 [F][…]    the frames that the envs showed
  *   obs, next_obs I32 [T][K]   frames of the observations before and after the action
- *   action I32 [T], reward F32 [T]
+ *   action I32 or F32 [T][D]   choices, or real numbers; [T] if D is 1
+ *   reward F32 [T]
  *   done U8 [T]                1: the episode ended, for any reason
  *   truncated U8 [T]           1: ended by a time limit alone
  *   env, episode I32 [T]       numbers of both: an env's transitions follow one another in order of
@@ -21,7 +22,7 @@
 
 #include <stdbool.h>
 
-enum { HD_DATASET_DIMS = 4 };
+enum { HD_DATASET_DIMS = 4, HD_DATASET_ACTION_DIMS = 64 };
 
 /* The description of a data set. */
 struct hd_dataset_info {
@@ -30,10 +31,13 @@ struct hd_dataset_info {
     int dims;
     int64_t shape[HD_DATASET_DIMS]; /* of a frame */
     int64_t stack;                  /* K: frames of an observation */
-    int64_t actions;                /* actions are 0 … actions - 1 */
-    int64_t transitions;            /* in all files */
-    uint64_t seed, policy;          /* of the envs; hash of the parameters that played */
-    double epsilon;                 /* share of random actions */
+    bool continuous;                /* actions are real numbers; else choices */
+    int action_dims;                /* D: numbers of an action, 1 … HD_DATASET_ACTION_DIMS */
+    int64_t actions[HD_DATASET_ACTION_DIMS]; /* number d is one of 0 … actions[d] - 1, unless
+                                                continuous */
+    int64_t transitions;                     /* in all files */
+    uint64_t seed, policy;                   /* of the envs; hash of the parameters that played */
+    double epsilon;                          /* share of random actions */
 };
 
 /* The content of one file; arrays as above. */
@@ -41,7 +45,8 @@ struct hd_dataset_rows {
     int64_t first; /* number of its first transition in the data set; ignored when writing */
     int64_t transitions, frames;
     const void *frame;
-    const int32_t *obs, *next_obs, *action, *env, *episode;
+    const int32_t *obs, *next_obs, *env, *episode;
+    const void *action; /* int32_t or float */
     const float *reward;
     const uint8_t *done, *truncated;
 };

@@ -47,6 +47,28 @@ const struct hd_dataset_column hd_dataset_columns[] = {
 
 enum { TENSORS = 1 + HD_DATASET_COLUMNS };
 
+enum hd_dtype hd_dataset_get_action_dtype(const struct hd_dataset_info *info)
+{
+    return info->continuous ? HD_DTYPE_F32 : HD_DTYPE_I32;
+}
+
+int hd_dataset_get_action_shape(const struct hd_dataset_info *info, int64_t transitions,
+                                int64_t shape_p[2])
+{
+    shape_p[0] = transitions;
+    shape_p[1] = info->action_dims;
+    return info->action_dims > 1 ? 2 : 1;
+}
+
+/* Writes "2" for a choice of two, "3 2" for two choices, "6" for six real numbers. */
+static void format_actions(const struct hd_dataset_info *info, char *text, size_t bytes)
+{
+    if (info->continuous)
+        snprintf(text, bytes, "%d", info->action_dims);
+    for (int i = 0, at = 0; i < info->action_dims && !info->continuous; i++)
+        at += snprintf(text + at, bytes - (size_t)at, "%s%" PRId64, i ? " " : "", info->actions[i]);
+}
+
 static struct hd_tensor_data frames_of(const struct hd_dataset_info *info,
                                        const struct hd_dataset_rows *rows)
 {
@@ -57,6 +79,12 @@ static struct hd_tensor_data frames_of(const struct hd_dataset_info *info,
                                     .dtype = info->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32};
     memcpy(frames.shape + 1, info->shape, (size_t)info->dims * sizeof *info->shape);
     return frames;
+}
+
+static void describe_actions(const struct hd_dataset_info *info, struct hd_tensor_data *tensor)
+{
+    tensor->dtype = hd_dataset_get_action_dtype(info);
+    tensor->dims = hd_dataset_get_action_shape(info, tensor->shape[0], tensor->shape);
 }
 
 /* Lists the tensors of a file, those of four bytes an element before those of one. */
@@ -71,6 +99,8 @@ static void fill_tensors(const struct hd_dataset_info *info, const struct hd_dat
                                           .dims = 1 + column->stacked,
                                           .shape = {rows->transitions, info->stack},
                                           .dtype = column->dtype};
+        if (column->at == offsetof(struct hd_dataset_rows, action))
+            describe_actions(info, tensor);
         memcpy(&tensor->data, (const char *)rows + column->at, sizeof tensor->data);
     }
 }
@@ -93,35 +123,36 @@ uint64_t hd_dataset_hash_rows(const struct hd_dataset_info *info,
 static int write_file(const struct hd_dataset_writer *writer, const struct hd_dataset_rows *rows,
                       const char *path)
 {
-    enum { NUMBERS = 9, TEXT = 32 };
+    enum { NUMBERS = 8, TEXT = 32 };
     const struct hd_dataset_info *info = writer->info;
     struct hd_tensor_data tensors[TENSORS];
-    char n[NUMBERS][TEXT];
+    char n[NUMBERS][TEXT], actions[HD_DATASET_ACTION_DIMS * TEXT];
     fill_tensors(info, rows, tensors);
+    format_actions(info, actions, sizeof actions);
     snprintf(n[0], TEXT, "%d", HD_DATASET_VERSION);
     snprintf(n[1], TEXT, "%" PRId64, info->stack);
-    snprintf(n[2], TEXT, "%" PRId64, info->actions);
-    snprintf(n[3], TEXT, "%" PRId64, info->transitions);
-    snprintf(n[4], TEXT, "%" PRIu64, info->seed);
-    snprintf(n[5], TEXT, "%016" PRIx64, info->policy);
-    snprintf(n[6], TEXT, "%.17g", info->epsilon);
-    snprintf(n[7], TEXT, "%" PRId64, writer->first);
-    snprintf(n[8], TEXT, "%016" PRIx64, hd_dataset_hash_rows(info, rows));
-    static const char *const keys[] = {"format",      "env_type", "env_id",      "version",
-                                       "frame_stack", "actions",  "transitions", "seed",
-                                       "policy",      "epsilon",  "first",       "hash"};
+    snprintf(n[2], TEXT, "%" PRId64, info->transitions);
+    snprintf(n[3], TEXT, "%" PRIu64, info->seed);
+    snprintf(n[4], TEXT, "%016" PRIx64, info->policy);
+    snprintf(n[5], TEXT, "%.17g", info->epsilon);
+    snprintf(n[6], TEXT, "%" PRId64, writer->first);
+    snprintf(n[7], TEXT, "%016" PRIx64, hd_dataset_hash_rows(info, rows));
+    static const char *const keys[] = {
+        "format",      "env_type", "env_id", "version", "action_space", "frame_stack", "actions",
+        "transitions", "seed",     "policy", "epsilon", "first",        "hash"};
     const char *const values[] = {HD_DATASET_FORMAT,
                                   info->env_type,
                                   info->env_id,
                                   n[0],
+                                  info->continuous ? "continuous" : "discrete",
                                   n[1],
+                                  actions,
                                   n[2],
                                   n[3],
                                   n[4],
                                   n[5],
                                   n[6],
-                                  n[7],
-                                  n[8]};
+                                  n[7]};
     return hd_safetensors_write(path, tensors, TENSORS, keys, values, sizeof keys / sizeof *keys);
 }
 

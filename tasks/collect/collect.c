@@ -10,6 +10,7 @@
  * Items of the step's stream, for forward pass f over E envs: f (E + 1) is the coin that decides
  * between greedy and random actions for all envs at once (docs/di-engine.md 2.7), and f (E + 1) + 1
  * + e is the random action of env e. */
+#include "kernels/act/draw.h"
 #include "kernels/act/exploration.h"
 #include "kernels/learn/losses/dqn_loss.h"
 #include "kernels/replay/nstep.h"
@@ -74,6 +75,11 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
+    if (hd_envs_get_shape(envs)->frame.actions.kind != HD_ENV_DISCRETE)
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "%s explores by one choice for each step, which env.type %s does "
+                                 "not take",
+                                 setup->verb, hd_envs_get_shape(envs)->env->name);
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), hd_params_get_net(setup->specs[POLICY]),
                               &args->scratch));
@@ -205,27 +211,30 @@ static void choose_actions(const struct collector *c)
     const uint32_t coin = coin_of(c->shape, *c->header.forwards);
     const bool greedy = is_greedy(c->context, coin, c->epsilon);
     if (greedy && c->context->gpu)
-        memcpy(c->stepper.action, c->header.action, (size_t)n * sizeof *c->stepper.action);
+        memcpy(c->stepper.action, c->header.action, (size_t)n * sizeof *c->header.action);
     else if (greedy)
         hd_stepper_choose_greedy(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
                                  NULL);
     for (int64_t i = 0; i < n && !greedy; i++)
-        c->stepper.action[i] = (int32_t)hd_rng_draw_below(&c->context->rng, coin + 1 + (uint32_t)i,
-                                                          c->shape->frame.actions.n[0]);
+        hd_act_randomly(&c->shape->frame.actions, &c->context->rng, coin + 1 + (uint32_t)i,
+                        c->stepper.action + i);
 }
 
 /* Appends the env's step to its fragment and returns the fragment as it is then. */
 static struct hd_fragment append_step(struct collector *c, int64_t env)
 {
     const int64_t first = env * c->shape->fragment, step = c->envs.pending[env]++;
-    c->envs.action[first + step] = c->stepper.action[env];
+    const int64_t dims = c->shape->frame.actions.dims;
+    memcpy(c->envs.action + (first + step) * dims, c->stepper.action + env * dims,
+           (size_t)dims * sizeof *c->envs.action);
     c->envs.reward[first + step] = c->stepper.outcome.reward[env];
     return (struct hd_fragment){
         .length = step + 1,
         .frame = c->envs.shown[env] - 1 - (step + 1),
         .age = c->envs.episode_steps[env] - (step + 1),
         .env = (int32_t)env,
-        .action = c->envs.action + first,
+        .dims = dims,
+        .action = c->envs.action + first * dims,
         .reward = c->envs.reward + first,
         .done = c->stepper.outcome.done[env],
     };
@@ -238,7 +247,8 @@ static void emit_samples(struct collector *c, const struct hd_fragment *fragment
     if (remaining > 0)
         hd_nstep_assemble(fragment, c->args->gamma, c->args->tail, c->nstep,
                           fragment->length < remaining ? fragment->length : remaining,
-                          hd_transition_get(c->block.transitions, c->nstep, *c->header.made));
+                          hd_transition_get(c->block.transitions, c->nstep,
+                                            c->shape->frame.actions.dims, *c->header.made));
     *c->header.made += fragment->length;
     c->envs.pending[fragment->env] = 0;
 }

@@ -12,8 +12,11 @@
  * Without it, envs that a GPU can step are played there by one task, from which only counters and
  * ended episodes return to the host.
  *
- * Item f E + e of the step's stream samples the action of the shard's env e of E in step f. */
+ * Item f E + e of the step's stream samples the action of the shard's env e of E in step f; actions
+ * of D numbers are sampled by items (f E + e) D to (f E + e) D + D - 1. GPUs sample only single
+ * choices. */
 #include "kernels/act/categorical.h"
+#include "kernels/act/draw.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
@@ -152,19 +155,25 @@ static bool is_complete(const struct collector *c)
     return *c->t.made >= c->to->samples;
 }
 
-/* Records the observation, logits and action with which a step of an env begins. */
-static void record_action(struct collector *c, int64_t env, const float *logit, int32_t action)
+/* Returns the place of the action with which the present step of an env begins. */
+static union hd_action_number *get_action(const struct collector *c, int64_t env)
 {
-    const int64_t actions = c->to->actions, step = env * c->to->steps + *c->t.forward;
-    memcpy(c->t.logit + step * actions, logit, (size_t)actions * sizeof *logit);
+    const int64_t step = env * c->to->steps + *c->t.forward;
+    return c->t.action + step * c->to->actions.dims;
+}
+
+/* Records the observation and the logits with which a step of an env begins. */
+static void record_logits(struct collector *c, int64_t env, const float *logit)
+{
+    const int64_t logits = c->to->logits, step = env * c->to->steps + *c->t.forward;
+    memcpy(c->t.logit + step * logits, logit, (size_t)logits * sizeof *logit);
     c->t.frame[step] = (int32_t)(c->t.shown[env] - 1);
     c->t.frame_age[step] = (int32_t)c->t.age[env];
-    c->t.action[step] = action;
 }
 
 static void act(struct collector *c)
 {
-    const int64_t actions = c->to->actions, outputs = hd_net_count_outputs(c->net);
+    const int64_t outputs = hd_net_count_outputs(c->net);
     const int64_t all = c->shape->total, forward = *c->t.forward;
     struct hd_obs_norm norm;
     hd_stepper_forward(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
@@ -172,9 +181,8 @@ static void act(struct collector *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const float *logit = c->stepper.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
-        record_action(c, env, logit,
-                      (int32_t)hd_categorical_draw(logit, actions,
-                                                   hd_rng_draw_uniform(&c->context->rng, item)));
+        record_logits(c, env, logit);
+        hd_act_by_draw(&c->to->actions, logit, &c->context->rng, item, get_action(c, env));
     }
 }
 
@@ -214,8 +222,10 @@ static void record_outcome(struct collector *c, int64_t env)
 
 static int step(struct collector *c)
 {
+    const int64_t dims = c->to->actions.dims;
     for (int64_t env = 0; env < c->shape->envs; env++)
-        c->stepper.action[env] = c->t.action[env * c->to->steps + *c->t.forward];
+        memcpy(c->stepper.action + env * dims, get_action(c, env),
+               (size_t)dims * sizeof *c->stepper.action);
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const bool done = c->stepper.outcome.done[env];
@@ -279,9 +289,10 @@ static int64_t lay_out_header(const struct args *args, void *memory, struct head
 /* Records the actions that the GPU chose, as `act` does those of a CPU. */
 static void record_gpu_actions(struct collector *c, const struct header *header)
 {
-    const int64_t actions = c->to->actions;
-    for (int64_t env = 0; env < c->shape->envs; env++)
-        record_action(c, env, header->logit + env * actions, header->action[env]);
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        record_logits(c, env, header->logit + env * c->to->logits);
+        get_action(c, env)->choice = header->action[env];
+    }
 }
 
 static int play_step_beside_gpu(struct collector *c, const struct header *header)
@@ -344,7 +355,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static bool supports_gpu(const void *memory)
 {
     const struct args *args = memory;
-    return args->overlap_act_step || args->steps_on_gpu;
+    return args->envs->frame.actions.kind == HD_ENV_DISCRETE &&
+           (args->overlap_act_step || args->steps_on_gpu);
 }
 
 static int last_stage(const struct args *args)

@@ -6,6 +6,7 @@
  *
  * Items of the step's stream, for step t over E envs: 2 (t E + e) is the coin of env e, and 2 (t E
  * + e) + 1 its random action. */
+#include "kernels/act/draw.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -150,24 +151,26 @@ static void choose_actions(const struct recorder *r)
                              hd_params_get_net(r->views[POLICY].spec), r->views[POLICY].data,
                              hd_moments_get_obs_norm(&r->views[NORM], &norm));
     for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
-        const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
+        const uint32_t coin =
+            (uint32_t)((1 + r->shape->frame.actions.dims) * (*r->to.played * r->shape->envs + env));
         if (hd_rng_draw_uniform(rng, coin) < r->epsilon)
-            r->stepper.action[env] =
-                (int32_t)hd_rng_draw_below(rng, coin + 1, r->shape->frame.actions.n[0]);
+            hd_act_randomly(&r->shape->frame.actions, rng, coin + 1,
+                            r->stepper.action + env * r->shape->frame.actions.dims);
     }
 }
 
 /* Writes the last step of env `env`, which led to frame `frame`, to row `row`. */
 static void write_row(const struct recorder *r, int64_t env, int64_t row, int64_t frame)
 {
-    const int64_t stack = r->shape->obs.stack;
+    const int64_t stack = r->shape->obs.stack, dims = r->shape->frame.actions.dims;
     const size_t bytes = (size_t)stack * sizeof(int32_t);
     int32_t *present = get_obs_frames(r, env);
     memcpy(r->to.obs + row * stack, present, bytes);
     memmove(present, present + 1, bytes - sizeof *present);
     present[stack - 1] = (int32_t)frame;
     memcpy(r->to.next_obs + row * stack, present, bytes);
-    r->to.action[row] = r->stepper.action[env];
+    memcpy(r->to.action + row * dims, r->stepper.action + env * dims,
+           (size_t)dims * sizeof *r->to.action);
     r->to.reward[row] = r->stepper.outcome.reward[env];
     r->to.done[row] = r->stepper.outcome.done[env];
     r->to.truncated[row] = r->stepper.outcome.truncated[env];

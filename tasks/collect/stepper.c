@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/collect/stepper.h"
 
-#include "kernels/common/argmax.h"
+#include "kernels/act/draw.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
@@ -15,7 +15,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs;
-    stepper->action = hd_arena_take(&arena, n, sizeof *stepper->action);
+    stepper->action = hd_arena_take(&arena, n * shape->frame.actions.dims, sizeof *stepper->action);
     stepper->outcome.obs = hd_arena_take(&arena, n, (size_t)shape->obs.frame_bytes);
     stepper->outcome.reward = hd_arena_take(&arena, n, sizeof *stepper->outcome.reward);
     stepper->outcome.done = hd_arena_take(&arena, n, sizeof *stepper->outcome.done);
@@ -55,10 +55,12 @@ void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_
                               const struct hd_envs *envs, const struct hd_net *net,
                               const void *params, const struct hd_obs_norm *norm)
 {
-    const int64_t outputs = hd_net_count_outputs(net), actions = hd_net_count_actions(net);
+    const int64_t outputs = hd_net_count_outputs(net);
+    const struct hd_env_actions *actions = &shape->frame.actions;
     hd_stepper_forward(stepper, shape, envs, net, params, norm);
     for (int64_t i = 0; i < shape->envs; i++)
-        stepper->action[i] = (int32_t)hd_argmax(stepper->outputs + i * outputs, actions);
+        hd_act_greedily(actions, stepper->outputs + i * outputs,
+                        stepper->action + i * actions->dims);
 }
 
 #if HD_CUDA

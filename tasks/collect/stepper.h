@@ -9,7 +9,7 @@
 
 /* Arrays for one step of E envs, in a task's scratch. */
 struct hd_stepper {
-    int32_t *action; /* [E] */
+    union hd_action_number *action; /* [E][dims] */
     struct hd_env_outcome outcome;
     float *outputs;       /* [E][outputs] of the net */
     void *forward;        /* work memory of the net's pass */
@@ -32,8 +32,7 @@ void hd_stepper_forward(const struct hd_stepper *stepper, const struct hd_envs_s
                         const struct hd_envs *envs, const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm);
 
-/* Does hd_stepper_forward, then chooses for each env the action of the largest value or logit, the
- * lowest of equal ones. */
+/* Does hd_stepper_forward, then chooses for each env the likeliest action (kernels/act/draw.h). */
 void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                               const struct hd_envs *envs, const struct hd_net *net,
                               const void *params, const struct hd_obs_norm *norm);

@@ -69,7 +69,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     for (int64_t i = 0; !report->broken && i < *block.n_frames; i++)
         hd_replay_add_frame(shape, ring, block.env[i], block.frames + i * from->frame_bytes);
     for (int64_t i = 0; !report->broken && i < from->n_sample; i++)
-        hd_replay_add(shape, ring, hd_transition_get(block.transitions, from->nstep, i));
+        hd_replay_add(shape, ring,
+                      hd_transition_get(block.transitions, from->nstep, shape->dims, i));
     return HD_OK;
 }
 

@@ -127,10 +127,12 @@ static void fill_row(const struct batch_writer *writer, int64_t row, int64_t sam
     const struct hd_dataset_info *info = hd_dataset_get_info(writer->dataset);
     const struct hd_dataset_rows *from = hd_dataset_find(writer->dataset, sample);
     const int64_t at = sample - from->first, bytes = writer->shape->obs_bytes;
+    const int64_t dims = writer->shape->dims;
     copy_obs(info, from, from->obs + at * info->stack, (char *)writer->rows.obs + row * bytes);
     copy_obs(info, from, from->next_obs + at * info->stack,
              (char *)writer->rows.next_obs + row * bytes);
-    writer->rows.action[row] = from->action[at];
+    memcpy(writer->rows.action + row * dims, (const char *)from->action + at * dims * 4,
+           (size_t)dims * sizeof *writer->rows.action);
     writer->rows.reward[row] = from->reward[at];
     writer->rows.done[row] = from->done[at] ? 1 : 0;
 }
@@ -138,10 +140,10 @@ static void fill_row(const struct batch_writer *writer, int64_t row, int64_t sam
 /* Fills a row that nothing is learned from with zeros, so that its loss is a finite number. */
 static void clear_row(const struct batch_writer *writer, int64_t row)
 {
-    const int64_t bytes = writer->shape->obs_bytes;
+    const int64_t bytes = writer->shape->obs_bytes, dims = writer->shape->dims;
     memset((char *)writer->rows.obs + row * bytes, 0, (size_t)bytes);
     memset((char *)writer->rows.next_obs + row * bytes, 0, (size_t)bytes);
-    writer->rows.action[row] = 0;
+    memset(writer->rows.action + row * dims, 0, (size_t)dims * sizeof *writer->rows.action);
     writer->rows.reward[row] = writer->rows.done[row] = writer->use.weight[row] = 0;
 }
 

@@ -47,11 +47,11 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
         hd_trajectories_get(from->spec, from->data, sample / shape->samples);
     const struct hd_advantages advantages =
         hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
-    const int64_t step = t.row[sample % shape->samples], actions = shape->actions;
+    const int64_t step = t.row[sample % shape->samples], logits = shape->logits;
+    const int64_t dims = shape->actions.dims;
     hd_trajectories_copy_obs(shape, &t, step, 0, batch->obs + row * shape->obs.obs_bytes);
-    memcpy(batch->logit + row * actions, t.logit + step * actions,
-           (size_t)actions * sizeof *t.logit);
-    batch->action[row] = t.action[step];
+    memcpy(batch->logit + row * logits, t.logit + step * logits, (size_t)logits * sizeof *t.logit);
+    memcpy(batch->action + row * dims, t.action + step * dims, (size_t)dims * sizeof *t.action);
     batch->advantage[row] = advantages.advantage[sample];
     batch->target[row] = advantages.target[sample];
     batch->value[row] = advantages.value[sample];

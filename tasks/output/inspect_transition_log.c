@@ -20,7 +20,9 @@ void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec 
     info->dims = shape->frame.dims;
     memcpy(info->shape, shape->frame.shape, (size_t)info->dims * sizeof *info->shape);
     info->stack = shape->obs.stack;
-    info->actions = shape->frame.actions.n[0];
+    info->continuous = shape->frame.actions.kind == HD_ENV_BOX;
+    info->action_dims = shape->frame.actions.dims;
+    memcpy(info->actions, shape->frame.actions.n, sizeof info->actions);
     info->transitions = hd_transition_log_get_shape(log)->transitions;
 }
 
@@ -40,7 +42,8 @@ void hd_transition_log_add_episodes(const struct hd_spec *spec, const void *data
 
 /* The arrays of a file, into whose columns the rows of an instance are gathered. */
 struct file {
-    int32_t *obs, *next_obs, *action, *env, *episode;
+    int32_t *obs, *next_obs, *env, *episode;
+    union hd_action_number *action;
     float *reward;
     uint8_t *done, *truncated;
     int32_t *number; /* [frames of the instance]: number of the frame in the file; -1: not in it */
@@ -55,7 +58,7 @@ static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory
     *file = (struct file){
         .obs = hd_arena_take(&arena, n * stack, sizeof *file->obs),
         .next_obs = hd_arena_take(&arena, n * stack, sizeof *file->next_obs),
-        .action = hd_arena_take(&arena, n, sizeof *file->action),
+        .action = hd_arena_take(&arena, n * shape->actions.dims, sizeof *file->action),
         .env = hd_arena_take(&arena, n, sizeof *file->env),
         .episode = hd_arena_take(&arena, n, sizeof *file->episode),
         .reward = hd_arena_take(&arena, n, sizeof *file->reward),
@@ -90,10 +93,11 @@ static void copy_row(const struct hd_transition_log_shape *shape,
                      struct file *file)
 {
     const int64_t row = env * shape->steps + step, to = file->transitions++;
-    const int64_t stack = shape->obs.stack;
+    const int64_t stack = shape->obs.stack, dims = shape->actions.dims;
     copy_obs(shape, from, from->obs + row * stack, file, file->obs + to * stack);
     copy_obs(shape, from, from->next_obs + row * stack, file, file->next_obs + to * stack);
-    file->action[to] = from->action[row];
+    memcpy(file->action + to * dims, from->action + row * dims,
+           (size_t)dims * sizeof *file->action);
     file->env[to] = (int32_t)env;
     file->episode[to] = from->episode[row];
     file->reward[to] = from->reward[row];

@@ -5,11 +5,25 @@
 #include "runtime/io/dataset.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { FILES_MAX = 2 };
+
+static void check_action(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows,
+                         int64_t i)
+{
+    const int64_t dims = info->action_dims;
+    for (int64_t d = 0; d < dims; d++)
+        if (info->continuous)
+            fuzz_check(isfinite(((const float *)rows->action)[i * dims + d]), "a finite action");
+        else
+            fuzz_check(((const int32_t *)rows->action)[i * dims + d] >= 0 &&
+                           ((const int32_t *)rows->action)[i * dims + d] < info->actions[d],
+                       "an action that is one");
+}
 
 /* Reads the rows as training does. */
 static void use(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows)
@@ -21,8 +35,7 @@ static void use(const struct hd_dataset_info *info, const struct hd_dataset_rows
             fuzz_touch((const char *)rows->frame + (size_t)rows->obs[at] * frame, frame);
             fuzz_touch((const char *)rows->frame + (size_t)rows->next_obs[at] * frame, frame);
         }
-        fuzz_check(rows->action[i] >= 0 && rows->action[i] < info->actions,
-                   "an action that is one");
+        check_action(info, rows, i);
         fuzz_touch(&rows->reward[i], sizeof rows->reward[i]);
         fuzz_touch(&rows->env[i], sizeof rows->env[i]);
         fuzz_touch(&rows->episode[i], sizeof rows->episode[i]);

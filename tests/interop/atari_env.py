@@ -23,8 +23,14 @@ class Settings(c.Structure):
                 ("options", c.POINTER(Option)), ("n_options", c.c_int)]
 
 
+class Actions(c.Structure):
+    _fields_ = [("kind", c.c_int), ("dims", c.c_int), ("n", c.c_int64 * 64), ("low", c.c_float * 64),
+                ("high", c.c_float * 64)]
+
+
 class Spec(c.Structure):
-    _fields_ = [("element", c.c_int), ("dims", c.c_int), ("shape", c.c_int64 * 4), ("actions", c.c_int64)]
+    _fields_ = [("element", c.c_int), ("dims", c.c_int), ("shape", c.c_int64 * 4), ("actions", Actions),
+                ("render_height", c.c_int64), ("render_width", c.c_int64)]
 
 
 class Outcome(c.Structure):
@@ -51,7 +57,7 @@ class Ours:
         self.group, self.spec = c.c_void_p(), Spec()
         settings = Settings(1, evaluator, env_id.encode(), None, 0)
         self.check(self.env.create(c.byref(settings), c.byref(self.spec), c.byref(self.group), self.message))
-        self.actions = self.spec.actions
+        self.actions = self.spec.actions.n[0]
         self.obs, self.reward = np.zeros(FRAME, np.uint8), np.zeros(1, np.float32)
         self.done, self.truncated = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
         arrays = (self.obs, self.reward, self.done, self.truncated)

@@ -4,20 +4,27 @@
 #ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
 #define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
 
+#include "kernels/envs/actions.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { HD_PPO_DIMS = HD_ENV_ACTION_DIMS };
+
 struct hd_ppo_loss {
-    int64_t batch, actions;
-    float clip;      /* epsilon of the ratio and of the value */
+    int64_t batch, logits;        /* logits of a row (kernels/envs/actions.h) */
+    int32_t dims;                 /* D: numbers of an action */
+    bool gaussian;                /* numbers are real (kernels/act/gaussian.h); else choices */
+    int32_t choices[HD_PPO_DIMS]; /* of each number, unless gaussian */
+    float clip;                   /* epsilon of the ratio and of the value */
     bool value_clip; /* true: the larger of the clipped and the unclipped error counts */
     float value_weight, entropy_weight;
-    const float *out;       /* [batch][actions + 1]: logits, then the value */
-    const float *logit_old; /* [batch][actions]: logits from which the actions were drawn */
-    const float *value_old; /* [batch] */
-    const float *advantage; /* [batch] */
-    const float *target;    /* [batch]: the return */
-    const int32_t *action;  /* [batch] */
+    const float *out;                     /* [batch][logits + 1]: logits, then the value */
+    const float *logit_old;               /* [batch][logits]: from which the actions were drawn */
+    const float *value_old;               /* [batch] */
+    const float *advantage;               /* [batch] */
+    const float *target;                  /* [batch]: the return */
+    const union hd_action_number *action; /* [batch][D] */
 };
 
 /* Sums over the batch in order, for logs; the caller divides. Maxima are over the batch. */
@@ -30,7 +37,7 @@ struct hd_ppo_sums {
     double adv, adv_max, v, v_max;
 };
 
-/* Computes dout[batch][actions + 1], the derivative of the SUM over the batch of -min(ratio adv,
+/* Computes dout[batch][logits + 1], the derivative of the SUM over the batch of -min(ratio adv,
  * clamp(ratio) adv) + value_weight / 2 max((R - v)^2, (R - v_clip)^2) - entropy_weight H, and the
  * sums. If two branches tie, each gets half of the gradient, as in PyTorch; a clamp passes the
  * gradient at its bound. */

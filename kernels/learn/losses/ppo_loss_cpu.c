@@ -23,6 +23,6 @@ void hd_ppo_loss_compute(const struct hd_ppo_loss *loss, float *dout, struct hd_
 {
     struct hd_ppo_sums sums = hd_ppo_init_sums();
     for (int64_t b = 0; b < loss->batch; b++)
-        hd_ppo_add_row(loss, b, dout + b * (loss->actions + 1), &sums);
+        hd_ppo_add_row(loss, b, dout + b * (loss->logits + 1), &sums);
     *sums_p = sums;
 }

@@ -25,7 +25,7 @@ static __device__ void add_sums(sums_of_rows *into, const sums_of_rows &other)
 static __global__ void ppo_rows(const struct hd_ppo_loss loss, const int64_t *used_p, float *dout,
                                 sums_of_rows *sums_p)
 {
-    const int64_t used = hd_rows_count_used(used_p, loss.batch), width = loss.actions + 1;
+    const int64_t used = hd_rows_count_used(used_p, loss.batch), width = loss.logits + 1;
     sums_of_rows sums = hd_ppo_init_sums();
     for (int64_t b = threadIdx.x; b < loss.batch; b += HD_ROW_THREADS)
         if (b < used)

@@ -3,6 +3,7 @@
 #ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
 #define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
 
+#include "kernels/act/gaussian.h"
 #include "kernels/common/softmax.h"
 #include "kernels/learn/losses/ppo_loss.h"
 
@@ -19,32 +20,105 @@ HD_INLINE float hd_ppo_split_gradient(bool first, bool second)
     return first ? 1 : second ? 0 : 0.5f;
 }
 
-/* Writes dlogit[actions] of one row for the policy and entropy terms; before, it holds log p. */
+/* The probabilities of a row's action: the logarithms of the new and of the old one, and the
+ * entropy of the new distribution. Those of all its numbers add up. */
+struct hd_ppo_terms {
+    float log_p, log_old, entropy;
+};
+
+/* Adds a choice; log_p[n] gets the logarithms of all new probabilities. */
+HD_INLINE void hd_ppo_add_choice(const float *out, const float *old, int64_t n, int32_t choice,
+                                 float *log_p, struct hd_ppo_terms *terms, struct hd_ppo_sums *sums)
+{
+    terms->entropy += hd_softmax_compute_log_probs(out, n, log_p);
+    const struct hd_softmax softmax = hd_softmax_compute(old, n);
+    terms->log_p += log_p[choice];
+    terms->log_old += hd_softmax_get_log_prob(&softmax, old[choice]);
+    for (int64_t j = 0; j < n; j++) {
+        const float old_j = hd_softmax_get_log_prob(&softmax, old[j]);
+        sums->kl += expf(old_j) * (old_j - log_p[j]);
+    }
+}
+
+/* Replaces log_p[n] by the derivatives of by_log_p times the logarithm of the choice's probability,
+ * less entropy_weight times the entropy. */
+HD_INLINE void hd_ppo_differentiate_choice(float by_log_p, float entropy_weight, int64_t n,
+                                           int32_t choice, float *log_p)
+{
+    float entropy = 0;
+    for (int64_t j = 0; j < n; j++)
+        entropy -= expf(log_p[j]) * log_p[j];
+    for (int64_t j = 0; j < n; j++) {
+        const float log_j = log_p[j], p = expf(log_j);
+        log_p[j] = by_log_p * ((float)(j == choice) - p) + entropy_weight * p * (log_j + entropy);
+    }
+}
+
+/* Adds a real number of a distribution whose logits are `dims` apart. */
+HD_INLINE void hd_ppo_add_real(const float *out, const float *old, int32_t dims, float x,
+                               struct hd_ppo_terms *terms, struct hd_ppo_sums *sums)
+{
+    terms->entropy += hd_gaussian_compute_entropy(out[dims]);
+    terms->log_p += hd_gaussian_compute_log_prob(out[0], out[dims], x);
+    terms->log_old += hd_gaussian_compute_log_prob(old[0], old[dims], x);
+    sums->kl += hd_gaussian_compute_kl(old[0], old[dims], out[0], out[dims]);
+}
+
+/* Computes the terms of row b. Of choices, dlogit[logits] gets the logarithms of all new
+ * probabilities. */
+HD_INLINE struct hd_ppo_terms hd_ppo_compute_terms(const struct hd_ppo_loss *l, int64_t b,
+                                                   float *dlogit, struct hd_ppo_sums *sums)
+{
+    const union hd_action_number *action = l->action + b * l->dims;
+    const float *out = l->out + b * (l->logits + 1), *old = l->logit_old + b * l->logits;
+    struct hd_ppo_terms terms;
+    terms.log_p = terms.log_old = terms.entropy = 0;
+    for (int32_t d = 0, at = 0; d < l->dims; at += l->choices[d++])
+        if (l->gaussian)
+            hd_ppo_add_real(out + d, old + d, l->dims, action[d].real, &terms, sums);
+        else
+            hd_ppo_add_choice(out + at, old + at, l->choices[d], action[d].choice, dlogit + at,
+                              &terms, sums);
+    return terms;
+}
+
+/* Writes dlogit[logits] of row b, where hd_ppo_compute_terms left what it did. */
+HD_INLINE void hd_ppo_differentiate(const struct hd_ppo_loss *l, int64_t b, float by_log_p,
+                                    float *dlogit)
+{
+    const union hd_action_number *action = l->action + b * l->dims;
+    const float *out = l->out + b * (l->logits + 1);
+    for (int32_t d = 0, at = 0; d < l->dims; at += l->choices[d++]) {
+        if (!l->gaussian) {
+            hd_ppo_differentiate_choice(by_log_p, l->entropy_weight, l->choices[d],
+                                        action[d].choice, dlogit + at);
+            continue;
+        }
+        const float log_std = out[l->dims + d];
+        const struct hd_gaussian_slope slope =
+            hd_gaussian_differentiate(out[d], log_std, action[d].real);
+        dlogit[d] = by_log_p * slope.mean;
+        dlogit[l->dims + d] =
+            by_log_p * slope.log_std - l->entropy_weight * hd_gaussian_is_free(log_std);
+    }
+}
+
+/* Writes dlogit[logits] of one row for the policy and entropy terms. */
 HD_INLINE void hd_ppo_add_policy(const struct hd_ppo_loss *l, int64_t b, float *dlogit,
                                  struct hd_ppo_sums *sums)
 {
-    const int64_t n = l->actions, a = l->action[b];
-    const float *old = l->logit_old + b * n;
-    const float entropy = hd_softmax_compute_log_probs(l->out + b * (n + 1), n, dlogit);
-    const struct hd_softmax softmax_old = hd_softmax_compute(old, n);
-    const float log_p = dlogit[a], log_old = hd_softmax_get_log_prob(&softmax_old, old[a]);
+    const struct hd_ppo_terms terms = hd_ppo_compute_terms(l, b, dlogit, sums);
     const float lo = 1 - l->clip, hi = 1 + l->clip, adv = l->advantage[b];
-    const float ratio = expf(log_p - log_old), clamped = hd_ppo_clamp(ratio, lo, hi);
+    const float ratio = expf(terms.log_p - terms.log_old), clamped = hd_ppo_clamp(ratio, lo, hi);
     const float unclipped = ratio * adv, bounded = clamped * adv;
     const bool inside = ratio >= lo && ratio <= hi;
     const bool less = unclipped<bounded, more = unclipped> bounded;
     const float by_unclipped = hd_ppo_split_gradient(less, more);
     const float dratio = adv * (by_unclipped + (1 - by_unclipped) * (float)inside);
-    for (int64_t j = 0; j < n; j++) {
-        const float log_j = dlogit[j], p = expf(log_j),
-                    old_j = hd_softmax_get_log_prob(&softmax_old, old[j]);
-        dlogit[j] =
-            -dratio * ratio * ((float)(j == a) - p) + l->entropy_weight * p * (log_j + entropy);
-        sums->kl += expf(old_j) * (old_j - log_j);
-    }
+    hd_ppo_differentiate(l, b, -dratio * ratio, dlogit);
     sums->policy -= less ? unclipped : bounded;
-    sums->entropy += entropy;
-    sums->approx_kl += log_old - log_p;
+    sums->entropy += terms.entropy;
+    sums->approx_kl += terms.log_old - terms.log_p;
     sums->clipfrac += !inside;
 }
 
@@ -76,13 +150,13 @@ HD_INLINE struct hd_ppo_sums hd_ppo_init_sums(void)
     return sums;
 }
 
-/* Writes row b's derivative to dout[actions + 1] and adds its numbers to the sums. */
+/* Writes row b's derivative to dout[logits + 1] and adds its numbers to the sums. */
 HD_INLINE void hd_ppo_add_row(const struct hd_ppo_loss *l, int64_t b, float *dout,
                               struct hd_ppo_sums *sums)
 {
-    const float v = l->out[b * (l->actions + 1) + l->actions], adv = l->advantage[b];
+    const float v = l->out[b * (l->logits + 1) + l->logits], adv = l->advantage[b];
     hd_ppo_add_policy(l, b, dout, sums);
-    dout[l->actions] = hd_ppo_add_value(l, b, v, sums);
+    dout[l->logits] = hd_ppo_add_value(l, b, v, sums);
     sums->adv += adv;
     sums->adv_max = adv > sums->adv_max ? adv : sums->adv_max;
     sums->v += v;

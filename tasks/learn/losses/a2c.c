@@ -54,7 +54,7 @@ static void differentiate(const void *memory, const struct hd_loss_pass *pass)
                                      .out = pass->out,
                                      .advantage = batch.advantage + pass->first,
                                      .target = batch.target + pass->first,
-                                     .action = batch.action + pass->first};
+                                     .action = &batch.action[pass->first].choice};
     const int64_t outputs = hd_net_count_outputs(pass->net);
     memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
     hd_a2c_loss_compute(&loss, pass->dout, &header->sums);

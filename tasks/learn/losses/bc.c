@@ -38,7 +38,7 @@ static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t 
         .batch = rows,
         .actions = hd_net_count_actions(pass->net),
         .logit = pass->out,
-        .action = hd_batch_get_rows(batch->spec, batch->data).action + pass->first,
+        .action = &hd_batch_get_rows(batch->spec, batch->data).action[pass->first].choice,
         .weight = hd_batch_get_use(batch->spec, batch->data).weight + pass->first,
     };
 }

@@ -53,7 +53,7 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
         .q = pass->out,
         .online_next = pass->out + pass->rows * actions,
         .target_next = pass->target_next,
-        .action = from.action + first,
+        .action = &from.action[first].choice,
         .reward = from.reward + first,
         .ld_reward = pass->batch,
         .done = from.done + first,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define ADDRESS(name, outputs, on_policy) &hd_loss_##name
+#define ADDRESS(name, outputs, on_policy, any_actions) &hd_loss_##name
 #define COMMA ,
 static const struct hd_loss *const losses[] = {HD_POLICIES(ADDRESS, COMMA)};
 

@@ -99,7 +99,8 @@ struct hd_loss {
                   double *weights);
 };
 
-#define HD_LOSS_DECLARE(name, outputs, on_policy) extern const struct hd_loss hd_loss_##name
+#define HD_LOSS_DECLARE(name, outputs, on_policy, any_actions)                                     \
+    extern const struct hd_loss hd_loss_##name
 HD_POLICIES(HD_LOSS_DECLARE, ;);
 
 /* Returns the loss that the step's option `loss` names. Thread safe. */

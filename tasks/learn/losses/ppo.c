@@ -70,19 +70,25 @@ static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_
 {
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
-    const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
-    return (struct hd_ppo_loss){.batch = rows,
-                                .actions = actions,
-                                .clip = args->clip,
-                                .value_clip = args->value_clip,
-                                .value_weight = args->value_weight,
-                                .entropy_weight = args->entropy_weight,
-                                .out = pass->out,
-                                .logit_old = batch.logit + first * actions,
-                                .value_old = batch.value + first,
-                                .advantage = batch.advantage + first,
-                                .target = batch.target + first,
-                                .action = batch.action + first};
+    const struct hd_minibatch_shape *shape = hd_minibatch_get_shape(view->spec);
+    const int64_t first = pass->first;
+    struct hd_ppo_loss loss = {.batch = rows,
+                               .logits = shape->logits,
+                               .dims = shape->actions.dims,
+                               .gaussian = shape->actions.kind == HD_ENV_BOX,
+                               .clip = args->clip,
+                               .value_clip = args->value_clip,
+                               .value_weight = args->value_weight,
+                               .entropy_weight = args->entropy_weight,
+                               .out = pass->out,
+                               .logit_old = batch.logit + first * shape->logits,
+                               .value_old = batch.value + first,
+                               .advantage = batch.advantage + first,
+                               .target = batch.target + first,
+                               .action = batch.action + first * shape->actions.dims};
+    for (int i = 0; i < loss.dims; i++)
+        loss.choices[i] = (int32_t)shape->actions.n[i];
+    return loss;
 }
 
 static void differentiate(const void *args, const struct hd_loss_pass *pass)

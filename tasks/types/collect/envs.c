@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/transition_block.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     envs->episode_steps = hd_arena_take(&arena, n, sizeof *envs->episode_steps);
     envs->shown = hd_arena_take(&arena, n, sizeof *envs->shown);
     envs->pending = hd_arena_take(&arena, n, sizeof *envs->pending);
-    envs->action = hd_arena_take(&arena, steps, sizeof *envs->action);
+    envs->action = hd_arena_take(&arena, steps * shape->frame.actions.dims, sizeof *envs->action);
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
     envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
     envs->games = hd_arena_take(&arena, games, 1);
@@ -127,18 +128,18 @@ static int check_actions(const struct hd_spec *spec, const struct hd_setup *setu
                          const struct hd_envs_shape *shape)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.action_shape");
-    const int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
-    if (shape->frame.actions.kind != HD_ENV_DISCRETE)
-        return hd_diag_add_error(setup->diag, node ? node->location : spec->location,
-                                 "policy.model.action_shape: env.type %s does not take one choice "
-                                 "for each step, which policies here need",
-                                 shape->env->name);
-    if (actions == shape->frame.actions.n[0])
-        return HD_OK;
-    return hd_diag_add_error(setup->diag, node ? node->location : spec->location,
-                             "policy.model.action_shape: env.type %s has %lld actions, found %lld",
-                             shape->env->name, (long long)shape->frame.actions.n[0],
-                             (long long)actions);
+    const struct hd_source_location location = node ? node->location : spec->location;
+    const struct hd_env_actions actions = hd_actions_read(setup->config);
+    char expected[HD_ACTIONS_TEXT], found[HD_ACTIONS_TEXT];
+    if (!hd_actions_are_equal(&actions, &shape->frame.actions))
+        return hd_diag_add_error(
+            setup->diag, location, "policy.model.action_shape: env.type %s has %s, found %s%s",
+            shape->env->name, hd_actions_describe(&shape->frame.actions, expected),
+            hd_actions_describe(&actions, found),
+            shape->frame.actions.kind == HD_ENV_BOX && actions.kind != HD_ENV_BOX
+                ? " (policy.action_space: continuous)"
+                : "");
+    return hd_actions_check_policy(setup, location);
 }
 
 /* Checks that observations and actions of the model are those of the env. */
@@ -496,8 +497,7 @@ static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs
     const int64_t steps = shape->envs * shape->fragment;
     for (int64_t i = 0; i < shape->envs; i++)
         HD_TRY(check_env(shape, envs, i, message));
-    HD_TRY(hd_numbers_check_i32(message, "action", envs->action, steps, 0,
-                                shape->frame.actions.n[0] - 1));
+    HD_TRY(hd_actions_check(&shape->frame.actions, envs->action, steps, message));
     return hd_numbers_check_f32(message, "reward", envs->reward, steps, -INFINITY);
 }
 

@@ -7,6 +7,7 @@
 #ifndef HD_TASKS_TYPES_COLLECT_ENVS_H
 #define HD_TASKS_TYPES_COLLECT_ENVS_H
 
+#include "kernels/envs/actions.h"
 #include "kernels/envs/env_gpu.h"
 #include "kernels/envs/find.h"
 #include "kernels/envs/seed.h"
@@ -41,12 +42,12 @@ struct hd_envs {
     int64_t *episode_steps; /* [E]: so far */
     int64_t *shown;         /* [E]: frames so far, in all episodes; 0: never started */
     int64_t *pending;       /* [E]: steps of the env's unfinished fragment */
-    int32_t *action;        /* [E][L]: of pending steps */
-    float *reward;          /* [E][L] */
-    char *obs;              /* [E][stack][frame_bytes]: current observations */
-    void *games;            /* shape.on_gpu: the envs as bytes for a GPU, as new as what was last
-                               loaded or came from one */
-    void **group;           /* [1]: made by the env's `create`; NULL where there are no envs */
+    union hd_action_number *action; /* [E][L][dims]: of pending steps */
+    float *reward;                  /* [E][L] */
+    char *obs;                      /* [E][stack][frame_bytes]: current observations */
+    void *games;  /* shape.on_gpu: the envs as bytes for a GPU, as new as what was last
+                     loaded or came from one */
+    void **group; /* [1]: made by the env's `create`; NULL where there are no envs */
 };
 
 /* Return the shape of a value of type envs, and the arrays of a group of an instance. */

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
+#include "tasks/types/collect/actions.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,10 +36,10 @@ static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
     t->end = hd_arena_take(&arena, shape->samples, sizeof *t->end);
     t->frame = hd_arena_take(&arena, steps, sizeof *t->frame);
     t->frame_age = hd_arena_take(&arena, steps, sizeof *t->frame_age);
-    t->action = hd_arena_take(&arena, steps, sizeof *t->action);
+    t->action = hd_arena_take(&arena, steps * shape->actions.dims, sizeof *t->action);
     t->reward = hd_arena_take(&arena, steps, sizeof *t->reward);
     t->done = hd_arena_take(&arena, steps, sizeof *t->done);
-    t->logit = hd_arena_take(&arena, steps * shape->actions, sizeof *t->logit);
+    t->logit = hd_arena_take(&arena, steps * shape->logits, sizeof *t->logit);
     t->frames = hd_arena_take(&arena, envs * shape->frames, (size_t)shape->obs.frame_bytes);
     return arena.used;
 }
@@ -87,10 +88,11 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         .groups = groups,
         .envs = hd_config_get_int(config, "env.collector_env_num") / groups,
         .samples = n_sample / groups,
-        .actions = hd_config_get_int(config, "policy.model.action_shape"),
+        .actions = hd_actions_read(config),
         .segment_at_done = hd_config_get_bool(config, "policy.collect.segment_at_done"),
         .obs = hd_obs_shape_read(config),
     };
+    shape->logits = hd_actions_count_logits(&shape->actions);
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
     set_limits(shape);
     spec->shape = shape;
@@ -125,7 +127,8 @@ struct hd_steps hd_trajectories_get_steps(const struct hd_spec *spec, const void
         .frames = shape->frames,
         .stack = shape->obs.stack,
         .frame_bytes = shape->obs.frame_bytes,
-        .actions = shape->actions,
+        .logits = shape->logits,
+        .dims = shape->actions.dims,
         .at = {.row = (char *)t.row - start,
                .end = (char *)t.end - start,
                .frame = (char *)t.frame - start,
@@ -231,10 +234,10 @@ static int check_steps(const struct hd_trajectories_shape *shape, const struct h
         HD_TRY(hd_number_check(message, "frame", i, t->frame[i], 0, shape->frames - 2));
         HD_TRY(hd_number_check(message, "frame_age", i, t->frame_age[i], 0, t->frame[i]));
     }
-    HD_TRY(hd_numbers_check_i32(message, "action", t->action, steps, 0, shape->actions - 1));
+    HD_TRY(hd_actions_check(&shape->actions, t->action, steps, message));
     HD_TRY(hd_numbers_check_f32(message, "reward", t->reward, steps, -INFINITY));
     HD_TRY(hd_numbers_check_f32(message, "done", t->done, steps, 0));
-    return hd_numbers_check_f32(message, "logit", t->logit, steps * shape->actions, -INFINITY);
+    return hd_numbers_check_f32(message, "logit", t->logit, steps * shape->logits, -INFINITY);
 }
 
 static int check_group(const struct hd_trajectories_shape *shape, const struct hd_trajectories *t,

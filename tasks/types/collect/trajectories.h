@@ -6,6 +6,7 @@
 #ifndef HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 #define HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 
+#include "kernels/envs/actions.h"
 #include "kernels/rollout/frame_upload.h"
 #include "kernels/rollout/steps.h"
 #include "tasks/registry.h"
@@ -19,7 +20,8 @@ struct hd_trajectories_shape {
     int64_t samples;  /* Q: of a group, policy.collect.n_sample / G */
     int64_t fragment; /* L: most steps of a fragment */
     int64_t steps;    /* T: most steps of an env in a collect */
-    int64_t actions;
+    struct hd_env_actions actions;
+    int64_t logits; /* from which an action is drawn (kernels/envs/actions.h) */
     int64_t frames; /* F: most frames of an env in a collect, with those of its first observation */
     bool segment_at_done; /* the end of an episode completes a fragment */
     struct hd_obs_shape obs;
@@ -39,9 +41,9 @@ struct hd_trajectories {
     float *end;                         /* [Q]: 1 where a fragment or an episode ends */
     int32_t *frame;                     /* [E][T]: last frame of the observation before the step */
     int32_t *frame_age;                 /* [E][T]: frames that its episode has before that one */
-    int32_t *action;                    /* [E][T] */
+    union hd_action_number *action;     /* [E][T][dims] */
     float *reward, *done;               /* [E][T] */
-    float *logit;                       /* [E][T][actions]: that the action was sampled from */
+    float *logit;                       /* [E][T][logits]: that the action was sampled from */
     char *frames;                       /* [E][F][frame_bytes] */
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/obs.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@ struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_
         .n_sample = n,
         .nstep = hd_config_get_int(config, "policy.nstep"),
         .stack = hd_config_get_int(config, "env.frame_stack"),
-        .actions = hd_config_get_int(config, "policy.model.action_shape"),
+        .actions = hd_actions_read(config),
         .frame_bytes = hd_obs_shape_read(config).frame_bytes,
         .frames_of_env = 2 * (2 * fragment - 1) + 1,
         .frames = 2 * (n - 1) + envs * (fragment - 1) + 3 * envs,
@@ -41,7 +42,8 @@ static int64_t lay_out(const struct hd_transition_block_shape *shape, void *memo
     block->n_frames = hd_arena_take(&arena, 1, sizeof *block->n_frames);
     block->first = hd_arena_take(&arena, shape->envs, sizeof *block->first);
     block->transitions =
-        hd_arena_take(&arena, shape->n_sample, (size_t)hd_transition_get_bytes(shape->nstep));
+        hd_arena_take(&arena, shape->n_sample,
+                      (size_t)hd_transition_get_bytes(shape->nstep, shape->actions.dims));
     block->env = hd_arena_take(&arena, shape->frames, sizeof *block->env);
     block->frames = hd_arena_take(&arena, shape->frames, (size_t)shape->frame_bytes);
     return arena.used;
@@ -124,9 +126,9 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     HD_TRY(hd_numbers_check_i64(message, "first", block.first, shape->envs, 0, HD_COUNT_MAX));
     HD_TRY(hd_numbers_check_i32(message, "env", block.env, shape->frames, 0, shape->envs - 1));
     for (int64_t i = 0; i < shape->n_sample; i++)
-        HD_TRY(hd_transition_check(hd_transition_get(block.transitions, shape->nstep, i), i,
-                                   shape->nstep, shape->stack, shape->envs, shape->actions,
-                                   message));
+        HD_TRY(hd_transition_check(
+            hd_transition_get(block.transitions, shape->nstep, shape->actions.dims, i), i,
+            shape->nstep, shape->stack, shape->envs, &shape->actions, message));
     return HD_OK;
 }
 

@@ -15,7 +15,8 @@ struct hd_transition_block_shape {
     int64_t envs;     /* E: env.collector_env_num */
     int64_t fragment; /* L: most steps of a fragment, ceil(n_sample / E) */
     int64_t n_sample; /* transitions */
-    int64_t nstep, stack, actions;
+    int64_t nstep, stack;
+    struct hd_env_actions actions;
     int64_t frame_bytes;
     int64_t frames_of_env; /* most frames of one env in a collect */
     int64_t frames;        /* most frames of all envs in a collect: the capacity */

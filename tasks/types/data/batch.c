@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/safetensors.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/learn/learn.h"
 
@@ -12,7 +13,7 @@
 /* The part that bodies see comes first. */
 struct shape {
     struct hd_transition_shape rows;
-    int64_t actions;
+    struct hd_env_actions actions;
 };
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
@@ -21,7 +22,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     if (!whole)
         return HD_ERR_NOMEM;
     struct hd_transition_shape *shape = &whole->rows;
-    whole->actions = hd_config_get_int(setup->config, "policy.model.action_shape");
+    whole->actions = hd_actions_read(setup->config);
+    shape->dims = whole->actions.dims;
     shape->rows = hd_learn_shape_read(setup->config).rows;
     shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
     shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
@@ -51,14 +53,17 @@ struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data)
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
 {
     const struct hd_transition_shape *shape = spec->shape;
+    const struct shape *whole = spec->shape;
     const struct hd_transitions rows_of = hd_transitions_lay_out(shape, (void *)data);
+    const enum hd_dtype action_dtype =
+        whole->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
     const int64_t rows = shape->rows;
     const struct hd_tensor_data all[] = {
         {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
         {"next_obs", rows_of.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
         {"reward", rows_of.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
         {"done", rows_of.done, 1, {rows}, HD_DTYPE_F32},
-        {"action", rows_of.action, 1, {rows}, HD_DTYPE_I32},
+        {"action", rows_of.action, 2, {rows, shape->dims}, action_dtype},
         {"value_gamma", rows_of.value_gamma, 1, {rows}, HD_DTYPE_F32},
     };
     const int n = shape->has_value_gamma ? 6 : 5;
@@ -72,8 +77,8 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     const int64_t rows = shape->rows.rows;
     HD_TRY(
         hd_number_check(message, "used", -1, *hd_batch_get_use(spec, (void *)data).used, 0, rows));
-    return hd_numbers_check_i32(message, "action", hd_batch_get_rows(spec, (void *)data).action,
-                                rows, 0, shape->actions - 1);
+    return hd_actions_check(&shape->actions, hd_batch_get_rows(spec, (void *)data).action, rows,
+                            message);
 }
 
 const struct hd_type hd_type_batch = {.name = "batch",

@@ -14,8 +14,8 @@ extern const struct hd_type hd_type_batch;
 const struct hd_transition_shape *hd_batch_get_shape(const struct hd_spec *spec);
 
 /* Returns the arrays of the instance at `data`: obs[B][obs_bytes], next_obs[B][obs_bytes],
- * action[B], reward[nstep][B], done[B], value_gamma[B] (or NULL). Observations are bytes or floats
- * (tasks/types/collect/obs.h). */
+ * action[B][dims], reward[nstep][B], done[B], value_gamma[B] (or NULL). Observations are bytes or
+ * floats (tasks/types/collect/obs.h). */
 struct hd_transitions hd_batch_get_rows(const struct hd_spec *spec, void *data);
 
 /* The use of the rows of an instance. */

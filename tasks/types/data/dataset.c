@@ -4,6 +4,7 @@
 #include "kernels/envs/find.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/obs.h"
 
 #include <inttypes.h>
@@ -44,12 +45,24 @@ static int check_env(const struct hd_setup *setup, struct hd_source_location loc
         PATH, hd_config_get_text(setup->config, PATH), info->env_type, info->env_id, env->name, id);
 }
 
+static struct hd_env_actions read_actions(const struct hd_dataset_info *info)
+{
+    struct hd_env_actions actions = {.kind = info->continuous        ? HD_ENV_BOX
+                                             : info->action_dims > 1 ? HD_ENV_MULTI_DISCRETE
+                                                                     : HD_ENV_DISCRETE,
+                                     .dims = info->action_dims};
+    memcpy(actions.n, info->actions, sizeof actions.n);
+    return actions;
+}
+
 static int check_shapes(const struct hd_setup *setup, struct hd_source_location location,
                         const struct hd_dataset_info *info)
 {
     const char *path = hd_config_get_text(setup->config, PATH);
     const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
-    const int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
+    const struct hd_env_actions actions = hd_actions_read(setup->config),
+                                recorded = read_actions(info);
+    char expected[HD_ACTIONS_TEXT], found[HD_ACTIONS_TEXT];
     const int64_t bytes = hd_dataset_get_frame_bytes(info);
     if (info->stack != obs.stack)
         return hd_diag_add_error(setup->diag, location,
@@ -62,12 +75,11 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
                                  "policy.model.obs_shape means %" PRId64 " of %s",
                                  PATH, path, bytes, info->u8 ? "pixels" : "floats", obs.frame_bytes,
                                  obs.u8 ? "pixels" : "floats");
-    if (info->actions != actions)
-        return hd_diag_add_error(setup->diag, location,
-                                 "%s: %s has %" PRId64 " actions, but policy.model.action_shape is "
-                                 "%" PRId64,
-                                 PATH, path, info->actions, actions);
-    return HD_OK;
+    if (!hd_actions_are_equal(&recorded, &actions))
+        return hd_diag_add_error(
+            setup->diag, location, "%s: %s has %s, but policy.model.action_shape means %s", PATH,
+            path, hd_actions_describe(&recorded, expected), hd_actions_describe(&actions, found));
+    return hd_actions_check_policy(setup, location);
 }
 
 /* -- The value --------------------------------------------------------------------------------- */

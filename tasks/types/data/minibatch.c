@@ -4,6 +4,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/safetensors.h"
 #include "tasks/arena.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/learn/learn.h"
 
@@ -16,8 +17,8 @@ static int64_t lay_out(const struct hd_minibatch_shape *shape, void *memory,
     const int64_t rows = shape->rows;
     batch->used = hd_arena_take(&arena, 1, sizeof *batch->used);
     batch->obs = hd_arena_take(&arena, rows, (size_t)shape->obs_bytes);
-    batch->action = hd_arena_take(&arena, rows, sizeof *batch->action);
-    batch->logit = hd_arena_take(&arena, rows * shape->actions, sizeof *batch->logit);
+    batch->action = hd_arena_take(&arena, rows * shape->actions.dims, sizeof *batch->action);
+    batch->logit = hd_arena_take(&arena, rows * shape->logits, sizeof *batch->logit);
     batch->advantage = hd_arena_take(&arena, rows, sizeof *batch->advantage);
     batch->target = hd_arena_take(&arena, rows, sizeof *batch->target);
     batch->value = hd_arena_take(&arena, rows, sizeof *batch->value);
@@ -32,7 +33,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return HD_ERR_NOMEM;
     shape->rows = hd_minibatch_split_read(setup->config).rows;
     shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
-    shape->actions = hd_config_get_int(setup->config, "policy.model.action_shape");
+    shape->actions = hd_actions_read(setup->config);
+    shape->logits = hd_actions_count_logits(&shape->actions);
     spec->shape = shape;
     spec->bytes = lay_out(shape, NULL, &unused);
     return HD_OK;
@@ -54,12 +56,14 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
 {
     const struct hd_minibatch_shape *shape = spec->shape;
     const struct hd_minibatch rows_of = hd_minibatch_get(spec, (void *)data);
+    const enum hd_dtype action_dtype =
+        shape->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
     const int64_t rows = shape->rows;
     const struct hd_tensor_data all[] = {
         {"used", rows_of.used, 1, {1}, HD_DTYPE_I64},
         {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
-        {"action", rows_of.action, 1, {rows}, HD_DTYPE_I32},
-        {"logit", rows_of.logit, 2, {rows, shape->actions}, HD_DTYPE_F32},
+        {"action", rows_of.action, 2, {rows, shape->actions.dims}, action_dtype},
+        {"logit", rows_of.logit, 2, {rows, shape->logits}, HD_DTYPE_F32},
         {"advantage", rows_of.advantage, 1, {rows}, HD_DTYPE_F32},
         {"target", rows_of.target, 1, {rows}, HD_DTYPE_F32},
         {"value", rows_of.value, 1, {rows}, HD_DTYPE_F32},
@@ -73,8 +77,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     const struct hd_minibatch_shape *shape = spec->shape;
     const struct hd_minibatch batch = hd_minibatch_get(spec, (void *)data);
     HD_TRY(hd_number_check(message, "used", -1, *batch.used, 0, shape->rows));
-    return hd_numbers_check_i32(message, "action", batch.action, shape->rows, 0,
-                                shape->actions - 1);
+    return hd_actions_check(&shape->actions, batch.action, shape->rows, message);
 }
 
 const struct hd_type hd_type_minibatch = {.name = "minibatch",

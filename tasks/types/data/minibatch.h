@@ -4,21 +4,24 @@
 #ifndef HD_TASKS_TYPES_DATA_MINIBATCH_H
 #define HD_TASKS_TYPES_DATA_MINIBATCH_H
 
+#include "kernels/envs/actions.h"
 #include "tasks/registry.h"
 
 extern const struct hd_type hd_type_minibatch;
 
 struct hd_minibatch_shape {
     int64_t rows; /* B: of a minibatch */
-    int64_t obs_bytes, actions;
+    int64_t obs_bytes;
+    struct hd_env_actions actions;
+    int64_t logits; /* from which an action is drawn */
 };
 
 /* The arrays of an instance. The first *used rows count; others hold copies of the first one. */
 struct hd_minibatch {
-    int64_t *used;   /* [1] */
-    char *obs;       /* [B][obs_bytes] */
-    int32_t *action; /* [B] */
-    float *logit;    /* [B][actions]: that the action was sampled from */
+    int64_t *used;                  /* [1] */
+    char *obs;                      /* [B][obs_bytes] */
+    union hd_action_number *action; /* [B][dims] */
+    float *logit;                   /* [B][logits]: that the action was sampled from */
     float *advantage, *target,
         *value; /* [B], as in hd_advantages; advantages perhaps standardised */
 };

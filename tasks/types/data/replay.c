@@ -7,8 +7,15 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/collect/transition_block.h"
+
+/* The part that bodies see comes first. */
+struct shape {
+    struct hd_replay_shape ring;
+    struct hd_env_actions actions;
+};
 
 /* Returns how many frames of each env to keep. The transitions of a full ring come from `blocks`
  * transition blocks and begin at most `before` frames earlier. If it costs little, the capacity is
@@ -34,24 +41,27 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
     const struct hd_obs_shape obs = hd_obs_shape_read(config);
-    struct hd_replay_shape *shape = hd_alloc(1, sizeof *shape);
-    if (!shape)
+    struct shape *whole = hd_alloc(1, sizeof *whole);
+    if (!whole)
         return HD_ERR_NOMEM;
+    struct hd_replay_shape *shape = &whole->ring;
+    whole->actions = hd_actions_read(config);
     shape->capacity = hd_config_get_int(config, "policy.other.replay_buffer.replay_buffer_size");
     shape->envs = hd_config_get_int(config, "env.collector_env_num");
     shape->frames = frames_of_env(config, shape->capacity);
     shape->frame_bytes = obs.frame_bytes;
     shape->stack = obs.stack;
     shape->nstep = hd_config_get_int(config, "policy.nstep");
-    shape->actions = hd_config_get_int(config, "policy.model.action_shape");
-    spec->shape = shape;
+    shape->dims = whole->actions.dims;
+    spec->shape = whole;
     spec->bytes = hd_replay_get_bytes(shape);
     return HD_OK;
 }
 
 static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
 {
-    return hd_replay_check(spec->shape, data, message);
+    const struct shape *shape = spec->shape;
+    return hd_replay_check(&shape->ring, &shape->actions, data, message);
 }
 
 static const char *const counted[] = {"size", NULL};

@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
+#include "tasks/types/collect/actions.h"
 
 /* Returns the bytes; memory NULL: only counts. */
 static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory,
@@ -18,7 +19,7 @@ static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory
     log->present = hd_arena_take(&arena, shape->envs * stack, sizeof *log->present);
     log->obs = hd_arena_take(&arena, n * stack, sizeof *log->obs);
     log->next_obs = hd_arena_take(&arena, n * stack, sizeof *log->next_obs);
-    log->action = hd_arena_take(&arena, n, sizeof *log->action);
+    log->action = hd_arena_take(&arena, n * shape->actions.dims, sizeof *log->action);
     log->episode = hd_arena_take(&arena, n, sizeof *log->episode);
     log->reward = hd_arena_take(&arena, n, sizeof *log->reward);
     log->done = hd_arena_take(&arena, n, sizeof *log->done);
@@ -56,6 +57,7 @@ int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec
     shape->envs = hd_config_get_int(setup->config, "env.collector_env_num");
     shape->transitions = transitions;
     shape->obs = hd_obs_shape_read(setup->config);
+    shape->actions = hd_actions_read(setup->config);
     choose_rounds(shape, round_bytes);
     /* Each env has the frames of its first observation, then one for each step and one more for
      * each episode that begins. */

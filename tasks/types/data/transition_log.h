@@ -5,6 +5,7 @@
 #ifndef HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
 #define HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
 
+#include "kernels/envs/actions.h"
 #include "tasks/registry.h"
 #include "tasks/types/collect/obs.h"
 
@@ -19,24 +20,25 @@ struct hd_transition_log_shape {
     int64_t rounds;
     int64_t steps; /* S: of each env in a round */
     struct hd_obs_shape obs;
+    struct hd_env_actions actions;
     int64_t frames; /* capacity */
 };
 
 /* The arrays of an instance; an observation is K frames. Frames are numbered in the order in which
  * they were shown. */
 struct hd_transition_log {
-    int64_t *played;         /* [1]: steps so far */
-    int64_t *n_frames;       /* [1] */
-    int64_t *episodes;       /* [1]: that ended in this round */
-    double *returns;         /* [1]: sum of the returns of these */
-    int32_t *present;        /* [E][K]: frames of the current observations */
-    int32_t *obs, *next_obs; /* [E][S][K] */
-    int32_t *action;         /* [E][S] */
-    int32_t *episode;        /* [E][S]: number of the env's episode */
-    float *reward;           /* [E][S] */
-    uint8_t *done;           /* [E][S] */
-    uint8_t *truncated;      /* [E][S] */
-    char *frame;             /* [frames][frame_bytes] */
+    int64_t *played;                /* [1]: steps so far */
+    int64_t *n_frames;              /* [1] */
+    int64_t *episodes;              /* [1]: that ended in this round */
+    double *returns;                /* [1]: sum of the returns of these */
+    int32_t *present;               /* [E][K]: frames of the current observations */
+    int32_t *obs, *next_obs;        /* [E][S][K] */
+    union hd_action_number *action; /* [E][S][dims] */
+    int32_t *episode;               /* [E][S]: number of the env's episode */
+    float *reward;                  /* [E][S] */
+    uint8_t *done;                  /* [E][S] */
+    uint8_t *truncated;             /* [E][S] */
+    char *frame;                    /* [frames][frame_bytes] */
 };
 
 /* Gives `spec` its shape, from a verb's `declare`: `transitions` in rounds of about round_bytes of

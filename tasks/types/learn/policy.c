@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define POLICY(name, outputs, on_policy)                                                           \
-    {                                                                                              \
-#name, HD_POLICY_##outputs, on_policy                                                      \
-    }
+/* clang-format off */
+#define POLICY(name, outputs, on_policy, any_actions) \
+    {#name, HD_POLICY_##outputs, on_policy, any_actions}
+/* clang-format on */
 #define COMMA ,
 static const struct hd_policy policies[] = {HD_POLICIES(POLICY, COMMA)};
 

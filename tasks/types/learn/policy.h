@@ -15,7 +15,8 @@ enum hd_policy_outputs {
 struct hd_policy {
     const char *name;
     enum hd_policy_outputs outputs;
-    bool on_policy; /* learns from minibatches of a collect, else from batches that are drawn */
+    bool on_policy;   /* learns from minibatches of a collect, else from batches that are drawn */
+    bool any_actions; /* chooses also several choices or real numbers, else one choice */
 };
 
 /* Returns the algorithm that policy.type names. */

@@ -3,6 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tasks/types/collect/actions.h"
 #include "tasks/types/learn/net_layers.h"
 #include "tasks/types/learn/policy.h"
 
@@ -131,9 +132,10 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
 {
     const struct hd_config *config = setup->config;
     int64_t n_shape;
+    const struct hd_env_actions actions = hd_actions_read(config);
     struct hd_net_fields fields = {
         .obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &n_shape),
-        .actions = hd_config_get_int(config, "policy.model.action_shape"),
+        .actions = hd_actions_count_logits(&actions),
     };
     choose_precision(config, &fields);
     fields.obs_dims = (int)n_shape;

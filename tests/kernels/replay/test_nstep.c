@@ -9,20 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LENGTH = 9, FRAME = 1000, AGE = 20, ENV = 3 };
+enum { DIMS = 2, MAX_LENGTH = 9, FRAME = 1000, AGE = 20, ENV = 3 };
 
 struct steps {
     float reward[MAX_LENGTH];
-    int32_t action[MAX_LENGTH];
+    union hd_action_number action[MAX_LENGTH][DIMS];
 };
 
-/* Reward i is i + 1 and action i is 10 + i. */
+/* Reward i is i + 1; action i is 10 + i and 90 - i. */
 static struct steps make_steps(void)
 {
     struct steps steps;
     for (int i = 0; i < MAX_LENGTH; i++) {
         steps.reward[i] = (float)(i + 1);
-        steps.action[i] = 10 + i;
+        steps.action[i][0].choice = 10 + i;
+        steps.action[i][1].choice = 90 - i;
     }
     return steps;
 }
@@ -33,7 +34,8 @@ static struct hd_fragment make_fragment(const struct steps *steps, int64_t lengt
                                 .frame = FRAME,
                                 .age = AGE,
                                 .env = ENV,
-                                .action = steps->action,
+                                .dims = DIMS,
+                                .action = steps->action[0],
                                 .reward = steps->reward,
                                 .done = done};
 }
@@ -41,8 +43,15 @@ static struct hd_fragment make_fragment(const struct steps *steps, int64_t lengt
 /* Returns a block for `n` transitions with arbitrary content. */
 static void *make_block(int64_t n, int64_t nstep)
 {
-    size_t bytes = (size_t)(n * hd_transition_get_bytes(nstep));
+    size_t bytes = (size_t)(n * hd_transition_get_bytes(nstep, DIMS));
     return memset(hd_alloc(1, bytes), 0xFF, bytes);
+}
+
+static void check_action(const struct hd_transition *transition, int64_t nstep, int64_t i)
+{
+    const union hd_action_number *action = hd_transition_get_action(transition, nstep);
+    ck_assert_int_eq(action[0].choice, 10 + i);
+    ck_assert_int_eq(action[1].choice, 90 - i);
 }
 
 START_TEST(test_spec_numbers)
@@ -56,7 +65,7 @@ START_TEST(test_spec_numbers)
     void *block = make_block(6, 3);
     hd_nstep_assemble(&fragment, .99, HD_NSTEP_DI_ENGINE, 3, 6, block);
     for (int i = 0; i < 6; i++) {
-        const struct hd_transition *transition = hd_transition_get(block, 3, i);
+        const struct hd_transition *transition = hd_transition_get(block, 3, DIMS, i);
         for (int j = 0; j < 3; j++)
             ck_assert_float_eq(transition->reward[j], reward[i][j]);
         ck_assert_int_eq(transition->frame, FRAME + i);
@@ -73,8 +82,8 @@ START_TEST(test_shorter_than_n)
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, 2, false);
     void *block = make_block(2, 3);
-    const struct hd_transition *first = hd_transition_get(block, 3, 0);
-    const struct hd_transition *second = hd_transition_get(block, 3, 1);
+    const struct hd_transition *first = hd_transition_get(block, 3, DIMS, 0);
+    const struct hd_transition *second = hd_transition_get(block, 3, DIMS, 1);
     hd_nstep_assemble(&fragment, .99, HD_NSTEP_DI_ENGINE, 3, 2, block);
     ck_assert_float_eq(first->value_gamma, .99f);
     ck_assert_float_eq(second->value_gamma, 1);
@@ -93,11 +102,11 @@ START_TEST(test_one_step)
     void *block = make_block(4, 1);
     hd_nstep_assemble(&fragment, .97, HD_NSTEP_DI_ENGINE, 1, 4, block);
     for (int i = 0; i < 4; i++) {
-        const struct hd_transition *transition = hd_transition_get(block, 1, i);
+        const struct hd_transition *transition = hd_transition_get(block, 1, DIMS, i);
         ck_assert_int_eq(transition->frame, FRAME + i);
         ck_assert_int_eq(transition->ahead, 1);
         ck_assert_float_eq(transition->reward[0], (float)(i + 1));
-        ck_assert_int_eq(transition->action, 10 + i);
+        check_action(transition, 1, i);
         ck_assert_float_eq(transition->done, i == 3);
         ck_assert_float_eq(transition->value_gamma, 0);
     }
@@ -135,16 +144,16 @@ static void check_fragment(int64_t length, int64_t n, int64_t count, bool done,
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, length, done);
     void *block = make_block(MAX_LENGTH + 1, n), *again = make_block(MAX_LENGTH + 1, n);
-    memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n)));
+    memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n, DIMS)));
     hd_nstep_assemble(&fragment, .9, tail, n, count, block);
     hd_nstep_assemble(&fragment, .9, tail, n, count, again);
     /* No byte depends on the old content, and bytes after the transitions stay unchanged. */
-    size_t written = (size_t)(count * hd_transition_get_bytes(n));
+    size_t written = (size_t)(count * hd_transition_get_bytes(n, DIMS));
     ck_assert_mem_eq(block, again, written);
-    for (size_t i = written; i < (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n)); i++)
+    for (size_t i = written; i < (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n, DIMS)); i++)
         ck_assert_uint_eq(((unsigned char *)block)[i], 0xFF);
     for (int64_t i = 0; i < count; i++) {
-        const struct hd_transition *transition = hd_transition_get(block, n, i);
+        const struct hd_transition *transition = hd_transition_get(block, n, DIMS, i);
         struct sample sample = naive(&fragment, i, n, .9, tail);
         for (int64_t j = 0; j < n; j++)
             ck_assert_double_eq((double)transition->reward[j], sample.reward[j]);
@@ -153,7 +162,7 @@ static void check_fragment(int64_t length, int64_t n, int64_t count, bool done,
         ck_assert_int_eq(transition->age, AGE + i);
         ck_assert_int_eq(transition->frame + transition->ahead, FRAME + sample.next);
         ck_assert_double_eq((double)transition->done, sample.done);
-        ck_assert_int_eq(transition->action, 10 + i);
+        check_action(transition, n, i);
         if (n > 1)
             ck_assert_double_eq_tol((double)transition->value_gamma, sample.gamma, 1e-7);
     }

@@ -12,6 +12,7 @@ enum {
     MAX_ENVS = 5,
     MAX_STACK = 5,
     MAX_NSTEP = 4,
+    MAX_DIMS = 3,
     MAX_FRAME = 24,
     MAX_OBS = MAX_STACK * MAX_FRAME
 };
@@ -29,6 +30,7 @@ struct naive_transition {
     int64_t env, oldest; /* the oldest frame that it needs */
     struct hd_transition is;
     float reward[MAX_NSTEP];
+    int32_t action[MAX_DIMS];
 };
 
 struct naive {
@@ -120,7 +122,8 @@ static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t las
     to->is.frame = frame;
     to->is.age = (int32_t)age_of(naive, env, frame);
     to->is.ahead = (int32_t)(last - frame < naive->shape.nstep ? last - frame : naive->shape.nstep);
-    to->is.action = (int32_t)draw(game, 1000);
+    for (int64_t d = 0; d < naive->shape.dims; d++)
+        to->action[d] = (int32_t)draw(game, 1000);
     to->is.done = (float)draw(game, 2);
     to->is.value_gamma = naive->shape.nstep > 1 ? (float)draw(game, 100) : 0;
     for (int64_t j = 0; j < naive->shape.nstep; j++)
@@ -158,13 +161,15 @@ static void roll(struct game *game, int64_t max)
     for (int64_t env = 0; env < shape->envs; env++)
         for (int64_t k = hd_replay_count_shown(shape, game->ring, env); k < naive->shown[env]; k++)
             hd_replay_add_frame(shape, game->ring, env, naive->frames[env][k].bytes);
-    char memory[sizeof(struct hd_transition) + MAX_NSTEP * sizeof(float)]
+    char memory[sizeof(struct hd_transition) + (MAX_NSTEP + MAX_DIMS) * sizeof(float)]
         __attribute__((aligned(8))) = {0};
     for (int64_t t = first; t < naive->added; t++) {
         const struct naive_transition *from = &naive->transitions[t];
         memcpy(memory, &from->is, sizeof from->is);
         memcpy(((struct hd_transition *)memory)->reward, from->reward,
                (size_t)shape->nstep * sizeof(float));
+        memcpy(hd_transition_get_action((struct hd_transition *)memory, shape->nstep), from->action,
+               (size_t)shape->dims * sizeof *from->action);
         hd_replay_add(shape, game->ring, (struct hd_transition *)memory);
     }
 }
@@ -182,7 +187,8 @@ static void check_row(const struct hd_replay_shape *shape, const struct naive_tr
     for (int64_t j = 0; j < shape->nstep; j++)
         ck_assert_float_eq(rows.reward[j * rows_shape->rows + row], expected->reward[j]);
     ck_assert_float_eq(rows.done[row], expected->is.done);
-    ck_assert_int_eq(rows.action[row], expected->is.action);
+    ck_assert_mem_eq(rows.action + row * shape->dims, expected->action,
+                     (size_t)shape->dims * sizeof *expected->action);
     if (rows_shape->has_value_gamma)
         ck_assert_float_eq(rows.value_gamma[row], expected->is.value_gamma);
 }
@@ -195,12 +201,14 @@ static void check_ring(const struct game *game)
     const struct hd_replay_shape *shape = &naive->shape;
     const int64_t first = naive_first(naive), size = naive->added - first;
     const struct hd_transition_shape rows_shape = {3, shape->stack * shape->frame_bytes,
-                                                   shape->nstep, shape->nstep > 1};
+                                                   shape->nstep, shape->dims, shape->nstep > 1};
     void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&rows_shape));
     struct hd_transitions rows = hd_transitions_lay_out(&rows_shape, block);
     ck_assert_int_eq(hd_replay_get_size(shape, game->ring), size);
     char message[HD_NUMBERS_MESSAGE];
-    ck_assert_msg(hd_replay_check(shape, game->ring, message) == HD_OK, "%s", message);
+    const struct hd_env_actions actions = {
+        .kind = HD_ENV_MULTI_DISCRETE, .dims = (int)shape->dims, .n = {1000, 1000, 1000}};
+    ck_assert_msg(hd_replay_check(shape, &actions, game->ring, message) == HD_OK, "%s", message);
     int64_t position = 0;
     for (int64_t place = 0; place < shape->capacity; place++) {
         int64_t t = first + ((place - first) % shape->capacity + shape->capacity) % shape->capacity;
@@ -216,18 +224,18 @@ static void check_ring(const struct game *game)
 
 struct ring_case {
     struct hd_replay_shape shape; /* capacity, envs, frames, frame_bytes, stack, nstep,
-                                     actions */
+                                     dims */
     int64_t fragment;
     bool enough; /* frames never run out */
 };
 
 static const struct ring_case cases[] = {
-    {{50, 1, 400, 16, 1, 1, 1000}, 1, true},  {{300, 3, 1000, 16, 1, 3, 1000}, 5, true},
-    {{300, 3, 1000, 6, 4, 3, 1000}, 6, true}, {{97, 5, 500, 24, 5, 4, 1000}, 9, true},
-    {{1, 1, 100, 6, 4, 1, 1000}, 1, true},    {{300, 2, 60, 6, 4, 3, 1000}, 6, false},
-    {{300, 3, 25, 6, 4, 2, 1000}, 2, false},  {{100, 1, 9, 16, 4, 3, 1000}, 3, false},
-    {{200, 4, 37, 24, 1, 1, 1000}, 4, false}, {{1000, 2, 17, 6, 5, 4, 1000}, 4, false},
-    {{5, 3, 12, 6, 2, 2, 1000}, 3, false},
+    {{50, 1, 400, 16, 1, 1, 1}, 1, true},  {{300, 3, 1000, 16, 1, 3, 2}, 5, true},
+    {{300, 3, 1000, 6, 4, 3, 3}, 6, true}, {{97, 5, 500, 24, 5, 4, 1}, 9, true},
+    {{1, 1, 100, 6, 4, 1, 2}, 1, true},    {{300, 2, 60, 6, 4, 3, 3}, 6, false},
+    {{300, 3, 25, 6, 4, 2, 1}, 2, false},  {{100, 1, 9, 16, 4, 3, 2}, 3, false},
+    {{200, 4, 37, 24, 1, 1, 3}, 4, false}, {{1000, 2, 17, 6, 5, 4, 1}, 4, false},
+    {{5, 3, 12, 6, 2, 2, 1}, 3, false},
 };
 
 START_TEST(test_against_naive)
@@ -262,8 +270,8 @@ END_TEST
 START_TEST(test_by_hand)
 {
     const struct hd_replay_shape shape = {
-        .capacity = 4, .envs = 1, .frames = 6, .frame_bytes = 1, .stack = 3, .nstep = 1};
-    const struct hd_transition_shape rows_shape = {1, 3, 1, false};
+        .capacity = 4, .envs = 1, .frames = 6, .frame_bytes = 1, .stack = 3, .nstep = 1, .dims = 1};
+    const struct hd_transition_shape rows_shape = {1, 3, 1, 1, false};
     char ring[4096] __attribute__((aligned(64))) = {0}, block[4096] __attribute__((aligned(64)));
     char memory[sizeof(struct hd_transition) + 8] __attribute__((aligned(8))) = {0};
     struct hd_transition *transition = (struct hd_transition *)memory;
@@ -273,7 +281,8 @@ START_TEST(test_by_hand)
     for (const char *frame = "abcd"; *frame; frame++)
         hd_replay_add_frame(&shape, ring, 0, frame);
     for (int i = 0; i < 3; i++) {
-        *transition = (struct hd_transition){.frame = i, .age = i, .ahead = 1, .action = i};
+        *transition = (struct hd_transition){.frame = i, .age = i, .ahead = 1};
+        hd_transition_get_action(transition, 1)->choice = i;
         hd_replay_add(&shape, ring, transition);
     }
     ck_assert_int_eq(hd_replay_get_size(&shape, ring), 3);
@@ -288,12 +297,13 @@ START_TEST(test_by_hand)
     ck_assert_int_eq(hd_replay_get_size(&shape, ring), 3);
     hd_replay_add_frame(&shape, ring, 0, "g");
     ck_assert_int_eq(hd_replay_get_size(&shape, ring), 0);
-    *transition = (struct hd_transition){.frame = 4, .age = 0, .ahead = 1, .action = 9};
+    *transition = (struct hd_transition){.frame = 4, .age = 0, .ahead = 1};
+    hd_transition_get_action(transition, 1)->choice = 9;
     hd_replay_add(&shape, ring, transition);
     ck_assert_int_eq(hd_replay_get_size(&shape, ring), 1);
     hd_replay_get(&shape, ring, 0, &rows_shape, rows, 0);
     ck_assert_mem_eq(rows.obs, "eeeeef", 6);
-    ck_assert_int_eq(rows.action[0], 9);
+    ck_assert_int_eq(rows.action[0].choice, 9);
 }
 END_TEST
 
@@ -360,9 +370,9 @@ END_TEST
 /* Pushes of more frames and transitions than a thread block has threads, and of more frames of an
  * env than its ring keeps, are included. */
 static const struct ring_case large_cases[] = {
-    {{500, 5, 400, 16, 4, 3, 1000}, 100, false},
-    {{700, 4, 50, 20, 3, 1, 1000}, 40, false},
-    {{60, 3, 700, 4, 1, 2, 1000}, 30, true},
+    {{500, 5, 400, 16, 4, 3, 2}, 100, false},
+    {{700, 4, 50, 20, 3, 1, 3}, 40, false},
+    {{60, 3, 700, 4, 1, 2, 1}, 30, true},
 };
 enum { CASES = sizeof cases / sizeof cases[0], ALL_CASES = CASES + 3, ROLLOUTS = 12 };
 
@@ -433,14 +443,16 @@ static void news_frames(struct mirror *m, bool shared, struct hd_replay_input *i
 static void news_transitions(struct mirror *m, bool shared, struct hd_replay_input *input)
 {
     const struct naive *naive = m->game.naive;
-    const int64_t nstep = naive->shape.nstep, bytes = hd_transition_get_bytes(nstep);
+    const int64_t nstep = naive->shape.nstep, dims = naive->shape.dims;
+    const int64_t bytes = hd_transition_get_bytes(nstep, dims);
     const int64_t n = naive->added - m->added;
     char *block = hd_alloc(n + 1, (size_t)bytes);
     for (int64_t i = 0; i < n; i++) {
         const struct naive_transition *from = &naive->transitions[m->added + i];
-        struct hd_transition *to = hd_transition_get(block, nstep, i);
+        struct hd_transition *to = hd_transition_get(block, nstep, dims, i);
         memcpy(to, &from->is, sizeof from->is);
         memcpy(to->reward, from->reward, (size_t)nstep * sizeof(float));
+        memcpy(hd_transition_get_action(to, nstep), from->action, (size_t)dims * sizeof(int32_t));
     }
     input->transitions = placed(block, (n + 1) * bytes, shared);
     input->n_transitions = n;
@@ -462,7 +474,7 @@ static void check_sample(struct mirror *m, int64_t rows)
 {
     const struct hd_replay_shape *shape = &m->game.naive->shape;
     const struct hd_transition_shape to_shape = {rows, shape->stack * shape->frame_bytes,
-                                                 shape->nstep, shape->nstep > 1};
+                                                 shape->nstep, shape->dims, shape->nstep > 1};
     const int64_t bytes = hd_transitions_get_bytes(&to_shape), guard = 64;
     const int64_t size = hd_replay_get_size(shape, m->game.ring);
     char *expected = hd_alloc(1, (size_t)bytes), *found = hd_alloc(1, (size_t)(bytes + guard));

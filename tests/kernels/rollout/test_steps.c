@@ -59,7 +59,7 @@ static void lay_out(struct collect *c)
     c->steps.at.end = place(&bytes, is->samples * 4, 4);
     c->steps.at.frame = place(&bytes, steps * 4, 4);
     c->steps.at.frame_age = place(&bytes, steps * 4, 4);
-    c->steps.at.action = place(&bytes, steps * 4, 4);
+    c->steps.at.action = place(&bytes, steps * c->steps.dims * 4, 4);
     c->steps.at.reward = place(&bytes, steps * 4, 4);
     c->steps.at.done = place(&bytes, steps * 4, 4);
     c->steps.at.logit = place(&bytes, steps * is->actions * 4, 4);
@@ -120,7 +120,9 @@ static void play(struct collect *c, struct group *group, int64_t number)
         const int64_t step = number * c->is.steps + t;
         ints(group, c->steps.at.frame)[step] = (int32_t)(env.shown - 1);
         ints(group, c->steps.at.frame_age)[step] = (int32_t)env.age;
-        ints(group, c->steps.at.action)[step] = (int32_t)draw(c, c->is.actions);
+        for (int64_t d = 0; d < c->steps.dims; d++)
+            ints(group, c->steps.at.action)[step * c->steps.dims + d] =
+                (int32_t)draw(c, c->is.actions);
         floats(group, c->steps.at.reward)[step] = (float)draw(c, 100);
         floats(group, c->steps.at.done)[step] = draw(c, 4) == 0;
         for (int64_t i = 0; i < c->is.actions; i++)
@@ -142,7 +144,8 @@ static void collect_make(struct collect *c, const struct shape *is, int64_t seed
                                  .frames = is->stack + 2 * is->steps,
                                  .stack = is->stack,
                                  .frame_bytes = is->frame_bytes,
-                                 .actions = is->actions};
+                                 .logits = is->actions,
+                                 .dims = 1 + is->actions % 3};
     lay_out(c);
     for (int64_t l = 0; l < is->groups; l++) {
         struct group *group = &c->group[l];
@@ -295,7 +298,9 @@ static void check_row(const struct collect *c, const float *const expected[3], i
     int64_t step;
     const struct group *group = group_of(c, sample, &step);
     check_obs(c, sample, false, found->obs + row * c->is.stack * c->is.frame_bytes);
-    ck_assert_int_eq(found->action[row], ints(group, c->steps.at.action)[step]);
+    ck_assert_mem_eq(found->action + row * c->steps.dims,
+                     ints(group, c->steps.at.action) + step * c->steps.dims,
+                     (size_t)c->steps.dims * 4);
     ck_assert_mem_eq(found->logit + row * c->is.actions,
                      floats(group, c->steps.at.logit) + step * c->is.actions,
                      (size_t)c->is.actions * 4);
@@ -327,14 +332,15 @@ START_TEST(rows_of_minibatches)
         gather.range = told ? range : device_make(range, sizeof *range);
         struct hd_minibatch_arrays to = {.used = told ? guarded(8) : NULL,
                                          .obs = guarded(B * bytes),
-                                         .action = guarded(B * 4),
+                                         .action = guarded(B * c->steps.dims * 4),
                                          .logit = guarded(B * c->is.actions * 4),
                                          .advantage = guarded(B * 4),
                                          .target = guarded(B * 4),
                                          .value = guarded(B * 4)};
         ck_assert_int_eq(hd_minibatch_gather_cuda(&gather, &to, device_stream()), HD_OK);
         const struct hd_minibatch_arrays found = {.obs = fetched(to.obs, B * bytes),
-                                                  .action = fetched(to.action, B * 4),
+                                                  .action =
+                                                      fetched(to.action, B * c->steps.dims * 4),
                                                   .logit = fetched(to.logit, B * c->is.actions * 4),
                                                   .advantage = fetched(to.advantage, B * 4),
                                                   .target = fetched(to.target, B * 4),

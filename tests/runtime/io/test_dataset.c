@@ -8,6 +8,7 @@
 #include "tests/harness/check.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static struct recorded record(bool u8)
                                   .dims = 2,
                                   .shape = {2, 3},
                                   .stack = K,
-                                  .actions = 3,
+                                  .action_dims = 1,
+                                  .actions = {3},
                                   .transitions = 2 * N,
                                   .seed = UINT64_MAX,
                                   .policy = 0xfedcba9876543210,
@@ -135,6 +137,53 @@ static void check_rows(const struct recorded *r, const struct hd_dataset_rows *r
     ck_assert_mem_eq(rows->truncated, r->truncated, sizeof r->truncated);
 }
 
+/* Actions of two numbers. */
+struct pairs {
+    int32_t choice[2 * N];
+    float real[2 * N];
+};
+
+static int write_pairs(const struct recorded *r, const struct pairs *pairs, const char *dir,
+                       struct hd_dataset **dataset_p)
+{
+    struct hd_dataset_writer *writer;
+    struct hd_dataset_rows rows = rows_of(r);
+    rows.action = r->info.continuous ? (const void *)pairs->real : pairs->choice;
+    ck_assert_int_eq(hd_dataset_create(dir, &r->info, 1, &writer), HD_OK);
+    ck_assert_int_eq(hd_dataset_write(writer, &rows), HD_OK);
+    ck_assert_int_eq(hd_dataset_publish(writer), HD_OK);
+    hd_dataset_destroy(writer);
+    return hd_dataset_open(dir, dataset_p);
+}
+
+START_TEST(actions_of_several_numbers)
+{
+    struct recorded r = record(true);
+    struct pairs pairs;
+    struct hd_dataset *dataset;
+    r.info.transitions = N;
+    r.info.continuous = _i == 1;
+    r.info.action_dims = 2;
+    r.info.actions[0] = r.info.continuous ? 0 : 3;
+    r.info.actions[1] = r.info.continuous ? 0 : 2;
+    for (int i = 0; i < 2 * N; i++) {
+        pairs.choice[i] = i % 2 ? i / 2 % 2 : i / 2 % 3;
+        pairs.real[i] = (float)i / 7 - 1;
+    }
+    ck_assert_int_eq(write_pairs(&r, &pairs, in("pairs"), &dataset), HD_OK);
+    const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
+    ck_assert(info->continuous == r.info.continuous && info->action_dims == 2);
+    ck_assert_mem_eq(info->actions, r.info.actions, sizeof info->actions);
+    ck_assert_mem_eq(hd_dataset_find(dataset, 0)->action,
+                     info->continuous ? (const void *)pairs.real : pairs.choice,
+                     sizeof pairs.choice);
+    hd_dataset_close(dataset);
+    pairs.choice[3] = 2; /* the second number of an action is 0 or 1 */
+    pairs.real[3] = NAN;
+    ck_assert_int_eq(write_pairs(&r, &pairs, in("spoilt"), &dataset), HD_ERR_FORMAT);
+}
+END_TEST
+
 START_TEST(what_is_written_reads_back)
 {
     const bool u8 = _i;
@@ -147,7 +196,7 @@ START_TEST(what_is_written_reads_back)
     ck_assert_str_eq(info->env_type, "toy");
     ck_assert_str_eq(info->env_id, "A-v1");
     ck_assert(info->u8 == u8 && info->dims == 2 && info->shape[0] == 2 && info->shape[1] == 3);
-    ck_assert(info->stack == K && info->actions == 3 && info->transitions == 2 * N);
+    ck_assert(info->stack == K && info->actions[0] == 3 && info->transitions == 2 * N);
     ck_assert(info->seed == a.info.seed && info->policy == a.info.policy);
     ck_assert_double_eq(info->epsilon, .1);
     ck_assert_int_eq(hd_dataset_get_frame_bytes(info), u8 ? 6 : 24);
@@ -338,6 +387,7 @@ int main(void)
     TCase *tests = tcase_create("all");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, actions_of_several_numbers, 0, 2);
     tcase_add_loop_test(tests, what_is_written_reads_back, 0, 2);
     tcase_add_test(tests, all_or_nothing);
     tcase_add_test(tests, missing_files_are_named);

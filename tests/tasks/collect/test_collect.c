@@ -71,7 +71,7 @@ static void check_replay(const struct naive *naive, const struct world *w)
 {
     const struct hd_replay_shape *ring = w->values[REPLAY].spec.shape;
     const struct hd_obs_shape *obs = &naive->shape->obs;
-    const struct hd_transition_shape shape = {1, obs->obs_bytes, naive->nstep, naive->nstep > 1};
+    const struct hd_transition_shape shape = {1, obs->obs_bytes, naive->nstep, 1, naive->nstep > 1};
     const int64_t size = hd_replay_get_size(ring, w->values[REPLAY].data);
     void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&shape));
     struct hd_transitions row = hd_transitions_lay_out(&shape, block);
@@ -82,7 +82,7 @@ static void check_replay(const struct naive *naive, const struct world *w)
         hd_replay_get(ring, w->values[REPLAY].data, p, &shape, row, 0);
         ck_assert_mem_eq(row.obs, sample->obs, (size_t)obs->obs_bytes);
         ck_assert_mem_eq(row.next_obs, sample->next_obs, (size_t)obs->obs_bytes);
-        ck_assert_int_eq(row.action[0], sample->action);
+        ck_assert_int_eq(row.action[0].choice, sample->action);
         ck_assert(row.done[0] == (float)sample->done);
         for (int64_t j = 0; j < naive->nstep; j++)
             ck_assert_double_eq((double)row.reward[j], sample->reward[j]);
@@ -225,7 +225,7 @@ START_TEST(test_epsilon_of_totals)
         const struct hd_transition_block_shape *shape =
             hd_transition_block_get_shape(&w.values[TRANSITION_BLOCK].spec);
         const struct hd_replay_shape *ring = w.values[REPLAY].spec.shape;
-        struct hd_transition_shape row_shape = {1, OBS * sizeof(float), 1, false};
+        struct hd_transition_shape row_shape = {1, OBS * sizeof(float), 1, 1, false};
         void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&row_shape));
         struct hd_transitions row = hd_transitions_lay_out(&row_shape, block);
         void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
@@ -236,7 +236,7 @@ START_TEST(test_epsilon_of_totals)
                 float q[2];
                 hd_replay_get(ring, w.values[REPLAY].data, all, &row_shape, row, 0);
                 hd_net_forward(net, w.values[POLICY].data, NULL, row.obs, 1, work, q);
-                same += row.action[0] == hd_argmax(q, 2);
+                same += row.action[0].choice == hd_argmax(q, 2);
             }
         }
         if (greedy)

@@ -231,13 +231,13 @@ static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
         ck_assert_mem_eq(obs, sample->obs, (size_t)bytes);
         hd_trajectories_copy_obs(shape, &t, step, 1, obs);
         ck_assert_mem_eq(obs, sample->next_obs, (size_t)bytes);
-        ck_assert_int_eq(t.action[step], sample->action);
+        ck_assert_int_eq(t.action[step].choice, sample->action);
         ck_assert(t.reward[step] == sample->reward);
         ck_assert(t.done[step] == (float)sample->done);
         ck_assert_msg(t.end[i] == (float)sample->end || i + 1 == group->n_sample,
                       "sample %lld: end is %g", (long long)i, (double)t.end[i]);
-        ck_assert_mem_eq(t.logit + step * shape->actions, sample->logit,
-                         (size_t)shape->actions * sizeof(float));
+        ck_assert_mem_eq(t.logit + step * shape->logits, sample->logit,
+                         (size_t)shape->logits * sizeof(float));
     }
     ck_assert(t.end[group->n_sample - 1] == 1); /* nothing follows */
 }

@@ -232,7 +232,7 @@ static void adopt_logits(struct world *found, const struct world *wanted)
     const struct hd_trajectories a = hd_trajectories_get(spec, found->values[TRAJECTORIES].data, 0),
                                  b = hd_trajectories_get(spec, wanted->values[TRAJECTORIES].data,
                                                          0);
-    for (int64_t i = 0; i < shape->envs * shape->steps * shape->actions; i++) {
+    for (int64_t i = 0; i < shape->envs * shape->steps * shape->logits; i++) {
         CHECK_CLOSE(a.logit[i], b.logit[i], 1, logits_off_by, "logit");
         a.logit[i] = b.logit[i];
     }

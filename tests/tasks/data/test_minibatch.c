@@ -140,9 +140,9 @@ static void check_row(const struct world *w, int64_t row, int64_t sample)
     unsigned char obs[4096];
     hd_trajectories_copy_obs(shape, &t, step, 0, obs);
     ck_assert_mem_eq(batch.obs + row * bytes, obs, (size_t)bytes);
-    ck_assert_mem_eq(batch.logit + row * shape->actions, t.logit + step * shape->actions,
-                     (size_t)shape->actions * sizeof(float));
-    ck_assert_int_eq(batch.action[row], t.action[step]);
+    ck_assert_mem_eq(batch.logit + row * shape->logits, t.logit + step * shape->logits,
+                     (size_t)shape->logits * sizeof(float));
+    ck_assert_int_eq(batch.action[row].choice, t.action[step].choice);
     ck_assert(batch.target[row] == advantages.target[sample]);
     ck_assert(batch.value[row] == advantages.value[sample]);
 }
@@ -261,7 +261,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
             batch.advantage[row] = 1e30f;
             batch.target[row] = NAN;
             batch.value[row] = -INFINITY;
-            batch.action[row] = 1;
+            batch.action[row].choice = 1;
         }
         world_loss(&w);
         for (int partial = 0; partial < 4; partial++) {

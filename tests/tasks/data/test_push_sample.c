@@ -56,8 +56,9 @@ static void push(struct world *w, int32_t first)
     for (int64_t k = block.first[0]; k <= first + N_SAMPLE; k++)
         ((float *)block.frames)[(*block.n_frames)++ * OBS] = (float)k;
     for (int32_t i = 0; i < N_SAMPLE; i++) {
-        struct hd_transition *transition = hd_transition_get(block.transitions, NSTEP, i);
-        transition->frame = transition->age = transition->action = first + i;
+        struct hd_transition *transition = hd_transition_get(block.transitions, NSTEP, 1, i);
+        transition->frame = transition->age = first + i;
+        hd_transition_get_action(transition, NSTEP)->choice = first + i;
         transition->ahead = 1;
         transition->reward[0] = (float)(2 * (first + i));
         transition->reward[1] = (float)(3 * (first + i));
@@ -113,7 +114,7 @@ START_TEST(test_sample)
         double u = hd_rng_draw_uniform(&where.rng, (uint32_t)i);
         int32_t position = (int32_t)floor((i + u) * CAPACITY / B);
         int32_t number = position < 4 ? 20 + position : position;
-        ck_assert_int_eq(rows.action[i], number);
+        ck_assert_int_eq(rows.action[i].choice, number);
         ck_assert_float_eq(((float *)rows.obs)[i * OBS], (float)number);
         ck_assert_float_eq(((float *)rows.next_obs)[i * OBS], (float)(number + 1));
         ck_assert_float_eq(rows.reward[i], (float)(2 * number));

@@ -76,7 +76,8 @@ static struct hd_dataset_info numbers_info(int64_t transitions)
                                     .dims = 1,
                                     .shape = {FLOATS},
                                     .stack = STACK,
-                                    .actions = 2,
+                                    .action_dims = 1,
+                                    .actions = {2},
                                     .transitions = transitions};
 }
 
@@ -159,7 +160,7 @@ static void check_row(struct world *w, int64_t row, int64_t sample)
         ck_assert(obs[k * FLOATS] == now && obs[k * FLOATS + 1] == -now);
         ck_assert(next[k * FLOATS] == then && next[k * FLOATS + 1] == -then);
     }
-    ck_assert_int_eq(rows.action[row], sample % 2);
+    ck_assert_int_eq(rows.action[row].choice, sample % 2);
     ck_assert_float_eq(rows.reward[row], (float)sample / 2);
     ck_assert_float_eq(rows.done[row], sample % 5 == 0);
 }
@@ -173,7 +174,7 @@ static void check_unused(struct world *w, int64_t row)
     const float *next = (float *)rows.next_obs + row * STACK * FLOATS;
     for (int64_t j = 0; j < STACK * FLOATS; j++)
         ck_assert(obs[j] == 0 && next[j] == 0);
-    ck_assert(rows.action[row] == 0 && rows.reward[row] == 0 && rows.done[row] == 0);
+    ck_assert(rows.action[row].choice == 0 && rows.reward[row] == 0 && rows.done[row] == 0);
 }
 
 /* Takes one batch of one shard and compares it with the shard's list of the epoch. */
@@ -297,7 +298,8 @@ START_TEST(what_does_not_fit_is_told)
     refused("policy.model.obs_shape=6", "8 bytes of floats, but policy.model.obs_shape means 12");
     refused("policy.model.obs_shape=[2,4,2]",
             "of floats, but policy.model.obs_shape means 8 of pixels");
-    refused("policy.model.action_shape=3", "has 2 actions, but policy.model.action_shape is 3");
+    refused("policy.model.action_shape=3",
+            "has 2 actions, but policy.model.action_shape means 3 actions");
 }
 END_TEST
 

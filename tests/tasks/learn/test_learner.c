@@ -108,7 +108,7 @@ static void fill_batch(struct learner *l, int first)
         struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
         fill_obs(&rng, 0, (char *)rows.obs + b * shape->obs_bytes, shape->obs_bytes);
         fill_obs(&rng, 10000, (char *)rows.next_obs + b * shape->obs_bytes, shape->obs_bytes);
-        rows.action[b] = (int32_t)hd_rng_draw_below(&rng, 30000, 2);
+        rows.action[b].choice = (int32_t)hd_rng_draw_below(&rng, 30000, 2);
         rows.reward[b] = (float)hd_rng_draw_uniform(&rng, 30001);
         rows.done[b] = (float)hd_rng_draw_below(&rng, 30002, 2);
     }

@@ -120,7 +120,7 @@ static void set_row(struct world *w, int64_t n, uint64_t stream, int64_t draw)
     struct hd_rng rng = hd_rng_make(3, stream, draw, 0, 0);
     for (int64_t j = 0; j < OBS; j++)
         ((float *)rows.obs)[row * OBS + j] = 3 * (float)hd_rng_draw_uniform(&rng, (uint32_t)j) - 1;
-    rows.action[row] = (int32_t)hd_rng_draw_below(&rng, 20, ACTIONS);
+    rows.action[row].choice = (int32_t)hd_rng_draw_below(&rng, 20, ACTIONS);
 }
 
 /* The first `used` rows of every shard count. */

@@ -85,7 +85,7 @@ static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
         t.row[b] = (int32_t)step;
         t.end[b] = b % 4 == 3;
         t.frame[step] = b % 4;
-        t.action[step] = b % golden->actions;
+        t.action[step].choice = b % golden->actions;
         t.reward[step] = b % 3 == 0 ? -0.5f : 1;
         t.done[step] = b == 3;
         for (int j = 0; j < golden->actions; j++)

@@ -214,9 +214,9 @@ static void fill_batch(struct world *w, int first, int used)
             ((uint8_t *)obs)[i] = (uint8_t)(256 * hd_rng_draw_uniform(&rng, item++));
         for (int64_t i = 0; i < shape->obs_bytes / 4 && !u8; i++)
             ((float *)obs)[i] = (float)hd_rng_draw_uniform(&rng, item++);
-        for (int64_t j = 0; j < shape->actions; j++)
-            batch.logit[b * shape->actions + j] = (float)hd_rng_draw_uniform(&rng, item++);
-        batch.action[b] = (int32_t)hd_rng_draw_below(&rng, item++, shape->actions);
+        for (int64_t j = 0; j < shape->logits; j++)
+            batch.logit[b * shape->logits + j] = (float)hd_rng_draw_uniform(&rng, item++);
+        batch.action[b].choice = (int32_t)hd_rng_draw_below(&rng, item++, shape->logits);
         batch.advantage[b] = (float)hd_rng_draw_uniform(&rng, item++) - 0.5f;
         batch.target[b] = (float)hd_rng_draw_uniform(&rng, item++);
         batch.value[b] = (float)hd_rng_draw_uniform(&rng, item++);
@@ -370,8 +370,8 @@ START_TEST(greedy_actions_ignore_the_value)
         hd_net_forward(net, w.v[POLICY].data, NULL, envs.obs, 8, work, out);
         for (int env = 0; env < 8; env++) {
             const float *logit = out + env * outputs;
-            ck_assert_int_eq(stepper.action[env], logit[1] > logit[0]);
-            chosen[stepper.action[env]]++;
+            ck_assert_int_eq(stepper.action[env].choice, logit[1] > logit[0]);
+            chosen[stepper.action[env].choice]++;
         }
     }
     ck_assert(chosen[0] > 0 || chosen[1] > 0);

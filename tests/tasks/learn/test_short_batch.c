@@ -107,7 +107,7 @@ static void fill(struct learner *l, int64_t first, uint64_t stream)
             ((float *)rows.next_obs)[b * OBS + j] =
                 (float)hd_rng_draw_uniform(&rng, 9 + (uint32_t)j);
         }
-        rows.action[b] = (int32_t)hd_rng_draw_below(&rng, 20, ACTIONS);
+        rows.action[b].choice = (int32_t)hd_rng_draw_below(&rng, 20, ACTIONS);
         rows.reward[b] = (float)hd_rng_draw_uniform(&rng, 21);
         rows.done[b] = (float)hd_rng_draw_below(&rng, 22, 2);
     }
@@ -184,7 +184,7 @@ static void check_stats(struct learner *l)
     hd_net_forward(net, l->values[POLICY].data, NULL, rows.obs, ROWS, work, q[0]);
     hd_free(work);
     for (int64_t b = 0; b < *use.used; b++) {
-        const double other = q[b][1 - rows.action[b]], taken = q[b][rows.action[b]];
+        const double other = q[b][1 - rows.action[b].choice], taken = q[b][rows.action[b].choice];
         const double w = use.weight[b];
         loss += w * log1p(exp(other - taken));
         hits += w * (taken > other);
@@ -233,7 +233,8 @@ START_TEST(gradients_are_those_of_the_used_rows)
     void *scratch = hd_alloc(1, (size_t)hd_net_get_backward_bytes(net, used));
     struct hd_cross_entropy_sums sums;
     hd_net_forward(net, l.values[POLICY].data, NULL, rows_of(&l).obs, used, work, q);
-    const struct hd_cross_entropy loss = {used, ACTIONS, q, rows_of(&l).action, use_of(&l).weight};
+    const struct hd_cross_entropy loss = {used, ACTIONS, q, &rows_of(&l).action->choice,
+                                          use_of(&l).weight};
     hd_cross_entropy_compute(&loss, dq, &sums);
     for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, l.values[POLICY].data, used, used, work, dq, scratch, stage, wanted);

@@ -2,7 +2,8 @@
 /* A plug-in for tests: an env whose every frame differs from every other, with short episodes of
  * many lengths. Options: `longest` episode (7), `floats: true` for frames of 2 x 2 floats instead
  * of 36 x 40 bytes, `fail_step: n` to fail at the n-th step of an episode, `fail_reset: n` to fail
- * at the n-th reset of an env. */
+ * at the n-th reset of an env, `several: true` for actions of two choices, of 3 and 2, and `reals:
+ * true` for actions of two real numbers. */
 #include "kernels/envs/env.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ struct blink {
 
 struct group {
     int64_t envs, longest, fail_step, fail_reset;
-    bool floats;
+    bool floats, several, reals;
     struct blink blinks[];
 };
 
@@ -52,8 +53,34 @@ static int read_option(struct group *group, const struct hd_env_option *option)
             *numbers[i] = atoll(option->value);
             return 0;
         }
-    group->floats = strcmp(option->value, "true") == 0;
-    return strcmp(option->name, "floats") == 0 ? 0 : -1;
+    const char *const flags[] = {"floats", "several", "reals"};
+    bool *const places[] = {&group->floats, &group->several, &group->reals};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(option->name, flags[i]) == 0) {
+            *places[i] = strcmp(option->value, "true") == 0;
+            return 0;
+        }
+    return -1;
+}
+
+static struct hd_env_actions describe_actions(const struct group *group)
+{
+    if (group->reals)
+        return (struct hd_env_actions){
+            .kind = HD_ENV_BOX, .dims = 2, .low = {-1, -1}, .high = {1, 1}};
+    if (group->several)
+        return (struct hd_env_actions){.kind = HD_ENV_MULTI_DISCRETE, .dims = 2, .n = {ACTIONS, 2}};
+    return (struct hd_env_actions){.kind = HD_ENV_DISCRETE, .dims = 1, .n = {ACTIONS}};
+}
+
+/* Returns a number that depends on each number of an env's action. */
+static float add_action(const struct group *group, const void *actions, int64_t env)
+{
+    const float *real = (const float *)actions + 2 * env;
+    const int32_t *choice = (const int32_t *)actions + (group->several ? 2 : 1) * env;
+    if (group->reals)
+        return real[0] - real[1] / 2;
+    return (float)choice[0] + (group->several ? 4 * (float)choice[1] : 0);
 }
 
 static int create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
@@ -76,7 +103,7 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
         .element = group->floats ? HD_ENV_F32 : HD_ENV_U8,
         .dims = 2,
         .shape = {group->floats ? 2 : HEIGHT, group->floats ? 2 : WIDTH},
-        .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {ACTIONS}},
+        .actions = describe_actions(group),
     };
     *group_p = group;
     return 0;
@@ -100,7 +127,6 @@ static int step(void *memory, const void *actions, const struct hd_env_outcome *
                 char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
-    const int32_t *action = actions;
     for (int64_t i = 0; i < group->envs; i++) {
         struct blink *blink = &group->blinks[i];
         int64_t length = 1 + (int64_t)(mix(blink->seed, 77) % (uint64_t)group->longest);
@@ -110,7 +136,7 @@ static int step(void *memory, const void *actions, const struct hd_env_outcome *
         }
         show(group, i, (char *)outcome->obs + i * (group->floats ? FLOATS * 4 : BYTES));
         outcome->reward[i] = (float)((int64_t)(mix(blink->seed, (uint64_t)blink->step) % 5) - 2) +
-                             (float)action[i] / 4;
+                             add_action(group, actions, i) / 4;
         outcome->done[i] = blink->step == length;
         outcome->truncated[i] = false;
     }

@@ -20,7 +20,9 @@ static void check_spec(loss_kernel *differentiate, standard_kernel *standardise)
     float adv[] = {1, -.5f, .25f, 2}, dout[16];
     const int32_t action[] = {0, 1, 2, 0};
     const struct hd_ppo_loss loss = {.batch = 4,
-                                     .actions = 3,
+                                     .logits = 3,
+                                     .dims = 1,
+                                     .choices = {3},
                                      .clip = .2f,
                                      .value_clip = true,
                                      .value_weight = .5f,
@@ -30,7 +32,7 @@ static void check_spec(loss_kernel *differentiate, standard_kernel *standardise)
                                      .value_old = value_old,
                                      .advantage = adv,
                                      .target = target,
-                                     .action = action};
+                                     .action = (const void *)action};
     struct hd_ppo_sums sums;
     differentiate(&loss, dout, &sums);
     ck_assert_double_eq_tol(sums.policy / 4, -0.83046669, 1e-6);
@@ -84,7 +86,8 @@ static double naive_loss(const struct hd_ppo_loss *l, int b, const double *out)
     log_softmax(old, log_old);
     for (int j = 0; j < ACTIONS; j++)
         entropy -= exp(log_p[j]) * log_p[j];
-    double ratio = exp(log_p[l->action[b]] - log_old[l->action[b]]), adv = l->advantage[b];
+    double ratio = exp(log_p[l->action[b].choice] - log_old[l->action[b].choice]),
+           adv = l->advantage[b];
     double policy = -fmin(ratio * adv, bound(ratio, 1 - l->clip, 1 + l->clip) * adv);
     double v = out[ACTIONS], v_old = l->value_old[b];
     double v_clip = v_old + bound(v - v_old, -l->clip, l->clip);
@@ -110,7 +113,9 @@ static void check_gradient(loss_kernel *differentiate, bool value_clip)
     for (int i = 0; i < ROWS; i++)
         action[i] = (int32_t)hd_rng_draw_below(&rng, item++, ACTIONS);
     const struct hd_ppo_loss loss = {.batch = ROWS,
-                                     .actions = ACTIONS,
+                                     .logits = ACTIONS,
+                                     .dims = 1,
+                                     .choices = {ACTIONS},
                                      .clip = .2f,
                                      .value_clip = value_clip,
                                      .value_weight = .7f,
@@ -120,7 +125,7 @@ static void check_gradient(loss_kernel *differentiate, bool value_clip)
                                      .value_old = rest[0],
                                      .advantage = rest[1],
                                      .target = rest[2],
-                                     .action = action};
+                                     .action = (const void *)action};
     struct hd_ppo_sums sums;
     differentiate(&loss, dout, &sums);
     double total = 0, step = 1e-6;
@@ -163,7 +168,9 @@ static void check_ties(loss_kernel *differentiate)
     const float target[] = {1};
     const int32_t action[] = {1};
     const struct hd_ppo_loss loss = {.batch = 1,
-                                     .actions = 2,
+                                     .logits = 2,
+                                     .dims = 1,
+                                     .choices = {2},
                                      .clip = .2f,
                                      .value_clip = true,
                                      .value_weight = 1,
@@ -172,7 +179,7 @@ static void check_ties(loss_kernel *differentiate)
                                      .value_old = v_old,
                                      .advantage = adv,
                                      .target = target,
-                                     .action = action};
+                                     .action = (const void *)action};
     struct hd_ppo_sums sums;
     float dout[3];
     differentiate(&loss, dout, &sums);
@@ -195,7 +202,7 @@ END_TEST
 static void run_on_device(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
                           struct hd_ppo_sums *sums_p)
 {
-    const int64_t row = loss->batch * sizeof(float), logits = row * loss->actions;
+    const int64_t row = loss->batch * sizeof(float), logits = row * loss->logits;
     struct hd_ppo_loss there = *loss;
     struct hd_ppo_sums *sums = device_shared(sizeof *sums);
     float *dout_there = device_make(NULL, logits + row);
@@ -204,7 +211,7 @@ static void run_on_device(const struct hd_ppo_loss *loss, const int64_t *used, f
     there.value_old = device_make(loss->value_old, row);
     there.advantage = device_make(loss->advantage, row);
     there.target = device_make(loss->target, row);
-    there.action = device_make(loss->action, row);
+    there.action = device_make(loss->action, row * loss->dims);
     ck_assert_int_eq(hd_ppo_loss_compute_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
                                               dout_there, sums, device_stream()),
                      HD_OK);
@@ -268,7 +275,9 @@ static struct hd_ppo_loss make_many(struct many *m)
         m->action[b] = (int32_t)hd_rng_draw_below(&rng, item++, CHOICES);
     }
     return (struct hd_ppo_loss){.batch = MANY,
-                                .actions = CHOICES,
+                                .logits = CHOICES,
+                                .dims = 1,
+                                .choices = {CHOICES},
                                 .clip = .2f,
                                 .value_clip = true,
                                 .value_weight = .5f,
@@ -278,7 +287,7 @@ static struct hd_ppo_loss make_many(struct many *m)
                                 .value_old = m->value_old,
                                 .advantage = m->adv,
                                 .target = m->target,
-                                .action = m->action};
+                                .action = (const void *)m->action};
 }
 
 /* Compares sums over `rows` rows, each of which may differ by some last bits of exp and log. */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/act/draw.h"
+
+#include "kernels/act/categorical.h"
+#include "kernels/act/gaussian.h"
+#include "kernels/common/argmax.h"
+#include "kernels/common/normal.h"
+
+#include <math.h>
+
+void hd_act_greedily(const struct hd_env_actions *actions, const float *out,
+                     union hd_action_number *action)
+{
+    for (int d = 0; d < actions->dims; d++) {
+        if (actions->kind == HD_ENV_BOX) {
+            action[d].real = out[d];
+            continue;
+        }
+        action[d].choice = (int32_t)hd_argmax(out, actions->n[d]);
+        out += actions->n[d];
+    }
+}
+
+static void draw_choices(const struct hd_env_actions *actions, const float *out,
+                         const struct hd_rng *rng, uint32_t first, union hd_action_number *action)
+{
+    for (int d = 0; d < actions->dims; out += actions->n[d++]) {
+        const double u = hd_rng_draw_uniform(rng, first + (uint32_t)d);
+        action[d].choice = (int32_t)hd_categorical_draw(out, actions->n[d], u);
+    }
+}
+
+void hd_act_by_draw(const struct hd_env_actions *actions, const float *out,
+                    const struct hd_rng *rng, uint32_t item, union hd_action_number *action)
+{
+    const uint32_t first = item * (uint32_t)actions->dims;
+    if (actions->kind != HD_ENV_BOX) {
+        draw_choices(actions, out, rng, first, action);
+        return;
+    }
+    for (int d = 0; d < actions->dims; d++)
+        action[d].real = hd_gaussian_draw(out[d], out[actions->dims + d],
+                                          hd_normal_draw(rng, first + (uint32_t)d));
+}
+
+static float bound(float limit, float otherwise)
+{
+    return isfinite(limit) ? limit : otherwise;
+}
+
+void hd_act_randomly(const struct hd_env_actions *actions, const struct hd_rng *rng, uint32_t first,
+                     union hd_action_number *action)
+{
+    for (int d = 0; d < actions->dims; d++) {
+        const uint32_t item = first + (uint32_t)d;
+        if (actions->kind != HD_ENV_BOX) {
+            action[d].choice = (int32_t)hd_rng_draw_below(rng, item, actions->n[d]);
+            continue;
+        }
+        const float low = bound(actions->low[d], -1), high = bound(actions->high[d], 1);
+        action[d].real = low + (high - low) * (float)hd_rng_draw_uniform(rng, item);
+    }
+}
