@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PPO's loss for actions of several choices and of real numbers: sums against a naive version in
- * double, derivatives by its differences. */
+ * double, derivatives by its differences, and both against PyTorch's distributions. */
+#include "kernels/act/gaussian.h"
 #include "kernels/learn/losses/ppo_loss.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
+#include "tests/golden/ppo_actions.h"
 #include "tests/kernels/common/device.h"
 
 #include <math.h>
@@ -169,6 +171,54 @@ START_TEST(several_numbers)
 }
 END_TEST
 
+/* -- Against PyTorch --------------------------------------------------------------------------- */
+
+START_TEST(golden_numbers)
+{
+    const struct golden_ppo *is = &golden_ppo[_i];
+    union hd_action_number action[2 * GOLDEN_ROWS];
+    for (int i = 0; i < 2 * GOLDEN_ROWS; i++)
+        if (is->gaussian)
+            action[i].real = is->action[i];
+        else
+            action[i].choice = (int32_t)is->action[i];
+    const struct hd_ppo_loss loss = {.batch = GOLDEN_ROWS,
+                                     .logits = is->logits,
+                                     .dims = 2,
+                                     .gaussian = is->gaussian,
+                                     .choices = {is->gaussian ? 0 : 2, is->gaussian ? 0 : 3},
+                                     .clip = .2f,
+                                     .value_weight = .5f,
+                                     .entropy_weight = .03f,
+                                     .out = is->out,
+                                     .logit_old = is->old,
+                                     .value_old = is->value_old,
+                                     .advantage = is->advantage,
+                                     .target = is->target,
+                                     .action = action};
+    float dout[GOLDEN_ROWS * 6];
+    struct hd_ppo_sums sums;
+    hd_ppo_loss_compute(&loss, dout, &sums);
+    CHECK_CLOSE(sums.policy, is->policy, GOLDEN_ROWS, 1e-6, "policy");
+    CHECK_CLOSE(sums.value, is->value, GOLDEN_ROWS, 1e-6, "value");
+    CHECK_CLOSE(sums.entropy, is->entropy, GOLDEN_ROWS, 1e-6, "entropy");
+    CHECK_CLOSE(sums.approx_kl, is->approx_kl, GOLDEN_ROWS, 1e-6, "approx_kl");
+    CHECK_CLOSE(sums.kl, is->kl, GOLDEN_ROWS, 1e-6, "kl");
+    ck_assert_double_eq(sums.clipfrac, is->clipfrac);
+    for (int i = 0; i < GOLDEN_ROWS * (is->logits + 1); i++)
+        CHECK_CLOSE(dout[i], is->dout[i], 1, 1e-5, "dout");
+}
+END_TEST
+
+START_TEST(golden_squashed_numbers)
+{
+    const struct golden_squashed *is = &golden_squashed[_i];
+    const struct hd_squashed drawn = hd_squashed_draw(is->mean, is->log_std, (double)is->noise);
+    CHECK_CLOSE(drawn.action, is->action, 1, 1e-6, "action");
+    CHECK_CLOSE(drawn.log_prob, is->log_prob, 1 + fabs(is->log_prob), 1e-6, "log_prob");
+}
+END_TEST
+
 #if HD_CUDA
 static void on_device(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p)
 {
@@ -205,6 +255,9 @@ int main(void)
 {
     TCase *tests = tcase_create("ppo_actions"), *cuda = NULL;
     tcase_add_loop_test(tests, several_numbers, 0, 2);
+    tcase_add_loop_test(tests, golden_numbers, 0, 2);
+    tcase_add_loop_test(tests, golden_squashed_numbers, 0,
+                        sizeof golden_squashed / sizeof *golden_squashed);
 #if HD_CUDA
     cuda = cuda_case();
 #endif
