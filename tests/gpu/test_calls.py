@@ -73,11 +73,13 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
 
 
 def check_launches(name, calls, what, some=False):
-    """Each task on the GPU, or `some` of them, launches one graph and nothing else."""
+    """Each task on the GPU, or `some` of them, launches one graph and nothing else. Counting may begin or end between a
+    launch and StarPU's record of it."""
     tasks = calls["cudaEventRecord"]  # by StarPU, one for each
     kernels = calls["cudaLaunchKernel"] + calls["__cudaLaunchKernel"] + calls["cudaMemcpyAsync"]
     print(f"{name}: {calls['cudaGraphLaunch']} graphs and {kernels} kernels and copies launched by {tasks} {what}")
-    check(tasks >= calls["cudaGraphLaunch"] >= (10 if some else tasks) and tasks >= 40 and kernels == 0, f"{name}: {calls}")
+    check(tasks + 1 >= calls["cudaGraphLaunch"] >= (10 if some else tasks - 1) and tasks >= 40 and kernels == 0,
+          f"{name}: {calls}")
 
 
 def check_tasks(scratch, updates=20):
