@@ -58,12 +58,13 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const enum hd_dtype action_dtype =
         whole->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
     const int64_t rows = shape->rows;
+    const int action_rank = shape->dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
         {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
         {"next_obs", rows_of.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
         {"reward", rows_of.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
         {"done", rows_of.done, 1, {rows}, HD_DTYPE_F32},
-        {"action", rows_of.action, 2, {rows, shape->dims}, action_dtype},
+        {"action", rows_of.action, action_rank, {rows, shape->dims}, action_dtype},
         {"value_gamma", rows_of.value_gamma, 1, {rows}, HD_DTYPE_F32},
     };
     const int n = shape->has_value_gamma ? 6 : 5;

@@ -59,10 +59,11 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const enum hd_dtype action_dtype =
         shape->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
     const int64_t rows = shape->rows;
+    const int action_rank = shape->actions.dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
         {"used", rows_of.used, 1, {1}, HD_DTYPE_I64},
         {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
-        {"action", rows_of.action, 2, {rows, shape->actions.dims}, action_dtype},
+        {"action", rows_of.action, action_rank, {rows, shape->actions.dims}, action_dtype},
         {"logit", rows_of.logit, 2, {rows, shape->logits}, HD_DTYPE_F32},
         {"advantage", rows_of.advantage, 1, {rows}, HD_DTYPE_F32},
         {"target", rows_of.target, 1, {rows}, HD_DTYPE_F32},
