@@ -38,7 +38,10 @@ def main(net, batch, seconds):
     times = max(5, int(float(seconds) / one.item()))
     spent = update(times)
     if rank == 0:
-        print(json.dumps({"ms": 1e3 * spent, "updates": times + WARM_UP}))
+        print(json.dumps({"ms": 1e3 * spent, "updates": times + WARM_UP}), flush=True)
+    if ranks > 1:
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 main(*sys.argv[1:])
