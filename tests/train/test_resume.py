@@ -165,8 +165,26 @@ def check_refusals(scratch):
     print("refusals and damage: as they should be")
 
 
+def check_hosts(scratch):
+    """Four hosts that exchange by halves keep slices in another order than one host; what they leave, ranks of one host go
+    on with."""
+    keys = dict(env__stop_value="1e9", world__shards=8, strategy__bucket_mb=0.02, strategy__shard_optimizer_above_mb=0,
+                runtime__exchange="halves", runtime__transport="ucx", runtime__heartbeat_timeout_s=60, **OFTEN)
+    reference = train(scratch("hosts"), **keys, max_train_iter=600)
+    for ranks in (1, 4):
+        directory = scratch(f"hosts to {ranks}")
+        train(directory, ranks=8, nodes=4, **keys, max_train_iter=300)
+        head = ["run"] if ranks == 1 else ["launch", "--nproc-per-node", str(ranks)]
+        done = call(*head, runner.CONFIG, "--resume", directory, *sets(**keys, max_train_iter=600))
+        check("resuming from update" in done.stderr, done.stderr)
+        found = result(directory)
+        check((found["param_hash"], found["train_iter"]) == (reference["param_hash"], 600), f"{found}\n{reference}")
+    print(f"8 ranks of 4 hosts, then 1 and 4 ranks of one: {reference['param_hash']}")
+
+
 def main():
     with Scratch() as scratch:
+        check_hosts(scratch)
         check_kills(scratch, "dqn", runner.CONFIG, DQN, (1, 2, 4), KILLS)
         check_stop(scratch)
         check_restarts(scratch)
