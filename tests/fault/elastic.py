@@ -14,7 +14,7 @@ from runner import SECRET, result, train  # noqa: E402
 
 STOPPED = 75
 KEYS = dict(world__shards=4, env__stop_value="1e9", runtime__transport="ucx", runtime__checkpoint_interval_s=0.3,
-            runtime__heartbeat_timeout_s=2)
+            runtime__heartbeat_timeout_s=min(2 * SLOWDOWN, 6))
 
 
 class Launcher:
