@@ -63,6 +63,25 @@ static const struct hd_net_kind *choose_kind(const struct hd_layer_list *list)
     return kinds[i];
 }
 
+/* Takes the list over, also when it fails. */
+static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *fields,
+                    const struct hd_layer_list *list, struct hd_net **net_p)
+{
+    struct hd_net *net = hd_alloc(1, (size_t)kind->bytes);
+    if (!net) {
+        hd_free(list->layers);
+        return HD_ERR_NOMEM;
+    }
+    net->ops = kind->ops;
+    int status = hd_net_fill_base(net, fields, list);
+    if (status == HD_OK)
+        status = kind->build(net);
+    if (status != HD_OK)
+        hd_net_destroy(net);
+    *net_p = net;
+    return status;
+}
+
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 {
     struct hd_net_mistake unused;
@@ -70,7 +89,7 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     struct hd_net *net;
     HD_TRY(make_list(fields, &unused, &list));
     const struct hd_net_kind *kind = choose_kind(&list);
-    HD_TRY(kind->create(fields, &list, &net));
+    HD_TRY(make_net(kind, fields, &list, &net));
     net->fused = kind != &hd_list_net_kind;
     net->gpus = hd_alloc(1, sizeof *net->gpus);
     if (!net->gpus) {

@@ -182,8 +182,9 @@ static const struct hd_net_ops ops = {
 /* The trunk: convolutions with ReLU, flatten, and the dense layer `mid`. */
 enum { MID = 2 * HD_CONVS + 1, TRUNK = MID + 1 };
 
-static int build(struct hd_conv_net *net)
+static int build(struct hd_net *base)
 {
+    struct hd_conv_net *net = (struct hd_conv_net *)base;
     enum hd_layout output;
     for (int i = 0; i < HD_CONVS; i++)
         net->channels[i] = get_conv(net, i)->fields[HD_CONV_CHANNELS];
@@ -233,24 +234,5 @@ static bool fits(const struct hd_layer_list *list)
     return true;
 }
 
-static int create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
-                  struct hd_net **net_p)
-{
-    struct hd_conv_net *net = hd_alloc(1, sizeof *net);
-    if (!net) {
-        hd_free(list->layers);
-        return HD_ERR_NOMEM;
-    }
-    net->base.ops = &ops;
-    int status = hd_net_fill_base(&net->base, fields, list);
-    if (status == HD_OK)
-        status = build(net);
-    if (status != HD_OK) {
-        hd_net_destroy(&net->base);
-        return status;
-    }
-    *net_p = &net->base;
-    return HD_OK;
-}
-
-const struct hd_net_kind hd_conv_net_kind = {.fits = fits, .create = create};
+const struct hd_net_kind hd_conv_net_kind = {
+    .fits = fits, .ops = &ops, .bytes = sizeof(struct hd_conv_net), .build = build};

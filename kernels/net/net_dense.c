@@ -128,27 +128,16 @@ static bool fits(const struct hd_layer_list *list)
     return true;
 }
 
-static int create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
-                  struct hd_net **net_p)
+static int build(struct hd_net *base)
 {
-    struct dense_net *net = hd_alloc(1, sizeof *net);
-    if (!net) {
-        hd_free(list->layers);
+    struct dense_net *net = (struct dense_net *)base;
+    net->layers = hd_alloc(base->list.n, sizeof *net->layers);
+    if (!net->layers)
         return HD_ERR_NOMEM;
-    }
-    net->base.ops = &ops;
-    net->layers = hd_alloc(list->n, sizeof *net->layers);
-    int status = hd_net_fill_base(&net->base, fields, list);
-    if (status == HD_OK && !net->layers)
-        status = HD_ERR_NOMEM;
-    if (status != HD_OK) {
-        hd_net_destroy(&net->base);
-        return status;
-    }
     add_all(net);
-    net->base.elements = net->base.row_major_elements;
-    *net_p = &net->base;
+    base->elements = base->row_major_elements;
     return HD_OK;
 }
 
-const struct hd_net_kind hd_dense_net_kind = {.fits = fits, .create = create};
+const struct hd_net_kind hd_dense_net_kind = {
+    .fits = fits, .ops = &ops, .bytes = sizeof(struct dense_net), .build = build};

@@ -117,13 +117,14 @@ static inline bool hd_net_has_value(const struct hd_net *net)
     return net->heads != HD_HEADS_Q;
 }
 
-/* A kind of nets: the lists that it computes, and the function that makes one. That takes the
- * list over, also when it fails; hd_net_create does what all kinds share, before and after. It
- * returns a status of hd_net_create. */
+/* A kind of nets: the lists that it computes, and how hd_net_create makes one. */
 struct hd_net_kind {
     bool (*fits)(const struct hd_layer_list *list);
-    int (*create)(const struct hd_net_fields *fields, const struct hd_layer_list *list,
-                  struct hd_net **net_p);
+    const struct hd_net_ops *ops;
+    int64_t bytes; /* of the kind's struct, zeroed but for its base */
+    /* Completes a net whose base is filled; hd_net_destroy also releases one of which this failed.
+     * Returns a status of hd_net_create. */
+    int (*build)(struct hd_net *net);
 };
 extern const struct hd_net_kind hd_dense_net_kind, hd_conv_net_kind, hd_list_net_kind;
 

@@ -175,8 +175,9 @@ static const struct hd_net_ops ops = {
     .update_running = hd_list_update_running,
 };
 
-static int build(struct list_net *net)
+static int build(struct hd_net *base)
 {
+    struct list_net *net = (struct list_net *)base;
     const int64_t n = net->base.list.n;
     net->ops = hd_alloc(n, sizeof *net->ops);
     net->values = hd_alloc(n + 1, sizeof *net->values);
@@ -196,24 +197,5 @@ static bool fits(const struct hd_layer_list *list)
     return true;
 }
 
-static int create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
-                  struct hd_net **net_p)
-{
-    struct list_net *net = hd_alloc(1, sizeof *net);
-    if (!net) {
-        hd_free(list->layers);
-        return HD_ERR_NOMEM;
-    }
-    net->base.ops = &ops;
-    int status = hd_net_fill_base(&net->base, fields, list);
-    if (status == HD_OK)
-        status = build(net);
-    if (status != HD_OK) {
-        hd_net_destroy(&net->base);
-        return status;
-    }
-    *net_p = &net->base;
-    return HD_OK;
-}
-
-const struct hd_net_kind hd_list_net_kind = {.fits = fits, .create = create};
+const struct hd_net_kind hd_list_net_kind = {
+    .fits = fits, .ops = &ops, .bytes = sizeof(struct list_net), .build = build};
