@@ -77,11 +77,8 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     }
     const double total =
         sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
-    const double means[N_FIELDS] = {total, sums.policy, sums.value, sums.entropy, sums.adv, sums.v};
-    for (int i = 0; i < N_FIELDS; i++) {
-        values[i] = rows > 0 ? means[i] / rows : 0;
-        weights[i] = rows > 0;
-    }
+    const double terms[N_FIELDS] = {total, sums.policy, sums.value, sums.entropy, sums.adv, sums.v};
+    hd_loss_average(N_FIELDS, terms, rows, values, weights);
     return total;
 }
 

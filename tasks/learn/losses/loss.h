@@ -103,6 +103,17 @@ struct hd_loss {
     extern const struct hd_loss hd_loss_##name
 HD_POLICIES(HD_LOSS_DECLARE, ;);
 
+/* Sets values[n] to sums over `rows` rows divided by their number, with the weights[n] of a batch
+ * that has rows. */
+static inline void hd_loss_average(int n, const double *sums, double rows, double *values,
+                                   double *weights)
+{
+    for (int i = 0; i < n; i++) {
+        values[i] = rows > 0 ? sums[i] / rows : 0;
+        weights[i] = rows > 0;
+    }
+}
+
 /* Returns the loss that the step's option `loss` names. Thread safe. */
 const struct hd_loss *hd_loss_find(const struct hd_setup *setup);
 

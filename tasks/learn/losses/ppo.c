@@ -136,7 +136,7 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     }
     const double total =
         sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
-    const double means[N_FIELDS] = {
+    const double terms[N_FIELDS] = {
         [TOTAL] = total,
         [POLICY] = sums.policy,
         [VALUE] = sums.value,
@@ -147,10 +147,7 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         [VALUE_MEAN] = sums.v,
         [KL] = sums.kl,
     };
-    for (int i = 0; i < N_FIELDS; i++) {
-        values[i] = rows > 0 ? means[i] / rows : 0;
-        weights[i] = rows > 0;
-    }
+    hd_loss_average(N_FIELDS, terms, rows, values, weights);
     values[ADV_MAX] = rows > 0 ? sums.adv_max : 0;
     values[VALUE_MAX] = rows > 0 ? sums.v_max : 0;
     return total;
