@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -76,6 +77,17 @@ def end(process, seconds):
         sys.exit(f"not ended after {seconds} s: {process.args}")
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return code, text, time.monotonic() - begin
+
+
+def wait_for_text(process, *patterns, seconds=20):
+    """Reads stderr until it matches all patterns; returns what was read, which end() does not return again."""
+    text, until = "", time.monotonic() + seconds * SLOWDOWN
+    while not all(re.search(pattern, text) for pattern in patterns):
+        ready, _, _ = select.select([process.stderr], [], [], max(0, until - time.monotonic()))
+        data = os.read(process.stderr.fileno(), 65536) if ready else b""
+        check(data, f"{patterns} did not come: {text}")
+        text += data.decode()
+    return text
 
 
 def is_running(pid):

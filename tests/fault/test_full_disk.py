@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 
-from processes import CONFIG, end, errors, start, wait_for_ranks
+from processes import CONFIG, end, errors, start, wait_for_ranks, wait_for_text
 from runner import SLOWDOWN, Scratch, check, result, sets, train
 from test_checkpoint_failure import limit, newest, wait_for_checkpoint
 
 KEYS = dict(env__stop_value="1e9", max_train_iter=int(3000 / SLOWDOWN), world__shards=2, policy__eval__evaluator__eval_freq=100)
 OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
+LOG_WAITS = "cannot be written: .*; training continues, and up to"
 
 
 class Disk:
@@ -68,8 +69,9 @@ def begin(directory, ranks):
     return process
 
 
-def check_end(process, directory, reference):
+def check_end(process, directory, reference, before=""):
     code, text, _ = end(process, 100)
+    text = before + text
     check_result(code, text, directory, reference)
     return text
 
@@ -92,10 +94,11 @@ def check_disk(scratch, reference, ranks, inodes, to_the_end):
         directory = os.path.join(disk.path, "run")
         process = begin(directory, ranks)
         disk.fill(inodes)
+        before = ""
         if not to_the_end:
-            time.sleep(0.7 * SLOWDOWN)
+            before = wait_for_text(process, LOG_WAITS)
             disk.free()
-        text = check_end(process, directory, reference)
+        text = check_end(process, directory, reference, before)
         if not inodes:
             check("No space left on device; training continues" in text, text)
         if not to_the_end and not inodes:
@@ -113,10 +116,10 @@ def check_quota(scratch, reference):
     pids = wait_for_ranks(process, directory)
     wait_for_checkpoint(directory, process)
     limit(pids[0], 1)
-    time.sleep(0.7 * SLOWDOWN)
+    before = wait_for_text(process, "could not be written by rank 0", LOG_WAITS)
     limit(pids[0], -1)
-    text = check_end(process, directory, reference)
-    check("could not be written by rank 0" in text and "is written again; nothing was dropped" in text, text)
+    text = check_end(process, directory, reference, before)
+    check("is written again; nothing was dropped" in text, text)
     print("a quota on one rank")
 
 
@@ -154,10 +157,9 @@ def check_read_only(scratch, reference):
         while subprocess.run(["mount", "-o", "remount,bind,ro", disk.path], stderr=subprocess.DEVNULL).returncode != 0:
             check(time.monotonic() < until, "the mount stays busy")
             time.sleep(0.01)
-        time.sleep(0.5 * SLOWDOWN)
+        before = wait_for_text(process, "Read-only file system; training continues")
         subprocess.run(["umount", "-l", disk.path], check=True)
-        text = check_end(process, directory, reference)
-        check("Read-only file system; training continues" in text, text)
+        check_end(process, directory, reference, before)
 
 
 def main():
