@@ -85,7 +85,7 @@ def wait_for_text(process, *patterns, seconds=20):
     while not all(re.search(pattern, text) for pattern in patterns):
         ready, _, _ = select.select([process.stderr], [], [], max(0, until - time.monotonic()))
         data = os.read(process.stderr.fileno(), 65536) if ready else b""
-        check(data, f"{patterns} did not come: {text}")
+        check(data, f"nothing matched {patterns}: {text}")
         text += data.decode()
     return text
 
