@@ -90,7 +90,7 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     HD_TRY(make_list(fields, &unused, &list));
     const struct hd_net_kind *kind = choose_kind(&list);
     HD_TRY(make_net(kind, fields, &list, &net));
-    net->fused = kind != &hd_list_net_kind;
+    net->fused = kind->on_gpu && kind->on_gpu(&net->list);
     net->gpus = hd_alloc(1, sizeof *net->gpus);
     if (!net->gpus) {
         hd_net_destroy(net);
@@ -209,6 +209,24 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
     hd_net_get_stage_range(net, stage, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
         grad[i] = NAN;
+}
+
+bool hd_net_has_obs_gradient(const struct hd_net *net)
+{
+    for (int64_t i = 0; i < net->list.n; i++)
+        if (net->list.layers[i].type->observation)
+            return false;
+    return net->ops->backward_obs && !net->batch_norm;
+}
+
+void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         float *dobs)
+{
+    if (net->ops->backward_obs(net, params, batch, forward_batch, work, dq, scratch, dobs) == HD_OK)
+        return;
+    for (int64_t i = 0; i < batch * net->obs; i++)
+        dobs[i] = NAN;
 }
 
 /* -- Training with batch norm ------------------------------------------------------------------ */

@@ -76,6 +76,8 @@ struct hd_net_fields {
     bool obs_u8;              /* observations are bytes, which the net divides by 255 */
     int64_t actions;
     enum hd_heads heads;
+    bool squashed; /* the net yields means and logarithms of deviations of numbers that tanh maps to
+                      [-1, 1] (kernels/act/gaussian.h) */
     /* The short form, which counts if `layers` is NULL. */
     const int64_t *hidden; /* encoder_hidden_size_list */
     int64_t n_hidden;
@@ -119,8 +121,10 @@ bool hd_net_has_u8_obs(const struct hd_net *net);
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
-/* Returns whether the list is of a form that has passes of its own, on CPUs and, without batch
- * norm, on GPUs. */
+bool hd_net_is_squashed(const struct hd_net *net);
+
+/* Returns whether the list is of DI-engine's form, which has passes of its own, on CPUs and,
+ * without batch norm, on GPUs. */
 bool hd_net_is_fused(const struct hd_net *net);
 
 /* Returns how many numbers each row yields: a value of each action, or in actor-critic nets the
@@ -199,6 +203,17 @@ int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t batch);
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
+
+/* Returns whether hd_net_backward_obs can be called: not for nets of convolutional form, with an
+ * embedding or with batch norm. */
+bool hd_net_has_obs_gradient(const struct hd_net *net);
+
+/* Computes dobs[batch][hd_net_count_obs], row b of it dq[b][outputs] times the derivative of row
+ * b's output by the observation as the first layer gets it: after division by 255, or `norm`. Other
+ * arguments are those of hd_net_backward. A row depends on that row alone. */
+void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         float *dobs);
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 

@@ -235,4 +235,4 @@ static bool fits(const struct hd_layer_list *list)
 }
 
 const struct hd_net_kind hd_conv_net_kind = {
-    .fits = fits, .ops = &ops, .bytes = sizeof(struct hd_conv_net), .build = build};
+    .fits = fits, .on_gpu = fits, .ops = &ops, .bytes = sizeof(struct hd_conv_net), .build = build};

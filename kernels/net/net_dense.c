@@ -19,6 +19,8 @@ static int add_layer(struct dense_net *net, int64_t i, int input)
                             .weight = hd_net_get_layer_tensor(&net->base, i, 0)->offset,
                             .bias = hd_net_get_layer_tensor(&net->base, i, 1)->offset};
     layer->level = input == FROM_OBS ? 0 : net->layers[input].level + 1;
+    for (int j = 0; j < net->n_layers; j++)
+        net->layers[j].adds |= net->layers[j].input == input;
     net->widest = layer->out > net->widest ? layer->out : net->widest;
     net->widest = layer->in > net->widest ? layer->in : net->widest;
     return net->n_layers++;
@@ -92,6 +94,7 @@ static const struct hd_net_ops ops = {
     .forward = hd_dense_forward,
     .backward_bytes = hd_dense_get_backward_bytes,
     .backward = hd_dense_backward,
+    .backward_obs = hd_dense_backward_obs,
     .training_bytes = hd_dense_get_training_bytes,
     .training_sums = hd_dense_count_training_sums,
     .training_forward = hd_dense_training_forward,
@@ -108,23 +111,47 @@ static bool is_hidden(const struct hd_layer *layers, int64_t n, bool norm)
            layers[n - 1].type == &hd_layer_relu;
 }
 
-/* A stream has a hidden layer as wide as its input, and an output layer. */
-static bool fits(const struct hd_layer_list *list)
+static bool are_hidden(const struct hd_layer *layers, int64_t n, bool norm)
 {
-    const struct hd_layer *layers = list->layers;
-    const bool norm = list->trunk > 1 && layers[1].type == &hd_layer_batch_norm;
     const int64_t hidden = norm ? 3 : 2;
-    if (list->obs.dims != 1 || list->trunk == 0 || list->trunk % hidden != 0)
-        return false;
-    for (int64_t i = 0; i < list->trunk; i += hidden)
-        if (!is_hidden(layers + i, hidden, norm))
+    for (int64_t i = 0; i < n; i += hidden)
+        if (!is_hidden(layers + i, hidden < n - i ? hidden : n - i, norm))
             return false;
+    return true;
+}
+
+/* Returns whether the trunk has hidden layers only, and whether they have batch norms. */
+static bool has_hidden_trunk(const struct hd_layer_list *list, bool *norm_p)
+{
+    *norm_p = list->trunk > 1 && list->layers[1].type == &hd_layer_batch_norm;
+    return list->obs.dims == 1 && list->trunk > 0 && are_hidden(list->layers, list->trunk, *norm_p);
+}
+
+/* In DI-engine's form a stream has a hidden layer as wide as its input, and an output layer. */
+static bool is_di_engine_s(const struct hd_layer_list *list)
+{
+    bool norm;
+    if (!has_hidden_trunk(list, &norm))
+        return false;
     for (int i = 0; i < list->n_streams; i++) {
-        const struct hd_layer *first = layers + hd_layer_list_find_stream(list, i);
+        const struct hd_layer *first = list->layers + hd_layer_list_find_stream(list, i);
         if (!is_hidden(first, list->streams[i].layers - 1, norm) ||
             !hd_shape_is_equal(&first->in, &first->out))
             return false;
     }
+    return true;
+}
+
+/* Without batch norms a stream has any number of hidden layers before its output layer. */
+static bool fits(const struct hd_layer_list *list)
+{
+    bool norm;
+    if (!has_hidden_trunk(list, &norm) || norm)
+        return is_di_engine_s(list);
+    for (int i = 0; i < list->n_streams; i++)
+        if (!are_hidden(list->layers + hd_layer_list_find_stream(list, i),
+                        list->streams[i].layers - 1, false))
+            return false;
     return true;
 }
 
@@ -139,5 +166,8 @@ static int build(struct hd_net *base)
     return HD_OK;
 }
 
-const struct hd_net_kind hd_dense_net_kind = {
-    .fits = fits, .ops = &ops, .bytes = sizeof(struct dense_net), .build = build};
+const struct hd_net_kind hd_dense_net_kind = {.fits = fits,
+                                              .on_gpu = is_di_engine_s,
+                                              .ops = &ops,
+                                              .bytes = sizeof(struct dense_net),
+                                              .build = build};

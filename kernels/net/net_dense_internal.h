@@ -7,12 +7,13 @@
 #include "kernels/dense/linear.h"
 #include "kernels/net/net_internal.h"
 
-enum { FROM_OBS = -1, NO_NORM = -1, HEAD_LAYERS = 4 };
+enum { FROM_OBS = -1, NO_NORM = -1 };
 
 struct layer {
     int64_t in, out;
     bool hidden;                    /* a ReLU follows */
     int input;                      /* number of the layer that it reads, or FROM_OBS */
+    bool adds;                      /* a later layer reads the same */
     int level;                      /* 0 reads the observations, 1 a layer of level 0, … */
     int64_t weight, bias;           /* offsets in the flat array */
     int norm;                       /* number of the batch norm before the ReLU, or NO_NORM */
@@ -54,6 +55,9 @@ int64_t hd_dense_get_backward_bytes(const struct hd_net *base, int64_t batch);
 int hd_dense_backward(const struct hd_net *base, const void *params, int64_t batch,
                       int64_t forward_batch, const void *work, const float *dq, void *scratch,
                       int stage, float *grad);
+int hd_dense_backward_obs(const struct hd_net *base, const void *params, int64_t batch,
+                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                          float *dobs);
 
 /* Training passes of nets with batch norm (net_dense_norm.c). */
 int64_t hd_dense_get_training_bytes(const struct hd_net *base, int64_t batch);

@@ -167,17 +167,16 @@ void hd_dense_backward_layer_weights(const struct dense_net *net, int layer, con
                                ld, x, ldx, grad + is->weight, grad + is->bias);
 }
 
-/* Two streams read the encoder's output: the last one is processed first and overwrites, the other
- * one adds. */
+/* Of two streams that read the encoder's output the last one is processed first and overwrites, the
+ * other one adds. */
 void hd_dense_backward_layer_data(const struct dense_net *net, const float *params, int layer,
                                   const void *work, int64_t ld_forward, int64_t ld, void *scratch)
 {
     const struct layer *is = &net->layers[layer];
-    const bool add = hd_net_has_value(&net->base) && layer == net->n_layers - HEAD_LAYERS;
     if (is->input == FROM_OBS)
         return;
     hd_linear_backward_data(is->out, is->in, ld, params + is->weight,
-                            hd_dense_get_delta(net, scratch, layer, ld), ld, add,
+                            hd_dense_get_delta(net, scratch, layer, ld), ld, is->adds,
                             hd_dense_get_output(net, work, is->input, ld_forward), ld_forward,
                             hd_dense_get_delta(net, scratch, is->input, ld), ld);
 }
@@ -196,5 +195,25 @@ int hd_dense_backward(const struct hd_net *base, const void *params, int64_t bat
         hd_dense_backward_layer_weights(net, i, work, ld_forward, batch, ld, scratch, grad);
         hd_dense_backward_layer_data(net, params, i, work, ld_forward, ld, scratch);
     }
+    return HD_OK;
+}
+
+/* The derivatives by the observations take the place of a transposed input. Several layers read
+ * observations only where a trunk is empty, which no dense net's is. */
+int hd_dense_backward_obs(const struct hd_net *base, const void *memory, int64_t batch,
+                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                          float *dobs)
+{
+    const struct dense_net *net = as_dense(base);
+    const float *params = memory;
+    const struct layer *first = &net->layers[0];
+    const int64_t ld = hd_linear_get_ld(batch), ld_forward = hd_linear_get_ld(forward_batch);
+    float *dx = hd_dense_get_delta(net, scratch, net->n_layers, ld);
+    hd_dense_split_heads(net, dq, batch, ld, scratch);
+    for (int i = net->n_layers - 1; i > 0; i--)
+        hd_dense_backward_layer_data(net, params, i, work, ld_forward, ld, scratch);
+    hd_linear_backward_data(first->out, first->in, ld, params + first->weight,
+                            hd_dense_get_delta(net, scratch, 0, ld), ld, false, NULL, 0, dx, ld);
+    hd_transpose(first->in, batch, dx, ld, dobs, first->in);
     return HD_OK;
 }

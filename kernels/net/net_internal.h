@@ -62,6 +62,9 @@ struct hd_net_ops {
     int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
                     int stage, float *grad);
+    int (*backward_obs)(const struct hd_net *net, const void *params, int64_t batch,
+                        int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                        float *dobs);
     /* Only in nets with batch norm. */
     int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
     int64_t (*training_sums)(const struct hd_net *net, int stage);
@@ -88,7 +91,7 @@ struct hd_net {
     struct hd_layer_list list;
     int64_t obs, actions, outputs, elements, params_bytes;
     int64_t row_major_elements; /* sum of the tensors' counts so far */
-    bool obs_u8, bf16, batch_norm, fused;
+    bool obs_u8, bf16, batch_norm, fused, squashed;
     enum hd_heads heads;
     enum hd_init init;
     int n_tensors;
@@ -120,6 +123,7 @@ static inline bool hd_net_has_value(const struct hd_net *net)
 /* A kind of nets: the lists that it computes, and how hd_net_create makes one. */
 struct hd_net_kind {
     bool (*fits)(const struct hd_layer_list *list);
+    bool (*on_gpu)(const struct hd_layer_list *list); /* GPUs compute it too; NULL: none of them */
     const struct hd_net_ops *ops;
     int64_t bytes; /* of the kind's struct, zeroed but for its base */
     /* Completes a net whose base is filled; hd_net_destroy also releases one of which this failed.

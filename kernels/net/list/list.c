@@ -168,6 +168,7 @@ static const struct hd_net_ops ops = {
     .stage_range = get_stage_range,
     .backward_bytes = hd_list_get_backward_bytes,
     .backward = hd_list_backward,
+    .backward_obs = hd_list_backward_obs,
     .training_bytes = hd_list_get_training_bytes,
     .training_sums = hd_list_count_training_sums,
     .training_forward = hd_list_training_forward,

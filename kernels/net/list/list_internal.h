@@ -63,6 +63,9 @@ int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch);
 int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
+int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         float *dobs);
 
 /* Training passes of lists with batch norm (training.c). */
 int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch);
@@ -105,9 +108,10 @@ struct hd_layer_run hd_list_make_backward(const struct list_net *net, const stru
                                           const float *params, struct list_memory values,
                                           struct list_memory deltas);
 
-/* Compute the derivatives by the values that an op reads, and by its parameters. */
+/* Compute the derivatives by the values that an op reads, and by its parameters; by the
+ * observations only if `obs`. */
 void hd_list_backward_data(const struct list_net *net, const struct op *op, const float *params,
-                           struct list_memory values, struct list_memory deltas);
+                           struct list_memory values, struct list_memory deltas, bool obs);
 void hd_list_backward_weights(const struct list_net *net, const struct op *op, const float *params,
                               struct list_memory values, struct list_memory deltas, float *grad);
 

@@ -186,8 +186,6 @@ static void pass_on(const struct list_net *net, struct list_memory deltas, int v
 {
     float *to = hd_list_get_value(net, deltas, value);
     const int64_t n = deltas.rows * net->values[value].elements;
-    if (value == OBS)
-        return;
     if (adds)
         add_values(n, to, from, to);
     else
@@ -195,13 +193,16 @@ static void pass_on(const struct list_net *net, struct list_memory deltas, int v
 }
 
 void hd_list_backward_data(const struct list_net *net, const struct op *op, const float *params,
-                           struct list_memory values, struct list_memory deltas)
+                           struct list_memory values, struct list_memory deltas, bool obs)
 {
     const struct hd_layer_run run = hd_list_make_backward(net, op, params, values, deltas);
+    const bool wanted = op->in != OBS || obs;
     if (op->skip != NO_VALUE) {
-        pass_on(net, deltas, op->in, op->adds, run.dy);
-        pass_on(net, deltas, op->skip, op->adds_skip, run.dy);
-    } else if (op->in != OBS) {
+        if (wanted)
+            pass_on(net, deltas, op->in, op->adds, run.dy);
+        if (op->skip != OBS || obs)
+            pass_on(net, deltas, op->skip, op->adds_skip, run.dy);
+    } else if (wanted) {
         op->layer->type->backward_data(&run);
         if (op->adds)
             pass_on(net, deltas, op->in, true, run.to);
@@ -230,7 +231,20 @@ int hd_list_backward(const struct hd_net *base, const void *params, int64_t batc
         hd_list_split_heads(net, dq, deltas);
     for (int i = net->stages[stage].last - 1; i >= net->stages[stage].first; i--) {
         hd_list_backward_weights(net, &net->ops[i], params, values, deltas, grad);
-        hd_list_backward_data(net, &net->ops[i], params, values, deltas);
+        hd_list_backward_data(net, &net->ops[i], params, values, deltas, false);
     }
+    return HD_OK;
+}
+
+int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         float *dobs)
+{
+    const struct list_net *net = as_list(base);
+    const struct list_memory values = {(float *)work, forward_batch}, deltas = {scratch, batch};
+    hd_list_split_heads(net, dq, deltas);
+    for (int i = net->n_ops - 1; i >= 0; i--)
+        hd_list_backward_data(net, &net->ops[i], params, values, deltas, true);
+    memcpy(dobs, hd_list_get_value(net, deltas, OBS), (size_t)(batch * base->obs) * sizeof *dobs);
     return HD_OK;
 }

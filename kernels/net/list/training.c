@@ -190,7 +190,7 @@ void hd_list_training_backward(const struct hd_net *base, const struct hd_traini
         go_back(net, pass, &t, &net->ops[i--], total_sums);
     }
     for (; i > norm; i--)
-        hd_list_backward_data(net, &net->ops[i], pass->params, t.values, t.deltas);
+        hd_list_backward_data(net, &net->ops[i], pass->params, t.values, t.deltas, false);
     if (stage < base->levels)
         add_up(net, pass, &t, &net->ops[norm], sums);
     else

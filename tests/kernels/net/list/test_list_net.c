@@ -172,6 +172,47 @@ START_TEST(passes_are_those_of_a_naive_net)
 }
 END_TEST
 
+/* Derivatives by the observations against differences, after a pass of more rows. */
+START_TEST(derivatives_by_observations_are_those_of_a_naive_net)
+{
+    const struct list_case *list = &lists[_i];
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net = make(list);
+    const int64_t rows = list->rows, obs = hd_net_count_obs(net), n = hd_net_count_outputs(net);
+    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows);
+    float *params = make_params(net), *dq = make_dq(0, rows * n), *q = guarded(2 * rows * n * 4);
+    float *dobs = guarded(rows * obs * 4);
+    void *work = guarded(hd_net_get_forward_bytes(net, 2 * rows)),
+         *scratch = guarded(scratch_bytes);
+    double *doubles = naive_params(net, params), *wanted = test_alloc(rows * n, sizeof *wanted);
+    double *naive = naive_obs(list, net, rows), scale = 0.05;
+    ck_assert(hd_net_has_obs_gradient(net) == (list->layers[0].type != &hd_layer_embedding));
+    if (hd_net_has_obs_gradient(net)) {
+        memset(scratch, 0xFF, (size_t)scratch_bytes);
+        memset(dobs, 0xFF, (size_t)(rows * obs) * 4);
+        hd_net_forward(net, params, NULL, make_obs(list, net, 0, 2 * rows), 2 * rows, work, q);
+        hd_net_backward_obs(net, params, rows, 2 * rows, work, dq, scratch, dobs);
+        for (int64_t i = 0; i < rows * obs; i++)
+            scale = fmax(scale, fabs(dobs[i]));
+        for (int64_t i = 0; i < rows * obs; i += 1 + rows * obs / CHECKED) {
+            double sum[2] = {0};
+            const double before = naive[i], step = 1e-6;
+            for (int side = 0; side < 2; side++) {
+                naive[i] = before + (side == 0 ? -step : step);
+                naive_forward(&fields, doubles, NULL, naive, rows, wanted);
+                for (int64_t j = 0; j < rows * n; j++)
+                    sum[side] += dq[j] * wanted[j];
+            }
+            naive[i] = before;
+            CHECK_CLOSE(dobs[i], (sum[1] - sum[0]) / (2 * step), scale, 2e-5, list->name);
+        }
+        check_guard(dobs, rows * obs * 4);
+        check_guard(scratch, scratch_bytes);
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
 START_TEST(a_wide_net_has_several_stages)
 {
     struct hd_net *net = make(&lists[6]);
@@ -465,6 +506,7 @@ int main(void)
     TCase *tests = tcase_create("list_net");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, N_LISTS);
+    tcase_add_loop_test(tests, derivatives_by_observations_are_those_of_a_naive_net, 0, N_LISTS);
     tcase_add_test(tests, a_wide_net_has_several_stages);
     tcase_add_loop_test(tests, rows_do_not_depend_on_their_batch, 0, N_LISTS);
     tcase_add_test(tests, numbers_that_are_no_value_of_an_embedding_yield_nan);
