@@ -64,6 +64,11 @@ const struct hd_key hd_task_keys[] = {
      "what reads the last one of layers: q of type dense or dueling (dqn), policy of type "
      "categorical (bc, ppo), value of type dense (ppo)",
      NULL},
+    {"policy.critic", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+     "the net of values that say `net: policy.critic`: a map with input ([obs, action]), layers "
+     "and "
+     "heads (value of type dense)",
+     "critic_net|qf"},
     {"policy.model.dueling", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "the net has an advantage stream and a value stream instead of one head", NULL},
     {"policy.model.norm", HD_KEY_CHOICE, 0, 0, "none", "none|sync_batch_norm", "global",

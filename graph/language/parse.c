@@ -71,8 +71,8 @@ static int override_parameters(struct hd_parser *parser, const struct hd_node *m
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-static const char *const value_keys[] = {"type", "per",  "placement", "of",
-                                         "init", "role", "bucket_mb", "slots"};
+static const char *const value_keys[] = {"type", "per",       "placement", "of", "init",
+                                         "role", "bucket_mb", "slots",     "net"};
 
 static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
 {

@@ -121,6 +121,7 @@ bool hd_net_has_u8_obs(const struct hd_net *net);
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
+/* Returns whether tanh maps the numbers that the net yields to actions (the field `squashed`). */
 bool hd_net_is_squashed(const struct hd_net *net);
 
 /* Returns whether the list is of DI-engine's form, which has passes of its own, on CPUs and,

@@ -167,7 +167,7 @@ void hd_dense_backward_layer_weights(const struct dense_net *net, int layer, con
                                ld, x, ldx, grad + is->weight, grad + is->bias);
 }
 
-/* Of two streams that read the encoder's output the last one is processed first and overwrites, the
+/* Two streams may read the encoder's output: the last one is processed first and overwrites, the
  * other one adds. */
 void hd_dense_backward_layer_data(const struct dense_net *net, const float *params, int layer,
                                   const void *work, int64_t ld_forward, int64_t ld, void *scratch)

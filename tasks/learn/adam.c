@@ -2,7 +2,8 @@
 /* Verb `adam`: makes one step of Adam on a bucket, by the mean gradient of all shards or by a
  * shard's own. With policy.learn.grad_clip_type clip_norm a gradient longer than grad_clip_value is
  * scaled down to that length, as torch.nn.utils.clip_grad_norm_ does. A gradient whose count is NaN
- * (loss_grad) changes nothing, as if there had been no step. */
+ * (loss_grad) changes nothing, as if there had been no step. The option `learning_rate` is for
+ * graphs of several nets. */
 #include "kernels/learn/adam.h"
 
 #include "runtime/base/alloc.h"
@@ -29,6 +30,8 @@ static const struct hd_port ports[] = {
     {0},
 };
 
+static const struct hd_option options[] = {{"learning_rate", NULL, false}, {0}};
+
 struct args {
     struct hd_adam adam;
     double longest; /* norm to which gradients are clipped; infinite: not clipped */
@@ -52,14 +55,16 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->adam = hd_adam_make(hd_config_get_real(config, "policy.learn.learning_rate"));
+    HD_TRY(hd_params_check_made_of(setup, setup->specs[MEAN_GRAD], setup->specs[POLICY]));
+    HD_TRY(hd_params_check_made_of(setup, setup->specs[OPTIMIZER], setup->specs[POLICY]));
+    HD_TRY(hd_learning_rate_prepare(setup, ports, RATE, "policy.learn.learning_rate", &args->rate));
+    args->adam = hd_adam_make(args->rate.first);
     args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     args->skips = strcmp(hd_config_get_text(config, "runtime.on_nan"), "skip") == 0;
     if (strcmp(hd_config_get_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_get_real(config, "policy.learn.grad_clip_value");
     HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
-    HD_TRY(hd_learning_rate_prepare(setup, ports, RATE, &args->rate));
     if (isfinite(args->longest) && !setup->specs[NORM])
         return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
     if (strcmp(hd_config_get_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
@@ -180,6 +185,7 @@ const struct hd_verb hd_verb_adam = {
     .name = "adam",
     .stream_id = 0x0474f2769ea8e730,
     .ports = ports,
+    .options = options,
     .by_bucket = true,
     .prepare = prepare,
     .scratch = scratch,

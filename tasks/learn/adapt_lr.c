@@ -56,7 +56,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_setup_check_order(setup, "policy.learn.lr_scheduler.min",
                                 "policy.learn.lr_scheduler.max",
                                 "no learning rate lies between them"));
-    return hd_learning_rate_prepare(setup, ports, RATE, &args->rate);
+    return hd_learning_rate_prepare(setup, ports, RATE, "policy.learn.learning_rate", &args->rate);
 }
 
 static double field(const struct hd_view *view, const char *name)

@@ -19,7 +19,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
             setup->diag, setup->location,
             "copy: '%s' and '%s' must be cut in the same buckets (`bucket_mb:`)",
             setup->specs[0]->name, setup->specs[1]->name);
-    return HD_OK;
+    return hd_params_check_same_net(setup, setup->specs[0], setup->specs[1]);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)

@@ -82,7 +82,7 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
                                  loss->name,
                                  loss->target ? "needs a second value of type params under `reads`"
                                               : "has no use for a target net");
-    return HD_OK;
+    return hd_params_check_made_of(setup, setup->specs[HD_LOSS_GRAD], setup->specs[HD_LOSS_POLICY]);
 }
 
 static int check_norm(const struct hd_setup *setup, const struct hd_loss_grad *args)
@@ -135,7 +135,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->levels = hd_net_count_levels(args->net);
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
-    HD_TRY(hd_learning_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
+    HD_TRY(hd_learning_rate_prepare(setup, ports, HD_LOSS_RATE, "policy.learn.learning_rate",
+                                    &args->rate));
     HD_TRY(hd_net_prepare(args->net, hd_loss_grad_count_forward_rows(args), args->micro));
     if (args->loss->target)
         HD_TRY(hd_net_prepare(args->net, args->micro, 0));

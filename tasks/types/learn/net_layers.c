@@ -176,17 +176,38 @@ struct head {
     enum hd_output output;
 };
 
-static const struct {
-    const char *policy;
-    enum hd_heads heads;
+struct heads {
+    const char *net; /* whose heads these are */
+    enum hd_heads kind;
     struct head head[HD_NET_STREAMS];
-} policies[] = {
-    {"dqn", HD_HEADS_Q, {{"q", "dense|dueling", HD_OUTPUT_ACTIONS}}},
-    {"bc", HD_HEADS_Q, {{"policy", "categorical", HD_OUTPUT_ACTIONS}}},
-    {"ppo",
-     HD_HEADS_ACTOR_CRITIC,
-     {{"policy", "categorical", HD_OUTPUT_ACTIONS}, {"value", "dense", HD_OUTPUT_VALUE}}},
 };
+
+#define ACTOR_CRITIC                                                                               \
+    {                                                                                              \
+        {"policy", "categorical", HD_OUTPUT_ACTIONS},                                              \
+        {                                                                                          \
+            "value", "dense", HD_OUTPUT_VALUE                                                      \
+        }                                                                                          \
+    }
+static const struct heads policies[] = {
+    {"policy.type a2c", HD_HEADS_ACTOR_CRITIC, ACTOR_CRITIC},
+    {"policy.type bc", HD_HEADS_Q, {{"policy", "categorical", HD_OUTPUT_ACTIONS}}},
+    {"policy.type dqn", HD_HEADS_Q, {{"q", "dense|dueling", HD_OUTPUT_ACTIONS}}},
+    {"policy.type ppo", HD_HEADS_ACTOR_CRITIC, ACTOR_CRITIC},
+};
+
+/* A net beside the policy's yields one value. */
+static const struct heads others[] = {
+    {"policy.critic", HD_HEADS_Q, {{"value", "dense", HD_OUTPUT_ACTIONS}}},
+};
+
+static const struct heads *find_policy(const char *type)
+{
+    size_t i = 0;
+    while (strcmp(policies[i].net + strlen("policy.type "), type) != 0)
+        i++;
+    return &policies[i];
+}
 
 /* Reads a stream: the layers of the head, if it has any, then a dense layer. A stream of one layer
  * is a module; one of several is a Sequential. */
@@ -242,30 +263,27 @@ static int read_head(struct reader *reader, const struct head *form, const struc
 }
 
 /* `at` is the place to tell of a head that is not there. */
-static int read_heads(struct reader *reader, const char *policy, const struct hd_node *heads,
-                      const struct hd_node *at, struct hd_net_fields *fields)
+static int read_heads(struct reader *reader, const struct heads *wanted,
+                      const struct hd_node *heads, const struct hd_node *at,
+                      struct hd_net_fields *fields)
 {
-    size_t p = 0;
-    while (strcmp(policies[p].policy, policy) != 0)
-        p++;
-    fields->heads = policies[p].heads;
-    for (int64_t i = 0; i < heads->count; i++) {
-        const struct head *form = policies[p].head;
+    fields->heads = wanted->kind;
+    for (int64_t i = 0; heads && i < heads->count; i++) {
+        const struct head *form = wanted->head;
         while (form->name && strcmp(form->name, heads->keys[i]->text) != 0 &&
-               form < &policies[p].head[HD_NET_STREAMS - 1])
+               form < &wanted->head[HD_NET_STREAMS - 1])
             form++;
         if (!form->name || strcmp(form->name, heads->keys[i]->text) != 0)
             return hd_diag_add_error(reader->diag, heads->keys[i]->location,
-                                     "a net of policy.type %s has no head '%.60s'", policy,
+                                     "a net of %s has no head '%.60s'", wanted->net,
                                      heads->keys[i]->text);
         HD_TRY(read_head(reader, form, heads->items[i], fields));
     }
-    for (int i = 0; i < HD_NET_STREAMS && policies[p].head[i].name; i++)
-        if (!hd_node_get(heads, policies[p].head[i].name))
+    for (int i = 0; i < HD_NET_STREAMS && wanted->head[i].name; i++)
+        if (!hd_node_get(heads, wanted->head[i].name))
             return hd_diag_add_error(reader->diag, at->location,
-                                     "policy.model.heads: a net of policy.type %s needs a head %s "
-                                     "of type %s",
-                                     policy, policies[p].head[i].name, policies[p].head[i].types);
+                                     "heads: a net of %s needs a head %s of type %s", wanted->net,
+                                     wanted->head[i].name, wanted->head[i].types);
     return HD_OK;
 }
 
@@ -285,16 +303,27 @@ static int refuse_inner_sets(const struct hd_setup *setup, const char *key)
                                      key);
 }
 
-static int read_all(struct reader *reader, const struct hd_config *config,
-                    const struct hd_node *layers, const struct hd_node *heads,
-                    struct hd_net_fields *fields)
+static int read_all(struct reader *reader, const struct heads *wanted, const struct hd_node *layers,
+                    const struct hd_node *heads, struct hd_net_fields *fields)
 {
     HD_TRY(read_sequence(reader, layers, "layers"));
     fields->trunk = reader->n;
-    if (heads->kind != HD_NODE_MAP)
-        return refuse(reader, heads, "policy.model.heads to be a map of heads");
-    return read_heads(reader, hd_config_get_text(config, "policy.type"), heads,
-                      is_empty(heads) ? layers : heads, fields);
+    if (heads && heads->kind != HD_NODE_MAP)
+        return refuse(reader, heads, "heads to be a map of heads");
+    return read_heads(reader, wanted, heads, is_empty(heads) ? layers : heads, fields);
+}
+
+static int read_net(const struct hd_setup *setup, const struct heads *wanted,
+                    const struct hd_node *layers, const struct hd_node *heads,
+                    struct hd_net_fields *fields)
+{
+    struct reader reader = {.diag = setup->diag, .actions = fields->actions};
+    const int status = read_all(&reader, wanted, layers, heads, fields);
+    if (status == HD_OK)
+        fields->layers = reader.layers;
+    else
+        hd_free(reader.layers);
+    return status;
 }
 
 int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *fields)
@@ -302,18 +331,50 @@ int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *field
     const struct hd_config *config = setup->config;
     const struct hd_node *layers = hd_config_get_node(config, "policy.model.layers");
     const struct hd_node *heads = hd_config_get_node(config, "policy.model.heads");
-    struct reader reader = {.diag = setup->diag, .actions = fields->actions};
     HD_TRY(refuse_inner_sets(setup, "policy.model.layers"));
     HD_TRY(refuse_inner_sets(setup, "policy.model.heads"));
     if (is_empty(layers))
         return is_empty(heads) ? HD_OK
                                : hd_diag_add_error(setup->diag, heads->location,
                                                    "policy.model.heads needs policy.model.layers");
-    const int status = read_all(&reader, config, layers, heads, fields);
-    if (status != HD_OK) {
-        hd_free(reader.layers);
-        return status;
-    }
-    fields->layers = reader.layers;
+    return read_net(setup, find_policy(hd_config_get_text(config, "policy.type")), layers, heads,
+                    fields);
+}
+
+/* -- Other nets -------------------------------------------------------------------------------- */
+
+/* Reads `input: [obs, action]`. */
+static int read_input(const struct hd_setup *setup, const struct hd_node *input, bool *action_p)
+{
+    static const char *const names[] = {"obs", "action"};
+    struct reader reader = {.diag = setup->diag};
+    *action_p = input && input->count == 2;
+    if (input && (input->kind != HD_NODE_LIST || input->count < 1 || input->count > 2))
+        return refuse(&reader, input, "[obs] or [obs, action]");
+    for (int64_t i = 0; input && i < input->count; i++)
+        if (input->items[i]->kind != HD_NODE_SCALAR || strcmp(input->items[i]->text, names[i]) != 0)
+            return hd_diag_add_error(setup->diag, input->items[i]->location,
+                                     "expected %s in [obs] or [obs, action]", names[i]);
     return HD_OK;
+}
+
+int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_net_fields *fields,
+                     bool *action_p)
+{
+    const struct hd_node *tree = hd_config_get_node(setup->config, key);
+    const struct hd_node *named = hd_node_get(setup->options, "net");
+    const struct heads *wanted = others;
+    while (strcmp(wanted->net, key) != 0)
+        wanted++;
+    HD_TRY(refuse_inner_sets(setup, key));
+    if (!tree || tree->kind != HD_NODE_MAP || is_empty(hd_node_get(tree, "layers")))
+        return hd_diag_add_error(setup->diag, tree ? tree->location : named->location,
+                                 "%s: a net needs a map with `layers` and `heads`", key);
+    for (int64_t i = 0; i < tree->count; i++)
+        if (!hd_names_contain("input|layers|heads", tree->keys[i]->text))
+            return hd_diag_add_error(setup->diag, tree->keys[i]->location,
+                                     "expected a net's keys input, layers and heads, found %.60s",
+                                     tree->keys[i]->text);
+    HD_TRY(read_input(setup, hd_node_get(tree, "input"), action_p));
+    return read_net(setup, wanted, hd_node_get(tree, "layers"), hd_node_get(tree, "heads"), fields);
 }

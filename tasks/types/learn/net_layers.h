@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy's net as a list of layers in the run file (policy.model.layers and
- * policy.model.heads). Called by the thread that builds the graph. */
+/* Nets as lists of layers in the run file: the policy's (policy.model.layers and
+ * policy.model.heads), and others (policy.critic). Called by the thread that builds the graph. */
 #ifndef HD_TASKS_TYPES_LEARN_NET_LAYERS_H
 #define HD_TASKS_TYPES_LEARN_NET_LAYERS_H
 
@@ -11,5 +11,12 @@
  * of a layer is its node. The caller releases fields->layers by hd_free. Returns HD_OK,
  * HD_ERR_NOMEM (logged), or HD_ERR_INPUT after adding the mistake to setup->diag at its place. */
 int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *fields);
+
+/* Reads likewise a net beside the policy's from the map at `key`, with the keys input, layers and
+ * heads, for a value that names it (`net:`). Stores in *action_p whether its input is the
+ * observation joined with the action. fields->actions is the number of its outputs. Returns a
+ * status as above. */
+int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_net_fields *fields,
+                     bool *action_p);
 
 #endif

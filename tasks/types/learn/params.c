@@ -25,11 +25,39 @@ static int count_buckets(const struct hd_spec *spec)
     return (int)((blocks + per_bucket - 1) / per_bucket);
 }
 
+int hd_params_check_same_net(const struct hd_setup *setup, const struct hd_spec *a,
+                             const struct hd_spec *b)
+{
+    const struct hd_net *one = hd_params_get_net(a), *other = hd_params_get_net(b);
+    if (hd_net_count_params(one) == hd_net_count_params(other) &&
+        hd_net_count_obs(one) == hd_net_count_obs(other))
+        return HD_OK;
+    return hd_diag_add_error(
+        setup->diag, setup->location,
+        "'%s' and '%s' have different nets (`net:`): [%lld] numbers to [%lld] by %lld parameters, "
+        "and [%lld] to [%lld] by %lld",
+        a->name, b->name, (long long)hd_net_count_obs(one), (long long)hd_net_count_outputs(one),
+        (long long)hd_net_count_params(one), (long long)hd_net_count_obs(other),
+        (long long)hd_net_count_outputs(other), (long long)hd_net_count_params(other));
+}
+
+int hd_params_check_made_of(const struct hd_setup *setup, const struct hd_spec *spec,
+                            const struct hd_spec *params)
+{
+    return spec->of == params
+               ? HD_OK
+               : hd_diag_add_error(setup->diag, setup->location,
+                                   "%s: '%s' is made of '%s', not of '%s'", setup->verb, spec->name,
+                                   spec->of->name, params->name);
+}
+
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_net *net;
     HD_TRY(hd_policy_net_create(spec, setup, &net));
-    spec->shape = net;
+    spec->shape = net; /* which `release` destroys */
+    if (spec->init && spec->init->type == spec->type && spec->init->shape)
+        HD_TRY(hd_params_check_same_net(setup, spec, spec->init));
     spec->elements = hd_net_count_params(net);
     spec->bytes = hd_net_get_params_bytes(net);
     spec->buckets = count_buckets(spec);
@@ -41,12 +69,15 @@ static void release(struct hd_spec *spec)
     hd_net_destroy(spec->shape);
 }
 
-/* The stream does not depend on shard or name, so all shards and values start from the same
- * parameters. */
+/* The stream does not depend on the shard, so all shards start from the same parameters. Values
+ * have different ones. */
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     (void)shard;
-    struct hd_rng rng = hd_rng_make(setup->seed, hd_hash_text("params"), 0, 0, 0);
+    const uint64_t stream = hd_hash_text("params");
+    const bool policy = strcmp(spec->name, "policy") == 0;
+    struct hd_rng rng = hd_rng_make(
+        setup->seed, policy ? stream : hd_hash_mix(stream, hd_hash_text(spec->name)), 0, 0, 0);
     return hd_net_init(spec->shape, &rng, data);
 }
 
@@ -139,5 +170,11 @@ int hd_params_check_of(const struct hd_spec *spec, const struct hd_setup *setup)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "'%s' of type %s needs `of:` and a value of type params",
                                  spec->name, spec->type->name);
+    const struct hd_node *net = hd_node_get(setup->options, "net");
+    if (net)
+        return hd_diag_add_error(
+            setup->diag, net->location,
+            "'%s' has the net of '%s': `net:` belongs to values of type params", spec->name,
+            spec->of->name);
     return HD_OK;
 }

@@ -10,13 +10,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MODEL "policy.model"
+#define CRITIC "policy.critic"
+
+/* Returns the key of a value's net. */
+static const char *get_key(const struct hd_setup *setup)
+{
+    const char *key = hd_setup_get_option(setup, "net");
+    return key ? key : MODEL;
+}
+
 /* Reports a mistake in a field of the net, at the key of the run file that sets it. */
 static int report(const struct hd_spec *spec, const struct hd_setup *setup, const char *field,
                   const char *message)
 {
     char key[64] = "runtime.precision";
-    if (strcmp(field, "precision") != 0)
+    if (strcmp(field, "precision") != 0 && strcmp(get_key(setup), MODEL) == 0)
         snprintf(key, sizeof key, "policy.model.%s", field);
+    else if (strcmp(field, "precision") != 0)
+        snprintf(key, sizeof key, "%s", get_key(setup));
     const struct hd_node *node = hd_config_get_node(setup->config, key);
     return hd_diag_add_error(setup->diag, node ? node->location : spec->location, "%s: %s",
                              strrchr(key, '.') + 1, message);
@@ -127,22 +139,62 @@ static int create(const struct hd_spec *spec, const struct hd_setup *setup,
     return HD_OK;
 }
 
+static int read_policy(const struct hd_spec *spec, const struct hd_setup *setup,
+                       struct hd_net_fields *fields)
+{
+    const struct hd_env_actions actions = hd_actions_read(setup->config);
+    fields->actions = hd_actions_count_logits(&actions);
+    HD_TRY(hd_net_layers_read(setup, fields));
+    HD_TRY(fields->layers ? HD_OK : read_short_form(spec, setup, fields));
+    choose_init(setup->config, fields);
+    return HD_OK;
+}
+
+/* A critic yields one value of the observation, or of it joined with the action: joined[1]. */
+static int read_critic(const struct hd_setup *setup, struct hd_net_fields *fields, int64_t *joined)
+{
+    const struct hd_env_actions actions = hd_actions_read(setup->config);
+    const struct hd_node *node = hd_config_get_node(setup->config, CRITIC);
+    bool with_action;
+    fields->actions = 1;
+    HD_TRY(hd_net_tree_read(setup, CRITIC, fields, &with_action));
+    if (!with_action)
+        return HD_OK;
+    if (fields->obs_dims != 1 || actions.kind != HD_ENV_BOX)
+        return hd_diag_add_error(setup->diag, node->location,
+                                 CRITIC ": input [obs, action] joins an observation of one "
+                                        "dimension, found %d, with real numbers, found %s",
+                                 fields->obs_dims,
+                                 actions.kind == HD_ENV_BOX ? "these" : "choices");
+    *joined = fields->obs_shape[0] + actions.dims;
+    fields->obs_shape = joined;
+    return HD_OK;
+}
+
+static int read_fields(const struct hd_spec *spec, const struct hd_setup *setup,
+                       struct hd_net_fields *fields, int64_t *joined)
+{
+    const char *key = get_key(setup);
+    const struct hd_node *node = hd_node_get(setup->options, "net");
+    if (strcmp(key, MODEL) == 0)
+        return read_policy(spec, setup, fields);
+    if (strcmp(key, CRITIC) == 0)
+        return read_critic(setup, fields, joined);
+    return hd_diag_add_error(setup->diag, node->location,
+                             "net: expected " MODEL " or " CRITIC ", found %.60s", key);
+}
+
 int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setup,
                          struct hd_net **net_p)
 {
     const struct hd_config *config = setup->config;
-    int64_t n_shape;
-    const struct hd_env_actions actions = hd_actions_read(config);
+    int64_t n_shape, joined;
     struct hd_net_fields fields = {
-        .obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &n_shape),
-        .actions = hd_actions_count_logits(&actions),
-    };
+        .obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &n_shape)};
     choose_precision(config, &fields);
     fields.obs_dims = (int)n_shape;
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
-    HD_TRY(hd_net_layers_read(setup, &fields));
-    int status = fields.layers ? HD_OK : read_short_form(spec, setup, &fields);
-    choose_init(config, &fields);
+    int status = read_fields(spec, setup, &fields, &joined);
     if (status == HD_OK)
         status = create(spec, setup, &fields, net_p);
     hd_free((void *)fields.layers);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy's net, as the run file describes it (policy.type, policy.model, runtime.precision).
- * Called by the thread that builds the graph. */
+/* The nets of values, as the run file describes them: the policy's (policy.type, policy.model,
+ * runtime.precision), and a critic's (policy.critic). Called by the thread that builds the graph.
+ */
 #ifndef HD_TASKS_TYPES_LEARN_POLICY_NET_H
 #define HD_TASKS_TYPES_LEARN_POLICY_NET_H
 
 #include "kernels/net/net.h"
 #include "tasks/registry.h"
 
-/* Creates the net of `spec`, a value of type params; freed by hd_net_destroy. Returns HD_OK,
- * HD_ERR_NOMEM, or HD_ERR_INPUT after adding the mistake to setup->diag at its key. */
+/* Creates the net of `spec`, a value of type params, which `net:` of its declaration names; freed
+ * by hd_net_destroy. Returns HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT after adding the mistake to
+ * setup->diag at its key. */
 int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setup,
                          struct hd_net **net_p);
 
