@@ -148,6 +148,7 @@ static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
     const struct hd_node *role = hd_parser_get_scalar(parser, value->node, "role");
     if (role)
         value->spec.role = role->text;
+    hd_parser_get_scalar(parser, value->node, "net"); /* which the type reads */
     const struct hd_node *buckets = hd_node_get(value->node, "bucket_mb");
     if (buckets)
         parse_number(parser, buckets, "bucket_mb", 1e-3, 1e6, false, &value->spec.bucket_mb);

@@ -61,3 +61,34 @@ void hd_act_randomly(const struct hd_env_actions *actions, const struct hd_rng *
         action[d].real = low + (high - low) * (float)hd_rng_draw_uniform(rng, item);
     }
 }
+
+void hd_act_squashed_greedily(int dims, const float *out, union hd_action_number *action)
+{
+    for (int d = 0; d < dims; d++)
+        action[d].real = tanhf(out[d]);
+}
+
+void hd_act_squashed_by_draw(int dims, const float *out, const struct hd_rng *rng, uint32_t first,
+                             union hd_action_number *action)
+{
+    for (int d = 0; d < dims; d++)
+        action[d].real =
+            hd_squashed_draw(out[d], out[dims + d], hd_normal_draw(rng, first + (uint32_t)d))
+                .action;
+}
+
+void hd_act_squashed_randomly(int dims, const struct hd_rng *rng, uint32_t first,
+                              union hd_action_number *action)
+{
+    for (int d = 0; d < dims; d++)
+        action[d].real = 2 * (float)hd_rng_draw_uniform(rng, first + (uint32_t)d) - 1;
+}
+
+void hd_act_scale(const struct hd_env_actions *actions, const union hd_action_number *unit,
+                  union hd_action_number *action)
+{
+    for (int d = 0; d < actions->dims; d++) {
+        const float low = bound(actions->low[d], -1), high = bound(actions->high[d], 1);
+        action[d].real = low + (high - low) * 0.5f * (unit[d].real + 1);
+    }
+}

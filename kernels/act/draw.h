@@ -23,4 +23,16 @@ void hd_act_by_draw(const struct hd_env_actions *actions, const float *out,
 void hd_act_randomly(const struct hd_env_actions *actions, const struct hd_rng *rng, uint32_t first,
                      union hd_action_number *action);
 
+/* Do likewise for a policy whose numbers tanh maps to [-1, 1] (hd_squashed_draw): by the mean, by
+ * item first + d of rng, and uniformly in [-1, 1]. */
+void hd_act_squashed_greedily(int dims, const float *out, union hd_action_number *action);
+void hd_act_squashed_by_draw(int dims, const float *out, const struct hd_rng *rng, uint32_t first,
+                             union hd_action_number *action);
+void hd_act_squashed_randomly(int dims, const struct hd_rng *rng, uint32_t first,
+                              union hd_action_number *action);
+
+/* Maps numbers in [-1, 1] to those between the bounds of a box, where it has them. */
+void hd_act_scale(const struct hd_env_actions *actions, const union hd_action_number *unit,
+                  union hd_action_number *action);
+
 #endif

@@ -9,7 +9,11 @@
  *
  * Items of the step's stream, for forward pass f over E envs: f (E + 1) is the coin that decides
  * between greedy and random actions for all envs at once (docs/di-engine.md 2.7), and f (E + 1) + 1
- * + e is the random action of env e. */
+ * + e is the random action of env e.
+ *
+ * A policy whose numbers are squashed (sac) draws its actions instead, at first uniformly
+ * (policy.random_collect_size). Number d of env e in steps k policy.collect.noise_repeat and after
+ * of an episode is item e dims + d of a stream of its own at (shard, episode, k). */
 #include "kernels/act/draw.h"
 #include "kernels/act/exploration.h"
 #include "kernels/learn/losses/dqn_loss.h"
@@ -55,11 +59,24 @@ struct args {
     double gamma;
     enum hd_nstep_tail tail;
     struct hd_epsilon epsilon;
+    bool bootstraps;      /* ends by time limits are no terminal states */
+    int64_t random_size;  /* samples of a shard by random actions, before a squashed policy acts */
+    int64_t noise_repeat; /* steps of an episode with the same noise */
 };
+
+/* A random constant that no verb has as its stream_id. */
+static const uint64_t NOISE_STREAM = 0xb7046e5f12cd983a;
 
 static int declare(const struct hd_setup *setup)
 {
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
+}
+
+static bool bootstraps(const struct hd_config *config, const struct hd_net *net)
+{
+    const char *truncation = hd_config_get_text(config, "policy.collect.truncation");
+    return strcmp(truncation, "auto") == 0 ? hd_net_is_squashed(net)
+                                           : strcmp(truncation, "bootstrap") == 0;
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -75,15 +92,15 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    if (hd_envs_get_shape(envs)->frame.actions.kind != HD_ENV_DISCRETE)
+    const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
+    if (hd_envs_get_shape(envs)->frame.actions.kind != HD_ENV_DISCRETE && !hd_net_is_squashed(net))
         return hd_diag_add_error(setup->diag, setup->location,
                                  "%s explores by one choice for each step, which env.type %s does "
                                  "not take",
                                  setup->verb, hd_envs_get_shape(envs)->env->name);
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
-    HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), hd_params_get_net(setup->specs[POLICY]),
-                              &args->scratch));
-    args->net = hd_params_get_net(setup->specs[POLICY]);
+    HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch));
+    args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
     args->overlap_act_step = hd_config_get_bool(config, "policy.collect.overlap_act_step");
@@ -92,6 +109,11 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->tail = strcmp(hd_config_get_text(config, "policy.nstep_tail"), "corrected") == 0
                      ? HD_NSTEP_CORRECTED
                      : HD_NSTEP_DI_ENGINE;
+    if (hd_net_is_squashed(net)) {
+        args->random_size = hd_config_get_int(config, "policy.random_collect_size");
+        args->noise_repeat = hd_config_get_int(config, "policy.collect.noise_repeat");
+    }
+    args->bootstraps = bootstraps(config, net);
     args->epsilon = (struct hd_epsilon){
         .linear = strcmp(hd_config_get_text(config, "policy.other.eps.type"), "linear") == 0,
         .start = hd_config_get_real(config, "policy.other.eps.start"),
@@ -156,6 +178,7 @@ struct collector {
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
     double epsilon;
+    bool random; /* a squashed policy does not act yet */
     struct hd_envs envs;
     struct hd_stepper stepper;
     struct hd_transition_block block;
@@ -216,8 +239,28 @@ static void choose_actions(const struct collector *c)
         hd_stepper_choose_greedy(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
                                  NULL);
     for (int64_t i = 0; i < n && !greedy; i++)
-        hd_act_randomly(&c->shape->frame.actions, &c->context->rng, coin + 1 + (uint32_t)i,
-                        c->stepper.action + i);
+        hd_stepper_choose_randomly(&c->stepper, c->shape, i, &c->context->rng,
+                                   coin + 1 + (uint32_t)i);
+}
+
+/* Draws actions of squashed numbers. */
+static void draw_actions(const struct collector *c)
+{
+    const int dims = c->shape->frame.actions.dims;
+    const int64_t outputs = hd_net_count_outputs(c->net);
+    if (!c->random)
+        hd_stepper_forward(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        const struct hd_rng rng =
+            hd_rng_make(c->context->seed, NOISE_STREAM, c->context->shard, c->envs.episode[env],
+                        c->envs.episode_steps[env] / c->args->noise_repeat);
+        const uint32_t first = (uint32_t)(env * dims);
+        if (c->random)
+            hd_stepper_choose_randomly(&c->stepper, c->shape, env, &rng, first);
+        else
+            hd_act_squashed_by_draw(dims, c->stepper.outputs + env * outputs, &rng, first,
+                                    c->stepper.action + env * dims);
+    }
 }
 
 /* Appends the env's step to its fragment and returns the fragment as it is then. */
@@ -236,7 +279,8 @@ static struct hd_fragment append_step(struct collector *c, int64_t env)
         .dims = dims,
         .action = c->envs.action + first * dims,
         .reward = c->envs.reward + first,
-        .done = c->stepper.outcome.done[env],
+        .done = c->stepper.outcome.done[env] &&
+                !(c->args->bootstraps && c->stepper.outcome.truncated[env]),
     };
 }
 
@@ -265,16 +309,20 @@ static int end_episode(struct collector *c, int64_t env)
 /* Steps all envs once, which write their frames into the transition block. */
 static int step(struct collector *c)
 {
-    choose_actions(c);
+    if (hd_net_is_squashed(c->net))
+        draw_actions(c);
+    else
+        choose_actions(c);
     c->stepper.outcome.obs = next_frame(c, 0);
     for (int64_t env = 1; env < c->shape->envs; env++)
         next_frame(c, env);
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
-        struct hd_fragment fragment = append_step(c, env);
-        if (fragment.done || fragment.length == c->shape->fragment)
+        const struct hd_fragment fragment = append_step(c, env);
+        const bool ended = c->stepper.outcome.done[env];
+        if (ended || fragment.length == c->shape->fragment)
             emit_samples(c, &fragment);
-        if (fragment.done)
+        if (ended)
             HD_TRY(end_episode(c, env));
     }
     ++*c->header.forwards;
@@ -334,6 +382,14 @@ static double epsilon_now(const struct args *args, const struct hd_view *views)
     return hd_epsilon_compute(&args->epsilon, (double)totals->env_step);
 }
 
+/* Shards collect equally many samples. */
+static bool is_random(const struct hd_context *context, const struct args *args,
+                      const struct hd_view *views)
+{
+    const struct hd_env_counters *totals = views[TOTALS].data;
+    return totals->sample < args->random_size * context->shards;
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
@@ -346,6 +402,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .shape = args->envs,
         .net = args->net,
         .epsilon = epsilon_now(args, views),
+        .random = is_random(context, args, views),
         .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
         .nstep = block->nstep,
@@ -373,7 +430,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 
 static bool supports_gpu(const void *args)
 {
-    return ((const struct args *)args)->overlap_act_step;
+    const struct args *collect = args;
+    return collect->overlap_act_step && !hd_net_is_squashed(collect->net);
 }
 
 static bool stage_on_gpu(const void *args, int stage)
@@ -473,5 +531,6 @@ const struct hd_verb hd_verb_collect = {
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help =
-        "plays the environments with epsilon-greedy actions until n_sample transitions are made",
+        "plays the environments with epsilon-greedy actions, or with those that a squashed policy "
+        "draws, until n_sample transitions are made",
 };

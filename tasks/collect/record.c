@@ -154,8 +154,7 @@ static void choose_actions(const struct recorder *r)
         const uint32_t coin =
             (uint32_t)((1 + r->shape->frame.actions.dims) * (*r->to.played * r->shape->envs + env));
         if (hd_rng_draw_uniform(rng, coin) < r->epsilon)
-            hd_act_randomly(&r->shape->frame.actions, rng, coin + 1,
-                            r->stepper.action + env * r->shape->frame.actions.dims);
+            hd_stepper_choose_randomly(&r->stepper, r->shape, env, rng, coin + 1);
     }
 }
 
@@ -169,7 +168,7 @@ static void write_row(const struct recorder *r, int64_t env, int64_t row, int64_
     memmove(present, present + 1, bytes - sizeof *present);
     present[stack - 1] = (int32_t)frame;
     memcpy(r->to.next_obs + row * stack, present, bytes);
-    memcpy(r->to.action + row * dims, r->stepper.action + env * dims,
+    memcpy(r->to.action + row * dims, r->stepper.taken + env * dims,
            (size_t)dims * sizeof *r->to.action);
     r->to.reward[row] = r->stepper.outcome.reward[env];
     r->to.done[row] = r->stepper.outcome.done[env];

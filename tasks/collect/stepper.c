@@ -16,6 +16,10 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs;
     stepper->action = hd_arena_take(&arena, n * shape->frame.actions.dims, sizeof *stepper->action);
+    stepper->taken = stepper->action;
+    if (hd_net_is_squashed(net))
+        stepper->taken =
+            hd_arena_take(&arena, n * shape->frame.actions.dims, sizeof *stepper->taken);
     stepper->outcome.obs = hd_arena_take(&arena, n, (size_t)shape->obs.frame_bytes);
     stepper->outcome.reward = hd_arena_take(&arena, n, sizeof *stepper->outcome.reward);
     stepper->outcome.done = hd_arena_take(&arena, n, sizeof *stepper->outcome.done);
@@ -58,9 +62,25 @@ void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_
     const int64_t outputs = hd_net_count_outputs(net);
     const struct hd_env_actions *actions = &shape->frame.actions;
     hd_stepper_forward(stepper, shape, envs, net, params, norm);
-    for (int64_t i = 0; i < shape->envs; i++)
-        hd_act_greedily(actions, stepper->outputs + i * outputs,
-                        stepper->action + i * actions->dims);
+    for (int64_t i = 0; i < shape->envs; i++) {
+        const float *out = stepper->outputs + i * outputs;
+        union hd_action_number *action = stepper->action + i * actions->dims;
+        if (hd_net_is_squashed(net))
+            hd_act_squashed_greedily(actions->dims, out, action);
+        else
+            hd_act_greedily(actions, out, action);
+    }
+}
+
+void hd_stepper_choose_randomly(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                                int64_t env, const struct hd_rng *rng, uint32_t first)
+{
+    const struct hd_env_actions *actions = &shape->frame.actions;
+    union hd_action_number *action = stepper->action + env * actions->dims;
+    if (stepper->taken != stepper->action)
+        hd_act_squashed_randomly(actions->dims, rng, first, action);
+    else
+        hd_act_randomly(actions, rng, first, action);
 }
 
 #if HD_CUDA
@@ -116,12 +136,21 @@ static int check_outcome(const struct hd_stepper *stepper, const struct hd_envs_
                         (unsigned long long)envs->seed[i]);
 }
 
+static void scale_actions(const struct hd_stepper *stepper, const struct hd_envs_shape *shape)
+{
+    const struct hd_env_actions *actions = &shape->frame.actions;
+    for (int64_t i = 0; i < shape->envs && stepper->taken != stepper->action; i++)
+        hd_act_scale(actions, stepper->action + i * actions->dims,
+                     stepper->taken + i * actions->dims);
+}
+
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context)
 {
     char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES];
+    scale_actions(stepper, shape);
     hd_crash_set_part(shape->about);
-    const int failed = shape->env->step(*envs->group, stepper->action, &stepper->outcome, message);
+    const int failed = shape->env->step(*envs->group, stepper->taken, &stepper->outcome, message);
     hd_crash_set_part(NULL);
     if (failed != 0) {
         name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,

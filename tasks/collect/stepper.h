@@ -9,7 +9,9 @@
 
 /* Arrays for one step of E envs, in a task's scratch. */
 struct hd_stepper {
-    union hd_action_number *action; /* [E][dims] */
+    union hd_action_number *action; /* [E][dims], as the policy chose them */
+    union hd_action_number *taken;  /* [E][dims], as the envs take them; the same array unless the
+                                       policy's numbers are squashed */
     struct hd_env_outcome outcome;
     float *outputs;       /* [E][outputs] of the net */
     void *forward;        /* work memory of the net's pass */
@@ -37,6 +39,10 @@ void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_
                               const struct hd_envs *envs, const struct hd_net *net,
                               const void *params, const struct hd_obs_norm *norm);
 
+/* Chooses a uniformly random action for env `env`, number d by item first + d of rng. */
+void hd_stepper_choose_randomly(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                                int64_t env, const struct hd_rng *rng, uint32_t first);
+
 /* Collects may act on a GPU and step on CPUs (policy.collect.overlap_act_step). Stage 0 of a group
  * begins the collect, on a CPU; then odd stages act, on the GPU, and even ones step, on a CPU. This
  * is a group's work memory on the GPU. */
@@ -62,9 +68,10 @@ int hd_gpu_stepper_forward(const struct hd_gpu_stepper *stepper, const struct hd
                            const struct hd_net *net, const void *params,
                            const struct hd_obs_norm *norm, void *stream);
 
-/* Steps all envs by the chosen actions, adds to the returns and steps of their episodes and appends
- * the frames they show to their observations. Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose
- * message names the seeds and steps of all envs. */
+/* Steps all envs by the chosen actions, between their bounds if they are squashed, adds to the
+ * returns and steps of their episodes and appends the frames they show to their observations.
+ * Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose message names the seeds and steps of all
+ * envs. */
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context);
 

@@ -48,10 +48,16 @@ static const struct hd_port ports[] = {
                       .mode = HD_READ,
                       .optional = true,
                       .scope = HD_SCOPE_FINISH},
+    [HD_LOSS_CRITIC1] = {.name = "critic1", .type = "params", .mode = HD_READ, .optional = true},
+    [HD_LOSS_CRITIC2] = {.name = "critic2", .type = "params", .mode = HD_READ, .optional = true},
+    [HD_LOSS_TEMPERATURE] = {.name = "temperature",
+                             .type = "temperature",
+                             .mode = HD_READ,
+                             .optional = true},
     {0},
 };
 
-static const struct hd_option options[] = {{"loss", HD_POLICY_NAMES, true}, {0}};
+static const struct hd_option options[] = {{"loss", HD_LOSS_NAMES, true}, {0}};
 
 static bool skips(const struct hd_setup *setup)
 {
@@ -62,7 +68,8 @@ static int declare(const struct hd_setup *setup)
 {
     const struct hd_loss *loss = hd_loss_find(setup);
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
-    struct hd_scalar_field fields[HD_LOSS_FIELDS_MAX] = {{"cur_lr_avg", HD_MEAN, HD_LOSS_WINDOW}};
+    struct hd_scalar_field fields[HD_LOSS_FIELDS_MAX] = {
+        {loss->rate_name ? loss->rate_name : "cur_lr_avg", HD_MEAN, HD_LOSS_WINDOW}};
     int n = 1 + loss->n_fields;
     memcpy(fields + 1, loss->fields, (size_t)loss->n_fields * sizeof *fields);
     if (skips(setup))
@@ -82,6 +89,12 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
                                  loss->name,
                                  loss->target ? "needs a second value of type params under `reads`"
                                               : "has no use for a target net");
+    for (int port = HD_LOSS_CRITIC1; port <= HD_LOSS_TEMPERATURE; port++)
+        if (loss->critics != (setup->specs[port] != NULL))
+            return hd_diag_add_error(setup->diag, setup->location, "loss %s %s a %s (port '%s')",
+                                     loss->name, loss->critics ? "needs" : "has no use for",
+                                     port == HD_LOSS_TEMPERATURE ? "temperature" : "critic",
+                                     ports[port].name);
     return hd_params_check_made_of(setup, setup->specs[HD_LOSS_GRAD], setup->specs[HD_LOSS_POLICY]);
 }
 
@@ -135,8 +148,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->levels = hd_net_count_levels(args->net);
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
-    HD_TRY(hd_learning_rate_prepare(setup, ports, HD_LOSS_RATE, "policy.learn.learning_rate",
-                                    &args->rate));
+    HD_TRY(hd_learning_rate_prepare(
+        setup, ports, HD_LOSS_RATE,
+        args->loss->rate_key ? args->loss->rate_key : "policy.learn.learning_rate", &args->rate));
     HD_TRY(hd_net_prepare(args->net, hd_loss_grad_count_forward_rows(args), args->micro));
     if (args->loss->target)
         HD_TRY(hd_net_prepare(args->net, args->micro, 0));
@@ -149,6 +163,12 @@ static void release(void *memory)
     if (args)
         hd_free(args->loss_args);
     hd_free(args);
+}
+
+static int64_t scratch(const void *memory)
+{
+    const struct hd_loss_grad *args = memory;
+    return args->loss->scratch_bytes ? args->loss->scratch_bytes(args->loss_args) : 0;
 }
 
 static enum hd_access_scope get_scope(const void *arg, int port)
@@ -193,6 +213,7 @@ const struct hd_verb hd_verb_loss_grad = {
     .declare = declare,
     .prepare = prepare,
     .release = release,
+    .scratch = scratch,
     .body = hd_loss_grad_run_stage,
     .get_subtasks = hd_loss_grad_get_subtasks,
     .stage_range = hd_loss_grad_get_stage_range,

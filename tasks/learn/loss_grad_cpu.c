@@ -66,13 +66,15 @@ static void count_rows(const struct hd_loss_grad *args, const struct hd_loss_pas
 
 /* The backward pass follows the policy's pass, which is the last one: it overwrites the activations
  * of the target net. */
-static void go_forward(const struct hd_loss_grad *args, const struct hd_view *views, int64_t item,
-                       const struct hd_loss_item *work)
+static void go_forward(const struct hd_loss_grad *args, const struct hd_context *context,
+                       const struct hd_view *views, const struct hd_loss_item *work)
 {
-    const struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, item, work);
+    struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, context->item, work);
     const struct hd_loss_operands from = hd_loss_pass_get_operands(args, &pass);
     struct hd_obs_norm scales;
     const struct hd_obs_norm *norm = hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &scales);
+    pass.rng = &context->rng;
+    pass.scratch = context->scratch;
     count_rows(args, &pass);
     if (args->loss->target)
         hd_net_forward(args->net, from.target, norm, from.next_obs, args->micro, work->forward,
@@ -125,8 +127,10 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
 {
     const struct hd_view *grad = &views[HD_LOSS_GRAD];
     const int stage = context->stage, levels = args->levels;
-    const struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, context->item, work);
+    struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, context->item, work);
     struct hd_obs_norm norm;
+    pass.rng = &context->rng;
+    pass.scratch = context->scratch;
     count_rows(args, &pass);
     const struct hd_training_pass training = {
         .params = views[HD_LOSS_POLICY].data,
@@ -163,7 +167,7 @@ int hd_loss_grad_run_stage(struct hd_context *context, const struct hd_view *vie
         return HD_OK;
     }
     if (context->stage == 0) {
-        go_forward(args, views, context->item, &work);
+        go_forward(args, context, views, &work);
         if (context->dump_views && !hd_loss_item_is_finite(args, work.header))
             context->dump_views(context, views, "the loss is not a number");
     }

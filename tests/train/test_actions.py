@@ -103,4 +103,5 @@ def main():
             check_same(scratch, name, keys, WAYS, environment(HEDDLE_PLUGINS=scratch.path))
 
 
-main()
+if __name__ == "__main__":
+    main()

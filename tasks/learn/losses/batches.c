@@ -2,6 +2,7 @@
 /* Finds the rows of a batch of each type for loss_grad. */
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/batch.h"
+#include "tasks/types/data/critic_batch.h"
 #include "tasks/types/data/minibatch.h"
 
 static const int64_t *get_used_of_batch(const struct hd_view *view)
@@ -29,3 +30,16 @@ static struct hd_loss_rows get_rows_of_minibatch(const struct hd_view *view)
 
 const struct hd_loss_batch hd_loss_minibatch = {"minibatch", get_used_of_minibatch,
                                                 get_rows_of_minibatch};
+
+static const int64_t *get_used_of_critic_batch(const struct hd_view *view)
+{
+    return hd_critic_batch_get(view->spec, view->data).used;
+}
+
+static struct hd_loss_rows get_rows_of_critic_batch(const struct hd_view *view)
+{
+    return (struct hd_loss_rows){.obs = hd_critic_batch_get(view->spec, view->data).input};
+}
+
+const struct hd_loss_batch hd_loss_critic_batch = {"critic_batch", get_used_of_critic_batch,
+                                                   get_rows_of_critic_batch};

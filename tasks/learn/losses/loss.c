@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#define ADDRESS(name, outputs, on_policy, any_actions) &hd_loss_##name
+#define ADDRESS(name, ...) &hd_loss_##name
 #define COMMA ,
-static const struct hd_loss *const losses[] = {HD_POLICIES(ADDRESS, COMMA)};
+static const struct hd_loss *const losses[] = {HD_POLICIES(ADDRESS, COMMA),
+                                               HD_OTHER_LOSSES(ADDRESS, COMMA)};
 
 const struct hd_loss *hd_loss_find(const struct hd_setup *setup)
 {

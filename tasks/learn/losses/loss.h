@@ -22,7 +22,10 @@ enum hd_loss_port {
     HD_LOSS_GRAD,
     HD_LOSS_NORM,
     HD_LOSS_BATCH_NORM_STATS,
-    HD_LOSS_RATE
+    HD_LOSS_RATE,
+    HD_LOSS_CRITIC1,
+    HD_LOSS_CRITIC2,
+    HD_LOSS_TEMPERATURE
 };
 
 /* DI-engine's learner logs the mean of the last 11 updates (docs/di-engine.md 8.2). A loss has
@@ -41,6 +44,8 @@ struct hd_loss_pass {
                          HD_LOSS_OBS_AND_NEXT, as many for the next observations */
     const float *target_next; /* [rows][outputs] of the target net for the next observations */
     float *dout;              /* [rows][outputs]: filled by `differentiate` */
+    void *scratch;            /* of the loss's scratch_bytes; NULL on a GPU */
+    const struct hd_rng *rng; /* the step's stream; NULL on a GPU */
     void *stream;             /* CUDA stream; NULL on a CPU */
 };
 
@@ -71,21 +76,26 @@ struct hd_loss_batch {
     struct hd_loss_rows (*get_rows)(const struct hd_view *batch);
 };
 
-extern const struct hd_loss_batch hd_loss_batch, hd_loss_minibatch;
+extern const struct hd_loss_batch hd_loss_batch, hd_loss_critic_batch, hd_loss_minibatch;
 
 struct hd_loss {
     const char *name; /* for `loss:` in graphs */
     const struct hd_loss_batch *batch;
-    bool target; /* needs a target net's outputs for next observations */
+    bool target;  /* needs a target net's outputs for next observations */
+    bool critics; /* needs critics and a temperature, through which it goes by itself */
     enum hd_loss_passes passes;
     const struct hd_scalar_field *fields; /* of its statistics; loss_grad adds the learning rate */
     int n_fields;
+    const char *rate_name, *rate_key; /* the statistic that is the learning rate, and its key;
+                                         NULL: cur_lr_avg, policy.learn.learning_rate */
     /* Makes *args_p, the `args` of the other functions, freed by hd_free, for microbatches of
      * `rows` rows. Returns HD_OK, HD_ERR_INPUT after adding mistakes to setup->diag, or another
      * error (logged). */
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
     int64_t header_bytes;
+    /* Returns the bytes of pass->scratch. NULL: none. */
+    int64_t (*scratch_bytes)(const void *args);
     /* Fills pass->dout with the derivative of the sum of the loss over the rows that count, and
      * zeros for other rows; writes the header. */
     void (*differentiate)(const void *args, const struct hd_loss_pass *pass);
@@ -99,9 +109,9 @@ struct hd_loss {
                   double *weights);
 };
 
-#define HD_LOSS_DECLARE(name, outputs, on_policy, any_actions)                                     \
-    extern const struct hd_loss hd_loss_##name
+#define HD_LOSS_DECLARE(name, ...) extern const struct hd_loss hd_loss_##name
 HD_POLICIES(HD_LOSS_DECLARE, ;);
+HD_OTHER_LOSSES(HD_LOSS_DECLARE, ;);
 
 /* Sets values[n] to sums over `rows` rows divided by their number, with the weights[n] of a batch
  * that has rows. */

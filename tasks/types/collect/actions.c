@@ -26,10 +26,16 @@ int hd_actions_check_policy(const struct hd_setup *setup, struct hd_source_locat
     const struct hd_env_actions actions = hd_actions_read(setup->config);
     const struct hd_policy *policy = hd_policy_get(setup->config);
     char text[HD_ACTIONS_TEXT];
-    if (actions.kind == HD_ENV_DISCRETE || policy->any_actions)
+    if (policy->actions == HD_POLICY_REAL_NUMBERS && actions.kind != HD_ENV_BOX)
+        return hd_diag_add_error(setup->diag, location,
+                                 "policy.model.action_shape: policy.type %s chooses real numbers "
+                                 "(policy.action_space: continuous), not %s",
+                                 policy->name, hd_actions_describe(&actions, text));
+    if (actions.kind == HD_ENV_DISCRETE || policy->actions != HD_POLICY_ONE_CHOICE)
         return HD_OK;
     return hd_diag_add_error(setup->diag, location,
                              "policy.model.action_shape: policy.type %s has an output for each "
-                             "action, so it cannot choose %s; policy.type ppo can",
-                             policy->name, hd_actions_describe(&actions, text));
+                             "action, so it cannot choose %s; policy.type ppo can%s",
+                             policy->name, hd_actions_describe(&actions, text),
+                             actions.kind == HD_ENV_BOX ? ", and sac" : "");
 }

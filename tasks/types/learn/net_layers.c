@@ -194,6 +194,7 @@ static const struct heads policies[] = {
     {"policy.type bc", HD_HEADS_Q, {{"policy", "categorical", HD_OUTPUT_ACTIONS}}},
     {"policy.type dqn", HD_HEADS_Q, {{"q", "dense|dueling", HD_OUTPUT_ACTIONS}}},
     {"policy.type ppo", HD_HEADS_ACTOR_CRITIC, ACTOR_CRITIC},
+    {"policy.type sac", HD_HEADS_Q, {{"policy", "squashed_gaussian", HD_OUTPUT_ACTIONS}}},
 };
 
 /* A net beside the policy's yields one value. */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* clang-format off */
-#define POLICY(name, outputs, on_policy, any_actions) \
-    {#name, HD_POLICY_##outputs, on_policy, any_actions}
+#define POLICY(name, outputs, on_policy, actions) \
+    {#name, HD_POLICY_##outputs, on_policy, HD_POLICY_##actions}
 /* clang-format on */
 #define COMMA ,
 static const struct hd_policy policies[] = {HD_POLICIES(POLICY, COMMA)};
@@ -41,12 +41,14 @@ int hd_policy_check_loss(const struct hd_setup *setup, const char *loss)
 {
     static const char *const outputs[] = {[HD_POLICY_LOGITS] = "logits",
                                           [HD_POLICY_ACTION_VALUES] = "values of actions",
-                                          [HD_POLICY_ACTOR_CRITIC] = "an actor and a critic"};
-    const enum hd_policy_outputs wanted = find(loss)->outputs;
+                                          [HD_POLICY_ACTOR_CRITIC] = "an actor and a critic",
+                                          [HD_POLICY_SQUASHED_GAUSSIAN] =
+                                              "means and deviations of actions"};
+    const struct hd_policy *policy = find(loss);
     char why[128];
-    if (hd_policy_get(setup->config)->outputs == wanted)
+    if (!policy || hd_policy_get(setup->config)->outputs == policy->outputs)
         return HD_OK;
-    snprintf(why, sizeof why, "loss %s learns %s", loss, outputs[wanted]);
+    snprintf(why, sizeof why, "loss %s learns %s", loss, outputs[policy->outputs]);
     return refuse(setup, why, loss);
 }
 

@@ -207,6 +207,32 @@ START_TEST(random_actions)
 }
 END_TEST
 
+/* Squashed numbers are in [-1, 1], and between the bounds of a box once they are scaled. */
+START_TEST(squashed_actions)
+{
+    union hd_action_number action[2], scaled[2];
+    float least = 9, most = -9;
+    hd_act_squashed_greedily(2, out, action);
+    ck_assert(action[0].real == tanhf(out[0]) && action[1].real == tanhf(out[1]));
+    for (uint32_t item = 0; item < 50; item++) {
+        hd_act_squashed_by_draw(2, out, &rng, 2 * item, action);
+        hd_act_by_draw(&reals, out, &rng, item, scaled);
+        for (int d = 0; d < 2; d++)
+            ck_assert_float_eq_tol(action[d].real, tanhf(scaled[d].real), 1e-6f);
+    }
+    for (uint32_t i = 0; i < 500; i++) {
+        hd_act_squashed_randomly(2, &rng, 2 * i, action);
+        least = fminf(least, action[1].real);
+        most = fmaxf(most, action[1].real);
+    }
+    ck_assert(least >= -1 && least < -0.98f && most <= 1 && most > 0.98f);
+    action[0].real = -1;
+    action[1].real = 0.5f;
+    hd_act_scale(&reals, action, scaled);
+    ck_assert(scaled[0].real == -3 && scaled[1].real == 6);
+}
+END_TEST
+
 START_TEST(descriptions)
 {
     const struct hd_env_actions one = hd_actions_make_discrete(7);
@@ -241,6 +267,7 @@ int main(void)
     tcase_add_test(tests, several_choices);
     tcase_add_test(tests, numbers_of_a_box);
     tcase_add_test(tests, random_actions);
+    tcase_add_test(tests, squashed_actions);
     tcase_add_test(tests, descriptions);
     return run_checks(suite);
 }

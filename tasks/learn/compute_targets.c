@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `compute_targets`: makes of a batch what critics learn from it in soft actor-critic: its
+ * observations and actions, and the targets of their values, from actions that the policy draws at
+ * the next observations (kernels/learn/losses/sac_loss.h). Item r dims + d of the step's stream is
+ * number d of row r. */
+#include "kernels/learn/losses/sac_loss.h"
+#include "kernels/net/net.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/builtin.h"
+#include "tasks/types/data/batch.h"
+#include "tasks/types/data/critic_batch.h"
+#include "tasks/types/learn/critic.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/learn/policy.h"
+#include "tasks/types/learn/temperature.h"
+
+#include <string.h>
+
+enum { POLICY, TARGET1, TARGET2, TEMPERATURE, BATCH, CRITIC_BATCH };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [TARGET1] = {.name = "target1", .type = "params", .mode = HD_READ},
+    [TARGET2] = {.name = "target2", .type = "params", .mode = HD_READ},
+    [TEMPERATURE] = {.name = "temperature", .type = "temperature", .mode = HD_READ},
+    [BATCH] = {.name = "batch", .type = "batch", .mode = HD_READ},
+    [CRITIC_BATCH] = {.name = "critic_batch", .type = "critic_batch", .mode = HD_WRITE},
+    {0},
+};
+
+struct args {
+    const struct hd_critic_batch_shape *shape;
+    const struct hd_net *net[3]; /* in the order of their ports */
+    float gamma;
+};
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    HD_TRY(hd_policy_check_loss(setup, "sac"));
+    args->gamma = (float)hd_config_get_real(setup->config, "policy.discount_factor");
+    args->shape = hd_critic_batch_get_shape(setup->specs[CRITIC_BATCH]);
+    for (int i = POLICY; i <= TARGET2; i++) {
+        args->net[i] = hd_params_get_net(setup->specs[i]);
+        if (i != POLICY)
+            HD_TRY(hd_critic_check(setup, setup->specs[i]));
+        HD_TRY(hd_net_prepare(args->net[i], args->shape->rows, 0));
+    }
+    return HD_OK;
+}
+
+struct work {
+    float *out, *joined, *log_prob, *q1, *q2;
+    void *forward;
+};
+
+static int64_t lay_out(const struct args *args, void *memory, struct work *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    const struct hd_critic_batch_shape *shape = args->shape;
+    const int64_t rows = shape->rows;
+    int64_t forward = 0;
+    for (int i = POLICY; i <= TARGET2; i++) {
+        const int64_t bytes = hd_net_get_forward_bytes(args->net[i], rows);
+        forward = bytes > forward ? bytes : forward;
+    }
+    work->out = hd_arena_take(&arena, rows * 2 * shape->dims, sizeof *work->out);
+    work->joined = hd_arena_take(&arena, rows * (shape->obs + shape->dims), sizeof *work->joined);
+    work->log_prob = hd_arena_take(&arena, rows, sizeof *work->log_prob);
+    work->q1 = hd_arena_take(&arena, rows, sizeof *work->q1);
+    work->q2 = hd_arena_take(&arena, rows, sizeof *work->q2);
+    work->forward = hd_arena_take(&arena, forward, 1);
+    return arena.used;
+}
+
+static int64_t scratch(const void *args)
+{
+    struct work unused;
+    return lay_out(args, NULL, &unused);
+}
+
+/* Joins the batch's observations with the actions taken there. */
+static void join_actions(const struct hd_critic_batch_shape *shape,
+                         const struct hd_transitions *rows, float *input)
+{
+    const float *obs = rows->obs, *action = &rows->action->real;
+    for (int64_t r = 0; r < shape->rows; r++, input += shape->obs + shape->dims) {
+        memcpy(input, obs + r * shape->obs, (size_t)shape->obs * sizeof *input);
+        memcpy(input + shape->obs, action + r * shape->dims, (size_t)shape->dims * sizeof *input);
+    }
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_critic_batch_shape *shape = args->shape;
+    const struct hd_view *batch = &views[BATCH];
+    const struct hd_transitions rows = hd_batch_get_rows(batch->spec, batch->data);
+    const struct hd_critic_batch to =
+        hd_critic_batch_get(views[CRITIC_BATCH].spec, views[CRITIC_BATCH].data);
+    struct work work;
+    lay_out(args, context->scratch, &work);
+    *to.used = *hd_batch_get_use(batch->spec, batch->data).used;
+    join_actions(shape, &rows, to.input);
+    hd_net_forward(args->net[POLICY], views[POLICY].data, NULL, rows.next_obs, shape->rows,
+                   work.forward, work.out);
+    const struct hd_sac_draw draw = {.rows = shape->rows,
+                                     .obs = shape->obs,
+                                     .dims = shape->dims,
+                                     .obs_rows = rows.next_obs,
+                                     .out = work.out,
+                                     .rng = &context->rng};
+    hd_sac_draw_actions(&draw, work.joined, work.log_prob, NULL);
+    hd_net_forward(args->net[TARGET1], views[TARGET1].data, NULL, work.joined, shape->rows,
+                   work.forward, work.q1);
+    hd_net_forward(args->net[TARGET2], views[TARGET2].data, NULL, work.joined, shape->rows,
+                   work.forward, work.q2);
+    const struct hd_sac_targets targets = {.rows = shape->rows,
+                                           .nstep = hd_batch_get_shape(batch->spec)->nstep,
+                                           .gamma = args->gamma,
+                                           .alpha = hd_temperature_get(views[TEMPERATURE].data),
+                                           .reward = rows.reward,
+                                           .ld_reward = shape->rows,
+                                           .done = rows.done,
+                                           .value_gamma = rows.value_gamma,
+                                           .q1 = work.q1,
+                                           .q2 = work.q2,
+                                           .log_prob = work.log_prob};
+    hd_sac_compute_targets(&targets, to.target);
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_compute_targets = {
+    .name = "compute_targets",
+    .stream_id = 0x51c7a3f09be2d846,
+    .ports = ports,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .help = "computes the values that the critics of soft actor-critic learn from a batch",
+};

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collect with actions that a squashed policy draws, on the pendulum: what the environment takes,
+ * random actions at first, noise that stays for several steps, and episodes that a time limit ends.
+ */
+#include "tasks/types/collect/transition_block.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/env_counters.h"
+#include "tests/tasks/values.h"
+
+#include <math.h>
+
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK, N_VALUES };
+enum { LENGTH = 200 /* steps of an episode */, REPEAT = 5, SAMPLES = 2 * LENGTH };
+enum { CHANGES = 2 * (LENGTH / REPEAT - 1) - 4 /* some draws are near the ones before */ };
+
+struct world {
+    struct hd_setup setup;
+    struct value values[N_VALUES], *ports[N_VALUES];
+};
+
+static void world_open(struct world *w, const char *more)
+{
+    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_env_counters,
+                                                  &hd_type_envs,    &hd_type_env_counters,
+                                                  &hd_type_scalars, &hd_type_transition_block};
+    static const char *const names[] = {"policy",   "totals",   "envs",
+                                        "counters", "episodes", "transitions"};
+    const char *const sets[] = {"policy.type=sac",
+                                "policy.action_space=continuous",
+                                "env.type=pendulum",
+                                "policy.model.obs_shape=3",
+                                "policy.model.action_shape=1",
+                                "env.collector_env_num=2",
+                                "policy.collect.n_sample=400",
+                                "policy.collect.noise_repeat=5",
+                                more};
+    w->setup = setup_open(sets, sizeof sets / sizeof *sets);
+    for (int i = 0; i < N_VALUES; i++) {
+        value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
+        w->ports[i] = &w->values[i];
+    }
+    struct hd_spec *specs[MAX_PORTS];
+    struct hd_setup step = step_setup(&hd_verb_collect, &w->setup, w->ports, specs);
+    ck_assert_int_eq(hd_verb_collect.declare(&step), HD_OK);
+    for (int i = 0; i < N_VALUES; i++)
+        value_init(&w->values[i], &w->setup, 0);
+}
+
+static void world_close(struct world *w)
+{
+    for (int i = 0; i < N_VALUES; i++)
+        value_close(&w->values[i]);
+    setup_close(&w->setup);
+}
+
+static struct hd_transition_block collect(struct world *w, int64_t iteration)
+{
+    const struct hd_context where = at(&w->setup, 0, iteration);
+    run(&hd_verb_collect, &w->setup, w->ports, &where);
+    return hd_transition_block_get(hd_transition_block_get_shape(&w->values[TRANSITION_BLOCK].spec),
+                                   w->values[TRANSITION_BLOCK].data);
+}
+
+static const struct hd_transition *get(const struct hd_transition_block *block, int64_t i)
+{
+    return hd_transition_get(block->transitions, 1, 1, i);
+}
+
+static float get_action(const struct hd_transition_block *block, int64_t i)
+{
+    return hd_transition_get_action(get(block, i), 1)->real;
+}
+
+/* Returns the observation before a transition, which is not the one that the collect before left.
+ */
+static const float *get_obs(const struct hd_transition_block *block, int64_t i)
+{
+    const struct hd_transition *transition = get(block, i);
+    int64_t frame = 0, shown = block->first[transition->env];
+    while (block->env[frame] != transition->env || shown++ < transition->frame)
+        frame++;
+    return (const float *)(block->frames + frame * 3 * (int64_t)sizeof(float));
+}
+
+/* The pendulum's costs tell its torque, which is twice the action. */
+static void check_reward(const struct hd_transition_block *block, int64_t i)
+{
+    const float *obs = get_obs(block, i);
+    const double angle = atan2((double)obs[1], (double)obs[0]), speed = (double)obs[2];
+    const double torque = 2 * (double)get_action(block, i);
+    ck_assert_double_eq_tol((double)get(block, i)->reward[0],
+                            -(angle * angle + 0.1 * speed * speed + 0.001 * torque * torque), 2e-4);
+}
+
+/* Returns the noise behind an action of the policy, or what a random action is. */
+static double find_noise(const struct world *w, const struct hd_transition_block *block, int64_t i,
+                         bool random)
+{
+    const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
+    float out[2];
+    hd_net_forward(net, w->values[POLICY].data, NULL, get_obs(block, i), 1, work, out);
+    hd_free(work);
+    const double action = (double)get_action(block, i);
+    return random ? action : (atanh(action) - (double)out[0]) / exp((double)out[1]);
+}
+
+/* Checks a collect of two episodes, and returns how often noise changed. */
+static int check_collect(const struct world *w, const struct hd_transition_block *block,
+                         bool random)
+{
+    int changes = 0;
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        const int64_t step = get(block, i)->age;
+        ck_assert(fabsf(get_action(block, i)) <= 1);
+        if (step > 0)
+            check_reward(block, i);
+        if (step < 2)
+            continue;
+        const double before = find_noise(w, block, i - 1, random);
+        const double change = fabs(find_noise(w, block, i, random) - before);
+        ck_assert_int_eq(get(block, i)->env, get(block, i - 1)->env);
+        ck_assert_msg(step % REPEAT == 0 || change < 1e-3 * (1 + fabs(before)),
+                      "noise changes by %g at step %lld", change, (long long)step);
+        changes += change > 1e-3 * (1 + fabs(before));
+    }
+    return changes;
+}
+
+/* The first collect is random, the second one, of another episode, is the policy's. */
+START_TEST(noise_stays_and_random_actions_come_first)
+{
+    static struct world w;
+    world_open(&w, "policy.random_collect_size=400");
+    struct hd_transition_block block = collect(&w, 0);
+    ck_assert_int_ge(check_collect(&w, &block, true), CHANGES);
+    float least = 1, most = -1, first = get_action(&block, 0);
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        least = fminf(least, get_action(&block, i));
+        most = fmaxf(most, get_action(&block, i));
+    }
+    ck_assert(least < -0.9f && most > 0.9f);
+    /* Two shards have collected as much each. */
+    ((struct hd_env_counters *)w.values[TOTALS].data)->sample = 2 * SAMPLES;
+    block = collect(&w, 1);
+    ck_assert_int_ge(check_collect(&w, &block, false), CHANGES);
+    ck_assert(get_action(&block, 0) != first);
+    world_close(&w);
+}
+END_TEST
+
+/* An end by a time limit is terminal only where the run file says so. */
+START_TEST(a_time_limit_is_no_terminal_state)
+{
+    static struct world w;
+    static const char *const sets[] = {"policy.collect.truncation=auto",
+                                       "policy.collect.truncation=bootstrap",
+                                       "policy.collect.truncation=terminal"};
+    world_open(&w, sets[_i]);
+    const struct hd_transition_block block = collect(&w, 0);
+    for (int64_t i = 0; i < SAMPLES; i++)
+        ck_assert(get(&block, i)->done == (float)(_i == 2 && get(&block, i)->age == LENGTH - 1));
+    ck_assert_int_eq(((struct hd_env_counters *)w.values[COUNTERS].data)->episode, 2);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("collect_squashed");
+    TCase *tests = tcase_create("all");
+    tcase_add_test(tests, noise_stays_and_random_actions_come_first);
+    tcase_add_loop_test(tests, a_time_limit_is_no_terminal_state, 0, 3);
+    suite_add_tcase(suite, tests);
+    return run_checks(suite);
+}
