@@ -62,7 +62,8 @@ const struct hd_key hd_task_keys[] = {
      NULL},
     {"policy.model.heads", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
      "what reads the last one of layers: q of type dense or dueling (dqn), policy of type "
-     "categorical (a2c, bc, ppo) or squashed_gaussian (sac), value of type dense (a2c, ppo)",
+     "categorical (a2c, bc, ppo), gaussian (ppo with real actions) or squashed_gaussian (sac), "
+     "value of type dense (a2c, ppo)",
      NULL},
     {"policy.critic", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
      "the net of values that say `net: policy.critic`: a map with input ([obs, action]), layers "
@@ -74,6 +75,12 @@ const struct hd_key hd_task_keys[] = {
     {"policy.model.norm", HD_KEY_CHOICE, 0, 0, "none", "none|sync_batch_norm", "global",
      "normalisation between each hidden layer of a dense net and its ReLU; sync_batch_norm: "
      "that of torch.nn.SyncBatchNorm, over the samples of all shards, for graphs/bc_norm.yaml",
+     NULL},
+    {"policy.model.sigma_type", HD_KEY_CHOICE, 0, 0, "independent", "independent|conditioned",
+     "global",
+     "what the deviations of real actions are, but sac's: independent: parameters, the same for "
+     "all "
+     "observations; conditioned: outputs of the net",
      NULL},
     {"policy.model.actor_head_hidden_size", HD_KEY_INT, 0, 1e6, "0", NULL, "global",
      "width of the actor's hidden layer, which must be that of the encoder's last layer; 0: "

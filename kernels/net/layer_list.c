@@ -72,13 +72,15 @@ static int infer(struct walk *walk, int64_t first, int64_t n, struct hd_net_mist
     return HD_OK;
 }
 
-/* A stream ends in a dense layer with a number for each action, or one. */
+/* A stream ends in a dense layer with a number for each action, or one; parameters may make half of
+ * the numbers. */
 static int check_output(const struct hd_net_fields *fields, const struct hd_stream *stream,
                         const struct walk *walk, struct hd_net_mistake *mistake_p)
 {
     const int64_t wanted = stream->output == HD_OUTPUT_ACTIONS ? fields->actions : 1;
     char shape[HD_SHAPE_TEXT];
-    if (walk->last && walk->last->type == &hd_layer_dense && walk->shape.size[0] == wanted)
+    if (walk->last && walk->shape.size[0] == wanted &&
+        (walk->last->type == &hd_layer_dense || walk->last->type == &hd_layer_log_std))
         return HD_OK;
     hd_shape_describe(&walk->shape, shape);
     snprintf(mistake_p->message, HD_NET_MESSAGE, "a head of [%lld] numbers ends in %s of %s",

@@ -74,7 +74,8 @@ struct hd_net_fields {
     int obs_dims;             /* 1, or 3: [C, H, W] */
     const int64_t *obs_shape; /* [obs_dims] */
     bool obs_u8;              /* observations are bytes, which the net divides by 255 */
-    int64_t actions;
+    int64_t actions;          /* numbers that the stream of the actions yields */
+    bool log_std; /* the second half of them are parameters, the same for all observations */
     enum hd_heads heads;
     bool squashed; /* the net yields means and logarithms of deviations of numbers that tanh maps to
                       [-1, 1] (kernels/act/gaussian.h) */

@@ -13,7 +13,8 @@ static void add_tensor(struct hd_net *net, const struct hd_layer *layer, const c
     *tensor = *described;
     tensor->offset = net->row_major_elements;
     tensor->output = output;
-    snprintf(tensor->name, sizeof tensor->name, "%s.%s", layer->module, name);
+    snprintf(tensor->name, sizeof tensor->name, "%s.%.15s", layer->module,
+             described->name[0] ? described->name : name);
     net->row_major_elements += tensor->count;
 }
 
@@ -28,13 +29,21 @@ static void add_norm(struct hd_net *net, struct hd_layer *layer)
     net->batch_norm = true;
 }
 
+/* Returns whether layer i is the last one of a stream [.., end) with weights that are multiplied.
+ */
+static bool is_output(const struct hd_net *net, int64_t i, int64_t end)
+{
+    const bool log_std = net->list.layers[end - 1].type == &hd_layer_log_std;
+    return i >= end - (log_std ? 2 : 1);
+}
+
 static void add_layers(struct hd_net *net, int64_t first, int64_t n, enum hd_output output)
 {
     static const char *const names[HD_LAYER_TENSORS] = {"weight", "bias"};
     struct hd_tensor tensors[HD_LAYER_TENSORS];
     for (int64_t i = first; i < first + n; i++) {
         struct hd_layer *layer = &net->list.layers[i];
-        const bool last = i == first + n - 1;
+        const bool last = is_output(net, i, first + n);
         const int count = layer->type->list_tensors ? layer->type->list_tensors(layer, tensors) : 0;
         layer->tensor = net->n_tensors;
         for (int t = 0; t < count; t++)

@@ -48,6 +48,8 @@ static int add_layers(struct dense_net *net, int64_t first, int64_t n, int input
             input = add_layer(net, i, input);
         else if (type == &hd_layer_batch_norm)
             add_norm(net, i);
+        else if (type == &hd_layer_log_std)
+            net->log_std = hd_net_get_layer_tensor(&net->base, i, 0)->offset;
         else
             net->layers[input].hidden = true;
     }
@@ -59,6 +61,7 @@ static void add_all(struct dense_net *net)
     const struct hd_layer_list *list = &net->base.list;
     const int encoder = add_layers(net, 0, list->trunk, FROM_OBS);
     net->of_value = -1;
+    net->log_std = -1;
     for (int i = 0; i < list->n_streams; i++) {
         const int last =
             add_layers(net, hd_layer_list_find_stream(list, i), list->streams[i].layers, encoder);
@@ -142,16 +145,24 @@ static bool is_di_engine_s(const struct hd_layer_list *list)
     return true;
 }
 
+/* Returns the number of a stream's layers before its output layer, after which parameters may make
+ * half of the numbers. */
+static int64_t count_hidden(const struct hd_layer *first, int64_t n)
+{
+    return n - (first[n - 1].type == &hd_layer_log_std ? 2 : 1);
+}
+
 /* Without batch norms a stream has any number of hidden layers before its output layer. */
 static bool fits(const struct hd_layer_list *list)
 {
     bool norm;
     if (!has_hidden_trunk(list, &norm) || norm)
         return is_di_engine_s(list);
-    for (int i = 0; i < list->n_streams; i++)
-        if (!are_hidden(list->layers + hd_layer_list_find_stream(list, i),
-                        list->streams[i].layers - 1, false))
+    for (int i = 0; i < list->n_streams; i++) {
+        const struct hd_layer *first = list->layers + hd_layer_list_find_stream(list, i);
+        if (!are_hidden(first, count_hidden(first, list->streams[i].layers), false))
             return false;
+    }
     return true;
 }
 

@@ -26,6 +26,7 @@ struct dense_net {
     int64_t widest;
     int64_t features;         /* features of all batch norms */
     int of_actions, of_value; /* numbers of the output layers; -1: none */
+    int64_t log_std;          /* offset of the numbers that q takes from the parameters; -1: none */
     int n_layers;
     struct layer
         *layers; /* in order of the forward pass, which is also the order of the parameters */
@@ -83,8 +84,8 @@ void hd_dense_forward_layer(const struct dense_net *net, const float *params, co
                             int layer, int64_t ld, bool relu, float *y);
 
 /* Computes q from the output layers. */
-void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64_t batch,
-                            int64_t ld, float *q);
+void hd_dense_combine_heads(const struct dense_net *net, const float *params, const void *work,
+                            int64_t batch, int64_t ld, float *q);
 
 /* Return dL/doutput of a layer in scratch, and compute it from dq for the output layers. */
 float *hd_dense_get_delta(const struct dense_net *net, void *scratch, int layer, int64_t ld);

@@ -112,7 +112,7 @@ void hd_dense_training_forward(const struct hd_net *base, const struct hd_traini
         sums += 2 * layer->out;
     }
     if (stage == base->levels)
-        hd_dense_combine_heads(net, pass->work, pass->batch, ld, pass->q);
+        hd_dense_combine_heads(net, pass->params, pass->work, pass->batch, ld, pass->q);
 }
 
 bool hd_dense_update_running(const struct hd_net *base, const struct hd_training_pass *pass,

@@ -27,11 +27,13 @@ float *hd_dense_get_output(const struct dense_net *net, const void *work, int la
     return at;
 }
 
-/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling); else the outputs of the layers. */
-void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64_t batch,
-                            int64_t ld, float *q)
+/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling); else the outputs of the layers, with parameters
+ * after those of the actions where these are fewer. */
+void hd_dense_combine_heads(const struct dense_net *net, const float *params, const void *work,
+                            int64_t batch, int64_t ld, float *q)
 {
-    const int64_t actions = net->base.actions, outputs = net->base.outputs;
+    const int64_t actions = net->layers[net->of_actions].out, outputs = net->base.outputs;
+    const int64_t added = net->base.actions - actions;
     const bool dueling = net->base.heads == HD_HEADS_DUELING;
     const float *v = net->of_value >= 0 ? hd_dense_get_output(net, work, net->of_value, ld) : NULL;
     const float *a = hd_dense_get_output(net, work, net->of_actions, ld);
@@ -43,8 +45,10 @@ void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64
             shift = v[b] - shift / (float)actions;
         for (int64_t i = 0; i < actions; i++)
             q[b * outputs + i] = a[i * ld + b] + shift;
-        if (outputs > actions)
-            q[b * outputs + actions] = v[b];
+        for (int64_t i = 0; i < added; i++)
+            q[b * outputs + actions + i] = params[net->log_std + i];
+        if (outputs > actions + added)
+            q[b * outputs + actions + added] = v[b];
     }
 }
 
@@ -109,7 +113,7 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
                                       rows->running + norm->var, params + layer->norm_weight,
                                       params + layer->norm_bias, y, ld);
     }
-    hd_dense_combine_heads(net, work, n, ld, q);
+    hd_dense_combine_heads(net, params, work, n, ld, q);
     return HD_OK;
 }
 
@@ -137,7 +141,7 @@ float *hd_dense_get_delta(const struct dense_net *net, void *scratch, int layer,
 void hd_dense_split_heads(const struct dense_net *net, const float *dq, int64_t batch, int64_t ld,
                           void *scratch)
 {
-    const int64_t actions = net->base.actions, outputs = net->base.outputs;
+    const int64_t actions = net->layers[net->of_actions].out, outputs = net->base.outputs;
     const bool dueling = net->base.heads == HD_HEADS_DUELING;
     float *dv = net->of_value >= 0 ? hd_dense_get_delta(net, scratch, net->of_value, ld) : NULL;
     float *da = hd_dense_get_delta(net, scratch, net->of_actions, ld);
@@ -150,7 +154,19 @@ void hd_dense_split_heads(const struct dense_net *net, const float *dq, int64_t 
         for (int64_t i = 0; i < actions; i++)
             da[i * ld + b] = b < batch ? row[i] - shift : 0;
         if (dv)
-            dv[b] = dueling ? sum : b < batch ? row[actions] : 0;
+            dv[b] = dueling ? sum : b < batch ? row[net->base.actions] : 0;
+    }
+}
+
+/* Computes the gradient of the numbers that q takes from the parameters. */
+static void sum_log_std(const struct dense_net *net, const float *dq, int64_t batch, float *grad)
+{
+    const int64_t actions = net->layers[net->of_actions].out, outputs = net->base.outputs;
+    for (int64_t i = 0; i < net->base.actions - actions; i++) {
+        float sum = 0;
+        for (int64_t b = 0; b < batch; b++)
+            sum += dq[b * outputs + actions + i];
+        grad[net->log_std + i] = sum;
     }
 }
 
@@ -191,6 +207,7 @@ int hd_dense_backward(const struct hd_net *base, const void *params, int64_t bat
     if (base->batch_norm)
         return HD_ERR_INPUT;
     hd_dense_split_heads(net, dq, batch, ld, scratch);
+    sum_log_std(net, dq, batch, grad);
     for (int i = net->n_layers - 1; i >= 0; i--) {
         hd_dense_backward_layer_weights(net, i, work, ld_forward, batch, ld, scratch, grad);
         hd_dense_backward_layer_data(net, params, i, work, ld_forward, ld, scratch);

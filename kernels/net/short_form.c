@@ -50,7 +50,7 @@ int hd_short_form_check(const struct hd_net_fields *fields, struct hd_net_mistak
 
 /* -- Layers ------------------------------------------------------------------------------------ */
 
-enum { HIDDEN_LAYERS = 3, HEAD_LAYERS = HIDDEN_LAYERS + 1 };
+enum { HIDDEN_LAYERS = 3, HEAD_LAYERS = HIDDEN_LAYERS + 2 };
 
 int64_t hd_short_form_count_max(const struct hd_net_fields *fields)
 {
@@ -123,7 +123,10 @@ static void add_stream(const struct hd_net_fields *fields, struct hd_layer_list 
 {
     const int64_t first = list->n;
     add_hidden(fields, list, hidden, 0, fields->hidden[fields->n_hidden - 1]);
-    add_dense(list, last, output == HD_OUTPUT_ACTIONS ? fields->actions : 1);
+    const bool log_std = fields->log_std && output == HD_OUTPUT_ACTIONS;
+    add_dense(list, last, output == HD_OUTPUT_ACTIONS ? fields->actions / (log_std ? 2 : 1) : 1);
+    if (log_std)
+        snprintf(add(list, &hd_layer_log_std)->module, HD_MODULE_NAME, "actor_head");
     list->streams[list->n_streams++] = (struct hd_stream){output, list->n - first};
 }
 

@@ -26,6 +26,9 @@ SHORT = {"env__stop_value": "1e9", "max_train_iter": 160, "policy__collect__n_sa
          "policy__eval__evaluator__eval_freq": 80}
 WAYS = [dict(ranks=2), dict(ranks=4), dict(runtime__executor="sequential"),
         dict(ranks=2, policy__collect__overlap_act_step="true")]
+DEVIATIONS = {"deviations by the net": dict(SHORT, policy__model__sigma_type="conditioned"),
+              "a list of layers": dict(SHORT, policy__model__layers="[{dense: 32}, tanh, {dense: 32}, tanh]",
+                                       policy__model__heads="{policy: {type: gaussian}, value: {type: dense}}")}
 
 
 def check_same(scratch, name, fixed, ways=(), env=None):
@@ -85,6 +88,9 @@ def check_refusals():
             policy__action_space="discrete")
     refused("env.type pendulum has actions of 1 real number, found actions of 3 real numbers",
             policy__model__action_shape=3)
+    heads = "{policy: {type: %s}, value: {type: dense}}"
+    refused("categorical: expected gaussian, because policy.action_space is continuous",
+            policy__model__layers="[{dense: 8}]", policy__model__heads=heads % "categorical")
     refused("env.type cartpole has 2 actions, found actions of 1 real number", env__type="cartpole",
             policy__model__obs_shape=4)
 
@@ -99,6 +105,8 @@ def main():
         check_learning(scratch)
         check_recording(scratch)
         check_resumed(scratch, check_same(scratch, "pendulum", SHORT, WAYS))
+        for name, keys in DEVIATIONS.items():
+            check_same(scratch, name, keys, WAYS)
         for name, keys in KINDS.items():
             check_same(scratch, name, keys, WAYS, environment(HEDDLE_PLUGINS=scratch.path))
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HD_TENSOR_NAME = 64, HD_MODULE_NAME = 56, HD_NET_DIMS = 4 };
+enum { HD_TENSOR_NAME = 72, HD_MODULE_NAME = 56, HD_NET_DIMS = 4 };
 enum { HD_LAYER_FIELDS = 4, HD_LAYER_TENSORS = 2, HD_SHAPE_TEXT = 80 };
 enum { HD_LAYER_MESSAGE = 160 };
 
@@ -34,7 +34,7 @@ enum hd_output { HD_OUTPUT_NONE, HD_OUTPUT_ACTIONS, HD_OUTPUT_VALUE };
 
 /* One parameter tensor in PyTorch's shape, row-major. */
 struct hd_tensor {
-    char name[HD_TENSOR_NAME];
+    char name[HD_TENSOR_NAME]; /* a layer may name its tensors; else they are weight and bias */
     int64_t shape[HD_NET_DIMS];
     int dims;
     int64_t offset, count; /* offset in the list of all tensors one after another, which is the flat
@@ -128,8 +128,8 @@ struct hd_layer_type {
 };
 
 extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
-    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_layer_norm, hd_layer_max_pool,
-    hd_layer_relu, hd_layer_residual, hd_layer_tanh;
+    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_layer_norm, hd_layer_log_std,
+    hd_layer_max_pool, hd_layer_relu, hd_layer_residual, hd_layer_tanh;
 
 /* The numbers of the types' fields. */
 enum { HD_DENSE_OUT };

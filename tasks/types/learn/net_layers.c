@@ -4,6 +4,7 @@
 #include "kernels/net/layers/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tasks/types/collect/actions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ enum { FIELD_MAX = 1000000 };
 struct reader {
     struct hd_diag *diag;
     int64_t actions;
+    bool real; /* actions are real numbers */
     struct hd_layer *layers;
     int64_t n, capacity;
     const char *prefix; /* of the modules of the present sequence */
@@ -184,7 +186,7 @@ struct heads {
 
 #define ACTOR_CRITIC                                                                               \
     {                                                                                              \
-        {"policy", "categorical", HD_OUTPUT_ACTIONS},                                              \
+        {"policy", "categorical|gaussian", HD_OUTPUT_ACTIONS},                                     \
         {                                                                                          \
             "value", "dense", HD_OUTPUT_VALUE                                                      \
         }                                                                                          \
@@ -223,6 +225,11 @@ static int read_stream(struct reader *reader, const struct hd_node *head, const 
     HD_TRY(add_layer(reader, &hd_layer_dense, head, layers ? layers->count : -1));
     reader->layers[reader->n - 1].fields[HD_DENSE_OUT] =
         output == HD_OUTPUT_ACTIONS ? reader->actions : 1;
+    if (fields->log_std && output == HD_OUTPUT_ACTIONS) {
+        reader->layers[reader->n - 1].fields[HD_DENSE_OUT] /= 2;
+        reader->prefix = module;
+        HD_TRY(add_layer(reader, &hd_layer_log_std, head, -1));
+    }
     fields->streams[fields->n_streams++] = (struct hd_stream){output, reader->n - first};
     return HD_OK;
 }
@@ -235,6 +242,19 @@ static int check_keys(const struct reader *reader, const struct hd_node *head)
                                      "expected a head's keys type and layers, found %.60s",
                                      head->keys[i]->text);
     return HD_OK;
+}
+
+/* Choices have categorical distributions, real numbers normal ones. */
+static int check_distribution(const struct reader *reader, const struct hd_node *type)
+{
+    const bool categorical = strcmp(type->text, "categorical") == 0;
+    const bool gaussian = strstr(type->text, "gaussian") != NULL;
+    if (!(reader->real ? categorical : gaussian))
+        return HD_OK;
+    return hd_diag_add_error(reader->diag, type->location,
+                             "%s: expected %s, because policy.action_space is %s", type->text,
+                             reader->real ? "gaussian" : "categorical",
+                             reader->real ? "continuous" : "discrete");
 }
 
 static int read_head(struct reader *reader, const struct head *form, const struct hd_node *node,
@@ -252,6 +272,7 @@ static int read_head(struct reader *reader, const struct head *form, const struc
                                  !type                          ? "none"
                                  : type->kind == HD_NODE_SCALAR ? type->text
                                                                 : "a tree");
+    HD_TRY(check_distribution(reader, type));
     if (strcmp(type->text, "dueling") != 0) {
         snprintf(module, sizeof module, "heads.%s", form->name);
         return read_stream(reader, node, module, form->output, fields);
@@ -318,7 +339,9 @@ static int read_net(const struct hd_setup *setup, const struct heads *wanted,
                     const struct hd_node *layers, const struct hd_node *heads,
                     struct hd_net_fields *fields)
 {
-    struct reader reader = {.diag = setup->diag, .actions = fields->actions};
+    struct reader reader = {.diag = setup->diag,
+                            .actions = fields->actions,
+                            .real = hd_actions_read(setup->config).kind == HD_ENV_BOX};
     const int status = read_all(&reader, wanted, layers, heads, fields);
     if (status == HD_OK)
         fields->layers = reader.layers;

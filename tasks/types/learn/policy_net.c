@@ -145,6 +145,9 @@ static int read_policy(const struct hd_spec *spec, const struct hd_setup *setup,
     const struct hd_env_actions actions = hd_actions_read(setup->config);
     fields->actions = hd_actions_count_logits(&actions);
     fields->squashed = hd_policy_get(setup->config)->outputs == HD_POLICY_SQUASHED_GAUSSIAN;
+    fields->log_std =
+        actions.kind == HD_ENV_BOX && !fields->squashed &&
+        strcmp(hd_config_get_text(setup->config, "policy.model.sigma_type"), "independent") == 0;
     HD_TRY(hd_net_layers_read(setup, fields));
     HD_TRY(fields->layers ? HD_OK : read_short_form(spec, setup, fields));
     choose_init(setup->config, fields);

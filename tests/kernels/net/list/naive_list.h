@@ -193,6 +193,18 @@ static inline struct naive_value *naive_flatten(const struct naive_list *net,
     return out;
 }
 
+static inline struct naive_value *naive_log_std(const struct naive_list *net,
+                                                const struct naive_value *in, const double *w)
+{
+    const int64_t n = in->shape.size[0];
+    struct naive_value *out = naive_make((struct hd_shape){1, {2 * n}}, net->rows);
+    for (int64_t i = 0; i < net->rows * n; i++) {
+        out->x[i / n * 2 * n + i % n] = in->x[i];
+        out->x[i / n * 2 * n + n + i % n] = w[i % n];
+    }
+    return out;
+}
+
 /* Takes n parameters. */
 static inline const double *naive_take(struct naive_list *net, int64_t n)
 {
@@ -222,6 +234,8 @@ static inline struct naive_value *naive_layer(struct naive_list *net, struct nai
         return naive_layer_norm(net, in, naive_take(net, 2 * n));
     if (layer->type == &hd_layer_batch_norm)
         return naive_batch_norm(net, in, naive_take(net, 2 * c));
+    if (layer->type == &hd_layer_log_std)
+        return naive_log_std(net, in, naive_take(net, c));
     if (layer->type == &hd_layer_flatten)
         return naive_flatten(net, in);
     if (layer->type != &hd_layer_residual)

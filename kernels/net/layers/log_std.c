@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts parameters after its input, the same in every row: the logarithms of deviations that do not
+ * depend on the observation, after means. Heads end in it; run files do not name it. */
+#include "kernels/net/layers/layer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
+{
+    layer->out = (struct hd_shape){1, {2 * layer->in.size[0]}};
+    snprintf(message, HD_LAYER_MESSAGE, "takes an input of one dimension");
+    return layer->in.dims == 1;
+}
+
+static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+{
+    tensors[0] = hd_layer_make_tensor(1, layer->in.size, HD_TENSOR_ZEROS, 0);
+    snprintf(tensors[0].name, sizeof tensors[0].name, "log_std");
+    return 1;
+}
+
+static void forward(const struct hd_layer_run *run)
+{
+    const int64_t n = run->layer->in.size[0];
+    for (int64_t r = 0; r < run->rows; r++) {
+        memcpy(run->to + 2 * r * n, run->x + r * n, (size_t)n * sizeof *run->to);
+        memcpy(run->to + (2 * r + 1) * n, run->weight, (size_t)n * sizeof *run->to);
+    }
+}
+
+static void backward_data(const struct hd_layer_run *run)
+{
+    const int64_t n = run->layer->in.size[0];
+    for (int64_t r = 0; r < run->rows; r++)
+        memcpy(run->to + r * n, run->dy + 2 * r * n, (size_t)n * sizeof *run->to);
+}
+
+static void backward_weights(const struct hd_layer_run *run)
+{
+    const int64_t n = run->layer->in.size[0];
+    for (int64_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int64_t r = 0; r < run->rows; r++)
+            sum += run->dy[(2 * r + 1) * n + i];
+        run->dweight[i] = sum;
+    }
+}
+
+const struct hd_layer_type hd_layer_log_std = {
+    .name = "log_std",
+    .infer = infer,
+    .list_tensors = list_tensors,
+    .forward = forward,
+    .backward_data = backward_data,
+    .backward_weights = backward_weights,
+};

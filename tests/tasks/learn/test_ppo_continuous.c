@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Three updates of PPO with real actions, whose deviations are parameters, through the verbs
+ * themselves, against PyTorch's numbers (tests/golden/regen_ppo_continuous.py): losses, the norm of
+ * the gradient, and the net after each update. Nets computed layer by layer and as dense nets, the
+ * batch whole and in microbatches. */
+#include "tests/golden/ppo_continuous.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/tasks/collect/on_policy.h"
+
+enum { ROWS = GOLDEN_BATCH, OBS = 3, DIMS = 2, NETS = sizeof golden_nets / sizeof *golden_nets };
+
+static float number(uint64_t k, int64_t j)
+{
+    return (float)(2 * fill(k, (uint64_t)j) - 1);
+}
+
+/* Tensors without inputs, the deviations, have a fill of their own. */
+static void fill_net(const struct hd_net *net, float *params)
+{
+    fill_params(net, 0, params);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        float log_std[DIMS] = {number(2000, 0), number(2000, 1)};
+        if (hd_net_get_tensor(net, t)->fan_in == 0)
+            ck_assert_int_eq(hd_net_import_tensor(net, log_std, t, params), HD_OK);
+    }
+}
+
+static void fill_batch(struct world *w)
+{
+    const struct hd_minibatch batch = world_batch(w);
+    float *obs = (float *)batch.obs;
+    *batch.used = ROWS;
+    for (int64_t i = 0; i < ROWS * OBS; i++)
+        obs[i] = number(1000, i);
+    for (int64_t i = 0; i < ROWS * DIMS; i++)
+        batch.action[i].real = number(1001, i);
+    for (int64_t i = 0; i < ROWS * 2 * DIMS; i++)
+        batch.logit[i] = number(1002, i);
+    for (int64_t i = 0; i < ROWS; i++) {
+        batch.advantage[i] = number(1003, i);
+        batch.target[i] = number(1004, i);
+        batch.value[i] = 0;
+    }
+}
+
+static void open_case(struct world *w, const char *activation, bool cut)
+{
+    char layers[64];
+    const char *const sets[] = {
+        layers,
+        "policy.model.heads={policy: {type: gaussian}, value: {type: dense, layers: [{dense: 10}, "
+        "relu]}}",
+        "policy.action_space=continuous",
+        "policy.model.obs_shape=3",
+        "policy.model.action_shape=2",
+        "policy.collect.n_sample=8",
+        "env.collector_env_num=2",
+        "policy.learn.batch_size=8",
+        cut ? "policy.learn.microbatch=2" : "policy.learn.microbatch=8",
+        "policy.learn.learning_rate=0.01",
+        "policy.learn.adam_eps=1e-4",
+        "policy.learn.clip_ratio=0.2",
+        "policy.learn.value_clip=false",
+        "policy.learn.value_weight=0.5",
+        "policy.learn.entropy_weight=0.03",
+        "policy.learn.grad_clip_type=clip_norm",
+        "policy.learn.grad_clip_value=0.5"};
+    snprintf(layers, sizeof layers, "policy.model.layers=[{dense: 12}, %s]", activation);
+    *w = (struct world){0};
+    world_open(w, sets, sizeof sets / sizeof *sets);
+    fill_net(hd_params_get_net(&w->v[POLICY].spec), w->v[POLICY].data);
+    fill_batch(w);
+}
+
+static void check_params(const struct world *w, const struct golden_tensor *wanted)
+{
+    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
+    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
+    for (int t = 0; t < GOLDEN_TENSORS; t++) {
+        const int64_t n = hd_net_get_tensor(net, t)->count;
+        float *row_major = test_alloc(n, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export_tensor(net, w->v[POLICY].data, t, row_major), HD_OK);
+        check_tensor(row_major, n, 1, wanted[t].l2, wanted[t].sum, wanted[t].first,
+                     wanted[t].n_first, 1e-6, hd_net_get_tensor(net, t)->name);
+    }
+}
+
+static void check_update(const struct world *w, const struct golden_update *wanted)
+{
+    const struct {
+        const char *name;
+        double wanted;
+    } fields[] = {
+        {"total_loss_avg", wanted->total_loss},
+        {"policy_loss_avg", wanted->policy_loss},
+        {"value_loss_avg", wanted->value_loss},
+        {"entropy_loss_avg", wanted->entropy},
+        {"kl_avg", wanted->kl},
+        {"clipfrac_avg", wanted->clipfrac},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        CHECK_CLOSE(world_field(w, STATS, fields[i].name), fields[i].wanted, 1.0, 1e-6,
+                    fields[i].name);
+    CHECK_CLOSE(world_field(w, GRAD_NORM, "grad_norm_avg"), wanted->grad_norm, 1.0, 1e-6,
+                "grad_norm");
+    check_params(w, wanted->params);
+}
+
+START_TEST(three_updates_are_pytorch_s)
+{
+    const struct golden_net *golden = &golden_nets[_i % NETS];
+    struct world w;
+    open_case(&w, golden->activation, _i >= NETS);
+    for (int update = 0; update < GOLDEN_UPDATES; update++) {
+        memset(w.v[STATS].data, 0, (size_t)w.v[STATS].spec.bytes); /* no means over updates */
+        memset(w.v[GRAD_NORM].data, 0, (size_t)w.v[GRAD_NORM].spec.bytes);
+        world_loss(&w);
+        worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
+        world_adam(&w);
+        check_update(&w, &golden->update[update]);
+    }
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("golden");
+    tcase_add_loop_test(tests, three_updates_are_pytorch_s, 0, 2 * NETS);
+    return run_suite("ppo_continuous", tests);
+}
