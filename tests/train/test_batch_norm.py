@@ -177,6 +177,8 @@ def check_mistakes(scratch):
     refused(PIXELS, ["norm: sync_batch_norm is for dense nets"], **norm)
     refused(CLONE, ["graphs/bc.yaml", "loss_grad needs a value of type batch_norm_stats", "bc_norm.yaml"], **norm, **data)
     refused(CLONE, ["none, sync_batch_norm"], policy__model__norm="batch", **data)
+    refused(CLONE, ["expected a layer"], graph=GRAPH, policy__model__layers="[rellu]",
+            policy__model__heads="{policy: {type: categorical}}", **data)
     refused(CONFIG, ["loss dqn takes a batch through its nets more than once",
                      "collect takes no nets with batch norm"], **norm)
     done = call("eval", CLONE, "--weights", scratch("clone10/ckpt/best/policy.safetensors"), expect=None)

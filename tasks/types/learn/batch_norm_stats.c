@@ -36,7 +36,8 @@ int hd_batch_norm_stats_check(const struct hd_setup *setup, const struct hd_spec
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(hd_params_check_of(spec, setup));
-    const int64_t floats = hd_net_count_running(hd_params_get_net(spec));
+    const struct hd_net *net = hd_params_get_net(spec); /* NULL: its mistake has been told */
+    const int64_t floats = net ? hd_net_count_running(net) : 0;
     spec->bytes = FLOATS_AT + hd_align_up(floats * (int64_t)sizeof(float));
     return HD_OK;
 }
