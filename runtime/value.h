@@ -103,6 +103,9 @@ struct hd_reduction {
 /* An instance on a GPU has the host's first `common` bytes, then data that the GPU derives from
  * them for itself, as the host may have derived data of its own behind them. */
 struct hd_device_form {
+    /* Returns whether GPUs compute with instances; steps that touch others run on CPUs. NULL: they
+     * do. */
+    bool (*supports)(const struct hd_spec *spec);
     int64_t (*common)(const struct hd_spec *spec);
     int64_t (*bytes)(const struct hd_spec *spec); /* of an instance on a GPU */
     int (*ready)(const struct hd_spec *spec);     /* prepares the present GPU for renew_on_gpu */

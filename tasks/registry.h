@@ -15,6 +15,7 @@
 #ifndef HD_TASKS_REGISTRY_H
 #define HD_TASKS_REGISTRY_H
 
+#include "runtime/base/on_gpu.h"
 #include "runtime/value.h"
 
 /* Says which subtasks of a step touch the value of a port. To the others its view has no data. A
@@ -132,13 +133,6 @@ struct hd_gpu_verb {
      * by any thread. Default: false. */
     bool (*again)(const struct hd_context *context, const void *args);
 };
-
-/* The address of a struct hd_gpu_verb, or of a type's device form, in builds with CUDA. */
-#if HD_CUDA
-#define HD_ON_GPU(verb) (&(verb))
-#else
-#define HD_ON_GPU(verb) NULL
-#endif
 
 /* A verb. `args` is the task object that `prepare` made. Fields that a verb leaves zero have the
  * stated default. */

@@ -146,11 +146,25 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
     return hd_plan_add_cross_shard_sums(op);
 }
 
+/* Returns whether GPUs compute with all values of a step. */
+static bool has_values_of_gpus(const struct hd_graph *graph, const struct hd_step *step)
+{
+    for (int i = 0; i < step->n_refs; i++) {
+        if (step->refs[i].value == HD_NO_VALUE)
+            continue;
+        const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
+        const struct hd_device_form *form = spec->type->device;
+        if (form && form->supports && !form->supports(spec))
+            return false;
+    }
+    return true;
+}
+
 /* Work that a GPU is given all at once would hold up others, so none of it is in the background. */
-static bool can_run_on_gpu(const struct hd_op *op)
+static bool can_run_on_gpu(const struct hd_graph *graph, const struct hd_op *op)
 {
     const struct hd_gpu_verb *gpu = op->step->verb->gpu;
-    return gpu && (!op->background || gpu->again) &&
+    return gpu && (!op->background || gpu->again) && has_values_of_gpus(graph, op->step) &&
            (!gpu->supports || gpu->supports(op->step->args));
 }
 
@@ -171,7 +185,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *back
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->buckets = get_buckets(plan->graph, step);
     op->background = background[step->index];
-    op->gpu = plan->devices > 0 && can_run_on_gpu(op);
+    op->gpu = plan->devices > 0 && can_run_on_gpu(plan->graph, op);
     if (step->verb->scratch)
         op->scratch = hd_align_up(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);

@@ -7,10 +7,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-/* Checks what the layers have no part in; bf16 and GPUs need a form that has passes of its own. */
+/* Checks what the layers have no part in; bf16 needs a form that has passes of its own. */
 static int check_precision(const struct hd_net_fields *fields, const struct hd_layer_list *list,
                            struct hd_net_mistake *mistake_p)
 {
@@ -24,7 +25,7 @@ static int check_precision(const struct hd_net_fields *fields, const struct hd_l
                  hd_dense_net_kind.fits(list)
                      ? "bf16 is for convolutional nets; dense nets compute in f32"
                      : "bf16 is for convolutional nets of DI-engine's form; other lists of layers "
-                       "compute in f32");
+                       "compute in f32 or, on GPUs, tf32");
     else
         mistake_p->field = NULL;
     return mistake_p->field ? HD_ERR_INPUT : HD_OK;
@@ -65,7 +66,7 @@ static const struct hd_net_kind *choose_kind(const struct hd_layer_list *list)
 
 /* Takes the list over, also when it fails. */
 static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *fields,
-                    const struct hd_layer_list *list, struct hd_net **net_p)
+                    const struct hd_layer_list *list, bool in_list_order, struct hd_net **net_p)
 {
     struct hd_net *net = hd_alloc(1, (size_t)kind->bytes);
     if (!net) {
@@ -73,13 +74,28 @@ static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *
         return HD_ERR_NOMEM;
     }
     net->ops = kind->ops;
+    net->in_list_order = in_list_order;
     int status = hd_net_fill_base(net, fields, list);
     if (status == HD_OK)
         status = kind->build(net);
     if (status != HD_OK)
         hd_net_destroy(net);
-    *net_p = net;
+    *net_p = status == HD_OK ? net : NULL;
     return status;
+}
+
+/* Makes the net also as GPUs go through it, layer by layer, if only CPUs have other passes. */
+static int make_walked(const struct hd_net_kind *kind, const struct hd_net_fields *fields,
+                       struct hd_net *net)
+{
+    struct hd_layer_list list = net->list;
+    if (net->fused || kind == &hd_list_net_kind || hd_net_find_cpu_layer(net))
+        return HD_OK;
+    list.layers = hd_alloc(list.n, sizeof *list.layers);
+    if (!list.layers)
+        return HD_ERR_NOMEM;
+    memcpy(list.layers, net->list.layers, (size_t)list.n * sizeof *list.layers);
+    return make_net(&hd_list_net_kind, fields, &list, true, &net->walked);
 }
 
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
@@ -89,12 +105,13 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     struct hd_net *net;
     HD_TRY(make_list(fields, &unused, &list));
     const struct hd_net_kind *kind = choose_kind(&list);
-    HD_TRY(make_net(kind, fields, &list, &net));
+    HD_TRY(make_net(kind, fields, &list, false, &net));
     net->fused = kind->on_gpu && kind->on_gpu(&net->list);
     net->gpus = hd_alloc(1, sizeof *net->gpus);
-    if (!net->gpus) {
+    const int status = net->gpus ? make_walked(kind, fields, net) : HD_ERR_NOMEM;
+    if (status != HD_OK) {
         hd_net_destroy(net);
-        return HD_ERR_NOMEM;
+        return status;
     }
     int64_t bytes = net->elements * (int64_t)sizeof(float);
     if (net->params_bytes == 0)

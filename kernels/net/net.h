@@ -4,10 +4,10 @@
  * a list is given as it is, or by DI-engine's fields, with its parameter names and shapes
  * (docs/di-engine.md 2.1, 3.1): FCEncoder for observations of one dimension, ConvEncoder for those
  * of three. Lists of these two forms have passes of their own (dense layers in plain C,
- * convolutions through oneDNN), on CPUs and on GPUs; other lists are computed layer by layer, on
- * CPUs in f32. All parameters are one flat array of floats in the layout that the passes need;
- * hd_net_import_tensor and hd_net_export_tensor convert from and to PyTorch's layout.
- * A params instance is that array, followed by bf16 shadow weights if the net computes in bf16.
+ * convolutions through oneDNN), on CPUs and on GPUs; other lists are computed layer by layer, in
+ * f32 or, on GPUs, tf32. All parameters are one flat array of floats in the layout that the passes
+ * need; hd_net_import_tensor and hd_net_export_tensor convert from and to PyTorch's layout. A
+ * params instance is that array, followed by bf16 shadow weights if the net computes in bf16.
  * Functions that compute get their memory from the caller, run on the calling thread alone and are
  * thread safe on different memory: a net is read-only once made, except for prepared passes, which
  * a lock protects. */
@@ -129,6 +129,10 @@ bool hd_net_is_squashed(const struct hd_net *net);
  * without batch norm, on GPUs. */
 bool hd_net_is_fused(const struct hd_net *net);
 
+/* Returns the first layer that is computed on CPUs alone, with its source (borrowed); NULL: GPUs
+ * compute the net. */
+const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net);
+
 /* Returns how many numbers each row yields: a value of each action, or in actor-critic nets the
  * logit of each action, then the value of the observation. */
 int64_t hd_net_count_outputs(const struct hd_net *net);
@@ -220,12 +224,13 @@ void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t b
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
 /* Returns the bytes of a params instance on a GPU, a multiple of 64: hd_net_count_params floats,
- * then shadow weights, padded and in the precision and order in which the GPU multiplies. All
+ * then, in fused forms, shadow weights, padded and in the precision and order in which the GPU
+ * multiplies. All
  * functions below concern the current GPU. Except for preparing, they only enqueue on `stream`, so
  * they can be captured in a CUDA graph. Pointers are to device memory, aligned to 64 bytes, unless
  * stated otherwise. Results depend on the number of rows too. Statuses are HD_OK,
- * HD_ERR_UNSUPPORTED (nets with batch norm; lists of no fused form; no library), HD_ERR_DEVICE and
- * HD_ERR_INPUT (not prepared), all logged. */
+ * HD_ERR_UNSUPPORTED (hd_net_find_cpu_layer finds one; no library), HD_ERR_DEVICE and HD_ERR_INPUT
+ * (not prepared), all logged. */
 int64_t hd_net_get_device_bytes(const struct hd_net *net);
 
 /* Makes and keeps what passes need on the current GPU, and the algorithms for forward passes of
@@ -254,8 +259,8 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
 int64_t hd_net_count_gpu_gradient(const struct hd_net *net);
 
 /* Stores the table gradient_at of kernels/common/tiles.h, or all tables that join the flat array of
- * `params`, its shadow weights and gradients in GPU order. Borrowed from net and params. Returns a
- * status as above. */
+ * `params`, its shadow weights and gradients in GPU order. Of a list of no fused form the table is
+ * NULL and there are no tiles. Borrowed from net and params. Returns a status as above. */
 int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p);
 int hd_net_get_tiles(const struct hd_net *net, void *params, struct hd_tiles *tiles_p);
 

@@ -84,6 +84,7 @@ void hd_net_destroy(struct hd_net *net)
         return;
     for (int i = 0; i < HD_NET_GPUS && net->gpus && net->gpus->release; i++)
         net->gpus->release(net->gpus->on[i]);
+    hd_net_destroy(net->walked);
     net->ops->destroy(net);
     hd_free(net->gpus);
     hd_free(net->list.layers);
@@ -135,6 +136,14 @@ bool hd_net_is_squashed(const struct hd_net *net)
 bool hd_net_is_fused(const struct hd_net *net)
 {
     return net->fused;
+}
+
+const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net)
+{
+    for (int64_t i = 0; i < net->list.n; i++)
+        if (net->list.layers[i].type->forward && !net->list.layers[i].type->gpu)
+            return &net->list.layers[i];
+    return NULL;
 }
 
 int64_t hd_net_count_outputs(const struct hd_net *net)

@@ -76,6 +76,25 @@ struct hd_net_ops {
                            float *running);
 };
 
+struct hd_gpu_obs;
+
+/* The functions in which fused forms and other lists differ on GPUs; of nets that GPUs compute. */
+struct hd_net_gpu_ops {
+    int64_t (*shadow_bytes)(const struct hd_net *net); /* NULL: there are no shadow weights */
+    int64_t (*count_gradient)(const struct hd_net *net);
+    int (*gradient_table)(const struct hd_net *net, const int32_t **at_p);
+    int (*tiles)(const struct hd_net *net, void *params, struct hd_tiles *tiles_p);
+    int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
+    int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
+    int (*forward)(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
+                   int64_t rows, void *work, float *q, void *stream);
+    int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
+    int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
+                    int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                    int first, int last, float *grad, bool gpu_order, void *stream);
+};
+extern const struct hd_net_gpu_ops hd_fused_net_on_gpu, hd_list_net_on_gpu;
+
 /* The tables that a net keeps on each GPU, by the GPU's number; filled by
  * kernels/net/gpu/net_cuda.c. */
 enum { HD_NET_GPUS = 16 };
@@ -100,6 +119,9 @@ struct hd_net {
     struct hd_net_norm *norms;
     enum hd_precision on_gpu;
     struct hd_net_gpus *gpus;
+    bool in_list_order;    /* of the list kind: the flat array is the list of tensors, one stage */
+    struct hd_net *walked; /* of the list kind, with the same flat array, if GPUs go through that
+                              where CPUs have passes of their own; else NULL */
 };
 
 /* Fills a base whose `ops` are set, lists tensors and norms, and takes the list over, also when

@@ -18,7 +18,7 @@ static bool in_one_stage(const struct hd_loss_grad *args)
 static bool supports(const void *arg)
 {
     const struct hd_loss_grad *args = arg;
-    return args->levels == 0 && !args->skips && args->loss->differentiate_on_gpu;
+    return !args->skips && args->loss->differentiate_on_gpu;
 }
 
 /* Like hd_loss_item_lay_out, with the bytes that GPUs need. */

@@ -323,7 +323,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 static bool supports_gpu(const void *memory)
 {
     const struct args *args = memory;
-    return args->shape->env->gpu && hd_net_count_levels(args->net) == 0;
+    return args->shape->env->gpu;
 }
 
 static bool stage_on_gpu(const void *args, int stage)

@@ -18,6 +18,8 @@ DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 PIXEL_DQN = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
+CLONE = os.path.join(ROOT, "configs/cartpole_bc_ddp.yaml")
+IMPALA = os.path.join(ROOT, "configs/pixel_pong_ppo_impala.yaml")
 GPU_ENVS = os.path.join(ROOT, "configs/pixel_pong_gpu.yaml")
 
 GPU = dict(policy__cuda="true")
@@ -31,6 +33,11 @@ SMALL_PIXELS = dict(env__collector_env_num=2, policy__collect__n_sample=8,
                     env__evaluator_env_num=1, env__n_evaluator_episode=1, env__max_evaluator_step=20,
                     policy__model__encoder_hidden_size_list="[16,32,32,64]",
                     strategy__bucket_mb=0.1, strategy__eval_lag=0)
+# A small net as a list of no fused form, with a layer of each type that fits pixels.
+LIST = dict(policy__model__layers="[{conv: {channels: 4, kernel: 5, stride: 4}}, relu, {max_pool: {kernel: 3, stride: 2, padding: 1}}, "
+                                  "{residual: [layer_norm, {conv: {channels: 4, kernel: 3, padding: 1}}, gelu]}, "
+                                  "{conv: {channels: 6, kernel: 3, stride: 2}}, relu, flatten, {dense: 32}, tanh]")
+SMALL_LIST = {key: value for key, value in SMALL_PIXELS.items() if "encoder" not in key} | LIST | dict(policy__learn__microbatch=2)
 
 
 def emulate():
@@ -180,6 +187,54 @@ def check_pixels(scratch):
         # bf16 keeps 8 bits: the step of an update, 3e-4 whatever the gradient's size, may turn around.
         apart = distance(scratch, "pixels_bf16_0", "pixels0")
         check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
+
+
+def check_lists(scratch):
+    """A list of no fused form: the same bits on one GPU and two, ranks, executors and buckets; near the CPU's."""
+    plan = call("graph", IMPALA, *runner.sets(**GPU)).stdout
+    for step in ("loss_grad [shard, 12 items x 1 stages, gpu]", "compute_advantages [shard, 1 items x 1 stages, gpu]",
+                 "collect_on_policy [shard, 1 items x 2 stages, finish last, gpu 1 stages"):
+        check(step in plan, f"no '{step}' in\n{plan}")
+    base = dict(SMALL_LIST, **GPU, strategy__bucket_mb=25)
+    check_same_bits(scratch, "list", IMPALA, [
+        (1, 1, base),
+        (1, 1, dict(base, runtime__executor="sequential")),
+        (2, 1, dict(base, runtime__gpus=2, strategy__bucket_mb=0.01)),
+        (2, 2, base),
+    ])
+    alone = dict(base, world__shards=1)  # its gradient stays in GPU order
+    train(scratch("list_alone"), config=IMPALA, env=environment(HD_EMULATED_DEVICES=1), **alone)
+    for name, run, keys in (("list_cpu", "list0", base), ("list_alone_cpu", "list_alone", alone)):
+        train(scratch(name), config=IMPALA, **dict(keys, policy__cuda="false"))
+        apart = distance(scratch, run, name)
+        check(apart < 1e-5, f"{run}: parameters are {apart} from the CPU's after 2 updates of 3e-4")
+    vectors = dict(SHORT, **GPU, **SPLIT, policy__other__eps__start=0.1, policy__model__layers="[{dense: 24}, tanh, layer_norm, "
+                   "{residual: [{dense: 24}, gelu]}, relu]", policy__model__heads="{q: {type: dueling, layers: [{dense: 8}, tanh]}}")
+    check_same_bits(scratch, "list_dqn", DQN, [
+        (1, 1, vectors),
+        (2, 2, dict(vectors, strategy__bucket_mb=0.002, strategy__shard_optimizer_above_mb=0)),
+    ])
+    train(scratch("list_dqn_cpu"), config=DQN, **dict(vectors, policy__cuda="false"))
+    apart = distance(scratch, "list_dqn0", "list_dqn_cpu")
+    check(apart < 1e-5, f"list_dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
+    train(scratch("list_tf32"), config=IMPALA, **dict(base, runtime__precision="tf32"))
+    check(result(scratch("list_tf32"))["param_hash"] != result(scratch("list0"))["param_hash"], "tf32 computes in f32")
+
+
+def check_cpu_layers(scratch):
+    """Where a GPU is, a list with a layer for CPUs alone is learnt on CPUs, and policy.cuda: true is a mistake."""
+    train(scratch("teacher"), config=DQN, **dict(SHORT, policy__cuda="false"))
+    call("record", DQN, "--weights", scratch("teacher/ckpt/best/policy.safetensors"), "--transitions", "200", "--out",
+         scratch("demos"), "--quiet")
+    norm = dict(world__shards=2, env__stop_value="1e9", max_train_iter=4, policy__collect__data_path=scratch("demos"),
+                graph=os.path.join(ROOT, "configs/graphs/bc_norm.yaml"), policy__learn__batch_size=16,
+                policy__model__layers="[{dense: 8}, batch_norm, tanh]", policy__model__heads="{policy: {type: categorical}}")
+    one = environment(HD_EMULATED_DEVICES=1)
+    a = train(scratch("norm_auto"), config=CLONE, env=one, **norm)
+    b = train(scratch("norm_cpu"), config=CLONE, env=one, **dict(norm, policy__cuda="false"))
+    check(a["param_hash"] == b["param_hash"], f"batch norm where a GPU is: {a}, {b}")
+    done = call("graph", CLONE, *runner.sets(**norm, **GPU), env=one, expect=2)
+    check(re.search(r"error: --set:\d+:34: batch_norm is computed on CPUs only", done.stderr), done.stderr)
 
 
 def check_frames(scratch):
@@ -335,6 +390,8 @@ def main():
         check_lags(scratch)
         check_resume(scratch)
         check_pixels(scratch)
+        check_lists(scratch)
+        check_cpu_layers(scratch)
         check_frames(scratch)
         check_statistics_stay()
         check_gpu_envs(scratch)

@@ -74,7 +74,6 @@ MISTAKES = [
 ]
 OPTIONS = [
     (["runtime.precision=bf16"], "--set:1:19: precision: bf16 is for convolutional nets of DI-engine's form"),
-    (["policy.cuda=true"], "--set:1:13: policy.cuda: GPUs compute nets of DI-engine's form"),
     (["policy.type=ppo"], "has no head 'q'"),
     (["policy.type=a2c"], "has no head 'q'"),
     (["policy.model.heads.q.type=dense"], "policy.model.heads can only be set as a whole"),

@@ -125,13 +125,6 @@ int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
                                  .bf16 = net->on_gpu == HD_BF16,
                                  .tf32 = net->on_gpu == HD_TF32,
                                  .obs_ld = filled_up(net->obs)};
-    if (!net->fused)
-        return hd_fail(
-            HD_ERR_UNSUPPORTED,
-            "GPUs compute nets of DI-engine's form, not any list of layers (policy.cuda: "
-            "false trains on CPUs)");
-    if (net->batch_norm)
-        return hd_fail(HD_ERR_UNSUPPORTED, "nets with batch norm are not computed on GPUs");
     plan->heads = make_heads(net);
     HD_TRY(make_layers(plan));
     plan->direct = DIRECT_FIRST_CONV && plan->convs > 0 && plan->bf16 && net->obs_u8 &&

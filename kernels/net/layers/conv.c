@@ -249,4 +249,5 @@ const struct hd_layer_type hd_layer_conv = {
     .forward = forward,
     .backward_data = backward_data,
     .backward_weights = backward_weights,
+    .gpu = HD_ON_GPU(hd_conv_on_gpu),
 };

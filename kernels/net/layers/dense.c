@@ -64,4 +64,5 @@ const struct hd_layer_type hd_layer_dense = {
     .forward = forward,
     .backward_data = backward_data,
     .backward_weights = backward_weights,
+    .gpu = HD_ON_GPU(hd_dense_on_gpu),
 };

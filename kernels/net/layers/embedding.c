@@ -58,4 +58,5 @@ const struct hd_layer_type hd_layer_embedding = {
     .list_tensors = list_tensors,
     .forward = forward,
     .backward_weights = backward_weights,
+    .gpu = HD_ON_GPU(hd_embedding_on_gpu),
 };

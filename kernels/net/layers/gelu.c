@@ -36,4 +36,5 @@ const struct hd_layer_type hd_layer_gelu = {
     .infer = hd_layer_keep_shape,
     .forward = forward,
     .backward_data = backward_data,
+    .gpu = HD_ON_GPU(hd_gelu_on_gpu),
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers, and the table of operations that each type of layer has on CPUs. A net is a list of them
- * (kernels/net/net.h). Activations are floats, row-major: a row is one sample, whose elements have
- * the order of the shape, [C][H][W] for images. A row's result depends on that row alone. Tables
- * are constants; operations allocate nothing, run on the calling thread and are thread safe on
- * different memory. */
+/* Layers, and the tables of operations that each type of layer has on CPUs and on GPUs. A net is a
+ * list of them (kernels/net/net.h). Activations are floats, row-major: a row is one sample, whose
+ * elements have the order of the shape, [C][H][W] for images. A row's result depends on that row
+ * alone. Tables are constants; operations allocate nothing, run on the calling thread and are
+ * thread safe on different memory. */
 #ifndef HD_KERNELS_NET_LAYERS_LAYER_H
 #define HD_KERNELS_NET_LAYERS_LAYER_H
+
+#include "runtime/base/on_gpu.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,6 +63,8 @@ struct hd_layer {
     int norm;   /* number of its batch norm */
 };
 
+struct hd_gemm;
+
 /* The arguments of an operation; which of them it reads and writes depends on the operation. */
 struct hd_layer_run {
     const struct hd_layer *layer;
@@ -72,6 +76,14 @@ struct hd_layer_run {
     float *dweight, *dbias;  /* written: sums over rows in a fixed order */
     const float *mean, *var; /* running statistics of a batch norm: [channels] */
     void *scratch;           /* count_scratch floats, 64-byte aligned */
+    /* On GPUs, where the arrays are in device memory: */
+    void *workspace, *stream; /* as in kernels/net/gpu/gemm.h */
+    bool tf32;                /* factors of products may be rounded to tf32 */
+    bool dry_run;             /* prepare products and compute nothing */
+    /* Multiplies floats as `gemm` says (kernels/net/gpu/gemm.h), except for tf32 and alignment, or
+     * prepares that. */
+    int (*multiply)(const struct hd_layer_run *run, const struct hd_gemm *gemm, const float *a,
+                    const float *b, const float *bias, float *c);
 };
 
 /* A field of a layer, as it is called in run files. */
@@ -96,6 +108,17 @@ struct hd_layer_batch {
      * channel. */
     void (*backward)(const struct hd_layer_run *run, const double *mean, const double *variance,
                      double count, const double *sums);
+};
+
+/* The operations of a layer on GPUs, which compute what those of its type do. They only enqueue on
+ * run->stream. Sums have an order that depends on the layer and the number of rows alone. They
+ * return HD_OK, HD_ERR_DEVICE, HD_ERR_UNSUPPORTED (too large a layer) or an error of
+ * kernels/net/gpu/gemm.h (logged). */
+struct hd_layer_on_gpu {
+    int64_t (*count_scratch)(const struct hd_layer *layer, int64_t rows); /* NULL: none */
+    int (*forward)(const struct hd_layer_run *run);
+    int (*backward_data)(const struct hd_layer_run *run);
+    int (*backward_weights)(const struct hd_layer_run *run); /* NULL: there are none */
 };
 
 struct hd_layer_type {
@@ -125,7 +148,13 @@ struct hd_layer_type {
 
     /* NULL: rows do not depend on each other in training. */
     const struct hd_layer_batch *batch;
+
+    /* NULL: nets with the layer are computed on CPUs alone, unless it has no `forward`. */
+    const struct hd_layer_on_gpu *gpu;
 };
+
+extern const struct hd_layer_on_gpu hd_conv_on_gpu, hd_dense_on_gpu, hd_embedding_on_gpu,
+    hd_gelu_on_gpu, hd_layer_norm_on_gpu, hd_max_pool_on_gpu, hd_relu_on_gpu, hd_tanh_on_gpu;
 
 extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
     hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_layer_norm, hd_layer_log_std,

@@ -84,4 +84,5 @@ const struct hd_layer_type hd_layer_layer_norm = {
     .forward = forward,
     .backward_data = backward_data,
     .backward_weights = backward_weights,
+    .gpu = HD_ON_GPU(hd_layer_norm_on_gpu),
 };

@@ -82,4 +82,5 @@ const struct hd_layer_type hd_layer_max_pool = {
     .infer = infer,
     .forward = forward,
     .backward_data = backward_data,
+    .gpu = HD_ON_GPU(hd_max_pool_on_gpu),
 };

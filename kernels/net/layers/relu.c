@@ -21,4 +21,5 @@ const struct hd_layer_type hd_layer_relu = {
     .infer = hd_layer_keep_shape,
     .forward = forward,
     .backward_data = backward_data,
+    .gpu = HD_ON_GPU(hd_relu_on_gpu),
 };

@@ -23,4 +23,5 @@ const struct hd_layer_type hd_layer_tanh = {
     .infer = hd_layer_keep_shape,
     .forward = forward,
     .backward_data = backward_data,
+    .gpu = HD_ON_GPU(hd_tanh_on_gpu),
 };

@@ -88,8 +88,8 @@ static int count_tensors(const struct op *op)
 
 static void assign_offsets(struct list_net *net)
 {
-    for (int i = net->n_ops - 1; i >= 0; i--) {
-        struct op *op = &net->ops[i];
+    for (int i = 0; i < net->n_ops; i++) {
+        struct op *op = &net->ops[net->base.in_list_order ? i : net->n_ops - 1 - i];
         const struct hd_tensor *tensors = &net->base.tensors[op->layer->tensor];
         const int n = count_tensors(op);
         op->weight = net->base.elements;
@@ -104,7 +104,7 @@ static void cut_stages(struct list_net *net)
     struct stage stage = {.first = net->n_ops, .last = net->n_ops};
     for (int i = net->n_ops - 1; i >= 0; i--) {
         stage.first = i;
-        stage.hi = net->ops[i].end;
+        stage.hi = net->base.in_list_order ? net->base.elements : net->ops[i].end;
         if (stage.hi - stage.lo < STAGE_FLOATS || stage.hi == net->base.elements)
             continue;
         net->stages[net->n_stages++] = stage;

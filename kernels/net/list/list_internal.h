@@ -32,7 +32,7 @@ struct stage {
 };
 
 /* The flat array has the order in which the backward pass finishes: the tensors of the last op
- * first. */
+ * first; unless the base says `in_list_order`. */
 struct list_net {
     struct hd_net base;
     int n_ops, n_values, n_stages;

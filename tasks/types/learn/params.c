@@ -108,6 +108,11 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
 }
 
 #if HD_CUDA
+static bool supports_gpu(const struct hd_spec *spec)
+{
+    return !hd_net_find_cpu_layer(spec->shape);
+}
+
 /* On a GPU the floats stand first, then what its passes derive from them. */
 static int64_t common_bytes(const struct hd_spec *spec)
 {
@@ -137,6 +142,7 @@ static int renew_on_host(const struct hd_spec *spec, void *data)
 }
 
 static const struct hd_device_form device_form = {
+    .supports = supports_gpu,
     .common = common_bytes,
     .bytes = device_bytes,
     .ready = ready_on_gpu,

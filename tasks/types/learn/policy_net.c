@@ -105,16 +105,24 @@ static int read_short_form(const struct hd_spec *spec, const struct hd_setup *se
     return check_widths(spec, setup, fields);
 }
 
-/* GPUs compute fused forms. Where policy.cuda is auto, a GPU says so when it is to learn. */
+/* A net with a layer for CPUs alone is computed there, unless policy.cuda requires a GPU. */
 static int check_gpu(const struct hd_setup *setup, const struct hd_net *net)
 {
+#if HD_CUDA
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.cuda");
-    if (hd_net_is_fused(net) ||
-        strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
+    const struct hd_layer *layer = hd_net_find_cpu_layer(net);
+    if (!layer || strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
         return HD_OK;
+    node = layer->source ? layer->source : node;
     return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
-                             "policy.cuda: GPUs compute nets of DI-engine's form, and this list of "
-                             "layers is another; expected false, found true");
+                             "%s is computed on CPUs only; with it policy.cuda is auto or false, "
+                             "found true",
+                             layer->type->name);
+#else
+    (void)setup;
+    (void)net;
+    return HD_OK;
+#endif
 }
 
 static int create(const struct hd_spec *spec, const struct hd_setup *setup,

@@ -102,6 +102,35 @@ static inline void device_backward(const struct device_pass *p, int64_t batch, i
     device_get(grad, p->grad, hd_net_count_params(p->net) * 4);
 }
 
+/* Computes q and grad of the `rows` observations and dq that are on the device by a captured pass.
+ */
+static inline void device_run_captured(const struct device_pass *p, int64_t rows, float *q,
+                                       float *grad)
+{
+    const int64_t n = hd_net_count_params(p->net),
+                  q_bytes = rows * hd_net_count_outputs(p->net) * 4;
+    cudaStream_t stream = device_stream();
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    ck_assert_int_eq(hd_net_refresh_cuda(p->net, p->params, 0, n, stream), HD_OK);
+    ck_assert_int_eq(
+        hd_net_forward_cuda(p->net, p->params, NULL, p->obs, rows, p->work, p->q, stream), HD_OK);
+    ck_assert_int_eq(hd_net_backward_cuda(p->net, p->params, rows, rows, p->work, p->dq, p->scratch,
+                                          0, hd_net_count_stages(p->net), p->grad, false, stream),
+                     HD_OK);
+    DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
+    DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
+    DEVICE_TRY(cudaMemset(p->grad, 0xFF, (size_t)n * 4));
+    DEVICE_TRY(cudaMemset(p->q, 0xFF, (size_t)q_bytes));
+    DEVICE_TRY(cudaDeviceSynchronize());
+    DEVICE_TRY(cudaGraphLaunch(exec, stream));
+    device_get(q, p->q, q_bytes);
+    device_get(grad, p->grad, n * 4);
+    DEVICE_TRY(cudaGraphExecDestroy(exec));
+    DEVICE_TRY(cudaGraphDestroy(graph));
+}
+
 /* Checks that elements that belong to no tensor are zero bits. */
 static inline void check_padding(const struct hd_net *net, const float *grad)
 {

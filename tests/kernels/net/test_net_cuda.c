@@ -241,33 +241,14 @@ START_TEST(passes_can_be_captured)
     struct pass p = make_pass(net, ROWS);
     struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
     float *q = test_alloc(q_bytes, 1), *grad = test_alloc(n, 4);
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaStream_t stream = device_stream();
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
     struct device_pass d = device_pass(net, ROWS, ROWS);
     device_params(&d, p.params);
     device_forward(&d, NULL, p.obs, NULL, ROWS, p.q);
     device_backward(&d, ROWS, ROWS, p.dq, p.grad);
-    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    ck_assert_int_eq(hd_net_refresh_cuda(net, d.params, 0, n, stream), HD_OK);
-    ck_assert_int_eq(hd_net_forward_cuda(net, d.params, NULL, d.obs, ROWS, d.work, d.q, stream),
-                     HD_OK);
-    ck_assert_int_eq(hd_net_backward_cuda(net, d.params, ROWS, ROWS, d.work, d.dq, d.scratch, 0,
-                                          hd_net_count_stages(net), d.grad, false, stream),
-                     HD_OK);
-    DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
-    DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
-    DEVICE_TRY(cudaMemset(d.grad, 0xFF, (size_t)n * 4));
-    DEVICE_TRY(cudaMemset(d.q, 0xFF, (size_t)q_bytes));
-    DEVICE_TRY(cudaDeviceSynchronize());
-    DEVICE_TRY(cudaGraphLaunch(exec, stream));
-    device_get(q, d.q, q_bytes);
-    device_get(grad, d.grad, n * 4);
+    device_run_captured(&d, ROWS, q, grad);
     ck_assert(memcmp(q, p.q, (size_t)q_bytes) == 0);
     ck_assert(memcmp(grad, p.grad, (size_t)n * 4) == 0);
-    DEVICE_TRY(cudaGraphExecDestroy(exec));
-    DEVICE_TRY(cudaGraphDestroy(graph));
     hd_net_destroy(net);
 }
 END_TEST

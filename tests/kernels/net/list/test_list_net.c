@@ -6,8 +6,7 @@
 #include "runtime/base/status.h"
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"
-#include "tests/kernels/net/list/list_nets.h"
-#include "tests/kernels/net/list/naive_list.h"
+#include "tests/kernels/net/list/list_passes.h"
 
 #include <string.h>
 
@@ -19,78 +18,6 @@ static struct hd_net *make(const struct list_case *list)
     struct hd_net *net;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     return net;
-}
-
-/* Parameters that start as the net says, and then differ a little, so that norms do something. */
-static void *make_params(const struct hd_net *net)
-{
-    struct hd_rng rng = hd_rng_make(3, 0, 0, 0, 0);
-    float *params = guarded(hd_net_get_params_bytes(net));
-    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
-    for (int64_t j = 0; j < hd_net_count_params(net); j++)
-        params[j] += (float)(0.3 * fill(1, (uint64_t)j) - 0.15);
-    return params;
-}
-
-/* Returns number i of the observations as the first layer gets it. */
-static double get_number(const struct list_case *list, int64_t i)
-{
-    const double x = fill(2, (uint64_t)i);
-    if (list->layers[0].type == &hd_layer_embedding)
-        return floor(6 * x);
-    return list->u8 ? (float)(floor(256 * x) / 255) : (float)(3 * x - 1);
-}
-
-/* Returns rows [first, first + rows) of the observations, in the net's type. */
-static void *make_obs(const struct list_case *list, const struct hd_net *net, int64_t first,
-                      int64_t rows)
-{
-    const int64_t n = rows * hd_net_count_obs(net);
-    char *obs = guarded(rows * hd_net_get_obs_bytes(net));
-    for (int64_t i = 0; i < n; i++) {
-        const double x = get_number(list, first * hd_net_count_obs(net) + i);
-        if (list->u8)
-            ((uint8_t *)obs)[i] = (uint8_t)lrint(255 * x);
-        else
-            ((float *)obs)[i] = (float)x;
-    }
-    return obs;
-}
-
-static double *naive_obs(const struct list_case *list, const struct hd_net *net, int64_t rows)
-{
-    double *obs = test_alloc(rows * hd_net_count_obs(net), sizeof *obs);
-    for (int64_t i = 0; i < rows * hd_net_count_obs(net); i++)
-        obs[i] = get_number(list, i);
-    return obs;
-}
-
-/* Converts a params instance or gradient to the order of the tensors. */
-static float *by_tensors(const struct hd_net *net, const float *flat)
-{
-    float *all = test_alloc(hd_net_count_params(net), sizeof *all);
-    for (int t = 0; t < hd_net_count_tensors(net); t++)
-        ck_assert_int_eq(
-            hd_net_export_tensor(net, flat, t, all + hd_net_get_tensor(net, t)->offset), HD_OK);
-    return all;
-}
-
-static double *naive_params(const struct hd_net *net, const float *params)
-{
-    const float *all = by_tensors(net, params);
-    double *doubles = test_alloc(hd_net_count_params(net), sizeof *doubles);
-    for (int64_t j = 0; j < hd_net_count_params(net); j++)
-        doubles[j] = all[j];
-    return doubles;
-}
-
-static void check_q(int64_t n, const float *q, const double *wanted, const char *what)
-{
-    double scale = 0;
-    for (int64_t i = 0; i < n; i++)
-        scale = fmax(scale, fabs(wanted[i]));
-    for (int64_t i = 0; i < n; i++)
-        CHECK_CLOSE(q[i], wanted[i], scale, 3e-6, what);
 }
 
 /* Checks a gradient in the order of the tensors against differences of sum dq q, relative to the
@@ -124,14 +51,6 @@ static void check_gradient(const struct list_case *list, const struct hd_net *ne
     }
 }
 
-static float *make_dq(int64_t first, int64_t n)
-{
-    float *dq = test_alloc(n, sizeof *dq);
-    for (int64_t i = 0; i < n; i++)
-        dq[i] = (float)(fill(4, (uint64_t)(first + i)) - 0.5);
-    return dq;
-}
-
 START_TEST(passes_are_those_of_a_naive_net)
 {
     const struct list_case *list = &lists[_i];
@@ -153,7 +72,7 @@ START_TEST(passes_are_those_of_a_naive_net)
     hd_net_forward_pair(net, params, NULL, obs, obs + rows * hd_net_get_obs_bytes(net), rows, work,
                         q);
     naive_forward(&fields, doubles, NULL, naive, 2 * rows, wanted);
-    check_q(2 * rows * outputs, q, wanted, list->name);
+    check_q(2 * rows * outputs, q, wanted, 3e-6, list->name);
     int64_t end = 0;
     for (int stage = 0; stage < hd_net_count_stages(net); stage++) {
         int64_t lo, hi;
@@ -333,7 +252,7 @@ START_TEST(batch_norm_is_over_all_items)
     naive_forward(&fields, doubles, NULL, naive, rows, wanted);
     for (int k = 0; k < items; k++) {
         check_q(batch.item[k].used * outputs, batch.item[k].q, wanted + rows * k / items * outputs,
-                list->name);
+                3e-6, list->name);
         for (int64_t j = 0; j < hd_net_count_params(net); j++)
             grad[j] += batch.item[k].grad[j];
     }
@@ -365,7 +284,7 @@ START_TEST(acting_goes_by_running_statistics)
     hd_net_forward_running(net, params, running, NULL, obs, rows, work, q);
     naive_forward(&fields, naive_params(net, params), doubles, naive_obs(list, net, rows), rows,
                   wanted);
-    check_q(rows * outputs, q, wanted, list->name);
+    check_q(rows * outputs, q, wanted, 3e-6, list->name);
     hd_net_forward(net, params, NULL, obs, rows, work, q);
     ck_assert(isnan(q[0]));
     hd_net_destroy(batch.net);

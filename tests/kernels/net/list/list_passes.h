@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters, observations and derivatives for the passes of lists, also as the naive net takes
+ * them. One thread at a time. */
+#ifndef HD_TESTS_KERNELS_NET_LIST_LIST_PASSES_H
+#define HD_TESTS_KERNELS_NET_LIST_LIST_PASSES_H
+
+#include "runtime/base/status.h"
+#include "tests/kernels/common/guarded.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/kernels/net/list/list_nets.h"
+#include "tests/kernels/net/list/naive_list.h"
+
+#include <string.h>
+
+/* Parameters that start as the net says, and then differ a little, so that norms do something. */
+static inline void *make_params(const struct hd_net *net)
+{
+    struct hd_rng rng = hd_rng_make(3, 0, 0, 0, 0);
+    float *params = guarded(hd_net_get_params_bytes(net));
+    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
+    for (int64_t j = 0; j < hd_net_count_params(net); j++)
+        params[j] += (float)(0.3 * fill(1, (uint64_t)j) - 0.15);
+    return params;
+}
+
+/* Returns number i of the observations as the first layer gets it. */
+static inline double get_number(const struct list_case *list, int64_t i)
+{
+    const double x = fill(2, (uint64_t)i);
+    if (list->layers[0].type == &hd_layer_embedding)
+        return floor(6 * x);
+    return list->u8 ? (float)(floor(256 * x) / 255) : (float)(3 * x - 1);
+}
+
+/* Returns rows [first, first + rows) of the observations, in the net's type. */
+static inline void *make_obs(const struct list_case *list, const struct hd_net *net, int64_t first,
+                             int64_t rows)
+{
+    const int64_t n = rows * hd_net_count_obs(net);
+    char *obs = guarded(rows * hd_net_get_obs_bytes(net));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = get_number(list, first * hd_net_count_obs(net) + i);
+        if (list->u8)
+            ((uint8_t *)obs)[i] = (uint8_t)lrint(255 * x);
+        else
+            ((float *)obs)[i] = (float)x;
+    }
+    return obs;
+}
+
+static inline double *naive_obs(const struct list_case *list, const struct hd_net *net,
+                                int64_t rows)
+{
+    double *obs = test_alloc(rows * hd_net_count_obs(net), sizeof *obs);
+    for (int64_t i = 0; i < rows * hd_net_count_obs(net); i++)
+        obs[i] = get_number(list, i);
+    return obs;
+}
+
+/* Converts a params instance or gradient to the order of the tensors. */
+static inline float *by_tensors(const struct hd_net *net, const float *flat)
+{
+    float *all = test_alloc(hd_net_count_params(net), sizeof *all);
+    for (int t = 0; t < hd_net_count_tensors(net); t++)
+        ck_assert_int_eq(
+            hd_net_export_tensor(net, flat, t, all + hd_net_get_tensor(net, t)->offset), HD_OK);
+    return all;
+}
+
+static inline double *naive_params(const struct hd_net *net, const float *params)
+{
+    const float *all = by_tensors(net, params);
+    double *doubles = test_alloc(hd_net_count_params(net), sizeof *doubles);
+    for (int64_t j = 0; j < hd_net_count_params(net); j++)
+        doubles[j] = all[j];
+    return doubles;
+}
+
+/* Checks numbers against wanted ones, relative to the largest. */
+static inline void check_q(int64_t n, const float *q, const double *wanted, double tolerance,
+                           const char *what)
+{
+    double scale = 0;
+    for (int64_t i = 0; i < n; i++)
+        scale = fmax(scale, fabs(wanted[i]));
+    for (int64_t i = 0; i < n; i++)
+        CHECK_CLOSE(q[i], wanted[i], scale, tolerance, what);
+}
+
+static inline float *make_dq(int64_t first, int64_t n)
+{
+    float *dq = test_alloc(n, sizeof *dq);
+    for (int64_t i = 0; i < n; i++)
+        dq[i] = (float)(fill(4, (uint64_t)(first + i)) - 0.5);
+    return dq;
+}
+
+#endif

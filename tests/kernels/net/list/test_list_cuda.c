@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nets of any layers on a GPU: against a naive net in double and the CPU; stages, updates and
+ * capture. */
+#include "tests/kernels/common/device.h"
+#include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/list/list_passes.h"
+
+#if HD_CUDA
+
+static struct hd_net *make_for(const struct list_case *list, enum hd_precision on_gpu)
+{
+    struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net;
+    fields.on_gpu = on_gpu;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    return net;
+}
+
+/* What the CPU computes, whose gradients test_list_net.c compares with a naive net. */
+static void run_on_cpu(const struct hd_net *net, const void *params, const void *obs, int64_t rows,
+                       int64_t back, const float *dq, float *q, float *grad)
+{
+    void *work = test_alloc(hd_net_get_forward_bytes(net, rows), 1);
+    void *scratch = test_alloc(hd_net_get_backward_bytes(net, back), 1);
+    hd_net_forward(net, params, NULL, obs, rows, work, q);
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
+        hd_net_backward(net, params, back, rows, work, dq, scratch, stage, grad);
+}
+
+/* Checks a gradient relative to the largest element of each tensor. */
+static void check_gradient(const struct hd_net *net, const float *grad, const float *wanted,
+                           double tolerance)
+{
+    const float *found = by_tensors(net, grad), *from = by_tensors(net, wanted);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
+        double scale = 0;
+        for (int64_t j = tensor->offset; j < tensor->offset + tensor->count; j++)
+            scale = fmax(scale, fabs(from[j]));
+        for (int64_t j = tensor->offset; j < tensor->offset + tensor->count; j++)
+            CHECK_CLOSE(found[j], from[j], scale, tolerance, tensor->name);
+    }
+}
+
+START_TEST(lists_on_a_gpu_are_naive_nets)
+{
+    const struct list_case *list = &lists[_i % N_LISTS];
+    const enum hd_precision on_gpu = _i < N_LISTS ? HD_F32 : HD_TF32;
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net = make_for(list, on_gpu);
+    const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
+    const int64_t n = hd_net_count_params(net);
+    float *params = make_params(net), *q = test_alloc(2 * rows * outputs, 4);
+    float *grad = test_alloc(n, 4), *wanted_grad = test_alloc(n, 4);
+    const float *dq = make_dq(0, rows * outputs);
+    const char *obs = make_obs(list, net, 0, 2 * rows);
+    double *wanted = test_alloc(2 * rows * outputs, sizeof *wanted);
+    struct device_pass device = device_pass(net, 2 * rows, rows);
+    ck_assert_ptr_null(hd_net_find_cpu_layer(net));
+    ck_assert_int_eq(hd_net_prepare_cuda(net, 0, 0), HD_OK);
+    ck_assert_int_eq(hd_net_get_device_bytes(net), hd_net_get_params_bytes(net));
+    run_on_cpu(net, params, obs, 2 * rows, rows, dq, q, wanted_grad);
+    device_params(&device, params);
+    device_forward(&device, NULL, obs, obs + rows * hd_net_get_obs_bytes(net), 2 * rows, q);
+    device_backward(&device, rows, 2 * rows, dq, grad);
+    naive_forward(&fields, naive_params(net, params), NULL, naive_obs(list, net, 2 * rows),
+                  2 * rows, wanted);
+    check_q(2 * rows * outputs, q, wanted, device_off_by[on_gpu].q, list->name);
+    check_gradient(net, grad, wanted_grad, device_off_by[on_gpu].grad);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* Convolutions have so many rows that their columns are made in parts, and sums are those of
+ * several blocks. */
+static const struct list_case large = {
+    "parts",
+    3,
+    {4, 84, 84},
+    true,
+    5,
+    36,
+    ACTOR_CRITIC_STREAMS(1, 1),
+    .trunk = 12,
+    .layers = {L(conv, 6, 3, 1, 1), L(relu), L(max_pool, 3, 2, 1), RESIDUAL(2), L(relu),
+               L(conv, 6, 3, 1, 1), L(max_pool, 3, 3, 0), L(layer_norm), L(gelu), L(flatten),
+               L(dense, 7), L(tanh), L(dense, 1), L(dense, 5)}};
+
+START_TEST(many_rows_in_parts_are_the_cpu_s)
+{
+    struct hd_net *net = make_for(&large, HD_F32);
+    const int64_t rows = large.rows, back = rows - 1, n = hd_net_count_params(net);
+    const int64_t outputs = hd_net_count_outputs(net);
+    const float *params = make_params(net), *dq = make_dq(0, back * outputs);
+    float *q = test_alloc(rows * outputs, 4), *wanted = test_alloc(rows * outputs, 4);
+    float *grad = test_alloc(n, 4), *wanted_grad = test_alloc(n, 4);
+    const char *obs = make_obs(&large, net, 0, rows);
+    struct device_pass device = device_pass(net, rows, back);
+    run_on_cpu(net, params, obs, rows, back, dq, wanted, wanted_grad);
+    device_params(&device, params);
+    device_forward(&device, NULL, obs, NULL, rows, q);
+    device_backward(&device, back, rows, dq, grad);
+    for (int64_t i = 0; i < rows * outputs; i++)
+        CHECK_CLOSE(q[i], wanted[i], 1.0, 3e-6, "q");
+    check_gradient(net, grad, wanted_grad, 2e-5);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* Of equal numbers the first one counts, and of several NaNs the last one. */
+START_TEST(pools_of_equal_numbers_are_the_cpu_s)
+{
+    enum { ROWS = 3 };
+    static const int64_t fields[][3] = {{3, 2, 1}, {2, 0, 0}, {3, 1, 1}, {4, 3, 2}};
+    struct hd_layer layer = {.type = &hd_layer_max_pool, .in = {3, {2, 9, 10}}};
+    char message[HD_LAYER_MESSAGE];
+    memcpy(layer.fields, fields[_i], sizeof fields[_i]);
+    ck_assert(layer.type->infer(&layer, message));
+    const int64_t in = ROWS * hd_shape_count(&layer.in), out = ROWS * hd_shape_count(&layer.out);
+    float *x = test_alloc(in, 4), *dy = make_dq(0, out), *y = test_alloc(out, 4);
+    float *dx = test_alloc(in, 4), *wanted_y = test_alloc(out, 4), *wanted_dx = test_alloc(in, 4);
+    for (int64_t i = 0; i < in; i++)
+        x[i] = i % 37 == 5 ? NAN : (float)floor(3 * fill(5, (uint64_t)i));
+    struct hd_layer_run run = {.layer = &layer, .rows = ROWS, .x = x, .dy = dy, .to = wanted_y};
+    layer.type->forward(&run);
+    run.to = wanted_dx;
+    layer.type->backward_data(&run);
+    run.x = device_make(x, in * 4);
+    run.dy = device_make(dy, out * 4);
+    run.scratch = device_make(NULL, layer.type->gpu->count_scratch(&layer, ROWS) * 4);
+    run.stream = device_stream();
+    run.to = device_make(NULL, out * 4);
+    ck_assert_int_eq(layer.type->gpu->forward(&run), HD_OK);
+    device_get(y, run.to, out * 4);
+    run.to = device_make(NULL, in * 4);
+    ck_assert_int_eq(layer.type->gpu->backward_data(&run), HD_OK);
+    device_get(dx, run.to, in * 4);
+    ck_assert_mem_eq(y, wanted_y, (size_t)out * 4);
+    ck_assert_mem_eq(dx, wanted_dx, (size_t)in * 4);
+}
+END_TEST
+
+/* Stages run one by one have the bits of all of them, in either order of gradients. */
+START_TEST(stages_on_a_gpu_write_their_range_only)
+{
+    const struct list_case *list = &lists[6];
+    struct hd_net *net = make_for(list, HD_F32);
+    const int64_t rows = list->rows, n = hd_net_count_params(net);
+    const int64_t outputs = hd_net_count_outputs(net);
+    float *whole = test_alloc(n, 4), *part = test_alloc(n, 4), *q = test_alloc(rows * outputs, 4);
+    struct device_pass device = device_pass(net, rows, rows);
+    ck_assert_int_eq(hd_net_count_gpu_gradient(net), n);
+    device_params(&device, make_params(net));
+    device_forward(&device, NULL, make_obs(list, net, 0, rows), NULL, rows, q);
+    device_backward(&device, rows, rows, make_dq(0, rows * outputs), whole);
+    ck_assert_int_gt(hd_net_count_stages(net), 1);
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++) {
+        int64_t lo, hi;
+        hd_net_get_stage_range(net, stage, &lo, &hi);
+        memset(part, 0xFF, (size_t)n * sizeof *part);
+        device_put(device.grad, part, n * 4);
+        ck_assert_int_eq(hd_net_backward_cuda(net, device.params, rows, rows, device.work,
+                                              device.dq, device.scratch, stage, stage + 1,
+                                              device.grad, stage % 2 == 0, device_stream()),
+                         HD_OK);
+        device_get(part, device.grad, n * 4);
+        for (int64_t i = 0; i < n; i++)
+            ck_assert(i >= lo && i < hi ? part[i] == whole[i] : isnan(part[i]));
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
+{
+    static const float bad[] = {-1, 6, 0.5f, NAN, INFINITY};
+    struct hd_net *net = make_for(&lists[2], HD_F32);
+    float obs[4] = {0, 1, 2, 5}, q[5];
+    struct device_pass device = device_pass(net, 1, 1);
+    device_params(&device, make_params(net));
+    device_forward(&device, NULL, obs, NULL, 1, q);
+    ck_assert(isfinite(q[0]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        obs[1] = bad[i];
+        device_forward(&device, NULL, obs, NULL, 1, q);
+        ck_assert(isnan(q[0]));
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* A captured pass that is launched again computes the same bits. */
+START_TEST(passes_can_be_captured)
+{
+    const struct list_case *list = &lists[_i];
+    struct hd_net *net = make_for(list, HD_F32);
+    const int64_t rows = list->rows, n = hd_net_count_params(net);
+    const int64_t outputs = rows * hd_net_count_outputs(net);
+    float *q = test_alloc(2 * outputs, 4), *grad = test_alloc(2 * n, 4);
+    struct device_pass d = device_pass(net, rows, rows);
+    device_params(&d, make_params(net));
+    device_forward(&d, NULL, make_obs(list, net, 0, rows), NULL, rows, q);
+    device_backward(&d, rows, rows, make_dq(0, outputs), grad);
+    device_run_captured(&d, rows, q + outputs, grad + n);
+    ck_assert_mem_eq(q, q + outputs, (size_t)outputs * 4);
+    ck_assert_mem_eq(grad, grad + n, (size_t)n * 4);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(a_layer_for_cpus_alone_keeps_a_net_off_gpus)
+{
+    struct hd_net *net = make_for(&normed[_i], HD_F32);
+    ck_assert_str_eq(hd_net_find_cpu_layer(net)->type->name, "batch_norm");
+    ck_assert_int_eq(hd_net_prepare_cuda(net, 1, 0), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_net_get_forward_cuda_bytes(net, 1), 0);
+    hd_net_destroy(net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 200);
+    tcase_add_loop_test(tests, lists_on_a_gpu_are_naive_nets, 0, 2 * N_LISTS);
+    tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
+    tcase_add_loop_test(tests, pools_of_equal_numbers_are_the_cpu_s, 0, 4);
+    tcase_add_test(tests, stages_on_a_gpu_write_their_range_only);
+    tcase_add_test(tests, numbers_that_are_no_value_of_an_embedding_yield_nan);
+    tcase_add_loop_test(tests, passes_can_be_captured, 0, N_LISTS);
+    tcase_add_loop_test(tests, a_layer_for_cpus_alone_keeps_a_net_off_gpus, 0, N_NORMED);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
+int main(void)
+{
+    return run_cuda_suite("list_cuda", NULL, cuda_tests());
+}
