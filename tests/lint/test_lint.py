@@ -75,6 +75,8 @@ CASES = [
     ("rooms", {**include("kernels/common/b.h", '"kernels/common/c.h"'), **include("kernels/common/c.h", '"kernels/common/b.h"')},
      "includes in a circle: kernels/common/b kernels/common/c"),
     ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(27)}, "29 files side by side"),
+    ("rooms", {f"kernels/common/{name}.cu": SPDX + "struct one {\n    __device__ int get() const;\n};\n" for name in "ab"},
+     "kernels/common/b.cu:1: kernels/common/a.cu has a type one"),
     ("words", {"kernels/common/a.c": SPDX + "/* It he" "eds. */\n"}, "of the old vocabulary: he" "eds"),
     ("words", {"configs/a.yaml": "runtime: {silent_" "s: 4}\n"}, "of the old vocabulary: silent_" "s"),
     ("words", {"kernels/common/a.c": SPDX + "/* As sp" "ec 3.4 says. */\n"}, "which document"),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_rooms.py [ROOT]: no folder of code has more files side by side than a reader can look over, and
 no two modules include each other, directly or round a circle. A module is the files of one name:
-adam.h, adam_cpu.c, adam_cuda.cu and adam_internal.h."""
+adam.h, adam_cpu.c, adam_cuda.cu and adam_internal.h. No two CUDA sources have types of one name with functions for
+GPUs, of which the linker would keep one."""
 
 import collections
 import os
@@ -12,6 +13,7 @@ import tree
 MOST = 26  # files side by side
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+FUNCTOR = re.compile(r"^(?:template *<.*> *)?struct (\w+) \{\n(?:(?!\};).*\n)*?.*__device__", re.M)
 PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/")
 
 
@@ -19,6 +21,15 @@ def crowded(paths):
     folders = collections.Counter(os.path.dirname(path) for path in paths)
     return [f"{folder}/:1: {n} files side by side, more than {MOST}"
             for folder, n in sorted(folders.items()) if n > MOST]
+
+
+def twins(root, paths):
+    """C++ knows types by their names alone, so that functions of two are one to the linker."""
+    places = collections.defaultdict(list)
+    for path in paths:
+        for name in FUNCTOR.findall(tree.read(root, path)) if path.endswith(".cu") else ():
+            places[name].append(path)
+    return [f"{found[-1]}:1: {found[0]} has a type {name}, too" for name, found in sorted(places.items()) if len(found) > 1]
 
 
 def module_of(path):
@@ -56,7 +67,7 @@ def main(root):
                                    if header.startswith(PRODUCT)} - {module_of(path)}
     found = [f"{members[0]}:1: includes in a circle: {' '.join(members)}"
              for members in circles(edges)]
-    tree.report(crowded(paths) + found, paths)
+    tree.report(crowded(paths) + found + twins(root, paths), paths)
 
 
 if __name__ == "__main__":
