@@ -16,7 +16,7 @@ TEST_LIMIT, SANITIZER_LIMIT, SANITIZER_IN_ALL = 240, 120, 500
 # Small enough to be run a hundred times slower. The rest allocate or compute too much.
 SANITIZED = ["test_adam", "test_partials", "test_grad_norm", "test_dqn_loss", "test_ppo_loss", "test_gae",
              "test_categorical", "test_exploration", "test_replay", "test_steps", "test_statistics",
-             "test_gemm", "test_net"]
+             "test_gemm", "test_net", "test_list_cuda"]
 FINDINGS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 # Parts of the names of cuBLASLt's kernels, none of them of ours: what the library does is not to be judged here.

@@ -14,7 +14,8 @@ from jobs import FAILED, MEASURED, PASSED, SKIPPED, TIMED_OUT, last_line, read_j
 ENDLESS = ["env.stop_value=1e9", "max_env_step=1e15"]
 EXECUTORS = {"lws": ["runtime.scheduler=lws"], "sequential": ["runtime.executor=sequential"],
              "prio": ["runtime.scheduler=prio"]}
-TRAINED = {"dqn": "cartpole_dqn_ddp.yaml", "ppo": "cartpole_ppo_ddp.yaml"}
+TRAINED = {"dqn": "cartpole_dqn_ddp.yaml", "ppo": "cartpole_ppo_ddp.yaml", "list": "pixel_pong_ppo_impala.yaml"}
+UPDATES = {"dqn": 1000, "ppo": 1000, "list": 100}  # until bits are compared
 
 
 # On the emulation: little of everything.
@@ -22,10 +23,12 @@ TINY = ["env.collector_env_num=2", "env.evaluator_env_num=1", "env.n_evaluator_e
         "policy.collect.n_sample=16", "policy.learn.batch_size=4", "policy.model.encoder_hidden_size_list=[8,8]"]
 TINY_PPO = ["policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0"]
 TINY_DQN = ["policy.learn.update_per_collect=1"]
+TINY_LIST = ["policy.learn.microbatch=2",
+             "policy.model.layers=[{conv: {channels: 4, kernel: 3, stride: 4}}, relu, flatten, {dense: 8}, layer_norm]"]
 
 
 def options(kit, config, settings):
-    tiny = [*TINY, *(TINY_PPO if "ppo" in config else TINY_DQN)] if kit.tiny else []
+    tiny = [*TINY, *(TINY_LIST if "impala" in config else TINY_PPO if "ppo" in config else TINY_DQN)] if kit.tiny else []
     return [word for setting in ["policy.cuda=true", *tiny, *settings] for word in ("--set", setting)]
 
 
@@ -100,7 +103,7 @@ def on_gpu(kit, name, config):
 def bits(kit):
     for name, config in TRAINED.items():
         on_gpu(kit, name, config)
-        updates = f"max_train_iter={3 if kit.tiny else 1000}"
+        updates = f"max_train_iter={3 if kit.tiny else UPDATES[name]}"
         compare(kit, f"bits/{name}", {how: (config, [*ENDLESS, updates, *settings], 1)
                                       for how, settings in list(EXECUTORS.items())[:2 if kit.tiny else None]})
         if kit.tiny:
