@@ -32,7 +32,7 @@ OPTIONS = [
     (["--set", "policy.learn.learning_rate", "0.1"],
      ["--set needs KEY=VALUE, found 'policy.learn.learning_rate'; write --set policy.learn.learning_rate=0.1"]),
     (["--set", "policy.learn.learning_rate"], ["write --set policy.learn.learning_rate=VALUE"]),
-    (["--set", "policy.type=sac"], ["--set:1:13: policy.type: expected one of a2c, bc, dqn, ppo, found 'sac'\n"]),
+    (["--set", "policy.type=td3"], ["--set:1:13: policy.type: expected one of a2c, bc, dqn, ppo, sac, found 'td3'\n"]),
     (["--set", "max_env_step=0.5"], ["an integer in [1, 1000000000000000], found '0.5'"]),
     (["--lr", "0.1"], ["unknown option '--lr'", "--set KEY=VALUE", "'policy.learn.learning_rate'"]),
     (["--batch-size=3"], ["'policy.learn.batch_size'"]),

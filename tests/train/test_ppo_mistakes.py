@@ -45,7 +45,7 @@ GRAPHS = [
          "adapt_lr needs the divergence kl_avg, which 'episode_means' does not hold"]),
     ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, advantages]",
      "loss_grad:", ["loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages"]),
-    ("loss: ppo", "loss: pqn", "pqn", ["expected a2c|bc|dqn|ppo, found 'pqn'"]),
+    ("loss: ppo", "loss: pqn", "pqn", ["expected a2c|bc|dqn|ppo|sac|sac_critic, found 'pqn'"]),
 ]
 
 

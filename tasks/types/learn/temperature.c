@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/learn/temperature.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    (void)setup;
+    double *alpha = hd_alloc(1, sizeof *alpha);
+    if (!alpha)
+        return HD_ERR_NOMEM;
+    *alpha = hd_config_get_real(setup->config, "policy.learn.alpha");
+    spec->shape = alpha;
     spec->bytes = sizeof(struct hd_temperature);
     return HD_OK;
 }
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
-    (void)spec, (void)shard;
+    (void)setup, (void)shard;
     struct hd_temperature *temperature = data;
-    temperature->log_alpha = (float)log(hd_config_get_real(setup->config, "policy.learn.alpha"));
+    temperature->log_alpha = (float)log(*(const double *)spec->shape);
     return HD_OK;
 }
 
