@@ -11,6 +11,7 @@ machine hits all alike, and prints how many times faster Heddle is. Cases (defau
   dqn         training Pong with DQN on two cores: DI-engine itself
   ppo         one iteration of Pong with PPO on two cores, 3,200 samples and 100 updates: DI-engine itself
   ppo_fast    training Pong with PPO and a small net on two cores: the best of several PyTorch programs
+  sac         updates of soft actor-critic on one core: CleanRL's, and two faster ones in PyTorch
 
 --short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more
 than a minute a turn. --save appends what is measured to bench/results/peers.jsonl. PyTorch and the others are installed by
@@ -22,7 +23,7 @@ import signal
 import subprocess
 import sys
 
-CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast"]
+CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac"]
 
 
 def main():
