@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/safetensors.h"
+#include "tasks/output/policy_arrays.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/eval_result.h"
@@ -14,8 +15,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-
-static const char *const scale_name = "obs_norm.scale", *const shift_name = "obs_norm.shift";
 
 /* -- Writing ----------------------------------------------------------------------------------- */
 
@@ -74,8 +73,8 @@ static int export_norm(const struct hd_weights *weights, struct hd_tensor_data *
     const int64_t n = hd_moments_count_elements(weights->obs_norm);
     float *scale, *shift;
     hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
-    tensors[0] = elements_tensor(scale_name, scale, n);
-    tensors[1] = elements_tensor(shift_name, shift, n);
+    tensors[0] = elements_tensor(hd_obs_scale_name, scale, n);
+    tensors[1] = elements_tensor(hd_obs_shift_name, shift, n);
     return 2;
 }
 
@@ -191,121 +190,44 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
-static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
-                         float *params)
+static struct hd_policy_arrays find_arrays(const struct hd_weights *weights)
 {
-    const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
-    float *row_major = hd_alloc(tensor->count, sizeof *row_major);
-    if (!row_major)
-        return HD_ERR_NOMEM;
-    int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, row_major);
-    if (status == HD_OK)
-        status = hd_net_import_tensor(net, row_major, i, params);
-    hd_free(row_major);
-    return status;
-}
-
-static int import_buffers(const struct hd_safetensors *file, const struct hd_weights *weights)
-{
-    float *running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
-    for (int i = 0; i < count_norms(weights); i++) {
-        const struct hd_net_norm *norm =
-            hd_net_get_norm(hd_params_get_net(weights->batch_norm_stats), i);
-        HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_MEAN).text, 1, &norm->features,
-                                   running + norm->mean));
-        HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_VAR).text, 1, &norm->features,
-                                   running + norm->var));
-    }
-    return HD_OK;
-}
-
-static int import_all(const struct hd_safetensors *file, const struct hd_weights *weights)
-{
-    const struct hd_net *net = hd_params_get_net(weights->params);
-    for (int i = 0; i < hd_net_count_tensors(net); i++)
-        HD_TRY(import_tensor(file, net, i, weights->data));
-    hd_net_refresh(net, weights->data, 0, hd_net_count_params(net));
-    HD_TRY(import_buffers(file, weights));
-    if (!weights->obs_norm)
-        return HD_OK;
-    const int64_t n = hd_moments_count_elements(weights->obs_norm);
-    float *scale, *shift;
-    hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
-    HD_TRY(hd_safetensors_copy(file, scale_name, 1, &n, scale));
-    return hd_safetensors_copy(file, shift_name, 1, &n, shift);
+    struct hd_policy_arrays arrays = {.net = hd_params_get_net(weights->params),
+                                      .params = weights->data};
+    if (count_norms(weights) > 0)
+        arrays.running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
+    if (weights->obs_norm)
+        hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &arrays.scale,
+                              &arrays.shift);
+    return arrays;
 }
 
 int hd_weights_load(const struct hd_weights *weights, const char *path)
 {
-    struct hd_safetensors *file;
-    HD_TRY(hd_safetensors_open(path, &file));
-    int status = import_all(file, weights);
-    hd_safetensors_close(file);
-    return status;
-}
-
-int hd_weights_has_obs_norm(const char *path, bool *normalised_p)
-{
-    struct hd_safetensors *file;
-    HD_TRY(hd_safetensors_open(path, &file));
-    *normalised_p = false;
-    for (int64_t i = 0; i < hd_safetensors_count(file); i++)
-        *normalised_p |= strcmp(hd_safetensors_get_name(file, i), scale_name) == 0;
-    hd_safetensors_close(file);
-    return HD_OK;
+    const struct hd_policy_arrays arrays = find_arrays(weights);
+    return hd_policy_arrays_read(&arrays, path);
 }
 
 /* -- Outputs ----------------------------------------------------------------------------------- */
 
-/* Observations of bytes come divided by 255, as DI-engine's nets take them, but the moments are
- * those of bytes. */
-static const struct hd_obs_norm *norm_of_floats(const struct hd_weights *weights,
-                                                struct hd_obs_norm *norm_p, float *scaled)
-{
-    const struct hd_view view = {.data = weights->obs_norm_data, .spec = weights->obs_norm};
-    if (!weights->obs_norm || !hd_moments_get_obs_norm(&view, norm_p))
-        return NULL;
-    const bool bytes = hd_net_has_u8_obs(hd_params_get_net(weights->params));
-    for (int64_t j = 0; j < hd_moments_count_elements(weights->obs_norm); j++)
-        scaled[j] = norm_p->scale[j] * (bytes ? 255.0f : 1.0f);
-    norm_p->scale = scaled;
-    return norm_p;
-}
-
 static int print_outputs(const struct hd_weights *weights, const float *obs, int64_t rows,
                          FILE *file)
 {
-    enum { ROWS_AT_ONCE = 64 };
-    const struct hd_net *net = hd_params_get_net(weights->params);
-    const int64_t outputs = hd_net_count_outputs(net),
-                  max = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
-    const int64_t rest = max > 0 ? rows % max : 0;
-    struct hd_obs_norm norm;
-    HD_TRY(hd_net_prepare(net, max, 0));
-    HD_TRY(hd_net_prepare(net, rest, 0));
-    int64_t bytes = hd_net_get_forward_bytes(net, max),
-            rest_bytes = hd_net_get_forward_bytes(net, rest);
-    void *work = hd_alloc(bytes > rest_bytes ? bytes : rest_bytes, 1);
-    float *q = hd_alloc(max * outputs, sizeof *q),
-          *scaled = hd_alloc(hd_net_count_obs(net), sizeof *q);
-    int status = work && q && scaled ? HD_OK : HD_ERR_NOMEM;
-    for (int64_t first = 0; status == HD_OK && first < rows; first += max) {
-        int64_t n = rows - first < max ? rows - first : max;
-        const struct hd_obs_norm *scales = norm_of_floats(weights, &norm, scaled);
-        const float *rows_obs = obs + first * hd_net_count_obs(net);
-        if (hd_net_count_levels(net) > 0)
-            hd_net_forward_running(net, weights->data,
-                                   hd_batch_norm_stats_get_running(weights->batch_norm_stats_data),
-                                   scales, rows_obs, n, work, q);
-        else
-            hd_net_forward_floats(net, weights->data, scales, rows_obs, n, work, q);
-        for (int64_t i = 0; i < n * outputs; i++)
-            fprintf(file, "%.9e%c", q[i], (i + 1) % outputs ? ' ' : '\n');
+    const struct hd_policy_arrays arrays = find_arrays(weights);
+    const int64_t outputs = hd_net_count_outputs(arrays.net);
+    int64_t bytes;
+    HD_TRY(hd_policy_prepare(&arrays, rows, &bytes));
+    void *work = hd_alloc(bytes, 1);
+    float *out = hd_alloc(rows * outputs, sizeof *out);
+    int status = work && out ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK) {
+        hd_policy_forward(&arrays, true, obs, rows, work, out);
+        for (int64_t i = 0; i < rows * outputs; i++)
+            fprintf(file, "%.9e%c", out[i], (i + 1) % outputs ? ' ' : '\n');
+        if (fflush(file) != 0)
+            status = hd_fail(HD_ERR_SYSTEM, "the outputs cannot be written: %m");
     }
-    if (status == HD_OK && fflush(file) != 0)
-        status = hd_fail(HD_ERR_SYSTEM, "the outputs cannot be written: %m");
-    hd_free(scaled);
-    hd_free(q);
+    hd_free(out);
     hd_free(work);
     return status;
 }

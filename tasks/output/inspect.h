@@ -6,6 +6,7 @@
 #define HD_TASKS_OUTPUT_INSPECT_H
 
 #include "runtime/value.h"
+#include "tasks/output/policy_arrays.h"
 
 /* The values that a policy consists of: parameters; moments by which observations are normalised
  * (obs_norm NULL: they are not); running statistics of the net's batch norms (NULL: it has none).
@@ -34,9 +35,6 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
  * and those of obs_norm and batch_norm_stats if these are given; num_batches_tracked is not read.
  * Returns HD_OK, HD_ERR_NOMEM, HD_ERR_SYSTEM or HD_ERR_FORMAT (logged, naming file and tensor). */
 int hd_weights_load(const struct hd_weights *weights, const char *path);
-
-/* Says whether the policy in a file normalises observations. Errors as for hd_weights_load. */
-int hd_weights_has_obs_norm(const char *path, bool *normalised_p);
 
 /* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes a line for each of the N
  * observations to `file`: the net's outputs as %.9e, separated by spaces. Errors as for

@@ -11,9 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The most deviations from their mean with which elements of an observation enter a net. */
-static const float limit = 5;
-
 /* The weight, in samples, of the prior that the first samples join. */
 static const double prior = 1e-4;
 
@@ -170,7 +167,7 @@ const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
     if (!view->data)
         return NULL;
     const struct arrays arrays = arrays_of(view->spec, view->data);
-    *norm_p = (struct hd_obs_norm){arrays.scale, arrays.shift, limit};
+    *norm_p = (struct hd_obs_norm){arrays.scale, arrays.shift, HD_OBS_NORM_LIMIT};
     return norm_p;
 }
 

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/output/policy_arrays.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/io/safetensors.h"
+#include "tasks/types/output/moments.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const hd_obs_scale_name = "obs_norm.scale", *const hd_obs_shift_name = "obs_norm.shift";
+
+/* -- Reading ----------------------------------------------------------------------------------- */
+
+static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
+                         float *params)
+{
+    const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
+    float *row_major = hd_alloc(tensor->count, sizeof *row_major);
+    if (!row_major)
+        return HD_ERR_NOMEM;
+    int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, row_major);
+    if (status == HD_OK)
+        status = hd_net_import_tensor(net, row_major, i, params);
+    hd_free(row_major);
+    return status;
+}
+
+static int import_running(const struct hd_safetensors *file, const struct hd_net *net,
+                          float *running)
+{
+    for (int i = 0; i < hd_net_count_norms(net); i++) {
+        const struct hd_net_norm *norm = hd_net_get_norm(net, i);
+        for (int variance = 0; variance < 2; variance++) {
+            char name[HD_TENSOR_NAME + 32];
+            snprintf(name, sizeof name, "%s.running_%s", norm->name, variance ? "var" : "mean");
+            HD_TRY(hd_safetensors_copy(file, name, 1, &norm->features,
+                                       running + (variance ? norm->var : norm->mean)));
+        }
+    }
+    return HD_OK;
+}
+
+static int import_all(const struct hd_safetensors *file, const struct hd_policy_arrays *arrays)
+{
+    const struct hd_net *net = arrays->net;
+    const int64_t n = hd_net_count_obs(net);
+    for (int i = 0; i < hd_net_count_tensors(net); i++)
+        HD_TRY(import_tensor(file, net, i, arrays->params));
+    hd_net_refresh(net, arrays->params, 0, hd_net_count_params(net));
+    if (arrays->running)
+        HD_TRY(import_running(file, net, arrays->running));
+    if (!arrays->scale)
+        return HD_OK;
+    HD_TRY(hd_safetensors_copy(file, hd_obs_scale_name, 1, &n, arrays->scale));
+    return hd_safetensors_copy(file, hd_obs_shift_name, 1, &n, arrays->shift);
+}
+
+int hd_policy_arrays_read(const struct hd_policy_arrays *arrays, const char *path)
+{
+    struct hd_safetensors *file;
+    HD_TRY(hd_safetensors_open(path, &file));
+    int status = import_all(file, arrays);
+    hd_safetensors_close(file);
+    return status;
+}
+
+int hd_weights_has_obs_norm(const char *path, bool *normalised_p)
+{
+    struct hd_safetensors *file;
+    HD_TRY(hd_safetensors_open(path, &file));
+    *normalised_p = false;
+    for (int64_t i = 0; i < hd_safetensors_count(file); i++)
+        *normalised_p |= strcmp(hd_safetensors_get_name(file, i), hd_obs_scale_name) == 0;
+    hd_safetensors_close(file);
+    return HD_OK;
+}
+
+/* -- Passes ------------------------------------------------------------------------------------ */
+
+/* Scales for observations of bytes that come as floats stand before the memory of a pass. */
+static int64_t count_scale_bytes(const struct hd_policy_arrays *arrays)
+{
+    return arrays->scale
+               ? hd_align_up(hd_net_count_obs(arrays->net) * (int64_t)sizeof *arrays->scale)
+               : 0;
+}
+
+int hd_policy_prepare(const struct hd_policy_arrays *arrays, int64_t rows, int64_t *work_bytes_p)
+{
+    const struct hd_net *net = arrays->net;
+    const int64_t most = rows < HD_POLICY_ROWS ? rows : HD_POLICY_ROWS;
+    const int64_t rest = most > 0 ? rows % most : 0;
+    HD_TRY(hd_net_prepare(net, most, 0));
+    HD_TRY(hd_net_prepare(net, rest, 0));
+    const int64_t bytes = hd_net_get_forward_bytes(net, most);
+    const int64_t rest_bytes = hd_net_get_forward_bytes(net, rest);
+    *work_bytes_p = count_scale_bytes(arrays) + (bytes > rest_bytes ? bytes : rest_bytes);
+    return HD_OK;
+}
+
+/* The moments of a net of bytes are those of bytes, also if these come divided by 255, as
+ * DI-engine's nets take them. */
+static const float *scale_floats(const struct hd_policy_arrays *arrays, bool floats, float *scaled)
+{
+    if (!floats || !hd_net_has_u8_obs(arrays->net))
+        return arrays->scale;
+    for (int64_t j = 0; j < hd_net_count_obs(arrays->net); j++)
+        scaled[j] = arrays->scale[j] * 255.0f;
+    return scaled;
+}
+
+static void forward(const struct hd_policy_arrays *arrays, bool floats,
+                    const struct hd_obs_norm *norm, const void *obs, int64_t rows, void *work,
+                    float *out)
+{
+    if (floats && hd_net_has_u8_obs(arrays->net))
+        hd_net_forward_floats(arrays->net, arrays->params, norm, obs, rows, work, out);
+    else
+        hd_net_forward_running(arrays->net, arrays->params, arrays->running, norm, obs, rows, work,
+                               out);
+}
+
+void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
+                       int64_t rows, void *work, float *out)
+{
+    const struct hd_net *net = arrays->net;
+    const int64_t outputs = hd_net_count_outputs(net);
+    const int64_t row_bytes =
+        floats ? hd_net_count_obs(net) * (int64_t)sizeof(float) : hd_net_get_obs_bytes(net);
+    struct hd_obs_norm norm = {.shift = arrays->shift, .limit = HD_OBS_NORM_LIMIT};
+    if (arrays->scale)
+        norm.scale = scale_floats(arrays, floats, work);
+    for (int64_t first = 0; first < rows; first += HD_POLICY_ROWS) {
+        const int64_t n = rows - first < HD_POLICY_ROWS ? rows - first : HD_POLICY_ROWS;
+        forward(arrays, floats, arrays->scale ? &norm : NULL, (const char *)obs + first * row_bytes,
+                n, (char *)work + count_scale_bytes(arrays), out + first * outputs);
+    }
+}
