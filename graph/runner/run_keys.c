@@ -73,10 +73,8 @@ static const struct hd_key run_keys[] = {
 
 const struct hd_key *const *hd_run_keys_get(int *n_p)
 {
-    static const struct hd_key *tables[2];
-    tables[0] = run_keys;
-    tables[1] = hd_registry_get_builtin()->keys;
-    *n_p = 2;
+    static const struct hd_key *const tables[] = {run_keys, hd_task_keys};
+    *n_p = sizeof tables / sizeof *tables;
     return tables;
 }
 

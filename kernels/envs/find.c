@@ -64,16 +64,22 @@ static int open_plugin(const char *path, const struct hd_env **env_p, char messa
     return HD_OK;
 }
 
+void hd_env_list_builtin(char *list, size_t bytes)
+{
+    size_t used = 0;
+    for (int i = 0; i < N_BUILTIN && used < bytes; i++)
+        used +=
+            (size_t)snprintf(list + used, bytes - used, "%s%s", i ? ", " : "", builtin[i]->name);
+}
+
 static int refuse_unknown(const char *type, const char *file, char message[HD_ENV_MESSAGE])
 {
     const char *names[N_BUILTIN];
-    char known[128] = "", folders[3 * PATH_MAX];
+    char known[128], folders[3 * PATH_MAX];
     hd_plugin_list_folders(folders, sizeof folders);
-    for (int i = 0; i < N_BUILTIN; i++) {
+    hd_env_list_builtin(known, sizeof known);
+    for (int i = 0; i < N_BUILTIN; i++)
         names[i] = builtin[i]->name;
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
-    }
     const char *nearest = hd_find_nearest_name(type, names, N_BUILTIN);
     if (strcmp(type, "atari") == 0)
         return refuse(
@@ -90,13 +96,21 @@ static int refuse_unknown(const char *type, const char *file, char message[HD_EN
                   type, known, file, folders);
 }
 
-int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE])
+const struct hd_env *hd_env_find_builtin(const char *type)
 {
     for (int i = 0; i < N_BUILTIN; i++)
-        if (strcmp(builtin[i]->name, type) == 0) {
-            *env_p = builtin[i];
-            return HD_OK;
-        }
+        if (strcmp(builtin[i]->name, type) == 0)
+            return builtin[i];
+    return NULL;
+}
+
+int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE])
+{
+    const struct hd_env *found = hd_env_find_builtin(type);
+    if (found) {
+        *env_p = found;
+        return HD_OK;
+    }
     if (strchr(type, '/'))
         return open_plugin(type, env_p, message);
     char file[NAME_MAX], path[PATH_MAX];
@@ -122,4 +136,14 @@ int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec)
     for (int i = 0; i < spec->dims; i++)
         bytes *= spec->shape[i];
     return bytes;
+}
+
+int hd_env_get_obs_shape(const struct hd_env_spec *spec, int64_t stack, int64_t obs[HD_ENV_DIMS])
+{
+    const int more = spec->dims == 2;
+    obs[0] = stack;
+    memcpy(obs + more, spec->shape, (size_t)spec->dims * sizeof *obs);
+    if (!more)
+        obs[0] *= stack;
+    return more + spec->dims;
 }

@@ -6,6 +6,7 @@
 #define HD_RUNTIME_BASE_SUBNORMAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Makes the calling thread, and every thread that it creates from now on, take subnormal operands
  * and results for zero. Has no effect on processors other than x86-64 and AArch64. */
@@ -13,5 +14,10 @@ void hd_subnormals_flush(void);
 
 /* Returns whether the calling thread flushes subnormals. */
 bool hd_subnormals_are_flushed(void);
+
+/* Return the calling thread's mode of computing with floats, and set one that was returned before:
+ * for a library, whose caller has a mode of its own. */
+uint64_t hd_subnormals_get_mode(void);
+void hd_subnormals_set_mode(uint64_t mode);
 
 #endif

@@ -85,19 +85,6 @@ static const char *shape_text(const int64_t *shape, int64_t n, char text[128])
     return text;
 }
 
-/* Gives the shape of an observation, and returns its dimensions: [frame_stack, H, W] for frames of
- * two dimensions; other frames are joined along their first dimension. */
-static int stacked_shape(const struct hd_envs_shape *shape, int64_t obs[HD_ENV_DIMS])
-{
-    const struct hd_env_spec *frame = &shape->frame;
-    int more = frame->dims == 2;
-    obs[0] = shape->obs.stack;
-    memcpy(obs + more, frame->shape, (size_t)frame->dims * sizeof *obs);
-    if (!more)
-        obs[0] *= shape->obs.stack;
-    return more + frame->dims;
-}
-
 static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
                      const struct hd_envs_shape *shape)
 {
@@ -105,8 +92,9 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
     const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.obs_shape");
     const struct hd_source_location location = node ? node->location : spec->location;
-    const bool u8 = shape->frame.element == HD_ENV_U8;
-    const int n = stacked_shape(shape, stacked);
+    const struct hd_env_spec *frame = &shape->frame;
+    const bool u8 = frame->element == HD_ENV_U8;
+    const int n = hd_env_get_obs_shape(frame, shape->obs.stack, stacked);
     char expected[128], found[128];
     if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
         return hd_diag_add_error(

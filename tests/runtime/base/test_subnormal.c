@@ -45,12 +45,25 @@ START_TEST(test_other_numbers_are_as_before)
 }
 END_TEST
 
+START_TEST(test_the_mode_before_comes_back)
+{
+    float product[2];
+    const uint64_t before = hd_subnormals_get_mode();
+    hd_subnormals_flush();
+    hd_subnormals_set_mode(before);
+    multiply(product);
+    ck_assert(!hd_subnormals_are_flushed());
+    ck_assert(product[0] == FLT_MIN / 2 && product[1] == 0x1p-40f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("subnormal");
     TCase *tcase = tcase_create("subnormal");
     tcase_add_test(tcase, test_they_are_zero_in_threads_too);
     tcase_add_test(tcase, test_other_numbers_are_as_before);
+    tcase_add_test(tcase, test_the_mode_before_comes_back);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
