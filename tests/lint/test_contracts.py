@@ -10,11 +10,11 @@ import re
 import tree
 
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".js")
-PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/")
+PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "infer/")
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 FRAGMENT = re.compile(r"(Of|The same|What|Whether|Where|That of|Those of|As|Likewise|How|Which|For|By|From|To|With|In)\b")
 NUMBER = re.compile(r"_(count|find|get|draw|add|compare|read)_")  # functions whose int is no status
-FUNCTION = re.compile(r"^(?!static\b|typedef\b|#|\s)([A-Za-z][\w\s*]*?)\b(hd_\w+)\s*\([^*]")
+FUNCTION = re.compile(r"^(?:HEDDLE_API )?(?!static\b|typedef\b|#|\s)([A-Za-z][\w\s*]*?)\b((?:hd|heddle)_\w+)\s*\([^*]")
 ERRORS = re.compile(r"HD_ERR|HD_OK|HD_AGAIN|\berrors?\b|\bErrors\b|\bstatus\b|\bfails?\b|\bcannot fail\b")
 THREADS = re.compile(r"\bthreads?\b", re.I)
 

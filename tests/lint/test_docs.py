@@ -7,11 +7,11 @@ import re
 
 import tree
 
-EXAMPLES = ("tests/howto/", "kernels/envs/example/", "kernels/learn/losses/", "tasks/learn/losses/",
-            "kernels/net/layers/layer_norm.c", "kernels/net/layers/gpu/layer_norm.cu")
+EXAMPLES = ("tests/howto/", "tests/infer/installed/", "kernels/envs/example/", "kernels/learn/losses/",
+            "tasks/learn/losses/", "kernels/net/layers/layer_norm.c", "kernels/net/layers/gpu/layer_norm.cu")
 BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
-NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|configs|tests|bench|docs|scripts)/[\w./*-]*)")
+NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|infer|python|configs|tests|bench|docs|scripts)/[\w./*-]*)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
 # What documents name by a folder, though it is made, by a build or by a run.
 SPARED = "CHANGELOG.md"

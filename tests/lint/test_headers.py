@@ -14,7 +14,7 @@ COMMON = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I."
 C = [os.environ.get("CC", "cc"), "-x", "c", "-std=gnu17", "-Wstrict-prototypes", *COMMON]
 CXX = [os.environ.get("CXX", "c++"), "-x", "c++", "-std=c++17", *COMMON]
 MODULES = ("starpu-1.3", "hwloc", "yaml-0.1", "jansson", "libxxhash", "libprotobuf-c", "libsodium", "check")
-FOR_CXX = ("kernels/envs/env.h",)
+FOR_CXX = ("kernels/envs/env.h", "infer/infer.h")
 GUARD = re.compile(r"#ifndef (\w+)\n#define (\w+)\n")
 
 

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes of a policy's net, and actions from their outputs. */
+#include "infer/call_internal.h"
+#include "infer/policy_internal.h"
+#include "infer/spaces_internal.h"
+#include "kernels/act/draw.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <inttypes.h>
+
+/* A call of somebody for outputs or actions. */
+struct request {
+    bool floats;
+    const void *obs; /* [rows] */
+    int64_t rows;
+    float *out;   /* [rows][outputs], or NULL */
+    void *action; /* [rows][dims], or NULL */
+    bool draws;
+    uint64_t seed;
+};
+
+/* -- Work memory ------------------------------------------------------------------------------- */
+
+struct hd_work_list *hd_work_list_create(void)
+{
+    struct hd_work_list *works = hd_alloc(1, sizeof *works);
+    if (works)
+        pthread_mutex_init(&works->lock, NULL);
+    return works;
+}
+
+void hd_work_list_destroy(struct hd_work_list *works)
+{
+    if (!works)
+        return;
+    for (struct hd_pass_work *work = works->first, *next; work; work = next) {
+        next = work->next;
+        hd_free(work);
+    }
+    pthread_mutex_destroy(&works->lock);
+    hd_free(works);
+}
+
+static int make_work(const struct heddle_policy *policy, int64_t bytes,
+                     struct hd_pass_work **work_p)
+{
+    const int64_t header = hd_align_up(sizeof(struct hd_pass_work));
+    const int64_t outputs =
+        hd_align_up(HD_POLICY_ROWS * policy->spec.outputs * (int64_t)sizeof(float));
+    char *memory = hd_alloc(header + outputs + bytes, 1);
+    if (!memory)
+        return HD_ERR_NOMEM;
+    *work_p = (struct hd_pass_work *)memory;
+    **work_p = (struct hd_pass_work){
+        .bytes = bytes, .out = (float *)(memory + header), .memory = memory + header + outputs};
+    return HD_OK;
+}
+
+/* Takes memory from the list, unless what comes first is too small. */
+static int take_work(const struct heddle_policy *policy, int64_t bytes,
+                     struct hd_pass_work **work_p)
+{
+    struct hd_work_list *works = policy->works;
+    pthread_mutex_lock(&works->lock);
+    struct hd_pass_work *work = works->first;
+    if (work)
+        works->first = work->next;
+    pthread_mutex_unlock(&works->lock);
+    if (work && work->bytes >= bytes) {
+        *work_p = work;
+        return HD_OK;
+    }
+    hd_free(work);
+    return make_work(policy, bytes, work_p);
+}
+
+static void give_work(struct hd_work_list *works, struct hd_pass_work *work)
+{
+    pthread_mutex_lock(&works->lock);
+    work->next = works->first;
+    works->first = work;
+    pthread_mutex_unlock(&works->lock);
+}
+
+/* -- Passes ------------------------------------------------------------------------------------ */
+
+/* Chooses actions of rows [first, first + n) by their outputs. Draws are numbered within a pass. */
+static void choose(const struct heddle_policy *policy, const struct request *request, int64_t first,
+                   int64_t n, const float *out)
+{
+    const struct hd_env_actions *actions = &policy->actions;
+    const struct hd_rng rng =
+        hd_rng_make(request->seed, hd_hash_text("infer: draw"), first / HD_POLICY_ROWS, 0, 0);
+    union hd_action_number action[HD_ENV_ACTION_DIMS];
+    for (int64_t i = 0; i < n; i++, out += policy->spec.outputs) {
+        if (request->draws)
+            hd_act_by_draw(actions, out, &rng, (uint32_t)i, action);
+        else
+            hd_act_greedily(actions, out, action);
+        hd_actions_give(actions, action, actions->dims,
+                        (char *)request->action +
+                            (first + i) * actions->dims * hd_actions_get_number_bytes(actions));
+    }
+}
+
+static int compute_rows(const struct heddle_policy *policy, const struct request *request,
+                        int64_t first, int64_t n)
+{
+    const int64_t row_bytes = request->floats
+                                  ? hd_net_count_obs(policy->net) * (int64_t)sizeof(float)
+                                  : hd_net_get_obs_bytes(policy->net);
+    int64_t bytes;
+    struct hd_pass_work *work;
+    HD_TRY(hd_policy_prepare(&policy->arrays, n, &bytes));
+    HD_TRY(take_work(policy, bytes, &work));
+    float *out = request->out ? request->out + first * policy->spec.outputs : work->out;
+    hd_policy_forward(&policy->arrays, request->floats,
+                      (const char *)request->obs + first * row_bytes, n, work->memory, out);
+    if (request->action)
+        choose(policy, request, first, n, out);
+    give_work(policy->works, work);
+    return HD_OK;
+}
+
+/* Bytes that nobody divided would be taken for observations far beyond all that were trained on. */
+static int check_pixels(const struct heddle_policy *policy, const float *obs, int64_t rows)
+{
+    const int64_t n = rows * hd_net_count_obs(policy->net);
+    for (int64_t i = 0; i < n; i++)
+        if (!(obs[i] >= 0 && obs[i] <= 1))
+            return hd_fail(HD_ERR_INPUT,
+                           "the policy sees bytes: floats are bytes divided by 255, but number "
+                           "%" PRId64 " of the observations is %g",
+                           i, (double)obs[i]);
+    return HD_OK;
+}
+
+static int check(const struct heddle_policy *policy, const struct request *request)
+{
+    const bool bytes = policy->spec.obs.element == HEDDLE_U8;
+    if (request->rows < 0)
+        return hd_fail(HD_ERR_INPUT, "%" PRId64 " rows of observations", request->rows);
+    if (!request->floats && !bytes)
+        return hd_fail(HD_ERR_INPUT, "the policy sees floats, but the observations are bytes");
+    if (request->draws && !policy->spec.can_draw)
+        return hd_fail(HD_ERR_INPUT, "the policy has values of actions and no distribution to draw "
+                                     "from (policy.type dqn)");
+    return request->floats && bytes ? check_pixels(policy, request->obs, request->rows) : HD_OK;
+}
+
+static int compute(const struct heddle_policy *policy, const struct request *request, char *message)
+{
+    struct hd_call call;
+    hd_call_begin(&call, message);
+    int status = check(policy, request);
+    for (int64_t first = 0; status == HD_OK && first < request->rows; first += HD_POLICY_ROWS) {
+        const int64_t rest = request->rows - first;
+        status =
+            compute_rows(policy, request, first, rest < HD_POLICY_ROWS ? rest : HD_POLICY_ROWS);
+    }
+    return hd_call_end(&call, status);
+}
+
+int heddle_policy_forward(const struct heddle_policy *policy, enum heddle_element element,
+                          const void *obs, int64_t rows, float *out, char *message)
+{
+    const struct request request = {
+        .floats = element == HEDDLE_F32, .obs = obs, .rows = rows, .out = out};
+    return compute(policy, &request, message);
+}
+
+int heddle_policy_act(const struct heddle_policy *policy, enum heddle_element element,
+                      const void *obs, int64_t rows, void *action, char *message)
+{
+    const struct request request = {
+        .floats = element == HEDDLE_F32, .obs = obs, .rows = rows, .action = action};
+    return compute(policy, &request, message);
+}
+
+int heddle_policy_draw(const struct heddle_policy *policy, enum heddle_element element,
+                       const void *obs, int64_t rows, uint64_t seed, void *action, char *message)
+{
+    const struct request request = {.floats = element == HEDDLE_F32,
+                                    .obs = obs,
+                                    .rows = rows,
+                                    .action = action,
+                                    .draws = true,
+                                    .seed = seed};
+    return compute(policy, &request, message);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libheddle-infer: policies that Heddle trained, and its environments, for other programs. It
+ * trains nothing, and needs neither StarPU, MPI nor CUDA.
+ *
+ * Errors. Functions that return int return HEDDLE_OK or a negative enum heddle_status. They then
+ * write what is wrong to message[HEDDLE_MESSAGE], ended by 0: one line for each mistake, and
+ * mistakes in a configuration with file:line:column; outputs are untouched or, after an
+ * environment failed, undefined. `message` may be NULL. No input ends the process.
+ *
+ * Threads. Any thread may call any function. A policy is read-only: any number of threads may use
+ * it at a time, each computing on itself alone. An object of environments is for one thread at a
+ * time. Nothing may use what another thread destroys. Calls leave the thread's floating-point mode
+ * and OpenMP's number of threads as they were.
+ *
+ * Arrays belong to the caller, are row-major, and do not overlap. */
+#ifndef HD_INFER_INFER_H
+#define HD_INFER_INFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined __GNUC__
+#define HEDDLE_API __attribute__((visibility("default")))
+#else
+#define HEDDLE_API
+#endif
+
+enum {
+    HEDDLE_MESSAGE = 4096,  /* bytes of a message, the final 0 included */
+    HEDDLE_OBS_DIMS = 4,    /* most dimensions of an observation */
+    HEDDLE_ACTION_DIMS = 64 /* most numbers of an action */
+};
+
+enum heddle_status {
+    HEDDLE_OK = 0,
+    HEDDLE_ERR_INPUT = -1,       /* an argument or a configuration */
+    HEDDLE_ERR_NOMEM = -2,       /* no memory */
+    HEDDLE_ERR_SYSTEM = -3,      /* a call of the operating system */
+    HEDDLE_ERR_FORMAT = -4,      /* a file is malformed or damaged, or of another net */
+    HEDDLE_ERR_UNSUPPORTED = -5, /* this machine or library cannot do it */
+    HEDDLE_ERR_TASK = -6         /* an environment failed */
+};
+
+/* Returns the version, "0.2.0". Static memory. */
+HEDDLE_API const char *heddle_get_version(void);
+
+/* -- Spaces ------------------------------------------------------------------------------------ */
+
+enum heddle_element { HEDDLE_F32, HEDDLE_U8 };
+
+enum heddle_actions_kind {
+    HEDDLE_DISCRETE,       /* one choice: dims is 1 */
+    HEDDLE_MULTI_DISCRETE, /* a choice in each dimension */
+    HEDDLE_BOX             /* a real number in each dimension */
+};
+
+/* Observations: pictures of bytes, or floats. */
+struct heddle_obs {
+    enum heddle_element element;
+    int dims;                       /* 1 … HEDDLE_OBS_DIMS */
+    int64_t shape[HEDDLE_OBS_DIMS]; /* of one observation */
+};
+
+/* Actions. Arrays of actions [rows][dims] are of int64_t for choices and of float in a box. */
+struct heddle_actions {
+    enum heddle_actions_kind kind;
+    int dims;
+    int64_t n[HEDDLE_ACTION_DIMS]; /* choices: number i is 0 … n[i] - 1 */
+    float low[HEDDLE_ACTION_DIMS]; /* bounds of a box, infinite where there are none */
+    float high[HEDDLE_ACTION_DIMS];
+};
+
+/* -- Policies ---------------------------------------------------------------------------------- */
+
+struct heddle_policy;
+
+struct heddle_policy_spec {
+    struct heddle_obs obs;
+    struct heddle_actions actions; /* of a box without bounds */
+    /* The numbers of a row of outputs. They begin with a value or logit for each choice of each
+     * dimension, or with the means and then the logarithms of the deviations of a box. An actor
+     * with a critic has one more: the value of the observation. */
+    int64_t outputs;
+    bool can_draw; /* the outputs are of a distribution; else they are values of actions (dqn) */
+};
+
+/* Loads a policy. `config` is a run directory, or a run file that it was trained with. `weights` is
+ * a file policy.safetensors, or NULL for that of the best evaluation in the run directory, else of
+ * the last iteration that was saved. heddle_policy_destroy, which accepts NULL, releases it.
+ * Errors: INPUT, NOMEM, SYSTEM, FORMAT, UNSUPPORTED (bf16 on a processor without). */
+HEDDLE_API int heddle_policy_load(const char *config, const char *weights,
+                                  struct heddle_policy **policy_p, char *message);
+HEDDLE_API void heddle_policy_destroy(struct heddle_policy *policy);
+
+HEDDLE_API void heddle_policy_describe(const struct heddle_policy *policy,
+                                       struct heddle_policy_spec *spec_p);
+
+/* Computes out[rows][outputs] of obs[rows][shape], whose elements are those of the spec. A policy
+ * of bytes also takes floats: bytes divided by 255, within [0, 1]. The results are those of `runner
+ * eval --obs`, bit by bit. They depend on the row alone, but in nets with convolutions also on the
+ * number of rows. Errors: INPUT, NOMEM, UNSUPPORTED, TASK (oneDNN failed). */
+HEDDLE_API int heddle_policy_forward(const struct heddle_policy *policy,
+                                     enum heddle_element element, const void *obs, int64_t rows,
+                                     float *out, char *message);
+
+/* Choose action[rows][dims]: the likeliest ones, or those of the largest value; of a box the means,
+ * which may lie beyond an environment's bounds. heddle_policy_draw draws them from the policy's
+ * distribution instead, and the action of row i is a function of its outputs, `seed` and i; it
+ * refuses a policy of values. Errors as above. */
+HEDDLE_API int heddle_policy_act(const struct heddle_policy *policy, enum heddle_element element,
+                                 const void *obs, int64_t rows, void *action, char *message);
+HEDDLE_API int heddle_policy_draw(const struct heddle_policy *policy, enum heddle_element element,
+                                  const void *obs, int64_t rows, uint64_t seed, void *action,
+                                  char *message);
+
+/* -- Environments ------------------------------------------------------------------------------ */
+
+struct heddle_option {
+    const char *name, *value; /* as in the map env.options of a run file */
+};
+
+/* Texts need to live during the call only. */
+struct heddle_envs_settings {
+    const char *type;                    /* env.type: "cartpole", "pixel_pong", ... */
+    const char *env_id;                  /* env.env_id, or NULL */
+    const struct heddle_option *options; /* [n_options] */
+    int n_options;
+    int64_t envs;        /* >= 1 */
+    int64_t frame_stack; /* frames of an observation, oldest first; 0 is 1 */
+    bool training;       /* true: as in training, which for Atari means clipped rewards, and
+                            episodes that end with a life */
+    bool allow_plugins;  /* true: types that are not built in are plug-ins, whose code is loaded:
+                            heddle_env_<type>.so in the folders of HEDDLE_PLUGINS, or a path */
+};
+
+struct heddle_envs;
+
+struct heddle_envs_spec {
+    int64_t envs;
+    struct heddle_obs obs;
+    struct heddle_actions actions;
+    int64_t render_height, render_width; /* of pictures; 0: there are none */
+};
+
+/* Makes environments that step side by side. heddle_envs_destroy, which accepts NULL, releases
+ * them. Errors: INPUT, NOMEM. */
+HEDDLE_API int heddle_envs_create(const struct heddle_envs_settings *settings,
+                                  struct heddle_envs **envs_p, char *message);
+HEDDLE_API void heddle_envs_destroy(struct heddle_envs *envs);
+
+/* Makes such environments as the run file of a policy describes. */
+HEDDLE_API int heddle_policy_create_envs(const struct heddle_policy *policy, int64_t envs,
+                                         bool training, bool allow_plugins,
+                                         struct heddle_envs **envs_p, char *message);
+
+HEDDLE_API void heddle_envs_describe(const struct heddle_envs *envs,
+                                     struct heddle_envs_spec *spec_p);
+
+/* Starts an episode in each environment with mask[envs], or in all if mask is NULL, and writes the
+ * observations of all to obs[envs][shape]; before the first reset they are zero. Environment i
+ * starts from seed[i], as it does in a run; without seeds (NULL), which the first reset needs, from
+ * a seed that follows from its last one and from the number of episodes since. Errors: INPUT, TASK.
+ */
+HEDDLE_API int heddle_envs_reset(struct heddle_envs *envs, const bool *mask, const uint64_t *seed,
+                                 void *obs, char *message);
+
+/* Steps every environment by action[envs][dims]. Episodes follow one another as with Gymnasium's
+ * AutoresetMode.NEXT_STEP: the step that ends an episode shows its last observation, and sets
+ * `terminated`, or `truncated` if only a time limit ended it; the next step ignores the action,
+ * starts an episode as heddle_envs_reset without seeds does, shows its first observation, and gives
+ * the reward 0. All arrays [envs] are written. Errors: INPUT (also before the first reset), TASK.
+ */
+HEDDLE_API int heddle_envs_step(struct heddle_envs *envs, const void *action, void *obs,
+                                float *reward, bool *terminated, bool *truncated, char *message);
+
+/* Draws environment `env`, which was reset, to rgb[render_height][render_width][3]. Errors: INPUT,
+ * UNSUPPORTED (it has no pictures), TASK. */
+HEDDLE_API int heddle_envs_render(const struct heddle_envs *envs, int64_t env, uint8_t *rgb,
+                                  char *message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

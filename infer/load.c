@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads policies: the net as the run file describes it, and the weights. */
+#include "graph/runner/run_keys.h"
+#include "infer/call_internal.h"
+#include "infer/policy_internal.h"
+#include "infer/spaces_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/types/collect/actions.h"
+#include "tasks/types/learn/policy.h"
+#include "tasks/types/learn/policy_net.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* -- Files of a run directory ------------------------------------------------------------------ */
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* Returns the number of the last iteration of which `ckpt` has weights, or -1. */
+static long long find_last_iteration(const char *ckpt)
+{
+    static const char prefix[] = "iteration_";
+    DIR *folder = opendir(ckpt);
+    long long last = -1;
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        const bool named = strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0;
+        const long long number = named ? atoll(entry->d_name + sizeof prefix - 1) : -1;
+        last = number > last ? number : last;
+    }
+    if (folder)
+        closedir(folder);
+    return last;
+}
+
+/* Finds the weights in a run directory; *path_p is freed with hd_free. */
+static int find_weights(const char *run, char **path_p)
+{
+    char *best = hd_format("%s/ckpt/best/policy.safetensors", run);
+    char *ckpt = hd_format("%s/ckpt", run);
+    const long long last = ckpt ? find_last_iteration(ckpt) : -1;
+    const bool has_best = best && access(best, F_OK) == 0;
+    int status = best && ckpt ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK && !has_best && last < 0)
+        status = hd_fail(HD_ERR_INPUT, "%s has no weights: there is no %s", run, best);
+    if (status == HD_OK)
+        *path_p = has_best ? hd_strdup(best)
+                           : hd_format("%s/iteration_%lld/policy.safetensors", ckpt, last);
+    hd_free(best);
+    hd_free(ckpt);
+    return status == HD_OK && !*path_p ? HD_ERR_NOMEM : status;
+}
+
+/* Finds both files that make a policy; the paths are freed with hd_free, after an error too. */
+static int find_files(const char *config, const char *weights, char **config_p, char **weights_p)
+{
+    if (!config)
+        return hd_fail(HD_ERR_INPUT, "a policy needs a run directory or a run file");
+    const bool run = is_folder(config);
+    *config_p = run ? hd_format("%s/total_config.yaml", config) : hd_strdup(config);
+    if (!*config_p)
+        return HD_ERR_NOMEM;
+    if (access(*config_p, R_OK) != 0)
+        return hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", *config_p);
+    if (weights)
+        return (*weights_p = hd_strdup(weights)) ? HD_OK : HD_ERR_NOMEM;
+    if (run)
+        return find_weights(config, weights_p);
+    return hd_fail(HD_ERR_INPUT, "%s is a run file: its weights have to be named", config);
+}
+
+/* -- The policy -------------------------------------------------------------------------------- */
+
+static int read_config(struct hd_diag *diag, const char *path, struct hd_config **config_p)
+{
+    int n;
+    const struct hd_key *const *tables = hd_run_keys_get(&n);
+    struct hd_document *document;
+    HD_TRY(hd_document_read(path, diag, &document));
+    int status = hd_config_create(tables, n, document, NULL, 0, diag, config_p);
+    if (status != HD_OK)
+        hd_document_destroy(document);
+    return status;
+}
+
+static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
+{
+    int64_t dims;
+    const int64_t *shape = hd_config_get_ints(policy->config, "policy.model.obs_shape", &dims);
+    policy->actions = hd_actions_read(policy->config);
+    for (int i = 0; i < policy->actions.dims && policy->actions.kind == HD_ENV_BOX; i++) {
+        policy->actions.low[i] = -__builtin_inff();
+        policy->actions.high[i] = __builtin_inff();
+    }
+    if (dims > HEDDLE_OBS_DIMS)
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "policy.model.obs_shape: at most %d dimensions, found %lld",
+                                 HEDDLE_OBS_DIMS, (long long)dims);
+    policy->spec = (struct heddle_policy_spec){
+        .obs = {.element = hd_net_has_u8_obs(policy->net) ? HEDDLE_U8 : HEDDLE_F32,
+                .dims = (int)dims},
+        .actions = hd_actions_publish(&policy->actions),
+        .outputs = hd_net_count_outputs(policy->net),
+        .can_draw = hd_policy_get(policy->config)->outputs != HD_POLICY_ACTION_VALUES,
+    };
+    memcpy(policy->spec.obs.shape, shape, (size_t)dims * sizeof *shape);
+    return HD_OK;
+}
+
+static int make_net(struct heddle_policy *policy, struct hd_diag *diag, const char *path)
+{
+    const struct hd_source_location location = {path, 0, 0};
+    const struct hd_setup setup = {
+        .config = policy->config, .diag = diag, .location = location, .shards = 1};
+    const struct hd_spec spec = {.name = "policy", .location = location};
+    HD_TRY(hd_actions_check_policy(&setup, location));
+    HD_TRY(hd_policy_net_create(&spec, &setup, &policy->net));
+    return describe(policy, &setup);
+}
+
+static int make_arrays(struct heddle_policy *policy, bool normalised)
+{
+    const struct hd_net *net = policy->net;
+    struct hd_policy_arrays *arrays = &policy->arrays;
+    const int64_t n = normalised ? hd_net_count_obs(net) : 0;
+    arrays->net = net;
+    arrays->params = hd_alloc(hd_net_get_params_bytes(net), 1);
+    if (!arrays->params)
+        return HD_ERR_NOMEM;
+    if (hd_net_count_norms(net) > 0 &&
+        !(arrays->running = hd_alloc(hd_net_count_running(net), sizeof(float))))
+        return HD_ERR_NOMEM;
+    if (!normalised)
+        return HD_OK;
+    arrays->scale = hd_alloc(n, sizeof(float));
+    arrays->shift = hd_alloc(n, sizeof(float));
+    return arrays->scale && arrays->shift ? HD_OK : HD_ERR_NOMEM;
+}
+
+static int load_weights(struct heddle_policy *policy, const char *path)
+{
+    bool normalised;
+    HD_TRY(hd_weights_has_obs_norm(path, &normalised));
+    HD_TRY(make_arrays(policy, normalised));
+    return hd_policy_arrays_read(&policy->arrays, path);
+}
+
+static int load(struct heddle_policy *policy, const char *config, const char *weights)
+{
+    struct hd_diag *diag;
+    HD_TRY(hd_diag_create(&diag));
+    int status = read_config(diag, config, &policy->config);
+    if (status == HD_OK)
+        status = make_net(policy, diag, config);
+    hd_call_report(diag);
+    hd_diag_destroy(diag);
+    HD_TRY(status);
+    return load_weights(policy, weights);
+}
+
+static int make_policy(const char *config, const char *weights, struct heddle_policy **policy_p)
+{
+    struct heddle_policy *policy = hd_alloc(1, sizeof *policy);
+    char *config_path = NULL, *weights_path = NULL;
+    if (!policy)
+        return HD_ERR_NOMEM;
+    policy->works = hd_work_list_create();
+    int status =
+        policy->works ? find_files(config, weights, &config_path, &weights_path) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = load(policy, config_path, weights_path);
+    hd_free(config_path);
+    hd_free(weights_path);
+    if (status == HD_OK)
+        *policy_p = policy;
+    else
+        heddle_policy_destroy(policy);
+    return status;
+}
+
+int heddle_policy_load(const char *config, const char *weights, struct heddle_policy **policy_p,
+                       char *message)
+{
+    struct hd_call call;
+    hd_call_begin(&call, message);
+    return hd_call_end(&call, make_policy(config, weights, policy_p));
+}
+
+void heddle_policy_destroy(struct heddle_policy *policy)
+{
+    if (!policy)
+        return;
+    hd_work_list_destroy(policy->works);
+    hd_free(policy->arrays.params);
+    hd_free(policy->arrays.running);
+    hd_free(policy->arrays.scale);
+    hd_free(policy->arrays.shift);
+    hd_net_destroy(policy->net);
+    hd_config_destroy(policy->config);
+    hd_free(policy);
+}
+
+void heddle_policy_describe(const struct heddle_policy *policy, struct heddle_policy_spec *spec_p)
+{
+    *spec_p = policy->spec;
+}
+
+const char *heddle_get_version(void)
+{
+    return HD_VERSION;
+}

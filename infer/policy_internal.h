@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A policy as it was loaded: read-only for all threads, but for the list of work memory, which has
+ * a lock. */
+#ifndef HD_INFER_POLICY_INTERNAL_H
+#define HD_INFER_POLICY_INTERNAL_H
+
+#include "infer/infer.h"
+#include "kernels/envs/actions.h"
+#include "runtime/base/config/config.h"
+#include "tasks/output/policy_arrays.h"
+
+#include <pthread.h>
+
+/* The work memory of a pass of at most HD_POLICY_ROWS rows. */
+struct hd_pass_work {
+    struct hd_pass_work *next;
+    int64_t bytes;
+    float *out; /* [HD_POLICY_ROWS][outputs] */
+    void *memory;
+};
+
+/* The work memory that no thread has now. */
+struct hd_work_list {
+    pthread_mutex_t lock;
+    struct hd_pass_work *first;
+};
+
+struct heddle_policy {
+    struct heddle_policy_spec spec;
+    struct hd_config *config;
+    struct hd_net *net;
+    struct hd_policy_arrays arrays;
+    struct hd_env_actions actions;
+    struct hd_work_list *works;
+};
+
+/* Makes an empty list, NULL (logged) without memory; releases one with all in it, and accepts NULL.
+ */
+struct hd_work_list *hd_work_list_create(void);
+void hd_work_list_destroy(struct hd_work_list *works);
+
+#endif

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trained policies: from observations to outputs and actions."""
+
+from __future__ import annotations
+
+import math
+import os
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _library as lib
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from .envs import Env, VectorEnv
+
+
+@dataclass(frozen=True)
+class Actions:
+    """An action space. `kind` is "discrete" (one choice among n[0]), "multi_discrete" (choice i among n[i]) or "box"
+    (real numbers between low and high, which may be infinite)."""
+
+    kind: str
+    dims: int
+    n: tuple[int, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @classmethod
+    def _of(cls, found: lib.ActionsOfC) -> Actions:
+        dims = found.dims
+        if found.kind == lib.BOX:
+            return cls("box", dims, low=tuple(found.low[:dims]), high=tuple(found.high[:dims]))
+        return cls("discrete" if found.kind == lib.DISCRETE else "multi_discrete", dims, n=tuple(found.n[:dims]))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return () if self.kind == "discrete" else (self.dims,)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float32 if self.kind == "box" else np.int64)
+
+    def to_space(self) -> gymnasium.Space:
+        """The same as a space of gymnasium."""
+        from gymnasium import spaces
+
+        if self.kind == "discrete":
+            return spaces.Discrete(self.n[0])
+        if self.kind == "multi_discrete":
+            return spaces.MultiDiscrete(self.n)
+        return spaces.Box(np.array(self.low, np.float32), np.array(self.high, np.float32), dtype=np.float32)
+
+
+def make_observation_space(shape: tuple[int, ...], dtype: np.dtype) -> gymnasium.Space:
+    from gymnasium import spaces
+
+    if dtype == np.uint8:
+        return spaces.Box(0, 255, shape, np.uint8)
+    return spaces.Box(-np.inf, np.inf, shape, np.float32)
+
+
+class Policy:
+    """A trained policy, which `load` makes. It is read-only: threads may share it, and calls release the GIL.
+
+    observation_shape, observation_dtype: of one observation.
+    actions: the action space.
+    outputs: the number of outputs for an observation.
+    can_draw: the outputs are of a distribution, from which actions can be drawn."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        weakref.finalize(self, lib.get_destroyer("policy_destroy"), address)
+        spec = lib.describe("policy_describe", address, lib.PolicySpec())
+        self.observation_shape: tuple[int, ...] = spec.obs.get_shape()
+        self.observation_dtype: np.dtype = spec.obs.get_dtype()
+        self.actions = Actions._of(spec.actions)
+        self.outputs: int = spec.outputs
+        self.can_draw: bool = spec.can_draw
+        self._act, self._draw, self._forward = (lib.find(f"policy_{name}") for name in ("act", "draw", "forward"))
+
+    def __repr__(self) -> str:
+        return (f"Policy(observation_shape={self.observation_shape}, observation_dtype={self.observation_dtype}, "
+                f"actions={self.actions})")
+
+    def _take(self, obs: npt.ArrayLike) -> tuple[np.ndarray, tuple[int, ...], int, int]:
+        """The observations as the library takes them, the shape of the batch, its rows, and the type of numbers."""
+        array = np.asarray(obs)
+        element = lib.F32
+        if array.dtype == np.uint8 and self.observation_dtype == np.uint8:
+            element = lib.U8
+        elif array.dtype != np.float32:
+            if array.dtype.kind not in ("f" if self.observation_dtype == np.uint8 else "fiu"):
+                raise TypeError(f"observations of this policy are {self.observation_dtype}, found {array.dtype}")
+            array = array.astype(np.float32)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        shape = array.shape
+        batch = shape[: len(shape) - len(self.observation_shape)]
+        if shape[len(batch):] != self.observation_shape:
+            raise lib.InputError(f"observations of this policy have the shape {self.observation_shape}, alone or with "
+                                 f"dimensions of a batch before it; found {shape}")
+        return array, batch, math.prod(batch), element
+
+    def forward(self, obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """The net's outputs [..., outputs] for observations [..., *observation_shape], alone or in a batch of any
+        dimensions: values or logits of the choices, or means and logarithms of deviations; an actor with a critic
+        also yields the observation's value, as the last number. Pictures are uint8, or floats divided by 255."""
+        array, batch, rows, element = self._take(obs)
+        out = np.empty((*batch, self.outputs), np.float32)
+        lib.check(self._forward(self._address, element, lib.address_of(array), rows, lib.address_of(out),
+                                lib.get_message_address()))
+        return out
+
+    def act(self, obs: npt.ArrayLike, *, seed: int | None = None) -> Any:
+        """The actions [..., *actions.shape] for observations as in `forward`: the likeliest ones, or those of the
+        largest value; with `seed`, drawn from the policy's distribution, as a function of outputs, seed and the
+        place in the batch. An action of one observation alone, among choices, is a numpy integer. Real numbers may lie
+        beyond an environment's bounds, as in training; heddle's environments clip them where Gymnasium's do."""
+        array, batch, rows, element = self._take(obs)
+        actions = np.empty((*batch, *self.actions.shape), self.actions.dtype)
+        if seed is None:
+            lib.check(self._act(self._address, element, lib.address_of(array), rows, lib.address_of(actions),
+                                lib.get_message_address()))
+        else:
+            if not 0 <= seed < 1 << 64:
+                raise lib.InputError(f"seeds are from 0 to 2**64 - 1, found {seed}")
+            lib.check(self._draw(self._address, element, lib.address_of(array), rows, seed, lib.address_of(actions),
+                                 lib.get_message_address()))
+        return actions if actions.shape else actions[()]
+
+    @property
+    def observation_space(self) -> gymnasium.Space:
+        """Of one observation. Needs gymnasium."""
+        return make_observation_space(self.observation_shape, self.observation_dtype)
+
+    @property
+    def action_space(self) -> gymnasium.Space:
+        """Needs gymnasium. Real numbers have no bounds here; those of the environment are in its space."""
+        return self.actions.to_space()
+
+    def make(self, **options: Any) -> Env:
+        """Makes one environment as the run file describes it (see Env for options)."""
+        from .envs import Env
+
+        return Env(self, **options)
+
+    def make_vec(self, num_envs: int = 1, **options: Any) -> VectorEnv:
+        """Makes environments as the run file describes them (see VectorEnv for options)."""
+        from .envs import VectorEnv
+
+        return VectorEnv(self, num_envs, **options)
+
+
+def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Policy:
+    """Loads a policy from a run directory, or from a run file (YAML) and a file of weights (policy.safetensors).
+
+    Without `weights` it has those of the best evaluation in the run directory, else those saved last. Raises
+    FileNotFoundError, or InputError for a file that is malformed, damaged, or of another net."""
+    for given in (path, weights):
+        if given is not None and not os.path.exists(given):
+            raise FileNotFoundError(f"there is no {os.fspath(given)}")
+    return Policy(lib.create("policy_load", os.fsencode(path), None if weights is None else os.fsencode(weights)))

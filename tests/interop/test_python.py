@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package `heddle`: outputs are those of `runner eval --obs` bit by bit, environments those of the program
+and of gymnasium, and what is wrong raises exceptions."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../python")]
+from runner import ROOT, Scratch, call, check, skip, train  # noqa: E402
+
+try:
+    import gymnasium
+    import numpy as np
+    from gymnasium.utils.env_checker import check_env
+    from safetensors.numpy import save_file
+except ImportError as error:
+    skip(f"{error}; scripts/venv makes the environment for this test")
+try:
+    import heddle
+except ImportError as error:
+    if "libasan" not in str(error) and "sanitizer" not in str(error).lower():
+        raise
+    skip("the library was built with sanitizers, which have to be loaded first")
+from heddle import registration  # noqa: E402
+
+ROWS = 130
+
+
+def config_of(name):
+    return os.path.join(ROOT, f"configs/{name}.yaml")
+
+
+def same(a, b):
+    """Equal bits: comparisons of numbers would take 0 and -0 for one."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def raises(what, said, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except what as error:
+        check(said in str(error), f"'{said}' is not in '{error}'")
+        return
+    except Exception as error:  # pylint: disable=broad-except
+        sys.exit(f"failed: {type(error).__name__} in place of {what}: {error}")
+    sys.exit(f"failed: nothing was raised where '{said}' should have been")
+
+
+# -- Policies ------------------------------------------------------------------------------------------
+
+
+def eval_obs(scratch, directory, obs):
+    """The outputs that `runner eval --obs` prints, which name a float exactly."""
+    save_file({"obs": obs}, scratch("obs.safetensors"))
+    printed = call("eval", os.path.join(directory, "total_config.yaml"), "--weights",
+                   os.path.join(directory, "ckpt/best/policy.safetensors"), "--obs", scratch("obs.safetensors")).stdout
+    return np.array([line.split() for line in printed.splitlines()], np.float64).astype(np.float32)
+
+
+def check_policy(scratch, directory, obs):
+    """The outputs of a batch, also of other shapes and types, against those of the program."""
+    policy = heddle.load(directory)
+    outputs = eval_obs(scratch, directory, obs)
+    check(outputs.shape == (ROWS, policy.outputs), f"{outputs.shape} outputs")
+    check(same(policy.forward(obs), outputs), "the outputs are not those of runner eval --obs")
+    check(same(policy.forward(obs.astype(np.float64)), outputs), "outputs of doubles differ")
+    check(same(policy.forward(np.asfortranarray(obs)), outputs), "outputs of another layout differ")
+    folded = policy.forward(obs.reshape(13, 10, *policy.observation_shape))
+    check(same(folded.reshape(ROWS, -1), outputs), "outputs of a batch of two dimensions differ")
+    check(policy.forward(obs[:0]).shape == (0, policy.outputs), "no rows have no outputs")
+    check(policy.forward(obs[0]).shape == (policy.outputs,), "one observation has outputs [1, ...]")
+    return policy, outputs
+
+
+def check_threads(policy, obs, outputs):
+    wrong = []
+
+    def compute():
+        for rows in range(1, ROWS, 7):
+            if not same(policy.forward(obs[:rows]), outputs[:rows]):
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=compute) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(not wrong, f"threads computed other outputs of {wrong} rows")
+
+
+def play(policy, directory, episodes):
+    """Greedy returns from the seeds of `runner eval --json`, against what it says; one row at a time, as bits of nets
+    with convolutions depend on the rows of a pass."""
+    told = json.loads(call("eval", os.path.join(directory, "total_config.yaml"), "--weights",
+                           os.path.join(directory, "ckpt/best/policy.safetensors"), "--episodes", str(episodes),
+                           "--json").stdout)["episodes"]
+    envs = policy.make_vec(len(told))
+    obs, _ = envs.reset(seed=[episode["seed"] for episode in told])
+    returns, playing = np.zeros(len(told)), np.ones(len(told), bool)
+    while playing.any():
+        obs, reward, terminated, truncated, _ = envs.step(np.stack([policy.act(one) for one in obs]))
+        returns += reward * playing
+        playing &= ~(terminated | truncated)
+    envs.close()
+    check(returns.tolist() == [episode["return"] for episode in told], f"played {returns}, and runner says {told}")
+
+
+def check_cartpole(scratch):
+    directory = scratch("cartpole")
+    train(directory, world__shards=1, max_train_iter=80, env__stop_value="1e9", policy__eval__evaluator__eval_freq=40)
+    obs = np.random.default_rng(1).normal(size=(ROWS, 4)).astype(np.float32)
+    policy, outputs = check_policy(scratch, directory, obs)
+    check(same(policy.act(obs), outputs.argmax(axis=1)), "actions are not those of the largest value")
+    check(policy.act(obs[0]) == outputs[0].argmax() and policy.act(obs[0]).shape == (), "the action of one observation")
+    check(policy.action_space == gymnasium.spaces.Discrete(2), f"{policy.action_space}")
+    check(not policy.can_draw, "a policy of values can draw")
+    raises(heddle.InputError, "no distribution to draw from", policy.act, obs, seed=1)
+    check_threads(policy, obs, outputs)
+    play(policy, directory, 5)
+    return directory
+
+
+def check_pendulum(scratch):
+    directory = scratch("pendulum")
+    train(directory, config=config_of("pendulum_ppo"), world__shards=1, max_train_iter=80)
+    obs = np.random.default_rng(2).normal(size=(ROWS, 3)).astype(np.float32)
+    policy, outputs = check_policy(scratch, directory, obs)
+    check(policy.outputs == 3 and policy.can_draw, "outputs of a policy of real numbers")
+    check(same(policy.act(obs), np.ascontiguousarray(outputs[:, :1])), "actions are not the means")
+    one = np.tile(obs[:1], (4000, 1))
+    drawn = policy.act(one, seed=5)
+    check(same(drawn, policy.act(one, seed=5)) and not same(drawn, policy.act(one, seed=6)), "draws and their seeds")
+    mean, deviation = outputs[0, 0], np.exp(outputs[0, 1])
+    check(abs(drawn.mean() - mean) < 5 * deviation / 4000 ** 0.5, "draws have another mean")
+    check(abs(drawn.std() / deviation - 1) < 5 / 8000 ** 0.5, "draws have another deviation")
+    raises(heddle.InputError, "seeds are from 0", policy.act, obs, seed=-1)
+    play(policy, directory, 4)
+
+
+def check_pong(scratch):
+    directory = scratch("pong")
+    train(directory, config=config_of("pixel_pong_dqn_ddp"), world__shards=1, max_train_iter=2,
+          env__n_evaluator_episode=1, env__evaluator_env_num=1, env__max_evaluator_step=60,
+          policy__other__replay_buffer__replay_buffer_size=2000)
+    frames = np.random.default_rng(3).integers(0, 256, (ROWS, 4, 84, 84), np.uint8)
+    floats = frames.astype(np.float32) / np.float32(255)
+    policy, outputs = check_policy(scratch, directory, floats)
+    bytes_too = policy.forward(frames)
+    error = np.abs(bytes_too - outputs).max() / np.abs(outputs).max()
+    print(f"outputs of bytes and of bytes divided by 255 differ by at most {error:.1e} of the largest")
+    # Floats are rounded once more, to 2^-24 of a pixel, or in bf16 to 2^-9 where a pixel lies between two numbers.
+    check(error < 1e-2, "outputs of bytes differ")
+    raises(heddle.InputError, "floats are bytes divided by 255, but number", policy.forward, frames.astype(np.float32))
+    raises(TypeError, "are uint8, found int64", policy.forward, frames.astype(np.int64))
+    play_frames(policy)
+
+
+def play_frames(policy):
+    """Frames of a policy's environments: the observations that its net takes."""
+    envs = policy.make_vec(2, render_mode="rgb_array")
+    obs, _ = envs.reset(seed=3)
+    check(envs.single_observation_space == policy.observation_space, f"{envs.single_observation_space}")
+    for _ in range(20):
+        before, obs = obs, envs.step(policy.act(obs))[0]
+    check((obs[:, :3] == before[:, 1:]).all(), "frames are not stacked, oldest first")
+    check((envs.render()[1] == obs[1, 3][..., None]).all(), "the picture is not the last frame")
+
+
+# -- Environments --------------------------------------------------------------------------------------
+
+
+def advance(envs, action, ended):
+    """A step by gymnasium's rules of AutoresetMode.NEXT_STEP, of environments one by one."""
+    rows = []
+    for i, env in enumerate(envs):
+        if ended[i]:
+            rows.append((env.reset()[0], 0.0, False, False))
+        else:
+            rows.append(env.step(action[i])[:4])
+    return [np.array(column) for column in zip(*rows)]
+
+
+def check_vector(name):
+    """A vector against single environments, over several episodes each."""
+    envs = heddle.make_vec(name, 3)
+    single = [heddle.make(name) for _ in range(3)]
+    envs.action_space.seed(4)
+    obs, _ = envs.reset(seed=10)
+    check((obs == np.stack([env.reset(seed=10 + i)[0] for i, env in enumerate(single)])).all(), f"{name}: reset")
+    ended, episodes = np.zeros(3, bool), 0
+    for _ in range(450):
+        action = envs.action_space.sample()
+        found, expected = envs.step(action)[:4], advance(single, action, ended)
+        check(all((a == b).all() for a, b in zip(found, expected)), f"{name}: a step of a vector is another")
+        ended = found[2] | found[3]
+        episodes += ended.sum()
+    check(episodes > 0 or name in ("acrobot", "mountain_car_continuous", "pixel_pong"), f"{name}: no episode ended")
+    check(envs.reset(seed=10)[0].tobytes() == obs.tobytes(), f"{name}: the same seed starts elsewhere")
+
+
+def check_against_gymnasium(name, theirs):
+    """Gymnasium's own environment, from the same seeds by the same actions."""
+    ours, other = heddle.make(name), gymnasium.make(theirs).unwrapped
+    other.action_space.seed(5)
+    for seed in (0, 7, 123456):
+        a, b = ours.reset(seed=seed)[0], other.reset(seed=seed)[0]
+        check((a == b).all(), f"{theirs}: starts at {b}, {name} at {a}")
+        for _ in range(100):
+            action = other.action_space.sample()
+            one, two = ours.step(action), other.step(action)
+            check(np.allclose(one[0], two[0], atol=1e-5) and abs(one[1] - two[1]) < 1e-5 and one[2] == two[2],
+                  f"{theirs}: {two[:3]}, and {name} {one[:3]}")
+            if one[2] or one[3]:
+                break
+
+
+def check_environments():
+    for name, arguments in registration.BUILTIN.items():
+        env = gymnasium.make(f"heddle/{name}-v0", render_mode="rgb_array")
+        check_env(env.unwrapped)
+        env.reset(seed=1)
+        check(env.render().dtype == np.uint8 and np.ptp(env.render()) > 0, f"{name}: no picture")
+        env.close()
+        vector = gymnasium.make_vec(f"heddle/{name}-v0", num_envs=2, vectorization_mode="vector_entry_point")
+        check(vector.metadata["autoreset_mode"] == gymnasium.vector.AutoresetMode.NEXT_STEP, "autoreset_mode")
+        check(vector.reset(seed=1)[0] in vector.observation_space, f"{name}: an observation outside of its space")
+        vector.close()
+        check_vector(arguments["source"])
+    for name, theirs in (("cartpole", "CartPole-v1"), ("acrobot", "Acrobot-v1"), ("mountain_car", "MountainCar-v0"),
+                         ("mountain_car_continuous", "MountainCarContinuous-v0"), ("pendulum", "Pendulum-v1")):
+        check_against_gymnasium(name, theirs)
+
+
+# -- Mistakes ------------------------------------------------------------------------------------------
+
+
+def check_files(scratch, directory):
+    weights = os.path.join(directory, "ckpt/best/policy.safetensors")
+    with open(weights, "rb") as file:
+        whole = file.read()
+    raises(FileNotFoundError, "nothing/here", heddle.load, "nothing/here")
+    raises(FileNotFoundError, "there is no none", heddle.load, directory, "none")
+    raises(heddle.InputError, "total_config.yaml cannot be read", heddle.load, os.path.dirname(weights))
+    raises(heddle.InputError, "have to be named", heddle.load, config_of("cartpole_dqn_ddp"))
+    raises(heddle.InputError, "tensor 'encoder.init.weight' is 128 x 4", heddle.load, config_of("acrobot_dqn"), weights)
+    for length in (0, 7, 8, 100, 1000, len(whole) // 2, len(whole) - 1):
+        with open(scratch("cut.safetensors"), "wb") as file:
+            file.write(whole[:length])
+        raises(heddle.InputError, "safetensors file", heddle.load, directory, scratch("cut.safetensors"))
+    with open(scratch("changed.safetensors"), "wb") as file:
+        file.write(whole[:-1] + bytes([whole[-1] ^ 1]))
+    raises(heddle.InputError, "is damaged", heddle.load, directory, scratch("changed.safetensors"))
+    copy = scratch("copy")
+    shutil.copytree(directory, copy)
+    with open(os.path.join(copy, "total_config.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    with open(os.path.join(copy, "total_config.yaml"), "w", encoding="utf-8") as file:
+        file.write(text.replace("action_shape:", "action_shap:"))
+    line = text[:text.index("action_shape:")].count("\n") + 1
+    raises(heddle.InputError, f"total_config.yaml:{line}:", heddle.load, copy)
+
+
+def check_arguments(directory):
+    policy = heddle.load(directory)
+    for shape in ((), (5,), (3, 5), (4, 3), (4, 1)):
+        raises(heddle.InputError, "have the shape (4,)", policy.act, np.zeros(shape, np.float32))
+    raises(TypeError, "found <U1", policy.act, np.array(list("abcd")))
+    raises(TypeError, "found complex128", policy.act, np.zeros(4, complex))
+    envs = heddle.make_vec("cartpole", 3)
+    raises(heddle.InputError, "has to be reset first", envs.step, [0, 0, 0])
+    envs.reset(seed=0)
+    raises(heddle.InputError, "action 1 is 2, expected 0 to 1", envs.step, [0, 2, 0])
+    raises(heddle.InputError, "action 0 is -1", envs.step, [-1, 0, 0])
+    raises(heddle.InputError, "shape (3,), found (2,)", envs.step, [0, 1])
+    raises(TypeError, "found float64", envs.step, [0.0, 1.0, 0.5])
+    raises(heddle.InputError, "expected 3 seeds, found 2", envs.reset, seed=[1, 2])
+    raises(heddle.InputError, "seeds are from 0", envs.reset, seed=-1)
+    raises(heddle.InputError, "reset_mask of 3 bools", envs.reset, options={"reset_mask": np.ones(2, bool)})
+    envs.step([0, 1, 0])
+    envs.close()
+    raises(heddle.Error, "were closed", envs.step, [0, 1, 0])
+    env = heddle.make("cartpole")
+    raises(heddle.Error, "call reset", env.step, 0)
+    raises(heddle.InputError, "no environment 'cartpol'", heddle.make, "cartpol")
+    raises(heddle.InputError, "have to be allowed", heddle.make, "atari", env_id="PongNoFrameskip-v4")
+    raises(heddle.InputError, "unknown option 'speed'", heddle.make, "pixel_pong", options={"speed": 2})
+    raises(heddle.InputError, "expected 1 to", heddle.make_vec, "cartpole", 0)
+    raises(heddle.InputError, "render mode", heddle.make, "cartpole", render_mode="human")
+    raises(heddle.InputError, "says which environments", policy.make_vec, 2, frame_stack=4)
+
+
+def main():
+    with Scratch() as scratch:
+        directory = check_cartpole(scratch)
+        check_pendulum(scratch)
+        check_pong(scratch)
+        check_environments()
+        check_files(scratch, directory)
+        check_arguments(directory)
+
+
+main()
