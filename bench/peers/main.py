@@ -12,6 +12,8 @@ machine hits all alike, and prints how many times faster Heddle is. Cases (defau
   ppo         one iteration of Pong with PPO on two cores, 3,200 samples and 100 updates: DI-engine itself
   ppo_fast    training Pong with PPO and a small net on two cores: the best of several PyTorch programs
   sac         updates of soft actor-critic on one core: CleanRL's, and two faster ones in PyTorch
+  package     acting on numpy arrays with CartPole's net, and stepping 16 CartPoles, from Python on one core:
+              PyTorch, gymnasium's vector environments
 
 --short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more
 than a minute a turn. --save appends what is measured to bench/results/peers.jsonl. PyTorch and the others are installed by
@@ -23,7 +25,7 @@ import signal
 import subprocess
 import sys
 
-CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac"]
+CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package"]
 
 
 def main():

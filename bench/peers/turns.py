@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from machine import ROOT, commit, machine
 
 OURS = "Heddle"
-LESS_IS_BETTER = ("s", "ms", "MB")
-PEERS = ("torch", "ale-py", "envpool", "DI-engine")
+LESS_IS_BETTER = ("s", "ms", "us", "MB")
+PEERS = ("torch", "gymnasium", "ale-py", "envpool", "DI-engine")
 
 
 class Missing(Exception):
