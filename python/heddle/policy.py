@@ -83,6 +83,7 @@ class Policy:
         self.actions = Actions._of(spec.actions)
         self.outputs: int = spec.outputs
         self.can_draw: bool = spec.can_draw
+        self._action_shape, self._action_dtype = self.actions.shape, self.actions.dtype
         self._act, self._draw, self._forward = (lib.find(f"policy_{name}") for name in ("act", "draw", "forward"))
 
     def __repr__(self) -> str:
@@ -124,7 +125,7 @@ class Policy:
         place in the batch. An action of one observation alone, among choices, is a numpy integer. Real numbers may lie
         beyond an environment's bounds, as in training; heddle's environments clip them where Gymnasium's do."""
         array, batch, rows, element = self._take(obs)
-        actions = np.empty((*batch, *self.actions.shape), self.actions.dtype)
+        actions = np.empty((*batch, *self._action_shape), self._action_dtype)
         if seed is None:
             lib.check(self._act(self._address, element, lib.address_of(array), rows, lib.address_of(actions),
                                 lib.get_message_address()))

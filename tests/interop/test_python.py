@@ -5,6 +5,7 @@ and of gymnasium, and what is wrong raises exceptions."""
 
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -160,6 +161,18 @@ def check_pong(scratch):
     play_frames(policy)
 
 
+def check_normalised(scratch):
+    """Observations of bytes that are normalised by statistics of theirs, and an actor with a critic."""
+    directory = scratch("normalised")
+    train(directory, config=config_of("pixel_pong_ppo_fast"), world__shards=1, max_train_iter=4,
+          env__n_evaluator_episode=1, env__evaluator_env_num=1, env__max_evaluator_step=60,
+          policy__collect__n_sample=192, policy__learn__batch_size=96)
+    frames = np.random.default_rng(4).integers(0, 256, (ROWS, 4, 84, 84), np.uint8)
+    policy, _ = check_policy(scratch, directory, frames.astype(np.float32) / np.float32(255))
+    check(policy.outputs == 7 and policy.can_draw, "outputs of an actor with a critic")
+    check(policy.action_space.contains(policy.act(frames[0])), "an action outside of its space")
+
+
 def play_frames(policy):
     """Frames of a policy's environments: the observations that its net takes."""
     envs = policy.make_vec(2, render_mode="rgb_array")
@@ -294,14 +307,31 @@ def check_arguments(directory):
     raises(heddle.InputError, "says which environments", policy.make_vec, 2, frame_stack=4)
 
 
+# -- Documents -----------------------------------------------------------------------------------------
+
+
+def check_document(scratch, directory):
+    """The Python of the how-to, beside a run directory of the name that it has there."""
+    shutil.copytree(directory, scratch("cartpole_dqn_ddp"))
+    with open(os.path.join(ROOT, "docs/howto/python.md"), encoding="utf-8") as file:
+        blocks = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+    before = os.getcwd()
+    os.chdir(scratch.path)
+    exec("\n".join(blocks), {})  # pylint: disable=exec-used
+    os.chdir(before)
+    check(len(blocks) == 4, f"{len(blocks)} blocks of Python")
+
+
 def main():
     with Scratch() as scratch:
         directory = check_cartpole(scratch)
         check_pendulum(scratch)
         check_pong(scratch)
+        check_normalised(scratch)
         check_environments()
         check_files(scratch, directory)
         check_arguments(directory)
+        check_document(scratch, directory)
 
 
 main()
