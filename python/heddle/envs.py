@@ -36,6 +36,11 @@ def _create(source: str | Policy, envs: int, env_id: str | None, options: Mappin
     return lib.create("envs_create", ctypes.byref(settings))
 
 
+def draw_seeds(n: int) -> np.ndarray:
+    """Seeds from the system's entropy."""
+    return np.random.SeedSequence().generate_state(n, np.uint64)
+
+
 class _Group:
     """Environments of the library."""
 
@@ -59,13 +64,12 @@ class _Group:
 
     def reset(self, seeds: Sequence[int] | None, mask: np.ndarray | None = None) -> np.ndarray:
         self._check_open()
-        if seeds is None and not self.seeded:
-            seeds = np.random.SeedSequence().generate_state(self.envs, np.uint64)
-        if seeds is not None:
-            seeds = np.array(seeds, np.uint64)
+        given = None if seeds is None else np.array(seeds, np.uint64)
+        if given is None and not self.seeded:
+            given = draw_seeds(self.envs)
         obs = np.empty(self.obs_shape, self.obs_dtype)
         lib.call("envs_reset", self.address, None if mask is None else lib.address_of(mask),
-                 None if seeds is None else lib.address_of(seeds), lib.address_of(obs))
+                 None if given is None else lib.address_of(given), lib.address_of(obs))
         self.seeded = True
         return obs
 
@@ -140,7 +144,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             return [_check_seed(int(seed) + i) for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise lib.InputError(f"expected {self.num_envs} seeds, found {len(seed)}")
-        drawn = np.random.SeedSequence().generate_state(self.num_envs, np.uint64)
+        drawn = draw_seeds(self.num_envs)
         return [int(drawn[i]) if one is None else _check_seed(one) for i, one in enumerate(seed)]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None,

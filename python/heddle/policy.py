@@ -54,7 +54,7 @@ class Actions:
         if self.kind == "discrete":
             return spaces.Discrete(self.n[0])
         if self.kind == "multi_discrete":
-            return spaces.MultiDiscrete(self.n)
+            return spaces.MultiDiscrete(list(self.n))
         return spaces.Box(np.array(self.low, np.float32), np.array(self.high, np.float32), dtype=np.float32)
 
 

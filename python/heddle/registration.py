@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 
-BUILTIN = {
+BUILTIN: dict[str, dict[str, Any]] = {
     "Acrobot": {"source": "acrobot"},
     "CartPole": {"source": "cartpole"},
     "MountainCar": {"source": "mountain_car"},

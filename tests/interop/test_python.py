@@ -3,6 +3,7 @@
 """The Python package `heddle`: outputs are those of `runner eval --obs` bit by bit, environments those of the program
 and of gymnasium, and what is wrong raises exceptions."""
 
+import ctypes
 import json
 import os
 import re
@@ -76,19 +77,21 @@ def check_policy(scratch, directory, obs):
     return policy, outputs
 
 
-def check_threads(policy, obs, outputs):
-    wrong = []
+def check_threads(policy, obs):
+    """Against one thread alone, after it: passes are prepared when they are first needed."""
+    found = {}
 
-    def compute():
-        for rows in range(1, ROWS, 7):
-            if not same(policy.forward(obs[:rows]), outputs[:rows]):
-                wrong.append(rows)
+    def compute(number):
+        for rows in range(1, ROWS, 17):
+            found[number, rows] = policy.forward(obs[:rows])
 
-    threads = [threading.Thread(target=compute) for _ in range(4)]
+    threads = [threading.Thread(target=compute, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    wrong = [rows for (_, rows), outputs in found.items() if not same(outputs, policy.forward(obs[:rows]))]
+    check(len(found) == 4 * len(range(1, ROWS, 17)), "a thread has failed")
     check(not wrong, f"threads computed other outputs of {wrong} rows")
 
 
@@ -119,7 +122,7 @@ def check_cartpole(scratch):
     check(policy.action_space == gymnasium.spaces.Discrete(2), f"{policy.action_space}")
     check(not policy.can_draw, "a policy of values can draw")
     raises(heddle.InputError, "no distribution to draw from", policy.act, obs, seed=1)
-    check_threads(policy, obs, outputs)
+    check_threads(policy, obs)
     play(policy, directory, 5)
     return directory
 
@@ -156,6 +159,11 @@ def check_pong(scratch):
     check(error < 1e-2, "outputs of bytes differ")
     raises(heddle.InputError, "floats are bytes divided by 255, but number", policy.forward, frames.astype(np.float32))
     raises(TypeError, "are uint8, found int64", policy.forward, frames.astype(np.int64))
+    openmp = ctypes.CDLL("libgomp.so.1")
+    openmp.omp_set_num_threads(3)
+    policy.forward(frames[:2])
+    check(openmp.omp_get_max_threads() == 3, "a call leaves another number of OpenMP's threads")
+    check_threads(heddle.load(directory), frames)
     play_frames(policy)
 
 
