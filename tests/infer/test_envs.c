@@ -66,6 +66,8 @@ START_TEST(test_the_step_after_the_last_begins_the_next_episode)
     float obs[ENVS][NUMBERS], next[ENVS][NUMBERS];
     ck_assert_int_eq(heddle_envs_reset(other, NULL, seeds, obs, message), HEDDLE_OK);
     ck_assert_int_eq(heddle_envs_reset(other, NULL, NULL, next, message), HEDDLE_OK);
+    for (int e = 0; e < ENVS; e++)
+        ck_assert_int_ne(memcmp(obs[e], next[e], sizeof next[e]), 0);
     ck_assert_int_eq(heddle_envs_reset(envs, NULL, seeds, obs, message), HEDDLE_OK);
     bool ended[ENVS] = {false}, begun[ENVS] = {false};
     for (int i = 0; i < 30; i++) {
