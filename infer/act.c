@@ -86,6 +86,19 @@ static void give_work(struct hd_work_list *works, struct hd_pass_work *work)
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
+static void choose_squashed(const struct heddle_policy *policy, const struct request *request,
+                            const struct hd_rng *rng, uint32_t i, const float *out,
+                            union hd_action_number *action)
+{
+    const int dims = policy->actions.dims;
+    union hd_action_number unit[HD_ENV_ACTION_DIMS];
+    if (request->draws)
+        hd_act_squashed_by_draw(dims, out, rng, i * (uint32_t)dims, unit);
+    else
+        hd_act_squashed_greedily(dims, out, unit);
+    hd_act_scale(&policy->actions, unit, action);
+}
+
 /* Chooses actions of rows [first, first + n) by their outputs. Draws are numbered within a pass. */
 static void choose(const struct heddle_policy *policy, const struct request *request, int64_t first,
                    int64_t n, const float *out)
@@ -95,7 +108,9 @@ static void choose(const struct heddle_policy *policy, const struct request *req
         hd_rng_make(request->seed, hd_hash_text("infer: draw"), first / HD_POLICY_ROWS, 0, 0);
     union hd_action_number action[HD_ENV_ACTION_DIMS];
     for (int64_t i = 0; i < n; i++, out += policy->spec.outputs) {
-        if (request->draws)
+        if (hd_net_is_squashed(policy->net))
+            choose_squashed(policy, request, &rng, (uint32_t)i, out, action);
+        else if (request->draws)
             hd_act_by_draw(actions, out, &rng, (uint32_t)i, action);
         else
             hd_act_greedily(actions, out, action);

@@ -176,6 +176,23 @@ static int create_for_policy(const struct heddle_policy *policy, int64_t envs, b
     return status;
 }
 
+int hd_policy_find_bounds(struct heddle_policy *policy)
+{
+    struct hd_env_actions *actions = &policy->actions;
+    struct heddle_envs *envs = NULL;
+    for (int i = 0; i < actions->dims; i++) {
+        actions->low[i] = -1;
+        actions->high[i] = 1;
+    }
+    if (!hd_env_find_builtin(hd_config_get_text(policy->config, "env.type")))
+        return HD_OK;
+    HD_TRY(create_for_policy(policy, 1, false, false, &envs));
+    if (hd_actions_are_equal(actions, &envs->frame.actions))
+        *actions = envs->frame.actions;
+    heddle_envs_destroy(envs);
+    return HD_OK;
+}
+
 int heddle_policy_create_envs(const struct heddle_policy *policy, int64_t envs, bool training,
                               bool allow_plugins, struct heddle_envs **envs_p, char *message)
 {

@@ -81,7 +81,9 @@ struct heddle_policy;
 
 struct heddle_policy_spec {
     struct heddle_obs obs;
-    struct heddle_actions actions; /* of a box without bounds */
+    /* The numbers of a box have no bounds, but those that tanh maps to bounds (sac) have the ones
+     * of the run file's environment if that is built in, else -1 and 1. */
+    struct heddle_actions actions;
     /* The numbers of a row of outputs. They begin with a value or logit for each choice of each
      * dimension, or with the means and then the logarithms of the deviations of a box. An actor
      * with a critic has one more: the value of the observation. */

@@ -100,6 +100,8 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
         policy->actions.low[i] = -__builtin_inff();
         policy->actions.high[i] = __builtin_inff();
     }
+    if (hd_net_is_squashed(policy->net))
+        HD_TRY(hd_policy_find_bounds(policy));
     if (dims > HEDDLE_OBS_DIMS)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "policy.model.obs_shape: at most %d dimensions, found %lld",

@@ -34,6 +34,10 @@ struct heddle_policy {
     struct hd_work_list *works;
 };
 
+/* Gives a policy whose numbers are squashed their bounds. Returns HD_OK or an error of
+ * heddle_envs_create (logged). */
+int hd_policy_find_bounds(struct heddle_policy *policy);
+
 /* Makes an empty list, NULL (logged) without memory; releases one with all in it, and accepts NULL.
  */
 struct hd_work_list *hd_work_list_create(void);

@@ -122,8 +122,8 @@ class Policy:
     def act(self, obs: npt.ArrayLike, *, seed: int | None = None) -> Any:
         """The actions [..., *actions.shape] for observations as in `forward`: the likeliest ones, or those of the
         largest value; with `seed`, drawn from the policy's distribution, as a function of outputs, seed and the
-        place in the batch. An action of one observation alone, among choices, is a numpy integer. Real numbers may lie
-        beyond an environment's bounds, as in training; heddle's environments clip them where Gymnasium's do."""
+        place in the batch. An action of one observation alone, among choices, is a numpy integer. Real numbers of ppo may
+        lie beyond an environment's bounds, as in training; heddle's environments clip them where Gymnasium's do."""
         array, batch, rows, element = self._take(obs)
         actions = np.empty((*batch, *self._action_shape), self._action_dtype)
         if seed is None:
@@ -143,7 +143,7 @@ class Policy:
 
     @property
     def action_space(self) -> gymnasium.Space:
-        """Needs gymnasium. Real numbers have no bounds here; those of the environment are in its space."""
+        """Needs gymnasium. Real numbers of ppo have no bounds here; those of the environment are in its space."""
         return self.actions.to_space()
 
     def make(self, **options: Any) -> Env:

@@ -144,6 +144,20 @@ def check_pendulum(scratch):
     play(policy, directory, 4)
 
 
+def check_squashed(scratch):
+    """Real numbers that tanh maps to the environment's bounds."""
+    directory = scratch("squashed")
+    train(directory, config=config_of("pendulum_sac"), world__shards=1, max_train_iter=40)
+    obs = np.random.default_rng(6).normal(size=(ROWS, 3)).astype(np.float32)
+    policy, outputs = check_policy(scratch, directory, obs)
+    check(policy.actions.low == (-2,) and policy.actions.high == (2,), f"{policy.actions}")
+    error = np.abs(policy.act(obs) - 2 * np.tanh(outputs[:, :1])).max()
+    check(error < 1e-6, f"actions are {error} away from tanh of the means, scaled")
+    drawn = policy.act(obs, seed=1)
+    check(policy.can_draw and np.abs(drawn).max() <= 2 and np.ptp(drawn - policy.act(obs)) > 0.1, "draws")
+    play(policy, directory, 4)
+
+
 def check_pong(scratch):
     directory = scratch("pong")
     train(directory, config=config_of("pixel_pong_dqn_ddp"), world__shards=1, max_train_iter=2,
@@ -332,6 +346,7 @@ def main():
     with Scratch() as scratch:
         directory = check_cartpole(scratch)
         check_pendulum(scratch)
+        check_squashed(scratch)
         check_pong(scratch)
         check_normalised(scratch)
         check_environments()
