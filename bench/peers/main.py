@@ -14,6 +14,7 @@ machine hits all alike, and prints how many times faster Heddle is. Cases (defau
   sac         updates of soft actor-critic on one core: CleanRL's, and two faster ones in PyTorch
   package     acting on numpy arrays with CartPole's net, and stepping 16 CartPoles, from Python on one core:
               PyTorch, gymnasium's vector environments
+  classic     training CartPole and Pendulum with PPO, DQN and SAC on two cores: Stable-Baselines3
 
 --short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more
 than a minute a turn. --save appends what is measured to bench/results/peers.jsonl. PyTorch and the others are installed by
@@ -25,7 +26,7 @@ import signal
 import subprocess
 import sys
 
-CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package"]
+CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package", "classic"]
 
 
 def main():
