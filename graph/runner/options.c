@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
+#include "runtime/io/video/video.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -213,6 +214,14 @@ static const struct option {
      "policy.safetensors of a run: what plays", NULL},
     {"--episodes", "N", EVAL, COUNT, FIELD(episodes), 1, 4096,
      "episodes to play (default env.n_evaluator_episode)", NULL},
+    {"--video", "FILE", EVAL, TEXT, FIELD(video), 0, 0,
+     "the episodes as a video: .gif, .png (animated), or .mp4 by ffmpeg", NULL},
+    {"--fps", "N", EVAL, INTEGER, FIELD(fps), 1, HD_VIDEO_FPS_MAX,
+     "steps a second that it shows (default 30)", NULL},
+    {"--scale", "K", EVAL, INTEGER, FIELD(zoom), 1, HD_VIDEO_SCALE_MAX,
+     "show a pixel as K x K ones (default 1)", NULL},
+    {"--max-frames", "N", EVAL, COUNT, FIELD(max_frames), 1, 1000000000,
+     "end the video after N pictures", NULL},
     {"--obs", "FILE", EVAL, TEXT, FIELD(obs), 0, 0,
      "safetensors with tensor `obs`: print one line of outputs per row instead", NULL},
     {"--transitions", "N", RECORD, COUNT, FIELD(transitions), 1, 1000000000,
@@ -492,7 +501,9 @@ int hd_options_read(int argc, char **argv, struct hd_options *options_p)
                                      .nodes = 1,
                                      .ranks_per_node = 1,
                                      .iterations = 50,
-                                     .measure_after = -1};
+                                     .measure_after = -1,
+                                     .fps = 30,
+                                     .zoom = 1};
     int status = read_arguments(command, argc, argv, options_p);
     if (status != HD_OK)
         hd_options_release(options_p);

@@ -52,6 +52,9 @@ struct hd_options {
     const char *weights; /* eval, record */
     const char *obs;     /* eval */
     int64_t episodes;    /* eval */
+    const char *video;   /* eval: NULL: none */
+    int fps, zoom;       /* eval */
+    int64_t max_frames;  /* eval: 0: no limit */
     const char *out;     /* record, report, compare, calibrate */
     bool as_json;        /* doctor, eval */
     int64_t transitions;

@@ -252,6 +252,61 @@ int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
     return status == HD_ERR_SYSTEM ? hd_fail(status, "%s", why) : status;
 }
 
+/* -- Drafts ------------------------------------------------------------------------------------ */
+
+static int open_draft(struct hd_file_draft *draft, const char *path)
+{
+    char why[HD_FILE_WHY];
+    draft->path = hd_strdup(path);
+    draft->beside = hd_format("%s.%d.tmp", path, (int)getpid());
+    if (!draft->path || !draft->beside)
+        return HD_ERR_NOMEM;
+    HD_TRY(hd_path_make_parents(path));
+    const int fd = open_unnamed(draft->beside, &draft->named);
+    draft->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (draft->file)
+        return HD_OK;
+    const int status = fail_quietly(why, path, "cannot be made");
+    if (fd >= 0)
+        close(fd);
+    return hd_fail(status, "%s", why);
+}
+
+int hd_file_draft_open(const char *path, struct hd_file_draft *draft_p)
+{
+    *draft_p = (struct hd_file_draft){0};
+    const int status = open_draft(draft_p, path);
+    if (status != HD_OK)
+        hd_file_draft_discard(draft_p);
+    return status;
+}
+
+int hd_file_draft_publish(struct hd_file_draft *draft)
+{
+    char why[HD_FILE_WHY];
+    const int fd = fileno(draft->file);
+    if (!ferror(draft->file) && fflush(draft->file) == 0 && fsync(fd) == 0 &&
+        (draft->named || give_name(fd, draft->beside)) && rename(draft->beside, draft->path) == 0) {
+        draft->named = false;
+        return HD_OK;
+    }
+    const int status = fail_quietly(why, draft->path, "cannot be written");
+    unlink(draft->beside);
+    return hd_fail(status, "%s", why);
+}
+
+void hd_file_draft_discard(struct hd_file_draft *draft)
+{
+    if (draft->file) {
+        fclose(draft->file);
+        if (draft->named)
+            unlink(draft->beside);
+    }
+    hd_free(draft->path);
+    hd_free(draft->beside);
+    *draft = (struct hd_file_draft){0};
+}
+
 int hd_file_read(const char *path, char **content_p, int64_t *bytes_p)
 {
     struct stat about;

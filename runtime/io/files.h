@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { HD_FILE_WHY = 1024 }; /* bytes of a sentence about a file that failed */
 
@@ -61,6 +62,23 @@ int hd_file_write_atomic(const char *path, const void *data, int64_t bytes);
  * HD_ERR_NOMEM (not logged). */
 int hd_file_try_write_atomic(const char *path, const void *data, int64_t bytes,
                              char why[HD_FILE_WHY]);
+
+/* A file that is written bit by bit and appears whole or not at all, also if the process dies. */
+struct hd_file_draft {
+    FILE *file; /* to write to; NULL: not open */
+    char *path, *beside;
+    bool named; /* the file system has no files without a name: there is one at `beside` */
+};
+
+/* Opens a draft of the file at `path`, and makes missing parents; hd_file_draft_discard, which
+ * accepts one that is not open, closes and releases it. Errors (logged): HD_ERR_SYSTEM,
+ * HD_ERR_NOMEM. */
+int hd_file_draft_open(const char *path, struct hd_file_draft *draft_p);
+void hd_file_draft_discard(struct hd_file_draft *draft);
+
+/* Replaces the file by what was written, on the disk. Returns HD_OK or HD_ERR_SYSTEM (logged), also
+ * if an earlier write failed. */
+int hd_file_draft_publish(struct hd_file_draft *draft);
 
 /* Waits until the names in a directory are on the disk. Returns HD_OK, or HD_ERR_SYSTEM with a
  * sentence in `why`, not logged. */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A config and weights made ready to play: for eval and watch. Called by the main thread only. */
+#ifndef HD_GRAPH_RUNNER_STAGE_H
+#define HD_GRAPH_RUNNER_STAGE_H
+
+#include "graph/runner/inference.h"
+#include "tasks/output/player.h"
+
+struct hd_stage {
+    struct hd_inference inference;
+    struct hd_player *player;
+    uint64_t seed;    /* of the first episode; that of episode k is seed + k */
+    int64_t episodes; /* of an evaluation: --episodes, else env.n_evaluator_episode */
+};
+
+/* Loads options->config and options->weights and makes a player of one env. hd_stage_close releases
+ * it, after an error too. Errors (logged): those of hd_inference_open. */
+int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p);
+void hd_stage_close(struct hd_stage *stage);
+
+#endif
