@@ -11,6 +11,7 @@ int hd_command_run(struct hd_options *options);
 int hd_command_launch(struct hd_options *options);
 int hd_command_graph(struct hd_options *options);
 int hd_command_eval(struct hd_options *options);
+int hd_command_watch(struct hd_options *options);
 int hd_command_bench(struct hd_options *options);
 int hd_command_record(struct hd_options *options);
 int hd_command_report(struct hd_options *options);

@@ -33,8 +33,9 @@ enum commands {
     VERBS = 2048,
     CALIBRATE = 4096,
     SIMULATE = 8192,
+    WATCH = 16384,
     TRAIN = RUN | LAUNCH,
-    ONE = TRAIN | GRAPH | EVAL,
+    ONE = TRAIN | GRAPH | EVAL | WATCH,
     ALL = ONE | BENCH | RECORD | CALIBRATE | SIMULATE
 };
 
@@ -87,6 +88,10 @@ static const struct command {
      "rank would submit, with task times of `runner calibrate` and the network of SimGrid\n"
      "(libsimgrid-dev). Efficiency is the rate of environment steps per node, relative to one "
      "node.\n"},
+    {"watch", "CONFIG|DIR", "config or run directory", 1, 1,
+     "Plays with given weights and shows it in the terminal, or on a page for a browser on this\n"
+     "host. Of a run directory it plays the best weights so far, and those that follow while the\n"
+     "run trains. q or Ctrl-C ends it.\n"},
 };
 
 /* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */
@@ -210,14 +215,20 @@ static const struct option {
     {"--allow-plugin", NULL, GRAPH, FLAG, FIELD(allow_plugin), 0, 0,
      "load the code of a plug-in that the config names by its path (or HEDDLE_ALLOW_PLUGIN=1)",
      NULL},
-    {"--weights", "FILE", EVAL | RECORD, TEXT, FIELD(weights), 0, 0,
+    {"--weights", "FILE", EVAL | RECORD | WATCH, TEXT, FIELD(weights), 0, 0,
      "policy.safetensors of a run: what plays", NULL},
-    {"--episodes", "N", EVAL, COUNT, FIELD(episodes), 1, 4096,
-     "episodes to play (default env.n_evaluator_episode)", NULL},
+    {"--episodes", "N", EVAL | WATCH, COUNT, FIELD(episodes), 1, 4096,
+     "episodes to play (default env.n_evaluator_episode; watch: without end)", NULL},
     {"--video", "FILE", EVAL, TEXT, FIELD(video), 0, 0,
      "the episodes as a video: .gif, .png (animated), or .mp4 by ffmpeg", NULL},
-    {"--fps", "N", EVAL, INTEGER, FIELD(fps), 1, HD_VIDEO_FPS_MAX,
-     "steps a second that it shows (default 30)", NULL},
+    {"--fps", "N", EVAL | WATCH, INTEGER, FIELD(fps), 1, HD_VIDEO_FPS_MAX,
+     "steps to show in a second (default 30)", NULL},
+    {"--display", "FORM", WATCH, TEXT, FIELD(display), 0, 0,
+     "blocks (half blocks in 24 bits of colour), 256, sixel, kitty; default auto: what the "
+     "environment says of the terminal",
+     NULL},
+    {"--http", "PORT", WATCH, INTEGER, FIELD(http), 0, 65535,
+     "show it at http://127.0.0.1:PORT/ in place of the terminal; 0: a free port", NULL},
     {"--scale", "K", EVAL, INTEGER, FIELD(zoom), 1, HD_VIDEO_SCALE_MAX,
      "show a pixel as K x K ones (default 1)", NULL},
     {"--max-frames", "N", EVAL, COUNT, FIELD(max_frames), 1, 1000000000,
@@ -503,7 +514,9 @@ int hd_options_read(int argc, char **argv, struct hd_options *options_p)
                                      .iterations = 50,
                                      .measure_after = -1,
                                      .fps = 30,
-                                     .zoom = 1};
+                                     .zoom = 1,
+                                     .display = "auto",
+                                     .http = -1};
     int status = read_arguments(command, argc, argv, options_p);
     if (status != HD_OK)
         hd_options_release(options_p);

@@ -49,11 +49,13 @@ struct hd_options {
     const char *network, *platform, *calibration, *scale, *trace_out, *page;
     const char *from; /* calibrate: a run directory; NULL: it trains itself */
 
-    const char *weights; /* eval, record */
+    const char *weights; /* eval, record, watch */
     const char *obs;     /* eval */
-    int64_t episodes;    /* eval */
+    int64_t episodes;    /* eval, watch */
     const char *video;   /* eval: NULL: none */
-    int fps, zoom;       /* eval */
+    int fps, zoom;       /* eval, watch */
+    const char *display; /* watch */
+    int http;            /* watch: a port; -1: none */
     int64_t max_frames;  /* eval: 0: no limit */
     const char *out;     /* record, report, compare, calibrate */
     bool as_json;        /* doctor, eval */
