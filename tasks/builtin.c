@@ -39,6 +39,7 @@ static const struct hd_verb *const verbs[] = {
     &hd_verb_polyak_update,
     &hd_verb_push_replay,
     &hd_verb_record,
+    &hd_verb_record_video,
     &hd_verb_reduce,
     &hd_verb_sample_dataset,
     &hd_verb_sample_minibatch,

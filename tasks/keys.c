@@ -224,6 +224,10 @@ const struct hd_key hd_task_keys[] = {
     {"policy.eval.evaluator.eval_freq", HD_KEY_INT, 1, 1e12, "1000", NULL, "global",
      "smallest number of updates between evaluations",
      "eval_interval|eval_every|evaluation_interval"},
+    {"policy.eval.video_every", HD_KEY_INT, 0, 1e12, "0", NULL, "global",
+     "the first of so many evaluations is recorded: its first episode becomes "
+     "video/iteration_<update>.gif of the run directory; 0: none",
+     "record_video|video_freq|video_interval|render_freq"},
     {"policy.other.eps.type", HD_KEY_CHOICE, 0, 0, "exp", "exp|linear", "global",
      "how epsilon decays", NULL},
     {"policy.other.eps.start", HD_KEY_REAL, 0, 1, "0.95", NULL, "global", "epsilon at the start",

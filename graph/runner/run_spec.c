@@ -3,6 +3,7 @@
 
 #include "graph/language/load.h"
 #include "graph/runner/run_keys.h"
+#include "graph/runner/video_steps.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -141,9 +142,21 @@ static int collect_overrides(struct hd_run_spec *run_spec, struct hd_node **map_
     return HD_OK;
 }
 
+/* Adds the steps that record videos, if the config asks for them. */
+static int add_videos(struct hd_run_spec *run_spec, const struct hd_node *graph,
+                      const struct hd_node **graph_p)
+{
+    const int64_t every = hd_config_get_int(run_spec->config, "policy.eval.video_every");
+    *graph_p = graph;
+    if (!graph || every == 0)
+        return HD_OK;
+    return hd_video_steps_add(run_spec->documents[OVERRIDE_DOCUMENT], graph, every, run_spec->diag,
+                              graph_p);
+}
+
 static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
 {
-    const struct hd_node *graph, *strategies[2];
+    const struct hd_node *graph, *filmed, *strategies[2];
     struct hd_node *overrides;
     int n = 0;
     HD_TRY(load_tree(run_spec, config_path, "graph", GRAPH_DOCUMENT, &graph));
@@ -151,10 +164,11 @@ static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
     n += strategies[0] != NULL;
     HD_TRY(collect_overrides(run_spec, &overrides));
     strategies[n++] = overrides;
+    HD_TRY(add_videos(run_spec, graph, &filmed));
     const struct hd_graph_source source = {
         .registry = hd_registry_get_builtin(),
         .config = run_spec->config,
-        .graph = graph,
+        .graph = filmed,
         .strategies = strategies,
         .n_strategies = n,
         .shards = run_spec->shards,

@@ -30,6 +30,7 @@ static int add_sets(struct hd_options *options)
                                         normalised ? ", obs_norm" : ""),
                               NULL));
     HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}"), NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("policy.eval.video_every=0"), NULL));
     HD_TRY(hd_options_add_set(options, hd_strdup("env.evaluator_env_num=1"), NULL));
     if (options->episodes == 0)
         return HD_OK;

@@ -130,6 +130,7 @@ static int add_sets(struct hd_options *options)
                                         normalised ? ", obs_norm" : ""),
                               NULL));
     HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}"), NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("policy.eval.video_every=0"), NULL));
     HD_TRY(hd_options_add_set(options, hd_strdup("world.shards=1"), NULL));
     /* All envs step together. */
     return hd_options_add_set(options, hd_strdup("policy.collect.env_groups=1"), NULL);

@@ -5,6 +5,7 @@
 #include "graph/runner/options.h"
 #include "graph/runner/report/history.h"
 #include "graph/runner/report/page.h"
+#include "graph/runner/report/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -16,9 +17,10 @@ int hd_report_write(const char *dir, const char *out, char **path_p)
     char *path = out ? hd_strdup(out) : hd_format("%s/report.html", dir);
     int status = HD_ERR_NOMEM;
     if (path)
-        status = hd_page_write(path, json_pack("{s:s, s:s, s:[o]}", "kind", "report", "version",
-                                               HD_VERSION, "runs",
-                                               hd_history_build_json(&history, true)));
+        status =
+            hd_page_write(path, json_pack("{s:s, s:s, s:[o], s:o}", "kind", "report", "version",
+                                          HD_VERSION, "runs", hd_history_build_json(&history, true),
+                                          "videos", hd_videos_build_json(dir)));
     hd_history_release(&history);
     if (status == HD_OK && path_p)
         *path_p = path;

@@ -2,6 +2,7 @@
 #include "graph/runner/train/outputs.h"
 
 #include "graph/runner/train/results.h"
+#include "graph/runner/train/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -72,6 +73,7 @@ int hd_outputs_open(struct hd_train *train)
     HD_TRY(hd_logbook_create(train->dir, log, &train->outputs.logbook));
     train->outputs.opened = true;
     hd_results_reserve(train);
+    hd_videos_open(train);
     announce(train);
     return HD_OK;
 }

@@ -4,6 +4,7 @@
 #include "graph/runner/inference.h"
 #include "graph/runner/process.h"
 #include "graph/runner/report/report.h"
+#include "graph/runner/train/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -217,6 +218,7 @@ int hd_results_write(struct hd_train *train, const char *reason)
     HD_TRY(write_trace(train));
     HD_TRY(write_rates(train, hash));
     print_summary(train, reason, updates, hash, (double)(now_ns - train->timing.train_ns) * 1e-9);
+    hd_videos_finish(train);
     if (train->timing.watch.after < 0) /* a run without its report is a run all the same */
         hd_report_write(train->dir, NULL, NULL);
     return HD_OK;

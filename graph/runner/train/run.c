@@ -12,6 +12,7 @@
 #include "graph/runner/train/results.h"
 #include "graph/runner/train/resume.h"
 #include "graph/runner/train/train.h"
+#include "graph/runner/train/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/crash.h"
@@ -262,6 +263,7 @@ static void tick(void *arg)
     hd_metrics_sample(train->outputs.metrics, train);
     train->outputs.iteration_ns = hd_clock_get_ns();
     hd_outputs_show_progress(train);
+    hd_videos_poll(train);
 }
 
 static int create_executor(struct hd_train *train)
@@ -379,6 +381,7 @@ static void release(struct hd_train *train)
 {
     if (train->session && hd_session_get_status(train->session) != HD_OK)
         hd_checkpoint_writer_abandon(train->checkpoints.writer);
+    hd_videos_stop(train);
     hd_monitor_stop(&train->monitor); /* the wait has a deadline of its own */
     if (train->checkpoints.writer)    /* while the other ranks are still heard */
         hd_checkpoint_writer_wait(train->checkpoints.writer);

@@ -13,6 +13,18 @@
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
 
+#include <sched.h>
+#include <sys/types.h>
+
+/* The videos that rank 0 makes (videos.h). */
+struct hd_videos {
+    bool wanted;
+    cpu_set_t cores;   /* of this rank */
+    pid_t process;     /* makes one; 0: none */
+    char *weights;     /* of which it makes it */
+    int64_t looked_ns; /* when it was last looked for another */
+};
+
 /* Rank 0 shows and leaves these (outputs.h). */
 struct hd_outputs {
     int dir_lock; /* holds the run directory; -1: not yet */
@@ -21,6 +33,7 @@ struct hd_outputs {
     struct hd_metrics *metrics; /* or NULL */
     int64_t shown_ns;           /* when the progress line was last shown */
     int64_t iteration_ns;       /* when the last iteration began */
+    struct hd_videos videos;
 };
 
 /* The checkpoints that a rank writes (checkpoints.h). */

@@ -15,6 +15,7 @@ struct hd_server;
 int hd_server_open(int port, struct hd_server **server_p);
 void hd_server_close(struct hd_server *server);
 
+/* Returns the port at which it listens. */
 int hd_server_get_port(const struct hd_server *server);
 
 /* Makes a picture the newest: its PNG, png[bytes], and what is beside it, a JSON object, to which

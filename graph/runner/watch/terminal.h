@@ -16,6 +16,7 @@ struct hd_terminal_size {
 int hd_terminal_open(void);
 void hd_terminal_close(void);
 
+/* Returns the present size: people change it. */
 struct hd_terminal_size hd_terminal_get_size(void);
 
 /* Waits for a key for at most `timeout_ms` and returns it; 0 when there was none, or a signal came.

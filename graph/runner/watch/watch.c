@@ -160,7 +160,7 @@ static int play(struct watch *watch)
 
 /* -- Start ------------------------------------------------------------------------------------- */
 
-/* What is logged while the terminal is a screen is shown when it is given back. */
+/* Keeps what is logged while the terminal is a screen, until it is given back. */
 static void keep_line(enum hd_log_level level, const char *line, void *arg)
 {
     char **kept = arg;

@@ -181,3 +181,16 @@ struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node 
         return NULL;
     return copy;
 }
+
+int hd_node_insert(struct hd_document *document, struct hd_node *list, int64_t at,
+                   struct hd_node *item)
+{
+    struct hd_node **items = hd_document_alloc(document, list->count + 1, sizeof *items);
+    if (!items)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i <= list->count; i++)
+        items[i] = i == at ? item : list->items[i > at ? i - 1 : i];
+    list->items = items;
+    list->count++;
+    return HD_OK;
+}

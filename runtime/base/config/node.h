@@ -51,4 +51,9 @@ struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node 
 int hd_node_put(struct hd_document *document, struct hd_node *map, const char *key,
                 struct hd_node *value);
 
+/* Inserts an item into a list, before item `at`, 0 … count. Returns HD_OK or HD_ERR_NOMEM (logged).
+ */
+int hd_node_insert(struct hd_document *document, struct hd_node *list, int64_t at,
+                   struct hd_node *item);
+
 #endif

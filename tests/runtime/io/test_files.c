@@ -198,6 +198,37 @@ START_TEST(a_link_in_the_way_is_not_followed)
 }
 END_TEST
 
+/* On file systems with and without unnamed files. */
+START_TEST(a_draft_appears_when_it_is_published)
+{
+    char *path = hd_format("%s/sub/draft", top), content[8];
+    for (int round = 0; round < 4; round++) {
+        struct hd_file_draft draft;
+        no_unnamed_files = round % 2;
+        ck_assert_int_eq(hd_file_draft_open(path, &draft), HD_OK);
+        ck_assert_int_gt(fprintf(draft.file, "new %d", round), 0);
+        if (round < 2) { /* one that nobody wanted */
+            hd_file_draft_discard(&draft);
+            char *folder = hd_format("%s/sub", top);
+            ck_assert(hd_folder_is_empty(folder));
+            hd_free(folder);
+            continue;
+        }
+        ck_assert_int_eq(access(path, F_OK), round == 2 ? -1 : 0);
+        ck_assert_int_eq(hd_file_draft_publish(&draft), HD_OK);
+        hd_file_draft_discard(&draft);
+        FILE *file = fopen(path, "r");
+        ck_assert_ptr_nonnull(fgets(content, sizeof content, file));
+        fclose(file);
+        ck_assert_int_eq(content[4], '0' + round);
+    }
+    no_unnamed_files = false;
+    struct hd_file_draft never;
+    ck_assert_int_eq(hd_file_draft_open("/proc/draft", &never), HD_ERR_SYSTEM);
+    hd_free(path);
+}
+END_TEST
+
 START_TEST(a_logbook_keeps_what_it_is_told)
 {
     struct hd_logbook *book;
@@ -240,6 +271,7 @@ int main(void)
     tcase_add_test(tests, a_file_is_replaced_wholly_or_not_at_all);
     tcase_add_test(tests, what_a_dead_process_left_is_in_no_ones_way);
     tcase_add_test(tests, a_link_in_the_way_is_not_followed);
+    tcase_add_test(tests, a_draft_appears_when_it_is_published);
     tcase_add_test(tests, a_logbook_keeps_what_it_is_told);
     suite_add_tcase(suite, tests);
     return run_checks(suite);

@@ -63,7 +63,24 @@ function learnerNames(tables) {
     return names.filter((name) => name !== last).concat(names.filter((name) => name === last));
 }
 
-function learning(run) {
+// An episode of each evaluation that was recorded.
+function videoCard(videos) {
+    if (!videos.length) return null;
+    const name = (update) => `update ${digits(update, 0)}`;
+    const figures =
+        videos.filter(({gif}) => gif)
+            .map(
+                ({update, gif}) => make(
+                    "figure", {},
+                    make("img", {src: `data:image/gif;base64,${gif}`, alt: name(update)}),
+                    make("figcaption", {}, name(update))));
+    const more = videos.length - figures.length;
+    return card(
+        "", "Episodes of evaluations", make("div", {class: "videos"}, figures),
+        more ? make("p", {}, `${count(more, "more video")} in the folder video.`) : null);
+}
+
+function learning(run, videos) {
     const names = learnerNames(run.tables), tables = Object.values(run.tables);
     const axes = Object.values(AXES).filter(
         ([name]) => tables.some((table) => column(table, name).some(known)));
@@ -78,7 +95,9 @@ function learning(run) {
     const cards = losses.map((chart, i) => card(width, title(names[i]), chart.element));
     return section(
         "learning", "Learning", segments("horizontal axis", axes, first, choose),
-        make("div", {class: "cards"}, card("", "Return", returns.element), cards));
+        make(
+            "div", {class: "cards"}, card("", "Return", returns.element), videoCard(videos),
+            cards));
 }
 
 // -- Throughput ----------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ function reportPage(data) {
         seed === undefined ? null : `seed ${seed}`
     ].filter(Boolean).join(" · ");
     byId("page").append(
-        ...[heading(run.name, line, badge(run)), figures(run, totals), learning(run),
+        ...[heading(run.name, line, badge(run)), figures(run, totals), learning(run, data.videos),
             throughput(run), timeline(run, colours), times(run, colours, totals),
             memory(run, totals), about(run), footer(data)]
             .filter(Boolean));
