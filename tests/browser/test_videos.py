@@ -77,8 +77,8 @@ def check_watch(browser, scratch, config, weights, size):
         shot(browser, scratch, f"watch_{size[0]}")
         source = browser.evaluate("document.images[0].src")
         browser.wait(f"document.images[0].src !== {source!r}")
-        strangers = [problem for problem in browser.problems if not problem.startswith("request to " + url)]
-        check(strangers == [], f"watch: {strangers}")
+        others = [problem for problem in browser.problems if not problem.startswith("request to " + url)]
+        check(others == [], f"watch: {others}")
         process.send_signal(signal.SIGTERM)
         browser.wait("document.getElementById('state').textContent !== ''")
         browser.problems.clear()

@@ -16,7 +16,7 @@ from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, fit,
 EVERY = {"policy__eval__video_every": 3}
 GRAPHS = {  # and their evaluations, which read other values and run in the background
     "ppo_fast": {"config": os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), "graph": "graphs/ppo_fast.yaml",
-                 "strategy__eval_lag": 1, "max_env_step": 4000, "policy__eval__evaluator__eval_freq": 1},
+                 "strategy__eval_lag": 1, "max_env_step": 12000, "env__stop_value": 1e9, "policy__eval__evaluator__eval_freq": 1},
     "dqn_sharded_evaluation": {"config": CONFIG, "graph": "graphs/dqn_sharded_evaluation.yaml", "max_train_iter": 200},
 }
 
@@ -91,7 +91,7 @@ def check_failure(scratch):
 def check_graphs(scratch):
     for name, keys in GRAPHS.items():
         plain = train(scratch(name), **keys)
-        filmed = train(scratch(name + "_filmed"), **keys, **EVERY)
+        filmed = train(scratch(name + "_filmed"), **keys, policy__eval__video_every=1)
         check(filmed["param_hash"] == plain["param_hash"], f"{name}: {filmed['param_hash']}, not {plain['param_hash']}")
         check(logged(scratch(name)) == logged(scratch(name + "_filmed")), f"{name}: other logs")
         check(len(videos(scratch(name + "_filmed"))) >= 2, f"{name}: {list(videos(scratch(name + '_filmed')))}")

@@ -101,7 +101,8 @@ static void note_end(struct hd_videos *videos, int how)
     videos->process = 0;
     if (!WIFEXITED(how) || WEXITSTATUS(how) != 0)
         hd_log(HD_LOG_WARN, "no video of %s could be made", videos->weights);
-    unlink(videos->weights);
+    if (unlink(videos->weights) != 0)
+        videos->wanted = false; /* else it would be made again and again */
 }
 
 /* Returns whether no video is being made. */
