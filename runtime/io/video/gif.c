@@ -105,6 +105,9 @@ static bool put_part(struct writer *writer, const struct hd_palette *palette,
                      const struct hd_video_part *part)
 {
     ColorMapObject *map = palette ? make_map(palette) : NULL;
+    /* giflib forgets its copy of the last map when there is none for this part. */
+    GifFreeMapObject(writer->gif->Image.ColorMap);
+    writer->gif->Image.ColorMap = NULL;
     bool done = (map || !palette) &&
                 EGifPutImageDesc(writer->gif, (int)part->left, (int)part->top, (int)part->width,
                                  (int)part->height, false, map) == GIF_OK;

@@ -22,6 +22,15 @@ static void put_u32(uint8_t *at, int64_t number)
         at[i] = (uint8_t)(number >> (24 - 8 * i));
 }
 
+/* Writes bytes, if there are any, and returns the checksum with them. */
+static uLong put_bytes(FILE *file, const void *data, int64_t bytes, uLong sum)
+{
+    if (bytes == 0)
+        return sum;
+    fwrite(data, 1, (size_t)bytes, file);
+    return crc32_z(sum, data, (z_size_t)bytes);
+}
+
 /* Chunks are length, type, data and a checksum of type and data; `before` are further data. */
 static void put_chunk(FILE *file, const char *type, const uint8_t *before, int64_t before_bytes,
                       const uint8_t *data, int64_t bytes)
@@ -29,12 +38,9 @@ static void put_chunk(FILE *file, const char *type, const uint8_t *before, int64
     uint8_t number[4];
     put_u32(number, before_bytes + bytes);
     fwrite(number, 1, sizeof number, file);
-    fwrite(type, 1, 4, file);
-    fwrite(before, 1, (size_t)before_bytes, file);
-    fwrite(data, 1, (size_t)bytes, file);
-    uLong sum = crc32(0, (const Bytef *)type, 4);
-    sum = before_bytes > 0 ? crc32_z(sum, before, (z_size_t)before_bytes) : sum;
-    sum = bytes > 0 ? crc32_z(sum, data, (z_size_t)bytes) : sum;
+    uLong sum = put_bytes(file, type, 4, 0);
+    sum = put_bytes(file, before, before_bytes, sum);
+    sum = put_bytes(file, data, bytes, sum);
     put_u32(number, (int64_t)sum);
     fwrite(number, 1, sizeof number, file);
 }
