@@ -154,7 +154,8 @@ struct hd_layer_type {
 };
 
 extern const struct hd_layer_on_gpu hd_conv_on_gpu, hd_dense_on_gpu, hd_embedding_on_gpu,
-    hd_gelu_on_gpu, hd_layer_norm_on_gpu, hd_max_pool_on_gpu, hd_relu_on_gpu, hd_tanh_on_gpu;
+    hd_gelu_on_gpu, hd_layer_norm_on_gpu, hd_log_std_on_gpu, hd_max_pool_on_gpu, hd_relu_on_gpu,
+    hd_tanh_on_gpu;
 
 extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
     hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_layer_norm, hd_layer_log_std,

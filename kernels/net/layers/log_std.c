@@ -54,4 +54,5 @@ const struct hd_layer_type hd_layer_log_std = {
     .forward = forward,
     .backward_data = backward_data,
     .backward_weights = backward_weights,
+    .gpu = HD_ON_GPU(hd_log_std_on_gpu),
 };
