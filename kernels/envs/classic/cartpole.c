@@ -61,20 +61,36 @@ static void draw(const double *s, const struct hd_canvas *canvas)
     hd_canvas_draw_line(canvas, foot, tip, 0.05, (struct hd_canvas_color){202, 152, 101});
 }
 
-#define PHYSICS(numbers, observes)                                                                 \
+#define PHYSICS(numbers, observes, most)                                                           \
     {                                                                                              \
-        .states = STATES, .shown = (numbers), .max_steps = 200, .scale = 50,                       \
+        .states = STATES, .shown = (numbers), .max_steps = (most), .scale = 50,                    \
         .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {2}}, .start = start,                 \
         .observe = (observes), .step = step, .draw = draw                                          \
     }
-static const struct hd_classic with_velocities = PHYSICS(4, observe);
-static const struct hd_classic without_velocities = PHYSICS(2, observe_positions);
+static const struct {
+    const char *env_id;
+    struct hd_classic with_velocities, without_velocities;
+} versions[] = {
+    {"", PHYSICS(4, observe, 200), PHYSICS(2, observe_positions, 200)},
+    {"CartPole-v0", PHYSICS(4, observe, 200), PHYSICS(2, observe_positions, 200)},
+    {"CartPole-v1", PHYSICS(4, observe, 500), PHYSICS(2, observe_positions, 500)},
+};
+enum { VERSIONS = sizeof versions / sizeof *versions };
 
 static int create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
                   void **group_p, char message[HD_ENV_MESSAGE])
 {
     struct hd_env_settings others = *settings;
     bool velocities = true;
+    int version = 0;
+    while (version < VERSIONS && strcmp(versions[version].env_id, settings->env_id) != 0)
+        version++;
+    if (version == VERSIONS) {
+        snprintf(message, HD_ENV_MESSAGE,
+                 "env.env_id must be CartPole-v0 or CartPole-v1, not '%.40s'", settings->env_id);
+        return -1;
+    }
+    others.env_id = "";
     if (settings->n_options == 1 && strcmp(settings->options->name, "velocities") == 0) {
         const char *value = settings->options->value;
         velocities = strcmp(value, "true") == 0;
@@ -85,8 +101,9 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
             return -1;
         }
     }
-    return hd_classic_create(velocities ? &with_velocities : &without_velocities, &others, spec_p,
-                             group_p, message);
+    return hd_classic_create(velocities ? &versions[version].with_velocities
+                                        : &versions[version].without_velocities,
+                             &others, spec_p, group_p, message);
 }
 
 const struct hd_env hd_env_cartpole = HD_CLASSIC_ENV("cartpole", create);

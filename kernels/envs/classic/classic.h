@@ -10,9 +10,9 @@
 
 #include "kernels/envs/env.h"
 
-/* A pole on a cart, pushed left (action 0) or right (1); a reward of 1 for each of up to 200 steps.
- * env.options: `velocities: false` shows only the positions of cart and pole, not their
- * velocities. */
+/* A pole on a cart, pushed left (action 0) or right (1); a reward of 1 for each of up to 200 steps,
+ * with the env_id CartPole-v1 up to 500. env.options: `velocities: false` shows only the positions
+ * of cart and pole, not their velocities. */
 extern const struct hd_env hd_env_cartpole;
 
 /* Two links that swing up by torque -1, 0 or 1 at their joint; a reward of -1 for each of up to 500

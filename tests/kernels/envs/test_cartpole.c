@@ -240,9 +240,9 @@ START_TEST(test_settings)
     ck_assert_int_eq(spec.actions.n[0], 2);
     ck_assert_int_eq(hd_env_get_frame_bytes(&spec), 16);
     env->destroy(group);
-    settings.env_id = "CartPole-v1";
+    settings.env_id = "CartPole-v2";
     ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
-    ck_assert_ptr_nonnull(strstr(message, "'CartPole-v1'"));
+    ck_assert_ptr_nonnull(strstr(message, "'CartPole-v2'"));
     settings = (struct hd_env_settings){
         .envs = 1, .env_id = "", .options = &(struct hd_env_option){"length", "1"}, .n_options = 1};
     ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);

@@ -221,6 +221,36 @@ START_TEST(test_options)
 }
 END_TEST
 
+/* CartPole-v1 ends an episode after 500 steps. */
+START_TEST(test_versions_of_cartpole)
+{
+    static const struct {
+        const char *env_id;
+        int64_t steps;
+    } versions[] = {{"", 200}, {"CartPole-v0", 200}, {"CartPole-v1", 500}};
+    const union number action = {.choice = 0};
+    double state[5] = {0};
+    for (int i = 0; i < 3; i++) {
+        const struct hd_env_settings settings = {.envs = 1, .env_id = versions[i].env_id};
+        struct fixture f = make("cartpole", 1);
+        f.env->destroy(f.group);
+        ck_assert_int_eq(f.env->create(&settings, &f.spec, &f.group, message), 0);
+        for (int before = 2; before > 0; before--) {
+            memcpy(&state[4], &(int64_t){versions[i].steps - before}, sizeof(int64_t));
+            ck_assert_int_eq(f.env->load(f.group, 0, state, message), 0);
+            step(&f, &action);
+            ck_assert_int_eq(f.done[0], before == 1);
+        }
+        f.env->destroy(f.group);
+    }
+    const struct hd_env_settings unknown = {.envs = 1, .env_id = "CartPole-v2"};
+    struct fixture f = make("cartpole", 1);
+    f.env->destroy(f.group);
+    ck_assert_int_eq(f.env->create(&unknown, &f.spec, &f.group, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "CartPole-v1, not 'CartPole-v2'"));
+}
+END_TEST
+
 START_TEST(test_hidden_velocities)
 {
     const struct hd_env_option options[] = {{"velocities", "false"}};
@@ -306,6 +336,7 @@ int main(void)
     tcase_add_loop_test(tests, test_states_are_checked, 0, N_TRACES);
     tcase_add_loop_test(tests, test_render, 0, N_TRACES);
     tcase_add_test(tests, test_options);
+    tcase_add_test(tests, test_versions_of_cartpole);
     tcase_add_test(tests, test_hidden_velocities);
     tcase_add_test(tests, test_boxes);
     return run_checks(suite);
