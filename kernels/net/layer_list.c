@@ -34,11 +34,24 @@ struct walk {
 
 static int infer(struct walk *walk, int64_t first, int64_t n, struct hd_net_mistake *mistake_p);
 
+/* A layer with a state is a step of the list itself. */
+static int check_states(const struct hd_layer *layer, struct hd_net_mistake *mistake_p)
+{
+    for (int64_t i = 1; i <= layer->body; i++)
+        if (layer[i].type->states > 0) {
+            snprintf(mistake_p->message, HD_NET_MESSAGE, "%s cannot stand inside of %s",
+                     layer[i].type->name, layer->type->name);
+            return blame(mistake_p, &layer[i]);
+        }
+    return HD_OK;
+}
+
 static int infer_body(const struct walk *around, int64_t i, struct hd_net_mistake *mistake_p)
 {
     const struct hd_layer *layer = &around->layers[i];
     struct walk inside = *around;
     char in[HD_SHAPE_TEXT], out[HD_SHAPE_TEXT];
+    HD_TRY(check_states(layer, mistake_p));
     HD_TRY(infer(&inside, i + 1, layer->body, mistake_p));
     if (layer->body > 0 && hd_shape_is_equal(&inside.shape, &layer->in))
         return HD_OK;
@@ -120,6 +133,22 @@ static int infer_all(const struct hd_net_fields *fields, struct hd_layer_list *l
     return HD_OK;
 }
 
+/* Sums over a batch would need all samples at once, where a layer with a state needs them in the
+ * order of time. */
+static int check_norms(const struct hd_layer_list *list, struct hd_net_mistake *mistake_p)
+{
+    const struct hd_layer *norm = NULL, *recurrent = NULL;
+    for (const struct hd_layer *layer = list->layers; layer < list->layers + list->n; layer++) {
+        norm = layer->type->batch ? layer : norm;
+        recurrent = layer->type->states > 0 ? layer : recurrent;
+    }
+    if (!norm || !recurrent)
+        return HD_OK;
+    snprintf(mistake_p->message, HD_NET_MESSAGE, "a net with %s cannot have %s", norm->type->name,
+             recurrent->type->name);
+    return blame(mistake_p, recurrent);
+}
+
 /* The list of the fields has as many layers as trunk and streams say. */
 static void copy_list(const struct hd_net_fields *fields, struct hd_layer_list *list)
 {
@@ -161,7 +190,9 @@ int hd_layer_list_create(const struct hd_net_fields *fields, struct hd_net_mista
         copy_list(fields, &list);
     else
         hd_short_form_write(fields, &list);
-    const int status = infer_all(fields, &list, mistake_p);
+    int status = infer_all(fields, &list, mistake_p);
+    if (status == HD_OK)
+        status = check_norms(&list, mistake_p);
     if (status != HD_OK) {
         hd_free(list.layers);
         return status;

@@ -197,6 +197,29 @@ void hd_net_forward_running(const struct hd_net *net, const void *params, const 
     forward(net, params, &rows, work, q);
 }
 
+int64_t hd_net_get_sequences_forward_bytes(const struct hd_net *net, int64_t batch, int64_t steps)
+{
+    return net->ops->sequences_forward_bytes(net, batch, steps);
+}
+
+int64_t hd_net_get_sequences_backward_bytes(const struct hd_net *net, int64_t batch, int64_t steps)
+{
+    return net->ops->sequences_backward_bytes(net, batch, steps);
+}
+
+void hd_net_forward_sequences(const struct hd_net *net, const void *params,
+                              const struct hd_obs_norm *norm, const void *obs, bool floats,
+                              int64_t batch, const struct hd_net_sequences *sequences, void *work,
+                              float *q)
+{
+    const struct hd_net_rows rows = {.first = obs,
+                                     .n_first = batch,
+                                     .floats = floats || !net->obs_u8,
+                                     .norm = norm,
+                                     .sequences = sequences};
+    forward(net, params, &rows, work, q);
+}
+
 int hd_net_count_stages(const struct hd_net *net)
 {
     return net->ops->stages ? net->ops->stages(net) : 1;
@@ -233,7 +256,7 @@ bool hd_net_has_obs_gradient(const struct hd_net *net)
     for (int64_t i = 0; i < net->list.n; i++)
         if (net->list.layers[i].type->observation)
             return false;
-    return net->ops->backward_obs && !net->batch_norm;
+    return net->ops->backward_obs && !net->batch_norm && net->state == 0;
 }
 
 void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t batch,

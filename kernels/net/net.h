@@ -137,6 +137,10 @@ const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net);
  * logit of each action, then the value of the observation. */
 int64_t hd_net_count_outputs(const struct hd_net *net);
 
+/* Returns the floats of the state that the net keeps from row to row of a sequence; 0 in nets that
+ * are not recurrent. */
+int64_t hd_net_count_state(const struct hd_net *net);
+
 /* -- Parameters -------------------------------------------------------------------------------- */
 
 /* Return the number of tensors, and tensor i in DI-engine's order (borrowed). */
@@ -193,6 +197,29 @@ void hd_net_forward_running(const struct hd_net *net, const void *params, const 
                             const struct hd_obs_norm *norm, const void *obs, int64_t batch,
                             void *work, float *q);
 
+/* The rows of a pass through a recurrent net, in which functions without them take each row for a
+ * sequence of its own that begins with a state of zeros. */
+struct hd_net_sequences {
+    int64_t steps;       /* T: rows [i T, (i + 1) T) are sequence i, in the order of time */
+    const float *state;  /* [batch / T][hd_net_count_state]: before the first row; NULL: zeros */
+    const float *begins; /* [batch]: 1 where an episode begins, so that the state before this row is
+                            zero; else 0. NULL: nowhere */
+    float *next_state;   /* like state, written: after the last row. May be `state`; NULL: unused */
+};
+
+/* Return the bytes of a forward pass's work memory and of a backward pass's scratch, multiples of
+ * 64, for `batch` rows in sequences of `steps` rows. */
+int64_t hd_net_get_sequences_forward_bytes(const struct hd_net *net, int64_t batch, int64_t steps);
+int64_t hd_net_get_sequences_backward_bytes(const struct hd_net *net, int64_t batch, int64_t steps);
+
+/* Does what hd_net_forward does, or with `floats` hd_net_forward_floats, of sequences. The bits of
+ * a sequence depend on that sequence alone. A backward pass that follows, of all rows, goes through
+ * them back in time: as far as the states at their beginnings, whose derivatives are dropped. */
+void hd_net_forward_sequences(const struct hd_net *net, const void *params,
+                              const struct hd_obs_norm *norm, const void *obs, bool floats,
+                              int64_t batch, const struct hd_net_sequences *sequences, void *work,
+                              float *q);
+
 /* The backward pass goes through stages 0 … hd_net_count_stages - 1, in this order. Stage s reads
  * the parameters and writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
 int hd_net_count_stages(const struct hd_net *net);
@@ -211,7 +238,7 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
                      int stage, float *grad);
 
 /* Returns whether hd_net_backward_obs can be called: not for nets of convolutional form, with an
- * embedding or with batch norm. */
+ * embedding, with batch norm or with a state. */
 bool hd_net_has_obs_gradient(const struct hd_net *net);
 
 /* Computes dobs[batch][hd_net_count_obs], row b of it dq[b][outputs] times the derivative of row

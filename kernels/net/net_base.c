@@ -46,6 +46,8 @@ static void add_layers(struct hd_net *net, int64_t first, int64_t n, enum hd_out
         const bool last = is_output(net, i, first + n);
         const int count = layer->type->list_tensors ? layer->type->list_tensors(layer, tensors) : 0;
         layer->tensor = net->n_tensors;
+        layer->state = net->state;
+        net->state += hd_layer_count_state(layer);
         for (int t = 0; t < count; t++)
             add_tensor(net, layer, names[t], last ? output : HD_OUTPUT_NONE, &tensors[t]);
         if (layer->type->batch)
@@ -149,6 +151,11 @@ const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net)
 int64_t hd_net_count_outputs(const struct hd_net *net)
 {
     return net->outputs;
+}
+
+int64_t hd_net_count_state(const struct hd_net *net)
+{
+    return net->state;
 }
 
 int hd_net_count_tensors(const struct hd_net *net)

@@ -42,7 +42,8 @@ struct hd_net_rows {
     int64_t n_first, n_second;
     bool floats; /* observations are floats, whatever the net's type of observations */
     const struct hd_obs_norm *norm;
-    const float *running; /* in nets with batch norm; may be NULL */
+    const float *running;                     /* in nets with batch norm; may be NULL */
+    const struct hd_net_sequences *sequences; /* NULL: each row is one, from a state of zeros */
 };
 
 /* The functions that each kind implements. kernels/net/net.h says what they do and which status
@@ -65,6 +66,9 @@ struct hd_net_ops {
     int (*backward_obs)(const struct hd_net *net, const void *params, int64_t batch,
                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
                         float *dobs);
+    /* Only in recurrent nets. */
+    int64_t (*sequences_forward_bytes)(const struct hd_net *net, int64_t batch, int64_t steps);
+    int64_t (*sequences_backward_bytes)(const struct hd_net *net, int64_t batch, int64_t steps);
     /* Only in nets with batch norm. */
     int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
     int64_t (*training_sums)(const struct hd_net *net, int stage);
@@ -108,7 +112,7 @@ struct hd_net_gpus {
 struct hd_net {
     const struct hd_net_ops *ops;
     struct hd_layer_list list;
-    int64_t obs, actions, outputs, elements, params_bytes;
+    int64_t obs, actions, outputs, elements, params_bytes, state;
     int64_t row_major_elements; /* sum of the tensors' counts so far */
     bool obs_u8, bf16, batch_norm, fused, squashed;
     enum hd_heads heads;

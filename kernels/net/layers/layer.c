@@ -12,6 +12,11 @@ int hd_layer_type_count_fields(const struct hd_layer_type *type)
     return n;
 }
 
+int64_t hd_layer_count_state(const struct hd_layer *layer)
+{
+    return layer->type->states * layer->fields[HD_RECURRENT_HIDDEN];
+}
+
 int64_t hd_shape_count(const struct hd_shape *shape)
 {
     return shape->size[0] * hd_shape_count_plane(shape);

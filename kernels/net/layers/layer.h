@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum { HD_TENSOR_NAME = 72, HD_MODULE_NAME = 56, HD_NET_DIMS = 4 };
-enum { HD_LAYER_FIELDS = 4, HD_LAYER_TENSORS = 2, HD_SHAPE_TEXT = 80 };
+enum { HD_LAYER_FIELDS = 4, HD_LAYER_TENSORS = 4, HD_SHAPE_TEXT = 80 };
 enum { HD_LAYER_MESSAGE = 160 };
 
 /* The shape of one sample's activations. */
@@ -28,7 +28,8 @@ enum hd_tensor_init {
     HD_TENSOR_UNIFORM, /* in +-1 / sqrt(fan_in) */
     HD_TENSOR_ONES,
     HD_TENSOR_ZEROS,
-    HD_TENSOR_NORMAL /* mean 0, deviation 1 */
+    HD_TENSOR_NORMAL,        /* mean 0, deviation 1 */
+    HD_TENSOR_ALWAYS_UNIFORM /* in +-1 / sqrt(fan_in), whatever the net's `init` says */
 };
 
 /* A stream of a net ends in one of these; tensors of its last layer are marked with it. */
@@ -59,8 +60,9 @@ struct hd_layer {
     const void *source;              /* what the caller knows the layer by, for messages */
     /* Filled in by the net: */
     struct hd_shape in, out;
-    int tensor; /* number of its first tensor */
-    int norm;   /* number of its batch norm */
+    int tensor;    /* number of its first tensor */
+    int norm;      /* number of its batch norm */
+    int64_t state; /* offset of its state in that of the net */
 };
 
 struct hd_gemm;
@@ -69,13 +71,21 @@ struct hd_gemm;
 struct hd_layer_run {
     const struct hd_layer *layer;
     int64_t rows;
-    const float *weight, *bias;
-    const float *x, *y;      /* [rows][in], [rows][out] */
-    const float *dy;         /* [rows][out]: derivatives by the output */
-    float *to;               /* written: y or dx */
-    float *dweight, *dbias;  /* written: sums over rows in a fixed order */
-    const float *mean, *var; /* running statistics of a batch norm: [channels] */
-    void *scratch;           /* count_scratch floats, 64-byte aligned */
+    const float *weight, *bias; /* other tensors follow the weight, in their order */
+    const float *x, *y;         /* [rows][in], [rows][out] */
+    const float *dy;            /* [rows][out]: derivatives by the output */
+    float *to;                  /* written: y or dx */
+    float *dweight, *dbias;     /* written: sums over rows in a fixed order */
+    const float *mean, *var;    /* running statistics of a batch norm: [channels] */
+    void *scratch;              /* count_scratch floats, 64-byte aligned */
+    /* Layers with states read and write these: */
+    int64_t steps;      /* T: rows are sequences of T consecutive rows */
+    const float *state; /* [rows / T][state_ld]: before the first row of a sequence; NULL: zeros */
+    float *next_state;  /* [rows / T][state_ld]: after the last row; may be `state`; NULL: unused */
+    int64_t state_ld;
+    const float *begins; /* [rows]: 1 where the state is zero before the row; NULL: nowhere */
+    float *kept;         /* count_kept floats, 64-byte aligned, written forward, read backward */
+    float *dkept;        /* likewise, written by backward_weights, read by backward_data */
     /* On GPUs, where the arrays are in device memory: */
     void *workspace, *stream; /* as in kernels/net/gpu/gemm.h */
     bool tf32;                /* factors of products may be rounded to tf32 */
@@ -126,6 +136,8 @@ struct hd_layer_type {
     struct hd_layer_field fields[HD_LAYER_FIELDS];
     bool has_body;    /* contains layers; its output is their output plus its input */
     bool observation; /* reads the observation alone, so that it has no backward_data */
+    int states; /* vectors as long as its output that it keeps from a row of a sequence to the next
+                   one; such a layer's sequences depend on themselves alone */
 
     /* Computes layer->out from layer->in and the fields. Returns false with what the layer takes in
      * `message` ("takes an input of one dimension"). */
@@ -137,13 +149,18 @@ struct hd_layer_type {
     /* Returns the floats of scratch for `rows` rows. NULL: none. */
     int64_t (*count_scratch)(const struct hd_layer *layer, int64_t rows);
 
+    /* Returns the floats of `kept` and of `dkept` for `rows` rows in sequences of `steps`. Layers
+     * with states have it. */
+    int64_t (*count_kept)(const struct hd_layer *layer, int64_t rows, int64_t steps);
+
     /* Computes y. NULL: the output is the input, differently shaped. */
     void (*forward)(const struct hd_layer_run *run);
 
     /* Computes dx from x, y, dy and the parameters. NULL likewise, or if `batch` has it. */
     void (*backward_data)(const struct hd_layer_run *run);
 
-    /* Computes the derivatives by weight and bias. NULL: there are none. */
+    /* Computes the derivatives by weight and bias, before backward_data in layers with states.
+     * NULL: there are none. */
     void (*backward_weights)(const struct hd_layer_run *run);
 
     /* NULL: rows do not depend on each other in training. */
@@ -158,17 +175,22 @@ extern const struct hd_layer_on_gpu hd_conv_on_gpu, hd_dense_on_gpu, hd_embeddin
     hd_tanh_on_gpu;
 
 extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
-    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_layer_norm, hd_layer_log_std,
-    hd_layer_max_pool, hd_layer_relu, hd_layer_residual, hd_layer_tanh;
+    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_gru, hd_layer_layer_norm,
+    hd_layer_log_std, hd_layer_lstm, hd_layer_max_pool, hd_layer_relu, hd_layer_residual,
+    hd_layer_tanh;
 
 /* The numbers of the types' fields. */
 enum { HD_DENSE_OUT };
 enum { HD_CONV_CHANNELS, HD_CONV_KERNEL, HD_CONV_STRIDE, HD_CONV_PADDING };
 enum { HD_POOL_KERNEL, HD_POOL_STRIDE, HD_POOL_PADDING };
 enum { HD_EMBEDDING_VALUES, HD_EMBEDDING_WIDTH };
+enum { HD_RECURRENT_HIDDEN };
 
 /* Returns the number of fields of a type. */
 int hd_layer_type_count_fields(const struct hd_layer_type *type);
+
+/* Returns the floats of a layer's state. */
+int64_t hd_layer_count_state(const struct hd_layer *layer);
 
 /* Returns the elements of a shape, and of a channel of it: of its first dimension. */
 int64_t hd_shape_count(const struct hd_shape *shape);

@@ -94,7 +94,9 @@ static void assign_offsets(struct list_net *net)
         const int n = count_tensors(op);
         op->weight = net->base.elements;
         op->bias = op->weight + (n > 0 ? tensors[0].count : 0);
-        op->end = op->bias + (n > 1 ? tensors[1].count : 0);
+        op->end = op->weight;
+        for (int t = 0; t < n; t++)
+            op->end += tensors[t].count;
         net->base.elements = op->end;
     }
 }
@@ -120,7 +122,10 @@ static int64_t find_offset(const struct list_net *net, int tensor)
     while (net->ops[i].layer->tensor + count_tensors(&net->ops[i]) <= tensor ||
            net->ops[i].layer->tensor > tensor)
         i++;
-    return tensor == net->ops[i].layer->tensor ? net->ops[i].weight : net->ops[i].bias;
+    int64_t offset = net->ops[i].weight;
+    for (int t = net->ops[i].layer->tensor; t < tensor; t++)
+        offset += net->base.tensors[t].count;
+    return offset;
 }
 
 static int export(const struct hd_net *net, const float *params, int i, float *row_major)
@@ -169,6 +174,8 @@ static const struct hd_net_ops ops = {
     .backward_bytes = hd_list_get_backward_bytes,
     .backward = hd_list_backward,
     .backward_obs = hd_list_backward_obs,
+    .sequences_forward_bytes = hd_list_get_sequences_forward_bytes,
+    .sequences_backward_bytes = hd_list_get_sequences_backward_bytes,
     .training_bytes = hd_list_get_training_bytes,
     .training_sums = hd_list_count_training_sums,
     .training_forward = hd_list_training_forward,

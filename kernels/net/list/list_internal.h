@@ -60,6 +60,10 @@ int hd_list_forward(const struct hd_net *base, const void *params, const struct 
 /* Backward passes, with a status as in kernels/net/net.h. The scratch holds the derivatives by all
  * values, then room for one more, then the scratch of a layer. */
 int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch);
+int64_t hd_list_get_sequences_forward_bytes(const struct hd_net *base, int64_t batch,
+                                            int64_t steps);
+int64_t hd_list_get_sequences_backward_bytes(const struct hd_net *base, int64_t batch,
+                                             int64_t steps);
 int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
@@ -79,10 +83,13 @@ bool hd_list_update_running(const struct hd_net *base, const struct hd_training_
 
 /* -- Steps of passes --------------------------------------------------------------------------- */
 
-/* Memory of `rows` rows for all values or the derivatives by them, and what follows it. */
+/* Memory of `rows` rows for all values or the derivatives by them; in recurrent nets then the
+ * number of steps of a sequence, and what layers with states keep; and what follows. */
 struct list_memory {
     float *values;
     int64_t rows;
+    int64_t steps;                            /* of a sequence, in recurrent nets */
+    const struct hd_net_sequences *sequences; /* forward; NULL as in struct hd_net_rows */
 };
 float *hd_list_get_value(const struct list_net *net, struct list_memory memory, int value);
 float *hd_list_get_end(const struct list_net *net, struct list_memory memory);

@@ -8,7 +8,10 @@
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-enum { GAP = 16 /* floats between values, which vectors may read but not write */ };
+enum {
+    GAP = 16,   /* floats between values, which vectors may read but not write */
+    HEADER = 16 /* floats, of 64 bytes */
+};
 
 float *hd_list_get_value(const struct list_net *net, struct list_memory memory, int value)
 {
@@ -20,9 +23,48 @@ static int64_t count_floats(const struct list_net *net, int64_t rows)
     return rows * net->elements + (int64_t)net->n_values * GAP;
 }
 
+static int64_t count_kept(const struct op *op, int64_t rows, int64_t steps)
+{
+    const struct hd_layer_type *type = op->layer->type;
+    return type->count_kept ? type->count_kept(op->layer, rows, steps) : 0;
+}
+
+/* Returns the floats of all values, which in recurrent nets are a multiple of HEADER. */
+static int64_t find_header(const struct list_net *net, int64_t rows)
+{
+    const int64_t floats = count_floats(net, rows);
+    return net->base.state > 0 ? (floats + HEADER - 1) / HEADER * HEADER : floats;
+}
+
+/* Returns the floats before what op number `end` keeps. */
+static int64_t find_kept(const struct list_net *net, int64_t rows, int64_t steps, int end)
+{
+    int64_t floats = find_header(net, rows);
+    if (net->base.state == 0)
+        return floats;
+    for (int i = 0; i < end; i++)
+        floats += count_kept(&net->ops[i], rows, steps);
+    return floats + HEADER;
+}
+
 float *hd_list_get_end(const struct list_net *net, struct list_memory memory)
 {
-    return memory.values + count_floats(net, memory.rows);
+    return memory.values + find_kept(net, memory.rows, memory.steps, net->n_ops);
+}
+
+/* The number of steps lies before what layers keep, so that a backward pass finds it. */
+static int64_t read_steps(const struct list_net *net, const float *values, int64_t rows)
+{
+    int64_t steps = 1;
+    if (net->base.state > 0)
+        memcpy(&steps, values + find_header(net, rows), sizeof steps);
+    return steps;
+}
+
+static void write_steps(const struct list_net *net, struct list_memory memory)
+{
+    if (net->base.state > 0)
+        memcpy(memory.values + find_header(net, memory.rows), &memory.steps, sizeof memory.steps);
 }
 
 static int64_t count_scratch(const struct list_net *net, int64_t rows)
@@ -36,19 +78,30 @@ static int64_t count_scratch(const struct list_net *net, int64_t rows)
     return max;
 }
 
-int64_t hd_list_get_forward_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_list_get_sequences_forward_bytes(const struct hd_net *base, int64_t batch, int64_t steps)
 {
     const struct list_net *net = as_list(base);
-    return hd_align_up((count_floats(net, batch) + count_scratch(net, batch)) *
+    return hd_align_up((find_kept(net, batch, steps, net->n_ops) + count_scratch(net, batch)) *
+                       (int64_t)sizeof(float));
+}
+
+int64_t hd_list_get_forward_bytes(const struct hd_net *base, int64_t batch)
+{
+    return hd_list_get_sequences_forward_bytes(base, batch, 1);
+}
+
+int64_t hd_list_get_sequences_backward_bytes(const struct hd_net *base, int64_t batch,
+                                             int64_t steps)
+{
+    const struct list_net *net = as_list(base);
+    return hd_align_up((find_kept(net, batch, steps, net->n_ops) + batch * net->widest + GAP +
+                        count_scratch(net, batch)) *
                        (int64_t)sizeof(float));
 }
 
 int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch)
 {
-    const struct list_net *net = as_list(base);
-    return hd_align_up(
-        (count_floats(net, batch) + batch * net->widest + GAP + count_scratch(net, batch)) *
-        (int64_t)sizeof(float));
+    return hd_list_get_sequences_backward_bytes(base, batch, 1);
 }
 
 /* -- Forward ----------------------------------------------------------------------------------- */
@@ -77,16 +130,40 @@ void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows
         convert(&frames, rows, rows->second, rows->n_second, to + rows->n_first * net->base.obs);
 }
 
+static float *get_kept(const struct list_net *net, const struct op *op, struct list_memory memory)
+{
+    return memory.values + find_kept(net, memory.rows, memory.steps, (int)(op - net->ops));
+}
+
+static void set_sequences(const struct list_net *net, const struct op *op,
+                          struct list_memory memory, struct hd_layer_run *run)
+{
+    const struct hd_net_sequences *sequences = memory.sequences;
+    const int64_t offset = op->layer->state;
+    if (op->layer->type->states == 0)
+        return;
+    run->steps = memory.steps;
+    run->state_ld = net->base.state;
+    run->kept = get_kept(net, op, memory);
+    if (!sequences)
+        return;
+    run->state = sequences->state ? sequences->state + offset : NULL;
+    run->next_state = sequences->next_state ? sequences->next_state + offset : NULL;
+    run->begins = sequences->begins;
+}
+
 struct hd_layer_run hd_list_make_forward(const struct list_net *net, const struct op *op,
                                          const float *params, struct list_memory memory)
 {
-    return (struct hd_layer_run){.layer = op->layer,
-                                 .rows = memory.rows,
-                                 .weight = params + op->weight,
-                                 .bias = params + op->bias,
-                                 .x = hd_list_get_value(net, memory, op->in),
-                                 .to = hd_list_get_value(net, memory, op->out),
-                                 .scratch = hd_list_get_end(net, memory)};
+    struct hd_layer_run run = {.layer = op->layer,
+                               .rows = memory.rows,
+                               .weight = params + op->weight,
+                               .bias = params + op->bias,
+                               .x = hd_list_get_value(net, memory, op->in),
+                               .to = hd_list_get_value(net, memory, op->out),
+                               .scratch = hd_list_get_end(net, memory)};
+    set_sequences(net, op, memory, &run);
+    return run;
 }
 
 static void add_values(int64_t n, const float *a, const float *b, float *to)
@@ -136,9 +213,15 @@ int hd_list_forward(const struct hd_net *base, const void *params, const struct 
                     void *work, float *q)
 {
     const struct list_net *net = as_list(base);
-    const struct list_memory memory = {work, rows->n_first + rows->n_second};
+    const struct list_memory memory = {
+        .values = work,
+        .rows = rows->n_first + rows->n_second,
+        .steps = rows->sequences ? rows->sequences->steps : 1,
+        .sequences = rows->sequences,
+    };
     if (base->batch_norm && !rows->running)
         return HD_ERR_INPUT;
+    write_steps(net, memory);
     hd_list_take_obs(net, rows, memory);
     for (int i = 0; i < net->n_ops; i++)
         hd_list_forward_op(net, &net->ops[i], params, rows->running, memory);
@@ -177,6 +260,8 @@ struct hd_layer_run hd_list_make_backward(const struct list_net *net, const stru
     run.dy = hd_list_get_value(net, deltas, op->out);
     run.to = op->adds ? spare : hd_list_get_value(net, deltas, op->in);
     run.scratch = spare + deltas.rows * net->widest + GAP;
+    if (op->layer->type->states > 0)
+        run.dkept = get_kept(net, op, deltas);
     return run;
 }
 
@@ -224,7 +309,10 @@ int hd_list_backward(const struct hd_net *base, const void *params, int64_t batc
                      int stage, float *grad)
 {
     const struct list_net *net = as_list(base);
-    const struct list_memory values = {(float *)work, forward_batch}, deltas = {scratch, batch};
+    const int64_t steps = read_steps(net, work, forward_batch);
+    const struct list_memory values = {
+        .values = (float *)work, .rows = forward_batch, .steps = steps};
+    const struct list_memory deltas = {.values = scratch, .rows = batch, .steps = steps};
     if (base->batch_norm)
         return HD_ERR_INPUT;
     if (stage == 0)
@@ -241,7 +329,8 @@ int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t 
                          float *dobs)
 {
     const struct list_net *net = as_list(base);
-    const struct list_memory values = {(float *)work, forward_batch}, deltas = {scratch, batch};
+    const struct list_memory values = {.values = (float *)work, .rows = forward_batch, .steps = 1};
+    const struct list_memory deltas = {.values = scratch, .rows = batch, .steps = 1};
     hd_list_split_heads(net, dq, deltas);
     for (int i = net->n_ops - 1; i >= 0; i--)
         hd_list_backward_data(net, &net->ops[i], params, values, deltas, true);

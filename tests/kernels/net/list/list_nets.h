@@ -161,6 +161,48 @@ static const struct list_case lists[] = {
 };
 enum { N_LISTS = sizeof lists / sizeof *lists };
 
+/* Nets with states, whose rows are sequences of 6 steps. */
+static const struct list_case recurrent[] = {
+    {"gru",
+     1,
+     {5},
+     false,
+     3,
+     18,
+     ACTOR_CRITIC_STREAMS(1, 1),
+     .trunk = 3,
+     .layers = {L(dense, 9), L(tanh), L(gru, 7), L(dense, 1), L(dense, 3)}},
+    {"lstm",
+     1,
+     {3},
+     false,
+     2,
+     12,
+     ACTOR_CRITIC_STREAMS(1, 1),
+     .trunk = 2,
+     .layers = {L(lstm, 20), L(relu), L(dense, 1), L(dense, 2)}},
+    {"states of several layers, also of heads, and more sequences than a vector has numbers",
+     1,
+     {4},
+     false,
+     2,
+     108,
+     ACTOR_CRITIC_STREAMS(2, 3),
+     .trunk = 4,
+     .layers = {L(gru, 6), L(layer_norm), L(lstm, 5), L(tanh), L(gru, 3), L(dense, 1), L(gelu),
+                L(lstm, 4), L(dense, 2)}},
+    {"images",
+     3,
+     {2, 9, 8},
+     true,
+     2,
+     6,
+     Q_STREAM(1),
+     .trunk = 4,
+     .layers = {L(conv, 3, 4, 2, 1), L(relu), L(flatten), L(gru, 8), L(dense, 2)}},
+};
+enum { N_RECURRENT = sizeof recurrent / sizeof *recurrent, STEPS = 6 };
+
 static const struct list_case normed[] = {
     {"batch norm of features",
      1,

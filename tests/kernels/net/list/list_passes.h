@@ -12,6 +12,16 @@
 
 #include <string.h>
 
+enum { CHECKED = 250 /* parameters of a list whose derivative is checked */ };
+
+static inline struct hd_net *make(const struct list_case *list)
+{
+    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    return net;
+}
+
 /* Parameters that start as the net says, and then differ a little, so that norms do something. */
 static inline void *make_params(const struct hd_net *net)
 {
@@ -85,6 +95,38 @@ static inline void check_q(int64_t n, const float *q, const double *wanted, doub
         scale = fmax(scale, fabs(wanted[i]));
     for (int64_t i = 0; i < n; i++)
         CHECK_CLOSE(q[i], wanted[i], scale, tolerance, what);
+}
+
+/* Checks a gradient in the order of the tensors against differences of sum dq q, relative to the
+ * largest one of its tensor, or to 0.05: that by a bias before a batch norm is 0, a sum of larger
+ * numbers. */
+static inline void check_differences(const struct list_case *list, const struct hd_net *net,
+                                     double *params, const double *obs, int64_t rows,
+                                     const float *dq, const float *grad)
+{
+    const struct hd_net_fields fields = list_fields(list);
+    const int64_t n = rows * hd_net_count_outputs(net), all = hd_net_count_params(net);
+    const double step = 1e-6;
+    double *q = test_alloc(n, sizeof *q);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
+        double scale = 0.05;
+        for (int64_t j = 0; j < tensor->count; j++)
+            scale = fmax(scale, fabs(grad[tensor->offset + j]));
+        for (int64_t j = 0; j < tensor->count; j += 1 + all / CHECKED) {
+            double *at = &params[tensor->offset + j], sum[2] = {0};
+            const double before = *at;
+            for (int side = 0; side < 2; side++) {
+                *at = before + (side == 0 ? -step : step);
+                naive_forward(&fields, params, NULL, obs, rows, q);
+                for (int64_t i = 0; i < n; i++)
+                    sum[side] += dq[i] * q[i];
+            }
+            *at = before;
+            CHECK_CLOSE(grad[tensor->offset + j], (sum[1] - sum[0]) / (2 * step), scale, 2e-5,
+                        tensor->name);
+        }
+    }
 }
 
 static inline float *make_dq(int64_t first, int64_t n)

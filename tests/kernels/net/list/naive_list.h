@@ -205,6 +205,83 @@ static inline struct naive_value *naive_log_std(const struct naive_list *net,
     return out;
 }
 
+/* The sequences of rows of the next passes, and where their next layer with a state has its part of
+ * it; `next` may be NULL. */
+static struct {
+    int64_t steps;
+    const double *state; /* NULL: zeros */
+    const float *begins;
+    double *next;
+    int64_t ld, at;
+} naive_sequences;
+
+static inline double naive_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* Computes gate number `gate` of unit i: by the inputs (part 0) or by the state h (part 1). */
+static inline double naive_gate(int part, int64_t gates, int64_t hidden, int64_t inputs,
+                                const double *w, int64_t gate, int64_t i, const double *x)
+{
+    const double *bias = w + gates * hidden * (inputs + hidden) + part * gates * hidden;
+    const int64_t n = part == 0 ? inputs : hidden, row = gate * hidden + i;
+    const double *weight = w + part * gates * hidden * inputs + row * n;
+    double sum = bias[row];
+    for (int64_t j = 0; j < n; j++)
+        sum += weight[j] * x[j];
+    return sum;
+}
+
+/* Computes one step of a sequence: h[hidden], in an LSTM then c[hidden]. */
+static inline void naive_cell(bool lstm, int64_t hidden, int64_t inputs, const double *w,
+                              const double *x, double *state)
+{
+    const int64_t gates = lstm ? 4 : 3;
+    double before[64], a[4], b[4];
+    memcpy(before, state, (size_t)hidden * sizeof *before);
+    for (int64_t i = 0; i < hidden; i++) {
+        for (int64_t g = 0; g < gates; g++) {
+            a[g] = naive_gate(0, gates, hidden, inputs, w, g, i, x);
+            b[g] = naive_gate(1, gates, hidden, inputs, w, g, i, before);
+        }
+        if (lstm) {
+            double *c = &state[hidden + i];
+            *c = naive_sigmoid(a[1] + b[1]) * *c + naive_sigmoid(a[0] + b[0]) * tanh(a[2] + b[2]);
+            state[i] = naive_sigmoid(a[3] + b[3]) * tanh(*c);
+        } else {
+            const double z = naive_sigmoid(a[1] + b[1]);
+            const double n = tanh(a[2] + naive_sigmoid(a[0] + b[0]) * b[2]);
+            state[i] = (1 - z) * n + z * before[i];
+        }
+    }
+}
+
+static inline struct naive_value *naive_recurrent(const struct naive_list *net, bool lstm,
+                                                  int64_t hidden, const struct naive_value *in,
+                                                  const double *w)
+{
+    struct naive_value *out = naive_make((struct hd_shape){1, {hidden}}, net->rows);
+    const int64_t n = (lstm ? 2 : 1) * hidden, inputs = in->shape.size[0], at = naive_sequences.at;
+    const int64_t steps = naive_sequences.steps > 0 ? naive_sequences.steps : 1;
+    for (int64_t q = 0; q < net->rows / steps; q++) {
+        const int64_t place = q * naive_sequences.ld + at;
+        double state[128] = {0};
+        if (naive_sequences.state)
+            memcpy(state, naive_sequences.state + place, (size_t)n * sizeof *state);
+        for (int64_t row = q * steps; row < (q + 1) * steps; row++) {
+            if (naive_sequences.begins && naive_sequences.begins[row] != 0)
+                memset(state, 0, sizeof state);
+            naive_cell(lstm, hidden, inputs, w, in->x + row * inputs, state);
+            memcpy(out->x + row * hidden, state, (size_t)hidden * sizeof *state);
+        }
+        if (naive_sequences.next)
+            memcpy(naive_sequences.next + place, state, (size_t)n * sizeof *state);
+    }
+    naive_sequences.at += n;
+    return out;
+}
+
 /* Takes n parameters. */
 static inline const double *naive_take(struct naive_list *net, int64_t n)
 {
@@ -226,6 +303,11 @@ static inline struct naive_value *naive_layer(struct naive_list *net, struct nai
     if (layer->type == &hd_layer_conv)
         return naive_conv(net, fields, in,
                           naive_take(net, (c * fields[1] * fields[1] + 1) * fields[0]));
+    if (layer->type->states > 0) {
+        const int64_t gates = layer->type == &hd_layer_lstm ? 4 : 3;
+        return naive_recurrent(net, gates == 4, fields[0], in,
+                               naive_take(net, gates * fields[0] * (c + fields[0] + 2)));
+    }
     if (layer->type == &hd_layer_max_pool)
         return naive_pool(net, fields, in);
     if (layer->type == &hd_layer_embedding)
@@ -263,6 +345,7 @@ static inline void naive_forward(const struct hd_net_fields *fields, const doubl
 {
     struct naive_list net = {fields->layers, params, running, rows};
     naive_made = 0;
+    naive_sequences.at = 0;
     struct hd_shape shape = {.dims = fields->obs_dims};
     memcpy(shape.size, fields->obs_shape, (size_t)shape.dims * sizeof *shape.size);
     struct naive_value *in = naive_make(shape, rows), *actions = NULL, *value = NULL;

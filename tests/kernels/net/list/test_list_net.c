@@ -10,46 +10,7 @@
 
 #include <string.h>
 
-enum { MAX_ITEMS = 3, CHECKED = 250 /* parameters of a list whose derivative is checked */ };
-
-static struct hd_net *make(const struct list_case *list)
-{
-    const struct hd_net_fields fields = list_fields(list);
-    struct hd_net *net;
-    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
-    return net;
-}
-
-/* Checks a gradient in the order of the tensors against differences of sum dq q, relative to the
- * largest one of its tensor, or to 0.05: that by a bias before a batch norm is 0, a sum of larger
- * numbers. */
-static void check_gradient(const struct list_case *list, const struct hd_net *net, double *params,
-                           const double *obs, int64_t rows, const float *dq, const float *grad)
-{
-    const struct hd_net_fields fields = list_fields(list);
-    const int64_t n = rows * hd_net_count_outputs(net), all = hd_net_count_params(net);
-    const double step = 1e-6;
-    double *q = test_alloc(n, sizeof *q);
-    for (int t = 0; t < hd_net_count_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
-        double scale = 0.05;
-        for (int64_t j = 0; j < tensor->count; j++)
-            scale = fmax(scale, fabs(grad[tensor->offset + j]));
-        for (int64_t j = 0; j < tensor->count; j += 1 + all / CHECKED) {
-            double *at = &params[tensor->offset + j], sum[2] = {0};
-            const double before = *at;
-            for (int side = 0; side < 2; side++) {
-                *at = before + (side == 0 ? -step : step);
-                naive_forward(&fields, params, NULL, obs, rows, q);
-                for (int64_t i = 0; i < n; i++)
-                    sum[side] += dq[i] * q[i];
-            }
-            *at = before;
-            CHECK_CLOSE(grad[tensor->offset + j], (sum[1] - sum[0]) / (2 * step), scale, 2e-5,
-                        tensor->name);
-        }
-    }
-}
+enum { MAX_ITEMS = 3 };
 
 START_TEST(passes_are_those_of_a_naive_net)
 {
@@ -82,7 +43,7 @@ START_TEST(passes_are_those_of_a_naive_net)
         hd_net_backward(net, params, rows, 2 * rows, work, dq, scratch, stage, grad);
     }
     ck_assert_int_eq(end, hd_net_count_params(net));
-    check_gradient(list, net, doubles, naive, rows, dq, by_tensors(net, grad));
+    check_differences(list, net, doubles, naive, rows, dq, by_tensors(net, grad));
     check_guard(q, 2 * rows * outputs * 4);
     check_guard(grad, hd_net_count_params(net) * 4);
     check_guard(work, work_bytes);
@@ -256,8 +217,8 @@ START_TEST(batch_norm_is_over_all_items)
         for (int64_t j = 0; j < hd_net_count_params(net); j++)
             grad[j] += batch.item[k].grad[j];
     }
-    check_gradient(list, net, doubles, naive, rows, make_dq(0, rows * outputs),
-                   by_tensors(net, grad));
+    check_differences(list, net, doubles, naive, rows, make_dq(0, rows * outputs),
+                      by_tensors(net, grad));
     hd_net_destroy(batch.net);
     hd_net_destroy(net);
 }
@@ -378,6 +339,9 @@ static const struct {
     {1, {6}, 1, {RESIDUAL(0), L(dense, 3)}, 1, 0, {"no layers", ""}},
     {1, {6}, 2, {L(relu), L(embedding, 4, 2), L(dense, 3)}, 1, 1, {"observation alone", "relu"}},
     {1, {6}, 1, {L(dense, 5), L(dense, 4)}, 1, 1, {"[3]", "[4]"}},
+    {1, {6}, 2, {RESIDUAL(1), L(gru, 6), L(dense, 3)}, 1, 1, {"gru cannot", "residual"}},
+    {1, {6}, 2, {L(batch_norm), L(lstm, 4), L(dense, 3)}, 1, 1, {"batch_norm", "lstm"}},
+    {3, {4, 9, 8}, 1, {L(gru, 5), L(dense, 3)}, 1, 0, {"flatten", "[4, 9, 8] from the obs"}},
     {1, {6}, 1, {L(dense, 5), L(dense, 3), L(tanh)}, 2, 2, {"[3]", "tanh"}},
 };
 
