@@ -94,7 +94,8 @@ struct heddle_policy_spec {
 /* Loads a policy. `config` is a run directory, or a run file that it was trained with. `weights` is
  * a file policy.safetensors, or NULL for that of the best evaluation in the run directory, else of
  * the last iteration that was saved. heddle_policy_destroy, which accepts NULL, releases it.
- * Errors: INPUT, NOMEM, SYSTEM, FORMAT, UNSUPPORTED (bf16 on a processor without). */
+ * Errors: INPUT, NOMEM, SYSTEM, FORMAT, UNSUPPORTED (bf16 on a processor without; a recurrent
+ * policy). */
 HEDDLE_API int heddle_policy_load(const char *config, const char *weights,
                                   struct heddle_policy **policy_p, char *message);
 HEDDLE_API void heddle_policy_destroy(struct heddle_policy *policy);

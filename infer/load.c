@@ -125,6 +125,9 @@ static int make_net(struct heddle_policy *policy, struct hd_diag *diag, const ch
     const struct hd_spec spec = {.name = "policy", .location = location};
     HD_TRY(hd_actions_check_policy(&setup, location));
     HD_TRY(hd_policy_net_create(&spec, &setup, &policy->net));
+    if (hd_net_count_state(policy->net) > 0)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a recurrent policy needs its state from step to step, "
+                                           "which this library does not keep");
     return describe(policy, &setup);
 }
 

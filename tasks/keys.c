@@ -205,6 +205,10 @@ const struct hd_key hd_task_keys[] = {
      "a fragment ends with its episode and unfinished fragments are dropped, as in DI-engine; "
      "false: each environment plays n_sample / collector_env_num steps and none is dropped",
      NULL},
+    {"policy.collect.unroll_len", HD_KEY_INT, 0, 1e7, "0", NULL, "global",
+     "steps of a sequence, through which the gradient of a recurrent net goes back in time; a "
+     "divisor of n_sample / collector_env_num; 0: that number",
+     "sequence_length|seq_len|bptt|learn_unroll_len"},
     {"policy.collect.obs_samples", HD_KEY_INT, 1, 65536, "256", NULL, PER_SHARD,
      "number of observations of a collect that are added to the running statistics of "
      "observations",

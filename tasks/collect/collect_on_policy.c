@@ -171,11 +171,25 @@ static void record_logits(struct collector *c, int64_t env, const float *logit)
     c->t.frame_age[step] = (int32_t)c->t.age[env];
 }
 
+/* Keeps the states with which a sequence begins. */
+static void record_states(struct collector *c)
+{
+    const struct hd_sequences *sequences = &c->to->sequences;
+    if (*c->t.forward % sequences->steps != 0)
+        return;
+    for (int64_t env = 0; env < c->shape->envs; env++)
+        memcpy(hd_trajectories_get_state(c->to, &c->t, env, *c->t.forward / sequences->steps),
+               c->envs.state + env * sequences->state,
+               (size_t)sequences->state * sizeof *c->t.state);
+}
+
 static void act(struct collector *c)
 {
     const int64_t outputs = hd_net_count_outputs(c->net);
     const int64_t all = c->shape->total, forward = *c->t.forward;
     struct hd_obs_norm norm;
+    if (c->to->sequences.state > 0)
+        record_states(c);
     hd_stepper_forward(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
                        hd_moments_get_obs_norm(&c->views[NORM], &norm));
     for (int64_t env = 0; env < c->shape->envs; env++) {

@@ -51,8 +51,14 @@ void hd_stepper_forward(const struct hd_stepper *stepper, const struct hd_envs_s
                         const struct hd_envs *envs, const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm)
 {
-    hd_net_forward_running(net, params, stepper->running, norm, envs->obs, shape->envs,
-                           stepper->forward, stepper->outputs);
+    const struct hd_net_sequences step = {
+        .steps = 1, .state = envs->state, .next_state = envs->state};
+    if (shape->state > 0)
+        hd_net_forward_sequences(net, params, norm, envs->obs, false, shape->envs, &step,
+                                 stepper->forward, stepper->outputs);
+    else
+        hd_net_forward_running(net, params, stepper->running, norm, envs->obs, shape->envs,
+                               stepper->forward, stepper->outputs);
 }
 
 void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,

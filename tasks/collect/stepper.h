@@ -29,7 +29,7 @@ struct hd_stepper hd_stepper_get(const struct hd_envs_shape *shape, const struct
                                  void *scratch);
 
 /* Computes the net's outputs for the current observation of each env, normalised by `norm` (NULL:
- * not normalised). */
+ * not normalised), and moves the states of a recurrent net on. */
 void hd_stepper_forward(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                         const struct hd_envs *envs, const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm);

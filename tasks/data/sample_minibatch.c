@@ -25,6 +25,7 @@ static const struct hd_port ports[] = {
 
 struct args {
     bool standardise;
+    bool recurrent; /* rows come with states, which GPUs do not copy */
 };
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -33,8 +34,23 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     args->standardise = hd_config_get_bool(setup->config, "policy.learn.adv_norm");
+    args->recurrent = hd_sequences_read(setup->config).state > 0;
     *args_p = args;
     return HD_OK;
+}
+
+/* Says with which state the net meets a row, which is step `step` of its group. */
+static void fill_state(const struct hd_trajectories_shape *shape, const struct hd_trajectories *t,
+                       int64_t step, struct hd_minibatch *batch, int64_t row)
+{
+    const struct hd_sequences *sequences = &shape->sequences;
+    const int64_t steps = sequences->steps, env = step / shape->steps;
+    const bool first = row % steps == 0;
+    batch->begins[row] = !first && hd_trajectories_begins(t, step);
+    if (first)
+        memcpy(batch->state + row / steps * sequences->state,
+               hd_trajectories_get_state(shape, t, env, step % shape->steps / steps),
+               (size_t)sequences->state * sizeof *batch->state);
 }
 
 /* Copies sample `sample` of the shard to row `row` of the minibatch. */
@@ -55,6 +71,8 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
     batch->advantage[row] = advantages.advantage[sample];
     batch->target[row] = advantages.target[sample];
     batch->value[row] = advantages.value[sample];
+    if (shape->sequences.state > 0)
+        fill_state(shape, &t, step, batch, row);
 }
 
 /* Takes the next minibatch, which is samples [*lo_p, *hi_p) of the permutation. */
@@ -87,6 +105,11 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
+static bool supports_gpu(const void *memory)
+{
+    return !((const struct args *)memory)->recurrent;
+}
+
 /* The permutation stays on the host, so it is known which minibatch is next when the work is
  * launched. */
 static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -121,6 +144,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+                                          .supports = supports_gpu,
                                           .graph_capturable = true,
                                           .set_inputs = set_inputs,
                                           .input_bytes = sizeof(struct hd_minibatch_range)};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `shuffle`: makes a new permutation of a shard's samples (Fisher and Yates). Item i of the
- * step's stream chooses the sample at index i. */
+/* Verb `shuffle`: makes a new permutation of a shard's samples (Fisher and Yates), or of the
+ * sequences of a recurrent net, whose samples keep their order. Item i of the step's stream chooses
+ * the sample or sequence at index i. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/data/permutation.h"
@@ -12,11 +13,22 @@ static const struct hd_port ports[] = {
     {0},
 };
 
+/* Replaces the numbers of n sequences by those of their samples, the last one first. */
+static void expand_sequences(int64_t n, int64_t steps, int32_t *sample)
+{
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const int64_t first = sample[i] * steps;
+        for (int64_t t = 0; t < steps; t++)
+            sample[i * steps + t] = (int32_t)(first + t);
+    }
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     struct hd_permutation *permutation = views[PERMUTATION].data;
-    const int64_t n = hd_permutation_get_split(views[PERMUTATION].spec)->samples;
+    const struct hd_minibatch_split *split = hd_permutation_get_split(views[PERMUTATION].spec);
+    const int64_t n = split->samples / split->steps;
     permutation->taken = 0;
     for (int64_t i = 0; i < n; i++)
         permutation->sample[i] = (int32_t)i;
@@ -26,6 +38,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         permutation->sample[j] = permutation->sample[i];
         permutation->sample[i] = moved;
     }
+    if (split->steps > 1)
+        expand_sequences(n, split->steps, permutation->sample);
     return HD_OK;
 }
 

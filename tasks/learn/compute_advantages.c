@@ -5,7 +5,9 @@
  * bootstrap value.
  *
  * An item is a block of samples whose observations pass through the net together. The last item is
- * the observations after fragments. */
+ * the observations after fragments. A recurrent net's items are environment groups: each fragment
+ * goes through it as one sequence, from the state with which it began to the observation after it.
+ */
 #include "kernels/learn/advantages.h"
 #include "kernels/learn/gae.h"
 #include "runtime/base/alloc.h"
@@ -54,6 +56,9 @@ struct args {
     int64_t block;   /* observations of an item */
     int64_t blocks;  /* items of samples */
     int64_t after;   /* rows of the last item: most bootstrap values */
+    int64_t
+        steps; /* of a recurrent net's sequences: a fragment's and the observation after it; else
+                  0 */
     float gamma, lambda;
     bool value_norm;
 };
@@ -70,6 +75,15 @@ static int declare(const struct hd_setup *setup)
 static int64_t count_bootstraps(const struct hd_trajectories_shape *shape)
 {
     return shape->groups * (shape->samples / shape->fragment + 1);
+}
+
+/* A group's fragments are all of one length (tasks/types/learn/sequences.h). */
+static int prepare_sequences(const struct hd_trajectories_shape *from, struct args *args)
+{
+    args->steps = from->fragment + 1;
+    args->block = from->envs * args->steps;
+    args->blocks = from->groups;
+    return HD_OK;
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -93,6 +107,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->block = args->block < args->samples ? args->block : args->samples;
     args->blocks = (args->samples + args->block - 1) / args->block;
     args->after = count_bootstraps(from);
+    if (hd_net_count_state(args->net) > 0)
+        return prepare_sequences(from, args);
     HD_TRY(hd_net_prepare(args->net, args->block, 0));
     HD_TRY(hd_net_prepare(args->net, args->samples % args->block, 0));
     return hd_net_prepare(args->net, args->after, 0);
@@ -104,11 +120,14 @@ struct work {
     char *obs;    /* [rows][obs_bytes] */
     float *out;   /* [rows][outputs] */
     char *forward;
+    float *begins, *state; /* of a recurrent net, as in struct hd_net_sequences */
 };
 
 static int64_t rows_of(const struct args *args, int64_t item)
 {
     const int64_t left = args->samples - item * args->block;
+    if (args->steps > 0)
+        return args->block;
     return item == args->blocks ? args->after : left < args->block ? left : args->block;
 }
 
@@ -118,7 +137,15 @@ static int64_t lay_out(const struct args *args, int64_t rows, void *memory, stru
     work->value = hd_arena_take(&arena, rows, sizeof *work->value);
     work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_get_obs_bytes(args->net));
     work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
-    work->forward = hd_arena_take(&arena, hd_net_get_forward_bytes(args->net, rows), 1);
+    const int64_t steps = args->steps, sequences = steps > 0 ? rows / steps : 0;
+    work->forward =
+        hd_arena_take(&arena,
+                      steps > 0 ? hd_net_get_sequences_forward_bytes(args->net, rows, steps)
+                                : hd_net_get_forward_bytes(args->net, rows),
+                      1);
+    work->begins = hd_arena_take(&arena, sequences * steps, sizeof *work->begins);
+    work->state =
+        hd_arena_take(&arena, sequences * hd_net_count_state(args->net), sizeof *work->state);
     return arena.used;
 }
 
@@ -127,9 +154,10 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
     const struct args *args = memory;
     struct work unused;
     const int64_t block = lay_out(args, args->block, NULL, &unused);
-    const int64_t after = lay_out(args, args->after, NULL, &unused);
-    *subtasks_p = (struct hd_subtasks){
-        .items = args->blocks + 1, .stages = 1, .work_bytes = block > after ? block : after};
+    const int64_t after = args->steps > 0 ? 0 : lay_out(args, args->after, NULL, &unused);
+    *subtasks_p = (struct hd_subtasks){.items = args->blocks + (args->steps == 0),
+                                       .stages = 1,
+                                       .work_bytes = block > after ? block : after};
 }
 
 /* -- Values ------------------------------------------------------------------------------------ */
@@ -169,22 +197,63 @@ static void fill_bootstrap_obs(const struct args *args, const struct hd_view *fr
         copy_obs(from, 0, 0, obs + n * bytes);
 }
 
+/* Gathers what a group's envs have seen, and the states and episodes with which they did. */
+static void fill_sequences(const struct args *args, const struct hd_view *from, int64_t group,
+                           const struct work *work)
+{
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(from->spec);
+    const struct hd_trajectories t = hd_trajectories_get(from->spec, from->data, group);
+    const int64_t state = shape->sequences.state, bytes = shape->obs.obs_bytes;
+    for (int64_t env = 0; env < shape->envs; env++) {
+        memcpy(work->state + env * state, hd_trajectories_get_state(shape, &t, env, 0),
+               (size_t)state * sizeof *work->state);
+        for (int64_t i = 0; i < args->steps; i++) {
+            const int64_t row = env * args->steps + i, step = env * shape->steps + i;
+            const int after = i + 1 == args->steps;
+            hd_trajectories_copy_obs(shape, &t, step - after, after, work->obs + row * bytes);
+            work->begins[row] = i > 0 && hd_trajectories_begins(&t, step);
+        }
+    }
+}
+
+static void forward_sequences(const struct args *args, const struct hd_view *views, int64_t group,
+                              const struct work *work)
+{
+    struct hd_obs_norm norm;
+    const struct hd_net_sequences sequences = {
+        .steps = args->steps, .state = work->state, .begins = work->begins};
+    fill_sequences(args, &views[TRAJECTORIES], group, work);
+    hd_net_forward_sequences(args->net, views[POLICY].data,
+                             hd_moments_get_obs_norm(&views[NORM], &norm), work->obs, false,
+                             args->block, &sequences, work->forward, work->out);
+}
+
+static void forward(const struct args *args, const struct hd_view *views, int64_t item,
+                    int64_t rows, const struct work *work)
+{
+    const struct hd_view *from = &views[TRAJECTORIES];
+    const int64_t bytes = hd_net_get_obs_bytes(args->net);
+    struct hd_obs_norm norm;
+    if (item == args->blocks)
+        fill_bootstrap_obs(args, from, work->obs);
+    else
+        for (int64_t i = 0; i < rows; i++)
+            copy_obs(from, item * args->block + i, 0, work->obs + i * bytes);
+    hd_net_forward(args->net, views[POLICY].data, hd_moments_get_obs_norm(&views[NORM], &norm),
+                   work->obs, rows, work->forward, work->out);
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_view *from = &views[TRAJECTORIES];
-    const int64_t rows = rows_of(args, context->item), bytes = hd_net_get_obs_bytes(args->net);
+    const int64_t rows = rows_of(args, context->item);
     const int64_t outputs = hd_net_count_outputs(args->net);
     struct work work;
-    struct hd_obs_norm norm;
     lay_out(args, rows, context->work, &work);
-    if (context->item == args->blocks)
-        fill_bootstrap_obs(args, from, work.obs);
+    if (args->steps > 0)
+        forward_sequences(args, views, context->item, &work);
     else
-        for (int64_t i = 0; i < rows; i++)
-            copy_obs(from, context->item * args->block + i, 0, work.obs + i * bytes);
-    hd_net_forward(args->net, views[POLICY].data, hd_moments_get_obs_norm(&views[NORM], &norm),
-                   work.obs, rows, work.forward, work.out);
+        forward(args, views, context->item, rows, &work);
     for (int64_t i = 0; i < rows; i++)
         work.value[i] = work.out[i * outputs + outputs - 1];
     return HD_OK;
@@ -222,15 +291,26 @@ static const float *values_of(const struct args *args, const struct hd_context *
     return work.value;
 }
 
+/* Returns where a sample's value is; in sequences that of the observation after it follows. */
+static const float *find_value(const struct args *args, const struct hd_context *context,
+                               int64_t sample)
+{
+    const int64_t fragment = args->steps - 1;
+    if (args->steps == 0)
+        return values_of(args, context, sample / args->block) + sample % args->block;
+    const int64_t of_group = args->block / args->steps * fragment, i = sample % of_group;
+    return values_of(args, context, sample / of_group) + i / fragment * args->steps + i % fragment;
+}
+
 /* Fills the rows. Values are converted to units of rewards: `scale` times the net's. */
 static void fill_rows(const struct args *args, const struct hd_context *context,
                       const struct hd_view *from, float scale, const struct rows *rows)
 {
-    const float *after = values_of(args, context, args->blocks);
+    const float *after = args->steps > 0 ? NULL : values_of(args, context, args->blocks);
     for (int64_t i = 0; i < args->samples; i++) {
         int64_t row;
         const struct hd_trajectories t = group_of(from, i, &row);
-        rows->value[i] = values_of(args, context, i / args->block)[i % args->block] * scale;
+        rows->value[i] = *find_value(args, context, i) * scale;
         rows->reward[i] = t.reward[t.row[row]];
         rows->done[i] = t.done[t.row[row]];
         rows->end[i] = t.end[row];
@@ -238,8 +318,9 @@ static void fill_rows(const struct args *args, const struct hd_context *context,
     for (int64_t i = 0; i < args->samples; i++) {
         const bool is_last = rows->end[i] != 0;
         rows->next_value[i] = rows->done[i] != 0 ? 0
-                              : is_last          ? *after++ * scale
-                                                 : rows->value[i + 1];
+                              : !is_last         ? rows->value[i + 1]
+                              : after            ? *after++ * scale
+                                                 : find_value(args, context, i)[1] * scale;
     }
 }
 

@@ -15,6 +15,7 @@
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/learn/policy.h"
+#include "tasks/types/learn/sequences.h"
 #include "tasks/types/output/moments.h"
 
 #include <math.h>
@@ -132,6 +133,24 @@ static int check_microbatch(const struct hd_setup *setup, struct hd_loss_grad *a
                              asked ? "" : "; policy.learn.microbatch may be one instead");
 }
 
+/* Microbatches of a recurrent net are whole sequences. */
+static int check_sequences(const struct hd_setup *setup, struct hd_loss_grad *args)
+{
+    const struct hd_sequences sequences = hd_sequences_read(setup->config);
+    const bool asked = hd_config_get_int(setup->config, "policy.learn.microbatch") > 0;
+    const char *key = asked ? "policy.learn.microbatch" : "policy.learn.batch_size";
+    const struct hd_node *node = hd_config_get_node(setup->config, key);
+    if (hd_net_count_state(args->net) == 0)
+        return HD_OK;
+    args->steps = sequences.steps;
+    if (args->micro % sequences.steps == 0)
+        return HD_OK;
+    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                             "%s: expected whole sequences of %lld steps "
+                             "(policy.collect.unroll_len), found %lld samples",
+                             key, (long long)sequences.steps, (long long)args->micro);
+}
+
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     struct hd_loss_grad *args = hd_alloc(1, sizeof *args);
@@ -143,6 +162,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(hd_policy_check_loss(setup, args->loss->name));
     HD_TRY(check_microbatch(setup, args));
+    HD_TRY(check_sequences(setup, args));
     args->backward_stages = hd_net_count_stages(args->net);
     args->buckets = setup->specs[HD_LOSS_GRAD]->buckets;
     args->levels = hd_net_count_levels(args->net);

@@ -20,6 +20,9 @@ static int64_t lay_out(const struct hd_loss_grad *args, void *memory, void *head
     int64_t forward, backward = 0;
     if (args->levels > 0) {
         forward = hd_net_get_training_bytes(args->net, args->micro);
+    } else if (args->steps > 0) {
+        forward = hd_net_get_sequences_forward_bytes(args->net, args->micro, args->steps);
+        backward = hd_net_get_sequences_backward_bytes(args->net, args->micro, args->steps);
     } else {
         forward = hd_net_get_forward_bytes(args->net, hd_loss_grad_count_forward_rows(args));
         backward = hd_net_get_backward_bytes(args->net, args->micro);
@@ -79,7 +82,10 @@ static void go_forward(const struct hd_loss_grad *args, const struct hd_context 
     if (args->loss->target)
         hd_net_forward(args->net, from.target, norm, from.next_obs, args->micro, work->forward,
                        work->target_next);
-    if (args->loss->passes == HD_LOSS_OBS)
+    if (args->steps > 0)
+        hd_net_forward_sequences(args->net, from.policy, norm, from.obs, false, args->micro,
+                                 &from.sequences, work->forward, work->out);
+    else if (args->loss->passes == HD_LOSS_OBS)
         hd_net_forward(args->net, from.policy, norm, from.obs, args->micro, work->forward,
                        work->out);
     else

@@ -15,9 +15,10 @@ struct hd_loss_grad {
     const struct hd_net *net;
     int64_t batch, micro, items; /* rows of a batch, rows of a microbatch, microbatches */
     int backward_stages;
-    int buckets; /* of the gradient */
-    int levels;  /* of batch norms; 0: the net has none */
-    bool skips;  /* runtime.on_nan is skip */
+    int64_t steps; /* of a recurrent net's sequences; else 0 */
+    int buckets;   /* of the gradient */
+    int levels;    /* of batch norms; 0: the net has none */
+    bool skips;    /* runtime.on_nan is skip */
     struct hd_learning_rate rate;
 };
 
@@ -44,8 +45,9 @@ struct hd_loss_pass hd_loss_item_make_pass(const struct hd_loss_grad *args,
 
 /* The operands of a microbatch's forward passes. */
 struct hd_loss_operands {
-    const void *policy, *target; /* parameters */
-    const void *obs, *next_obs;  /* [rows][obs_bytes] */
+    const void *policy, *target;       /* parameters */
+    const void *obs, *next_obs;        /* [rows][obs_bytes] */
+    struct hd_net_sequences sequences; /* of a recurrent net */
 };
 
 /* Returns where they are. Borrowed from the views. */

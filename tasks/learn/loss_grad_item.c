@@ -42,6 +42,18 @@ struct hd_loss_pass hd_loss_item_make_pass(const struct hd_loss_grad *args,
     };
 }
 
+static struct hd_net_sequences take_sequences(const struct hd_loss_grad *args,
+                                              const struct hd_loss_rows *rows, int64_t first)
+{
+    if (rows->steps == 0)
+        return (struct hd_net_sequences){0};
+    return (struct hd_net_sequences){
+        .steps = rows->steps,
+        .state = rows->state + first / rows->steps * hd_net_count_state(args->net),
+        .begins = rows->begins + first,
+    };
+}
+
 struct hd_loss_operands hd_loss_pass_get_operands(const struct hd_loss_grad *args,
                                                   const struct hd_loss_pass *pass)
 {
@@ -52,6 +64,7 @@ struct hd_loss_operands hd_loss_pass_get_operands(const struct hd_loss_grad *arg
         .target = pass->views[HD_LOSS_TARGET].data,
         .obs = (const char *)rows.obs + at,
         .next_obs = rows.next_obs ? (const char *)rows.next_obs + at : NULL,
+        .sequences = take_sequences(args, &rows, pass->first),
     };
 }
 

@@ -37,8 +37,8 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
 int hd_weights_load(const struct hd_weights *weights, const char *path);
 
 /* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes a line for each of the N
- * observations to `file`: the net's outputs as %.9e, separated by spaces. Errors as for
- * hd_weights_load. */
+ * observations to `file`: the net's outputs as %.9e, separated by spaces. A recurrent net takes
+ * them for the steps of one episode. Errors as for hd_weights_load. */
 int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
 
 /* Returns the returns [*n_p] of an instance of type `eval_result`. Borrowed. */

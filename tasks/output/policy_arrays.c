@@ -87,6 +87,11 @@ static int64_t count_scale_bytes(const struct hd_policy_arrays *arrays)
                : 0;
 }
 
+static int64_t count_state_bytes(const struct hd_net *net)
+{
+    return hd_align_up(hd_net_count_state(net) * (int64_t)sizeof(float));
+}
+
 int hd_policy_prepare(const struct hd_policy_arrays *arrays, int64_t rows, int64_t *work_bytes_p)
 {
     const struct hd_net *net = arrays->net;
@@ -96,7 +101,8 @@ int hd_policy_prepare(const struct hd_policy_arrays *arrays, int64_t rows, int64
     HD_TRY(hd_net_prepare(net, rest, 0));
     const int64_t bytes = hd_net_get_forward_bytes(net, most);
     const int64_t rest_bytes = hd_net_get_forward_bytes(net, rest);
-    *work_bytes_p = count_scale_bytes(arrays) + (bytes > rest_bytes ? bytes : rest_bytes);
+    *work_bytes_p = count_scale_bytes(arrays) + count_state_bytes(net) +
+                    (bytes > rest_bytes ? bytes : rest_bytes);
     return HD_OK;
 }
 
@@ -122,6 +128,20 @@ static void forward(const struct hd_policy_arrays *arrays, bool floats,
                                out);
 }
 
+/* The state stands first in the work memory. */
+static void forward_episode(const struct hd_policy_arrays *arrays, bool floats,
+                            const struct hd_obs_norm *norm, const char *obs, int64_t row_bytes,
+                            int64_t rows, void *work, float *out)
+{
+    const struct hd_net_sequences step = {.steps = 1, .state = work, .next_state = work};
+    const int64_t outputs = hd_net_count_outputs(arrays->net),
+                  state_bytes = count_state_bytes(arrays->net);
+    memset(work, 0, (size_t)state_bytes);
+    for (int64_t i = 0; i < rows; i++)
+        hd_net_forward_sequences(arrays->net, arrays->params, norm, obs + i * row_bytes, floats, 1,
+                                 &step, (char *)work + state_bytes, out + i * outputs);
+}
+
 void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
                        int64_t rows, void *work, float *out)
 {
@@ -132,6 +152,11 @@ void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const
     struct hd_obs_norm norm = {.shift = arrays->shift, .limit = HD_OBS_NORM_LIMIT};
     if (arrays->scale)
         norm.scale = scale_floats(arrays, floats, work);
+    if (hd_net_count_state(net) > 0) {
+        forward_episode(arrays, floats, arrays->scale ? &norm : NULL, obs, row_bytes, rows,
+                        (char *)work + count_scale_bytes(arrays), out);
+        return;
+    }
     for (int64_t first = 0; first < rows; first += HD_POLICY_ROWS) {
         const int64_t n = rows - first < HD_POLICY_ROWS ? rows - first : HD_POLICY_ROWS;
         forward(arrays, floats, arrays->scale ? &norm : NULL, (const char *)obs + first * row_bytes,

@@ -36,8 +36,9 @@ enum { HD_POLICY_ROWS = 64 };
 int hd_policy_prepare(const struct hd_policy_arrays *arrays, int64_t rows, int64_t *work_bytes_p);
 
 /* Computes out[rows][hd_net_count_outputs] of obs[rows]: floats, which for a net of bytes are these
- * divided by 255, or what the net takes. `work` is 64-byte aligned. A failure of the library, which
- * is logged, makes out NaN. */
+ * divided by 255, or what the net takes. A recurrent net takes the rows for the steps of one
+ * episode, from its beginning. `work` is 64-byte aligned. A failure of the library, which is
+ * logged, makes out NaN. */
 void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
                        int64_t rows, void *work, float *out);
 

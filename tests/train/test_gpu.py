@@ -20,6 +20,7 @@ PIXEL_DQN = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
 CLONE = os.path.join(ROOT, "configs/cartpole_bc_ddp.yaml")
 IMPALA = os.path.join(ROOT, "configs/pixel_pong_ppo_impala.yaml")
+RECURRENT = os.path.join(ROOT, "configs/cartpole_hidden_ppo_gru.yaml")
 GPU_ENVS = os.path.join(ROOT, "configs/pixel_pong_gpu.yaml")
 
 GPU = dict(policy__cuda="true")
@@ -235,6 +236,12 @@ def check_cpu_layers(scratch):
     check(a["param_hash"] == b["param_hash"], f"batch norm where a GPU is: {a}, {b}")
     done = call("graph", CLONE, *runner.sets(**norm, **GPU), env=one, expect=2)
     check(re.search(r"error: --set:\d+:34: batch_norm is computed on CPUs only", done.stderr), done.stderr)
+    short = dict(SHORT, env__evaluator_env_num=1, env__n_evaluator_episode=1)
+    a = train(scratch("gru_auto"), config=RECURRENT, env=one, **short)
+    b = train(scratch("gru_cpu"), config=RECURRENT, env=one, **dict(short, policy__cuda="false"))
+    check(a["param_hash"] == b["param_hash"], f"a recurrent net where a GPU is: {a}, {b}")
+    done = call("graph", RECURRENT, *runner.sets(**GPU), env=one, expect=2)
+    check("gru is computed on CPUs only" in done.stderr, done.stderr)
 
 
 def check_frames(scratch):

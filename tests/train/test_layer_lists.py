@@ -150,4 +150,5 @@ def main():
         check_kills(scratch, "kills", CONFIG, dict(DQN, max_train_iter=1000), (1, 2, 4), 2)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ static const int64_t *get_used_of_batch(const struct hd_view *view)
 static struct hd_loss_rows get_rows_of_batch(const struct hd_view *view)
 {
     const struct hd_transitions rows = hd_batch_get_rows(view->spec, view->data);
-    return (struct hd_loss_rows){rows.obs, rows.next_obs};
+    return (struct hd_loss_rows){.obs = rows.obs, .next_obs = rows.next_obs};
 }
 
 const struct hd_loss_batch hd_loss_batch = {"batch", get_used_of_batch, get_rows_of_batch};
@@ -25,7 +25,12 @@ static const int64_t *get_used_of_minibatch(const struct hd_view *view)
 
 static struct hd_loss_rows get_rows_of_minibatch(const struct hd_view *view)
 {
-    return (struct hd_loss_rows){.obs = hd_minibatch_get(view->spec, view->data).obs};
+    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
+    const struct hd_sequences *sequences = &hd_minibatch_get_shape(view->spec)->sequences;
+    return (struct hd_loss_rows){.obs = batch.obs,
+                                 .steps = sequences->state > 0 ? sequences->steps : 0,
+                                 .state = batch.state,
+                                 .begins = batch.begins};
 }
 
 const struct hd_loss_batch hd_loss_minibatch = {"minibatch", get_used_of_minibatch,

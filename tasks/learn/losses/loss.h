@@ -63,9 +63,13 @@ static inline const int64_t *hd_loss_get_used_address(const struct hd_loss_pass 
 /* The observations of each row that go through the net in one pass. */
 enum hd_loss_passes { HD_LOSS_OBS = 1, HD_LOSS_OBS_AND_NEXT = 2 };
 
-/* The observations of a batch, [rows][obs_bytes]; next_obs: NULL if the batch has none. */
+/* The observations of a batch, [rows][obs_bytes]; next_obs: NULL if the batch has none. The states
+ * of a recurrent net: those before its sequences of `steps` rows, and where episodes begin (struct
+ * hd_net_sequences). */
 struct hd_loss_rows {
     const void *obs, *next_obs;
+    int64_t steps; /* 0: the net is not recurrent */
+    const float *state, *begins;
 };
 
 /* A type of batch that losses take. */

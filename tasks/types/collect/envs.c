@@ -10,6 +10,7 @@
 #include "tasks/arena.h"
 #include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/transition_block.h"
+#include "tasks/types/learn/sequences.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     envs->action = hd_arena_take(&arena, steps * shape->frame.actions.dims, sizeof *envs->action);
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
     envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
+    envs->state = hd_arena_take(&arena, n * shape->state, sizeof *envs->state);
     envs->games = hd_arena_take(&arena, games, 1);
     envs->group = hd_arena_take(&arena, 1, sizeof *envs->group);
     return arena.used;
@@ -181,6 +183,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     count_envs(shape, spec, setup);
     HD_TRY(check_groups(shape, spec, setup));
     shape->obs = hd_obs_shape_read(setup->config);
+    shape->state = hd_sequences_read(setup->config).state;
     shape->settings = (struct hd_env_settings){
         .evaluator = shape->evaluator,
         .env_id = hd_config_get_text(setup->config, "env.env_id"),
@@ -258,6 +261,7 @@ int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
         return HD_ERR_TASK;
     }
     envs->shown[env]++;
+    memset(envs->state + env * shape->state, 0, (size_t)shape->state * sizeof *envs->state);
     for (int64_t i = 0; i < shape->obs.stack; i++)
         memcpy(envs->obs + env * shape->obs.obs_bytes + i * shape->obs.frame_bytes, frame,
                (size_t)shape->obs.frame_bytes);
@@ -486,6 +490,8 @@ static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs
     for (int64_t i = 0; i < shape->envs; i++)
         HD_TRY(check_env(shape, envs, i, message));
     HD_TRY(hd_actions_check(&shape->frame.actions, envs->action, steps, message));
+    HD_TRY(
+        hd_numbers_check_f32(message, "state", envs->state, shape->envs * shape->state, -INFINITY));
     return hd_numbers_check_f32(message, "reward", envs->reward, steps, -INFINITY);
 }
 

@@ -29,6 +29,7 @@ struct hd_envs_shape {
     int64_t instances; /* over which envs are distributed: S for a sharded evaluation, else 1 */
     int64_t fragment;  /* L: most steps of a fragment; evaluator: 0 */
     struct hd_obs_shape obs;
+    int64_t state;       /* floats of a recurrent net's state; 0: the net has none */
     int64_t state_bytes; /* of the saved state of one env */
 };
 
@@ -45,6 +46,7 @@ struct hd_envs {
     union hd_action_number *action; /* [E][L][dims]: of pending steps */
     float *reward;                  /* [E][L] */
     char *obs;                      /* [E][stack][frame_bytes]: current observations */
+    float *state;                   /* [E][state]: the policy's, before it sees them */
     void *games;  /* shape.on_gpu: the envs as bytes for a GPU, as new as what was last
                      loaded or came from one */
     void **group; /* [1]: made by the env's `create`; NULL where there are no envs */

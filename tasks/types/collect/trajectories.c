@@ -25,6 +25,12 @@ static void lay_out_counts(const struct hd_trajectories_shape *shape, struct hd_
     t->ended_steps = hd_arena_take(arena, steps, sizeof *t->ended_steps);
 }
 
+/* Returns the floats of the states of all sequences. */
+static int64_t count_states(const struct hd_trajectories_shape *shape)
+{
+    return shape->envs * (shape->steps / shape->sequences.steps) * shape->sequences.state;
+}
+
 /* Returns the bytes of a group; memory NULL: only counts. Frames come last. */
 static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
                        struct hd_trajectories *t)
@@ -40,6 +46,7 @@ static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
     t->reward = hd_arena_take(&arena, steps, sizeof *t->reward);
     t->done = hd_arena_take(&arena, steps, sizeof *t->done);
     t->logit = hd_arena_take(&arena, steps * shape->logits, sizeof *t->logit);
+    t->state = hd_arena_take(&arena, count_states(shape), sizeof *t->state);
     t->frames = hd_arena_take(&arena, envs * shape->frames, (size_t)shape->obs.frame_bytes);
     return arena.used;
 }
@@ -91,6 +98,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         .actions = hd_actions_read(config),
         .segment_at_done = hd_config_get_bool(config, "policy.collect.segment_at_done"),
         .obs = hd_obs_shape_read(config),
+        .sequences = hd_sequences_read(config),
     };
     shape->logits = hd_actions_count_logits(&shape->actions);
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
@@ -177,6 +185,13 @@ struct hd_frame_upload hd_trajectories_get_show(const struct hd_trajectories_sha
     };
 }
 
+float *hd_trajectories_get_state(const struct hd_trajectories_shape *shape,
+                                 const struct hd_trajectories *group, int64_t env, int64_t i)
+{
+    const int64_t each = shape->steps / shape->sequences.steps;
+    return group->state + (env * each + i) * shape->sequences.state;
+}
+
 /* While the episode has fewer frames than an observation, its first frame stands in for the missing
  * ones. */
 void hd_trajectories_copy_obs(const struct hd_trajectories_shape *shape,
@@ -237,7 +252,8 @@ static int check_steps(const struct hd_trajectories_shape *shape, const struct h
     HD_TRY(hd_actions_check(&shape->actions, t->action, steps, message));
     HD_TRY(hd_numbers_check_f32(message, "reward", t->reward, steps, -INFINITY));
     HD_TRY(hd_numbers_check_f32(message, "done", t->done, steps, 0));
-    return hd_numbers_check_f32(message, "logit", t->logit, steps * shape->logits, -INFINITY);
+    HD_TRY(hd_numbers_check_f32(message, "logit", t->logit, steps * shape->logits, -INFINITY));
+    return hd_numbers_check_f32(message, "state", t->state, count_states(shape), -INFINITY);
 }
 
 static int check_group(const struct hd_trajectories_shape *shape, const struct hd_trajectories *t,

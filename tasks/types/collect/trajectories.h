@@ -11,6 +11,7 @@
 #include "kernels/rollout/steps.h"
 #include "tasks/registry.h"
 #include "tasks/types/collect/obs.h"
+#include "tasks/types/learn/sequences.h"
 
 extern const struct hd_type hd_type_trajectories;
 
@@ -25,6 +26,7 @@ struct hd_trajectories_shape {
     int64_t frames; /* F: most frames of an env in a collect, with those of its first observation */
     bool segment_at_done; /* the end of an episode completes a fragment */
     struct hd_obs_shape obs;
+    struct hd_sequences sequences; /* of a recurrent net; else of one step, without a state */
 };
 
 /* The arrays of a group. Step t of env e in this collect has number e T + t. */
@@ -44,7 +46,9 @@ struct hd_trajectories {
     union hd_action_number *action;     /* [E][T][dims] */
     float *reward, *done;               /* [E][T] */
     float *logit;                       /* [E][T][logits]: that the action was sampled from */
-    char *frames;                       /* [E][F][frame_bytes] */
+    float
+        *state; /* [E][T / sequences.steps][sequences.state]: before the first step of a sequence */
+    char *frames; /* [E][F][frame_bytes] */
 };
 
 /* Return the shape of a value of type trajectories, and the arrays of a group of an instance. */
@@ -64,6 +68,16 @@ void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group
  * on a GPU (frames_here and here are NULL). */
 struct hd_frame_upload hd_trajectories_get_show(const struct hd_trajectories_shape *shape,
                                                 const struct hd_trajectories *group);
+
+/* Returns the state before the first step of sequence `i` of an env's. */
+float *hd_trajectories_get_state(const struct hd_trajectories_shape *shape,
+                                 const struct hd_trajectories *group, int64_t env, int64_t i);
+
+/* Returns whether an episode begins with step `step`, which is not the first one of its env. */
+static inline bool hd_trajectories_begins(const struct hd_trajectories *group, int64_t step)
+{
+    return group->done[step - 1] != 0;
+}
 
 /* Copies the observation before step `step` (ahead = 0) or after it (ahead = 1) to obs[obs_bytes].
  */

@@ -10,6 +10,11 @@
 
 #include <string.h>
 
+static int64_t count_states(const struct hd_minibatch_shape *shape)
+{
+    return shape->rows / shape->sequences.steps * shape->sequences.state;
+}
+
 static int64_t lay_out(const struct hd_minibatch_shape *shape, void *memory,
                        struct hd_minibatch *batch)
 {
@@ -22,6 +27,9 @@ static int64_t lay_out(const struct hd_minibatch_shape *shape, void *memory,
     batch->advantage = hd_arena_take(&arena, rows, sizeof *batch->advantage);
     batch->target = hd_arena_take(&arena, rows, sizeof *batch->target);
     batch->value = hd_arena_take(&arena, rows, sizeof *batch->value);
+    batch->state = hd_arena_take(&arena, count_states(shape), sizeof *batch->state);
+    batch->begins =
+        hd_arena_take(&arena, shape->sequences.state > 0 ? rows : 0, sizeof *batch->begins);
     return arena.used;
 }
 
@@ -35,6 +43,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
     shape->actions = hd_actions_read(setup->config);
     shape->logits = hd_actions_count_logits(&shape->actions);
+    shape->sequences = hd_sequences_read(setup->config);
     spec->shape = shape;
     spec->bytes = lay_out(shape, NULL, &unused);
     return HD_OK;
@@ -59,6 +68,7 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const enum hd_dtype action_dtype =
         shape->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
     const int64_t rows = shape->rows;
+    const struct hd_sequences *sequences = &shape->sequences;
     const int action_rank = shape->actions.dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
         {"used", rows_of.used, 1, {1}, HD_DTYPE_I64},
@@ -68,9 +78,12 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
         {"advantage", rows_of.advantage, 1, {rows}, HD_DTYPE_F32},
         {"target", rows_of.target, 1, {rows}, HD_DTYPE_F32},
         {"value", rows_of.value, 1, {rows}, HD_DTYPE_F32},
+        {"state", rows_of.state, 2, {rows / sequences->steps, sequences->state}, HD_DTYPE_F32},
+        {"begins", rows_of.begins, 1, {rows}, HD_DTYPE_F32},
     };
-    memcpy(tensors_p, all, sizeof all);
-    return (int)(sizeof all / sizeof *all);
+    const int n = (int)(sizeof all / sizeof *all) - (sequences->state > 0 ? 0 : 2);
+    memcpy(tensors_p, all, (size_t)n * sizeof *all);
+    return n;
 }
 
 static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])

@@ -6,6 +6,7 @@
 
 #include "kernels/envs/actions.h"
 #include "tasks/registry.h"
+#include "tasks/types/learn/sequences.h"
 
 extern const struct hd_type hd_type_minibatch;
 
@@ -14,6 +15,7 @@ struct hd_minibatch_shape {
     int64_t obs_bytes;
     struct hd_env_actions actions;
     int64_t logits; /* from which an action is drawn */
+    struct hd_sequences sequences;
 };
 
 /* The arrays of an instance. The first *used rows count; others hold copies of the first one. */
@@ -24,6 +26,9 @@ struct hd_minibatch {
     float *logit;                   /* [B][logits]: that the action was sampled from */
     float *advantage, *target,
         *value; /* [B], as in hd_advantages; advantages perhaps standardised */
+    /* A recurrent net has these; its rows are sequences of Z steps. */
+    float *state;  /* [B / Z][state]: before the first row of each */
+    float *begins; /* [B]: 1 where an episode begins with a row that is not the first one; else 0 */
 };
 
 /* Return the shape of a value of type minibatch, and the arrays of an instance. */

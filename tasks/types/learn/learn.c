@@ -2,6 +2,7 @@
 #include "tasks/types/learn/learn.h"
 
 #include "tasks/types/learn/policy.h"
+#include "tasks/types/learn/sequences.h"
 
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct hd_minibatch_split hd_minibatch_split_read(const struct hd_config *config
         .samples = samples,
         .rows = rows < samples ? rows : samples,
         .count = (samples + rows - 1) / rows,
+        .steps = hd_sequences_read(config).steps,
         .overlap =
             strcmp(hd_config_get_text(config, "policy.learn.minibatch_tail"), "overlap") == 0,
     };

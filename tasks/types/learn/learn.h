@@ -22,7 +22,8 @@ struct hd_minibatch_split {
     int64_t samples; /* N */
     int64_t rows;    /* of a minibatch */
     int64_t count;   /* minibatches of an epoch */
-    bool overlap;    /* a last minibatch that would be short overlaps the one before */
+    int64_t steps; /* of a sequence of samples that stay together (tasks/types/learn/sequences.h) */
+    bool overlap;  /* a last minibatch that would be short overlaps the one before */
 };
 
 /* Returns how the run file cuts the samples of a collect. */

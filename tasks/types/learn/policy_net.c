@@ -6,6 +6,7 @@
 #include "tasks/types/collect/actions.h"
 #include "tasks/types/learn/net_layers.h"
 #include "tasks/types/learn/policy.h"
+#include "tasks/types/learn/sequences.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,6 +126,31 @@ static int check_gpu(const struct hd_setup *setup, const struct hd_net *net)
 #endif
 }
 
+/* Returns where the run file has a layer with a state; NULL: nowhere. */
+static const struct hd_node *find_recurrent(const struct hd_net_fields *fields)
+{
+    int64_t n = fields->layers ? fields->trunk : 0;
+    for (int i = 0; i < fields->n_streams; i++)
+        n += fields->streams[i].layers;
+    for (int64_t i = 0; i < n; i++)
+        if (fields->layers[i].type->states > 0)
+            return fields->layers[i].source;
+    return NULL;
+}
+
+/* The envs and trajectories keep the state of one net. */
+static int check_recurrent(const struct hd_setup *setup, const struct hd_net_fields *fields)
+{
+    const struct hd_node *layer = find_recurrent(fields);
+    if (!layer)
+        return HD_OK;
+    if (strcmp(get_key(setup), MODEL) != 0)
+        return hd_diag_add_error(setup->diag, layer->location,
+                                 "only " MODEL " may have layers with a state, not %s",
+                                 get_key(setup));
+    return hd_sequences_check(setup, layer);
+}
+
 static int create(const struct hd_spec *spec, const struct hd_setup *setup,
                   const struct hd_net_fields *fields, struct hd_net **net_p)
 {
@@ -134,6 +160,7 @@ static int create(const struct hd_spec *spec, const struct hd_setup *setup,
     if (status == HD_ERR_INPUT)
         return report_mistake(spec, setup, &mistake);
     HD_TRY(status);
+    HD_TRY(check_recurrent(setup, fields));
     status = hd_net_create(fields, &net);
     if (status == HD_ERR_UNSUPPORTED && fields->precision == HD_BF16)
         report(spec, setup, "precision", "expected f32 on this processor, found bf16");

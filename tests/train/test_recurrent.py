@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent policies: the shipped run file learns CartPole without velocities where a net without a state does not; gru
+and lstm end in the same bits on any number of ranks and after kills; a net's state goes on from step to step in
+evaluations and in `runner eval`; mistakes are told at their place."""
+
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from runner import CONFIG, ROOT, Scratch, call, check, result, sets, train  # noqa: E402
+from test_layer_lists import place, same  # noqa: E402
+from test_resume import check_kills  # noqa: E402
+
+GRU = os.path.join(ROOT, "configs/cartpole_hidden_ppo_gru.yaml")
+FORGETFUL = "[{dense: 64}, tanh, {dense: 64}, tanh]"
+LSTMS = "[{lstm: 24}, {lstm: {hidden: 16}}]"
+HEADS = "{policy: {type: categorical, layers: [{gru: 8}]}, value: {type: dense, layers: [{dense: 8}, tanh]}}"
+# Six collects of two epochs of two minibatches, of two microbatches of two sequences each.
+SHORT = dict(config=GRU, world__shards=4, env__stop_value="1e9", max_train_iter=24, env__collector_env_num=4,
+             policy__collect__n_sample=64, policy__collect__unroll_len=8, policy__learn__batch_size=32,
+             policy__learn__microbatch=16, policy__learn__epoch_per_collect=2, policy__eval__evaluator__eval_freq=8)
+WAYS = [dict(ranks=2), dict(ranks=4, runtime__scheduler="eager", strategy__bucket_mb=0.02),
+        dict(runtime__executor="sequential", policy__collect__overlap_act_step="true"),
+        dict(policy__collect__env_groups=2)]
+
+# A text of the run file, what stands there instead, the text in it at whose place the mistake is told, and what is told.
+MISTAKES = [
+    ("unroll_len: 32", "unroll_len: 48", "48",
+     "policy.collect.unroll_len: expected a divisor of 128, the steps that an environment plays in a collect; found 48"),
+    ("n_sample: 2048", "n_sample: 2040", "2040",
+     "policy.collect.n_sample: expected a multiple of 16, the environments that collect; found 2040"),
+    ("batch_size: 512", "batch_size: 16", "16",
+     "policy.learn.batch_size: expected whole sequences of 32 steps (policy.collect.unroll_len), found 16 samples"),
+    ("batch_size: 512", "batch_size: 512\n    microbatch: 16", "16",
+     "policy.learn.microbatch: expected whole sequences of 32 steps (policy.collect.unroll_len), found 16 samples"),
+    ("segment_at_done: false", "segment_at_done: true", "true",
+     "policy.collect.segment_at_done: a recurrent net learns from sequences of one length; expected false, found true"),
+    ("{gru: {hidden: 64}}", "{residual: [{gru: 64}]}", "gru", "gru cannot stand inside of residual"),
+    ("{gru: {hidden: 64}}", "batch_norm, {lstm: 64}", "lstm", "a net with batch_norm cannot have lstm"),
+    ("{gru: {hidden: 64}}", "{gru: {hidden: 0}}", "0", "expected an integer in [1, 1000000] for hidden of gru, found 0"),
+    ("{gru: {hidden: 64}}", "gru", "gru", "gru needs its field hidden"),
+    ("max_env_step: 2000000", "runtime: {precision: bf16}", "bf16", "bf16 is for convolutional nets of DI-engine's form"),
+    ("env_id: CartPole-v1\n", "env_id: CartPole-v7\n", "CartPole-v7", None),
+]
+
+
+def check_mistakes(scratch):
+    with open(GRU, encoding="utf-8") as file:
+        good = re.sub("(graph|strategy): ", rf"\1: {ROOT}/configs/", file.read())
+    for old, new, at, expected in MISTAKES:
+        check(good.count(old) == 1, f"{old} is not there once")
+        before, _, behind = good.partition(old)
+        with open(scratch("config.yaml"), "w", encoding="utf-8") as file:
+            file.write(before + new + behind)
+        stderr = call("graph", scratch("config.yaml"), expect=2).stderr
+        where = f"{scratch('config.yaml')}:{place(before + new, at)}: "
+        expected = expected or "env.env_id must be CartPole-v0 or CartPole-v1, not 'CartPole-v7'"
+        check(expected in stderr and (where in stderr or "env.env_id" in expected), f"{new}: {where}{expected}\n{stderr}")
+    for layer in ("gru", "lstm"):  # off-policy learning has no sequences
+        stderr = call("graph", CONFIG, *sets(policy__model__layers=f"[{{{layer}: 8}}]",
+                                             policy__model__heads="{q: {type: dense}}"), expect=2).stderr
+        check(re.search(r"--set:1:23: a recurrent net learns from the sequences of a collect, which policy.type dqn does "
+                        "not", stderr), stderr)
+    print(f"{len(MISTAKES) + 2} mistakes are told")
+
+
+def outputs(scratch, rows):
+    """What `runner eval` prints for these observations."""
+    import numpy as np
+    from safetensors.numpy import save_file
+    save_file({"obs": np.asarray(rows, np.float32)}, scratch("obs.safetensors"))
+    return call("eval", GRU, "--weights", scratch("lstms/ckpt/iteration_24/policy.safetensors"), "--obs",
+                scratch("obs.safetensors"), *sets(policy__model__layers=LSTMS, policy__model__heads=HEADS)
+                ).stdout.splitlines()
+
+
+def check_eval(scratch):
+    """Episodes are those of the evaluation in the run, and observations are the steps of one sequence."""
+    weights = scratch("learns/ckpt/best/policy.safetensors")
+    text = call("eval", GRU, "--weights", weights, "--episodes", "10", "--json").stdout
+    found = [episode["return"] for episode in json.loads(text)["episodes"]]
+    check(found == result(scratch("learns"))["eval_value_raw"], text)
+    try:
+        import safetensors  # noqa: F401
+    except ImportError as error:
+        print(f"`runner eval --obs` is not tried: {error}; scripts/venv makes the environment for it")
+        return
+    rows = [[0.1, 0.2], [-0.3, 0.1], [0.1, 0.2]]
+    whole = outputs(scratch, rows)
+    check(outputs(scratch, rows[:1]) == whole[:1] and outputs(scratch, rows[:2]) == whole[:2], "a row has no past")
+    check(whole[0] != whole[2], "a state changes nothing")
+
+
+def check_learning(scratch):
+    learnt = train(scratch("learns"), config=GRU, max_env_step=600000)
+    check(learnt["eval_value"] >= 450, f"a gru reaches {learnt['eval_value']}")
+    forgetful = train(scratch("forgets"), config=GRU, max_env_step=150000, policy__model__layers=FORGETFUL)
+    check(forgetful["eval_value"] < 200, f"a net without a state reaches {forgetful['eval_value']}")
+    print(f"return with a gru {learnt['eval_value']}, without a state {forgetful['eval_value']}")
+
+
+def main():
+    with Scratch() as scratch:
+        check_mistakes(scratch)
+        lstms = dict(SHORT, policy__model__layers=LSTMS, policy__model__heads=HEADS)
+        hashes = [same(scratch, "gru", SHORT, WAYS), same(scratch, "lstms", lstms, WAYS),
+                  same(scratch, "once", dict(SHORT, policy__recompute_adv="false"), WAYS[1:2]),
+                  same(scratch, "whole", dict(SHORT, policy__collect__unroll_len=0), WAYS[1:2])]
+        check(len(set(hashes)) == len(hashes), f"a setting changed nothing: {hashes}")
+        check_kills(scratch, "kills", GRU, dict({key: value for key, value in SHORT.items() if key != "config"},
+                                                max_train_iter=800), (1, 2, 4), 2)
+        check_learning(scratch)
+        check_eval(scratch)
+
+
+main()
