@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Three updates of PPO with recurrent nets through the verbs themselves, against PyTorch's numbers
+ * for the same case (tests/interop/torch_recurrent.py): losses, norms of gradients, parameters. */
+#include "tests/golden/ppo_recurrent.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/tasks/collect/on_policy.h"
+
+enum { GOLDEN_ENVS = 4, GOLDEN_STEPS = 6, UNROLL = 3, SAMPLES = GOLDEN_ENVS * GOLDEN_STEPS };
+
+/* -- The collect ------------------------------------------------------------------------------- */
+
+static bool is_done(int env, int t)
+{
+    static const int dones[][2] = {{0, 1}, {1, 2}, {2, 5}, {3, 3}, {3, 4}};
+    for (size_t i = 0; i < sizeof dones / sizeof *dones; i++)
+        if (dones[i][0] == env && dones[i][1] == t)
+            return true;
+    return false;
+}
+
+static float number(uint64_t k, int64_t j, double scale)
+{
+    return (float)(scale * (2 * fill(k, (uint64_t)j) - 1));
+}
+
+static void show(const struct hd_frame_upload *frames, int env, uint64_t k, bool begins)
+{
+    float *frame = hd_frame_upload_next(frames, env, begins);
+    for (int i = 0; i < 2; i++)
+        frame[i] = number(k, i, 1);
+}
+
+/* An episode that ends shows a last observation, which nothing may depend on, and then the next
+ * one's first. */
+static void fill_step(const struct hd_trajectories *t, const struct hd_frame_upload *frames,
+                      int env, int step)
+{
+    enum { LAST = 9000 };
+    const int i = env * GOLDEN_STEPS + step;
+    const bool done = is_done(env, step);
+    t->row[i] = i;
+    t->end[i] = done || step + 1 == GOLDEN_STEPS;
+    t->frame[i] = (int32_t)(t->shown[env] - 1);
+    t->action[i].choice = i % 2;
+    t->reward[i] = i % 3 == 0 ? -0.5f : 1;
+    t->done[i] = done;
+    for (int j = 0; j < 2; j++)
+        t->logit[2 * i + j] = number(2000 + (uint64_t)i, j, 0.5);
+    if (done)
+        show(frames, env, LAST, false);
+    show(frames, env, (uint64_t)(1000 + 7 * env + step + 1), done);
+}
+
+/* The state before a sequence is zero if an episode begins with it. */
+static void fill_states(const struct hd_trajectories_shape *shape, const struct hd_trajectories *t,
+                        int env)
+{
+    const int each = GOLDEN_STEPS / UNROLL;
+    for (int k = 0; k < each; k++)
+        for (int64_t j = 0; j < shape->sequences.state; j++)
+            hd_trajectories_get_state(shape, t, env, k)[j] =
+                k > 0 && is_done(env, k * UNROLL - 1)
+                    ? 0
+                    : number((uint64_t)(3000 + env * each + k), j, 0.5);
+}
+
+static void fill_trajectories(struct world *w)
+{
+    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
+    hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
+    const struct hd_trajectories t = hd_trajectories_get(spec, w->v[TRAJECTORIES].data, 0);
+    const struct hd_frame_upload frames = hd_trajectories_get_show(shape, &t);
+    ck_assert_int_eq(shape->steps, GOLDEN_STEPS);
+    for (int env = 0; env < GOLDEN_ENVS; env++) {
+        show(&frames, env, (uint64_t)(1000 + 7 * env), true);
+        for (int step = 0; step < GOLDEN_STEPS; step++)
+            fill_step(&t, &frames, env, step);
+        fill_states(shape, &t, env);
+    }
+    *t.made = SAMPLES;
+    *t.forward = GOLDEN_STEPS;
+}
+
+/* -- Updates ----------------------------------------------------------------------------------- */
+
+static void open_case(struct world *w, const struct golden_recurrent *golden, bool cut)
+{
+    char layers[128];
+    snprintf(layers, sizeof layers, "policy.model.layers=%s", golden->layers);
+    const char *sets[] = {
+        layers,
+        "policy.model.heads={policy: {type: categorical}, value: {type: dense}}",
+        "policy.model.obs_shape=2",
+        "policy.model.action_shape=2",
+        "env.options={velocities: false}",
+        "env.collector_env_num=4",
+        "policy.collect.n_sample=24",
+        "policy.collect.unroll_len=3",
+        "policy.collect.segment_at_done=false",
+        "policy.collect.discount_factor=0.9",
+        "policy.collect.gae_lambda=0.95",
+        "policy.learn.batch_size=24",
+        cut ? "policy.learn.microbatch=6" : "policy.learn.microbatch=24",
+        "policy.learn.value_norm=false",
+        "policy.learn.value_weight=0.5",
+        "policy.learn.entropy_weight=0.01",
+        "policy.learn.clip_ratio=0.2",
+        "policy.learn.learning_rate=0.001",
+        "policy.learn.grad_clip_type=clip_norm",
+        "policy.learn.grad_clip_value=0.5",
+    };
+    *w = (struct world){0};
+    world_open(w, sets, sizeof sets / sizeof *sets);
+    fill_params(hd_params_get_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
+}
+
+static void update(struct world *w)
+{
+    world_compute_advantages(w);
+    world_in_order(w);
+    world_sample_minibatch(w);
+    memset(w->v[STATS].data, 0, (size_t)w->v[STATS].spec.bytes); /* no means over updates */
+    world_loss(w);
+    worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);
+    world_adam(w);
+}
+
+static void check_update(const struct world *w, const struct golden_ppo_update *is)
+{
+    const struct {
+        const char *name;
+        double wanted;
+    } fields[] = {
+        {"total_loss_avg", is->total_loss}, {"policy_loss_avg", is->policy_loss},
+        {"value_loss_avg", is->value_loss}, {"entropy_loss_avg", is->entropy_loss},
+        {"adv_max_avg", is->adv_max},       {"adv_mean_avg", is->adv_mean},
+        {"value_mean_avg", is->value_mean}, {"value_max_avg", is->value_max},
+        {"approx_kl_avg", is->approx_kl},   {"clipfrac_avg", is->clipfrac},
+        {"cur_lr_avg", is->cur_lr},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        CHECK_CLOSE(world_field(w, STATS, fields[i].name), fields[i].wanted, 1.0, 4e-7,
+                    fields[i].name);
+    CHECK_CLOSE(world_field(w, GRAD_NORM, "grad_norm_avg"), is->grad_norm, 1.0, 4e-7, "grad_norm");
+}
+
+static void check_params(struct world *w, const struct golden_recurrent *golden)
+{
+    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
+    ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
+    for (int t = 0; t < golden->tensors; t++) {
+        const struct golden_ppo_tensor *is = &golden->params_after[t];
+        const int64_t n = hd_net_get_tensor(net, t)->count;
+        float *row_major = hd_alloc(n, sizeof *row_major);
+        ck_assert_str_eq(hd_net_get_tensor(net, t)->name, is->name);
+        ck_assert_int_eq(hd_net_export_tensor(net, w->v[POLICY].data, t, row_major), HD_OK);
+        check_tensor(row_major, n, 1, is->l2, is->sum, is->first, is->n_first, 1e-6, is->name);
+        hd_free(row_major);
+    }
+}
+
+/* Once with the minibatch whole, once in microbatches of two sequences. */
+START_TEST(three_updates_are_pytorch_s)
+{
+    const struct golden_recurrent *golden = &golden_recurrent[_i % GOLDEN_RECURRENT_CASES];
+    struct world w;
+    open_case(&w, golden, _i >= GOLDEN_RECURRENT_CASES);
+    fill_trajectories(&w);
+    for (int i = 0; i < GOLDEN_RECURRENT_UPDATES; i++) {
+        update(&w);
+        check_update(&w, &golden->update[i]);
+    }
+    check_params(&w, golden);
+    world_close(&w);
+}
+END_TEST
+
+/* Sequences stay whole and in their order. */
+START_TEST(permutations_are_of_sequences)
+{
+    struct world w;
+    bool seen[SAMPLES] = {false}, moved = false;
+    open_case(&w, &golden_recurrent[0], false);
+    world_shuffle(&w, 0, 0);
+    const struct hd_permutation *permutation = w.v[PERMUTATION].data;
+    for (int i = 0; i < SAMPLES; i++) {
+        const int32_t sample = permutation->sample[i];
+        ck_assert(sample >= 0 && sample < SAMPLES && !seen[sample]);
+        seen[sample] = true;
+        moved |= sample != i;
+        ck_assert_int_eq(sample % UNROLL, i % UNROLL);
+        if (i % UNROLL > 0)
+            ck_assert_int_eq(sample, permutation->sample[i - 1] + 1);
+    }
+    ck_assert(moved);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("golden");
+    tcase_add_loop_test(tests, three_updates_are_pytorch_s, 0, 2 * GOLDEN_RECURRENT_CASES);
+    tcase_add_test(tests, permutations_are_of_sequences);
+    return run_suite("recurrent_golden", tests);
+}
