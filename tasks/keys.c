@@ -90,6 +90,12 @@ const struct hd_key hd_task_keys[] = {
      "width of the critic's hidden layer, which must be that of the encoder's last layer; 0: "
      "that width",
      NULL},
+    {"policy.priority", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "the replay draws transitions by priorities, which follow from their errors, for "
+     "graphs/dqn_priority.yaml",
+     "prioritized_replay|per|use_priority"},
+    {"policy.priority_IS_weight", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "with priority, importance-sampling weights scale the loss of each sample", NULL},
     {"policy.nstep", HD_KEY_INT, 1, 1000, "1", NULL, "global",
      "number of rewards that are added before bootstrapping", "n_step"},
     {"policy.nstep_tail", HD_KEY_CHOICE, 0, 0, "di_engine", "di_engine|corrected", "global",
@@ -247,5 +253,11 @@ const struct hd_key hd_task_keys[] = {
      "frames that a large replay holds beyond one for each transition, as a share of these; "
      "short episodes need more",
      NULL},
+    {"policy.other.replay_buffer.alpha", HD_KEY_REAL, 0, 1, "0.6", NULL, "global",
+     "exponent of priorities; 0: all transitions are drawn alike", "priority_alpha|per_alpha"},
+    {"policy.other.replay_buffer.beta", HD_KEY_REAL, 0, 1, "0.4", NULL, "global",
+     "exponent of importance-sampling weights at the start", "priority_beta|per_beta"},
+    {"policy.other.replay_buffer.anneal_step", HD_KEY_INT, 0, 1e15, "1e5", NULL, "global",
+     "number of batches of a shard over which beta grows to 1; 0: it does not", "beta_anneal"},
     {0},
 };

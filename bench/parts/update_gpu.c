@@ -54,7 +54,7 @@ static int forward(const struct update *u)
 static int loss(const struct update *u)
 {
     if (!u->ppo)
-        return hd_dqn_loss_compute_cuda(&u->dqn_loss, u->used, u->dq, u->sums, u->stream);
+        return hd_dqn_loss_compute_cuda(&u->dqn_loss, u->used, u->dq, NULL, u->sums, u->stream);
     HD_TRY(hd_standardise_cuda(u->advantage, u->used, u->stream));
     return hd_ppo_loss_compute_cuda(&u->ppo_loss, u->used, u->dq, u->sums, u->stream);
 }

@@ -51,6 +51,14 @@ int64_t hd_replay_get_size(const struct hd_replay_shape *shape, const void *memo
     return header->added - header->lost;
 }
 
+void hd_replay_get_held(const struct hd_replay_shape *shape, const void *memory, int64_t *first_p,
+                        int64_t *end_p)
+{
+    const struct hd_replay_header *header = hd_replay_ring_lay_out(shape, memory).header;
+    *first_p = header->lost;
+    *end_p = header->added;
+}
+
 int64_t hd_replay_count_shown(const struct hd_replay_shape *shape, const void *memory, int64_t env)
 {
     return hd_replay_ring_lay_out(shape, memory).shown[env];
@@ -98,17 +106,16 @@ static void stack_frames(const struct hd_replay_shape *shape, const struct hd_re
         memcpy(obs, hd_replay_find_frame(shape, ring, env, frame, age, k), bytes);
 }
 
-void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int64_t position,
-                   const struct hd_transition_shape *to_shape, struct hd_transitions to,
-                   int64_t row)
+/* Writes the transition at an index of memory. */
+static void get_at(const struct hd_replay_shape *shape, const struct hd_replay_ring *ring,
+                   int64_t index, const struct hd_transition_shape *to_shape,
+                   struct hd_transitions to, int64_t row)
 {
-    const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
     const struct hd_transition *from =
-        hd_transition_get(ring.transitions, shape->nstep, shape->dims,
-                          hd_replay_find_transition(shape, ring.header, position));
-    stack_frames(shape, &ring, from->env, from->frame, from->age,
+        hd_transition_get(ring->transitions, shape->nstep, shape->dims, index);
+    stack_frames(shape, ring, from->env, from->frame, from->age,
                  (char *)to.obs + row * to_shape->obs_bytes);
-    stack_frames(shape, &ring, from->env, from->frame + from->ahead, from->age + from->ahead,
+    stack_frames(shape, ring, from->env, from->frame + from->ahead, from->age + from->ahead,
                  (char *)to.next_obs + row * to_shape->obs_bytes);
     for (int64_t j = 0; j < shape->nstep; j++)
         to.reward[j * to_shape->rows + row] = from->reward[j];
@@ -117,4 +124,21 @@ void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int6
         to.action[row * shape->dims + d] = hd_transition_get_action(from, shape->nstep)[d];
     if (to_shape->has_value_gamma)
         to.value_gamma[row] = from->value_gamma;
+}
+
+void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int64_t position,
+                   const struct hd_transition_shape *to_shape, struct hd_transitions to,
+                   int64_t row)
+{
+    const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
+    get_at(shape, &ring, hd_replay_find_transition(shape, ring.header, position), to_shape, to,
+           row);
+}
+
+void hd_replay_get_number(const struct hd_replay_shape *shape, const void *memory, int64_t number,
+                          const struct hd_transition_shape *to_shape, struct hd_transitions to,
+                          int64_t row)
+{
+    const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
+    get_at(shape, &ring, number % shape->capacity, to_shape, to, row);
 }

@@ -28,6 +28,10 @@ int64_t hd_replay_get_bytes(const struct hd_replay_shape *shape);
 int64_t hd_replay_get_size(const struct hd_replay_shape *shape, const void *ring);
 int64_t hd_replay_count_shown(const struct hd_replay_shape *shape, const void *ring, int64_t env);
 
+/* Stores which transitions are held: *first_p … *end_p - 1, numbered as they were added. */
+void hd_replay_get_held(const struct hd_replay_shape *shape, const void *ring, int64_t *first_p,
+                        int64_t *end_p);
+
 /* Checks a ring of such actions that was read from a file. Returns HD_OK, or HD_ERR_FORMAT with a
  * sentence in `message` (not logged) if a call could leave the ring's memory, or not end. */
 int hd_replay_check(const struct hd_replay_shape *shape, const struct hd_env_actions *actions,
@@ -56,6 +60,11 @@ HD_INLINE int64_t hd_replay_get_stratum(int64_t i, double u, int64_t batch, int6
 void hd_replay_get(const struct hd_replay_shape *shape, const void *ring, int64_t position,
                    const struct hd_transition_shape *to_shape, struct hd_transitions to,
                    int64_t row);
+
+/* Writes a transition that is held, given by its number, to row `row` of `to`. */
+void hd_replay_get_number(const struct hd_replay_shape *shape, const void *ring, int64_t number,
+                          const struct hd_transition_shape *to_shape, struct hd_transitions to,
+                          int64_t row);
 
 /* -- On a GPU: a ring in device memory has the same bytes as one in host memory ---------------- */
 

@@ -6,18 +6,24 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/collect/transition_block.h"
+#include "tasks/types/data/priorities.h"
 
-enum { TRANSITION_BLOCK, REPLAY };
+enum { TRANSITION_BLOCK, REPLAY, PRIORITIES };
 
 static const struct hd_port ports[] = {
     [TRANSITION_BLOCK] = {.name = "transitions", .type = "transition_block", .mode = HD_READ},
     [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_UPDATE},
+    [PRIORITIES] = {.name = "priorities",
+                    .type = "priorities",
+                    .mode = HD_UPDATE,
+                    .optional = true},
     {0},
 };
 
 struct args {
     int64_t n_sample, capacity;
     int64_t frames; /* most frames of a transition block */
+    bool priority;
 };
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -29,7 +35,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->capacity =
         hd_config_get_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
     args->frames = hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->frames;
+    args->priority = setup->specs[PRIORITIES] != NULL;
     *args_p = args;
+    HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
     return hd_setup_check_order(setup, "policy.collect.n_sample",
                                 "policy.other.replay_buffer.replay_buffer_size",
                                 "a collect would overwrite what it has just pushed");
@@ -55,6 +63,14 @@ static int64_t find_gap(const struct hd_view *replay, const struct hd_transition
     return 0;
 }
 
+/* New transitions get the largest priority so far. */
+static void push_priorities(const struct hd_view *replay, const struct hd_view *priorities)
+{
+    int64_t first, end;
+    hd_replay_get_held(replay->spec->shape, replay->data, &first, &end);
+    hd_priorities_push(hd_priorities_get_shape(priorities->spec), priorities->data, first, end);
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
@@ -71,6 +87,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     for (int64_t i = 0; !report->broken && i < from->n_sample; i++)
         hd_replay_add(shape, ring,
                       hd_transition_get(block.transitions, from->nstep, shape->dims, i));
+    if (views[PRIORITIES].data)
+        push_priorities(&views[REPLAY], &views[PRIORITIES]);
     return HD_OK;
 }
 
@@ -95,6 +113,11 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 }
 
 #if HD_CUDA
+static bool supports(const void *memory)
+{
+    return !((const struct args *)memory)->priority;
+}
+
 static int64_t scratch_on_gpu(const void *memory)
 {
     return hd_replay_get_scratch_bytes(((const struct args *)memory)->frames);
@@ -121,7 +144,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
+    .body = body_on_gpu, .supports = supports, .scratch = scratch_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_push_replay = {

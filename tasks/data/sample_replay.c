@@ -1,49 +1,123 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `sample_replay`: samples a batch from the replay ring, one transition from each of B equal
- * strata, in ring order (docs/di-engine.md 2.8). Item i of the step's stream chooses row i. */
+ * strata, in ring order (docs/di-engine.md 2.8), or of B strata of equal sums of weights if there
+ * are priorities (2.9). Item i of the step's stream chooses row i. */
 #include "kernels/replay/replay.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/data/batch.h"
+#include "tasks/types/data/priorities.h"
 
-enum { REPLAY, BATCH };
+#include <math.h>
+
+enum { REPLAY, BATCH, PRIORITIES };
 
 static const struct hd_port ports[] = {
     [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_READ},
     [BATCH] = {.name = "batch", .type = "batch", .mode = HD_WRITE},
+    [PRIORITIES] = {.name = "priorities",
+                    .type = "priorities",
+                    .mode = HD_UPDATE,
+                    .optional = true},
     {0},
 };
 
+struct args {
+    bool priority, importance; /* draws by priorities; weighs rows by their importance */
+    double beta, anneal;       /* exponent of the first draw, and how much it grows with each */
+};
+
+static void read_beta(const struct hd_config *config, struct args *args)
+{
+    const double steps =
+        (double)hd_config_get_int(config, "policy.other.replay_buffer.anneal_step");
+    args->beta = hd_config_get_real(config, "policy.other.replay_buffer.beta");
+    args->anneal = steps > 0 ? (1 - args->beta) / steps : 0;
+}
+
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
-    (void)args_p;
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->priority = setup->specs[PRIORITIES] != NULL;
+    args->importance = hd_config_get_bool(setup->config, "policy.priority_IS_weight");
+    read_beta(setup->config, args);
+    HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
     return hd_setup_check_order(setup, "policy.learn.batch_size",
                                 "policy.other.replay_buffer.replay_buffer_size",
                                 "the replay never holds a batch, so that nothing would be learned");
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+/* Draws all rows by the priorities of this version. */
+static int sample_by_priority(struct hd_context *context, const struct hd_view *views,
+                              const struct args *args)
 {
-    (void)args;
+    const struct hd_view *replay = &views[REPLAY], *batch = &views[BATCH];
+    const struct hd_priorities_shape *shape = hd_priorities_get_shape(views[PRIORITIES].spec);
+    const struct hd_transition_shape *batch_shape = hd_batch_get_shape(batch->spec);
+    const struct hd_transitions rows = hd_batch_get_rows(batch->spec, batch->data);
+    const struct hd_batch_draws draws = hd_batch_get_draws(batch->spec, batch->data);
+    struct hd_priorities *priorities = views[PRIORITIES].data;
+    int64_t first, end;
+    hd_replay_get_held(replay->spec->shape, replay->data, &first, &end);
+    if (first != priorities->first || end != priorities->end)
+        return hd_body_fail(context,
+                            "'%s' and '%s' have different transitions: every push_replay of the "
+                            "one must update both",
+                            replay->spec->name, views[PRIORITIES].spec->name);
+    const double beta = fmin(1, args->beta + (double)priorities->draws++ * args->anneal);
+    for (int64_t i = 0; i < batch_shape->rows; i++) {
+        const double u = hd_rng_draw_uniform(&context->rng, (uint32_t)i);
+        const int64_t number =
+            hd_priorities_find(shape, priorities, ((double)i + u) / (double)batch_shape->rows);
+        hd_replay_get_number(replay->spec->shape, replay->data, number, batch_shape, rows, i);
+        draws.number[i] = number;
+        draws.importance[i] =
+            args->importance ? hd_priorities_compute_importance(shape, priorities, number, beta)
+                             : 1;
+    }
+    return HD_OK;
+}
+
+static void sample_uniformly(struct hd_context *context, const struct hd_view *views, int64_t size)
+{
     const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
     const struct hd_transition_shape *batch_shape = hd_batch_get_shape(views[BATCH].spec);
-    struct hd_transitions rows = hd_batch_get_rows(views[BATCH].spec, views[BATCH].data);
+    const struct hd_transitions rows = hd_batch_get_rows(views[BATCH].spec, views[BATCH].data);
+    for (int64_t i = 0; i < batch_shape->rows; i++) {
+        double u = hd_rng_draw_uniform(&context->rng, (uint32_t)i);
+        int64_t position = hd_replay_get_stratum(i, u, batch_shape->rows, size);
+        hd_replay_get(ring_shape, views[REPLAY].data, position, batch_shape, rows, i);
+    }
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
+    const struct hd_transition_shape *batch_shape = hd_batch_get_shape(views[BATCH].spec);
     const struct hd_batch_use use = hd_batch_get_use(views[BATCH].spec, views[BATCH].data);
     int64_t size = hd_replay_get_size(ring_shape, views[REPLAY].data);
     if (size == 0)
         return hd_body_fail(context, "replay '%s' is empty: sample it `when: %s.size >= …` only",
                             views[REPLAY].spec->name, views[REPLAY].spec->name);
-    for (int64_t i = 0; i < batch_shape->rows; i++) {
-        double u = hd_rng_draw_uniform(&context->rng, (uint32_t)i);
-        int64_t position = hd_replay_get_stratum(i, u, batch_shape->rows, size);
-        hd_replay_get(ring_shape, views[REPLAY].data, position, batch_shape, rows, i);
+    for (int64_t i = 0; i < batch_shape->rows; i++)
         use.weight[i] = 1;
-    }
     *use.used = batch_shape->rows;
+    if (views[PRIORITIES].data)
+        return sample_by_priority(context, views, args);
+    sample_uniformly(context, views, size);
     return HD_OK;
 }
 
 #if HD_CUDA
+static bool supports(const void *memory)
+{
+    return !((const struct args *)memory)->priority;
+}
+
 static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views, (void)args;
@@ -65,6 +139,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+                                          .supports = supports,
                                           .graph_capturable = true,
                                           .set_inputs = set_inputs,
                                           .input_bytes = sizeof(struct hd_rng)};
@@ -77,5 +152,6 @@ const struct hd_verb hd_verb_sample_replay = {
     .prepare = prepare,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "samples a batch from the replay ring, one transition from each of equal strata",
+    .help = "samples a batch from the replay ring, one transition from each of equal strata, or by "
+            "priorities",
 };

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/learn/loss_grad_internal.h"
+#include "tasks/types/data/priorities.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
@@ -55,6 +56,11 @@ static const struct hd_port ports[] = {
                              .type = "temperature",
                              .mode = HD_READ,
                              .optional = true},
+    [HD_LOSS_TD_ERRORS] = {.name = "td_errors",
+                           .type = "td_errors",
+                           .mode = HD_WRITE,
+                           .optional = true,
+                           .scope = HD_SCOPE_ITEM},
     {0},
 };
 
@@ -97,6 +103,22 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
                                      port == HD_LOSS_TEMPERATURE ? "temperature" : "critic",
                                      ports[port].name);
     return hd_params_check_made_of(setup, setup->specs[HD_LOSS_GRAD], setup->specs[HD_LOSS_POLICY]);
+}
+
+static int check_priority(const struct hd_setup *setup, const struct hd_loss *loss)
+{
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.priority");
+    const struct hd_node *weight = hd_config_get_node(setup->config, "policy.priority_IS_weight");
+    const bool priority = hd_config_get_bool(setup->config, "policy.priority");
+    if (priority && !loss->td_errors)
+        return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                                 "policy.priority: loss %s has no temporal-difference errors from "
+                                 "which priorities could follow; loss dqn has",
+                                 loss->name);
+    if (!priority && hd_config_get_bool(setup->config, "policy.priority_IS_weight"))
+        return hd_diag_add_error(setup->diag, weight ? weight->location : setup->location,
+                                 "policy.priority_IS_weight: true needs policy.priority: true");
+    return hd_priorities_check_use(setup, setup->specs[HD_LOSS_TD_ERRORS], "td_errors");
 }
 
 static int check_norm(const struct hd_setup *setup, const struct hd_loss_grad *args)
@@ -161,6 +183,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_get_net(setup->specs[HD_LOSS_POLICY]);
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(hd_policy_check_loss(setup, args->loss->name));
+    HD_TRY(check_priority(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     HD_TRY(check_sequences(setup, args));
     args->backward_stages = hd_net_count_stages(args->net);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/arena.h"
 #include "tasks/learn/loss_grad_internal.h"
+#include "tasks/types/data/td_errors.h"
 
 #include <math.h>
 
@@ -29,16 +30,19 @@ struct hd_loss_pass hd_loss_item_make_pass(const struct hd_loss_grad *args,
                                            const struct hd_view *views, int64_t i,
                                            const struct hd_loss_item *item)
 {
+    const struct hd_view *errors = &views[HD_LOSS_TD_ERRORS];
+    const int64_t first = i * args->micro;
     return (struct hd_loss_pass){
         .net = args->net,
         .views = views,
         .batch = args->batch,
-        .first = i * args->micro,
+        .first = first,
         .rows = args->micro,
         .header = item->header,
         .out = item->out,
         .target_next = item->target_next,
         .dout = item->dout,
+        .td_errors = errors->data ? hd_td_errors_get(errors->spec, errors->data, first) : NULL,
     };
 }
 

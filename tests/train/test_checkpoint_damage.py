@@ -19,6 +19,7 @@ COMMON = dict(env__stop_value="1e9", world__shards=2, runtime__allow_fingerprint
 LAGGED = dict(strategy__policy_lag=1, strategy__eval_lag=1, strategy__batch_buffers=2)
 PIXELS = dict(strategy__eval_lag=1, policy__other__replay_buffer__replay_buffer_size=2000)
 RUNS = {"dqn": ("configs/cartpole_dqn_ddp.yaml", COMMON), "ppo": ("configs/cartpole_ppo_ddp.yaml", {**COMMON, **LAGGED}),
+        "priority": ("configs/cartpole_dqn_priority.yaml", COMMON),
         "pixels": ("configs/pixel_pong_dqn_ddp.yaml", {**COMMON, **PIXELS})}
 
 

@@ -24,18 +24,19 @@ HD_INLINE float hd_dqn_compute_target(const struct hd_dqn_loss *l, int64_t b)
 }
 
 /* Writes row b's derivative to dq[actions], adds its numbers to the sums, and returns (q[a] -
- * y)^2. */
+ * y)^2. Without importance, a factor of 1 leaves every bit. */
 HD_INLINE float hd_dqn_add_row(const struct hd_dqn_loss *l, int64_t b, float *dq,
                                struct hd_dqn_sums *sums)
 {
     const float *q = l->q + b * l->actions;
     const float error = q[l->action[b]] - hd_dqn_compute_target(l, b);
+    const float importance = l->importance ? l->importance[b] : 1;
     for (int64_t a = 0; a < l->actions; a++) {
-        dq[a] = a == l->action[b] ? 2 * error : 0;
+        dq[a] = a == l->action[b] ? importance * (2 * error) : 0;
         sums->q += q[a];
         sums->target_q += l->target_next[b * l->actions + a];
     }
-    sums->loss += error * error;
+    sums->loss += importance * (error * error);
     return error * error;
 }
 

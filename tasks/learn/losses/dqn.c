@@ -44,6 +44,7 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions from = hd_batch_get_rows(batch->spec, batch->data);
+    const float *importance = hd_batch_get_draws(batch->spec, batch->data).importance;
     const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
     return (struct hd_dqn_loss){
         .batch = rows,
@@ -58,6 +59,7 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
         .ld_reward = pass->batch,
         .done = from.done + first,
         .value_gamma = from.value_gamma ? from.value_gamma + first : NULL,
+        .importance = importance ? importance + first : NULL,
     };
 }
 
@@ -68,7 +70,7 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
     const int64_t rows = pass->rows, actions = loss.actions;
     memset(pass->dout + header->used * actions, 0,
            (size_t)((rows - header->used) * actions) * sizeof *pass->dout);
-    hd_dqn_loss_compute(&loss, pass->dout, NULL, &header->sums);
+    hd_dqn_loss_compute(&loss, pass->dout, pass->td_errors, &header->sums);
 }
 
 #if HD_CUDA
@@ -76,7 +78,8 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
 {
     const struct hd_dqn_loss loss = loss_of(args, pass, pass->rows);
     return hd_dqn_loss_compute_cuda(&loss, hd_loss_get_used_address(pass), pass->dout,
-                                    &((struct header *)pass->header)->sums, pass->stream);
+                                    pass->td_errors, &((struct header *)pass->header)->sums,
+                                    pass->stream);
 }
 #endif
 
@@ -106,6 +109,7 @@ const struct hd_loss hd_loss_dqn = {
     .name = "dqn",
     .batch = &hd_loss_batch,
     .target = true,
+    .td_errors = true,
     .passes = HD_LOSS_OBS_AND_NEXT,
     .fields = fields,
     .n_fields = N_FIELDS,

@@ -25,7 +25,8 @@ enum hd_loss_port {
     HD_LOSS_RATE,
     HD_LOSS_CRITIC1,
     HD_LOSS_CRITIC2,
-    HD_LOSS_TEMPERATURE
+    HD_LOSS_TEMPERATURE,
+    HD_LOSS_TD_ERRORS
 };
 
 /* DI-engine's learner logs the mean of the last 11 updates (docs/di-engine.md 8.2). A loss has
@@ -46,6 +47,7 @@ struct hd_loss_pass {
     float *dout;              /* [rows][outputs]: filled by `differentiate` */
     void *scratch;            /* of the loss's scratch_bytes; NULL on a GPU */
     const struct hd_rng *rng; /* the step's stream; NULL on a GPU */
+    float *td_errors;         /* [rows]: filled by it with squared errors; NULL: not wanted */
     void *stream;             /* CUDA stream; NULL on a CPU */
 };
 
@@ -85,8 +87,9 @@ extern const struct hd_loss_batch hd_loss_batch, hd_loss_critic_batch, hd_loss_m
 struct hd_loss {
     const char *name; /* for `loss:` in graphs */
     const struct hd_loss_batch *batch;
-    bool target;  /* needs a target net's outputs for next observations */
-    bool critics; /* needs critics and a temperature, through which it goes by itself */
+    bool target;    /* needs a target net's outputs for next observations */
+    bool critics;   /* needs critics and a temperature, through which it goes by itself */
+    bool td_errors; /* of a temporal-difference error, by which policy.priority may draw rows */
     enum hd_loss_passes passes;
     const struct hd_scalar_field *fields; /* of its statistics; loss_grad adds the learning rate */
     int n_fields;

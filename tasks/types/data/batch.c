@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/safetensors.h"
+#include "tasks/arena.h"
 #include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/learn/learn.h"
@@ -14,7 +15,27 @@
 struct shape {
     struct hd_transition_shape rows;
     struct hd_env_actions actions;
+    bool priority;
 };
+
+/* The arrays behind the transitions. */
+struct layout {
+    struct hd_batch_use use;
+    struct hd_batch_draws draws;
+};
+
+static int64_t lay_out(const struct shape *shape, void *memory, struct layout *layout_p)
+{
+    const int64_t rows = shape->rows.rows, drawn = shape->priority ? rows : 0;
+    struct hd_arena arena = {memory, hd_transitions_get_bytes(&shape->rows)};
+    layout_p->use.used = hd_arena_take(&arena, 1, sizeof *layout_p->use.used);
+    layout_p->use.weight = hd_arena_take(&arena, rows, sizeof *layout_p->use.weight);
+    layout_p->draws.number = hd_arena_take(&arena, drawn, sizeof *layout_p->draws.number);
+    layout_p->draws.importance = hd_arena_take(&arena, drawn, sizeof *layout_p->draws.importance);
+    if (!shape->priority)
+        layout_p->draws = (struct hd_batch_draws){0};
+    return arena.used;
+}
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
@@ -28,9 +49,10 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
     shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
+    whole->priority = hd_config_get_bool(setup->config, "policy.priority");
     spec->shape = whole;
-    spec->bytes = hd_transitions_get_bytes(shape) + hd_align_up(sizeof(int64_t)) +
-                  hd_align_up(shape->rows * (int64_t)sizeof(float));
+    struct layout unused;
+    spec->bytes = lay_out(whole, NULL, &unused);
     return HD_OK;
 }
 
@@ -46,8 +68,16 @@ struct hd_transitions hd_batch_get_rows(const struct hd_spec *spec, void *data)
 
 struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data)
 {
-    char *at = (char *)data + hd_transitions_get_bytes(spec->shape);
-    return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_align_up(sizeof(int64_t)))};
+    struct layout layout;
+    lay_out(spec->shape, data, &layout);
+    return layout.use;
+}
+
+struct hd_batch_draws hd_batch_get_draws(const struct hd_spec *spec, void *data)
+{
+    struct layout layout;
+    lay_out(spec->shape, data, &layout);
+    return layout.draws;
 }
 
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
@@ -67,9 +97,17 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
         {"action", rows_of.action, action_rank, {rows, shape->dims}, action_dtype},
         {"value_gamma", rows_of.value_gamma, 1, {rows}, HD_DTYPE_F32},
     };
+    const struct hd_batch_draws draws_of = hd_batch_get_draws(spec, (void *)data);
+    const struct hd_tensor_data draws[] = {
+        {"number", draws_of.number, 1, {rows}, HD_DTYPE_I64},
+        {"importance", draws_of.importance, 1, {rows}, HD_DTYPE_F32},
+    };
     const int n = shape->has_value_gamma ? 6 : 5;
     memcpy(tensors_p, all, (size_t)n * sizeof *all);
-    return n;
+    if (!whole->priority)
+        return n;
+    memcpy(tensors_p + n, draws, sizeof draws);
+    return n + 2;
 }
 
 static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
@@ -78,6 +116,9 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     const int64_t rows = shape->rows.rows;
     HD_TRY(
         hd_number_check(message, "used", -1, *hd_batch_get_use(spec, (void *)data).used, 0, rows));
+    if (shape->priority)
+        HD_TRY(hd_numbers_check_f32(message, "importance",
+                                    hd_batch_get_draws(spec, (void *)data).importance, rows, 0));
     return hd_actions_check(&shape->actions, hd_batch_get_rows(spec, (void *)data).action, rows,
                             message);
 }

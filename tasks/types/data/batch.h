@@ -24,7 +24,15 @@ struct hd_batch_use {
     float *weight; /* [B]: in statistics; 0 for rows that stand in for missing ones, else 1 */
 };
 
-/* Returns how the rows of the instance at `data` are used. */
+/* The draws of the rows by priorities; without policy.priority both are NULL. */
+struct hd_batch_draws {
+    int64_t *number;   /* [B]: of each transition in the replay */
+    float *importance; /* [B]: importance-sampling weights, above 0 and at most 1; 1 for all rows
+                          without policy.priority_IS_weight */
+};
+
+/* Return how the rows of the instance at `data` are used, and how they were drawn. */
 struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data);
+struct hd_batch_draws hd_batch_get_draws(const struct hd_spec *spec, void *data);
 
 #endif

@@ -16,6 +16,7 @@ static const struct {
 } files[] = {
     {"configs/cartpole_dqn_ddp.yaml", "configs/graphs/dqn.yaml"},
     {"configs/cartpole_dqn_ddp.yaml", "configs/graphs/dqn_sharded_evaluation.yaml"},
+    {"configs/cartpole_dqn_priority.yaml", "configs/graphs/dqn_priority.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_nosync.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_fast.yaml"},

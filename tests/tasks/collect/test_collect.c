@@ -16,7 +16,7 @@ enum { OBS = 4, WINDOW = 20 };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_VALUES], *push_replay[2];
+    struct value values[N_VALUES], *ports[N_VALUES], *push_replay[3];
 };
 
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard)
@@ -26,7 +26,7 @@ static void world_open(struct world *w, const char *const *sets, int n, int64_t 
         &hd_type_scalars, &hd_type_transition_block, &hd_type_replay};
     static const char *const names[] = {"policy",   "totals",           "envs",  "counters",
                                         "episodes", "transition_block", "replay"};
-    w->setup = setup_open(sets, n);
+    *w = (struct world){.setup = setup_open(sets, n)};
     for (int i = 0; i < N_VALUES; i++) {
         value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
         w->ports[i] = &w->values[i];

@@ -16,7 +16,7 @@ enum { OBS = 4, N_SAMPLE = 6, CAPACITY = 20, B = 8, NSTEP = 2 };
 struct world {
     struct hd_setup setup;
     struct value values[N_VALUES];
-    struct value *push_replay[2], *sample[2];
+    struct value *push_replay[3], *sample[3]; /* without priorities */
 };
 
 static void world_open(struct world *w)
@@ -27,7 +27,7 @@ static void world_open(struct world *w)
     static const struct hd_type *const types[] = {&hd_type_transition_block, &hd_type_replay,
                                                   &hd_type_batch};
     static const char *const names[] = {"transition_block", "replay", "batch"};
-    w->setup = setup_open(sets, 5);
+    *w = (struct world){.setup = setup_open(sets, 5)};
     for (int i = 0; i < N_VALUES; i++)
         value_open(&w->values[i], &w->setup, types[i], names[i], NULL);
     w->push_replay[0] = &w->values[TRANSITION_BLOCK];

@@ -84,6 +84,23 @@ START_TEST(the_derivative_is_a_difference)
 }
 END_TEST
 
+/* Importance scales the loss and the derivative of its row, but not the row's squared error. */
+START_TEST(importance_weighs_rows)
+{
+    static const float importance[] = {.25f, .5f};
+    struct hd_dqn_loss loss = example(3);
+    struct hd_dqn_sums sums;
+    float dq[6], weighed[6], td2[2];
+    hd_dqn_loss_compute(&loss, dq, NULL, &sums);
+    loss.importance = importance;
+    hd_dqn_loss_compute(&loss, weighed, td2, &sums);
+    for (int i = 0; i < 6; i++)
+        ck_assert_float_eq(weighed[i], importance[i / 3] * dq[i]);
+    CHECK_CLOSE(td2[0], 6.7183628, 1.0, 2e-6, "td2");
+    CHECK_CLOSE(sums.loss, .25 * 6.7183628 + .5 * 0.96049815, 1.0, 1e-6, "loss");
+}
+END_TEST
+
 START_TEST(argmax_takes_the_lowest_of_equals)
 {
     const float ties[] = {1, 3, 3, 2}, nan[] = {1, NAN, 5}, one[] = {-4};
@@ -96,13 +113,13 @@ END_TEST
 #if HD_CUDA
 
 /* Calls hd_dqn_loss_compute_cuda on copies of what the loss points to. */
-static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
+static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float *dq, float *td2,
                       struct hd_dqn_sums *sums_p)
 {
     const int64_t rows = loss->batch * sizeof(float), matrix = rows * loss->actions;
     struct hd_dqn_loss there = *loss;
     struct hd_dqn_sums *sums = device_shared(sizeof *sums);
-    float *dq_there = device_make(NULL, matrix);
+    float *dq_there = device_make(NULL, matrix), *td2_there = td2 ? device_make(td2, rows) : NULL;
     there.q = device_make(loss->q, matrix);
     there.online_next = device_make(loss->online_next, matrix);
     there.target_next = device_make(loss->target_next, matrix);
@@ -111,10 +128,14 @@ static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float
     there.done = device_make(loss->done, rows);
     if (loss->value_gamma)
         there.value_gamma = device_make(loss->value_gamma, rows);
+    if (loss->importance)
+        there.importance = device_make(loss->importance, rows);
     ck_assert_int_eq(hd_dqn_loss_compute_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
-                                              dq_there, sums, device_stream()),
+                                              dq_there, td2_there, sums, device_stream()),
                      HD_OK);
     device_get(dq, dq_there, matrix);
+    if (td2)
+        device_get(td2, td2_there, rows);
     *sums_p = *sums;
 }
 
@@ -123,10 +144,10 @@ START_TEST(cuda_losses_are_the_spec_s)
     struct hd_dqn_loss loss = example(3);
     struct hd_dqn_sums sums;
     float dq[6];
-    on_device(&loss, NULL, dq, &sums);
+    on_device(&loss, NULL, dq, NULL, &sums);
     check_three_steps(dq, &sums);
     loss = example(1);
-    on_device(&loss, NULL, dq, &sums);
+    on_device(&loss, NULL, dq, NULL, &sums);
     CHECK_CLOSE(sums.loss / 2, 1.4242719, 1.0, 1e-6, "loss");
 }
 END_TEST
@@ -136,7 +157,7 @@ enum { ROWS = 1300, ACTIONS = 6, STEPS = 3 };
 /* Values are few, so that there are ties; some are NaN. */
 struct many {
     float q[ROWS * ACTIONS], online[ROWS * ACTIONS], target[ROWS * ACTIONS];
-    float reward[STEPS * (ROWS + 5)], done[ROWS], value_gamma[ROWS];
+    float reward[STEPS * (ROWS + 5)], done[ROWS], value_gamma[ROWS], importance[ROWS];
     int32_t action[ROWS];
 };
 
@@ -156,27 +177,32 @@ static struct hd_dqn_loss make_many(struct many *m, int64_t rows)
         m->done[b] = (float)hd_rng_draw_below(&rng, item++, 2);
         m->value_gamma[b] = (float)hd_rng_draw_uniform(&rng, item++);
         m->action[b] = (int32_t)hd_rng_draw_below(&rng, item++, ACTIONS);
+        m->importance[b] = (float)hd_rng_draw_uniform(&rng, item++);
     }
-    return (struct hd_dqn_loss){rows,      ACTIONS,   STEPS,     .99f,     m->q,    m->online,
-                                m->target, m->action, m->reward, ROWS + 5, m->done, m->value_gamma};
+    return (struct hd_dqn_loss){rows,      ACTIONS,        STEPS,        .99f,      m->q,
+                                m->online, m->target,      m->action,    m->reward, ROWS + 5,
+                                m->done,   m->value_gamma, m->importance};
 }
 
-/* The derivative has the CPU's bits, sums agree as far as doubles added in another order do, and
- * rows that are not used get zeros. */
+/* The derivative and the squared errors have the CPU's bits, sums agree as far as doubles added in
+ * another order do, and rows that are not used get zeros. */
 START_TEST(cuda_rows_are_the_cpu_s)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, ROWS, ROWS + 7};
     static struct many many;
-    static float found[ROWS * ACTIONS], wanted[ROWS * ACTIONS];
+    static float found[ROWS * ACTIONS], wanted[ROWS * ACTIONS], found_td2[ROWS], wanted_td2[ROWS];
     const struct hd_dqn_loss all = make_many(&many, ROWS);
     for (int k = 0; k < 7; k++) {
         struct hd_dqn_loss loss = all;
         struct hd_dqn_sums sums, is;
         memset(wanted, 0, sizeof wanted);
+        memset(wanted_td2, 0, sizeof wanted_td2);
+        memset(found_td2, 0, sizeof found_td2);
         loss.batch = uses[k] < ROWS ? uses[k] : ROWS;
-        hd_dqn_loss_compute(&loss, wanted, NULL, &is);
-        on_device(&all, &uses[k], found, &sums);
+        hd_dqn_loss_compute(&loss, wanted, wanted_td2, &is);
+        on_device(&all, &uses[k], found, found_td2, &sums);
         ck_assert(memcmp(found, wanted, sizeof wanted) == 0);
+        ck_assert(memcmp(found_td2, wanted_td2, sizeof wanted_td2) == 0);
         CHECK_CLOSE(sums.loss, is.loss, 1 + is.loss, 1e-12, "loss");
         CHECK_CLOSE(sums.q, is.q, 1 + fabs(is.q), 1e-12, "sum of q");
         CHECK_CLOSE(sums.target_q, is.target_q, 1 + fabs(is.target_q), 1e-12, "sum of target q");
@@ -199,6 +225,7 @@ int main(void)
     tcase_add_test(tests, three_steps_are_the_spec_s);
     tcase_add_test(tests, one_step_is_the_spec_s);
     tcase_add_test(tests, the_derivative_is_a_difference);
+    tcase_add_test(tests, importance_weighs_rows);
     tcase_add_test(tests, argmax_takes_the_lowest_of_equals);
 #if HD_CUDA
     cuda = cuda_case();
