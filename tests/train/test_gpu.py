@@ -15,6 +15,7 @@ import runner  # noqa: E402
 from runner import ROOT, Scratch, call, check, environment, result, train  # noqa: E402
 
 DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
+PRIORITY = os.path.join(ROOT, "configs/cartpole_dqn_priority.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 PIXEL_DQN = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
@@ -93,6 +94,20 @@ def check_dqn(scratch):
     train(scratch("dqn_cpu"), config=DQN, **dict(SHORT, policy__cuda="false"))
     apart = distance(scratch, "dqn0", "dqn_cpu")
     check(apart < 1e-5, f"dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
+
+
+def check_priority(scratch):
+    """CPUs draw by priorities, GPUs learn and find the errors from which these follow."""
+    keys = dict(SHORT, **GPU, policy__learn__microbatch=32)
+    plan = call("graph", PRIORITY, *runner.sets(**keys), env=environment(HD_EMULATED_DEVICES=1)).stdout
+    for step, on_gpu in (("push_replay", False), ("sample_replay", False), ("loss_grad", True), ("update_priorities", False)):
+        lines = [line for line in plan.splitlines() if f" {step} [" in line]
+        check(lines and all((", gpu" in line) == on_gpu for line in lines), plan)
+    check_same_bits(scratch, "priority", PRIORITY, [
+        (1, 1, keys),
+        (1, 1, dict(keys, runtime__executor="sequential")),
+        (2, 1, dict(keys, runtime__gpus=2, runtime__scheduler="random")),
+    ])
 
 
 def check_no_master(scratch):
@@ -391,6 +406,7 @@ def main():
     with Scratch() as scratch:
         check_what_is_said(scratch)
         check_dqn(scratch)
+        check_priority(scratch)
         check_ppo(scratch)
         check_no_master(scratch)
         check_slices(scratch)
