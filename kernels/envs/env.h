@@ -57,7 +57,8 @@ struct hd_env_actions {
     float high[HD_ENV_ACTION_DIMS];
 };
 
-/* A scalar of the run file's map env.options, as it is written there. */
+/* A value of the run file's map env.options: a scalar as it is written there, a list or a map as
+ * JSON. */
 struct hd_env_option {
     const char *name, *value;
 };
@@ -77,7 +78,7 @@ struct hd_env_spec {
     int dims;                   /* 1 … HD_ENV_DIMS */
     int64_t shape[HD_ENV_DIMS]; /* of one frame, plain row-major layout */
     struct hd_env_actions actions;
-    int64_t render_height, render_width; /* of what `render` draws; 0: it is NULL */
+    int64_t render_height, render_width; /* of what `render` draws; 0: nothing */
 };
 
 /* The results of a step for each env. */
@@ -119,8 +120,8 @@ struct hd_env {
     int (*load)(void *group, int64_t env, const void *state, char message[HD_ENV_MESSAGE]);
 
     /* NULL, or draws what an env that was reset shows now, for people to look at: writes
-     * rgb[render_height][render_width][3] and changes nothing else. Envs whose frames are pictures
-     * need none. */
+     * rgb[render_height][render_width][3], where these are not 0, and changes nothing else. Envs
+     * whose frames are pictures need none. */
     int (*render)(const void *group, int64_t env, uint8_t *rgb, char message[HD_ENV_MESSAGE]);
 
     /* NULL, or what steps such envs on a GPU (kernels/envs/env_gpu.h). */

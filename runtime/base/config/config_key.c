@@ -44,7 +44,7 @@ void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_B
         [HD_KEY_INT] = "an integer",        [HD_KEY_REAL] = "a finite number",
         [HD_KEY_BOOL] = "true or false",    [HD_KEY_TEXT] = "a text",
         [HD_KEY_CHOICE] = "one of ",        [HD_KEY_INT_LIST] = "an integer or a list of integers",
-        [HD_KEY_TREE] = "a name or a tree", [HD_KEY_MAP] = "a map of scalars",
+        [HD_KEY_TREE] = "a name or a tree", [HD_KEY_MAP] = "a map",
     };
     description[0] = '\0';
     append(description, "%s", names[key->kind]);

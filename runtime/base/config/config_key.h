@@ -14,7 +14,7 @@ enum hd_key_kind {
     HD_KEY_CHOICE,   /* one of `choices` */
     HD_KEY_INT_LIST, /* list of integers in [min, max], at least one; a single integer is a list */
     HD_KEY_TREE,     /* a scalar or any tree, kept as it is (graph:, strategy:) */
-    HD_KEY_MAP       /* a map of scalars of any name; --set key.name=v puts one in */
+    HD_KEY_MAP       /* a map of values of any name; --set key.name=v puts one in */
 };
 
 /* A key. A table of keys ends with path == NULL. */

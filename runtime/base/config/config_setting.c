@@ -167,12 +167,10 @@ static int check_map(const struct hd_setting *setting, const struct hd_node *nod
         return reject(setting, node, diag);
     int status = HD_OK;
     for (int64_t i = 0; i < node->count; i++) {
-        char found[HD_DESCRIPTION_BYTES];
-        hd_node_describe(node->items[i], found);
-        if (node->items[i]->kind != HD_NODE_SCALAR || is_nothing(node->items[i]))
+        if (is_nothing(node->items[i]))
             status = hd_diag_add_error(diag, node->items[i]->location,
-                                       "%s.%.60s: expected a scalar, found %s", setting->key->path,
-                                       node->keys[i]->text, found);
+                                       "%s.%.60s: expected a value, found nothing",
+                                       setting->key->path, node->keys[i]->text);
     }
     return status;
 }
