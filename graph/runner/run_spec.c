@@ -205,12 +205,32 @@ static int choose_shards(struct hd_run_spec *run_spec, int ranks)
     return hd_config_override(run_spec->config, "world.shards", text);
 }
 
-/* Refuses an environment that is a plug-in named by its path, and says which code it would load. */
+/* Python is asked for the spaces of Gymnasium's envs, unless they are declared; it also draws them.
+ */
+static bool needs_python(const struct hd_run_spec *run_spec)
+{
+    const struct hd_node *options = hd_config_get_node(run_spec->config, "env.options");
+    const struct hd_node *render = hd_node_get(options, "render");
+    return !hd_node_get(options, "obs_shape") ||
+           (render && render->kind == HD_NODE_SCALAR && strcmp(render->text, "false") != 0);
+}
+
+/* Refuses an environment that is a plug-in named by its path, or that needs Python, and says which
+ * code it would load. */
 static int refuse_plugin(const struct hd_run_spec *run_spec)
 {
     char code[PATH_MAX];
     const struct hd_node *type = hd_config_get_node(run_spec->config, "env.type");
-    if (!type || type->kind != HD_NODE_SCALAR || !strchr(type->text, '/'))
+    if (!type || type->kind != HD_NODE_SCALAR)
+        return HD_OK;
+    if (strcmp(type->text, "gymnasium") == 0 && needs_python(run_spec))
+        return hd_diag_add_error(
+            run_spec->diag, type->location,
+            "env.type: Python would be started to ask for the spaces of env_id '%.120s'; "
+            "--allow-plugin allows that, or env.options declares obs_shape, actions or box, and "
+            "max_episode_steps",
+            hd_config_get_text(run_spec->config, "env.env_id"));
+    if (!strchr(type->text, '/'))
         return HD_OK;
     return hd_diag_add_error(run_spec->diag, type->location,
                              "env.type: the config names a plug-in by its path, and its code (%s) "

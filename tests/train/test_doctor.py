@@ -15,19 +15,20 @@ from runner import RUNNER, call, check, environment  # noqa: E402
 
 def check_json():
     found = json.loads(call("doctor", "--json", "--ranks", "3").stdout)
-    check(set(found) == {"machine", "versions", "gpus", "ranks", "mean", "advice"}, f"{set(found)}")
+    check(set(found) == {"machine", "versions", "python", "gpus", "ranks", "mean", "advice"}, f"{set(found)}")
     check(found["mean"]["passed"] and found["mean"]["seconds"] < 20, f"{found['mean']}")
     check(len(found["mean"]["sizes"]) == 3 and found["mean"]["latency_s"] > 0, f"{found['mean']}")
     check(all(s["bytes_per_s"] > 0 and s["count"] > 0 for s in found["mean"]["sizes"]), "bandwidth")
     cores = found["machine"]["allowed_cores"]
     check(len(found["ranks"]) == 3 and all(rank["cpus"] for rank in found["ranks"]), "cores of ranks")
     check(any(" ranks share " in a["text"] for a in found["advice"]) == (cores < 3), "more ranks than cores")
+    check(set(found["python"]) == {"path", "python", "gymnasium"}, f"{found['python']}")
     check("StarPU" in found["versions"] and "oneDNN" in found["versions"], f"{found['versions']}")
 
 
 def check_text():
     text = call("doctor", "--ranks", "1", env=environment(OMP_NUM_THREADS=7, STARPU_X=1, RANK=3)).stdout
-    for word in ("machine", "latency", "GB/s", "note: OMP_NUM_THREADS=7", "note: STARPU_X=1", "note: RANK=3"):
+    for word in ("machine", "latency", "GB/s", "Python for env.type gymnasium", "note: OMP_NUM_THREADS=7", "note: STARPU_X=1", "note: RANK=3"):
         check(word in text, f"doctor does not tell {word}: {text}")
 
 

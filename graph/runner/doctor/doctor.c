@@ -34,6 +34,7 @@ static int look(struct hd_checkup *checkup)
 {
     struct hd_topology *topology;
     hd_mean_test_run(checkup->ranks, &checkup->mean); /* forks: before anything makes threads */
+    hd_python_find(&checkup->python);
     checkup->shares = hd_alloc(checkup->ranks, sizeof *checkup->shares);
     if (!checkup->shares)
         return HD_ERR_NOMEM;
@@ -141,6 +142,17 @@ static void print_program(json_t *versions)
     json_object_foreach(versions, name, text) printf("  %-16s %s\n", name, json_string_value(text));
 }
 
+static void print_python(const struct hd_python *python)
+{
+    printf("\nPython for env.type gymnasium\n");
+    if (python->gymnasium[0])
+        printf("  %-16s Gymnasium %s, Python %s\n", python->path, python->gymnasium,
+               python->python);
+    else
+        printf("  %-16s has no Gymnasium: scripts/gymnasium makes a Python that has\n",
+               python->path);
+}
+
 static void print_gpus(int n)
 {
     char name[256];
@@ -191,6 +203,14 @@ static json_t *mean_json(const struct hd_mean_test *mean)
                      mean->latency_s, "sizes", list);
 }
 
+/* "?" is null without a value. */
+static json_t *python_json(const struct hd_python *python)
+{
+    return json_pack("{s:s, s:s?, s:s?}", "path", python->path, "python",
+                     python->python[0] ? python->python : NULL, "gymnasium",
+                     python->gymnasium[0] ? python->gymnasium : NULL);
+}
+
 static json_t *gpus_json(int n)
 {
     json_t *list = json_array();
@@ -214,8 +234,9 @@ static json_t *advice_json(const struct hd_advice *advice, int n)
 static void print_json(const struct hd_checkup *checkup, json_t *versions,
                        const struct hd_advice *advice, int n)
 {
-    json_t *json = json_pack("{s:o, s:O, s:o, s:o, s:o, s:o}", "machine",
-                             hd_machine_build_json(&checkup->machine), "versions", versions, "gpus",
+    json_t *json = json_pack("{s:o, s:O, s:o, s:o, s:o, s:o, s:o}", "machine",
+                             hd_machine_build_json(&checkup->machine), "versions", versions,
+                             "python", python_json(&checkup->python), "gpus",
                              gpus_json(checkup->n_gpus), "ranks", shares_json(checkup), "mean",
                              mean_json(&checkup->mean), "advice", advice_json(advice, n));
     if (json)
@@ -239,6 +260,7 @@ static int examine(const struct hd_options *options)
         } else {
             print_machine(&checkup.machine);
             print_program(versions);
+            print_python(&checkup.python);
             print_gpus(checkup.n_gpus);
             print_ranks(&checkup);
             print_mean(&checkup.mean);

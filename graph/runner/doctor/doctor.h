@@ -6,6 +6,7 @@
 #include "runtime/machine/machine.h"
 #include "runtime/machine/topology.h"
 
+#include <limits.h>
 #include <stdbool.h>
 
 enum { HD_MEAN_SIZES = 3, HD_ADVICE_MAX = 24, HD_ADVICE_BYTES = 320 };
@@ -30,12 +31,22 @@ struct hd_mean_test {
  * and checks every result. Call with one thread and no other children. */
 void hd_mean_test_run(int ranks, struct hd_mean_test *test_p);
 
+/* A Python for envs of Gymnasium. */
+struct hd_python {
+    char path[PATH_MAX];
+    char python[32], gymnasium[32]; /* versions; "": it has no Gymnasium, or does not run */
+};
+
+/* Asks the Python of scripts/gymnasium, or else the first python3 in PATH, for its versions. */
+void hd_python_find(struct hd_python *python_p);
+
 struct hd_checkup {
     int ranks;
     struct hd_machine machine;
     struct hd_core_share *shares; /* [ranks] */
     int n_gpus;                   /* that CUDA shows this process */
     int gpus_seen;                /* that NVIDIA's kernel module knows */
+    struct hd_python python;
     struct hd_mean_test mean;
 };
 

@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A worker of the Gymnasium bridge: makes a slice of a group's envs and does what the plug-in orders through
+shared memory (kernels/envs/gymnasium/shared.h). The plug-in starts it with the descriptors of the memory and of a
+pipe, the worker's number (-1: describe an env), env.env_id, and env.options as name=value."""
+
+import ctypes
+import os
+import sys
+import warnings
+
+# Each worker is one of many processes: threads of their own would only take each other's cores.
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are arrays, never windows
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+F32, U8 = range(2)
+DISCRETE, MULTI_DISCRETE, BOX = range(3)
+CLOSE, RESET, STEP, REPLAY, SAVE, LOAD, RENDER = range(7)
+DIMS, ACTION_DIMS, TEXT = 4, 64, 464
+
+
+class Description(ctypes.Structure):
+    _fields_ = [("element", ctypes.c_int64), ("dims", ctypes.c_int64), ("shape", ctypes.c_int64 * DIMS),
+                ("kind", ctypes.c_int64), ("action_dims", ctypes.c_int64), ("n", ctypes.c_int64 * ACTION_DIMS),
+                ("low", ctypes.c_float * ACTION_DIMS), ("high", ctypes.c_float * ACTION_DIMS),
+                ("limit", ctypes.c_int64), ("height", ctypes.c_int64), ("width", ctypes.c_int64)]
+
+
+class Header(ctypes.Structure):
+    _fields_ = [("description", Description)] + [(name, ctypes.c_int64) for name in (
+        "envs", "workers", "frame_bytes", "pickle_bytes", "control", "obs", "action", "reward", "done", "truncated",
+        "history", "pickle", "picture")]
+
+
+class Control(ctypes.Structure):
+    _fields_ = [("turn", ctypes.c_uint32), ("command", ctypes.c_int32), ("env", ctypes.c_int64),
+                ("seed", ctypes.c_uint64), ("count", ctypes.c_int64), ("failed", ctypes.c_int32),
+                ("at", ctypes.c_int32), ("unused", ctypes.c_int64), ("error", ctypes.c_char * TEXT)]
+
+
+def read_options(words):
+    """env.options of the run file: maps and lists come as JSON."""
+    import json
+    options = {"kwargs": {}}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        if name.startswith("kwargs."):
+            options["kwargs"][name.partition(".")[2]] = value
+        elif name == "kwargs":
+            options["kwargs"].update(value)
+        else:
+            options[name] = value
+    return options
+
+
+# -- Envs ---------------------------------------------------------------------------------------------------------
+
+
+def find_object(name, home):
+    """The object `name` of the module `home`, or of its own: my_module:Name."""
+    import importlib
+    module, colon, attribute = name.rpartition(":")
+    module = importlib.import_module(module) if colon else home
+    if not hasattr(module, attribute):
+        raise ValueError(f"env.options.wrappers: there is no {attribute} in {module.__name__}")
+    return getattr(module, attribute)
+
+
+def list_wrappers(entries):
+    """Yields names and arguments: Name, {Name: {argument: value}} or a list of these."""
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if isinstance(entry, dict):
+            yield from ((name, arguments or {}) for name, arguments in entry.items())
+        else:
+            yield entry, {}
+
+
+def make_class(env_id, options):
+    """An env that was not registered: my_module:MyEnv names its class, or a function that makes one."""
+    import importlib
+    import gymnasium
+    module, colon, name = env_id.partition(":")
+    make = getattr(importlib.import_module(module), name, None) if colon else None
+    if make is None:
+        return None
+    env = make(**options["kwargs"])
+    limit = options.get("max_episode_steps")
+    return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
+
+
+def make_env(env_id, options):
+    import gymnasium
+    arguments = dict(options["kwargs"])
+    if options.get("render"):
+        arguments["render_mode"] = "rgb_array"
+    env = make_class(env_id, {**options, "kwargs": arguments})
+    if env is None:
+        if options.get("max_episode_steps"):
+            arguments["max_episode_steps"] = options["max_episode_steps"]
+        env = gymnasium.make(env_id, disable_env_checker=True, **arguments)
+    for name, arguments in list_wrappers(options.get("wrappers", [])):
+        env = find_object(name, gymnasium.wrappers)(env, **arguments)
+    return env
+
+
+def find_limit(env, options):
+    spec = getattr(env, "spec", None)
+    return options.get("max_episode_steps") or getattr(spec, "max_episode_steps", None) or 0
+
+
+def turns_picture(space):
+    """Whether pictures come as height, width, channels: nets take channels first."""
+    return len(space.shape) == 3 and space.shape[2] in (1, 3, 4) and space.shape[0] > 4
+
+
+def describe_obs(space, description):
+    import gymnasium
+    import numpy as np
+    hint = "env.options.wrappers: [FlattenObservation] makes a vector of it"
+    if not isinstance(space, gymnasium.spaces.Box):
+        raise ValueError(f"observations of {type(space).__name__} cannot be trained on; {hint}")
+    pixels = space.dtype == np.uint8 and len(space.shape) > 1
+    if len(space.shape) != 1 and not pixels:
+        raise ValueError(f"observations are {space.dtype} of shape {space.shape}, but have to be vectors of numbers, "
+                         f"or uint8 of two or more dimensions; {hint}")
+    if len(space.shape) > DIMS:
+        raise ValueError(f"observations have {len(space.shape)} dimensions, more than {DIMS}; {hint}")
+    shape = space.shape[2:] + space.shape[:2] if turns_picture(space) else space.shape
+    description.element, description.dims = U8 if pixels else F32, len(shape)
+    description.shape[:len(shape)] = shape
+
+
+def describe_actions(space, description):
+    import gymnasium
+    from gymnasium import spaces
+    if isinstance(space, spaces.Discrete):
+        description.kind, numbers = DISCRETE, [int(space.n)]
+    elif isinstance(space, spaces.MultiDiscrete):
+        description.kind, numbers = MULTI_DISCRETE, [int(n) for n in space.nvec.flat]
+    elif isinstance(space, spaces.MultiBinary):
+        description.kind, numbers = MULTI_DISCRETE, [2] * int(gymnasium.spaces.flatdim(space))
+    elif isinstance(space, spaces.Box):
+        description.kind, numbers = BOX, [0] * space.low.size
+        if len(numbers) <= ACTION_DIMS:
+            description.low[:len(numbers)] = [float(x) for x in space.low.flat]
+            description.high[:len(numbers)] = [float(x) for x in space.high.flat]
+    else:
+        raise ValueError(f"actions of {type(space).__name__} cannot be taken; they have to be Discrete, MultiDiscrete, "
+                         f"MultiBinary or Box (a gymnasium.ActionWrapper can translate)")
+    if not 0 < len(numbers) <= ACTION_DIMS:
+        raise ValueError(f"an action has {len(numbers)} numbers; 1 to {ACTION_DIMS} are possible")
+    description.action_dims = len(numbers)
+    description.n[:len(numbers)] = numbers
+
+
+def describe(env, options):
+    description = Description()
+    describe_obs(env.observation_space, description)
+    describe_actions(env.action_space, description)
+    description.limit = find_limit(env, options)
+    if options.get("render"):
+        env.reset(seed=0)
+        description.height, description.width = env.render().shape[:2]
+    return description
+
+
+def check_spaces(found, wanted):
+    """What the run file declares has to be so."""
+    def show(d):
+        n = list(d.n[:d.action_dims]) if d.kind != BOX else f"a box of {d.action_dims}"
+        return f"obs_shape {list(d.shape[:d.dims])}, actions {n}"
+    if show(found) != show(wanted) or found.element != wanted.element:
+        raise ValueError(f"env.options say {show(wanted)}, but the env has {show(found)}")
+
+
+# -- The worker ---------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    def __init__(self, memory, number, env_id, options):
+        import numpy as np
+        header = Header.from_buffer(memory)
+        self.memory, self.header, self.options = memory, header, options
+        self.first = number * header.envs // header.workers
+        last = (number + 1) * header.envs // header.workers
+        self.control = Control.from_buffer(memory, header.control + number * ctypes.sizeof(Control))
+        self.at = memoryview(memory)[header.control + number * ctypes.sizeof(Control) + Control.at.offset:][:4].cast("i")
+        self.envs = [make_env(env_id, options) for _ in range(self.first, last)]
+        self.steppers = [env.step for env in self.envs]
+        check_spaces(describe(self.envs[0], {}), header.description)
+        self.lay_out(memory, np)
+
+    def lay_out(self, memory, np):
+        header, n, first = self.header, len(self.envs), self.first
+        spaces = header.description
+        shape = list(spaces.shape[:spaces.dims])
+        element = np.float32 if spaces.element == F32 else np.uint8
+        number = np.float32 if spaces.kind == BOX else np.int32
+        dims = spaces.action_dims
+
+        def view(offset, row, kind):
+            return np.frombuffer(memory, kind, n * row, offset + first * row * np.dtype(kind).itemsize)
+
+        obs = view(header.obs, int(np.prod(shape)), element).reshape([n, *shape])
+        space = self.envs[0].observation_space
+        self.obs = [np.moveaxis(row, 0, 2) if turns_picture(space) else row for row in obs]
+        self.shape = space.shape
+        self.actions = view(header.action, dims, number).reshape(n, dims)
+        self.reward = memoryview(view(header.reward, 1, np.float32))
+        self.done = memoryview(view(header.done, 1, np.bool_))
+        self.truncated = memoryview(view(header.truncated, 1, np.bool_))
+        if header.pickle_bytes == 0:
+            self.history = view(header.history, spaces.limit * dims, number).reshape(n, spaces.limit, dims)
+        self.read_actions = self.find_reader(self.envs[0].action_space)
+
+    @staticmethod
+    def find_reader(space):
+        """How rows of numbers become what the env takes: one function of all rows."""
+        import numpy as np
+        from gymnasium import spaces
+        if isinstance(space, spaces.Discrete):
+            start = int(space.start)
+            if start == 0:
+                return lambda rows: rows[:, 0].tolist()
+            return lambda rows: (rows[:, 0] + start).tolist()
+        # Copies: an env may keep its action, while the next one is written to shared memory.
+        offset = np.asarray(getattr(space, "start", 0)).reshape(-1)
+        if isinstance(space, spaces.Box):
+            return lambda rows: list(rows.astype(space.dtype).reshape(-1, *space.shape))
+        return lambda rows: list((rows + offset).astype(space.dtype).reshape(-1, *space.shape))
+
+    def show(self, i, obs):
+        import numpy as np
+        if np.shape(obs) != self.shape:
+            raise ValueError(f"the observation has shape {np.shape(obs)}, but observation_space says {self.shape}")
+        self.obs[i][...] = obs
+
+    def start(self, i, seed):
+        obs, _ = self.envs[i].reset(seed=seed)
+        self.show(i, obs)
+
+    def step(self):
+        at, rows, rewards, done, truncations = self.at, self.obs, self.reward, self.done, self.truncated
+        i = self.first
+        for k, (step, action) in enumerate(zip(self.steppers, self.read_actions(self.actions))):
+            at[0] = i + k
+            rows[k][...], rewards[k], terminated, truncated, _ = step(action)
+            done[k] = terminated or truncated
+            truncations[k] = truncated and not terminated
+
+    def replay(self, i, seed, count):
+        self.start(i, seed)
+        for n, action in enumerate(self.read_actions(self.history[i, :count])):
+            obs, _, terminated, truncated, _ = self.steppers[i](action)
+            if (terminated or truncated) and n + 1 < count:
+                raise ValueError(f"the episode ended after {n + 1} of {count} steps when it was played again: the env "
+                                 f"is no function of seed and actions (env.options.save: pickle may help)")
+        if count > 0:
+            self.show(i, obs)
+
+    def pickle(self, i):
+        at = self.header.pickle + (self.first + i) * self.header.pickle_bytes
+        return memoryview(self.memory)[at:at + self.header.pickle_bytes]
+
+    def save(self, i):
+        import pickle
+        data = pickle.dumps((self.envs[i], self.obs[i].copy()), protocol=4)
+        if len(data) > self.header.pickle_bytes:
+            raise ValueError(f"a pickle of the env has {len(data)} bytes: set env.options.pickle_bytes")
+        self.pickle(i)[:len(data)] = data
+        self.control.count = len(data)
+
+    def load(self, i, count):
+        import pickle
+        self.envs[i], obs = pickle.loads(self.pickle(i)[:count])
+        self.steppers[i] = self.envs[i].step
+        self.show(i, obs)
+
+    def render(self, i):
+        import numpy as np
+        spaces = self.header.description
+        picture = np.frombuffer(self.memory, np.uint8, spaces.height * spaces.width * 3, self.header.picture)
+        picture.reshape(spaces.height, spaces.width, 3)[...] = self.envs[i].render()
+
+    def obey(self, command):
+        if command == STEP:
+            return self.step()
+        control = self.control
+        i = control.env - self.first
+        self.at[0] = control.env
+        if command == RESET:
+            return self.start(i, control.seed)
+        if command == REPLAY:
+            return self.replay(i, control.seed, control.count)
+        if command == SAVE:
+            return self.save(i)
+        return self.load(i, control.count) if command == LOAD else self.render(i)
+
+    def close(self):
+        for env in self.envs:
+            env.close()
+
+
+def tell(control, error):
+    """Writes the traceback to stderr, and a sentence for the plug-in's message."""
+    import traceback
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    sys.stderr.flush()
+    text = " ".join(str(error).split())[:TEXT - 160]
+    control.error = f"Python raised {type(error).__name__}: {text}{place}".encode()[:TEXT - 1]
+    control.failed = 1
+
+
+def prepare(pipe, number, options):
+    """A worker ends with the program that started it, and tells where it is when it is asked (SIGUSR1)."""
+    import faulthandler
+    import signal
+    library = ctypes.CDLL(os.path.join(sys.path.pop(0), "heddle_gymnasium_turn.so"))
+    if library.hd_gymnasium_watch(pipe) != 0:
+        sys.exit("heddle_gymnasium: no thread to watch the program")
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    # The thread that started this process may be bound to one core; the program may use more.
+    os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+    if number >= 0:  # the process that described the env has warned already
+        warnings.simplefilter("ignore", DeprecationWarning)
+    if options.get("path"):
+        sys.path.insert(0, options["path"])
+    return library
+
+
+def work(next_command, memory, number, env_id, options):
+    header = Header.from_buffer(memory)
+    control = Control.from_buffer(memory, header.control + max(number, 0) * ctypes.sizeof(Control))
+    worker = None
+    try:
+        if number < 0:
+            header.description = describe(make_env(env_id, options), options)
+        else:
+            worker = Worker(memory, number, env_id, options)
+    except Exception as error:  # whatever an env raises is the plug-in's to tell
+        tell(control, error)
+    address = ctypes.byref(control)
+    while (command := next_command(address)) != CLOSE:
+        try:
+            worker.obey(command)
+        except Exception as error:
+            tell(control, error)
+    if worker:
+        worker.close()
+    next_command(address)
+
+
+def main(descriptor, pipe, number, env_id, *words):
+    import mmap
+    options = read_options(words)
+    library = prepare(int(pipe), int(number), options)
+    memory = mmap.mmap(int(descriptor), 0)
+    os.close(int(descriptor))
+    try:
+        import gymnasium  # noqa: F401
+    except ImportError:
+        sys.stderr.write(f"{sys.executable} has no package gymnasium: scripts/gymnasium makes a Python that has\n")
+    work(library.hd_gymnasium_next, memory, int(number), env_id, options)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

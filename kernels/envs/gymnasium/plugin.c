@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plug-in `gymnasium`: envs of Python behind kernels/envs/env.h. Worker processes start when an
+ * env is first reset, stepped or drawn; what the run file declares is known before. A saved state
+ * is the seed of the episode and the actions since, which a worker replays when the env is next
+ * needed; or a pickle of the env. */
+#include "kernels/envs/gymnasium/workers.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum phase {
+    FRESH, /* never reset */
+    LIVE,
+    LOADED /* the worker's env is still another */
+};
+
+/* The head of a saved state; actions or a pickle follow. */
+struct head {
+    uint64_t seed;
+    int64_t steps; /* of the episode; -1: never reset */
+    uint64_t obs_hash;
+    int64_t count; /* bytes of a pickle */
+};
+
+struct episode {
+    struct head head; /* obs_hash and count: of a loaded state */
+    enum phase phase;
+};
+
+struct group {
+    struct hd_bridge_options options;
+    struct hd_bridge_workers workers;
+    int64_t n_loaded;
+    struct episode *episode; /* [envs] */
+};
+
+/* -- Descriptions ------------------------------------------------------------------------------ */
+
+/* Keeps what was found out about envs, for all groups of the same settings. */
+struct known {
+    struct known *next;
+    struct hd_bridge_description description;
+    char settings[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *all_known;
+
+/* Returns all settings that Python sees as one text, to be freed; NULL without memory. */
+static char *join(const struct hd_bridge_options *options)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file)
+        return NULL;
+    fputs(options->env_id, file);
+    for (int i = 0; i < options->n_arguments; i++)
+        fprintf(file, "\n%s", options->argument[i]);
+    return fclose(file) == 0 ? text : NULL;
+}
+
+static int ask(const struct hd_bridge_options *options, struct hd_bridge_description *description_p,
+               char *message)
+{
+    struct hd_bridge_options one = *options;
+    struct hd_bridge_workers workers;
+    char why[HD_ENV_MESSAGE];
+    one.workers = 1;
+    one.pickle_bytes = 0;
+    memset(&one.declaration, 0, sizeof one.declaration);
+    int status = hd_bridge_workers_init(&one, &one.declaration, 1, &workers, why);
+    if (status == 0)
+        status = hd_bridge_workers_start(&workers, why);
+    if (status == 0)
+        *description_p = workers.block->description;
+    else
+        hd_bridge_refuse(message, "%s: %.440s", options->env_id, why);
+    hd_bridge_workers_release(&workers);
+    return status;
+}
+
+static int learn(const struct hd_bridge_options *options, const char *settings,
+                 struct hd_bridge_description *description_p, char *message)
+{
+    for (const struct known *k = all_known; k; k = k->next)
+        if (strcmp(k->settings, settings) == 0) {
+            *description_p = k->description;
+            return 0;
+        }
+    if (ask(options, description_p, message) != 0)
+        return -1;
+    struct known *known = malloc(sizeof *known + strlen(settings) + 1);
+    if (!known)
+        return hd_bridge_refuse(message, "out of memory");
+    known->description = *description_p;
+    strcpy(known->settings, settings);
+    known->next = all_known;
+    all_known = known;
+    return 0;
+}
+
+static int describe(const struct hd_bridge_options *options,
+                    struct hd_bridge_description *description_p, char *message)
+{
+    *description_p = options->declaration;
+    if (options->declared)
+        return 0;
+    char *settings = join(options);
+    if (!settings)
+        return hd_bridge_refuse(message, "out of memory");
+    pthread_mutex_lock(&lock);
+    const int status = learn(options, settings, description_p, message);
+    pthread_mutex_unlock(&lock);
+    free(settings);
+    if (status == 0 && description_p->limit == 0 && options->pickle_bytes == 0)
+        return hd_bridge_refuse(message,
+                                "%s: episodes have no limit, so their actions cannot be kept: set "
+                                "env.options.max_episode_steps, or save: pickle",
+                                options->env_id);
+    return status;
+}
+
+static struct hd_env_spec make_spec(const struct hd_bridge_description *d)
+{
+    struct hd_env_spec spec = {
+        .element = (enum hd_env_element)d->element,
+        .dims = (int)d->dims,
+        .actions = {.kind = (enum hd_env_actions_kind)d->kind, .dims = (int)d->action_dims},
+        .render_height = d->height,
+        .render_width = d->width};
+    memcpy(spec.shape, d->shape, sizeof spec.shape);
+    memcpy(spec.actions.n, d->n, sizeof spec.actions.n);
+    memcpy(spec.actions.low, d->low, sizeof spec.actions.low);
+    memcpy(spec.actions.high, d->high, sizeof spec.actions.high);
+    return spec;
+}
+
+/* -- Groups ------------------------------------------------------------------------------------ */
+
+static void destroy(void *memory)
+{
+    struct group *group = memory;
+    if (!group)
+        return;
+    if (group->workers.options)
+        hd_bridge_workers_release(&group->workers);
+    hd_bridge_options_release(&group->options);
+    free(group->episode);
+    free(group);
+}
+
+static int make(struct group *group, const struct hd_env_settings *settings,
+                struct hd_env_spec *spec_p, char *message)
+{
+    struct hd_bridge_description description;
+    if (hd_bridge_options_read(settings, &group->options, message) != 0 ||
+        describe(&group->options, &description, message) != 0 ||
+        hd_bridge_workers_init(&group->options, &description, settings->envs, &group->workers,
+                               message) != 0)
+        return -1;
+    group->episode = calloc((size_t)settings->envs, sizeof *group->episode);
+    if (!group->episode)
+        return hd_bridge_refuse(message, "out of memory");
+    for (int64_t i = 0; i < settings->envs; i++)
+        group->episode[i].head.steps = -1;
+    *spec_p = make_spec(&description);
+    return 0;
+}
+
+static int create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
+                  void **group_p, char message[HD_ENV_MESSAGE])
+{
+    struct group *group = calloc(1, sizeof *group);
+    if (!group)
+        return hd_bridge_refuse(message, "out of memory");
+    if (make(group, settings, spec_p, message) != 0) {
+        destroy(group);
+        return -1;
+    }
+    *group_p = group;
+    return 0;
+}
+
+static bool keeps_pickles(const struct group *group)
+{
+    return group->options.pickle_bytes > 0;
+}
+
+static int64_t action_bytes(const struct group *group)
+{
+    return group->workers.block->description.action_dims * 4;
+}
+
+static void *get_row(const struct group *group, int64_t offset, int64_t env, int64_t bytes)
+{
+    return (char *)hd_bridge_workers_get(&group->workers, offset) + env * bytes;
+}
+
+static char *get_history(const struct group *group, int64_t env)
+{
+    const struct hd_bridge_header *block = group->workers.block;
+    return get_row(group, block->history, env, block->description.limit * action_bytes(group));
+}
+
+/* FNV-1a over what an env shows: tells a replay that went another way. */
+static uint64_t hash_obs(const struct group *group, int64_t env)
+{
+    const struct hd_bridge_header *block = group->workers.block;
+    const uint8_t *obs = get_row(group, block->obs, env, block->frame_bytes);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int64_t i = 0; i < block->frame_bytes; i++)
+        hash = (hash ^ obs[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* -- Commands for one env ---------------------------------------------------------------------- */
+
+/* Adds to a worker's message which env it is about. */
+static int name_env(const struct group *group, int64_t env, char *message)
+{
+    char why[HD_ENV_MESSAGE];
+    snprintf(why, sizeof why, "%s", message);
+    if (env < 0)
+        return hd_bridge_refuse(message, "%s: %.400s", group->options.env_id, why);
+    const struct head *head = &group->episode[env].head;
+    return hd_bridge_refuse(message, "%s: env %lld, step %lld from seed %llu: %.380s",
+                            group->options.env_id, (long long)env,
+                            (long long)(head->steps < 0 ? 0 : head->steps),
+                            (unsigned long long)head->seed, why);
+}
+
+/* Has the worker of an env execute a command on it. */
+static int order(struct group *group, int64_t env, int command, int64_t count, char *message)
+{
+    int64_t at = -1;
+    if (hd_bridge_workers_start(&group->workers, message) != 0)
+        return name_env(group, -1, message);
+    const int64_t w = hd_bridge_workers_find(&group->workers, env);
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(&group->workers, w);
+    control->env = env;
+    control->seed = group->episode[env].head.seed;
+    control->count = count;
+    hd_bridge_workers_give(&group->workers, w, command);
+    if (hd_bridge_workers_await(&group->workers, w, &at, message) != 0)
+        return name_env(group, env, message);
+    return 0;
+}
+
+/* Brings a worker's env to the state that was loaded. */
+static int renew(struct group *group, int64_t env, char *message)
+{
+    struct episode *episode = &group->episode[env];
+    if (episode->phase != LOADED)
+        return 0;
+    const bool pickles = keeps_pickles(group);
+    if (order(group, env, pickles ? HD_BRIDGE_LOAD : HD_BRIDGE_REPLAY,
+              pickles ? episode->head.count : episode->head.steps, message) != 0)
+        return -1;
+    if (hash_obs(group, env) != episode->head.obs_hash) {
+        hd_bridge_refuse(message, "%s",
+                         pickles ? "its pickle shows another observation than the env did"
+                                 : "the same actions from the same seed led elsewhere: the env "
+                                   "keeps something from earlier episodes or draws from elsewhere "
+                                   "(save: pickle may help)");
+        return name_env(group, env, message);
+    }
+    episode->phase = LIVE;
+    group->n_loaded--;
+    return 0;
+}
+
+static int renew_all(struct group *group, char *message)
+{
+    for (int64_t i = 0; group->n_loaded > 0 && i < group->workers.block->envs; i++)
+        if (renew(group, i, message) != 0)
+            return -1;
+    return 0;
+}
+
+static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    const struct hd_bridge_header *block = group->workers.block;
+    struct episode *episode = &group->episode[env];
+    group->n_loaded -= episode->phase == LOADED;
+    *episode = (struct episode){.head.seed = seed};
+    if (order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
+        return -1;
+    episode->phase = LIVE;
+    memcpy(obs, get_row(group, block->obs, env, block->frame_bytes), (size_t)block->frame_bytes);
+    return 0;
+}
+
+/* -- Step -------------------------------------------------------------------------------------- */
+
+/* Counts the step that comes, and keeps its action. */
+static int keep_action(struct group *group, int64_t env, const char *action, char *message)
+{
+    struct episode *episode = &group->episode[env];
+    const int64_t bytes = action_bytes(group), limit = group->workers.block->description.limit;
+    if (episode->phase == FRESH) {
+        hd_bridge_refuse(message, "it must be reset before the first step");
+        return name_env(group, env, message);
+    }
+    if (!keeps_pickles(group)) {
+        if (episode->head.steps >= limit) {
+            hd_bridge_refuse(message,
+                             "an episode has more than its %lld steps: set "
+                             "env.options.max_episode_steps",
+                             (long long)limit);
+            return name_env(group, env, message);
+        }
+        memcpy(get_history(group, env) + episode->head.steps * bytes, action + env * bytes,
+               (size_t)bytes);
+    }
+    episode->head.steps++;
+    return 0;
+}
+
+/* Waits for all, so that no worker is left in the middle of a step, and reports the first failure.
+ */
+static int await_all(struct group *group, char *message)
+{
+    char next[HD_ENV_MESSAGE];
+    int status = 0;
+    for (int64_t w = 0; w < group->workers.block->workers; w++) {
+        int64_t at = -1;
+        char *text = status == 0 ? message : next;
+        if (hd_bridge_workers_await(&group->workers, w, &at, text) == 0)
+            continue;
+        if (status == 0)
+            name_env(group, at, message);
+        status = -1;
+    }
+    return status;
+}
+
+static void show(const struct group *group, const struct hd_env_outcome *outcome)
+{
+    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_workers *workers = &group->workers;
+    const size_t n = (size_t)block->envs;
+    memcpy(outcome->obs, hd_bridge_workers_get(workers, block->obs),
+           n * (size_t)block->frame_bytes);
+    memcpy(outcome->reward, hd_bridge_workers_get(workers, block->reward),
+           n * sizeof *outcome->reward);
+    memcpy(outcome->done, hd_bridge_workers_get(workers, block->done), n);
+    memcpy(outcome->truncated, hd_bridge_workers_get(workers, block->truncated), n);
+}
+
+static int step(void *memory, const void *action, const struct hd_env_outcome *outcome,
+                char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    const struct hd_bridge_header *block = group->workers.block;
+    if (hd_bridge_workers_start(&group->workers, message) != 0)
+        return name_env(group, -1, message);
+    if (renew_all(group, message) != 0)
+        return -1;
+    for (int64_t i = 0; i < block->envs; i++)
+        if (keep_action(group, i, action, message) != 0)
+            return -1;
+    memcpy(hd_bridge_workers_get(&group->workers, block->action), action,
+           (size_t)(block->envs * action_bytes(group)));
+    for (int64_t w = 0; w < block->workers; w++)
+        hd_bridge_workers_give(&group->workers, w, HD_BRIDGE_STEP);
+    if (await_all(group, message) != 0)
+        return -1;
+    show(group, outcome);
+    return 0;
+}
+
+/* -- States ------------------------------------------------------------------------------------ */
+
+/* Returns the most bytes that follow the head. */
+static int64_t body_bytes(const struct group *group)
+{
+    return keeps_pickles(group) ? group->options.pickle_bytes
+                                : group->workers.block->description.limit * action_bytes(group);
+}
+
+static int64_t state_bytes(const void *memory)
+{
+    return (int64_t)sizeof(struct head) + body_bytes(memory);
+}
+
+static char *get_body(const struct group *group, int64_t env)
+{
+    return keeps_pickles(group)
+               ? get_row(group, group->workers.block->pickle, env, group->options.pickle_bytes)
+               : get_history(group, env);
+}
+
+static int64_t count_body(const struct group *group, const struct head *head)
+{
+    return keeps_pickles(group) ? head->count
+           : head->steps > 0    ? head->steps * action_bytes(group)
+                                : 0;
+}
+
+static int renew_head(struct group *group, int64_t env, struct head *head, char *message)
+{
+    if (keeps_pickles(group)) {
+        if (order(group, env, HD_BRIDGE_SAVE, 0, message) != 0)
+            return -1;
+        const int64_t w = hd_bridge_workers_find(&group->workers, env);
+        head->count = hd_bridge_workers_get_control(&group->workers, w)->count;
+    }
+    head->obs_hash = hash_obs(group, env);
+    return 0;
+}
+
+static int save(const void *memory, int64_t env, void *state, char message[HD_ENV_MESSAGE])
+{
+    /* A pickle is written by the worker, to memory that is the group's alone. */
+    struct group *group = (struct group *)memory;
+    struct head head = group->episode[env].head;
+    if (group->episode[env].phase == LIVE && renew_head(group, env, &head, message) != 0)
+        return -1;
+    const int64_t used = count_body(group, &head);
+    char *body = (char *)state + sizeof head;
+    memcpy(state, &head, sizeof head);
+    memcpy(body, get_body(group, env), (size_t)used);
+    memset(body + used, 0, (size_t)(body_bytes(group) - used));
+    return 0;
+}
+
+static bool is_head(const struct group *group, const struct head *head)
+{
+    const int64_t limit = group->workers.block->description.limit;
+    if (keeps_pickles(group))
+        return head->steps >= -1 && head->count >= 0 && head->count <= group->options.pickle_bytes;
+    return head->steps >= -1 && head->steps <= limit && head->count == 0;
+}
+
+/* Actions of a file reach Python as indices, so that they are checked. */
+static bool are_actions(const struct group *group, const char *body, int64_t steps)
+{
+    const struct hd_bridge_description *d = &group->workers.block->description;
+    for (int64_t i = 0; d->kind != HD_ENV_BOX && i < steps * d->action_dims; i++) {
+        int32_t choice;
+        memcpy(&choice, body + i * 4, sizeof choice);
+        if (choice < 0 || choice >= d->n[i % d->action_dims])
+            return false;
+    }
+    return true;
+}
+
+static int load(void *memory, int64_t env, const void *state, char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    struct episode *episode = &group->episode[env];
+    const char *body = (const char *)state + sizeof(struct head);
+    struct head head;
+    memcpy(&head, state, sizeof head);
+    if (!is_head(group, &head) || (!keeps_pickles(group) && !are_actions(group, body, head.steps)))
+        return hd_bridge_refuse(message, "%s: env %lld cannot load what is not a saved state of it",
+                                group->options.env_id, (long long)env);
+    memcpy(get_body(group, env), body, (size_t)count_body(group, &head));
+    group->n_loaded -= episode->phase == LOADED;
+    *episode = (struct episode){.head = head, .phase = head.steps < 0 ? FRESH : LOADED};
+    group->n_loaded += episode->phase == LOADED;
+    return 0;
+}
+
+static int render(const void *memory, int64_t env, uint8_t *rgb, char message[HD_ENV_MESSAGE])
+{
+    struct group *group = (struct group *)memory; /* as `save` */
+    const struct hd_bridge_header *block = group->workers.block;
+    if (renew(group, env, message) != 0 || order(group, env, HD_BRIDGE_RENDER, 0, message) != 0)
+        return -1;
+    memcpy(rgb, hd_bridge_workers_get(&group->workers, block->picture),
+           (size_t)(block->description.height * block->description.width * 3));
+    return 0;
+}
+
+static const struct hd_env gymnasium = {
+    .abi = HD_ENV_ABI,
+    .name = "gymnasium",
+    .create = create,
+    .destroy = destroy,
+    .reset = reset,
+    .step = step,
+    .state_bytes = state_bytes,
+    .save = save,
+    .load = load,
+    .render = render,
+};
+
+const struct hd_env *hd_env_plugin(void)
+{
+    return &gymnasium;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory that a group of the Gymnasium bridge shares with its worker processes;
+ * heddle_gymnasium.py has the same structures. A block is a header, a control for each worker, and
+ * arrays over the envs.
+ *
+ * A control belongs to one side at a time. The plug-in writes a command and gives the turn to the
+ * worker, which gives it back when it is done; who waits for the turn sleeps on a futex. */
+#ifndef HD_KERNELS_ENVS_GYMNASIUM_SHARED_H
+#define HD_KERNELS_ENVS_GYMNASIUM_SHARED_H
+
+#include "kernels/envs/env.h"
+
+#include <stdatomic.h>
+
+enum {
+    HD_BRIDGE_TEXT = 464,
+    HD_BRIDGE_ALIGNMENT = 64,
+    HD_BRIDGE_OURS = 0,   /* turn: the plug-in's */
+    HD_BRIDGE_THEIRS = 1, /* turn: the worker's */
+    HD_BRIDGE_AWAITED = 2 /* turn: a bit, the other side sleeps until the turn is its own */
+};
+
+/* Commands: a worker executes one in its turn. In its first turn it makes its envs. */
+enum hd_bridge_command {
+    HD_BRIDGE_CLOSE,
+    HD_BRIDGE_RESET,  /* env, seed */
+    HD_BRIDGE_STEP,   /* all envs of the worker */
+    HD_BRIDGE_REPLAY, /* env, seed, and the first `count` actions of its history */
+    HD_BRIDGE_SAVE,   /* env, to its pickle; sets `count` to the bytes */
+    HD_BRIDGE_LOAD,   /* env, from the first `count` bytes of its pickle */
+    HD_BRIDGE_RENDER  /* env, to its picture */
+};
+
+/* Describes envs: a worker has asked them, or the run file declares it. */
+struct hd_bridge_description {
+    int64_t element, dims, shape[HD_ENV_DIMS];
+    int64_t kind, action_dims, n[HD_ENV_ACTION_DIMS];
+    float low[HD_ENV_ACTION_DIMS], high[HD_ENV_ACTION_DIMS];
+    int64_t limit; /* most steps of an episode; 0: no limit */
+    int64_t height, width;
+};
+
+struct hd_bridge_header {
+    struct hd_bridge_description description;
+    int64_t envs, workers;
+    int64_t frame_bytes, pickle_bytes;
+    /* Offsets in the block. */
+    int64_t control;   /* [workers] of struct hd_bridge_control */
+    int64_t obs;       /* [envs][frame_bytes] */
+    int64_t action;    /* [envs][action_dims] of four bytes */
+    int64_t reward;    /* [envs] of float */
+    int64_t done;      /* [envs] of a byte */
+    int64_t truncated; /* [envs] of a byte */
+    int64_t history;   /* [envs][limit][action_dims]: actions since the reset */
+    int64_t pickle;    /* [envs][pickle_bytes] */
+    int64_t picture;   /* [height][width][3], for one render at a time */
+};
+
+struct hd_bridge_control {
+    _Alignas(HD_BRIDGE_ALIGNMENT) _Atomic uint32_t turn;
+    int32_t command;
+    int64_t env;
+    uint64_t seed;
+    int64_t count;
+    int32_t failed; /* the worker's Python raised: `error` says what */
+    int32_t at;     /* the env that the worker is at, or -1 */
+    int64_t unused;
+    char error[HD_BRIDGE_TEXT];
+};
+
+#endif

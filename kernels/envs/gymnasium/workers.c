@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/envs/gymnasium/workers.h"
+
+#include "kernels/envs/gymnasium/turn.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* -- The block --------------------------------------------------------------------------------- */
+
+static int64_t count_frame_bytes(const struct hd_bridge_description *description)
+{
+    int64_t bytes = description->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;
+    for (int64_t i = 0; i < description->dims; i++)
+        bytes *= description->shape[i];
+    return description->dims > 0 ? bytes : 0;
+}
+
+static int64_t take(int64_t *used, int64_t count, int64_t size)
+{
+    const int64_t at = *used;
+    *used += (count * size + HD_BRIDGE_ALIGNMENT - 1) / HD_BRIDGE_ALIGNMENT * HD_BRIDGE_ALIGNMENT;
+    return at;
+}
+
+/* Fills the header's offsets and returns the bytes of the block. */
+static int64_t lay_out(struct hd_bridge_header *h)
+{
+    const struct hd_bridge_description *d = &h->description;
+    const int64_t number = d->action_dims * 4;
+    int64_t used = 0;
+    h->frame_bytes = count_frame_bytes(d);
+    take(&used, 1, sizeof *h);
+    h->control = take(&used, h->workers, sizeof(struct hd_bridge_control));
+    h->obs = take(&used, h->envs, h->frame_bytes);
+    h->action = take(&used, h->envs, number);
+    h->reward = take(&used, h->envs, sizeof(float));
+    h->done = take(&used, h->envs, 1);
+    h->truncated = take(&used, h->envs, 1);
+    h->history = take(&used, h->envs * (h->pickle_bytes > 0 ? 0 : d->limit), number);
+    h->pickle = take(&used, h->envs, h->pickle_bytes);
+    h->picture = take(&used, d->height * d->width, 3);
+    return used;
+}
+
+int hd_bridge_workers_init(const struct hd_bridge_options *options,
+                           const struct hd_bridge_description *description, int64_t envs,
+                           struct hd_bridge_workers *workers_p, char message[HD_ENV_MESSAGE])
+{
+    struct hd_bridge_header header = {
+        .envs = envs, .workers = options->workers, .pickle_bytes = options->pickle_bytes};
+    if (description)
+        header.description = *description;
+    else
+        header.description = options->declaration;
+    *workers_p = (struct hd_bridge_workers){.options = options, .memory = -1};
+    workers_p->block_bytes = lay_out(&header);
+    workers_p->worker = calloc((size_t)header.workers, sizeof *workers_p->worker);
+    workers_p->memory = memfd_create("heddle_gymnasium", MFD_CLOEXEC);
+    if (!workers_p->worker || workers_p->memory < 0 ||
+        ftruncate(workers_p->memory, workers_p->block_bytes) != 0)
+        return hd_bridge_refuse(message, "no memory to share with workers: %s", strerror(errno));
+    void *block = mmap(NULL, (size_t)workers_p->block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                       workers_p->memory, 0);
+    if (block == MAP_FAILED)
+        return hd_bridge_refuse(message, "no memory to share with workers: %s", strerror(errno));
+    workers_p->block = block;
+    *workers_p->block = header;
+    return 0;
+}
+
+void *hd_bridge_workers_get(const struct hd_bridge_workers *workers, int64_t offset)
+{
+    return (char *)workers->block + offset;
+}
+
+struct hd_bridge_control *hd_bridge_workers_get_control(const struct hd_bridge_workers *workers,
+                                                        int64_t worker)
+{
+    struct hd_bridge_control *control = hd_bridge_workers_get(workers, workers->block->control);
+    return control + worker;
+}
+
+/* Worker w has the envs from w * envs / workers on. */
+int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t env)
+{
+    return ((env + 1) * workers->block->workers - 1) / workers->block->envs;
+}
+
+/* -- Processes --------------------------------------------------------------------------------- */
+
+/* Finds the folder of this plug-in, where heddle_gymnasium.py is as well. */
+static int find_folder(char folder[PATH_MAX], char *message)
+{
+    Dl_info info;
+    if (!dladdr((const void *)&hd_bridge_workers_start, &info) || !info.dli_fname ||
+        !realpath(info.dli_fname, folder))
+        return hd_bridge_refuse(message, "the Gymnasium plug-in cannot find its own path");
+    *strrchr(folder, '/') = '\0';
+    return 0;
+}
+
+/* Joins two parts of a path; returns NULL without memory. */
+static char *join(const char *folder, const char *file)
+{
+    char *path = NULL;
+    return asprintf(&path, "%s/%s", folder, file) < 0 ? NULL : path;
+}
+
+/* Returns the Python of the options, or of scripts/gymnasium beside this plug-in, or the first in
+ * PATH; NULL without memory. */
+static char *find_python(const struct hd_bridge_options *options, const char *folder)
+{
+    char *path = options->python[0] ? join(options->python, "bin/python")
+                                    : join(folder, "gymnasium/bin/python");
+    if (!path || access(path, X_OK) == 0)
+        return path;
+    free(path);
+    return strdup(options->python[0] ? options->python : "python3");
+}
+
+/* Signals are as in a new shell: what this process blocks or ignores does not matter to envs. */
+static int spawn(const char *python, char *const *arguments, int memory, int alive, pid_t *pid_p)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, memory, memory); /* open in the process */
+    posix_spawn_file_actions_adddup2(&files, alive, alive);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                              POSIX_SPAWN_SETPGROUP);
+    const int error = posix_spawnp(pid_p, python, &files, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+/* The arguments of heddle_gymnasium.py. A block without a description is for a worker that has only
+ * to give one: its number is -1. */
+struct call {
+    char folder[PATH_MAX], numbers[3][24];
+    char *python, *program, **arguments;
+};
+
+static void release_call(struct call *call)
+{
+    free(call->python);
+    free(call->program);
+    free(call->arguments);
+}
+
+static int make_call(const struct hd_bridge_workers *workers, int64_t w, int alive,
+                     struct call *call, char *message)
+{
+    const struct hd_bridge_options *options = workers->options;
+    *call = (struct call){0};
+    if (find_folder(call->folder, message) != 0)
+        return -1;
+    call->python = find_python(options, call->folder);
+    call->program = join(call->folder, "heddle_gymnasium.py");
+    call->arguments = calloc((size_t)options->n_arguments + 8, sizeof *call->arguments);
+    if (!call->python || !call->program || !call->arguments)
+        return hd_bridge_refuse(message, "out of memory");
+    snprintf(call->numbers[0], sizeof *call->numbers, "%d", workers->memory);
+    snprintf(call->numbers[1], sizeof *call->numbers, "%d", alive);
+    snprintf(call->numbers[2], sizeof *call->numbers, "%lld",
+             workers->block->description.dims == 0 ? -1LL : (long long)w);
+    char *const first[] = {call->python,     call->program,    call->numbers[0],
+                           call->numbers[1], call->numbers[2], (char *)options->env_id};
+    memcpy(call->arguments, first, sizeof first);
+    memcpy(call->arguments + sizeof first / sizeof *first, options->argument,
+           (size_t)options->n_arguments * sizeof *options->argument);
+    return 0;
+}
+
+static int call_python(struct hd_bridge_workers *workers, int64_t w, int alive, char *message)
+{
+    struct call call;
+    pid_t pid = 0;
+    int status = make_call(workers, w, alive, &call, message);
+    if (status == 0) {
+        const int error = spawn(call.python, call.arguments, workers->memory, alive, &pid);
+        if (error != 0)
+            status = hd_bridge_refuse(message, "Python (%.200s) cannot be started: %s", call.python,
+                                      strerror(error));
+    }
+    workers->worker[w].pid = status == 0 ? pid : 0;
+    release_call(&call);
+    return status;
+}
+
+static int start_worker(struct hd_bridge_workers *workers, int64_t w, char *message)
+{
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, w);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return hd_bridge_refuse(message, "a worker cannot be started: %s", strerror(errno));
+    atomic_store(&control->turn, HD_BRIDGE_THEIRS);
+    control->at = -1;
+    const int status = call_python(workers, w, ends[0], message);
+    workers->worker[w].alive = ends[1];
+    close(ends[0]);
+    if (status != 0)
+        close(ends[1]);
+    return status;
+}
+
+int hd_bridge_workers_start(struct hd_bridge_workers *workers, char message[HD_ENV_MESSAGE])
+{
+    int64_t unused;
+    if (workers->failed)
+        return hd_bridge_refuse(message, "its workers have failed before");
+    if (workers->started)
+        return 0;
+    workers->started = true;
+    for (int64_t w = 0; w < workers->block->workers; w++)
+        if (start_worker(workers, w, message) != 0) {
+            workers->failed = true;
+            return -1;
+        }
+    for (int64_t w = 0; w < workers->block->workers; w++)
+        if (hd_bridge_workers_await(workers, w, &unused, message) != 0)
+            return -1;
+    workers->ready = true;
+    return 0;
+}
+
+/* Ends a worker and what it started, which is in its process group. */
+static void kill_worker(struct hd_bridge_worker *worker)
+{
+    if (worker->pid == 0)
+        return;
+    kill(-worker->pid, SIGKILL);
+    while (waitpid(worker->pid, &worker->status, 0) < 0 && errno == EINTR)
+        ;
+    close(worker->alive);
+    worker->pid = 0;
+}
+
+void hd_bridge_workers_release(struct hd_bridge_workers *workers)
+{
+    const double close_s = 1;
+    const int64_t n = workers->block && workers->started ? workers->block->workers : 0;
+    for (int64_t w = 0; w < n && !workers->failed; w++)
+        hd_bridge_workers_give(workers, w, HD_BRIDGE_CLOSE);
+    for (int64_t w = 0; w < n; w++) {
+        if (!workers->failed)
+            hd_turn_await(hd_bridge_workers_get_control(workers, w), close_s);
+        kill_worker(&workers->worker[w]);
+    }
+    if (workers->block)
+        munmap(workers->block, (size_t)workers->block_bytes);
+    if (workers->memory >= 0)
+        close(workers->memory);
+    free(workers->worker);
+}
+
+/* -- Commands ---------------------------------------------------------------------------------- */
+
+void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t worker, int command)
+{
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, worker);
+    control->command = command;
+    hd_turn_give(control);
+}
+
+static double read_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void say_status(int status, char *text, size_t bytes)
+{
+    if (WIFSIGNALED(status))
+        snprintf(text, bytes, "was ended by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, bytes, "exited with code %d", WEXITSTATUS(status));
+}
+
+/* Returns whether the worker's process has ended by itself. */
+static bool has_ended(struct hd_bridge_worker *worker)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == worker->pid;
+}
+
+static int say_ended(struct hd_bridge_worker *worker, char *message)
+{
+    char how[96];
+    const int pid = (int)worker->pid;
+    kill_worker(worker);
+    say_status(worker->status, how, sizeof how);
+    return hd_bridge_refuse(message, "worker process %d %s", pid, how);
+}
+
+/* Python writes where it hangs (faulthandler), before the process is killed. */
+static int say_hung(struct hd_bridge_worker *worker, double seconds, char *message)
+{
+    const struct timespec writing = {0, 200000000};
+    const int pid = (int)worker->pid;
+    kill(worker->pid, SIGUSR1);
+    nanosleep(&writing, NULL);
+    kill_worker(worker);
+    return hd_bridge_refuse(
+        message, "worker process %d gave no answer for %g s (env.options.timeout_s)", pid, seconds);
+}
+
+/* The wait is for the worker; only one that lasts looks whether it still lives. */
+static int await(const struct hd_bridge_workers *workers, int64_t w, char *message)
+{
+    enum { START_S = 60 }; /* Python may have much to import */
+    const double timeout = workers->options->timeout_s, look_s = timeout < 0.25 ? timeout : 0.25;
+    const double limit = workers->ready || timeout > START_S ? timeout : START_S;
+    struct hd_bridge_worker *worker = &workers->worker[w];
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, w);
+    double until = 0;
+    while (!hd_turn_await(control, look_s)) {
+        if (has_ended(worker))
+            return say_ended(worker, message);
+        const double now = read_clock();
+        until = until > 0 ? until : now + limit - look_s;
+        if (now >= until)
+            return say_hung(worker, limit, message);
+    }
+    if (control->failed)
+        return hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
+    return 0;
+}
+
+int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t worker, int64_t *env_p,
+                            char message[HD_ENV_MESSAGE])
+{
+    if (await(workers, worker, message) == 0)
+        return 0;
+    *env_p = hd_bridge_workers_get_control(workers, worker)->at;
+    workers->failed = true;
+    return -1;
+}

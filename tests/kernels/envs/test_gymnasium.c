@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bridge to Gymnasium, where scripts/gymnasium has made its Python: spaces, steps against the
+ * built-in CartPole to the bit, wrappers, saved states, pictures, and what fails. */
+#include "kernels/envs/classic/classic.h"
+#include "kernels/envs/find.h"
+#include "tests/kernels/common/check_close.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ENVS = 3, OPTIONS = 8, FRAME_BYTES = 512 };
+
+#define PYTHON "build/plugins/gymnasium"
+#define WALK "gymnasium_envs:Walk-v0"
+
+static const struct hd_env *env;
+static char message[HD_ENV_MESSAGE];
+
+struct fixture {
+    void *group;
+    struct hd_env_spec spec;
+    struct hd_env_outcome outcome;
+    int64_t frame_bytes;
+    float obs[ENVS * FRAME_BYTES / 4], reward[ENVS];
+    bool done[ENVS], truncated[ENVS];
+};
+
+/* Options are "name=value", separated by ; and changed here. */
+static int create(struct fixture *f, int64_t envs, const char *env_id, const char *options)
+{
+    char text[512];
+    struct hd_env_option option[OPTIONS] = {{"python", PYTHON}, {"path", "tests/kernels/envs"}};
+    int n = 2;
+    char *rest = text;
+    snprintf(text, sizeof text, "%s", options);
+    for (char *word; (word = strsep(&rest, ";")) && *word; n++) {
+        ck_assert_int_lt(n, OPTIONS);
+        char *value = strchr(word, '=');
+        *value = '\0';
+        option[n] = (struct hd_env_option){word, value + 1};
+    }
+    const struct hd_env_settings settings = {
+        .envs = envs, .env_id = env_id, .options = option, .n_options = n};
+    *f = (struct fixture){.group = NULL};
+    f->outcome = (struct hd_env_outcome){f->obs, f->reward, f->done, f->truncated};
+    message[0] = '\0';
+    const int status = env->create(&settings, &f->spec, &f->group, message);
+    f->frame_bytes = status == 0 ? hd_env_get_frame_bytes(&f->spec) : 0;
+    ck_assert_int_le(f->frame_bytes, FRAME_BYTES);
+    return status;
+}
+
+static struct fixture *make(int64_t envs, const char *env_id, const char *options)
+{
+    struct fixture *f = test_alloc(1, sizeof *f);
+    ck_assert_msg(create(f, envs, env_id, options) == 0, "%s", message);
+    return f;
+}
+
+static void *get_obs(struct fixture *f, int64_t i)
+{
+    return (char *)f->obs + i * f->frame_bytes;
+}
+
+static void reset(struct fixture *f, int64_t i, uint64_t seed)
+{
+    ck_assert_msg(env->reset(f->group, i, seed, get_obs(f, i), message) == 0, "%s", message);
+}
+
+static void step(struct fixture *f, const void *action)
+{
+    ck_assert_msg(env->step(f->group, action, &f->outcome, message) == 0, "%s", message);
+}
+
+static uint8_t *save(struct fixture *f, int64_t i)
+{
+    uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
+    memset(state, 0xA5, (size_t)env->state_bytes(f->group));
+    ck_assert_msg(env->save(f->group, i, state, message) == 0, "%s", message);
+    return state;
+}
+
+/* Nothing may be left: the process that a test runs in has no children afterwards. */
+static void release(struct fixture *f)
+{
+    env->destroy(f->group);
+    free(f);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+}
+
+/* -- Spaces ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *obs, *actions;
+    enum hd_env_element element;
+    int dims;
+    int64_t shape[HD_ENV_DIMS];
+    enum hd_env_actions_kind kind;
+    int action_dims;
+    int64_t n[3];
+} spaces[] = {
+    {"vector", "discrete", HD_ENV_F32, 1, {3}, HD_ENV_DISCRETE, 1, {4}},
+    {"doubles", "from_one", HD_ENV_F32, 1, {3}, HD_ENV_DISCRETE, 1, {4}},
+    {"gray", "several", HD_ENV_U8, 2, {6, 5}, HD_ENV_MULTI_DISCRETE, 2, {3, 2}},
+    {"colours", "bits", HD_ENV_U8, 3, {3, 6, 5}, HD_ENV_MULTI_DISCRETE, 3, {2, 2, 2}},
+    {"vector", "box", HD_ENV_F32, 1, {3}, HD_ENV_BOX, 2, {0}},
+};
+
+START_TEST(test_spaces)
+{
+    char options[128];
+    snprintf(options, sizeof options, "kwargs={\"obs\": \"%s\", \"actions\": \"%s\"}",
+             spaces[_i].obs, spaces[_i].actions);
+    struct fixture *f = make(1, WALK, options);
+    const struct hd_env_actions *actions = &f->spec.actions;
+    ck_assert_int_eq(f->spec.element, spaces[_i].element);
+    ck_assert_int_eq(f->spec.dims, spaces[_i].dims);
+    ck_assert_mem_eq(f->spec.shape, spaces[_i].shape, sizeof f->spec.shape);
+    ck_assert_int_eq(actions->kind, spaces[_i].kind);
+    ck_assert_int_eq(actions->dims, spaces[_i].action_dims);
+    for (int i = 0; i < actions->dims; i++)
+        ck_assert_int_eq(actions->n[i], spaces[_i].n[i]);
+    if (actions->kind == HD_ENV_BOX)
+        ck_assert(actions->low[1] == -2 && actions->high[0] == 1 && isinf(actions->high[1]));
+    const int32_t choices[3] = {1, 1, 1};
+    const float reals[2] = {0.5f, 0.5f};
+    reset(f, 0, 5);
+    step(f, actions->kind == HD_ENV_BOX ? (const void *)reals : choices);
+    ck_assert(!f->done[0] && f->reward[0] > 0);
+    if (f->spec.element == HD_ENV_F32) /* from_one: the first action is 1 */
+        ck_assert_float_eq(f->obs[2], actions->n[0] == 4 && _i == 1 ? 2 : 1);
+    release(f);
+}
+END_TEST
+
+/* Pictures come with their channels last, and go with these first. */
+START_TEST(test_colours)
+{
+    struct fixture *f = make(1, WALK, "kwargs={\"obs\": \"colours\"}");
+    const uint8_t *obs = get_obs(f, 0);
+    reset(f, 0, 5);
+    for (int y = 0; y < 6; y++)
+        for (int x = 0; x < 5; x++)
+            for (int c = 0; c < 3; c++)
+                ck_assert_int_eq(obs[(c * 6 + y) * 5 + x], (y * 5 + x) * 3 + c);
+    release(f);
+}
+END_TEST
+
+static const struct {
+    const char *env_id, *options, *says;
+} refused[] = {
+    {WALK, "kwargs={\"obs\": \"dict\"}",
+     "observations of Dict cannot be trained on; "
+     "env.options.wrappers: [FlattenObservation]"},
+    {WALK, "kwargs={\"obs\": \"tuple\"}", "[FlattenObservation]"},
+    {WALK, "kwargs={\"obs\": \"choice\"}", "[FlattenObservation]"},
+    {WALK, "kwargs={\"obs\": \"matrix\"}", "float32 of shape (2, 2)"},
+    {WALK, "kwargs={\"actions\": \"long\"}", "an action has 65 numbers"},
+    {WALK, "kwargs={\"actions\": \"text\"}", "actions of Text cannot be taken"},
+    {WALK, "kwargs={\"speed\": 3}", "unexpected keyword argument 'speed'"},
+    {WALK, "wrappers=Halve", "there is no Halve in gymnasium.wrappers"},
+    {WALK, "lives=3", "env.options.lives is unknown to gymnasium"},
+    {WALK, "worker=0", "env.options.worker must be a number from 1"},
+    {WALK, "worker=1.5", "env.options.worker must be a whole number"},
+    {WALK, "save=always", "env.options.save must be actions or pickle"},
+    {WALK, "obs_shape=[3,]", "env.options.obs_shape needs `actions` or `box`"},
+    {WALK, "obs_shape=x", "env.options.obs_shape must be a number or a list"},
+    {WALK, "obs_shape=3;actions=4", "needs max_episode_steps as well"},
+    {"gymnasium_envs:Walk", "", "episodes have no limit"},
+    {"NoSuchEnv-v3", "", "NoSuchEnv"},
+    {"no_such_module:Env-v0", "", "No module named 'no_such_module'"},
+    {"", "", "env.env_id must name"},
+    {WALK, "python=/no/such/python", "cannot be started"},
+};
+
+START_TEST(test_refused)
+{
+    struct fixture f;
+    ck_assert_int_eq(create(&f, 1, refused[_i].env_id, refused[_i].options), -1);
+    ck_assert_msg(strstr(message, refused[_i].says) != NULL, "%s", message);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+}
+END_TEST
+
+START_TEST(test_wrappers)
+{
+    struct fixture *plain = make(1, WALK, ""),
+                   *half = make(1, WALK, "wrappers=gymnasium_envs:Half");
+    struct fixture *tenth = make(
+        1, WALK, "wrappers=[\"FlattenObservation\", {\"gymnasium_envs:Half\": {\"divisor\": 10}}]");
+    struct fixture *flat = make(1, WALK, "kwargs.obs=dict;wrappers=[\"FlattenObservation\"]");
+    reset(plain, 0, 5);
+    reset(half, 0, 5);
+    reset(tenth, 0, 5);
+    ck_assert_float_eq(half->obs[0], plain->obs[0] / 2);
+    ck_assert_float_eq_tol(tenth->obs[0], plain->obs[0] / 10, 1e-7f);
+    ck_assert_int_eq(flat->spec.shape[0], 4);
+    env->destroy(plain->group);
+    env->destroy(half->group);
+    env->destroy(flat->group);
+    free(plain);
+    free(half);
+    free(flat);
+    release(tenth);
+}
+END_TEST
+
+/* -- Play -------------------------------------------------------------------------------------- */
+
+static int32_t draw(uint64_t *state, int32_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int32_t)((*state >> 33) % (uint64_t)n);
+}
+
+/* Gymnasium's own CartPole, from the same seeds and by the same actions, is the built-in one. */
+START_TEST(test_cartpole)
+{
+    struct fixture *f = make(ENVS, "CartPole-v1", "worker=2;max_episode_steps=200");
+    const struct hd_env_settings settings = {.envs = ENVS, .env_id = ""};
+    struct hd_env_spec spec;
+    void *group;
+    float obs[ENVS][4], reward[ENVS];
+    bool done[ENVS], truncated[ENVS];
+    const struct hd_env_outcome outcome = {obs, reward, done, truncated};
+    uint64_t rng = 1, seed = UINT64_MAX - 200;
+    int64_t late = 0, ended = 0;
+    ck_assert_int_eq(hd_env_cartpole.create(&settings, &spec, &group, message), 0);
+    memset(done, 1, sizeof done);
+    for (int t = 0; t < 4000; t++) {
+        int32_t action[ENVS];
+        for (int i = 0; i < ENVS; i++) {
+            if (done[i]) {
+                reset(f, i, seed);
+                hd_env_cartpole.reset(group, i, seed++, obs[i], message);
+            }
+            /* Env 0 balances a while. */
+            action[i] = i == 0 ? obs[i][2] + obs[i][3] > 0 : draw(&rng, 2);
+        }
+        ck_assert_mem_eq(f->obs, obs, sizeof obs);
+        step(f, action);
+        hd_env_cartpole.step(group, action, &outcome, message);
+        ck_assert_mem_eq(f->obs, obs, sizeof obs);
+        ck_assert_mem_eq(f->reward, reward, sizeof reward);
+        ck_assert_mem_eq(f->done, done, sizeof done);
+        ck_assert_mem_eq(f->truncated, truncated, sizeof truncated);
+        for (int i = 0; i < ENVS; i++) {
+            ended += done[i];
+            late += truncated[i];
+        }
+    }
+    ck_assert_int_gt(late, 3);
+    ck_assert_int_gt(ended, 100);
+    hd_env_cartpole.destroy(group);
+    release(f);
+}
+END_TEST
+
+START_TEST(test_time_limit)
+{
+    struct fixture *f = make(1, WALK, "max_episode_steps=4");
+    const int32_t action = 3;
+    reset(f, 0, 1);
+    for (int t = 1; t <= 4; t++) {
+        ck_assert(!f->done[0]);
+        step(f, &action);
+        ck_assert_int_eq((int)f->obs[1], t);
+    }
+    ck_assert(f->done[0] && f->truncated[0]);
+    ck_assert_int_eq(env->step(f->group, &action, &f->outcome, message), -1);
+    ck_assert_msg(strstr(message, "an episode has more than its 4 steps") != NULL, "%s", message);
+    release(f);
+}
+END_TEST
+
+START_TEST(test_picture)
+{
+    struct fixture *f = make(2, WALK, "render=true");
+    const int32_t action[2] = {1, 1};
+    uint8_t rgb[4][7][3];
+    ck_assert_int_eq(f->spec.render_height, 4);
+    ck_assert_int_eq(f->spec.render_width, 7);
+    reset(f, 0, 1);
+    reset(f, 1, 2);
+    step(f, action);
+    step(f, action);
+    ck_assert_msg(env->render(f->group, 1, rgb[0][0], message) == 0, "%s", message);
+    ck_assert(rgb[0][0][0] == 2 && rgb[3][6][2] == 2);
+    release(f);
+}
+END_TEST
+
+/* -- Declared spaces --------------------------------------------------------------------------- */
+
+/* What is declared needs no Python until an env is reset. */
+START_TEST(test_declared)
+{
+    struct fixture *f =
+        make(1, WALK, "python=/no/such/python;obs_shape=3;actions=[3, 2];max_episode_steps=50");
+    float obs[3];
+    ck_assert_int_eq(f->spec.actions.kind, HD_ENV_MULTI_DISCRETE);
+    ck_assert_int_eq(f->spec.actions.n[1], 2);
+    uint8_t *state = save(f, 0);
+    ck_assert_int_eq(env->load(f->group, 0, state, message), 0);
+    ck_assert_int_eq(env->reset(f->group, 0, 1, obs, message), -1);
+    ck_assert_msg(strstr(message, "/no/such/python) cannot be started") != NULL, "%s", message);
+    free(state);
+    release(f);
+}
+END_TEST
+
+START_TEST(test_declared_wrongly)
+{
+    struct fixture *f = make(1, WALK, "obs_shape=3;box=2;max_episode_steps=50");
+    ck_assert_int_eq(env->reset(f->group, 0, 1, f->obs, message), -1);
+    ck_assert_msg(strstr(message,
+                         "say obs_shape [3], actions a box of 2, but the env has obs_shape "
+                         "[3], actions [4]") != NULL,
+                  "%s", message);
+    release(f);
+}
+END_TEST
+
+/* -- States ------------------------------------------------------------------------------------ */
+
+/* Plays n steps of two envs by draws from `rng`. */
+static void play(struct fixture *f, int n, uint64_t rng)
+{
+    for (int t = 0; t < n; t++) {
+        const int32_t action[2] = {draw(&rng, 4), draw(&rng, 4)};
+        step(f, action);
+    }
+}
+
+static void check_states(const char *options)
+{
+    struct fixture *f = make(2, WALK, options), *other = make(2, WALK, options);
+    uint8_t *fresh = save(f, 0);
+    ck_assert_int_eq(env->load(other->group, 1, fresh, message), 0);
+    reset(f, 0, 5);
+    reset(f, 1, 6);
+    play(f, 7, 1);
+    uint8_t *first = save(f, 0), *second = save(f, 1);
+    ck_assert_int_eq(env->load(other->group, 0, second, message), 0);
+    ck_assert_int_eq(env->load(other->group, 1, first, message), 0);
+    /* A loaded state is saved again without a step. */
+    uint8_t *again = save(other, 1);
+    ck_assert_mem_eq(again, first, (size_t)env->state_bytes(f->group));
+    ck_assert_int_eq(env->load(f->group, 0, second, message), 0);
+    ck_assert_int_eq(env->load(f->group, 1, first, message), 0);
+    play(f, 20, 2);
+    play(other, 20, 2);
+    ck_assert_mem_eq(f->obs, other->obs, 2 * 3 * sizeof(float));
+    ck_assert_mem_eq(f->reward, other->reward, 2 * sizeof(float));
+    uint8_t *later = save(f, 0), *elsewhere = save(other, 0);
+    ck_assert_mem_eq(later, elsewhere, (size_t)env->state_bytes(f->group));
+    free(fresh);
+    free(first);
+    free(second);
+    free(again);
+    free(later);
+    free(elsewhere);
+    env->destroy(other->group);
+    free(other);
+    release(f);
+}
+
+START_TEST(test_states)
+{
+    check_states("worker=2");
+}
+END_TEST
+
+START_TEST(test_pickles)
+{
+    check_states("worker=2;save=pickle");
+}
+END_TEST
+
+/* Byte by byte, a state is loaded or refused; a count of steps or an action out of range is
+ * refused. */
+START_TEST(test_damaged_states)
+{
+    struct fixture *f = make(2, WALK, "");
+    reset(f, 0, 5);
+    reset(f, 1, 6);
+    play(f, 7, 1);
+    uint8_t *state = save(f, 0);
+    const int64_t bytes = env->state_bytes(f->group);
+    const int64_t steps[] = {-2, 51, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        uint8_t *damaged = test_alloc(bytes, 1);
+        memcpy(damaged, state, (size_t)bytes);
+        memcpy(damaged + 8, &steps[i], sizeof *steps);
+        ck_assert_int_eq(env->load(f->group, 0, damaged, message), -1);
+        ck_assert_msg(strstr(message, "not a saved state") != NULL, "%s", message);
+        free(damaged);
+    }
+    const int32_t choice = 4;
+    memcpy(state + 32, &choice, sizeof choice); /* the first action */
+    ck_assert_int_eq(env->load(f->group, 0, state, message), -1);
+    free(state);
+    release(f);
+}
+END_TEST
+
+START_TEST(test_small_pickle)
+{
+    struct fixture *f = make(1, WALK, "save=pickle;pickle_bytes=100");
+    uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
+    reset(f, 0, 1);
+    ck_assert_int_eq(env->save(f->group, 0, state, message), -1);
+    ck_assert_msg(strstr(message, "set env.options.pickle_bytes") != NULL, "%s", message);
+    free(state);
+    release(f);
+}
+END_TEST
+
+/* An env that keeps something from one episode to the next is not the one that was saved. */
+START_TEST(test_memory)
+{
+    struct fixture *f = make(2, WALK, "kwargs.remembers=true");
+    reset(f, 0, 5);
+    reset(f, 1, 5);
+    reset(f, 0, 5);
+    uint8_t *state = save(f, 0);
+    ck_assert_int_eq(env->load(f->group, 1, state, message), 0);
+    ck_assert_int_eq(env->load(f->group, 0, state, message), 0);
+    const int32_t action[2] = {0, 0};
+    ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
+    ck_assert_msg(strstr(message, "the same actions from the same seed led elsewhere") != NULL,
+                  "%s", message);
+    free(state);
+    release(f);
+}
+END_TEST
+
+/* -- Failures ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *failure, *says;
+} failures[] = {
+    {"raise", "Python raised ValueError: the walk fell over (gymnasium_envs.py:"},
+    {"exit", "exited with code 7"},
+    {"hang", "gave no answer for 0.5 s (env.options.timeout_s)"},
+};
+
+/* The message says which env failed, where, and how; the group then refuses to go on. */
+START_TEST(test_failures)
+{
+    char options[128];
+    snprintf(options, sizeof options, "worker=2;timeout_s=%s;kwargs.failure=%s",
+             strcmp(failures[_i].failure, "hang") == 0 ? "0.5" : "60", failures[_i].failure);
+    struct fixture *f = make(ENVS, WALK, options);
+    const int32_t action[ENVS] = {1, 1, 1};
+    for (int i = 0; i < ENVS; i++)
+        reset(f, i, 70 + (uint64_t)i);
+    for (int t = 0; t < 2; t++)
+        step(f, action);
+    reset(f, 0, 80);
+    step(f, action);
+    step(f, action);
+    ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
+    ck_assert_msg(strstr(message, WALK ": env 1, step 5 from seed 71: ") != NULL, "%s", message);
+    ck_assert_msg(strstr(message, failures[_i].says) != NULL, "%s", message);
+    ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
+    ck_assert_msg(strstr(message, "failed before") != NULL, "%s", message);
+    release(f);
+}
+END_TEST
+
+START_TEST(test_not_reset)
+{
+    struct fixture *f = make(1, WALK, "");
+    const int32_t action = 1;
+    ck_assert_int_eq(env->step(f->group, &action, &f->outcome, message), -1);
+    ck_assert_msg(strstr(message, "env 0, step 0 from seed 0: it must be reset") != NULL, "%s",
+                  message);
+    release(f);
+}
+END_TEST
+
+int main(void)
+{
+    if (access(PYTHON "/bin/python", X_OK) != 0) {
+        printf("skipped: there is no Python with Gymnasium (scripts/gymnasium makes one)\n");
+        return 77;
+    }
+    if (hd_env_find("gymnasium", &env, message) != 0) {
+        printf("%s\n", message);
+        return 1;
+    }
+    Suite *suite = suite_create("gymnasium");
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_spaces, 0, sizeof spaces / sizeof *spaces);
+    tcase_add_test(tests, test_colours);
+    tcase_add_loop_test(tests, test_refused, 0, sizeof refused / sizeof *refused);
+    tcase_add_test(tests, test_wrappers);
+    tcase_add_test(tests, test_cartpole);
+    tcase_add_test(tests, test_time_limit);
+    tcase_add_test(tests, test_picture);
+    tcase_add_test(tests, test_declared);
+    tcase_add_test(tests, test_declared_wrongly);
+    tcase_add_test(tests, test_states);
+    tcase_add_test(tests, test_pickles);
+    tcase_add_test(tests, test_damaged_states);
+    tcase_add_test(tests, test_small_pickle);
+    tcase_add_test(tests, test_memory);
+    tcase_add_loop_test(tests, test_failures, 0, sizeof failures / sizeof *failures);
+    tcase_add_test(tests, test_not_reset);
+    return run_checks(suite);
+}
