@@ -231,8 +231,9 @@ class Worker:
             return lambda rows: (rows[:, 0] + start).tolist()
         # Copies: an env may keep its action, while the next one is written to shared memory.
         offset = np.asarray(getattr(space, "start", 0)).reshape(-1)
-        if isinstance(space, spaces.Box):
-            return lambda rows: list(rows.astype(space.dtype).reshape(-1, *space.shape))
+        if isinstance(space, spaces.Box):  # a normal distribution knows no bounds
+            low, high = space.low.reshape(-1), space.high.reshape(-1)
+            return lambda rows: list(np.clip(rows, low, high).astype(space.dtype).reshape(-1, *space.shape))
         return lambda rows: list((rows + offset).astype(space.dtype).reshape(-1, *space.shape))
 
     def show(self, i, obs):

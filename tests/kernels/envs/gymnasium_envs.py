@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small environments of Gymnasium for tests of the bridge, which fail where they are told to."""
 
+import copy
 import os
 import time
 
@@ -36,7 +37,7 @@ class Walk(gymnasium.Env):
 
     def __init__(self, obs="vector", actions="discrete", failure="", fail_at=5, only="", length=1000, remembers=False,
                  render_mode=None):
-        self.observation_space, self.action_space = OBS[obs], ACTIONS[actions]
+        self.observation_space, self.action_space = copy.deepcopy(OBS[obs]), ACTIONS[actions]
         self.failure, self.fail_at, self.only, self.length = failure, fail_at, only, length
         self.remembers, self.render_mode = remembers, render_mode
         self.sum = 0.0
@@ -51,6 +52,7 @@ class Walk(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        self.observation_space.seed(seed)
         self.sum = self.np_random.uniform() + (self.sum if self.remembers else 0)
         self.steps, self.action = 0, 0
         return self.show(), {}

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Python workers of Gymnasium's environments that are killed, hang or raise at random moments: each is told
+within 5 s with env, step and seed, nothing is left, and a run that goes on ends in the same bits. A run that is
+killed leaves no workers. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (default 20, 10, 10)."""
+
+import os
+import random
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import check, children, end, errors, is_running, sets, start  # noqa: E402
+from runner import ROOT, Scratch, call, result, skip, train  # noqa: E402
+
+SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
+PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
+CONFIG = os.path.join(ROOT, "configs/gym_cartpole_dqn.yaml")
+ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**9, env__options__python=PYTHON, env__options__worker=2,
+               world__shards=1)
+# Another env than the config's, whose spaces are asked for.
+WALK = sets(env__options="{}", env__options__python=PYTHON, env__env_id="gymnasium_envs:Walk-v0", world__shards=1,
+            env__options__path=os.path.join(ROOT, "tests/kernels/envs"), env__options__timeout_s=1,
+            policy__model__obs_shape=3, policy__model__action_shape=4, env__stop_value="1e9", max_train_iter=10**9)
+PLACE = r"env \d+, step \d+ from seed \d+: "
+
+
+def list_workers():
+    """Ids of all processes that run our program for Python, whoever their parent is."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                if b"heddle_gymnasium.py" in file.read():
+                    found.add(int(name))
+        except OSError:
+            pass
+    return {pid for pid in found if is_running(pid)}
+
+
+def wait_for_workers(run):
+    until = time.monotonic() + 20
+    while not (workers := [pid for pid in children(run) if pid in list_workers()]):
+        check(time.monotonic() < until and run.poll() is None, "no workers were started")
+        time.sleep(0.002)
+    return workers
+
+
+def check_end(run, before, shared_memory, pattern, seconds=5):
+    code, text, took = end(run, seconds)
+    check(code == 1 and len(errors(text)) == 1, f"exit code {code}: {text}")
+    check(re.search(pattern, errors(text)[0]), f"not told as {pattern}: {text}")
+    check(list_workers() <= before, "a worker is left")
+    check(set(os.listdir("/dev/shm")) <= shared_memory, f"/dev/shm holds {os.listdir('/dev/shm')}")
+    return text, took
+
+
+def kill_one(rng, before, shared_memory):
+    with Scratch() as scratch:
+        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS)
+        wait_for_workers(run)
+        time.sleep(rng.uniform(0, 2))
+        victim = rng.choice(wait_for_workers(run))
+        os.kill(victim, signal.SIGKILL)
+        # One that dies before it has made its envs has none to name.
+        pattern = f"CartPole-v1: (?:{PLACE})?worker process {victim} was ended by signal 9"
+        return check_end(run, before, shared_memory, pattern)[1]
+
+
+def fail_one(rng, failure, pattern, before, shared_memory):
+    with Scratch() as scratch:
+        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *WALK,
+                    *sets(env__options__kwargs__failure=failure, env__options__kwargs__only=scratch("now")))
+        wait_for_workers(run)
+        time.sleep(rng.uniform(0, 2))
+        with open(scratch("now"), "w", encoding="ascii"):
+            pass
+        text, took = check_end(run, before, shared_memory, f"gymnasium_envs:Walk-v0: {PLACE}{pattern}")
+        check("gymnasium_envs.py" in text and "in fail\n" in text, f"no traceback: {text}")
+        return took
+
+
+def check_failures(before, shared_memory):
+    rng = random.Random(SEED)
+    for name, count, one in (
+            ("killed", os.environ.get("HD_KILLS", 20), lambda: kill_one(rng, before, shared_memory)),
+            ("hung", os.environ.get("HD_HANGS", 10),
+             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s", before, shared_memory)),
+            ("raised", os.environ.get("HD_RAISES", 10),
+             lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over", before, shared_memory))):
+        times = [one() for _ in range(int(count))]
+        print(f"{len(times)} workers {name} (HD_FAULT_SEED={SEED}): told within {max(times, default=0):.2f} s")
+
+
+def check_run_killed(before):
+    """Workers go with their run, also one that is asleep or stopped in the middle of a step."""
+    with Scratch() as scratch:
+        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS)
+        workers = wait_for_workers(run)
+        time.sleep(1)
+        os.kill(workers[0], signal.SIGSTOP)
+        run.kill()
+        run.communicate()
+        os.kill(workers[0], signal.SIGCONT)
+        until = time.monotonic() + 2
+        while list_workers() - before:
+            check(time.monotonic() < until, "workers outlive their run")
+            time.sleep(0.01)
+    print("workers go away with their run")
+
+
+def check_resumed():
+    """A worker that is killed costs no bit: the run goes on from its checkpoint."""
+    keys = {"env__stop_value": "1e9", "max_train_iter": 600, "env__options__python": PYTHON, "world__shards": 1,
+            "runtime__checkpoint_interval_s": 0.5}
+    with Scratch() as scratch:
+        wanted = train(scratch("whole"), config=CONFIG, **keys)["param_hash"]
+        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *sets(**{**keys, "max_train_iter": 10**9}))
+        checkpoint = scratch("run/ckpt")
+        until = time.monotonic() + 60
+        while not os.path.isdir(checkpoint) or not os.listdir(checkpoint):
+            check(time.monotonic() < until and run.poll() is None, "there is no checkpoint")
+            time.sleep(0.01)
+        os.kill(wait_for_workers(run)[0], signal.SIGKILL)
+        check(end(run, 5)[0] == 1, "the run did not fail")
+        call("run", CONFIG, "--dir", scratch("run"), "--resume", *sets(**keys))
+        found = result(scratch("run"))["param_hash"]
+        check(found == wanted, f"the resumed run ends in {found}, not {wanted}")
+    print(f"a run whose worker was killed ends in {found} after all")
+
+
+def main():
+    if not os.path.exists(os.path.join(PYTHON, "bin/python")):
+        skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
+    before, shared_memory = list_workers(), set(os.listdir("/dev/shm"))
+    check_failures(before, shared_memory)
+    check_run_killed(before)
+    check_resumed()
+
+
+main()

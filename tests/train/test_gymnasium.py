@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Environments of Gymnasium, from end to end: CartPole's run ends in the bits of the built-in one, on ranks and
+workers of any number and after a stop; other actions and wrappers train; and nothing starts Python that should
+not."""
+
+import os
+import stat
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import CONFIG, ROOT, Scratch, call, check, environment, result, sets, skip, train  # noqa: E402
+
+PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
+CARTPOLE = os.path.join(ROOT, "configs/gym_cartpole_dqn.yaml")
+PENDULUM = os.path.join(ROOT, "configs/pendulum_ppo.yaml")
+SHORT = {"max_train_iter": 300, "env__stop_value": "1e9", "world__shards": 2, "env__evaluator_env_num": 2,
+         "env__n_evaluator_episode": 2}
+OURS = {"env__options__python": PYTHON}
+WALK = {**OURS, "env__type": "gymnasium", "env__env_id": "gymnasium_envs:Walk-v0", "env__stop_value": "1e9",
+        "env__options__path": os.path.join(ROOT, "tests/kernels/envs"), "policy__model__obs_shape": 3,
+        "max_train_iter": 40, "policy__collect__n_sample": 128, "policy__eval__evaluator__eval_freq": 20,
+        "world__shards": 2, "env__evaluator_env_num": 2, "env__n_evaluator_episode": 2}
+
+
+def check_bits(scratch):
+    wanted = train(scratch("built-in"), **SHORT)["param_hash"]
+    ways = [{}, dict(env__options__worker=3), dict(ranks=2), dict(runtime__executor="sequential"),
+            dict(env__options__save="pickle")]
+    for number, way in enumerate(ways):
+        found = train(scratch(f"way-{number}"), config=CARTPOLE, **SHORT, **OURS, **way)["param_hash"]
+        check(found == wanted, f"{way}: Gymnasium's CartPole ends in {found}, ours in {wanted}")
+    print(f"CartPole: {len(ways)} ways end in {wanted}")
+    return wanted
+
+
+def check_resumed(scratch, wanted):
+    for save in ("actions", "pickle"):
+        keys = {**SHORT, **OURS, "env__options__save": save}
+        train(scratch(save), config=CARTPOLE, **{**keys, "max_train_iter": 150})
+        call("run", CARTPOLE, "--dir", scratch(save), "--resume", *sets(**keys))
+        found = result(scratch(save))["param_hash"]
+        check(found == wanted, f"a resumed run (save: {save}) ends in {found}, not {wanted}")
+
+
+def check_kinds(scratch):
+    for name, keys in {
+        "box": dict(env__options__kwargs="{actions: box}", policy__model__action_shape=2),
+        "several": dict(env__options__kwargs="{actions: several}", policy__action_space="discrete",
+                        policy__model__action_shape="[3,2]"),
+        "wrapped": dict(env__options__kwargs="{actions: box, obs: dict}", policy__model__action_shape=2,
+                        policy__model__obs_shape=4, env__options__wrappers="[FlattenObservation, {ClipAction: {}}]"),
+    }.items():
+        runs = [train(scratch(f"{name}-{ranks}"), config=PENDULUM, ranks=ranks, **{**WALK, **keys}) for ranks in (1, 2)]
+        hashes = {run["param_hash"] for run in runs}
+        check(len(hashes) == 1 and None not in hashes, f"{name}: {hashes}")
+        print(f"{name}: one and two ranks end in {hashes}")
+
+
+def check_no_python(scratch):
+    """A run file is looked at without Python, unless that is allowed."""
+    started, fake = scratch("started"), scratch("python")
+    with open(fake, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\ntouch {started}\nexit 3\n")
+    os.chmod(fake, stat.S_IRWXU)
+    spaces = {"env__options__obs_shape": 4, "env__options__actions": 2, "env__options__max_episode_steps": 200}
+    keys = {"env__type": "gymnasium", "env__env_id": "CartPole-v1", "env__options__python": fake}
+    said = call("graph", CONFIG, *sets(**keys), expect=2).stderr
+    for words in ("--set:1:10: env.type: Python would be started", "'CartPole-v1'", "--allow-plugin", "obs_shape"):
+        check(words in said, said)
+    call("graph", CONFIG, *sets(**keys, **spaces))
+    call("graph", CONFIG, *sets(**keys, **spaces, env__options__render="true"), expect=2)
+    call("keys", "env.options")
+    check(not os.path.exists(started), "Python was started")
+    for allowed in (call("graph", CONFIG, "--allow-plugin", *sets(**keys), expect=2),
+                    call("graph", CONFIG, *sets(**keys), env=environment(HEDDLE_ALLOW_PLUGIN=1), expect=2)):
+        check("exited with code 3" in allowed.stderr, allowed.stderr)
+    check(os.path.exists(started), "Python was not started")
+
+
+def check_doctor():
+    said = call("doctor", "--ranks", "1").stdout
+    check("Gymnasium 1." in said or "has no Gymnasium: scripts/gymnasium" in said, said)
+
+
+def main():
+    with Scratch() as scratch:
+        check_no_python(scratch)
+        check_doctor()
+        if not os.path.exists(os.path.join(PYTHON, "bin/python")):
+            skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
+        check_resumed(scratch, check_bits(scratch))
+        check_kinds(scratch)
+
+
+main()
