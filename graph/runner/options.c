@@ -213,7 +213,7 @@ static const struct option {
     {"--rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
     {"--dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
     {"--allow-plugin", NULL, GRAPH, FLAG, FIELD(allow_plugin), 0, 0,
-     "load the code of a plug-in that the config names by its path (or HEDDLE_ALLOW_PLUGIN=1)",
+     "load a plug-in that the config names by its path, start Python (or HEDDLE_ALLOW_PLUGIN=1)",
      NULL},
     {"--weights", "FILE", EVAL | RECORD | WATCH, TEXT, FIELD(weights), 0, 0,
      "policy.safetensors of a run: what plays", NULL},

@@ -3,13 +3,13 @@
 
 #include "kernels/envs/find.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/config/node_json.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
 #include "tasks/types/collect/actions.h"
+#include "tasks/types/collect/env_options.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/sequences.h"
 
@@ -48,30 +48,6 @@ static int64_t group_bytes(const struct hd_envs_shape *shape)
 }
 
 /* -- The environment of the run file ----------------------------------------------------------- */
-
-static void release_options(struct hd_envs_shape *shape)
-{
-    for (int i = 0; i < shape->settings.n_options; i++)
-        hd_free((void *)shape->settings.options[i].value);
-    hd_free((void *)shape->settings.options);
-}
-
-/* Fills the options for the env's `create`: scalars as they are written, maps and lists as JSON. */
-static int read_options(struct hd_envs_shape *shape, const struct hd_node *map)
-{
-    struct hd_env_option *options = hd_alloc(map ? map->count : 0, sizeof *options);
-    shape->settings.options = options;
-    for (int64_t i = 0; options && map && i < map->count; i++) {
-        const struct hd_node *item = map->items[i];
-        options[i].name = map->keys[i]->text;
-        options[i].value =
-            item->kind == HD_NODE_SCALAR ? hd_strdup(item->text) : hd_node_build_json(item);
-        shape->settings.n_options++;
-        if (!options[i].value)
-            return HD_ERR_NOMEM;
-    }
-    return options ? HD_OK : HD_ERR_NOMEM;
-}
 
 /* Makes a group of one env to learn the shape of its frames and the size of its state. */
 static int probe_env(struct hd_envs_shape *shape, const struct hd_spec *spec,
@@ -204,7 +180,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
         .evaluator = shape->evaluator,
         .env_id = hd_config_get_text(setup->config, "env.env_id"),
     };
-    HD_TRY(read_options(shape, options));
+    HD_TRY(hd_env_options_read(options, &shape->settings));
     HD_TRY(probe_env(shape, spec, setup));
     shape->on_gpu = shape->env->gpu && !shape->evaluator && shape->groups == 1;
     return check_model(spec, setup, shape);
@@ -213,7 +189,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
 static void release_shape(struct hd_envs_shape *shape)
 {
     if (shape)
-        release_options(shape);
+        hd_env_options_release(&shape->settings);
     hd_free(shape);
 }
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that a run file gives to its environment. Thread safe on different settings. */
+#ifndef HD_TASKS_TYPES_COLLECT_ENV_OPTIONS_H
+#define HD_TASKS_TYPES_COLLECT_ENV_OPTIONS_H
+
+#include "kernels/envs/env.h"
+#include "runtime/base/config/node.h"
+
+/* Fills settings->options from the map env.options, or from nothing if it is NULL: scalars as they
+ * are written, maps and lists as JSON. Names are borrowed from the map. Returns HD_OK or
+ * HD_ERR_NOMEM (logged). hd_env_options_release releases them, also after an error. */
+int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings);
+void hd_env_options_release(struct hd_env_settings *settings);
+
+#endif
