@@ -24,16 +24,18 @@ ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**9, env__options__python
 WALK = sets(env__options="{}", env__options__python=PYTHON, env__env_id="gymnasium_envs:Walk-v0", world__shards=1,
             env__options__path=os.path.join(ROOT, "tests/kernels/envs"), env__options__timeout_s=1,
             policy__model__obs_shape=3, policy__model__action_shape=4, env__stop_value="1e9", max_train_iter=10**9)
+# Inherited by all that this test starts, and by nothing else.
+MARK = f"HD_TEST_WORKERS={os.getpid()}"
 PLACE = r"env \d+, step \d+ from seed \d+: "
 
 
 def list_workers():
-    """Ids of all processes that run our program for Python, whoever their parent is."""
+    """Ids of the processes of this test that run our program for Python, whoever their parent is."""
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                if b"heddle_gymnasium.py" in file.read():
+            with open(f"/proc/{name}/cmdline", "rb") as command, open(f"/proc/{name}/environ", "rb") as variables:
+                if b"heddle_gymnasium.py" in command.read() and MARK.encode() in variables.read().split(b"\0"):
                     found.add(int(name))
         except OSError:
             pass
@@ -48,16 +50,16 @@ def wait_for_workers(run):
     return workers
 
 
-def check_end(run, before, shared_memory, pattern, seconds=5):
+def check_end(run, shared_memory, pattern, seconds=5):
     code, text, took = end(run, seconds)
     check(code == 1 and len(errors(text)) == 1, f"exit code {code}: {text}")
     check(re.search(pattern, errors(text)[0]), f"not told as {pattern}: {text}")
-    check(list_workers() <= before, "a worker is left")
+    check(not list_workers(), "a worker is left")
     check(set(os.listdir("/dev/shm")) <= shared_memory, f"/dev/shm holds {os.listdir('/dev/shm')}")
     return text, took
 
 
-def kill_one(rng, before, shared_memory):
+def kill_one(rng, shared_memory):
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS)
         wait_for_workers(run)
@@ -66,10 +68,10 @@ def kill_one(rng, before, shared_memory):
         os.kill(victim, signal.SIGKILL)
         # One that dies before it has made its envs has none to name.
         pattern = f"CartPole-v1: (?:{PLACE})?worker process {victim} was ended by signal 9"
-        return check_end(run, before, shared_memory, pattern)[1]
+        return check_end(run, shared_memory, pattern)[1]
 
 
-def fail_one(rng, failure, pattern, before, shared_memory):
+def fail_one(rng, failure, pattern, shared_memory):
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *WALK,
                     *sets(env__options__kwargs__failure=failure, env__options__kwargs__only=scratch("now")))
@@ -77,24 +79,24 @@ def fail_one(rng, failure, pattern, before, shared_memory):
         time.sleep(rng.uniform(0, 2))
         with open(scratch("now"), "w", encoding="ascii"):
             pass
-        text, took = check_end(run, before, shared_memory, f"gymnasium_envs:Walk-v0: {PLACE}{pattern}")
+        text, took = check_end(run, shared_memory, f"gymnasium_envs:Walk-v0: {PLACE}{pattern}")
         check("gymnasium_envs.py" in text and "in fail\n" in text, f"no traceback: {text}")
         return took
 
 
-def check_failures(before, shared_memory):
+def check_failures(shared_memory):
     rng = random.Random(SEED)
     for name, count, one in (
-            ("killed", os.environ.get("HD_KILLS", 20), lambda: kill_one(rng, before, shared_memory)),
+            ("killed", os.environ.get("HD_KILLS", 20), lambda: kill_one(rng, shared_memory)),
             ("hung", os.environ.get("HD_HANGS", 10),
-             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s", before, shared_memory)),
+             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s", shared_memory)),
             ("raised", os.environ.get("HD_RAISES", 10),
-             lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over", before, shared_memory))):
+             lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over", shared_memory))):
         times = [one() for _ in range(int(count))]
         print(f"{len(times)} workers {name} (HD_FAULT_SEED={SEED}): told within {max(times, default=0):.2f} s")
 
 
-def check_run_killed(before):
+def check_run_killed():
     """Workers go with their run, also one that is asleep or stopped in the middle of a step."""
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS)
@@ -105,7 +107,7 @@ def check_run_killed(before):
         run.communicate()
         os.kill(workers[0], signal.SIGCONT)
         until = time.monotonic() + 2
-        while list_workers() - before:
+        while list_workers():
             check(time.monotonic() < until, "workers outlive their run")
             time.sleep(0.01)
     print("workers go away with their run")
@@ -134,9 +136,9 @@ def check_resumed():
 def main():
     if not os.path.exists(os.path.join(PYTHON, "bin/python")):
         skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
-    before, shared_memory = list_workers(), set(os.listdir("/dev/shm"))
-    check_failures(before, shared_memory)
-    check_run_killed(before)
+    os.environ.update([MARK.split("=")])
+    check_failures(set(os.listdir("/dev/shm")))
+    check_run_killed()
     check_resumed()
 
 
