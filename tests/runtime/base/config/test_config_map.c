@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration keys that are maps of scalars of any name. */
+/* Configuration keys that are maps of any names, and trees as JSON. */
+#include "runtime/base/alloc.h"
 #include "runtime/base/config/config.h"
+#include "runtime/base/config/node_json.h"
 #include "runtime/base/status.h"
 #include "tests/harness/check.h"
 
@@ -115,6 +117,25 @@ START_TEST(test_dump_and_hash)
 }
 END_TEST
 
+/* Values may be trees; as JSON, scalars without quotes are what they read as. */
+START_TEST(test_json)
+{
+    static const char *const sets[] = {"env.options.list=[1, 2.5, \"3\", -4e3, 1., +1, 007]"};
+    struct hd_config *config = good("env: {colours: {}, options: {map: {a: true, b: [x, ~, null], "
+                                    "'c d': {}, e: 'say \"no\"', f: }}}",
+                                    sets, 1);
+    const struct hd_node *options = hd_config_get_node(config, "env.options");
+    char *map = hd_node_build_json(hd_node_get(options, "map"));
+    char *list = hd_node_build_json(hd_node_get(options, "list"));
+    ck_assert_str_eq(map, "{\"a\": true, \"b\": [\"x\", null, null], \"c d\": {}, "
+                          "\"e\": \"say \\\"no\\\"\", \"f\": null}");
+    ck_assert_str_eq(list, "[1, 2.5, \"3\", -4000.0, \"1.\", \"+1\", \"007\"]");
+    hd_free(map);
+    hd_free(list);
+    hd_config_destroy(config);
+}
+END_TEST
+
 static const struct {
     const char *text, *set, *line;
 } bad[] = {
@@ -143,6 +164,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_sets_add);
     tcase_add_test(tests, test_sets_replace);
+    tcase_add_test(tests, test_json);
     tcase_add_test(tests, test_default);
     tcase_add_test(tests, test_dump_and_hash);
     tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof bad / sizeof bad[0]));
