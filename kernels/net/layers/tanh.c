@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.nn.Tanh, by the C library's function. */
+/* torch.nn.Tanh. */
 #include "kernels/net/layers/layer.h"
-
-#include <math.h>
+#include "kernels/net/layers/smooth.h"
 
 static void forward(const struct hd_layer_run *run)
 {
     const int64_t n = run->rows * hd_shape_count(&run->layer->in);
+    const float *restrict x = run->x;
+    float *restrict y = run->to;
     for (int64_t i = 0; i < n; i++)
-        run->to[i] = tanhf(run->x[i]);
+        y[i] = hd_tanh_compute(x[i]);
 }
 
 static void backward_data(const struct hd_layer_run *run)
 {
     const int64_t n = run->rows * hd_shape_count(&run->layer->in);
+    const float *restrict y = run->y, *restrict dy = run->dy;
+    float *restrict dx = run->to;
     for (int64_t i = 0; i < n; i++)
-        run->to[i] = run->dy[i] * (1 - run->y[i] * run->y[i]);
+        dx[i] = dy[i] * (1 - y[i] * y[i]);
 }
 
 const struct hd_layer_type hd_layer_tanh = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers that compute each number by itself, by the formulas of the CPU's. */
 #include "kernels/net/layers/gpu/launch_internal.cuh"
+#include "kernels/net/layers/smooth.h"
 
 template <class F> struct forward_element {
     const float *x;
@@ -46,7 +47,7 @@ struct relu {
 struct hyperbolic_tangent {
     static __device__ float compute(float x)
     {
-        return tanhf(x);
+        return hd_tanh_compute(x);
     }
 
     static __device__ float differentiate(float, float y, float dy)
@@ -56,20 +57,15 @@ struct hyperbolic_tangent {
 };
 
 struct gelu {
-    static __device__ float distribution(float x)
-    {
-        return 0.5f * (1 + erff(x * 0.70710678f));
-    }
-
     static __device__ float compute(float x)
     {
-        return x * distribution(x);
+        return x * hd_gauss_compute(x).distribution;
     }
 
     static __device__ float differentiate(float x, float, float dy)
     {
-        const float density = 0.39894228f * expf(-0.5f * x * x);
-        return dy * (distribution(x) + x * density);
+        const struct hd_gauss gauss = hd_gauss_compute(x);
+        return dy * (gauss.distribution + x * gauss.density);
     }
 };
 
