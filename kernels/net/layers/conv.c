@@ -2,6 +2,7 @@
 /* torch.nn.Conv2d with square kernels, by products of the weights with the windows of an image, one
  * window a column (kernels/dense/linear.h). A part of a few lines of outputs of one image is done
  * at a time, so that its windows stay in the cache. Parts follow from the shapes alone. */
+#include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
 
@@ -89,51 +90,72 @@ static int64_t count_scratch(const struct hd_layer *layer, int64_t rows)
     return lay_out(&s, origin, &part);
 }
 
-/* Returns the outputs [*from_p, *to_p) of a line whose windows have element `k` inside the image,
- * in one dimension. */
-static void clip(int64_t side, int64_t outputs, int64_t k, const struct sizes *s, int64_t *from_p,
-                 int64_t *to_p)
-{
-    const int64_t before = s->padding - k; /* pixels of padding before element k of window 0 */
-    const int64_t from = before > 0 ? (before + s->stride - 1) / s->stride : 0;
-    const int64_t last = side - 1 + before;
-    const int64_t to = last < 0 ? 0 : last / s->stride + 1;
-    *to_p = to < outputs ? to : outputs;
-    *from_p = from < *to_p ? from : *to_p;
-}
-
-/* A line of window elements: those of all outputs of line oy with element (ky, kx) of a window. */
-struct window_line {
-    int64_t from, to; /* outputs whose element is inside the image; empty if the line is outside */
-    int64_t pixel;    /* the pixel of output `from`, in a plane */
+/* One element (ky, kx) of the windows of lines of outputs, from line `first` on, of one plane. */
+struct element {
+    int64_t from, to; /* outputs of a line whose element is inside the image */
+    int64_t y, x;     /* pixel of output (first, from) */
 };
 
-static struct window_line find_line(const struct sizes *s, int64_t oy, int64_t ky, int64_t kx)
+static struct element find_element(const struct sizes *s, int64_t first, int64_t d)
 {
-    const int64_t y = oy * s->stride + ky - s->padding;
-    struct window_line line = {0};
-    if (y < 0 || y >= s->height)
-        return line;
-    clip(s->width, s->out_width, kx, s, &line.from, &line.to);
-    line.pixel = y * s->width + line.from * s->stride + kx - s->padding;
-    return line;
+    const int64_t ky = d / s->kernel % s->kernel, kx = d % s->kernel;
+    struct element e;
+    hd_clip_windows(s->width, s->out_width, kx, s->stride, s->padding, &e.from, &e.to);
+    e.y = first * s->stride + ky - s->padding;
+    e.x = e.from * s->stride + kx - s->padding;
+    return e;
 }
 
-/* Copies the windows of `lines` lines of outputs, from line `first` on, of one image. */
+/* Copies the element of `lines` lines of windows; elements outside the image are zero. */
+HD_ALWAYS void gather_element(const struct sizes *s, int64_t stride, const struct element *e,
+                              const float *plane, int64_t lines, float *row)
+{
+    for (int64_t l = 0; l < lines; l++, row += s->out_width) {
+        const int64_t y = e->y + l * stride;
+        const bool inside = y >= 0 && y < s->height && e->from < e->to;
+        const int64_t from = inside ? e->from : s->out_width, to = inside ? e->to : s->out_width;
+        const float *x = plane + (inside ? y * s->width + e->x : 0);
+        for (int64_t o = 0; o < from; o++)
+            row[o] = 0;
+        for (int64_t o = from; o < to; o++)
+            row[o] = x[(o - from) * stride];
+        for (int64_t o = to; o < s->out_width; o++)
+            row[o] = 0;
+    }
+}
+
+HD_ALWAYS void add_element(const struct sizes *s, int64_t stride, const struct element *e,
+                           const float *restrict row, int64_t lines, float *restrict plane)
+{
+    for (int64_t l = 0; l < lines; l++, row += s->out_width) {
+        const int64_t y = e->y + l * stride;
+        if (y < 0 || y >= s->height)
+            continue;
+        for (int64_t o = 0; o < e->to - e->from; o++)
+            plane[y * s->width + e->x + o * stride] += row[e->from + o];
+    }
+}
+
+static int64_t find_plane(const struct sizes *s, int64_t d)
+{
+    return d / (s->kernel * s->kernel) * s->height * s->width;
+}
+
+/* Copies the windows of `lines` lines of outputs, from line `first` on, of one image. The compiler
+ * makes vectors where it knows that the stride is 1. */
 static void gather_windows(const struct sizes *s, const float *image, int64_t first, int64_t lines,
                            float *windows)
 {
     for (int64_t d = 0; d < s->depth; d++) {
-        const float *plane = image + d / (s->kernel * s->kernel) * s->height * s->width;
-        const int64_t ky = d / s->kernel % s->kernel, kx = d % s->kernel;
+        const struct element e = find_element(s, first, d);
+        const float *plane = image + find_plane(s, d);
         float *row = windows + d * s->ld;
-        memset(row, 0, (size_t)s->ld * sizeof *row);
-        for (int64_t l = 0; l < lines; l++, row += s->out_width) {
-            const struct window_line line = find_line(s, first + l, ky, kx);
-            const float *from = plane + line.pixel;
-            for (int64_t x = line.from; x < line.to; x++)
-                row[x] = from[(x - line.from) * s->stride];
-        }
+        if (s->stride == 1)
+            gather_element(s, 1, &e, plane, lines, row);
+        else
+            gather_element(s, s->stride, &e, plane, lines, row);
+        for (int64_t o = lines * s->out_width; o < s->ld; o++)
+            row[o] = 0;
     }
 }
 
@@ -142,21 +164,18 @@ static void add_windows(const struct sizes *s, const float *windows, int64_t fir
                         float *image)
 {
     for (int64_t d = 0; d < s->depth; d++) {
-        float *plane = image + d / (s->kernel * s->kernel) * s->height * s->width;
-        const int64_t ky = d / s->kernel % s->kernel, kx = d % s->kernel;
-        const float *row = windows + d * s->ld;
-        for (int64_t l = 0; l < lines; l++, row += s->out_width) {
-            const struct window_line line = find_line(s, first + l, ky, kx);
-            float *to = plane + line.pixel;
-            for (int64_t x = line.from; x < line.to; x++)
-                to[(x - line.from) * s->stride] += row[x];
-        }
+        const struct element e = find_element(s, first, d);
+        float *plane = image + find_plane(s, d);
+        if (s->stride == 1)
+            add_element(s, 1, &e, windows + d * s->ld, lines, plane);
+        else
+            add_element(s, s->stride, &e, windows + d * s->ld, lines, plane);
     }
 }
 
 static int64_t clip_lines(const struct sizes *s, int64_t first)
 {
-    return s->out_height - first < s->lines ? s->out_height - first : s->lines;
+    return hd_min(s->out_height - first, s->lines);
 }
 
 /* Copies lines of all channels from an image's derivatives to a part, with zeros behind them. */

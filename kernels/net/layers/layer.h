@@ -211,4 +211,9 @@ bool hd_layer_keep_shape(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
  * apart, with `padding` pixels on both ends; 0 if there are none. */
 int64_t hd_count_windows(int64_t side, int64_t kernel, int64_t stride, int64_t padding);
 
+/* Returns the outputs [*from_p, *to_p) of `outputs` along a side whose windows have their element k
+ * inside the image. */
+void hd_clip_windows(int64_t side, int64_t outputs, int64_t k, int64_t stride, int64_t padding,
+                     int64_t *from_p, int64_t *to_p);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.MaxPool2d with square windows. Padding never is a maximum. Of equal numbers the first in
  * the window's order counts, and a NaN counts as larger than any number, as in PyTorch. */
+#include "kernels/common/vector.h"
 #include "kernels/net/layers/layer.h"
 
 #include <math.h>
@@ -34,45 +35,117 @@ static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
     return layer->in.dims == 3 && layer->out.size[1] > 0 && layer->out.size[2] > 0;
 }
 
-/* Returns the pixel that is the maximum of the window of output (oy, ox). */
-static int64_t find_max(const struct hd_layer *layer, const float *plane, int64_t oy, int64_t ox)
+/* A line of windows side by side. */
+struct line {
+    const struct hd_layer *layer;
+    const float *plane;
+    int64_t top;    /* line of pixels of their first elements; may lie in the padding */
+    float *max;     /* [windows] */
+    int32_t *pixel; /* [windows]: where the maximum is in the plane; NULL: does not count */
+};
+
+/* Compares windows [from, to) with pixels `stride` apart, from `first` on. */
+HD_ALWAYS void compare(const struct line *line, bool where, int64_t stride, int64_t from,
+                       int64_t to, int64_t first)
 {
-    const int64_t kernel = layer->fields[HD_POOL_KERNEL], padding = layer->fields[HD_POOL_PADDING];
-    const int64_t height = layer->in.size[1], width = layer->in.size[2];
-    const int64_t top = oy * stride_of(layer) - padding, left = ox * stride_of(layer) - padding;
-    int64_t max = -1;
-    for (int64_t y = top < 0 ? 0 : top; y < top + kernel && y < height; y++)
-        for (int64_t x = left < 0 ? 0 : left; x < left + kernel && x < width; x++) {
-            const float value = plane[y * width + x];
-            if (max < 0 || value > plane[max] || isnan(value))
-                max = y * width + x;
-        }
-    return max;
+    const float *restrict x = line->plane + first;
+    float *restrict max = line->max + from;
+    int32_t *restrict pixel = where ? line->pixel + from : NULL;
+    for (int64_t o = 0; o < to - from; o++) {
+        const float value = x[o * stride];
+        const bool replaces = (value > max[o]) | (value != value);
+        max[o] = replaces ? value : max[o];
+        if (where)
+            pixel[o] = replaces ? (int32_t)(first + o * stride) : pixel[o];
+    }
+}
+
+/* The compiler makes vectors where it knows the stride. */
+HD_ALWAYS void compare_fast(const struct line *line, bool where, int64_t from, int64_t to,
+                            int64_t first)
+{
+    const int64_t stride = stride_of(line->layer);
+    if (stride == 1)
+        compare(line, where, 1, from, to, first);
+    else if (stride == 2)
+        compare(line, where, 2, from, to, first);
+    else
+        compare(line, where, stride, from, to, first);
+}
+
+/* Compares all windows with their elements in line y of the plane. */
+static void compare_line(const struct line *line, int64_t y)
+{
+    const struct hd_layer *layer = line->layer;
+    const int64_t width = layer->in.size[2], padding = layer->fields[HD_POOL_PADDING];
+    for (int64_t kx = 0; kx < layer->fields[HD_POOL_KERNEL]; kx++) {
+        int64_t from, to;
+        hd_clip_windows(width, layer->out.size[2], kx, stride_of(layer), padding, &from, &to);
+        const int64_t first = y * width + from * stride_of(layer) + kx - padding;
+        if (line->pixel)
+            compare_fast(line, true, from, to, first);
+        else
+            compare_fast(line, false, from, to, first);
+    }
+}
+
+static int64_t clip(int64_t at)
+{
+    return at < 0 ? 0 : at;
+}
+
+/* Finds the maxima of all windows, which start as their first pixels inside. */
+static void find_maxima(const struct line *line)
+{
+    const struct hd_layer *layer = line->layer;
+    const int64_t stride = stride_of(layer), padding = layer->fields[HD_POOL_PADDING];
+    const int64_t end = hd_min(line->top + layer->fields[HD_POOL_KERNEL], layer->in.size[1]);
+    for (int64_t o = 0; o < layer->out.size[2]; o++)
+        line->max[o] = -INFINITY;
+    for (int64_t o = 0; o < layer->out.size[2] && line->pixel; o++)
+        line->pixel[o] =
+            (int32_t)(clip(line->top) * layer->in.size[2] + clip(o * stride - padding));
+    for (int64_t y = clip(line->top); y < end; y++)
+        compare_line(line, y);
+}
+
+static struct line make_line(const struct hd_layer_run *run, int64_t plane, int64_t oy)
+{
+    const struct hd_layer *layer = run->layer;
+    return (struct line){.layer = layer,
+                         .plane = run->x + plane * hd_shape_count_plane(&layer->in),
+                         .top = oy * stride_of(layer) - layer->fields[HD_POOL_PADDING]};
 }
 
 static void forward(const struct hd_layer_run *run)
 {
-    const struct hd_layer *layer = run->layer;
-    const int64_t plane = hd_shape_count_plane(&layer->in), width = layer->out.size[2];
-    const int64_t outputs = hd_shape_count_plane(&layer->out);
-    for (int64_t c = 0; c < run->rows * layer->in.size[0]; c++) {
-        const float *x = run->x + c * plane;
-        for (int64_t o = 0; o < outputs; o++)
-            run->to[c * outputs + o] = x[find_max(layer, x, o / width, o % width)];
+    const int64_t height = run->layer->out.size[1], width = run->layer->out.size[2];
+    for (int64_t i = 0; i < run->rows * run->layer->out.size[0] * height; i++) {
+        struct line line = make_line(run, i / height, i % height);
+        line.max = run->to + i * width;
+        find_maxima(&line);
     }
+}
+
+/* The maxima of a line and their pixels. */
+static int64_t count_scratch(const struct hd_layer *layer, int64_t rows)
+{
+    (void)rows;
+    return 2 * layer->out.size[2];
 }
 
 static void backward_data(const struct hd_layer_run *run)
 {
-    const struct hd_layer *layer = run->layer;
-    const int64_t plane = hd_shape_count_plane(&layer->in), width = layer->out.size[2];
-    const int64_t outputs = hd_shape_count_plane(&layer->out);
-    for (int64_t c = 0; c < run->rows * layer->in.size[0]; c++) {
-        const float *x = run->x + c * plane;
-        float *dx = run->to + c * plane;
-        memset(dx, 0, (size_t)plane * sizeof *dx);
-        for (int64_t o = 0; o < outputs; o++)
-            dx[find_max(layer, x, o / width, o % width)] += run->dy[c * outputs + o];
+    const int64_t height = run->layer->out.size[1], width = run->layer->out.size[2];
+    const int64_t plane = hd_shape_count_plane(&run->layer->in);
+    memset(run->to, 0, (size_t)(run->rows * run->layer->in.size[0] * plane) * sizeof *run->to);
+    for (int64_t i = 0; i < run->rows * run->layer->out.size[0] * height; i++) {
+        struct line line = make_line(run, i / height, i % height);
+        line.max = run->scratch;
+        line.pixel = (int32_t *)(line.max + width);
+        find_maxima(&line);
+        for (int64_t o = 0; o < width; o++)
+            run->to[i / height * plane + line.pixel[o]] += run->dy[i * width + o];
     }
 }
 
@@ -80,6 +153,7 @@ const struct hd_layer_type hd_layer_max_pool = {
     .name = "max_pool",
     .fields = {{"kernel", 1, 0}, {"stride", 0, 0}, {"padding", 0, 0}},
     .infer = infer,
+    .count_scratch = count_scratch,
     .forward = forward,
     .backward_data = backward_data,
     .gpu = HD_ON_GPU(hd_max_pool_on_gpu),
