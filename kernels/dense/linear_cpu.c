@@ -146,16 +146,32 @@ void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const fl
         dbias[o] = sum_row(dy + o * ldy, batch);
 }
 
+/* Transposes rows [i0, i1) of columns [j0, j1), 16 x 16 of them as vectors. */
+static void transpose_block(int64_t i0, int64_t i1, int64_t j0, int64_t j1, const float *from,
+                            int64_t ld_from, float *to, int64_t ld_to)
+{
+    if (i1 - i0 == HD_VEC && j1 - j0 == HD_VEC) {
+        hd_vec row[HD_VEC];
+        for (int i = 0; i < HD_VEC; i++)
+            row[i] = hd_vec_load(from + (i0 + i) * ld_from + j0);
+        hd_vec_transpose(row);
+        for (int j = 0; j < HD_VEC; j++)
+            hd_vec_store(to + (j0 + j) * ld_to + i0, row[j]);
+        return;
+    }
+    for (int64_t j = j0; j < j1; j++)
+        for (int64_t i = i0; i < i1; i++)
+            to[j * ld_to + i] = from[i * ld_from + j];
+}
+
 void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
                   int64_t ld_to)
 {
-    int64_t padded = hd_linear_get_ld(rows) < ld_to ? hd_linear_get_ld(rows) : ld_to;
-    for (int64_t i0 = 0; i0 < rows; i0 += HD_LANES) {
-        int64_t i1 = i0 + HD_LANES < rows ? i0 + HD_LANES : rows;
-        for (int64_t j = 0; j < columns; j++)
-            for (int64_t i = i0; i < i1; i++)
-                to[j * ld_to + i] = from[i * ld_from + j];
-    }
+    const int64_t padded = hd_min(hd_linear_get_ld(rows), ld_to);
+    for (int64_t i = 0; i < rows; i += HD_VEC)
+        for (int64_t j = 0; j < columns; j += HD_VEC)
+            transpose_block(i, hd_min(i + HD_VEC, rows), j, hd_min(j + HD_VEC, columns), from,
+                            ld_from, to, ld_to);
     for (int64_t j = 0; j < columns; j++)
         for (int64_t i = rows; i < padded; i++)
             to[j * ld_to + i] = 0;
