@@ -9,6 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/types/collect/env_options.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -155,24 +156,24 @@ int heddle_envs_create(const struct heddle_envs_settings *settings, struct heddl
 static int create_for_policy(const struct heddle_policy *policy, int64_t envs, bool training,
                              bool allow_plugins, struct heddle_envs **envs_p)
 {
-    const struct hd_node *map = hd_config_get_node(policy->config, "env.options");
-    const int n = map ? (int)map->count : 0;
-    struct heddle_option *options = hd_alloc(n, sizeof *options);
-    if (!options)
-        return HD_ERR_NOMEM;
-    for (int i = 0; i < n; i++)
-        options[i] = (struct heddle_option){map->keys[i]->text, map->items[i]->text};
+    struct hd_env_settings read;
+    int status = hd_env_options_read(hd_config_get_node(policy->config, "env.options"), &read);
+    struct heddle_option *options = hd_alloc(read.n_options, sizeof *options);
+    for (int i = 0; options && i < read.n_options; i++)
+        options[i] = (struct heddle_option){read.options[i].name, read.options[i].value};
     const struct heddle_envs_settings settings = {
         .type = hd_config_get_text(policy->config, "env.type"),
         .env_id = hd_config_get_text(policy->config, "env.env_id"),
         .options = options,
-        .n_options = n,
+        .n_options = read.n_options,
         .envs = envs,
         .frame_stack = hd_config_get_int(policy->config, "env.frame_stack"),
         .training = training,
         .allow_plugins = allow_plugins};
-    int status = create(&settings, envs_p);
+    if (status == HD_OK)
+        status = options ? create(&settings, envs_p) : HD_ERR_NOMEM;
     hd_free(options);
+    hd_env_options_release(&read);
     return status;
 }
 

@@ -191,8 +191,8 @@ START_TEST(test_wrong_settings_are_refused)
     refuse(&(struct heddle_envs_settings){.type = "cartpole", .envs = 0}, "found 0");
     refuse(&(struct heddle_envs_settings){.type = "cartpole", .envs = 1, .frame_stack = 65},
            "1 to 64");
-    refuse(&(struct heddle_envs_settings){.type = "cartpole", .envs = 1, .env_id = "CartPole-v1"},
-           "takes no env_id");
+    refuse(&(struct heddle_envs_settings){.type = "cartpole", .envs = 1, .env_id = "CartPole-v9"},
+           "must be CartPole-v0 or CartPole-v1");
     refuse(
         &(struct heddle_envs_settings){
             .type = "pixel_pong", .envs = 2, .options = &unknown, .n_options = 1},
