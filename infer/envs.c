@@ -45,7 +45,7 @@ static int find_env(const struct heddle_envs_settings *settings, const struct hd
     if (!builtin && !settings->allow_plugins)
         return hd_fail(HD_ERR_INPUT,
                        "no environment '%.60s' is built in (%s); plug-ins, whose code would be "
-                       "loaded, have to be allowed",
+                       "loaded, have to be allowed (allow_plugins)",
                        settings->type, known);
     *env_p = builtin;
     if (!builtin && hd_env_find(settings->type, env_p, message) != HD_OK)

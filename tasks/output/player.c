@@ -149,7 +149,8 @@ int hd_player_get_picture_size(const struct hd_player *player, int64_t *height_p
     }
     if (count_channels(frame) == 0)
         return hd_fail(HD_ERR_INPUT,
-                       "environment %s cannot be seen: it has no `render`, and its frames are no "
+                       "environment %s cannot be seen: it has no `render` (gymnasium draws with "
+                       "the option render: true), and its frames are no "
                        "pictures of bytes",
                        player->shape->env->name);
     *height_p = frame->shape[frame->dims - 2];

@@ -213,12 +213,12 @@ int hd_results_write(struct hd_train *train, const char *reason)
     int64_t updates = hd_executor_get_counter(train->executor, "update");
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));
+    hd_videos_finish(train); /* a run that has a result is not resumed to make them */
     HD_TRY(write_result(train, reason, updates, hash,
                         (double)(now_ns - train->timing.begin_ns) * 1e-9));
     HD_TRY(write_trace(train));
     HD_TRY(write_rates(train, hash));
     print_summary(train, reason, updates, hash, (double)(now_ns - train->timing.train_ns) * 1e-9);
-    hd_videos_finish(train);
     if (train->timing.watch.after < 0) /* a run without its report is a run all the same */
         hd_report_write(train->dir, NULL, NULL);
     return HD_OK;

@@ -4,6 +4,7 @@
 #include "kernels/net/layers/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tasks/policies.h"
 #include "tasks/types/collect/actions.h"
 
 #include <stdio.h>
@@ -198,6 +199,10 @@ static const struct heads policies[] = {
     {"policy.type ppo", HD_HEADS_ACTOR_CRITIC, ACTOR_CRITIC},
     {"policy.type sac", HD_HEADS_Q, {{"policy", "squashed_gaussian", HD_OUTPUT_ACTIONS}}},
 };
+
+#define ONE(name, outputs, on_policy, actions) 1
+_Static_assert(sizeof policies / sizeof *policies == HD_POLICIES(ONE, +),
+               "every algorithm of tasks/policies.h has a row here");
 
 /* A net beside the policy's yields one value. */
 static const struct heads others[] = {
