@@ -104,8 +104,9 @@ def check_run_killed():
         time.sleep(1)
         os.kill(workers[0], signal.SIGSTOP)
         run.kill()
-        run.communicate()
+        run.wait()
         os.kill(workers[0], signal.SIGCONT)
+        run.communicate()
         until = time.monotonic() + 2
         while list_workers():
             check(time.monotonic() < until, "workers outlive their run")
