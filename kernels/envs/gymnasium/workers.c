@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -318,13 +319,17 @@ static int say_ended(struct hd_bridge_worker *worker, char *message)
     return hd_bridge_refuse(message, "worker process %d %s", pid, how);
 }
 
-/* Python writes where it hangs (faulthandler), before the process is killed. */
+/* Python writes where it hangs (faulthandler), before the process is killed; of several groups that
+ * hang one after the other, because it writes word by word. */
 static int say_hung(struct hd_bridge_worker *worker, double seconds, char *message)
 {
+    static pthread_mutex_t one_writes = PTHREAD_MUTEX_INITIALIZER;
     const struct timespec writing = {0, 200000000};
     const int pid = (int)worker->pid;
+    pthread_mutex_lock(&one_writes);
     kill(worker->pid, SIGUSR1);
     nanosleep(&writing, NULL);
+    pthread_mutex_unlock(&one_writes);
     kill_worker(worker);
     return hd_bridge_refuse(
         message, "worker process %d gave no answer for %g s (env.options.timeout_s)", pid, seconds);
