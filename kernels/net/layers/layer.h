@@ -131,11 +131,14 @@ struct hd_layer_on_gpu {
     int (*backward_weights)(const struct hd_layer_run *run); /* NULL: there are none */
 };
 
+struct hd_cell;
+
 struct hd_layer_type {
     const char *name; /* in run files */
     struct hd_layer_field fields[HD_LAYER_FIELDS];
-    bool has_body;    /* contains layers; its output is their output plus its input */
-    bool observation; /* reads the observation alone, so that it has no backward_data */
+    bool has_body;              /* contains layers; its output is their output plus its input */
+    bool observation;           /* reads the observation alone, so that it has no backward_data */
+    const struct hd_cell *cell; /* NULL, or what a layer with states computes in a step */
     int states; /* vectors as long as its output that it keeps from a row of a sequence to the next
                    one; such a layer's sequences depend on themselves alone */
 

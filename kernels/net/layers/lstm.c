@@ -46,40 +46,15 @@ static void backward_step(const struct hd_cell_step *step)
 
 static const struct hd_cell cell = {.gates = 4, .forward = forward_step, .backward = backward_step};
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
-{
-    hd_recurrent_list_tensors(layer, &cell, tensors);
-    return HD_LAYER_TENSORS;
-}
-
-static int64_t count_kept(const struct hd_layer *layer, int64_t rows, int64_t steps)
-{
-    return hd_recurrent_count_kept(layer, &cell, rows, steps);
-}
-
-static void forward(const struct hd_layer_run *run)
-{
-    hd_recurrent_forward(run, &cell);
-}
-
-static void backward_data(const struct hd_layer_run *run)
-{
-    hd_recurrent_backward_data(run, &cell);
-}
-
-static void backward_weights(const struct hd_layer_run *run)
-{
-    hd_recurrent_backward_weights(run, &cell);
-}
-
 const struct hd_layer_type hd_layer_lstm = {
     .name = "lstm",
     .fields = {{"hidden", 1, 0}},
     .states = 2,
+    .cell = &cell,
     .infer = hd_recurrent_infer,
-    .list_tensors = list_tensors,
-    .count_kept = count_kept,
-    .forward = forward,
-    .backward_data = backward_data,
-    .backward_weights = backward_weights,
+    .list_tensors = hd_recurrent_list_tensors,
+    .count_kept = hd_recurrent_count_kept,
+    .forward = hd_recurrent_forward,
+    .backward_data = hd_recurrent_backward_data,
+    .backward_weights = hd_recurrent_backward_weights,
 };

@@ -14,16 +14,17 @@ bool hd_recurrent_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
     return layer->in.dims == 1;
 }
 
-void hd_recurrent_list_tensors(const struct hd_layer *layer, const struct hd_cell *cell,
-                               struct hd_tensor tensors[HD_LAYER_TENSORS])
+int hd_recurrent_list_tensors(const struct hd_layer *layer,
+                              struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
     const int64_t in = layer->in.size[0], hidden = layer->out.size[0];
     for (int i = 0; i < HD_LAYER_TENSORS; i++) {
-        const int64_t shape[] = {cell->gates * hidden, i == 0 ? in : hidden};
+        const int64_t shape[] = {layer->type->cell->gates * hidden, i == 0 ? in : hidden};
         tensors[i] = hd_layer_make_tensor(i < 2 ? 2 : 1, shape, HD_TENSOR_ALWAYS_UNIFORM, hidden);
         snprintf(tensors[i].name, sizeof tensors[i].name, "%s", names[i]);
     }
+    return HD_LAYER_TENSORS;
 }
 
 /* -- Memory ------------------------------------------------------------------------------------ */
@@ -34,12 +35,11 @@ struct sizes {
     int64_t ld, columns; /* columns of a step, and of all steps */
 };
 
-static struct sizes measure(const struct hd_layer *layer, const struct hd_cell *cell, int64_t rows,
-                            int64_t steps)
+static struct sizes measure(const struct hd_layer *layer, int64_t rows, int64_t steps)
 {
     struct sizes sizes = {.in = layer->in.size[0],
                           .hidden = layer->out.size[0],
-                          .gates = cell->gates * layer->out.size[0],
+                          .gates = layer->type->cell->gates * layer->out.size[0],
                           .states = layer->type->states,
                           .steps = steps,
                           .sequences = rows / steps};
@@ -76,10 +76,9 @@ static int64_t lay_out(const struct sizes *s, float *memory, struct arrays *arra
     return take(&arrays->rows, memory, used, (s->in > s->hidden ? s->in : s->hidden) * n);
 }
 
-int64_t hd_recurrent_count_kept(const struct hd_layer *layer, const struct hd_cell *cell,
-                                int64_t rows, int64_t steps)
+int64_t hd_recurrent_count_kept(const struct hd_layer *layer, int64_t rows, int64_t steps)
 {
-    const struct sizes sizes = measure(layer, cell, rows, steps);
+    const struct sizes sizes = measure(layer, rows, steps);
     struct arrays unused;
     return lay_out(&sizes, NULL, &unused);
 }
@@ -173,9 +172,9 @@ static void begin_step(const struct sizes *s, const struct arrays *kept, int64_t
         }
 }
 
-void hd_recurrent_forward(const struct hd_layer_run *run, const struct hd_cell *cell)
+void hd_recurrent_forward(const struct hd_layer_run *run)
 {
-    const struct sizes s = measure(run->layer, cell, run->rows, run->steps);
+    const struct sizes s = measure(run->layer, run->rows, run->steps);
     const struct tensors tensors = find_tensors(&s);
     const float *w = run->weight;
     struct arrays kept;
@@ -191,7 +190,7 @@ void hd_recurrent_forward(const struct hd_layer_run *run, const struct hd_cell *
         begin_step(&s, &kept, t);
         hd_linear_forward(s.gates, s.hidden, s.ld, w + tensors.weight_hh, w + tensors.bias_hh,
                           false, step.before[0], s.columns, step.b, s.columns);
-        cell->forward(&step);
+        run->layer->type->cell->forward(&step);
         scatter(&s, s.hidden, kept.after, t, run->to);
     }
     give_state(&s, run, kept.after);
@@ -228,9 +227,9 @@ static void multiply_weights(const struct sizes *s, const float *derivative, con
                                dbias);
 }
 
-void hd_recurrent_backward_weights(const struct hd_layer_run *run, const struct hd_cell *cell)
+void hd_recurrent_backward_weights(const struct hd_layer_run *run)
 {
-    const struct sizes s = measure(run->layer, cell, run->rows, run->steps);
+    const struct sizes s = measure(run->layer, run->rows, run->steps);
     const struct tensors tensors = find_tensors(&s);
     struct arrays kept, derivatives;
     lay_out(&s, run->kept, &kept);
@@ -238,7 +237,7 @@ void hd_recurrent_backward_weights(const struct hd_layer_run *run, const struct 
     for (int64_t t = s.steps - 1; t >= 0; t--) {
         const struct hd_cell_step step = make_step(&s, &kept, &derivatives, t);
         begin_backward_step(&s, run, &kept, &derivatives, t);
-        cell->backward(&step);
+        run->layer->type->cell->backward(&step);
         hd_linear_backward_data(s.gates, s.hidden, s.ld, run->weight + tensors.weight_hh, step.db,
                                 s.columns, true, NULL, 0, step.dbefore[0], s.columns);
     }
@@ -248,9 +247,9 @@ void hd_recurrent_backward_weights(const struct hd_layer_run *run, const struct 
                      run->dweight + tensors.weight_hh, run->dweight + tensors.bias_hh);
 }
 
-void hd_recurrent_backward_data(const struct hd_layer_run *run, const struct hd_cell *cell)
+void hd_recurrent_backward_data(const struct hd_layer_run *run)
 {
-    const struct sizes s = measure(run->layer, cell, run->rows, run->steps);
+    const struct sizes s = measure(run->layer, run->rows, run->steps);
     struct arrays derivatives;
     lay_out(&s, run->dkept, &derivatives);
     hd_linear_backward_data(s.gates, s.in, s.columns, run->weight, derivatives.a, s.columns, false,

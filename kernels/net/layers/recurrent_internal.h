@@ -37,14 +37,14 @@ static inline float hd_cell_sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-/* Do what the operations of a layer type do (kernels/net/layers/layer.h). */
+/* Do what the operations of a layer type do (kernels/net/layers/layer.h), with the type's cell.
+ * hd_recurrent_list_tensors returns the number of tensors. */
 bool hd_recurrent_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE]);
-void hd_recurrent_list_tensors(const struct hd_layer *layer, const struct hd_cell *cell,
-                               struct hd_tensor tensors[HD_LAYER_TENSORS]);
-int64_t hd_recurrent_count_kept(const struct hd_layer *layer, const struct hd_cell *cell,
-                                int64_t rows, int64_t steps);
-void hd_recurrent_forward(const struct hd_layer_run *run, const struct hd_cell *cell);
-void hd_recurrent_backward_data(const struct hd_layer_run *run, const struct hd_cell *cell);
-void hd_recurrent_backward_weights(const struct hd_layer_run *run, const struct hd_cell *cell);
+int hd_recurrent_list_tensors(const struct hd_layer *layer,
+                              struct hd_tensor tensors[HD_LAYER_TENSORS]);
+int64_t hd_recurrent_count_kept(const struct hd_layer *layer, int64_t rows, int64_t steps);
+void hd_recurrent_forward(const struct hd_layer_run *run);
+void hd_recurrent_backward_data(const struct hd_layer_run *run);
+void hd_recurrent_backward_weights(const struct hd_layer_run *run);
 
 #endif
