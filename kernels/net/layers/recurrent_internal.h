@@ -38,7 +38,7 @@ static inline float hd_cell_sigmoid(float x)
 }
 
 /* Do what the operations of a layer type do (kernels/net/layers/layer.h), with the type's cell.
- * hd_recurrent_list_tensors returns the number of tensors. */
+ * hd_recurrent_list_tensors returns the number of tensors; there are no errors. */
 bool hd_recurrent_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE]);
 int hd_recurrent_list_tensors(const struct hd_layer *layer,
                               struct hd_tensor tensors[HD_LAYER_TENSORS]);
