@@ -6,6 +6,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/logbook.h"
 #include "runtime/io/safetensors.h"
 #include "tasks/output/policy_arrays.h"
 #include "tasks/types/learn/batch_norm_stats.h"
@@ -185,6 +187,17 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
     hd_free(memory);
     hd_free(names);
     hd_free(tensors);
+    return status;
+}
+
+int hd_weights_save_in_step(struct hd_context *context, const struct hd_weights *weights,
+                            char *path)
+{
+    const struct hd_file_put put = {hd_logbook_put_file, context->logbook};
+    int status = path ? hd_weights_save(weights, &put, path, context->update) : HD_ERR_NOMEM;
+    if (path && status != HD_OK)
+        status = hd_body_fail(context, "weights cannot be written to %s", path);
+    hd_free(path);
     return status;
 }
 

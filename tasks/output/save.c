@@ -4,7 +4,6 @@
  * version. While they cannot be written, training goes on and the logbook keeps the newest. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
 #include "runtime/io/logbook.h"
 #include "tasks/builtin.h"
 #include "tasks/output/inspect.h"
@@ -38,20 +37,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         return HD_OK;
     char *path =
         hd_format("%s/ckpt/%s/policy.safetensors", hd_logbook_get_dir(context->logbook), as);
-    if (!path)
-        return HD_ERR_NOMEM;
     const struct hd_weights weights = {.params = views[PARAMS].spec,
                                        .data = views[PARAMS].data,
                                        .obs_norm = views[OBS_NORM].spec,
                                        .obs_norm_data = views[OBS_NORM].data,
                                        .batch_norm_stats = views[BATCH_NORM_STATS].spec,
                                        .batch_norm_stats_data = views[BATCH_NORM_STATS].data};
-    const struct hd_file_put put = {hd_logbook_put_file, context->logbook};
-    int status = hd_weights_save(&weights, &put, path, context->update);
-    if (status != HD_OK)
-        status = hd_body_fail(context, "weights cannot be written to %s", path);
-    hd_free(path);
-    return status;
+    return hd_weights_save_in_step(context, &weights, path);
 }
 
 const struct hd_verb hd_verb_save = {
