@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,20 +83,24 @@ def wait_for_checkpoint(directory, process, after=None):
 
 def check_kills(scratch, name, config, keys, ranks, kills, seed=1):
     """Killed so many times and gone on with by some number of ranks: at a random moment, start-up
-    included, or at one after the next checkpoint, so that the run comes to its end."""
+    included, or at one after the next checkpoint, so that the run comes to its end. A run that ends
+    before a kill came after a checkpoint is done again, with kills that come earlier."""
     draw = random.Random(seed)
     reference, directory = scratch(name), scratch(name + "_killed")
     train(reference, config=config, ranks=ranks[0], **keys)
-    done, resumed = 0, 0
+    done, resumed, soon = 0, 0, 1.0
     while done < kills:
         before = latest(directory)
         process = start(directory, draw.choice(ranks), config, dict(keys, **OFTEN), "--resume")
         if done % 2 == 0:
             wait_for_checkpoint(directory, process, before)
         try:
-            _, said = process.communicate(timeout=draw.uniform(0, 0.3 if done % 2 == 0 else 1.2))
+            _, said = process.communicate(timeout=soon * draw.uniform(0, 0.3 if done % 2 == 0 else 1.2))
             check(process.returncode == 0, said)
-            break
+            if resumed > 0:
+                break
+            shutil.rmtree(directory)
+            done, soon = 0, soon / 2
         except subprocess.TimeoutExpired:
             kill_all(process)
             done += 1

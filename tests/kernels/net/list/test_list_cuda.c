@@ -72,7 +72,8 @@ START_TEST(lists_on_a_gpu_are_naive_nets)
 END_TEST
 
 /* Convolutions have so many rows that their columns are made in parts, and sums are those of
- * several blocks. */
+ * several blocks. All layers are smooth: among a million numbers one is so near to the kink of a
+ * relu, or to its neighbour in a pool, that the order of sums decides where its gradient goes. */
 static const struct list_case large = {
     "parts",
     3,
@@ -82,8 +83,8 @@ static const struct list_case large = {
     36,
     ACTOR_CRITIC_STREAMS(1, 1),
     .trunk = 12,
-    .layers = {L(conv, 6, 3, 1, 1), L(relu), L(max_pool, 3, 2, 1), RESIDUAL(2), L(relu),
-               L(conv, 6, 3, 1, 1), L(max_pool, 3, 3, 0), L(layer_norm), L(gelu), L(flatten),
+    .layers = {L(conv, 6, 3, 1, 1), L(gelu), L(conv, 6, 3, 2, 1), RESIDUAL(2), L(tanh),
+               L(conv, 6, 3, 1, 1), L(conv, 6, 3, 3, 0), L(layer_norm), L(gelu), L(flatten),
                L(dense, 7), L(tanh), L(dense, 1), L(dense, 5)}};
 
 START_TEST(many_rows_in_parts_are_the_cpu_s)
@@ -102,7 +103,8 @@ START_TEST(many_rows_in_parts_are_the_cpu_s)
     device_backward(&device, back, rows, dq, grad);
     for (int64_t i = 0; i < rows * outputs; i++)
         CHECK_CLOSE(q[i], wanted[i], 1.0, 3e-6, "q");
-    check_gradient(net, grad, wanted_grad, 2e-5);
+    /* Sums of 247,000 terms of either sign in another order are off by some 500 roundings, 3e-5. */
+    check_gradient(net, grad, wanted_grad, 1e-4);
     hd_net_destroy(net);
 }
 END_TEST
@@ -110,7 +112,7 @@ END_TEST
 /* Of equal numbers the first one counts, and of several NaNs the last one. */
 START_TEST(pools_of_equal_numbers_are_the_cpu_s)
 {
-    enum { ROWS = 3 };
+    enum { ROWS = 300 };
     static const int64_t fields[][3] = {{3, 2, 1}, {2, 0, 0}, {3, 1, 1}, {4, 3, 2}};
     struct hd_layer layer = {.type = &hd_layer_max_pool, .in = {3, {2, 9, 10}}};
     char message[HD_LAYER_MESSAGE];
