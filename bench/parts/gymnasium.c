@@ -24,7 +24,7 @@ struct stepping {
     void *group;
     struct hd_env_spec spec;
     int64_t envs;
-    uint64_t seed;
+    uint64_t seed[MAX_ENVS];
     char *obs;
     float reward[MAX_ENVS];
     bool done[MAX_ENVS], truncated[MAX_ENVS];
@@ -49,10 +49,13 @@ static void draw(struct stepping *s, int64_t step)
 static int reset_done(struct stepping *s)
 {
     const int64_t frame = hd_env_get_frame_bytes(&s->spec);
-    for (int64_t i = 0; i < s->envs; i++)
-        if (s->done[i] &&
-            s->env->reset(s->group, i, s->seed++, s->obs + i * frame, s->message) != 0)
+    for (int64_t i = 0; i < s->envs; i++) {
+        if (!s->done[i])
+            continue;
+        if (s->env->reset(s->group, i, s->seed[i]++, s->obs + i * frame, s->message) != 0)
             return HD_ERR_TASK;
+        s->env->announce(s->group, i, s->seed[i]);
+    }
     return HD_OK;
 }
 
@@ -98,25 +101,28 @@ static int measure_envs(const char *env_id, int64_t envs, const char *workers, d
 static int measure_floor(void)
 {
     enum { PASSES = 100000 };
-    struct hd_bridge_control *control =
-        mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (control == MAP_FAILED)
+    struct {
+        _Atomic uint32_t busy;
+        struct hd_bridge_control control;
+    } *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
         return HD_ERR_NOMEM;
-    control->turn = HD_BRIDGE_THEIRS;
+    hd_turn_give(&shared->busy, &shared->control);
     const pid_t child = fork();
     if (child == 0)
         for (;;)
-            hd_gymnasium_next(control);
+            hd_gymnasium_next(&shared->busy, &shared->control);
     int64_t begin = 0;
     for (int i = -PASSES / 10; i < PASSES; i++) {
         begin = i == 0 ? hd_clock_get_ns() : begin;
-        hd_turn_await(control, 1);
-        hd_turn_give(control);
+        hd_turn_await(&shared->busy, 1);
+        hd_turn_give(&shared->busy, &shared->control);
     }
     hd_part_report("floor", (double)(hd_clock_get_ns() - begin) * 1e-3 / PASSES, "us");
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    munmap(control, sizeof *control);
+    munmap(shared, sizeof *shared);
     return HD_OK;
 }
 

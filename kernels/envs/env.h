@@ -124,6 +124,10 @@ struct hd_env {
      * whose frames are pictures need none. */
     int (*render)(const void *group, int64_t env, uint8_t *rgb, char message[HD_ENV_MESSAGE]);
 
+    /* NULL, or is told after a reset from which seed the env will be reset next, so that a group
+     * may prepare for it. A reset from another seed, or a state that is loaded, takes that back. */
+    void (*announce)(void *group, int64_t env, uint64_t seed);
+
     /* NULL, or what steps such envs on a GPU (kernels/envs/env_gpu.h). */
     const struct hd_env_gpu *gpu;
 };

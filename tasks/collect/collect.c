@@ -196,9 +196,7 @@ static void *next_frame(struct collector *c, int64_t env)
 
 static int start(struct collector *c, int64_t env)
 {
-    const struct hd_context *context = c->context;
-    uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, c->envs.episode[env]);
-    return hd_stepper_start_env(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
+    return hd_stepper_start_episode(c->shape, &c->envs, env, env, next_frame(c, env), c->context);
 }
 
 /* Empties the transition block and starts the envs that have never been started. */

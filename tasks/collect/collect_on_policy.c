@@ -131,10 +131,7 @@ struct collector {
 
 static int start(struct collector *c, int64_t env, void *frame)
 {
-    const struct hd_context *context = c->context;
-    uint64_t seed =
-        hd_env_get_seed(context->seed, context->shard, c->first + env, c->envs.episode[env]);
-    return hd_stepper_start_env(c->shape, &c->envs, env, seed, frame, c->context);
+    return hd_stepper_start_episode(c->shape, &c->envs, env, c->first + env, frame, c->context);
 }
 
 /* Empties the group, starts the envs that never were, and keeps the frames that they show. */

@@ -111,12 +111,10 @@ static int32_t *get_obs_frames(const struct recorder *r, int64_t env)
 /* Starts an episode of env `env`, whose first frame stands in for those before it. */
 static int start(struct recorder *r, int64_t env)
 {
-    const struct hd_context *context = r->context;
     const int64_t frame = (*r->to.n_frames)++;
-    uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, r->envs.episode[env]);
     for (int64_t k = 0; k < r->shape->obs.stack; k++)
         get_obs_frames(r, env)[k] = (int32_t)frame;
-    return hd_stepper_start_env(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);
+    return hd_stepper_start_episode(r->shape, &r->envs, env, env, frame_at(r, frame), r->context);
 }
 
 /* Makes the observation in which the last round left env `env` the first frames of this round. */

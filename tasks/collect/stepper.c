@@ -185,3 +185,15 @@ int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs
                         (long long)(hd_envs_get_first(shape, context->shard, context->item) + env),
                         (unsigned long long)env_seed, message);
 }
+
+int hd_stepper_start_episode(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                             int64_t number, void *frame, struct hd_context *context)
+{
+    const uint64_t seed = context->seed;
+    const int64_t shard = context->shard, episode = envs->episode[env];
+    HD_TRY(hd_stepper_start_env(shape, envs, env, hd_env_get_seed(seed, shard, number, episode),
+                                frame, context));
+    if (shape->env->announce)
+        shape->env->announce(*envs->group, env, hd_env_get_seed(seed, shard, number, episode + 1));
+    return HD_OK;
+}

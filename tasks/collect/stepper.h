@@ -80,4 +80,9 @@ int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape
 int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
                          uint64_t env_seed, void *frame, struct hd_context *context);
 
+/* Starts the next episode of env `env`, which is the shard's env `number`, from its own seed, and
+ * announces the seed of the one after it. Otherwise as hd_stepper_start_env, errors too. */
+int hd_stepper_start_episode(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                             int64_t number, void *frame, struct hd_context *context);
+
 #endif

@@ -18,6 +18,7 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 F32, U8 = range(2)
 DISCRETE, MULTI_DISCRETE, BOX = range(3)
 CLOSE, RESET, STEP, REPLAY, SAVE, LOAD, RENDER = range(7)
+UNKNOWN, ANNOUNCED, STARTED = range(3)
 DIMS, ACTION_DIMS, TEXT = 4, 64, 464
 
 
@@ -30,8 +31,8 @@ class Description(ctypes.Structure):
 
 class Header(ctypes.Structure):
     _fields_ = [("description", Description)] + [(name, ctypes.c_int64) for name in (
-        "envs", "workers", "frame_bytes", "pickle_bytes", "control", "obs", "action", "reward", "done", "truncated",
-        "history", "pickle", "picture")]
+        "envs", "workers", "frame_bytes", "pickle_bytes", "busy", "control", "obs", "action", "reward", "done",
+        "truncated", "next", "next_seed", "next_obs", "history", "pickle", "picture")]
 
 
 class Control(ctypes.Structure):
@@ -207,9 +208,14 @@ class Worker:
         def view(offset, row, kind):
             return np.frombuffer(memory, kind, n * row, offset + first * row * np.dtype(kind).itemsize)
 
-        obs = view(header.obs, int(np.prod(shape)), element).reshape([n, *shape])
+        def frames(offset):
+            rows = view(offset, int(np.prod(shape)), element).reshape([n, *shape])
+            return [np.moveaxis(row, 0, 2) if turns_picture(space) else row for row in rows]
+
         space = self.envs[0].observation_space
-        self.obs = [np.moveaxis(row, 0, 2) if turns_picture(space) else row for row in obs]
+        self.obs, self.next_obs = frames(header.obs), frames(header.next_obs)
+        self.next = memoryview(view(header.next, 1, np.uint8))
+        self.next_seed = memoryview(view(header.next_seed, 1, np.uint64))
         self.shape = space.shape
         self.actions = view(header.action, dims, number).reshape(n, dims)
         self.reward = memoryview(view(header.reward, 1, np.float32))
@@ -236,15 +242,15 @@ class Worker:
             return lambda rows: list(np.clip(rows, low, high).astype(space.dtype).reshape(-1, *space.shape))
         return lambda rows: list((rows + offset).astype(space.dtype).reshape(-1, *space.shape))
 
-    def show(self, i, obs):
+    def show(self, row, obs):
         import numpy as np
         if np.shape(obs) != self.shape:
             raise ValueError(f"the observation has shape {np.shape(obs)}, but observation_space says {self.shape}")
-        self.obs[i][...] = obs
+        row[...] = obs
 
-    def start(self, i, seed):
+    def start(self, i, seed, rows):
         obs, _ = self.envs[i].reset(seed=seed)
-        self.show(i, obs)
+        self.show(rows[i], obs)
 
     def step(self):
         at, rows, rewards, done, truncations = self.at, self.obs, self.reward, self.done, self.truncated
@@ -254,16 +260,19 @@ class Worker:
             rows[k][...], rewards[k], terminated, truncated, _ = step(action)
             done[k] = terminated or truncated
             truncations[k] = truncated and not terminated
+            if done[k] and self.next[k] == ANNOUNCED:
+                self.start(k, self.next_seed[k], self.next_obs)
+                self.next[k] = STARTED
 
     def replay(self, i, seed, count):
-        self.start(i, seed)
+        self.start(i, seed, self.obs)
         for n, action in enumerate(self.read_actions(self.history[i, :count])):
             obs, _, terminated, truncated, _ = self.steppers[i](action)
             if (terminated or truncated) and n + 1 < count:
                 raise ValueError(f"the episode ended after {n + 1} of {count} steps when it was played again: the env "
                                  f"is no function of seed and actions (env.options.save: pickle may help)")
         if count > 0:
-            self.show(i, obs)
+            self.show(self.obs[i], obs)
 
     def pickle(self, i):
         at = self.header.pickle + (self.first + i) * self.header.pickle_bytes
@@ -281,7 +290,7 @@ class Worker:
         import pickle
         self.envs[i], obs = pickle.loads(self.pickle(i)[:count])
         self.steppers[i] = self.envs[i].step
-        self.show(i, obs)
+        self.show(self.obs[i], obs)
 
     def render(self, i):
         import numpy as np
@@ -296,7 +305,7 @@ class Worker:
         i = control.env - self.first
         self.at[0] = control.env
         if command == RESET:
-            return self.start(i, control.seed)
+            return self.start(i, control.seed, self.obs)
         if command == REPLAY:
             return self.replay(i, control.seed, control.count)
         if command == SAVE:
@@ -349,15 +358,16 @@ def work(next_command, memory, number, env_id, options):
             worker = Worker(memory, number, env_id, options)
     except Exception as error:  # whatever an env raises is the plug-in's to tell
         tell(control, error)
-    address = ctypes.byref(control)
-    while (command := next_command(address)) != CLOSE:
+    busy = ctypes.c_uint32.from_buffer(memory, header.busy)
+    words = ctypes.byref(busy), ctypes.byref(control)
+    while (command := next_command(*words)) != CLOSE:
         try:
             worker.obey(command)
         except Exception as error:
             tell(control, error)
     if worker:
         worker.close()
-    next_command(address)
+    next_command(*words)
 
 
 def main(descriptor, pipe, number, env_id, *words):

@@ -205,6 +205,12 @@ static char *get_history(const struct group *group, int64_t env)
     return get_row(group, block->history, env, block->description.limit * action_bytes(group));
 }
 
+/* Returns where the block says how far the next episode of the env is. */
+static uint8_t *get_next(const struct group *group, int64_t env)
+{
+    return get_row(group, group->workers.block->next, env, 1);
+}
+
 /* FNV-1a over what an env shows: tells a replay that went another way. */
 static uint64_t hash_obs(const struct group *group, int64_t env)
 {
@@ -244,7 +250,7 @@ static int order(struct group *group, int64_t env, int command, int64_t count, c
     control->seed = group->episode[env].head.seed;
     control->count = count;
     hd_bridge_workers_give(&group->workers, w, command);
-    if (hd_bridge_workers_await(&group->workers, w, &at, message) != 0)
+    if (hd_bridge_workers_await(&group->workers, &at, message) != 0)
         return name_env(group, env, message);
     return 0;
 }
@@ -280,6 +286,19 @@ static int renew_all(struct group *group, char *message)
     return 0;
 }
 
+/* Shows the episode that the env's worker has started already; returns whether it has, from that
+ * seed. */
+static bool take_next(struct group *group, int64_t env, uint64_t seed)
+{
+    const struct hd_bridge_header *block = group->workers.block;
+    const uint64_t *next_seed = get_row(group, block->next_seed, env, sizeof *next_seed);
+    if (*get_next(group, env) != HD_BRIDGE_STARTED || *next_seed != seed)
+        return false;
+    memcpy(get_row(group, block->obs, env, block->frame_bytes),
+           get_row(group, block->next_obs, env, block->frame_bytes), (size_t)block->frame_bytes);
+    return true;
+}
+
 static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
@@ -287,11 +306,23 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
     struct episode *episode = &group->episode[env];
     group->n_loaded -= episode->phase == LOADED;
     *episode = (struct episode){.head.seed = seed};
-    if (order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
+    if (!take_next(group, env, seed) && order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
         return -1;
+    *get_next(group, env) = HD_BRIDGE_UNKNOWN;
     episode->phase = LIVE;
     memcpy(obs, get_row(group, block->obs, env, block->frame_bytes), (size_t)block->frame_bytes);
     return 0;
+}
+
+/* An env that is kept as a pickle, or drawn, stays in its last state until it is reset. */
+static void announce(void *memory, int64_t env, uint64_t seed)
+{
+    const struct group *group = memory;
+    const struct hd_bridge_header *block = group->workers.block;
+    if (keeps_pickles(group) || block->description.height > 0)
+        return;
+    *(uint64_t *)get_row(group, block->next_seed, env, sizeof seed) = seed;
+    *get_next(group, env) = HD_BRIDGE_ANNOUNCED;
 }
 
 /* -- Step -------------------------------------------------------------------------------------- */
@@ -320,24 +351,6 @@ static int keep_action(struct group *group, int64_t env, const char *action, cha
     return 0;
 }
 
-/* Waits for all, so that no worker is left in the middle of a step, and reports the first failure.
- */
-static int await_all(struct group *group, char *message)
-{
-    char next[HD_ENV_MESSAGE];
-    int status = 0;
-    for (int64_t w = 0; w < group->workers.block->workers; w++) {
-        int64_t at = -1;
-        char *text = status == 0 ? message : next;
-        if (hd_bridge_workers_await(&group->workers, w, &at, text) == 0)
-            continue;
-        if (status == 0)
-            name_env(group, at, message);
-        status = -1;
-    }
-    return status;
-}
-
 static void show(const struct group *group, const struct hd_env_outcome *outcome)
 {
     const struct hd_bridge_header *block = group->workers.block;
@@ -356,6 +369,7 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
 {
     struct group *group = memory;
     const struct hd_bridge_header *block = group->workers.block;
+    int64_t at = -1;
     if (hd_bridge_workers_start(&group->workers, message) != 0)
         return name_env(group, -1, message);
     if (renew_all(group, message) != 0)
@@ -367,8 +381,8 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
            (size_t)(block->envs * action_bytes(group)));
     for (int64_t w = 0; w < block->workers; w++)
         hd_bridge_workers_give(&group->workers, w, HD_BRIDGE_STEP);
-    if (await_all(group, message) != 0)
-        return -1;
+    if (hd_bridge_workers_await(&group->workers, &at, message) != 0)
+        return name_env(group, at, message);
     show(group, outcome);
     return 0;
 }
@@ -460,6 +474,7 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
         return hd_bridge_refuse(message, "%s: env %lld cannot load what is not a saved state of it",
                                 group->options.env_id, (long long)env);
     memcpy(get_body(group, env), body, (size_t)count_body(group, &head));
+    *get_next(group, env) = HD_BRIDGE_UNKNOWN;
     group->n_loaded -= episode->phase == LOADED;
     *episode = (struct episode){.head = head, .phase = head.steps < 0 ? FRESH : LOADED};
     group->n_loaded += episode->phase == LOADED;
@@ -488,6 +503,7 @@ static const struct hd_env gymnasium = {
     .save = save,
     .load = load,
     .render = render,
+    .announce = announce,
 };
 
 const struct hd_env *hd_env_plugin(void)

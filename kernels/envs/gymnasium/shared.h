@@ -4,7 +4,12 @@
  * arrays over the envs.
  *
  * A control belongs to one side at a time. The plug-in writes a command and gives the turn to the
- * worker, which gives it back when it is done; who waits for the turn sleeps on a futex. */
+ * worker, which gives it back when it is done. Workers that have the turn are counted; the plug-in
+ * sleeps on that count, a futex, so that only the last worker wakes it. A worker that waits for its
+ * turn sleeps on a futex as well.
+ *
+ * Where the plug-in has said from which seed an env starts its next episode, the worker resets the
+ * env in the very step that ends one: the other workers are not yet done then. */
 #ifndef HD_KERNELS_ENVS_GYMNASIUM_SHARED_H
 #define HD_KERNELS_ENVS_GYMNASIUM_SHARED_H
 
@@ -15,9 +20,16 @@
 enum {
     HD_BRIDGE_TEXT = 464,
     HD_BRIDGE_ALIGNMENT = 64,
-    HD_BRIDGE_OURS = 0,   /* turn: the plug-in's */
-    HD_BRIDGE_THEIRS = 1, /* turn: the worker's */
-    HD_BRIDGE_AWAITED = 2 /* turn: a bit, the other side sleeps until the turn is its own */
+    HD_BRIDGE_OURS = 0,         /* turn: the plug-in's */
+    HD_BRIDGE_THEIRS = 1,       /* turn: the worker's */
+    HD_BRIDGE_AWAITED = 1 << 30 /* a bit of a turn and of the count: somebody sleeps on it */
+};
+
+/* The next episode of an env. */
+enum hd_bridge_next {
+    HD_BRIDGE_UNKNOWN,
+    HD_BRIDGE_ANNOUNCED, /* its seed is known */
+    HD_BRIDGE_STARTED    /* and its first observation */
 };
 
 /* Commands: a worker executes one in its turn. In its first turn it makes its envs. */
@@ -45,12 +57,16 @@ struct hd_bridge_header {
     int64_t envs, workers;
     int64_t frame_bytes, pickle_bytes;
     /* Offsets in the block. */
+    int64_t busy;      /* a uint32_t: how many workers have the turn */
     int64_t control;   /* [workers] of struct hd_bridge_control */
     int64_t obs;       /* [envs][frame_bytes] */
     int64_t action;    /* [envs][action_dims] of four bytes */
     int64_t reward;    /* [envs] of float */
     int64_t done;      /* [envs] of a byte */
     int64_t truncated; /* [envs] of a byte */
+    int64_t next;      /* [envs] of a byte: enum hd_bridge_next */
+    int64_t next_seed; /* [envs] of uint64_t */
+    int64_t next_obs;  /* [envs][frame_bytes] */
     int64_t history;   /* [envs][limit][action_dims]: actions since the reset */
     int64_t pickle;    /* [envs][pickle_bytes] */
     int64_t picture;   /* [height][width][3], for one render at a time */

@@ -4,68 +4,75 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Looks this often before it sleeps: a few microseconds, less than a sleep and a wake cost. */
-enum { LOOKS = 100 };
+/* A worker looks for its next turn for so long before it sleeps: waking it from a core that sleeps
+ * as well takes tens of microseconds. Between looks it lets others have the core. */
+enum { LOOK_NS = 100000 };
 
-static void pause_briefly(void)
+static int64_t read_clock(void)
 {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void give(_Atomic uint32_t *turn, uint32_t next)
+/* Returns a word without the bit of the one who sleeps. */
+static uint32_t get(uint32_t word)
 {
-    if (atomic_exchange_explicit(turn, next, memory_order_acq_rel) & HD_BRIDGE_AWAITED)
-        syscall(SYS_futex, turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return word & ~HD_BRIDGE_AWAITED;
 }
 
-/* Whose turn it is; the other side may already wait for the next one. */
-static bool is_turn(uint32_t turn, uint32_t mine)
+/* Sleeps until a word says `wanted`; returns false when the time is over. NULL: no end. */
+static bool sleep_for(_Atomic uint32_t *word, uint32_t wanted, const struct timespec *time)
 {
-    return (turn & ~(uint32_t)HD_BRIDGE_AWAITED) == mine;
-}
-
-/* Waits until the turn is `mine`; returns false when the time is over. */
-static bool await(_Atomic uint32_t *turn, uint32_t mine, const struct timespec *time)
-{
-    uint32_t now = atomic_load_explicit(turn, memory_order_acquire);
-    for (int i = 0; i < LOOKS && !is_turn(now, mine); i++) {
-        pause_briefly();
-        now = atomic_load_explicit(turn, memory_order_acquire);
-    }
-    while (!is_turn(now, mine)) {
+    uint32_t now = atomic_load(word);
+    while (get(now) != wanted) {
         const uint32_t awaited = now | HD_BRIDGE_AWAITED;
-        if (now != awaited && !atomic_compare_exchange_strong(turn, &now, awaited))
+        if (now != awaited && !atomic_compare_exchange_strong(word, &now, awaited))
             continue;
-        if (syscall(SYS_futex, turn, FUTEX_WAIT, awaited, time, NULL, 0) != 0 && errno == ETIMEDOUT)
-            return is_turn(atomic_load_explicit(turn, memory_order_acquire), mine);
-        now = atomic_load_explicit(turn, memory_order_acquire);
+        if (syscall(SYS_futex, word, FUTEX_WAIT, awaited, time, NULL, 0) != 0 && errno == ETIMEDOUT)
+            return get(atomic_load(word)) == wanted;
+        now = atomic_load(word);
     }
     return true;
 }
 
-void hd_turn_give(struct hd_bridge_control *control)
+static void wake(_Atomic uint32_t *word)
 {
-    give(&control->turn, HD_BRIDGE_THEIRS);
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-bool hd_turn_await(struct hd_bridge_control *control, double seconds)
+void hd_turn_give(_Atomic uint32_t *busy, struct hd_bridge_control *control)
+{
+    atomic_fetch_add(busy, 1);
+    if (atomic_exchange(&control->turn, HD_BRIDGE_THEIRS) & HD_BRIDGE_AWAITED)
+        wake(&control->turn);
+}
+
+bool hd_turn_await(_Atomic uint32_t *busy, double seconds)
 {
     const struct timespec time = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
-    return await(&control->turn, HD_BRIDGE_OURS, &time);
+    if (!sleep_for(busy, 0, &time))
+        return false;
+    atomic_store(busy, 0);
+    return true;
 }
 
-int hd_gymnasium_next(struct hd_bridge_control *control)
+int hd_gymnasium_next(_Atomic uint32_t *busy, struct hd_bridge_control *control)
 {
-    give(&control->turn, HD_BRIDGE_OURS);
-    await(&control->turn, HD_BRIDGE_THEIRS, NULL);
+    atomic_store(&control->turn, HD_BRIDGE_OURS);
+    if (atomic_fetch_sub(busy, 1) == (HD_BRIDGE_AWAITED | 1))
+        wake(busy);
+    for (int64_t until = read_clock() + LOOK_NS; read_clock() < until; sched_yield())
+        if (atomic_load(&control->turn) == HD_BRIDGE_THEIRS)
+            return control->command;
+    sleep_for(&control->turn, HD_BRIDGE_THEIRS, NULL);
     return control->command;
 }
 

@@ -8,14 +8,15 @@
 
 #include "kernels/envs/gymnasium/shared.h"
 
-/* Gives the turn to the worker, which sees all that was written before. */
-void hd_turn_give(struct hd_bridge_control *control);
+/* Gives the turn to a worker, which sees all that was written before, and counts it as busy. */
+void hd_turn_give(_Atomic uint32_t *busy, struct hd_bridge_control *control);
 
-/* Waits up to `seconds` for the worker to give the turn back. Returns whether it did. */
-bool hd_turn_await(struct hd_bridge_control *control, double seconds);
+/* Waits up to `seconds` until no worker is busy. Returns whether it is so. */
+bool hd_turn_await(_Atomic uint32_t *busy, double seconds);
 
-/* Gives the turn to the plug-in and waits for the next one. Returns its command. */
-__attribute__((visibility("default"))) int hd_gymnasium_next(struct hd_bridge_control *control);
+/* Gives the turn back to the plug-in and waits for the next one. Returns its command. */
+__attribute__((visibility("default"))) int hd_gymnasium_next(_Atomic uint32_t *busy,
+                                                             struct hd_bridge_control *control);
 
 /* Starts a thread that ends the process group as soon as the other end of the pipe `fd` is closed,
  * whatever Python does. Returns 0, or an errno. */

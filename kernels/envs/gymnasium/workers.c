@@ -44,12 +44,16 @@ static int64_t lay_out(struct hd_bridge_header *h)
     int64_t used = 0;
     h->frame_bytes = count_frame_bytes(d);
     take(&used, 1, sizeof *h);
+    h->busy = take(&used, 1, sizeof(uint32_t));
     h->control = take(&used, h->workers, sizeof(struct hd_bridge_control));
     h->obs = take(&used, h->envs, h->frame_bytes);
     h->action = take(&used, h->envs, number);
     h->reward = take(&used, h->envs, sizeof(float));
     h->done = take(&used, h->envs, 1);
     h->truncated = take(&used, h->envs, 1);
+    h->next = take(&used, h->envs, 1);
+    h->next_seed = take(&used, h->envs, sizeof(uint64_t));
+    h->next_obs = take(&used, h->envs, h->frame_bytes);
     h->history = take(&used, h->envs * (h->pickle_bytes > 0 ? 0 : d->limit), number);
     h->pickle = take(&used, h->envs, h->pickle_bytes);
     h->picture = take(&used, d->height * d->width, 3);
@@ -92,6 +96,11 @@ struct hd_bridge_control *hd_bridge_workers_get_control(const struct hd_bridge_w
 {
     struct hd_bridge_control *control = hd_bridge_workers_get(workers, workers->block->control);
     return control + worker;
+}
+
+static _Atomic uint32_t *get_busy(const struct hd_bridge_workers *workers)
+{
+    return hd_bridge_workers_get(workers, workers->block->busy);
 }
 
 /* Worker w has the envs from w * envs / workers on. */
@@ -217,8 +226,8 @@ static int start_worker(struct hd_bridge_workers *workers, int64_t w, char *mess
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return hd_bridge_refuse(message, "a worker cannot be started: %s", strerror(errno));
-    atomic_store(&control->turn, HD_BRIDGE_THEIRS);
     control->at = -1;
+    hd_turn_give(get_busy(workers), control);
     const int status = call_python(workers, w, ends[0], message);
     workers->worker[w].alive = ends[1];
     close(ends[0]);
@@ -240,9 +249,8 @@ int hd_bridge_workers_start(struct hd_bridge_workers *workers, char message[HD_E
             workers->failed = true;
             return -1;
         }
-    for (int64_t w = 0; w < workers->block->workers; w++)
-        if (hd_bridge_workers_await(workers, w, &unused, message) != 0)
-            return -1;
+    if (hd_bridge_workers_await(workers, &unused, message) != 0)
+        return -1;
     workers->ready = true;
     return 0;
 }
@@ -265,11 +273,10 @@ void hd_bridge_workers_release(struct hd_bridge_workers *workers)
     const int64_t n = workers->block && workers->started ? workers->block->workers : 0;
     for (int64_t w = 0; w < n && !workers->failed; w++)
         hd_bridge_workers_give(workers, w, HD_BRIDGE_CLOSE);
-    for (int64_t w = 0; w < n; w++) {
-        if (!workers->failed)
-            hd_turn_await(hd_bridge_workers_get_control(workers, w), close_s);
+    if (n > 0 && !workers->failed)
+        hd_turn_await(get_busy(workers), close_s);
+    for (int64_t w = 0; w < n; w++)
         kill_worker(&workers->worker[w]);
-    }
     if (workers->block)
         munmap(workers->block, (size_t)workers->block_bytes);
     if (workers->memory >= 0)
@@ -283,7 +290,7 @@ void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t worker, i
 {
     struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, worker);
     control->command = command;
-    hd_turn_give(control);
+    hd_turn_give(get_busy(workers), control);
 }
 
 static double read_clock(void)
@@ -335,34 +342,63 @@ static int say_hung(struct hd_bridge_worker *worker, double seconds, char *messa
         message, "worker process %d gave no answer for %g s (env.options.timeout_s)", pid, seconds);
 }
 
-/* The wait is for the worker; only one that lasts looks whether it still lives. */
-static int await(const struct hd_bridge_workers *workers, int64_t w, char *message)
+/* Returns the first worker whose process has ended, NULL if none has. */
+static struct hd_bridge_worker *find_ended(const struct hd_bridge_workers *workers)
+{
+    for (int64_t w = 0; w < workers->block->workers; w++)
+        if (has_ended(&workers->worker[w]))
+            return &workers->worker[w];
+    return NULL;
+}
+
+static bool is_busy(const struct hd_bridge_workers *workers, int64_t w)
+{
+    const uint32_t turn = atomic_load(&hd_bridge_workers_get_control(workers, w)->turn);
+    return (turn & ~(uint32_t)HD_BRIDGE_AWAITED) == HD_BRIDGE_THEIRS;
+}
+
+/* Returns the first worker that has the turn, or the last one of all. */
+static struct hd_bridge_worker *find_busy(const struct hd_bridge_workers *workers)
+{
+    int64_t w = 0;
+    while (w + 1 < workers->block->workers && !is_busy(workers, w))
+        w++;
+    return &workers->worker[w];
+}
+
+/* Only a wait that lasts looks whether the workers still live. *worker_p: who failed. */
+static int await(const struct hd_bridge_workers *workers, struct hd_bridge_worker **worker_p,
+                 char *message)
 {
     enum { START_S = 60 }; /* Python may have much to import */
     const double timeout = workers->options->timeout_s, look_s = timeout < 0.25 ? timeout : 0.25;
     const double limit = workers->ready || timeout > START_S ? timeout : START_S;
-    struct hd_bridge_worker *worker = &workers->worker[w];
-    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, w);
     double until = 0;
-    while (!hd_turn_await(control, look_s)) {
-        if (has_ended(worker))
-            return say_ended(worker, message);
+    while (!hd_turn_await(get_busy(workers), look_s)) {
+        if ((*worker_p = find_ended(workers)))
+            return say_ended(*worker_p, message);
         const double now = read_clock();
         until = until > 0 ? until : now + limit - look_s;
+        *worker_p = find_busy(workers);
         if (now >= until)
-            return say_hung(worker, limit, message);
+            return say_hung(*worker_p, limit, message);
     }
-    if (control->failed)
-        return hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
+    for (int64_t w = 0; w < workers->block->workers; w++) {
+        const struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, w);
+        *worker_p = &workers->worker[w];
+        if (control->failed)
+            return hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
+    }
     return 0;
 }
 
-int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t worker, int64_t *env_p,
+int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t *env_p,
                             char message[HD_ENV_MESSAGE])
 {
-    if (await(workers, worker, message) == 0)
+    struct hd_bridge_worker *worker;
+    if (await(workers, &worker, message) == 0)
         return 0;
-    *env_p = hd_bridge_workers_get_control(workers, worker)->at;
+    *env_p = hd_bridge_workers_get_control(workers, worker - workers->worker)->at;
     workers->failed = true;
     return -1;
 }

@@ -53,10 +53,11 @@ void *hd_bridge_workers_get(const struct hd_bridge_workers *workers, int64_t off
 /* Gives a command to a worker. */
 void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t worker, int command);
 
-/* Waits until a worker has done its command. Returns 0, or -1 on error with a sentence in
- * `message`: what Python raised, that the process ended, or that the time was over; and in *env_p
- * the env that the worker was at, or -1. Python has written its traceback to stderr. */
-int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t worker, int64_t *env_p,
+/* Waits until all workers have done their commands. Returns 0, or -1 on error with a sentence in
+ * `message`, about the first worker that failed: what Python raised, that the process ended, or
+ * that the time was over; and in *env_p the env that the worker was at, or -1. Python has written
+ * its traceback to stderr. */
+int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t *env_p,
                             char message[HD_ENV_MESSAGE]);
 
 #endif

@@ -442,6 +442,49 @@ START_TEST(test_memory)
 }
 END_TEST
 
+/* -- Announced seeds --------------------------------------------------------------------------- */
+
+/* Plays through many episodes; `ahead` is added to the seed that is announced, -1: none is. */
+static uint64_t play_episodes(struct fixture *f, int64_t ahead)
+{
+    uint64_t rng = 3;
+    uint64_t seed[ENVS] = {10, 20, 30}, hash = 7;
+    for (int i = 0; i < ENVS; i++)
+        reset(f, i, seed[i]);
+    for (int t = 0; t < 300; t++) {
+        const int32_t action[ENVS] = {draw(&rng, 4), draw(&rng, 4), draw(&rng, 4)};
+        step(f, action);
+        for (int i = 0; i < ENVS; i++) {
+            hash = hash * 31 + (uint64_t)f->done[i];
+            if (!f->done[i])
+                continue;
+            reset(f, i, ++seed[i]);
+            if (ahead >= 0)
+                env->announce(f->group, i, seed[i] + 1 + (uint64_t)ahead);
+        }
+        for (size_t i = 0; i < sizeof(float[ENVS][3]); i++)
+            hash = hash * 31 + ((const uint8_t *)f->obs)[i];
+        if (t == 100) { /* states are those of the episode that was last reset */
+            uint8_t *state = save(f, 1);
+            ck_assert_int_eq(env->load(f->group, 1, state, message), 0);
+            free(state);
+        }
+    }
+    return hash;
+}
+
+/* An env that starts its next episode early, or from a seed that then is not asked for, shows what
+ * one does that starts when it is reset. */
+START_TEST(test_announced_seeds)
+{
+    struct fixture *f = make(ENVS, WALK, "worker=2;kwargs.length=7");
+    const uint64_t wanted = play_episodes(f, -1);
+    ck_assert_uint_eq(play_episodes(f, 0), wanted);
+    ck_assert_uint_eq(play_episodes(f, 1), wanted);
+    release(f);
+}
+END_TEST
+
 /* -- Failures ---------------------------------------------------------------------------------- */
 
 static const struct {
@@ -514,6 +557,7 @@ int main(void)
     tcase_add_test(tests, test_pickles);
     tcase_add_test(tests, test_damaged_states);
     tcase_add_test(tests, test_small_pickle);
+    tcase_add_test(tests, test_announced_seeds);
     tcase_add_test(tests, test_memory);
     tcase_add_loop_test(tests, test_failures, 0, sizeof failures / sizeof *failures);
     tcase_add_test(tests, test_not_reset);
