@@ -4,14 +4,14 @@
 ranks and a run that was killed and goes on, while parameters and logs are those of a run without videos."""
 
 import os
-import signal
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from events import events, only  # noqa: E402
-from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, fit, result, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, Scratch, call, check, result, sets, train  # noqa: E402
+from test_resume import kill_all, latest, start, wait_for_checkpoint  # noqa: E402
 
 EVERY = {"policy__eval__video_every": 3}
 GRAPHS = {  # and their evaluations, which read other values and run in the background
@@ -56,20 +56,18 @@ def check_bits(scratch):
 
 
 def check_resume(scratch, expected, found):
-    """Killed again and again, at any moment; in the end it is the run that nobody touched."""
-    directory, kills = scratch("killed"), 0
-    common = ["--quiet", *sets(**EVERY, runtime__checkpoint_interval_s=0.02)]
-    for delay in (0.35, 0.45, 0.55, 0.65, None):
-        where = ["--resume", directory] if os.path.exists(directory) else ["--dir", directory]
-        process = subprocess.Popen([RUNNER, *fit(["run", CONFIG, *where, *common])], env=environment())
-        try:
-            process.wait(delay)
+    """Killed again and again, at some moment after a checkpoint; in the end it is the run that nobody touched."""
+    directory, kills, keys = scratch("killed"), 0, dict(EVERY, runtime__checkpoint_interval_s=0.02)
+    for delay in (0, 0.02, 0.04, 0.08, 0.16):
+        before, process = latest(directory), start(directory, 1, CONFIG, keys, "--resume")
+        wait_for_checkpoint(directory, process, before)
+        time.sleep(delay)
+        if process.poll() is not None:
             break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
-    check(process.returncode == 0 and kills > 0, f"exit code {process.returncode} after {kills} kills")
+        kill_all(process)
+        kills += 1
+    check(kills > 0, "the run ended before it was killed")
+    train(directory, "--resume", **keys)
     check(result(directory)["param_hash"] == expected, "other bits after kills")
     check(videos(directory) == found, f"other videos after {kills} kills: {list(videos(directory))}")
 
@@ -77,15 +75,11 @@ def check_resume(scratch, expected, found):
 def check_failure(scratch):
     """A video that cannot be made costs a warning."""
     blocked = scratch("blocked")
-    process = subprocess.Popen([RUNNER, *fit(["run", CONFIG, "--dir", blocked, *sets(**EVERY)])], env=environment(),
-                               text=True, stderr=subprocess.PIPE)
-    while not os.path.isdir(blocked):
-        time.sleep(0.001)
-    os.makedirs(os.path.join(blocked, "video/iteration_0.gif"))
-    _, said = process.communicate()
-    check(process.returncode == 0, said)
-    check("no video of" in said and "iteration_0.safetensors could be made" in said, said)
-    check(os.path.isfile(os.path.join(blocked, "video/iteration_120.gif")), "the others are not made")
+    train(blocked, max_train_iter=40, **EVERY)
+    os.mkdir(os.path.join(blocked, "video/iteration_120.gif"))
+    said = call("run", CONFIG, "--resume", blocked, *sets(**EVERY)).stderr
+    check("no video of" in said and "iteration_120.safetensors could be made" in said, said)
+    check(os.path.isfile(os.path.join(blocked, "video/iteration_240.gif")), "the others are not made")
 
 
 def check_graphs(scratch):
