@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, RUNNER, TIMEOUT, Scratch, call, check, environment, skip, train  # noqa: E402
@@ -151,7 +150,8 @@ def check_stop(scratch):
     command = [RUNNER, "simulate", CONFIG, "--calibration", scratch("calibration.json"), "--strategies", "serial",
                "--nodes", "512", "--shards-per-rank", "1", "--iterations", "1000", "--json", scratch("part.json")]
     run = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
+    while not (line := run.stdout.readline()).startswith("serial "):
+        check(line, "no row of the table came")
     run.send_signal(signal.SIGINT)
     out, errors = run.communicate(timeout=TIMEOUT)
     check(run.returncode == 130 and "stopped while" in errors, f"{run.returncode}: {out}{errors}")
