@@ -21,6 +21,7 @@ from runner import ROOT, SLOWDOWN, Scratch, call, check, environment, result, se
 KILLS = int(os.environ.get("HD_KILLS", "5"))
 DQN = dict(env__stop_value="1e9", max_train_iter=200 * max(KILLS, 5), world__shards=4)
 OFTEN = dict(runtime__checkpoint_interval_s=0.1)
+ENDLESS = dict(max_train_iter=10**12)
 WALL_CLOCK = re.compile(r"\| \S*(?:time|_per_sec)\S* +\| +\S+ ")
 
 
@@ -114,10 +115,9 @@ def check_kills(scratch, name, config, keys, ranks, kills, seed=1):
 
 def check_stop(scratch):
     """SIGTERM to the launcher, or to one rank alone, makes a checkpoint and leaves with 75."""
-    keys = dict(DQN, runtime__checkpoint_interval_s=0)
     for ranks, then in ((2, 4), (1, 1)):
-        directory = scratch(f"stopped{ranks}")
-        process = start(directory, ranks, runner.CONFIG, keys)
+        directory, keys = scratch(f"stopped{ranks}"), dict(DQN, runtime__checkpoint_interval_s=0)
+        process = start(directory, ranks, runner.CONFIG, dict(keys, **ENDLESS))
         log = os.path.join(directory, "log/evaluator/evaluator_logger.txt")
         while not os.path.exists(log):
             check(process.poll() is None, "it ended early")
@@ -127,18 +127,20 @@ def check_stop(scratch):
         _, said = process.communicate(timeout=30 * SLOWDOWN)
         check(process.returncode == 75 and "continues from this checkpoint" in said,
               f"{process.returncode} {said}")
+        keys["max_train_iter"] = result(directory)["train_iter"] + 200
         train(directory, "--resume", ranks=then, **keys)
-        check_same(directory, scratch("dqn"))
+        train(scratch(f"whole{ranks}"), **keys)
+        check_same(directory, scratch(f"whole{ranks}"))
     print("SIGTERM: 75, then the same bits")
 
 
 def check_restarts(scratch):
     """A launcher goes on by itself after a rank's death."""
     directory = scratch("restarted")
-    process = start(directory, 2, runner.CONFIG, dict(DQN, **OFTEN), "--max-restarts", "3")
+    process = start(directory, 2, runner.CONFIG, dict(DQN, runtime__checkpoint_interval_s=0.02), "--max-restarts", "3")
     check(wait_for_checkpoint(directory, process), "it ended before its first checkpoint")
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
-    os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
+    with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+        os.kill(int(file.read().split()[-1]), signal.SIGKILL)
     _, said = process.communicate(timeout=100 * SLOWDOWN)
     check(process.returncode == 0, said)
     check("was killed by signal 9" in said and "restart 1 of 3" in said, said)
@@ -154,8 +156,8 @@ def check_refusals(scratch):
     check("policy.learn.batch_size: 64 in its total_config.yaml, 32 now" in done.stderr and
           "policy.nstep: 1 in its total_config.yaml, 3 now" in done.stderr and
           "These may differ" in done.stderr, done.stderr)
-    holder = start(scratch("held"), 1, runner.CONFIG, dict(DQN, **OFTEN))
-    wait_for_checkpoint(scratch("held"), holder)
+    holder = start(scratch("held"), 1, runner.CONFIG, {**DQN, **ENDLESS, **OFTEN})
+    check(wait_for_checkpoint(scratch("held"), holder), "the run that holds its directory ended")
     done = call("run", runner.CONFIG, "--resume", scratch("held"), *sets(**DQN), expect=2)
     check("another run is writing" in done.stderr, done.stderr)
     kill_all(holder)
