@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from processes import CONFIG, end, start, wait_for_ranks
+from processes import CONFIG, end, start, wait_for_ranks, wait_for_text
 from runner import Scratch, call, check, result, sets, train
 
 KEYS = dict(env__stop_value="1e9", max_train_iter=3000, world__shards=2)
@@ -67,7 +67,7 @@ def main():
 
         process, pids = begin(scratch("limited"), ENDLESS)
         limit(pids[1], 1)
-        time.sleep(0.5)
+        said = wait_for_text(process, "could not be written by rank 1")
         before = newest(scratch("limited"))
         time.sleep(0.3)
         check(newest(scratch("limited")) == before, "a rank that cannot write left a checkpoint")
@@ -76,6 +76,7 @@ def main():
         limit(pids[1], 1)
         process.send_signal(signal.SIGTERM)
         code, text, took = end(process, 60)
+        text = said + text
         check(code == 75 and took < 15 and "continues from the last good checkpoint" in text, text)
         check_warning(text)
         call("run", CONFIG, "--resume", scratch("limited"), "--quiet", *sets(**dict(KEYS, max_train_iter=1)))

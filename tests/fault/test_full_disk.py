@@ -126,13 +126,14 @@ def check_quota(scratch, reference):
 def check_stop(scratch):
     """SIGTERM while the disk is full: the last good checkpoint is what goes on."""
     directory = scratch("stopped")
-    process = begin(directory, 1)
+    process = start("run", CONFIG, "--dir", directory, "--quiet", *sets(**dict(OFTEN, max_train_iter=10**12)))
+    wait_for_checkpoint(directory, process)
     limit(process.pid, 1)
-    time.sleep(0.3)
+    said = wait_for_text(process, "could not be written")
     before = newest(directory)
     process.send_signal(signal.SIGTERM)
     code, text, _ = end(process, 30)
-    check(code == 75 and "the last good checkpoint" in text and newest(directory) == before, text)
+    check(code == 75 and "the last good checkpoint" in text and newest(directory) == before, said + text)
 
 
 def check_vanished(scratch, reference):

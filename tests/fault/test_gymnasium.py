@@ -118,20 +118,19 @@ def check_run_killed():
 
 def check_resumed():
     """A worker that is killed costs no bit: the run goes on from its checkpoint."""
-    keys = {"env__stop_value": "1e9", "max_train_iter": 600, "env__options__python": PYTHON, "world__shards": 1,
+    keys = {"env__stop_value": "1e9", "env__options__python": PYTHON, "world__shards": 1,
             "runtime__checkpoint_interval_s": 0.5}
     with Scratch() as scratch:
-        wanted = train(scratch("whole"), config=CONFIG, **keys)["param_hash"]
-        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *sets(**{**keys, "max_train_iter": 10**9}))
-        checkpoint = scratch("run/ckpt")
+        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *sets(**keys, max_train_iter=10**9))
         until = time.monotonic() + 60
-        while not os.path.isdir(checkpoint) or not os.listdir(checkpoint):
+        while not os.path.islink(scratch("run/ckpt/state/latest")):
             check(time.monotonic() < until and run.poll() is None, "there is no checkpoint")
             time.sleep(0.01)
         os.kill(wait_for_workers(run)[0], signal.SIGKILL)
         check(end(run, 5)[0] == 1, "the run did not fail")
+        keys["max_train_iter"] = result(scratch("run"))["train_iter"] + 200
         call("run", CONFIG, "--dir", scratch("run"), "--resume", *sets(**keys))
-        found = result(scratch("run"))["param_hash"]
+        found, wanted = result(scratch("run"))["param_hash"], train(scratch("whole"), config=CONFIG, **keys)["param_hash"]
         check(found == wanted, f"the resumed run ends in {found}, not {wanted}")
     print(f"a run whose worker was killed ends in {found} after all")
 
