@@ -14,12 +14,12 @@ from runner import CONFIG, RUNNER, Scratch, check, result, sets, train  # noqa: 
 from slurm import Slurm, need_slurm, processes  # noqa: E402
 
 BEGIN = time.monotonic()
-SHORT, LONG, ENDLESS = 200, 1500, 10 ** 9  # updates
+SHORT, ENDLESS = 200, 10 ** 9  # updates
 KEYS = dict(world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval_s=0.2)
 # As docs/configuration.md advises: a job that was stopped with a checkpoint waits for its next turn.
 SCRIPT = """#!/bin/bash
 sleep {sleep}
-srun {mpi} {command}
+srun --mpi=none {command}
 code=$?
 [[ $code -ne 75 || -z "{requeue}" ]] || scontrol requeue "$SLURM_JOB_ID"
 exit $code
@@ -39,16 +39,16 @@ def reference(updates):
 class Job:
     """A run as a batch job of two ranks in a directory of its own."""
 
-    def __init__(self, slurm, directory, *options, updates=LONG, mpi="--mpi=none", requeue="", sleep=0):
-        command = " ".join([RUNNER, "run", CONFIG, "--dir", directory, "--resume",
-                            *sets(max_train_iter=updates, **KEYS)])
-        self.slurm, self.directory, self.updates = slurm, directory, updates
+    def __init__(self, slurm, directory, *options, requeue="", sleep=0):
+        self.slurm, self.directory = slurm, directory
         self.script, self.log = f"{directory}.sh", f"{directory}.log"
-        with open(self.script, "w", encoding="ascii") as file:
-            file.write(SCRIPT.format(command=command, mpi=mpi, requeue=requeue, sleep=sleep))
-        self.number = self.submit(*options)
+        self.number = self.submit(ENDLESS, *options, requeue=requeue, sleep=sleep)
 
-    def submit(self, *options):
+    def submit(self, updates, *options, requeue="", sleep=0):
+        command = " ".join([RUNNER, "run", CONFIG, "--dir", self.directory, "--resume",
+                            *sets(max_train_iter=updates, **KEYS)])
+        with open(self.script, "w", encoding="ascii") as file:
+            file.write(SCRIPT.format(command=command, requeue=requeue, sleep=sleep))
         return self.slurm("sbatch", "--parsable", "-n2", "--open-mode=append", f"--output={self.log}", *options,
                           self.script).strip()
 
@@ -76,20 +76,14 @@ class Job:
     def check_stopped(self):
         check("continues from this checkpoint" in self.output(), self.output())
 
-    def finish(self, what):
-        self.await_state("COMPLETED", "FAILED", timeout=120)
-        self.check_bits(what)
-
     def go_on(self, what):
-        """As a user who submits the script again."""
-        self.number = self.submit()
-        self.finish(what)
-
-    def check_bits(self, what):
-        check(os.path.exists(f"{self.directory}/result.json"), f"{what}: no result\n{self.output()}")
-        found = result(self.directory)
-        check(found["param_hash"] == reference(self.updates) and found["ranks"] == 2,
-              f"{what}: {found['param_hash']}, {found['ranks']} ranks, not {reference(self.updates)}\n{self.output()}")
+        """As a user who submits the script again, for some updates more."""
+        updates = result(self.directory)["train_iter"] + SHORT
+        self.number = self.submit(updates)
+        self.await_state("COMPLETED", "FAILED", timeout=120)
+        found, expected = result(self.directory), reference(updates)
+        check(found["param_hash"] == expected and found["ranks"] == 2,
+              f"{what}: {found['param_hash']}, {found['ranks']} ranks, not {expected}\n{self.output()}")
         say(what)
 
 
@@ -127,7 +121,7 @@ def check_scancel(slurm, scratch):
 
 def check_signal(slurm, scratch):
     """The signal comes at some time within the minute before the limit."""
-    job = Job(slurm, scratch("signal"), "--time=1", "--signal=TERM@60", "--requeue", updates=ENDLESS, requeue="yes")
+    job = Job(slurm, scratch("signal"), "--time=1", "--signal=TERM@60", "--requeue", requeue="yes")
     slurm.wait(lambda: "resuming from" in job.output(), "the next turn", 120)
     job.check_stopped()
     job.cancel()
@@ -135,19 +129,21 @@ def check_signal(slurm, scratch):
 
 
 def check_preemption(slurm, scratch):
-    job = Job(slurm, scratch("preempted"), "--requeue", updates=3 * LONG, requeue="yes")
+    job = Job(slurm, scratch("preempted"), "--requeue", requeue="yes")
     job.await_checkpoint()
     urgent = slurm("sbatch", "--parsable", "--partition=high", f"-n{slurm.cores - 2}", "--output=/dev/null",
                    "--wrap=sleep 2").strip()
     slurm.wait(lambda: slurm.state(urgent) == "COMPLETED", "the urgent job")
-    job.finish("preempted and requeued")
+    slurm.wait(lambda: "resuming from" in job.output(), "the next turn", 120)
     job.check_stopped()
+    job.cancel()
+    job.go_on("preempted and requeued")
 
 
 def main():
     need_slurm()
     with Scratch() as scratch, Slurm(scratch, 8) as slurm:
-        late = Job(slurm, scratch("late"), "--time=1", "--partition=high", updates=ENDLESS, sleep=50)
+        late = Job(slurm, scratch("late"), "--time=1", "--partition=high", sleep=50)
         check_srun(slurm, scratch)
         check_scancel(slurm, scratch)
         check_signal(slurm, scratch)
