@@ -18,8 +18,8 @@ from processes import children, is_running, rank_of  # noqa: E402
 from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, check, environment, free_port, result, sets, skip, train  # noqa: E402
 
 BEGIN = time.monotonic()
-SHORT, LONG = 200, 2000  # updates
-KEYS = dict(world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval_s=0.2)
+SHORT, LONG, ENDLESS = 200, 2000, 10 ** 9  # updates
+KEYS = dict(world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval_s=0.05)
 # Debian's PyTorch 1.13 does not know Python 3.11's way with flags; a ninth rank's redirection is none.
 DEBIAN = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--monitor_interval", "0.2"]
 PRESENT = os.path.join(ROOT, "build/torch/bin")
@@ -54,7 +54,7 @@ def wait_for(condition, run, what):
     while not condition():
         check(run.poll() is None, f"torchrun ended before {what}: {run.poll()}")
         check(time.monotonic() < deadline, f"{what}: not within 60 s")
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 def wait_for_checkpoint(run, directory):
@@ -82,7 +82,7 @@ def check_restart(name, launcher, options, scratch):
 
 def check_sigterm(name, launcher, options, scratch):
     directory = scratch(f"{name}term")
-    run = start(launcher, directory, *options, updates=LONG)
+    run = start(launcher, directory, *options, updates=ENDLESS)
     try:
         ranks = wait_for_checkpoint(run, directory)
         run.terminate()
@@ -91,7 +91,8 @@ def check_sigterm(name, launcher, options, scratch):
         run.kill()
     check(run.returncode != 0 and "continues from this checkpoint" in output, f"{run.returncode}: {output}")
     check(not any(map(is_running, ranks.values())), "a rank is left")
-    finish([start(launcher, directory, *options, updates=LONG)], directory, f"{name}: SIGTERM, then --resume", LONG)
+    updates = result(directory)["train_iter"] + SHORT
+    finish([start(launcher, directory, *options, updates=updates)], directory, f"{name}: SIGTERM, then --resume", updates)
 
 
 def check_nodes(name, launcher, options_of, scratch, kills=False):
