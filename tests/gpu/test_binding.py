@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that serves a GPU, which polls without a pause, has a core to itself where there are two or more."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -34,7 +35,10 @@ def find_threads(scratch, cpus, **keys):
             check(time.monotonic() < end and process.poll() is None, "the run does not train")
             time.sleep(0.1)
         folder = f"/proc/{process.pid}/task"
-        threads = [cpus_of(os.path.join(folder, thread)) for thread in os.listdir(folder)]
+        threads = []
+        for thread in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may have ended
+                threads.append(cpus_of(os.path.join(folder, thread)))
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
