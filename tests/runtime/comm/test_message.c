@@ -10,9 +10,16 @@
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3 };
+
+/* What ranks tell each other beside their messages. */
+static struct shared {
+    atomic_int passed, late;
+} * shared;
 
 struct rank {
     struct hd_rendezvous *rendezvous;
@@ -40,11 +47,14 @@ static void run(int ranks, int (*body)(const struct hd_world *, void *), void *a
 {
     struct hd_world world = ranks_world(ranks);
     pid_t pids[MAX_RANKS];
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
     ranks_start(&world, pids, body, arg);
     for (int r = 0; r < ranks; r++) {
         int code = ranks_wait(pids[r]);
         ck_assert_msg(code == 0, "rank %d of %d: exit code %d", r, ranks, code);
     }
+    munmap(shared, sizeof *shared);
 }
 
 /* -- Transfers --------------------------------------------------------------------------------- */
@@ -150,23 +160,33 @@ START_TEST(ranks_of_a_host_see_what_comes_for_any)
 }
 END_TEST
 
-/* A number for one host alone: the other host's ranks are late. */
+/* Until both ranks of the other host have passed. */
+static bool others_pass(struct hd_comm *comm, int64_t seq)
+{
+    for (int i = 0; i < 20000 && atomic_load(&shared->passed) < 2; i++) {
+        usleep(1000);
+        hd_comm_test(comm, seq);
+    }
+    atomic_fetch_add(&shared->late, 1);
+    return atomic_load(&shared->passed) == 2;
+}
+
+/* A number for one host alone: the other host's ranks come when these have passed. */
 static int body_on_host(const struct hd_world *world, void *arg)
 {
     struct rank rank = start(world, arg);
     for (int64_t seq = 1; seq < 40; seq += 2) {
-        if (world->rank < 2 && seq == 21)
-            usleep(200000);
-        const int64_t begin_ns = hd_clock_get_ns();
+        if (world->rank < 2 && seq == 21 && !others_pass(rank.comm, seq))
+            return 2;
         hd_comm_arrive_on_host(rank.comm, seq, "host");
         if (hd_comm_wait(rank.comm, seq, 20000000000, NULL, NULL) != HD_OK)
             return 1;
-        if (world->rank >= 2 && seq == 21 && hd_clock_get_ns() - begin_ns > 150000000)
-            return 2;
+        if (world->rank >= 2 && seq == 21)
+            atomic_fetch_add(&shared->passed, 1);
         hd_comm_arrive(rank.comm, seq + 1, "all");
         if (hd_comm_wait(rank.comm, seq + 1, 20000000000, NULL, NULL) != HD_OK)
             return 3;
-        if (world->rank >= 2 && seq == 21 && hd_clock_get_ns() - begin_ns < 150000000)
+        if (seq == 21 && atomic_load(&shared->late) != 2)
             return 4;
     }
     stop(&rank);
@@ -214,13 +234,14 @@ static int body_barrier(const struct hd_world *world, void *arg)
     hd_comm_arrive(rank.comm, 1, "first");
     if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
-    int64_t begin_ns = hd_clock_get_ns();
-    if (world->rank == 0)
+    if (world->rank == 0) {
         usleep(200000);
+        atomic_store(&shared->late, 1);
+    }
     hd_comm_arrive(rank.comm, 2, "late");
     if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
         return 2;
-    int code = hd_clock_get_ns() - begin_ns > 150000000 ? 0 : 3;
+    int code = atomic_load(&shared->late) == 1 ? 0 : 3;
     stop(&rank);
     return code;
 }
