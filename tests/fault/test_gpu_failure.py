@@ -19,7 +19,7 @@ from runner import Scratch, find_emulated, result  # noqa: E402
 SMALL = dict(policy__cuda="true", world__shards=2, env__stop_value="1e9", max_train_iter=6, env__collector_env_num=2,
              policy__eval__evaluator__eval_freq=3, env__evaluator_env_num=1, env__n_evaluator_episode=1,
              policy__collect__n_sample=16, policy__learn__batch_size=4, runtime__checkpoint_interval_s=0.01,
-             policy__model__encoder_hidden_size_list="[8,8]")
+             policy__model__encoder_hidden_size_list="[8,8]", runtime__heartbeat_timeout_s=60)
 RUNS = {"dqn": dict(SMALL, policy__learn__update_per_collect=2),
         "ppo": dict(SMALL, policy__model__actor_head_hidden_size=0, policy__model__critic_head_hidden_size=0)}
 ILLEGAL = "an illegal memory access was encountered"
