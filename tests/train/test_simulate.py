@@ -23,8 +23,8 @@ PLATFORM = """<?xml version='1.0'?>
 """
 
 
-def simulate(scratch, *arguments):
-    call("simulate", CONFIG, "--calibration", scratch("calibration.json"), "--strategies", "serial",
+def simulate(scratch, *arguments, calibration="calibration.json"):
+    call("simulate", CONFIG, "--calibration", scratch(calibration), "--strategies", "serial",
          "--json", scratch("out.json"), *arguments)
     with open(scratch("out.json"), encoding="utf-8") as file:
         return json.load(file)
@@ -53,10 +53,16 @@ def check_networks(scratch):
 
 
 def check_scale(scratch):
-    plain, = simulate(scratch)
-    scaled, = simulate(scratch, "--scale", "10")
+    """What it takes to submit and to start tasks is not scaled; a busy machine takes long for it."""
+    with open(scratch("calibration.json"), encoding="utf-8") as file:
+        calibration = json.load(file)
+    calibration["strategies"]["serial"].update(submit_s=1e-9, start_s=1e-9)
+    with open(scratch("tasks.json"), "w", encoding="utf-8") as file:
+        json.dump(calibration, file)
+    plain, = simulate(scratch, calibration="tasks.json")
+    scaled, = simulate(scratch, "--scale", "10", calibration="tasks.json")
     ratio = plain["updates_per_s"] / scaled["updates_per_s"]
-    check(5 < ratio <= 10.5, f"ten times slower tasks: {ratio}")
+    check(9 < ratio <= 10.5, f"ten times slower tasks: {ratio}")
 
 
 def check_trace(scratch):
