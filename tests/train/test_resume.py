@@ -134,6 +134,23 @@ def check_stop(scratch):
     print("SIGTERM: 75, then the same bits")
 
 
+def check_twice(scratch):
+    """A checkpoint is requested before the first iteration after the one that the run continues from, to which no link
+    leads: the run that wrote it was killed before."""
+    directory = scratch("twice")
+    keys = dict(DQN, runtime__checkpoint_interval_s=0.0001)
+    process = start(directory, 1, runner.CONFIG, keys)
+    check(wait_for_checkpoint(directory, process), "it ended before its first checkpoint")
+    kill_all(process)
+    link = os.path.join(directory, "ckpt/state/latest")
+    os.remove(link)
+    os.symlink("iteration_0", link)
+    done = call("run", runner.CONFIG, "--resume", directory, *sets(**keys))
+    check("resuming from update" in done.stderr and "warning" not in done.stderr, done.stderr)
+    check_same(directory, scratch("dqn"))
+    print("the same checkpoint once more: the same bits")
+
+
 def check_restarts(scratch):
     """A launcher goes on by itself after a rank's death."""
     directory = scratch("restarted")
@@ -194,6 +211,7 @@ def main():
         check_hosts(scratch)
         check_kills(scratch, "dqn", runner.CONFIG, DQN, (1, 2, 4), KILLS)
         check_stop(scratch)
+        check_twice(scratch)
         check_restarts(scratch)
         check_refusals(scratch)
         ppo = dict(env__stop_value="1e9", max_train_iter=2000, world__shards=2,

@@ -36,7 +36,8 @@ struct hd_checkpoint_writer_options {
     const char *dir; /* the run directory, which exists */
     int rank, ranks;
     int keep;         /* rank 0 keeps the newest `keep` >= 1 checkpoints */
-    int64_t from;     /* rank 0 removes checkpoints after this iteration; -1: all */
+    int64_t from;     /* the run continues from this iteration's; rank 0 removes later ones. -1:
+                         there is none */
     double timeout_s; /* a checkpoint that takes longer is given up */
     /* Sends a message, from rank 0 to `rank`, from others to rank 0, which passes it to
      * hd_checkpoint_writer_receive there. Returns a status; a failure is a rank that is gone. It is
@@ -62,8 +63,8 @@ void hd_checkpoint_writer_receive(struct hd_checkpoint_writer *checkpoints, int 
 bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *checkpoints);
 
 /* Begins the checkpoint of an iteration, the same on all ranks, after waiting for the one before.
- * If this rank is still writing that one when its time is over, this rank fails the new one.
- * Returns HD_OK. */
+ * That of iteration options.from exists, so that nothing is written. If this rank is still writing
+ * that one when its time is over, this rank fails the new one. Returns HD_OK. */
 int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *checkpoints, int64_t iteration);
 
 /* Add a file, whose data[bytes], from malloc, the writer takes over; or a journal, whose changed

@@ -61,7 +61,8 @@ struct hd_checkpoint_writer {
     int64_t n_journals, journals_capacity;
     json_t *metadata;
     char why[HD_FILE_WHY]; /* why this rank has failed it; "": it has not */
-    bool skips;            /* a newer one was begun while this rank still writes it */
+    bool exists;           /* the newest is the one that the run continues from */
+    bool skips;            /* a newer one was begun that exists, or while this rank writes it */
     int64_t skipped;       /* the iteration of that one */
     bool started;
     pthread_t thread;
@@ -108,6 +109,9 @@ int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *m
 /* Rank 0, whose own files are written, or c->why says why not: waits for the other ranks' reports,
  * makes the checkpoint visible, and tells all ranks. Warns of a failure. */
 enum outcome hd_checkpoint_join(struct hd_checkpoint_writer *c);
+
+/* Rank 0: lets the link `latest` name the checkpoint of an iteration. */
+void hd_checkpoint_link_latest(const struct hd_checkpoint_writer *c, int64_t iteration);
 
 /* Another rank: reports what it has written, or c->why, and waits for what rank 0 says. */
 enum outcome hd_checkpoint_report(struct hd_checkpoint_writer *c);

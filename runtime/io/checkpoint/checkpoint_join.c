@@ -75,10 +75,10 @@ static bool is_abandoned(struct hd_checkpoint_writer *c)
 /* -- The folder -------------------------------------------------------------------------------- */
 
 /* Replaces the link by a rename, so that there always is one. */
-static void link_latest(const struct hd_checkpoint_writer *c)
+void hd_checkpoint_link_latest(const struct hd_checkpoint_writer *c, int64_t iteration)
 {
     char *beside = hd_format("%s/.latest", c->state), *latest = hd_format("%s/latest", c->state);
-    char *target = hd_format("iteration_%" PRId64, c->iteration);
+    char *target = hd_format("iteration_%" PRId64, iteration);
     if (beside && latest && target) {
         unlink(beside);
         if (symlink(target, beside) == 0 && rename(beside, latest) != 0)
@@ -184,7 +184,7 @@ enum outcome hd_checkpoint_join(struct hd_checkpoint_writer *c)
     const int culprit = join_reports(c, why);
     hd_checkpoint_tell_ranks(c, c->iteration, culprit < 0);
     if (culprit < 0) {
-        link_latest(c);
+        hd_checkpoint_link_latest(c, c->iteration);
         hd_checkpoint_remove_old(c);
         return WRITTEN;
     }

@@ -73,13 +73,14 @@ bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *c)
         c->started = false;
         hd_checkpoint_clear_files(c);
     }
-    return !c->skips && c->outcome == WRITTEN;
+    return c->exists || (!c->skips && c->outcome == WRITTEN);
 }
 
 int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *c, int64_t iteration)
 {
     hd_checkpoint_writer_wait(c);
-    c->skips = c->started;
+    c->exists = iteration == c->options.from;
+    c->skips = c->started || c->exists;
     if (c->skips) {
         c->skipped = iteration;
         return HD_OK;
@@ -122,7 +123,8 @@ void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *c, json_t *metadat
 {
     if (c->skips) {
         json_decref(metadata);
-        skip(c);
+        if (!c->exists)
+            skip(c);
         return;
     }
     c->metadata = metadata;
@@ -178,6 +180,8 @@ int hd_checkpoint_writer_create(const struct hd_checkpoint_writer_options *optio
     }
     if (options->rank == 0)
         hd_checkpoint_remove_unfinished(c, options->from);
+    if (options->rank == 0 && options->from >= 0) /* a run that died may not have come so far */
+        hd_checkpoint_link_latest(c, options->from);
     *checkpoints_p = c;
     return HD_OK;
 }

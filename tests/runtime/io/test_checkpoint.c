@@ -285,6 +285,40 @@ START_TEST(going_on)
 }
 END_TEST
 
+static void assert_latest(const char *name)
+{
+    char target[64] = "";
+    ck_assert_int_gt(readlink(path_of("latest"), target, sizeof target - 1), 0);
+    ck_assert_str_eq(target, name);
+}
+
+/* A run that died between the rename of its last checkpoint and the link to it goes on from this
+ * one, and may be asked for the same once more, before its first iteration. */
+START_TEST(not_linked)
+{
+    struct hd_checkpoint_writer *checkpoints = create(-1);
+    ck_assert(write_one(checkpoints, 10));
+    ck_assert(write_one(checkpoints, 20));
+    hd_checkpoint_writer_destroy(checkpoints);
+    ck_assert_int_eq(unlink(path_of("latest")), 0);
+    ck_assert_int_eq(symlink("iteration_10", path_of("latest")), 0);
+    warnings = 0;
+    hd_log_set_sink(keep_warning, NULL);
+    checkpoints = create(20);
+    assert_latest("iteration_20");
+    ck_assert(write_one(checkpoints, 20));
+    assert_newest(20);
+    assert_large();
+    ck_assert(write_one(checkpoints, 30));
+    assert_latest("iteration_30");
+    assert_newest(30);
+    assert_large();
+    hd_checkpoint_writer_destroy(checkpoints);
+    hd_log_set_sink(NULL, NULL);
+    ck_assert_int_eq(warnings, 0);
+}
+END_TEST
+
 /* Imitates a full disk by a limit on the size of files. */
 START_TEST(full_disk)
 {
@@ -493,6 +527,7 @@ int main(void)
     tcase_add_test(cases, journals);
     tcase_add_loop_test(cases, damage, 0, 10);
     tcase_add_test(cases, going_on);
+    tcase_add_test(cases, not_linked);
     tcase_add_test(cases, full_disk);
     tcase_add_loop_test(cases, ranks_together, 0, RANKS);
     tcase_add_test(cases, silent_rank);
