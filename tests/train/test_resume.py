@@ -151,6 +151,20 @@ def check_twice(scratch):
     print("the same checkpoint once more: the same bits")
 
 
+def check_nothing(scratch):
+    """Where there is no checkpoint, a line says that the run is a new one."""
+    keys = sets(**dict(DQN, max_train_iter=5))
+    for directory in (scratch("new"), scratch("without")):
+        done = call("run", runner.CONFIG, "--dir", directory, "--resume", *keys)
+        check(f"--resume: there is no run {directory}, so a new one begins" in done.stderr, done.stderr)
+    os.remove(os.path.join(directory, "result.json"))
+    shutil.rmtree(os.path.join(directory, "ckpt/state"), ignore_errors=True)
+    done = call("run", runner.CONFIG, "--resume", directory, *keys)
+    check(f"--resume: {directory} has no checkpoint, so the run begins anew there" in done.stderr, done.stderr)
+    check_same(directory, scratch("new"))
+    print("nothing to resume: told")
+
+
 def check_restarts(scratch):
     """A launcher goes on by itself after a rank's death."""
     directory = scratch("restarted")
@@ -212,6 +226,7 @@ def main():
         check_kills(scratch, "dqn", runner.CONFIG, DQN, (1, 2, 4), KILLS)
         check_stop(scratch)
         check_twice(scratch)
+        check_nothing(scratch)
         check_restarts(scratch)
         check_refusals(scratch)
         ppo = dict(env__stop_value="1e9", max_train_iter=2000, world__shards=2,

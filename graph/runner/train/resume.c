@@ -294,18 +294,40 @@ static int check_unused(const struct hd_train *train)
     return HD_ERR_INPUT;
 }
 
-int hd_resume_find(struct hd_train *train)
+/* Says that nothing is continued, so that nobody takes a new run for an old one. */
+static void tell_new(const struct hd_train *train)
+{
+    const char *wanted = train->options->dir
+                             ? train->options->dir
+                             : hd_config_get_text(train->run_spec.config, "exp_name");
+    if (train->ranks.world.rank > 0)
+        return;
+    if (train->dir)
+        hd_log(HD_LOG_INFO, "--resume: %s has no checkpoint, so the run begins anew there",
+               train->dir);
+    else
+        hd_log(HD_LOG_INFO, "--resume: there is no run %s, so a new one begins", wanted);
+}
+
+static int find_checkpoint(struct hd_train *train)
 {
     json_t *then = NULL;
-    if (!train->options->resume)
-        return check_unused(train);
-    find_dir(train);
-    if (!train->dir)
-        return HD_OK;
     HD_TRY(list_then(train, &then));
     const int status = then ? check_run(train, then) : HD_OK;
     json_decref(then);
     return status;
+}
+
+int hd_resume_find(struct hd_train *train)
+{
+    if (!train->options->resume)
+        return check_unused(train);
+    find_dir(train);
+    if (train->dir)
+        HD_TRY(find_checkpoint(train));
+    if (!train->resume_from)
+        tell_new(train);
+    return HD_OK;
 }
 
 int hd_resume_restore(struct hd_train *train)
