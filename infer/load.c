@@ -7,73 +7,31 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/run_dir.h"
 #include "tasks/types/collect/actions.h"
 #include "tasks/types/learn/policy.h"
 #include "tasks/types/learn/policy_net.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* -- Files of a run directory ------------------------------------------------------------------ */
-
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
-/* Returns the number of the last iteration of which `ckpt` has weights, or -1. */
-static long long find_last_iteration(const char *ckpt)
-{
-    static const char prefix[] = "iteration_";
-    DIR *folder = opendir(ckpt);
-    long long last = -1;
-    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-        const bool named = strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0;
-        const long long number = named ? atoll(entry->d_name + sizeof prefix - 1) : -1;
-        last = number > last ? number : last;
-    }
-    if (folder)
-        closedir(folder);
-    return last;
-}
-
-/* Finds the weights in a run directory; *path_p is freed with hd_free. */
-static int find_weights(const char *run, char **path_p)
-{
-    char *best = hd_format("%s/ckpt/best/policy.safetensors", run);
-    char *ckpt = hd_format("%s/ckpt", run);
-    const long long last = ckpt ? find_last_iteration(ckpt) : -1;
-    const bool has_best = best && access(best, F_OK) == 0;
-    int status = best && ckpt ? HD_OK : HD_ERR_NOMEM;
-    if (status == HD_OK && !has_best && last < 0)
-        status = hd_fail(HD_ERR_INPUT, "%s has no weights: there is no %s", run, best);
-    if (status == HD_OK)
-        *path_p = has_best ? hd_strdup(best)
-                           : hd_format("%s/iteration_%lld/policy.safetensors", ckpt, last);
-    hd_free(best);
-    hd_free(ckpt);
-    return status == HD_OK && !*path_p ? HD_ERR_NOMEM : status;
-}
 
 /* Finds both files that make a policy; the paths are freed with hd_free, after an error too. */
 static int find_files(const char *config, const char *weights, char **config_p, char **weights_p)
 {
     if (!config)
         return hd_fail(HD_ERR_INPUT, "a policy needs a run directory or a run file");
-    const bool run = is_folder(config);
-    *config_p = run ? hd_format("%s/total_config.yaml", config) : hd_strdup(config);
-    if (!*config_p)
+    const bool run = hd_folder_exists(config);
+    if (weights && !(*weights_p = hd_strdup(weights)))
         return HD_ERR_NOMEM;
-    if (access(*config_p, R_OK) != 0)
-        return hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", *config_p);
-    if (weights)
-        return (*weights_p = hd_strdup(weights)) ? HD_OK : HD_ERR_NOMEM;
     if (run)
-        return find_weights(config, weights_p);
+        return hd_run_dir_find_policy(config, config_p, weights ? NULL : weights_p);
+    if (!(*config_p = hd_strdup(config)))
+        return HD_ERR_NOMEM;
+    if (access(config, R_OK) != 0)
+        return hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", config);
+    if (weights)
+        return HD_OK;
     return hd_fail(HD_ERR_INPUT, "%s is a run file: its weights have to be named", config);
 }
 

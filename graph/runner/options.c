@@ -49,7 +49,10 @@ static const struct command {
     {"run", "CONFIG", "config", 1, 1, NULL},
     {"launch", "CONFIG", "config", 1, 1, NULL},
     {"graph", "CONFIG", "config", 1, 1, NULL},
-    {"eval", "CONFIG", "config", 1, 1, NULL},
+    {"eval", "CONFIG|DIR", "config or run directory", 1, 1,
+     "Plays episodes with given weights, also as a video, or prints the net's outputs for given\n"
+     "observations. Of a run directory it takes the config and the best weights, or if there are\n"
+     "none the last that were saved.\n"},
     {"bench", "CONFIG", "config", 1, 1, NULL},
     {"record", "CONFIG", "config", 1, 1, NULL},
     {"report", "DIR", "run directory", 1, 1,
@@ -216,7 +219,7 @@ static const struct option {
      "load a plug-in that the config names by its path, start Python (or HEDDLE_ALLOW_PLUGIN=1)",
      NULL},
     {"--weights", "FILE", EVAL | RECORD | WATCH, TEXT, FIELD(weights), 0, 0,
-     "policy.safetensors of a run: what plays", NULL},
+     "policy.safetensors of a run: what plays (eval, watch: of a run directory, its best)", NULL},
     {"--episodes", "N", EVAL | WATCH, COUNT, FIELD(episodes), 1, 4096,
      "episodes to play (default env.n_evaluator_episode; watch: without end)", NULL},
     {"--video", "FILE", EVAL, TEXT, FIELD(video), 0, 0,

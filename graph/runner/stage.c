@@ -5,6 +5,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/run_dir.h"
 
 #include <inttypes.h>
 
@@ -23,7 +25,9 @@ static int add_sets(struct hd_options *options)
 {
     bool normalised;
     if (!options->weights)
-        return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
+        return hd_fail(HD_ERR_INPUT,
+                       "missing --weights FILE, such as ckpt/best of a run; or name the run "
+                       "directory in place of the config");
     HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
     HD_TRY(hd_options_add_set(options,
                               hd_format(graph_text, normalised ? "obs_norm: {type: moments}, " : "",
@@ -38,10 +42,24 @@ static int add_sets(struct hd_options *options)
         options, hd_format("env.n_evaluator_episode=%" PRId64, options->episodes), "--episodes");
 }
 
+static int open_run_dir(struct hd_options *options, struct hd_stage *stage)
+{
+    if (!hd_folder_exists(options->config))
+        return HD_OK;
+    HD_TRY(hd_run_dir_find_policy(options->config, &stage->config,
+                                  options->weights ? NULL : &stage->weights));
+    options->config = stage->config;
+    if (stage->weights)
+        options->weights = stage->weights;
+    return HD_OK;
+}
+
 int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p)
 {
     *stage_p = (struct hd_stage){0};
+    HD_TRY(open_run_dir(options, stage_p));
     HD_TRY(add_sets(options));
+    stat(options->weights, &stage_p->file);
     HD_TRY(hd_inference_open(options, &hd_interrupted, &stage_p->inference));
     const struct hd_graph *graph = stage_p->inference.run_spec.graph;
     const struct hd_config *config = stage_p->inference.run_spec.config;
@@ -57,4 +75,6 @@ void hd_stage_close(struct hd_stage *stage)
 {
     hd_player_destroy(stage->player);
     hd_inference_close(&stage->inference);
+    hd_free(stage->config);
+    hd_free(stage->weights);
 }

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -209,6 +210,25 @@ def check_eval(scratch):
     check("weights" in call("eval", CONFIG, expect=2).stderr, "eval without weights")
 
 
+def check_eval_of_directory(scratch):
+    """A run directory stands for its config and its best weights, or the last ones where there are no best."""
+    directory, arguments = scratch("learned"), ["--episodes", "2", "--json"]
+    config, best = os.path.join(directory, "total_config.yaml"), os.path.join(directory, "ckpt/best/policy.safetensors")
+    wanted = call("eval", config, "--weights", best, *arguments).stdout
+    check(call("eval", directory, *arguments).stdout == wanted, "a run directory plays otherwise than its best weights")
+    (last,) = (name for name in os.listdir(os.path.join(directory, "ckpt")) if name.startswith("iteration_"))
+    shutil.rmtree(os.path.dirname(best))
+    last = os.path.join(directory, "ckpt", last, "policy.safetensors")
+    wanted = call("eval", config, "--weights", last, *arguments).stdout
+    check(call("eval", directory, *arguments).stdout == wanted, "without best weights it does not play the last")
+    check(call("eval", directory, "--weights", last, *arguments).stdout == wanted, "a run directory with weights")
+    os.rename(os.path.dirname(last), scratch("taken"))
+    said = call("eval", directory, expect=2).stderr
+    check(f"{directory} has no weights: there is no {best}" in said, said)
+    said = call("eval", scratch("taken"), expect=2).stderr
+    check("total_config.yaml cannot be read" in said, said)
+
+
 def check_install(scratch):
     build = os.path.dirname(os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner")))
     subprocess.run(["cmake", "--install", build, "--prefix", scratch("prefix")], check=True,
@@ -232,6 +252,7 @@ def main():
         check_bf16()
         check_files(scratch)
         check_eval(scratch)
+        check_eval_of_directory(scratch)
         check_install(scratch)
 
 

@@ -11,7 +11,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -22,7 +21,6 @@
 
 struct watch {
     struct hd_options *options;
-    char *config, *weights; /* of a run directory; NULL: as given */
     struct hd_stage stage;
     enum hd_picture_form form;
     struct hd_server *server; /* NULL: there is a terminal */
@@ -197,28 +195,10 @@ static int play_on_page(struct watch *watch)
     return status;
 }
 
-/* A run directory stands for its config and its best weights so far. */
-static int open_directory(struct watch *watch)
-{
-    struct hd_options *options = watch->options;
-    if (!hd_folder_exists(options->config))
-        return HD_OK;
-    watch->config = hd_format("%s/total_config.yaml", options->config);
-    watch->weights = hd_format("%s/ckpt/best/policy.safetensors", options->config);
-    if (!watch->config || !watch->weights)
-        return HD_ERR_NOMEM;
-    options->config = watch->config;
-    if (!options->weights)
-        options->weights = watch->weights;
-    return HD_OK;
-}
-
 static int open_watch(struct watch *watch)
 {
-    HD_TRY(open_directory(watch));
-    if (watch->options->weights)
-        stat(watch->options->weights, &watch->file);
     HD_TRY(hd_stage_open(watch->options, &watch->stage));
+    watch->file = watch->stage.file;
     HD_TRY(hd_player_get_picture_size(watch->stage.player, &watch->height, &watch->width));
     watch->picture = hd_alloc(watch->height * watch->width, 3);
     return watch->picture ? HD_OK : HD_ERR_NOMEM;
@@ -235,7 +215,5 @@ int hd_command_watch(struct hd_options *options)
     }
     hd_free(watch.picture);
     hd_stage_close(&watch.stage);
-    hd_free(watch.config);
-    hd_free(watch.weights);
     return hd_status_get_exit_code(status);
 }
