@@ -10,6 +10,7 @@
 #include "runtime/io/files.h"
 #include "runtime/io/run_dir.h"
 #include "tasks/types/collect/actions.h"
+#include "tasks/types/collect/env_options.h"
 #include "tasks/types/learn/policy.h"
 #include "tasks/types/learn/policy_net.h"
 
@@ -44,9 +45,11 @@ static int read_config(struct hd_diag *diag, const char *path, struct hd_config 
     struct hd_document *document;
     HD_TRY(hd_document_read(path, diag, &document));
     int status = hd_config_create(tables, n, document, NULL, 0, diag, config_p);
-    if (status != HD_OK)
+    if (status != HD_OK) {
         hd_document_destroy(document);
-    return status;
+        return status;
+    }
+    return hd_env_options_resolve(*config_p);
 }
 
 static int describe(struct heddle_policy *policy, const struct hd_setup *setup)

@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/types/collect/env_options.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -253,6 +254,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     }
     if (options->refuses_plugins)
         HD_TRY(refuse_plugin(run_spec));
+    HD_TRY(hd_env_options_resolve(run_spec->config));
     run_spec->param_check_interval =
         hd_config_get_int(run_spec->config, "runtime.param_check_interval");
     HD_TRY(choose_shards(run_spec, ranks));

@@ -5,6 +5,7 @@ workers of any number and after a stop; other actions and wrappers train; and no
 not."""
 
 import os
+import re
 import stat
 import sys
 
@@ -76,6 +77,44 @@ def check_no_python(scratch):
                     call("graph", CONFIG, *sets(**keys), env=environment(HEDDLE_ALLOW_PLUGIN=1), expect=2)):
         check("exited with code 3" in allowed.stderr, allowed.stderr)
     check(os.path.exists(started), "Python was not started")
+    os.makedirs(scratch("runs"))
+    with open(CONFIG, encoding="utf-8") as file:
+        text = re.sub(": (graphs|strategies)/", f": {ROOT}/configs/\\1/", file.read())
+    with open(scratch("runs/cartpole.yaml"), "w", encoding="utf-8") as file:
+        file.write(text.replace("env: {type: cartpole,", "env: {type: gymnasium, options: {python: ../python},"))
+    said = call("graph", scratch("runs/cartpole.yaml"), "--allow-plugin", "--set", "env.env_id=CartPole-v1", cwd="/", expect=2)
+    check("exited with code 3" in said.stderr, said.stderr)
+
+
+def check_paths(scratch):
+    """Paths of a run file are relative to it, those of --set to the working directory, and the effective config plays
+    from anywhere."""
+    project = scratch("a: project")
+    config = os.path.join(project, "runs/walk.yaml")
+    os.makedirs(os.path.dirname(config))
+    os.symlink(os.path.join(ROOT, "tests/kernels/envs"), os.path.join(project, "envs"))
+    os.symlink(PYTHON, os.path.join(project, "venv"))
+    with open(PENDULUM, encoding="utf-8") as file:
+        text = re.sub(": (graphs|strategies)/", f": {ROOT}/configs/\\1/", file.read())
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(text.replace("{type: pendulum,", "{type: gymnasium, options: {path: ../envs, python: ../venv},"))
+    keys = {**WALK, "env__options__kwargs": "{actions: box}", "policy__model__action_shape": 2}
+    for key in ("env__type", "env__options__path", "env__options__python"):
+        del keys[key]
+    ways = {"its folder": ("runs", "walk.yaml", {}), "above": (".", "runs/walk.yaml", {}), "elsewhere": ("/", config, {}),
+            "--set": (".", config, dict(env__options__path="envs", env__options__python="venv"))}
+    hashes = set()
+    for name, (cwd, path, more) in ways.items():
+        directory = scratch(f"from {name}")
+        call("run", path, "--dir", directory, "--quiet", *sets(**keys, **more), cwd=os.path.join(project, cwd))
+        call("eval", directory, "--episodes", "1", cwd="/")
+        said = call("run", config, "--resume", directory, *sets(**keys), cwd="/").stderr
+        check("has ended" in said, f"another config from {name}: {said}")
+        hashes.add(result(directory)["param_hash"])
+    check(len(hashes) == 1, f"paths: {hashes}")
+    said = call("run", config, "--dir", scratch("refused"), *sets(**keys), "--set", "env.options.path=../envs",
+                cwd=project, expect=None)
+    check(said.returncode != 0 and "gymnasium_envs" in said.stderr, said.stderr)
 
 
 def check_doctor():
@@ -91,6 +130,7 @@ def main():
             skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
         check_resumed(scratch, check_bits(scratch))
         check_kinds(scratch)
+        check_paths(scratch)
 
 
 main()

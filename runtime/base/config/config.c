@@ -170,7 +170,9 @@ int hd_config_override(struct hd_config *config, const char *path, const char *t
 
 int hd_config_override_tree(struct hd_config *config, const char *path, const struct hd_node *node)
 {
-    struct hd_setting *setting = get_kind(config, path, HD_KEY_TREE);
+    struct hd_setting *setting = get(config, path);
+    if (setting->key->kind != HD_KEY_MAP)
+        setting = get_kind(config, path, HD_KEY_TREE);
     const struct hd_node *copy = hd_node_copy(config->nodes, node);
     if (!copy)
         return HD_ERR_NOMEM;

@@ -68,8 +68,8 @@ void hd_config_report_unused(const struct hd_config *config, const char *section
  * no other thread reads. Returns HD_OK, HD_ERR_INPUT (logged) or HD_ERR_NOMEM. */
 int hd_config_override(struct hd_config *config, const char *path, const char *text);
 
-/* Replaces a TREE key's node by a copy and forgets the --sets inside it, while no other thread
- * reads. Returns HD_OK or HD_ERR_NOMEM (logged). */
+/* Replaces the node of a TREE or MAP key by a copy and forgets the --sets inside a tree, while no
+ * other thread reads. Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_config_override_tree(struct hd_config *config, const char *path, const struct hd_node *node);
 
 /* Writes every key with its effective value as YAML that reads back to an equal config: nested as

@@ -3,7 +3,103 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/node_json.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- Paths ------------------------------------------------------------------------------------- */
+
+/* Stores the absolute path of the folder to which a node's paths are relative, to be freed with
+ * free. */
+static int find_base(const struct hd_node *node, char **base_p)
+{
+    const char *file = node->location.file, *slash = strrchr(file, '/');
+    char *folder = slash ? hd_format("%.*s/", (int)(slash - file), file) : hd_strdup(".");
+    if (!folder)
+        return HD_ERR_NOMEM;
+    *base_p = realpath(folder, NULL);
+    if (!*base_p)
+        hd_log(HD_LOG_ERROR, "the folder %s of the config cannot be found: %m", folder);
+    hd_free(folder);
+    return *base_p ? HD_OK : HD_ERR_SYSTEM;
+}
+
+/* Returns the one spelling of a path, to be freed with hd_free, in which a link at the end stays
+ * one: the Python of a virtual environment is such a link. NULL: no memory, or its folder is
+ * absent. */
+static char *normalise(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    const bool is_folder = !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    char *above = is_folder ? hd_strdup(path) : hd_format("%.*s", (int)(name - path), path);
+    char *real = above ? realpath(above, NULL) : NULL;
+    char *normal = !real ? NULL : is_folder ? hd_strdup(real) : hd_format("%s/%s", real, name);
+    hd_free(above);
+    free(real);
+    return normal;
+}
+
+static bool exists(const char *path)
+{
+    char *real = realpath(path, NULL);
+    free(real);
+    return real != NULL;
+}
+
+static int make_absolute(const struct hd_node *node, bool is_program, char **path_p)
+{
+    char *base;
+    HD_TRY(find_base(node, &base));
+    char *path = hd_format("%s/%s", base, node->text);
+    free(base);
+    if (!path)
+        return HD_ERR_NOMEM;
+    const bool is_elsewhere = is_program && !strchr(node->text, '/') && !exists(path);
+    char *better = is_elsewhere ? hd_strdup(node->text) : normalise(path);
+    *path_p = better ? better : path;
+    if (better)
+        hd_free(path);
+    return HD_OK;
+}
+
+static int resolve(struct hd_document *document, struct hd_node *map, const char *name)
+{
+    const struct hd_node *node = hd_node_get(map, name);
+    char *path;
+    if (!node || node->kind != HD_NODE_SCALAR || !node->text[0] || node->text[0] == '/')
+        return HD_OK;
+    HD_TRY(make_absolute(node, strcmp(name, "python") == 0, &path));
+    struct hd_node *absolute = hd_node_create_scalar(document, node->location, path);
+    hd_free(path);
+    return absolute ? hd_node_put(document, map, name, absolute) : HD_ERR_NOMEM;
+}
+
+static int resolve_copy(struct hd_config *config, struct hd_document *document,
+                        const struct hd_node *options)
+{
+    struct hd_node *copy = hd_node_copy(document, options);
+    if (!copy)
+        return HD_ERR_NOMEM;
+    HD_TRY(resolve(document, copy, "path"));
+    HD_TRY(resolve(document, copy, "python"));
+    return hd_config_override_tree(config, "env.options", copy);
+}
+
+int hd_env_options_resolve(struct hd_config *config)
+{
+    const struct hd_node *options = hd_config_get_node(config, "env.options");
+    struct hd_document *document;
+    if (!options || !strstr(hd_config_get_text(config, "env.type"), "gymnasium"))
+        return HD_OK;
+    HD_TRY(hd_document_create(&document));
+    const int status = resolve_copy(config, document, options);
+    hd_document_destroy(document);
+    return status;
+}
+
+/* -- Settings ---------------------------------------------------------------------------------- */
 
 int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings)
 {

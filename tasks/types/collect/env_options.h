@@ -4,7 +4,14 @@
 #define HD_TASKS_TYPES_COLLECT_ENV_OPTIONS_H
 
 #include "kernels/envs/env.h"
-#include "runtime/base/config/node.h"
+#include "runtime/base/config/config.h"
+
+/* Makes the paths in env.options of Gymnasium's envs (`path`, `python`) absolute, so that the
+ * effective config means the same wherever it lies: relative ones are relative to the run file that
+ * says them, or, of a --set, to the working directory. A `python` without a slash is a folder or
+ * program there if there is one, else left for PATH. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM
+ * (logged: there is no such folder). */
+int hd_env_options_resolve(struct hd_config *config);
 
 /* Fills settings->options from the map env.options, or from nothing if it is NULL: scalars as they
  * are written, maps and lists as JSON. Names are borrowed from the map. Returns HD_OK or
