@@ -9,12 +9,14 @@
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* A call of somebody for outputs or actions. */
 struct request {
     bool floats;
     const void *obs; /* [rows] */
     int64_t rows;
+    const struct heddle_recurrent_state *state;
     float *out;   /* [rows][outputs], or NULL */
     void *action; /* [rows][dims], or NULL */
     bool draws;
@@ -120,19 +122,36 @@ static void choose(const struct heddle_policy *policy, const struct request *req
     }
 }
 
-static int compute_rows(const struct heddle_policy *policy, const struct request *request,
-                        int64_t first, int64_t n)
+/* Computes the outputs of rows [first, first + n). */
+static void forward(const struct heddle_policy *policy, const struct request *request,
+                    int64_t first, int64_t n, void *work, float *out)
 {
     const int64_t row_bytes = request->floats
                                   ? hd_net_count_obs(policy->net) * (int64_t)sizeof(float)
                                   : hd_net_get_obs_bytes(policy->net);
+    const void *obs = (const char *)request->obs + first * row_bytes;
+    const int64_t size = policy->spec.state_size;
+    if (size == 0) {
+        hd_policy_forward(&policy->arrays, request->floats, obs, n, work, out);
+        return;
+    }
+    float *state = request->state->values + first * size;
+    const bool *begins = request->state->begins;
+    for (int64_t i = 0; begins && i < n; i++)
+        if (begins[first + i])
+            memset(state + i * size, 0, (size_t)size * sizeof *state);
+    hd_policy_forward_step(&policy->arrays, request->floats, obs, n, state, work, out);
+}
+
+static int compute_rows(const struct heddle_policy *policy, const struct request *request,
+                        int64_t first, int64_t n)
+{
     int64_t bytes;
     struct hd_pass_work *work;
     HD_TRY(hd_policy_prepare(&policy->arrays, n, &bytes));
     HD_TRY(take_work(policy, bytes, &work));
     float *out = request->out ? request->out + first * policy->spec.outputs : work->out;
-    hd_policy_forward(&policy->arrays, request->floats,
-                      (const char *)request->obs + first * row_bytes, n, work->memory, out);
+    forward(policy, request, first, n, work->memory, out);
     if (request->action)
         choose(policy, request, first, n, out);
     give_work(policy->works, work);
@@ -159,6 +178,8 @@ static int check(const struct heddle_policy *policy, const struct request *reque
         return hd_fail(HD_ERR_INPUT, "%" PRId64 " rows of observations", request->rows);
     if (!request->floats && !bytes)
         return hd_fail(HD_ERR_INPUT, "the policy sees floats, but the observations are bytes");
+    if (policy->spec.state_size > 0 && !request->state)
+        return hd_fail(HD_ERR_INPUT, "the policy is recurrent: it needs the state of each row");
     if (request->draws && !policy->spec.can_draw)
         return hd_fail(HD_ERR_INPUT, "the policy has values of actions and no distribution to draw "
                                      "from (policy.type dqn)");
@@ -179,27 +200,34 @@ static int compute(const struct heddle_policy *policy, const struct request *req
 }
 
 int heddle_policy_forward(const struct heddle_policy *policy, enum heddle_element element,
-                          const void *obs, int64_t rows, float *out, char *message)
+                          const void *obs, int64_t rows, const struct heddle_recurrent_state *state,
+                          float *out, char *message)
 {
     const struct request request = {
-        .floats = element == HEDDLE_F32, .obs = obs, .rows = rows, .out = out};
+        .floats = element == HEDDLE_F32, .obs = obs, .rows = rows, .state = state, .out = out};
     return compute(policy, &request, message);
 }
 
 int heddle_policy_act(const struct heddle_policy *policy, enum heddle_element element,
-                      const void *obs, int64_t rows, void *action, char *message)
-{
-    const struct request request = {
-        .floats = element == HEDDLE_F32, .obs = obs, .rows = rows, .action = action};
-    return compute(policy, &request, message);
-}
-
-int heddle_policy_draw(const struct heddle_policy *policy, enum heddle_element element,
-                       const void *obs, int64_t rows, uint64_t seed, void *action, char *message)
+                      const void *obs, int64_t rows, const struct heddle_recurrent_state *state,
+                      void *action, char *message)
 {
     const struct request request = {.floats = element == HEDDLE_F32,
                                     .obs = obs,
                                     .rows = rows,
+                                    .state = state,
+                                    .action = action};
+    return compute(policy, &request, message);
+}
+
+int heddle_policy_draw(const struct heddle_policy *policy, enum heddle_element element,
+                       const void *obs, int64_t rows, const struct heddle_recurrent_state *state,
+                       uint64_t seed, void *action, char *message)
+{
+    const struct request request = {.floats = element == HEDDLE_F32,
+                                    .obs = obs,
+                                    .rows = rows,
+                                    .state = state,
                                     .action = action,
                                     .draws = true,
                                     .seed = seed};

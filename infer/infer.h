@@ -88,14 +88,15 @@ struct heddle_policy_spec {
      * dimension, or with the means and then the logarithms of the deviations of a box. An actor
      * with a critic has one more: the value of the observation. */
     int64_t outputs;
+    /* The numbers that a recurrent policy keeps of each row from step to step; 0: it is none. */
+    int64_t state_size;
     bool can_draw; /* the outputs are of a distribution; else they are values of actions (dqn) */
 };
 
 /* Loads a policy. `config` is a run directory, or a run file that it was trained with. `weights` is
  * a file policy.safetensors, or NULL for that of the best evaluation in the run directory, else of
  * the last iteration that was saved. heddle_policy_destroy, which accepts NULL, releases it.
- * Errors: INPUT, NOMEM, SYSTEM, FORMAT, UNSUPPORTED (bf16 on a processor without; a recurrent
- * policy). */
+ * Errors: INPUT, NOMEM, SYSTEM, FORMAT, UNSUPPORTED (bf16 on a processor without). */
 HEDDLE_API int heddle_policy_load(const char *config, const char *weights,
                                   struct heddle_policy **policy_p, char *message);
 HEDDLE_API void heddle_policy_destroy(struct heddle_policy *policy);
@@ -103,23 +104,37 @@ HEDDLE_API void heddle_policy_destroy(struct heddle_policy *policy);
 HEDDLE_API void heddle_policy_describe(const struct heddle_policy *policy,
                                        struct heddle_policy_spec *spec_p);
 
+/* Rows are steps of episodes of their own, and a recurrent policy keeps their states from one call
+ * to the next. A policy without a state (state_size 0) takes NULL, and ignores what is given. */
+struct heddle_recurrent_state {
+    float *values;      /* [rows][state_size], read, and replaced by those after the step */
+    const bool *begins; /* [rows]: this is the first step of an episode, for which the values count
+                           as zeros; NULL: of none */
+};
+
 /* Computes out[rows][outputs] of obs[rows][shape], whose elements are those of the spec. A policy
  * of bytes also takes floats: bytes divided by 255, within [0, 1]. The results are those of `runner
- * eval --obs`, bit by bit. They depend on the row alone, but in nets with convolutions also on the
- * number of rows. Errors: INPUT, NOMEM, UNSUPPORTED, TASK (oneDNN failed). */
+ * eval --obs`, bit by bit; of a recurrent policy, whose state this advances, those of one row after
+ * the other. They depend on the row and its state alone, but in nets with convolutions also on the
+ * number of rows. Errors: INPUT (also no state for a recurrent policy), NOMEM, UNSUPPORTED, TASK
+ * (oneDNN failed). */
 HEDDLE_API int heddle_policy_forward(const struct heddle_policy *policy,
                                      enum heddle_element element, const void *obs, int64_t rows,
-                                     float *out, char *message);
+                                     const struct heddle_recurrent_state *state, float *out,
+                                     char *message);
 
 /* Choose action[rows][dims]: the likeliest ones, or those of the largest value; of a box the means,
  * which may lie beyond an environment's bounds. heddle_policy_draw draws them from the policy's
  * distribution instead, and the action of row i is a function of its outputs, `seed` and i; it
- * refuses a policy of values. Errors as above. */
+ * refuses a policy of values. States and errors as above. */
 HEDDLE_API int heddle_policy_act(const struct heddle_policy *policy, enum heddle_element element,
-                                 const void *obs, int64_t rows, void *action, char *message);
+                                 const void *obs, int64_t rows,
+                                 const struct heddle_recurrent_state *state, void *action,
+                                 char *message);
 HEDDLE_API int heddle_policy_draw(const struct heddle_policy *policy, enum heddle_element element,
-                                  const void *obs, int64_t rows, uint64_t seed, void *action,
-                                  char *message);
+                                  const void *obs, int64_t rows,
+                                  const struct heddle_recurrent_state *state, uint64_t seed,
+                                  void *action, char *message);
 
 /* -- Environments ------------------------------------------------------------------------------ */
 

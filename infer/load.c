@@ -72,6 +72,7 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
                 .dims = (int)dims},
         .actions = hd_actions_publish(&policy->actions),
         .outputs = hd_net_count_outputs(policy->net),
+        .state_size = hd_net_count_state(policy->net),
         .can_draw = hd_policy_get(policy->config)->outputs != HD_POLICY_ACTION_VALUES,
     };
     memcpy(policy->spec.obs.shape, shape, (size_t)dims * sizeof *shape);
@@ -86,9 +87,6 @@ static int make_net(struct heddle_policy *policy, struct hd_diag *diag, const ch
     const struct hd_spec spec = {.name = "policy", .location = location};
     HD_TRY(hd_actions_check_policy(&setup, location));
     HD_TRY(hd_policy_net_create(&spec, &setup, &policy->net));
-    if (hd_net_count_state(policy->net) > 0)
-        return hd_fail(HD_ERR_UNSUPPORTED, "a recurrent policy needs its state from step to step, "
-                                           "which this library does not keep");
     return describe(policy, &setup);
 }
 

@@ -42,7 +42,12 @@ class ActionsOfC(ctypes.Structure):
 
 
 class PolicySpec(ctypes.Structure):
-    _fields_ = [("obs", Obs), ("actions", ActionsOfC), ("outputs", c_int64), ("can_draw", c_bool)]
+    _fields_ = [("obs", Obs), ("actions", ActionsOfC), ("outputs", c_int64), ("state_size", c_int64),
+                ("can_draw", c_bool)]
+
+
+class RecurrentState(ctypes.Structure):
+    _fields_ = [("values", c_void_p), ("begins", c_void_p)]
 
 
 class Option(ctypes.Structure):
@@ -73,11 +78,12 @@ def _open() -> ctypes.CDLL:
 
 _lib = _open()
 _message = c_void_p  # char message[MESSAGE]
+_state = POINTER(RecurrentState)
 for _name, _arguments in {
     "policy_load": [c_char_p, c_char_p, POINTER(c_void_p), _message],
-    "policy_forward": [c_void_p, c_int, c_void_p, c_int64, c_void_p, _message],
-    "policy_act": [c_void_p, c_int, c_void_p, c_int64, c_void_p, _message],
-    "policy_draw": [c_void_p, c_int, c_void_p, c_int64, c_uint64, c_void_p, _message],
+    "policy_forward": [c_void_p, c_int, c_void_p, c_int64, _state, c_void_p, _message],
+    "policy_act": [c_void_p, c_int, c_void_p, c_int64, _state, c_void_p, _message],
+    "policy_draw": [c_void_p, c_int, c_void_p, c_int64, _state, c_uint64, c_void_p, _message],
     "policy_create_envs": [c_void_p, c_int64, c_bool, c_bool, POINTER(c_void_p), _message],
     "envs_create": [POINTER(EnvsSettings), POINTER(c_void_p), _message],
     "envs_reset": [c_void_p, c_void_p, c_void_p, c_void_p, _message],

@@ -72,6 +72,7 @@ class Policy:
     observation_shape, observation_dtype: of one observation.
     actions: the action space.
     outputs: the number of outputs for an observation.
+    state_size: the numbers that a recurrent policy keeps from step to step; 0 for others.
     can_draw: the outputs are of a distribution, from which actions can be drawn."""
 
     def __init__(self, address: int) -> None:
@@ -82,6 +83,7 @@ class Policy:
         self.observation_dtype: np.dtype = spec.obs.get_dtype()
         self.actions = Actions._of(spec.actions)
         self.outputs: int = spec.outputs
+        self.state_size: int = spec.state_size
         self.can_draw: bool = spec.can_draw
         self._action_shape, self._action_dtype = self.actions.shape, self.actions.dtype
         self._act, self._draw, self._forward = (lib.find(f"policy_{name}") for name in ("act", "draw", "forward"))
@@ -109,31 +111,70 @@ class Policy:
                                  f"dimensions of a batch before it; found {shape}")
         return array, batch, math.prod(batch), element
 
+    def _take_state(self, batch: tuple[int, ...], state: npt.ArrayLike | None,
+                    episode_start: npt.ArrayLike | None) -> tuple[np.ndarray, np.ndarray, lib.RecurrentState]:
+        """A copy of the state, for the library to advance, where episodes begin, and both as the library takes them."""
+        shape = (*batch, self.state_size)
+        values = np.zeros(shape, np.float32) if state is None else np.array(state, np.float32)
+        begins = np.zeros(batch, np.bool_) if episode_start is None else np.array(episode_start, np.bool_)
+        if values.shape != shape:
+            raise lib.InputError(f"expected a state of the shape {shape}, found {values.shape}")
+        if begins.shape != batch:
+            raise lib.InputError(f"expected an episode_start of the shape {batch}, found {begins.shape}")
+        return values, begins, lib.RecurrentState(lib.address_of(values), lib.address_of(begins))
+
     def forward(self, obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """The net's outputs [..., outputs] for observations [..., *observation_shape], alone or in a batch of any
         dimensions: values or logits of the choices, or means and logarithms of deviations; an actor with a critic
-        also yields the observation's value, as the last number. Pictures are uint8, or floats divided by 255."""
+        also yields the observation's value, as the last number. Pictures are uint8, or floats divided by 255. A
+        recurrent policy has `forward_step`."""
         array, batch, rows, element = self._take(obs)
         out = np.empty((*batch, self.outputs), np.float32)
-        lib.check(self._forward(self._address, element, lib.address_of(array), rows, lib.address_of(out),
+        lib.check(self._forward(self._address, element, lib.address_of(array), rows, None, lib.address_of(out),
                                 lib.get_message_address()))
         return out
+
+    def forward_step(self, obs: npt.ArrayLike, state: npt.ArrayLike | None = None,
+                     episode_start: npt.ArrayLike | None = None
+                     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """The outputs as those of `forward`, and the state after this step; arguments as those of `predict`."""
+        array, batch, rows, element = self._take(obs)
+        values, _begins, given = self._take_state(batch, state, episode_start)
+        out = np.empty((*batch, self.outputs), np.float32)
+        lib.check(self._forward(self._address, element, lib.address_of(array), rows, given, lib.address_of(out),
+                                lib.get_message_address()))
+        return out, values
 
     def act(self, obs: npt.ArrayLike, *, seed: int | None = None) -> Any:
         """The actions [..., *actions.shape] for observations as in `forward`: the likeliest ones, or those of the
         largest value; with `seed`, drawn from the policy's distribution, as a function of outputs, seed and the
         place in the batch. An action of one observation alone, among choices, is a numpy integer. Real numbers of ppo may
-        lie beyond an environment's bounds, as in training; heddle's environments clip them where Gymnasium's do."""
+        lie beyond an environment's bounds, as in training; heddle's environments clip them where Gymnasium's do. A
+        recurrent policy has `predict`."""
         array, batch, rows, element = self._take(obs)
+        return self._choose(array, batch, rows, element, None, seed)
+
+    def predict(self, obs: npt.ArrayLike, state: npt.ArrayLike | None = None,
+                episode_start: npt.ArrayLike | None = None, *, seed: int | None = None
+                ) -> tuple[Any, npt.NDArray[np.float32]]:
+        """The actions as those of `act`, and the state [..., state_size] after this step, for the next one. `state` is
+        that of the step before; None, as before the first, is zeros. Where `episode_start` [...] is true, the state
+        counts as zeros. Policies that are not recurrent take the same calls, with states of no numbers."""
+        array, batch, rows, element = self._take(obs)
+        values, _begins, given = self._take_state(batch, state, episode_start)
+        return self._choose(array, batch, rows, element, given, seed), values
+
+    def _choose(self, array: np.ndarray, batch: tuple[int, ...], rows: int, element: int,
+                state: lib.RecurrentState | None, seed: int | None) -> Any:
         actions = np.empty((*batch, *self._action_shape), self._action_dtype)
         if seed is None:
-            lib.check(self._act(self._address, element, lib.address_of(array), rows, lib.address_of(actions),
+            lib.check(self._act(self._address, element, lib.address_of(array), rows, state, lib.address_of(actions),
                                 lib.get_message_address()))
         else:
             if not 0 <= seed < 1 << 64:
                 raise lib.InputError(f"seeds are from 0 to 2**64 - 1, found {seed}")
-            lib.check(self._draw(self._address, element, lib.address_of(array), rows, seed, lib.address_of(actions),
-                                 lib.get_message_address()))
+            lib.check(self._draw(self._address, element, lib.address_of(array), rows, state, seed,
+                                 lib.address_of(actions), lib.get_message_address()))
         return actions if actions.shape else actions[()]
 
     @property

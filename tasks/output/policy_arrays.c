@@ -128,18 +128,47 @@ static void forward(const struct hd_policy_arrays *arrays, bool floats,
                                out);
 }
 
+/* Makes the normalisation of a pass, whose scales may stand in its work memory; returns NULL for
+ * none. */
+static const struct hd_obs_norm *make_norm(const struct hd_policy_arrays *arrays, bool floats,
+                                           void *work, struct hd_obs_norm *norm)
+{
+    if (!arrays->scale)
+        return NULL;
+    *norm = (struct hd_obs_norm){.scale = scale_floats(arrays, floats, work),
+                                 .shift = arrays->shift,
+                                 .limit = HD_OBS_NORM_LIMIT};
+    return norm;
+}
+
+static void forward_step(const struct hd_policy_arrays *arrays, bool floats,
+                         const struct hd_obs_norm *norm, const void *obs, int64_t rows,
+                         float *states, void *work, float *out)
+{
+    const struct hd_net_sequences step = {.steps = 1, .state = states, .next_state = states};
+    hd_net_forward_sequences(arrays->net, arrays->params, norm, obs, floats, rows, &step, work,
+                             out);
+}
+
+void hd_policy_forward_step(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
+                            int64_t rows, float *states, void *work, float *out)
+{
+    struct hd_obs_norm norm;
+    forward_step(arrays, floats, make_norm(arrays, floats, work, &norm), obs, rows, states,
+                 (char *)work + count_scale_bytes(arrays), out);
+}
+
 /* The state stands first in the work memory. */
 static void forward_episode(const struct hd_policy_arrays *arrays, bool floats,
                             const struct hd_obs_norm *norm, const char *obs, int64_t row_bytes,
                             int64_t rows, void *work, float *out)
 {
-    const struct hd_net_sequences step = {.steps = 1, .state = work, .next_state = work};
     const int64_t outputs = hd_net_count_outputs(arrays->net),
                   state_bytes = count_state_bytes(arrays->net);
     memset(work, 0, (size_t)state_bytes);
     for (int64_t i = 0; i < rows; i++)
-        hd_net_forward_sequences(arrays->net, arrays->params, norm, obs + i * row_bytes, floats, 1,
-                                 &step, (char *)work + state_bytes, out + i * outputs);
+        forward_step(arrays, floats, norm, obs + i * row_bytes, 1, work, (char *)work + state_bytes,
+                     out + i * outputs);
 }
 
 void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
@@ -149,17 +178,16 @@ void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const
     const int64_t outputs = hd_net_count_outputs(net);
     const int64_t row_bytes =
         floats ? hd_net_count_obs(net) * (int64_t)sizeof(float) : hd_net_get_obs_bytes(net);
-    struct hd_obs_norm norm = {.shift = arrays->shift, .limit = HD_OBS_NORM_LIMIT};
-    if (arrays->scale)
-        norm.scale = scale_floats(arrays, floats, work);
+    char *pass_work = (char *)work + count_scale_bytes(arrays);
+    struct hd_obs_norm scales;
+    const struct hd_obs_norm *norm = make_norm(arrays, floats, work, &scales);
     if (hd_net_count_state(net) > 0) {
-        forward_episode(arrays, floats, arrays->scale ? &norm : NULL, obs, row_bytes, rows,
-                        (char *)work + count_scale_bytes(arrays), out);
+        forward_episode(arrays, floats, norm, obs, row_bytes, rows, pass_work, out);
         return;
     }
     for (int64_t first = 0; first < rows; first += HD_POLICY_ROWS) {
         const int64_t n = rows - first < HD_POLICY_ROWS ? rows - first : HD_POLICY_ROWS;
-        forward(arrays, floats, arrays->scale ? &norm : NULL, (const char *)obs + first * row_bytes,
-                n, (char *)work + count_scale_bytes(arrays), out + first * outputs);
+        forward(arrays, floats, norm, (const char *)obs + first * row_bytes, n, pass_work,
+                out + first * outputs);
     }
 }

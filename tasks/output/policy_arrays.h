@@ -42,4 +42,9 @@ int hd_policy_prepare(const struct hd_policy_arrays *arrays, int64_t rows, int64
 void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
                        int64_t rows, void *work, float *out);
 
+/* Does the same with a recurrent net and the next steps of as many episodes, at most
+ * HD_POLICY_ROWS, and replaces their states[rows][hd_net_count_state] by those after the steps. */
+void hd_policy_forward_step(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
+                            int64_t rows, float *states, void *work, float *out);
+
 #endif

@@ -123,19 +123,23 @@ START_TEST(test_outputs_are_those_of_a_naive_net)
     float obs[ROWS * OBS], out[ROWS * ACTIONS], alone[ACTIONS];
     int64_t action[ROWS];
     fill(obs, ROWS);
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, ROWS, out, message), HEDDLE_OK);
-    ck_assert_int_eq(heddle_policy_act(policy, HEDDLE_F32, obs, ROWS, action, message), HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, ROWS, NULL, out, message),
+                     HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_act(policy, HEDDLE_F32, obs, ROWS, NULL, action, message),
+                     HEDDLE_OK);
     for (int64_t i = 0; i < ROWS; i++) {
         double q[ACTIONS];
         compute(obs + i * OBS, q);
         for (int a = 0; a < ACTIONS; a++)
             ck_assert(fabs((double)out[i * ACTIONS + a] - q[a]) < 2e-6);
         ck_assert_int_eq(action[i], out[i * ACTIONS + 1] > out[i * ACTIONS]);
-        ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs + i * OBS, 1, alone, NULL),
-                         HEDDLE_OK);
+        ck_assert_int_eq(
+            heddle_policy_forward(policy, HEDDLE_F32, obs + i * OBS, 1, NULL, alone, NULL),
+            HEDDLE_OK);
         ck_assert_int_eq(memcmp(alone, out + i * ACTIONS, sizeof alone), 0);
     }
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 0, out, message), HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 0, NULL, out, message),
+                     HEDDLE_OK);
     heddle_policy_destroy(policy);
 }
 END_TEST
@@ -150,10 +154,14 @@ START_TEST(test_draws_follow_the_distribution_and_the_seed)
     struct heddle_policy *policy = load();
     for (int64_t i = 0; i < DRAWS; i++)
         fill(obs + i * OBS, 1);
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, out, message), HEDDLE_OK);
-    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, DRAWS, 7, first, message), 0);
-    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, DRAWS, 7, again, message), 0);
-    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, DRAWS, 8, other, message), 0);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, NULL, out, message),
+                     HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, DRAWS, NULL, 7, first, message),
+                     0);
+    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, DRAWS, NULL, 7, again, message),
+                     0);
+    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, DRAWS, NULL, 8, other, message),
+                     0);
     ck_assert_int_eq(memcmp(first, again, sizeof first), 0);
     ck_assert_int_ne(memcmp(first, other, sizeof first), 0);
     double ones = 0;
@@ -170,7 +178,8 @@ START_TEST(test_the_last_iteration_stands_in_for_the_best)
     struct heddle_policy *policy = load();
     float obs[OBS], with_best[ACTIONS], with_last[ACTIONS];
     fill(obs, 1);
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, with_best, message), 0);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, NULL, with_best, message),
+                     0);
     heddle_policy_destroy(policy);
     char moved[512], path[512];
     snprintf(path, sizeof path, "%s/ckpt/best", run);
@@ -178,7 +187,8 @@ START_TEST(test_the_last_iteration_stands_in_for_the_best)
     ck_assert_int_eq(rename(path, moved), 0);
     write_text(run, "ckpt/iteration_40/policy.safetensors", "not the last");
     policy = load();
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, with_last, message), 0);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, NULL, with_last, message),
+                     0);
     ck_assert_int_eq(memcmp(with_best, with_last, sizeof with_best), 0);
     heddle_policy_destroy(policy);
 }
@@ -190,7 +200,8 @@ START_TEST(test_the_callers_mode_of_floats_stays)
     struct heddle_policy *policy = load();
     float obs[OBS], out[ACTIONS];
     fill(obs, 1);
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, out, message), HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, NULL, out, message),
+                     HEDDLE_OK);
     const float product = smallest * half, expected = FLT_MIN / 2;
     /* By their bits: comparisons take both for zero in a thread that flushes. */
     ck_assert_int_eq(memcmp(&product, &expected, sizeof product), 0);
@@ -214,9 +225,9 @@ static void *compute_often(void *argument)
     for (int i = 0; i < 50; i++) {
         const int64_t rows = 1 + (i * 37) % ROWS;
         memset(out, 0, sizeof out);
-        share->same &=
-            heddle_policy_forward(share->policy, HEDDLE_F32, share->obs, rows, out, NULL) == 0 &&
-            memcmp(out, share->expected, (size_t)rows * ACTIONS * sizeof *out) == 0;
+        share->same &= heddle_policy_forward(share->policy, HEDDLE_F32, share->obs, rows, NULL, out,
+                                             NULL) == 0 &&
+                       memcmp(out, share->expected, (size_t)rows * ACTIONS * sizeof *out) == 0;
     }
     return NULL;
 }
@@ -229,7 +240,8 @@ START_TEST(test_threads_share_a_policy)
     struct share shares[THREADS];
     pthread_t threads[THREADS];
     fill(obs, ROWS);
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, ROWS, out, message), HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, ROWS, NULL, out, message),
+                     HEDDLE_OK);
     for (int t = 0; t < THREADS; t++) {
         shares[t] = (struct share){policy, obs, out, false};
         ck_assert_int_eq(pthread_create(&threads[t], NULL, compute_often, &shares[t]), 0);
@@ -304,16 +316,17 @@ START_TEST(test_wrong_arguments_are_refused)
     float obs[OBS] = {0}, out[ACTIONS];
     const uint8_t bytes[OBS] = {0};
     int64_t action;
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, -1, out, message),
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, -1, NULL, out, message),
                      HEDDLE_ERR_INPUT);
     ck_assert_str_eq(message, "-1 rows of observations");
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_U8, bytes, 1, out, message),
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_U8, bytes, 1, NULL, out, message),
                      HEDDLE_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(message, "the observations are bytes"));
-    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, 1, 0, &action, message),
+    ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, 1, NULL, 0, &action, message),
                      HEDDLE_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(message, "no distribution to draw from"));
-    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, out, message), HEDDLE_OK);
+    ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, NULL, out, message),
+                     HEDDLE_OK);
     ck_assert_str_eq(message, "");
     heddle_policy_destroy(policy);
     heddle_policy_destroy(NULL);

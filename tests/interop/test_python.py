@@ -158,6 +158,53 @@ def check_squashed(scratch):
     play(policy, directory, 4)
 
 
+def predict_episodes(policy, config, weights, episodes):
+    """Greedy returns of a policy with a state, against those of `runner eval --json`. Environments play on until each has
+    played two episodes, so that they begin at different steps."""
+    told = json.loads(call("eval", config, "--weights", weights, "--episodes", str(episodes), "--json").stdout)["episodes"]
+    envs = policy.make_vec(len(told))
+    obs, _ = envs.reset(seed=[episode["seed"] for episode in told])
+    state, begins, ended, returns = None, np.ones(len(told), bool), np.zeros(len(told), bool), [[0.0] for _ in told]
+    while min(map(len, returns)) < 3:
+        action, state = policy.predict(obs, state, begins)
+        for i in np.flatnonzero(begins):
+            check(action[i] == policy.predict(obs[i])[0], "the state is not zero where an episode begins")
+        obs, reward, terminated, truncated, _ = envs.step(action)
+        begins, ended = ended, terminated | truncated
+        for i, number in enumerate(reward):
+            returns[i][-1] += number
+            if ended[i]:
+                returns[i].append(0.0)
+    envs.close()
+    check([one[0] for one in returns] == [episode["return"] for episode in told], f"played {returns}, runner says {told}")
+
+
+def check_recurrent(scratch):
+    """A gru: `predict` step by step is `runner eval --obs`, and plays the episodes of `runner eval`."""
+    directory, config = scratch("recurrent"), config_of("cartpole_hidden_ppo_gru")
+    train(directory, config=config, max_train_iter=48, env__stop_value="1e9")
+    policy = heddle.load(directory)
+    check(policy.state_size == 64, f"a state of {policy.state_size}")
+    obs = np.random.default_rng(7).normal(size=(ROWS, 2)).astype(np.float32)
+    outputs, state = eval_obs(scratch, directory, obs), None
+    for i, row in enumerate(obs):
+        out, state = policy.forward_step(row, state)
+        check(same(out, outputs[i]), f"step {i} has other outputs than in runner eval --obs")
+    first, after = policy.forward_step(obs[0])
+    again, _ = policy.forward_step(obs[0], state, True)
+    check(same(first, again) and not same(first, policy.forward_step(obs[0], state)[0]), "episode_start")
+    batch, states = policy.forward_step(obs.reshape(13, 10, 2))
+    check(same(batch[0, 0], first) and same(states[0, 0], after), "a batch of two dimensions")
+    drawn = policy.predict(np.tile(obs[:1], (500, 1)), seed=3)[0]
+    check(0 < drawn.mean() < 1 and same(drawn, policy.predict(np.tile(obs[:1], (500, 1)), seed=3)[0]), "draws")
+    raises(heddle.InputError, "it needs the state of each row", policy.act, obs)
+    raises(heddle.InputError, "it needs the state of each row", policy.forward, obs)
+    raises(heddle.InputError, "a state of the shape (130, 64), found (130, 63)", policy.predict, obs, np.zeros((130, 63)))
+    raises(heddle.InputError, "an episode_start of the shape (130,), found (2,)", policy.predict, obs, None, [True, False])
+    predict_episodes(policy, os.path.join(directory, "total_config.yaml"),
+                     os.path.join(directory, "ckpt/best/policy.safetensors"), 5)
+
+
 def check_pong(scratch):
     directory = scratch("pong")
     train(directory, config=config_of("pixel_pong_dqn_ddp"), world__shards=1, max_train_iter=2,
@@ -347,6 +394,7 @@ def main():
         directory = check_cartpole(scratch)
         check_pendulum(scratch)
         check_squashed(scratch)
+        check_recurrent(scratch)
         check_pong(scratch)
         check_normalised(scratch)
         check_environments()

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     bool terminated = false, truncated = false;
     try(heddle_envs_reset(envs, NULL, &seed, obs, message));
     while (!terminated && !truncated) {
-        try(heddle_policy_act(policy, HEDDLE_F32, obs, 1, &action, message));
+        try(heddle_policy_act(policy, HEDDLE_F32, obs, 1, NULL, &action, message));
         try(heddle_envs_step(envs, &action, obs, &reward, &terminated, &truncated, message));
         total += reward;
     }
