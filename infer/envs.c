@@ -127,6 +127,11 @@ static int fill(struct heddle_envs *envs, const struct heddle_envs_settings *set
         return HD_ERR_NOMEM;
     envs->spec.envs = settings->envs;
     HD_TRY(make_groups(envs, settings));
+    if (envs->frame.agents > 1)
+        return hd_fail(HD_ERR_INPUT,
+                       "environment %s: %" PRId64 " agents play together, which only `runner` can "
+                       "have",
+                       envs->env->name, envs->frame.agents);
     describe(envs, settings->envs, settings->frame_stack > 0 ? settings->frame_stack : 1);
     envs->obs = hd_alloc(settings->envs, (size_t)envs->obs_bytes);
     envs->shown = hd_alloc(1, (size_t)envs->frame_bytes);

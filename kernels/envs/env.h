@@ -13,7 +13,7 @@
  *   that env, with a new seed, before it steps the group again.
  * - What follows is a function of the state and the actions: the same seed gives the same start, no
  *   clock is read and no draw is taken from anything but the env's own state. One env of a group
- *   never touches another.
+ *   never touches another, unless they are agents of one parallel env (hd_env_spec.agents).
  * - `save` writes everything that the env's future depends on, so that a group of the same settings
  *   goes on equally after `load`, in this process or in another. It writes every byte, also those
  *   of padding, and always the same bytes for the same state: runs are compared by their hashes.
@@ -79,6 +79,13 @@ struct hd_env_spec {
     int64_t shape[HD_ENV_DIMS]; /* of one frame, plain row-major layout */
     struct hd_env_actions actions;
     int64_t render_height, render_width; /* of what `render` draws; 0: nothing */
+
+    /* 0 or 1: each env is on its own. Else env i of a group is agent i mod `agents` of parallel env
+     * i / agents, and a group has whole parallel envs, unless it is made for its description alone.
+     * All agents of a parallel env end in the same step. The caller then resets each of them, and
+     * whoever loads one loads all. The first reset after a step starts the parallel env from its
+     * seed; those of the other agents take their observations from that start. */
+    int64_t agents;
 };
 
 /* The results of a step for each env. */

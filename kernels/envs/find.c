@@ -130,6 +130,11 @@ void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE])
     snprintf(text_p + used, HD_ENV_MESSAGE - used, " (plug-in %s)", its.dli_fname);
 }
 
+int64_t hd_env_count_agents(const struct hd_env_spec *spec)
+{
+    return spec->agents > 1 ? spec->agents : 1;
+}
+
 int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec)
 {
     int64_t bytes = spec->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;

@@ -25,6 +25,9 @@ void hd_env_list_builtin(char *list, size_t bytes);
  */
 void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE]);
 
+/* Returns how many envs of a group are the agents of one parallel env, or 1. */
+int64_t hd_env_count_agents(const struct hd_env_spec *spec);
+
 /* Returns the bytes of one frame. */
 int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec);
 

@@ -196,7 +196,7 @@ static void *next_frame(struct collector *c, int64_t env)
 
 static int start(struct collector *c, int64_t env)
 {
-    return hd_stepper_start_episode(c->shape, &c->envs, env, env, next_frame(c, env), c->context);
+    return hd_stepper_start_next(c->shape, &c->envs, env, env, next_frame(c, env), c->context);
 }
 
 /* Empties the transition block and starts the envs that have never been started. */

@@ -131,7 +131,7 @@ struct collector {
 
 static int start(struct collector *c, int64_t env, void *frame)
 {
-    return hd_stepper_start_episode(c->shape, &c->envs, env, c->first + env, frame, c->context);
+    return hd_stepper_start_next(c->shape, &c->envs, env, c->first + env, frame, c->context);
 }
 
 /* Empties the group, starts the envs that never were, and keeps the frames that they show. */

@@ -114,7 +114,7 @@ static int start(struct recorder *r, int64_t env)
     const int64_t frame = (*r->to.n_frames)++;
     for (int64_t k = 0; k < r->shape->obs.stack; k++)
         get_obs_frames(r, env)[k] = (int32_t)frame;
-    return hd_stepper_start_episode(r->shape, &r->envs, env, env, frame_at(r, frame), r->context);
+    return hd_stepper_start_next(r->shape, &r->envs, env, env, frame_at(r, frame), r->context);
 }
 
 /* Makes the observation in which the last round left env `env` the first frames of this round. */

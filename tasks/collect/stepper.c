@@ -186,8 +186,8 @@ int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs
                         (unsigned long long)env_seed, message);
 }
 
-int hd_stepper_start_episode(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                             int64_t number, void *frame, struct hd_context *context)
+int hd_stepper_start_next(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                          int64_t number, void *frame, struct hd_context *context)
 {
     const uint64_t seed = context->seed;
     const int64_t shard = context->shard, episode = envs->episode[env];
@@ -196,4 +196,21 @@ int hd_stepper_start_episode(const struct hd_envs_shape *shape, struct hd_envs *
     if (shape->env->announce)
         shape->env->announce(*envs->group, env, hd_env_get_seed(seed, shard, number, episode + 1));
     return HD_OK;
+}
+
+int hd_stepper_start_episode(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                             struct hd_envs *envs, uint64_t env_seed, struct hd_context *context)
+{
+    for (int64_t i = 0; i < *envs->count; i++)
+        HD_TRY(hd_stepper_start_env(shape, envs, i, env_seed, stepper->outcome.obs, context));
+    return HD_OK;
+}
+
+double hd_stepper_compute_mean_reward(const struct hd_stepper *stepper,
+                                      const struct hd_envs_shape *shape)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < shape->envs; i++)
+        sum += (double)stepper->outcome.reward[i];
+    return sum / (double)shape->envs;
 }

@@ -82,7 +82,16 @@ int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs
 
 /* Starts the next episode of env `env`, which is the shard's env `number`, from its own seed, and
  * announces the seed of the one after it. Otherwise as hd_stepper_start_env, errors too. */
-int hd_stepper_start_episode(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                             int64_t number, void *frame, struct hd_context *context);
+int hd_stepper_start_next(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                          int64_t number, void *frame, struct hd_context *context);
+
+/* Does hd_stepper_start_env for all envs of an evaluating group: one env, or the agents of one
+ * parallel env. Returns HD_OK or HD_ERR_TASK as it does. */
+int hd_stepper_start_episode(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                             struct hd_envs *envs, uint64_t env_seed, struct hd_context *context);
+
+/* Returns what the last step of such a group counts as its reward: the mean over the agents. */
+double hd_stepper_compute_mean_reward(const struct hd_stepper *stepper,
+                                      const struct hd_envs_shape *shape);
 
 #endif

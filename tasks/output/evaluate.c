@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `evaluate`: plays greedy episodes from fixed starts, on rank 0 or distributed over the
- * shards. Env i of all E envs plays n / E episodes, the first n mod E envs one more. The first
- * episodes of an env count; DI-engine counts the last ones, which favours short episodes
- * (docs/di-engine.md 5.3). Every reset of env i has the seed `seed + i`; with `seeds: episode`,
- * which `runner eval` has, episode k has the seed `seed + k`, which is the same until an env plays
- * its second episode. The result of a shard holds the returns of its own envs, and `sum` makes one
- * result of those of all shards.
+ * shards. Env i of all E envs plays n / E episodes, the first n mod E envs one more. The return of
+ * an episode of several agents (hd_env_spec.agents) is the mean of theirs. The first episodes of an
+ * env count; DI-engine counts the last ones, which favours short episodes (docs/di-engine.md 5.3).
+ * Every reset of env i has the seed `seed + i`; with `seeds: episode`, which `runner eval` has,
+ * episode k has the seed `seed + k`, which is the same until an env plays its second episode. The
+ * result of a shard holds the returns of its own envs, and `sum` makes one result of those of all
+ * shards.
  *
  * An item is one env, so that any worker may play it, and an env that has played its episodes costs
  * nothing. One call plays one step, so that as a background task it lets others pass. Envs that a
@@ -139,6 +140,12 @@ static int64_t get_first(const struct args *args, int64_t env)
     return env * each + (env < more ? env : more);
 }
 
+/* Returns which env of all a group of a shard plays. */
+static int64_t find_env(const struct args *args, int64_t shard, int64_t group)
+{
+    return hd_envs_get_first(args->shape, shard, group) / args->shape->envs;
+}
+
 /* Says what env `env` of all plays. */
 static void begin_played(const struct args *args, const struct hd_context *context, int64_t env,
                          struct hd_played *played)
@@ -151,28 +158,30 @@ static void begin_played(const struct args *args, const struct hd_context *conte
     };
 }
 
-/* An env in play. One call leaves everything for the next in its group and its work memory. */
+/* An env in play, or all agents of a parallel env. One call leaves everything for the next in its
+ * group and its work memory. */
 struct player {
     const struct args *args;
     struct hd_context *context;
     const struct hd_view *views;
-    struct hd_envs envs; /* a group of one env */
+    struct hd_envs envs;
     struct hd_stepper stepper;
     struct hd_played *played;
 };
 
 static int start(struct player *p)
 {
-    *p->envs.episode = p->played->ended;
-    return hd_stepper_start_env(p->args->shape, &p->envs, 0, hd_played_get_seed(p->played),
-                                p->stepper.outcome.obs, p->context);
+    for (int64_t i = 0; i < p->args->shape->envs; i++)
+        p->envs.episode[i] = p->played->ended;
+    return hd_stepper_start_episode(&p->stepper, p->args->shape, &p->envs,
+                                    hd_played_get_seed(p->played), p->context);
 }
 
 static int begin(struct player *p)
 {
-    const int64_t env = hd_envs_get_first(p->args->shape, p->context->shard, p->context->item);
+    const int64_t env = find_env(p->args, p->context->shard, p->context->item);
     begin_played(p->args, p->context, env, p->played);
-    *p->envs.shown = 0;
+    memset(p->envs.shown, 0, (size_t)p->args->shape->envs * sizeof *p->envs.shown);
     return start(p);
 }
 
@@ -191,7 +200,8 @@ static int step(struct player *p)
     choose_action(p);
     HD_TRY(hd_stepper_step(&p->stepper, p->args->shape, &p->envs, p->context));
     const bool ended =
-        hd_played_count(p->played, (double)*outcome->reward, *outcome->done, p->args->max_steps);
+        hd_played_count(p->played, hd_stepper_compute_mean_reward(&p->stepper, p->args->shape),
+                        *outcome->done, p->args->max_steps);
     return ended ? start(p) : HD_OK;
 }
 
@@ -210,7 +220,7 @@ static int prepare_for_gpu(const struct hd_context *context, const struct hd_vie
     const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
     const struct hd_evaluate_header header = hd_evaluate_get_header(&evaluate, context->header);
     for (int64_t i = 0; i < args->shape->groups; i++) {
-        const int64_t env = hd_envs_get_first(args->shape, context->shard, i);
+        const int64_t env = find_env(args, context->shard, i);
         struct hd_played *played = (struct hd_played *)(header.played + i * evaluate.played_bytes);
         begin_played(args, context, env, played);
         if (*hd_envs_get(envs->spec, envs->data, i).count == 0)
@@ -272,7 +282,7 @@ static int64_t add_played(const struct args *args, const struct hd_context *cont
                           struct hd_eval_result *result)
 {
     const struct hd_played *played = get_played(args, context, group);
-    const int64_t first = get_first(args, hd_envs_get_first(args->shape, context->shard, group));
+    const int64_t first = get_first(args, find_env(args, context->shard, group));
     memcpy(result->returns + first, played->returns,
            (size_t)played->episodes * sizeof *played->returns);
     result->steps += played->steps;

@@ -16,7 +16,7 @@ struct hd_player {
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
     struct hd_weights weights;
-    struct hd_envs envs; /* a group of one env */
+    struct hd_envs envs; /* a group of one env, or of the agents of one */
     struct hd_stepper stepper;
     void *scratch;
     struct hd_context context;
@@ -71,8 +71,8 @@ static int tell(const struct hd_player *player, int status)
 int hd_player_start(struct hd_player *player, uint64_t seed)
 {
     player->episode = (struct hd_player_episode){.seed = seed};
-    return tell(player, hd_stepper_start_env(player->shape, &player->envs, 0, seed,
-                                             player->stepper.outcome.obs, &player->context));
+    return tell(player, hd_stepper_start_episode(&player->stepper, player->shape, &player->envs,
+                                                 seed, &player->context));
 }
 
 static void choose_action(const struct hd_player *player)
@@ -93,7 +93,7 @@ int hd_player_step(struct hd_player *player)
     choose_action(player);
     HD_TRY(tell(player,
                 hd_stepper_step(&player->stepper, player->shape, &player->envs, &player->context)));
-    episode->episode_return += (double)*outcome->reward;
+    episode->episode_return += hd_stepper_compute_mean_reward(&player->stepper, player->shape);
     episode->steps++;
     episode->cut = !*outcome->done && episode->steps == player->max_steps;
     episode->ended = *outcome->done || episode->cut;

@@ -12,7 +12,7 @@ struct hd_player;
 
 enum { HD_PLAYER_ACTION_TEXT = 128 };
 
-/* The present episode. */
+/* The present episode; its return is the mean over the agents of a parallel env. */
 struct hd_player_episode {
     uint64_t seed; /* of its reset */
     double episode_return;
@@ -37,8 +37,8 @@ int hd_player_step(struct hd_player *player);
 /* Returns the present episode. */
 struct hd_player_episode hd_player_get_episode(const struct hd_player *player);
 
-/* Writes the last action as people read it: "2", "[0, 1]" or "[0.25, -1]"; "-" before the first of
- * an episode. */
+/* Writes the last action, of several agents that of the first, as people read it: "2", "[0, 1]" or
+ * "[0.25, -1]"; "-" before the first of an episode. */
 void hd_player_format_action(const struct hd_player *player, char text[HD_PLAYER_ACTION_TEXT]);
 
 /* Gives the size of the pictures that hd_player_draw makes: those of the env's `render`, else its

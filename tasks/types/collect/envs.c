@@ -139,41 +139,47 @@ void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *g
     shape->env->gpu->init(&settings, games);
 }
 
-/* An evaluator's envs are counted over all shards, and each is a group; a collector's are counted
- * in each shard. */
+/* An evaluator's envs are counted over all shards, and each is a group, of all agents of a parallel
+ * env; a collector's are counted in each shard. */
 static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
                        const struct hd_setup *setup)
 {
-    shape->evaluator = strcmp(spec->role, "evaluator") == 0;
     shape->total = hd_config_get_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
                                                                      : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
     const int64_t most = (shape->total + shape->instances - 1) / shape->instances;
     shape->groups =
         shape->evaluator ? most : hd_config_get_int(setup->config, "policy.collect.env_groups");
-    shape->envs = most / shape->groups;
+    shape->envs = shape->evaluator ? hd_env_count_agents(&shape->frame) : most / shape->groups;
     shape->fragment = shape->evaluator ? 0 : hd_transition_block_shape_read(setup->config).fragment;
 }
 
+/* A collector's groups are equal, and each has all agents of a parallel env. */
 static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,
                         const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.collect.env_groups");
-    if (shape->evaluator || shape->total % shape->groups == 0)
+    const int64_t agents = hd_env_count_agents(&shape->frame), unit = agents * shape->groups;
+    const char *key = agents > 1 ? "env.collector_env_num" : "policy.collect.env_groups";
+    const struct hd_node *node = hd_config_get_node(setup->config, key);
+    const struct hd_source_location location = node ? node->location : spec->location;
+    if (shape->evaluator || shape->total % unit == 0)
         return HD_OK;
-    return hd_diag_add_error(
-        setup->diag, node ? node->location : spec->location,
-        "policy.collect.env_groups: expected a divisor of env.collector_env_num %lld, "
-        "found %lld",
-        (long long)shape->total, (long long)shape->groups);
+    if (agents > 1)
+        return hd_diag_add_error(
+            setup->diag, location,
+            "%s: each of the %lld agents of a parallel environment counts as one: expected a "
+            "multiple of %lld (agents times policy.collect.env_groups), found %lld",
+            key, (long long)agents, (long long)unit, (long long)shape->total);
+    return hd_diag_add_error(setup->diag, location,
+                             "%s: expected a divisor of env.collector_env_num %lld, found %lld",
+                             key, (long long)shape->total, (long long)unit);
 }
 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
                       const struct hd_setup *setup)
 {
     const struct hd_node *options = hd_config_get_node(setup->config, "env.options");
-    count_envs(shape, spec, setup);
-    HD_TRY(check_groups(shape, spec, setup));
+    shape->evaluator = strcmp(spec->role, "evaluator") == 0;
     shape->obs = hd_obs_shape_read(setup->config);
     shape->state = hd_sequences_read(setup->config).state;
     shape->settings = (struct hd_env_settings){
@@ -182,6 +188,8 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     };
     HD_TRY(hd_env_options_read(options, &shape->settings));
     HD_TRY(probe_env(shape, spec, setup));
+    count_envs(shape, spec, setup);
+    HD_TRY(check_groups(shape, spec, setup));
     shape->on_gpu = shape->env->gpu && !shape->evaluator && shape->groups == 1;
     return check_model(spec, setup, shape);
 }
@@ -230,8 +238,8 @@ struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group
 
 int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group)
 {
-    const int64_t of_shard = shape->instances == 1 ? 0 : shard * shape->total / shape->instances;
-    return of_shard + group * shape->envs;
+    const int64_t before = shape->instances == 1 ? 0 : shard * shape->total / shape->instances;
+    return (before + group) * shape->envs;
 }
 
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,

@@ -3,7 +3,9 @@
  * With `role: collector` an instance has env.collector_env_num envs in policy.collect.env_groups
  * groups, which the first collect starts. With `role: evaluator` there are env.evaluator_env_num in
  * all, each a group, distributed over the shards if there is an instance for each, and every
- * evaluation starts them again. Thread safe for different groups. */
+ * evaluation starts them again. Of parallel envs (hd_env_spec.agents) a collector counts the
+ * agents; an evaluator counts the parallel envs, each of which is a group of its agents. Thread
+ * safe for different groups. */
 #ifndef HD_TASKS_TYPES_COLLECT_ENVS_H
 #define HD_TASKS_TYPES_COLLECT_ENVS_H
 
@@ -25,7 +27,7 @@ struct hd_envs_shape {
     bool on_gpu;       /* GPUs can step these envs: those of a collector, in one group */
     int64_t groups;    /* environment groups of an instance, each a partial of the value */
     int64_t envs;      /* E: rows of a group */
-    int64_t total;     /* envs of all instances over which they are distributed */
+    int64_t total;     /* env.collector_env_num or env.evaluator_env_num */
     int64_t instances; /* over which envs are distributed: S for a sharded evaluation, else 1 */
     int64_t fragment;  /* L: most steps of a fragment; evaluator: 0 */
     struct hd_obs_shape obs;
@@ -65,7 +67,7 @@ struct hd_env_gpu_envs hd_envs_get_on_gpu(const struct hd_spec *spec, void *data
 void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *games);
 
 /* Returns the number of the first env of group `group` of shard `shard`: among the instance's, or,
- * of a sharded evaluation, among all envs. */
+ * of a sharded evaluation, among all envs; of parallel envs the agents count. */
 int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group);
 
 /* Starts an episode of env `env`, which has no pending steps, from `env_seed`. Writes its first
