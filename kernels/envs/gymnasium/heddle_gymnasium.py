@@ -26,7 +26,8 @@ class Description(ctypes.Structure):
     _fields_ = [("element", ctypes.c_int64), ("dims", ctypes.c_int64), ("shape", ctypes.c_int64 * DIMS),
                 ("kind", ctypes.c_int64), ("action_dims", ctypes.c_int64), ("n", ctypes.c_int64 * ACTION_DIMS),
                 ("low", ctypes.c_float * ACTION_DIMS), ("high", ctypes.c_float * ACTION_DIMS),
-                ("limit", ctypes.c_int64), ("height", ctypes.c_int64), ("width", ctypes.c_int64)]
+                ("limit", ctypes.c_int64), ("height", ctypes.c_int64), ("width", ctypes.c_int64),
+                ("agents", ctypes.c_int64)]
 
 
 class Header(ctypes.Structure):
@@ -67,6 +68,9 @@ def find_object(name, home):
     """The object `name` of the module `home`, or of its own: my_module:Name."""
     import importlib
     module, colon, attribute = name.rpartition(":")
+    if not colon and home is None:
+        raise ValueError(f"env.options.wrappers: {name} wraps single agents; a wrapper of a parallel env is named with "
+                         f"its module, such as supersuit:pad_observations_v0")
     module = importlib.import_module(module) if colon else home
     if not hasattr(module, attribute):
         raise ValueError(f"env.options.wrappers: there is no {attribute} in {module.__name__}")
@@ -82,6 +86,11 @@ def list_wrappers(entries):
             yield entry, {}
 
 
+def is_parallel(env):
+    """Whether several agents act at a time, by PettingZoo's interface."""
+    return hasattr(env, "possible_agents")
+
+
 def make_class(env_id, options):
     """An env that was not registered: my_module:MyEnv names its class, or a function that makes one."""
     import importlib
@@ -92,7 +101,7 @@ def make_class(env_id, options):
         return None
     env = make(**options["kwargs"])
     limit = options.get("max_episode_steps")
-    return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
+    return gymnasium.wrappers.TimeLimit(env, limit) if limit and not is_parallel(env) else env
 
 
 def make_env(env_id, options):
@@ -106,7 +115,7 @@ def make_env(env_id, options):
             arguments["max_episode_steps"] = options["max_episode_steps"]
         env = gymnasium.make(env_id, disable_env_checker=True, **arguments)
     for name, arguments in list_wrappers(options.get("wrappers", [])):
-        env = find_object(name, gymnasium.wrappers)(env, **arguments)
+        env = find_object(name, None if is_parallel(env) else gymnasium.wrappers)(env, **arguments)
     return env
 
 
@@ -160,10 +169,46 @@ def describe_actions(space, description):
     description.n[:len(numbers)] = numbers
 
 
+def find_common(names, find, kind):
+    """The space that all agents have."""
+    space = find(names[0])
+    for name in names:
+        if find(name) != space:
+            raise ValueError(f"{kind} spaces differ, {space} of {names[0]} and {find(name)} of {name}, but all agents "
+                             f"share one policy; SuperSuit can pad them: env.options.wrappers: "
+                             f"[supersuit:pad_observations_v0, supersuit:pad_action_space_v0]")
+    return space
+
+
+def find_spaces(env):
+    """Observation and action space of an env, or of each agent of a parallel env."""
+    if hasattr(env, "agent_iter"):
+        raise ValueError("its agents act one after the other; name its parallel_env, or a function that calls "
+                         "pettingzoo.utils.aec_to_parallel")
+    if not is_parallel(env):
+        return env.observation_space, env.action_space
+    names = env.possible_agents
+    if not names:
+        raise ValueError("possible_agents is empty")
+    return (find_common(names, env.observation_space, "observation"), find_common(names, env.action_space, "action"))
+
+
+def count_agents(env, options):
+    agents = len(env.possible_agents) if is_parallel(env) else 0
+    if agents == 0 and (options.get("agents") or options.get("black_death")):
+        raise ValueError("env.options.agents and black_death are for parallel envs of PettingZoo, which this is not")
+    if options.get("agents", agents) != agents:
+        raise ValueError(f"env.options.agents is {options['agents']}, but the env has {agents}: "
+                         f"{', '.join(map(str, env.possible_agents))}")
+    return agents
+
+
 def describe(env, options):
     description = Description()
-    describe_obs(env.observation_space, description)
-    describe_actions(env.action_space, description)
+    description.agents = count_agents(env, options)
+    obs, actions = find_spaces(env)
+    describe_obs(obs, description)
+    describe_actions(actions, description)
     description.limit = find_limit(env, options)
     if options.get("render"):
         env.reset(seed=0)
@@ -175,30 +220,38 @@ def check_spaces(found, wanted):
     """What the run file declares has to be so."""
     def show(d):
         n = list(d.n[:d.action_dims]) if d.kind != BOX else f"a box of {d.action_dims}"
-        return f"obs_shape {list(d.shape[:d.dims])}, actions {n}"
+        agents = f", agents {d.agents}" if d.agents else ""
+        return f"obs_shape {list(d.shape[:d.dims])}, actions {n}{agents}"
     if show(found) != show(wanted) or found.element != wanted.element:
         raise ValueError(f"env.options say {show(wanted)}, but the env has {show(found)}")
 
 
 # -- The worker ---------------------------------------------------------------------------------------------------
 
+ENDED_EARLY = ("the episode ended after {} of {} steps when it was played again: the env is no function of seed and "
+               "actions (env.options.save: pickle may help)")
+
 
 class Worker:
+    """Steps envs of Gymnasium."""
+
     def __init__(self, memory, number, env_id, options):
         import numpy as np
         header = Header.from_buffer(memory)
         self.memory, self.header, self.options = memory, header, options
-        self.first = number * header.envs // header.workers
-        last = (number + 1) * header.envs // header.workers
+        self.agents = max(1, header.description.agents)
+        n = header.envs // self.agents  # envs of one agent, or parallel envs
+        self.first, last = (w * n // header.workers * self.agents for w in (number, number + 1))
+        self.slots = last - self.first
         self.control = Control.from_buffer(memory, header.control + number * ctypes.sizeof(Control))
         self.at = memoryview(memory)[header.control + number * ctypes.sizeof(Control) + Control.at.offset:][:4].cast("i")
-        self.envs = [make_env(env_id, options) for _ in range(self.first, last)]
+        self.envs = [make_env(env_id, options) for _ in range(self.first, last, self.agents)]
         self.steppers = [env.step for env in self.envs]
         check_spaces(describe(self.envs[0], {}), header.description)
         self.lay_out(memory, np)
 
     def lay_out(self, memory, np):
-        header, n, first = self.header, len(self.envs), self.first
+        header, n, first = self.header, self.slots, self.first
         spaces = header.description
         shape = list(spaces.shape[:spaces.dims])
         element = np.float32 if spaces.element == F32 else np.uint8
@@ -212,7 +265,7 @@ class Worker:
             rows = view(offset, int(np.prod(shape)), element).reshape([n, *shape])
             return [np.moveaxis(row, 0, 2) if turns_picture(space) else row for row in rows]
 
-        space = self.envs[0].observation_space
+        space, action_space = find_spaces(self.envs[0])
         self.obs, self.next_obs = frames(header.obs), frames(header.next_obs)
         self.next = memoryview(view(header.next, 1, np.uint8))
         self.next_seed = memoryview(view(header.next_seed, 1, np.uint64))
@@ -223,7 +276,7 @@ class Worker:
         self.truncated = memoryview(view(header.truncated, 1, np.bool_))
         if header.pickle_bytes == 0:
             self.history = view(header.history, spaces.limit * dims, number).reshape(n, spaces.limit, dims)
-        self.read_actions = self.find_reader(self.envs[0].action_space)
+        self.read_actions = self.find_reader(action_space)
 
     @staticmethod
     def find_reader(space):
@@ -248,9 +301,15 @@ class Worker:
             raise ValueError(f"the observation has shape {np.shape(obs)}, but observation_space says {self.shape}")
         row[...] = obs
 
-    def start(self, i, seed, rows):
+    def start(self, i, seed):
         obs, _ = self.envs[i].reset(seed=seed)
-        self.show(rows[i], obs)
+        self.show(self.obs[i], obs)
+
+    def start_next(self, i):
+        """Starts the next episode in the step that ends one, whose last observation stays."""
+        obs, _ = self.envs[i].reset(seed=self.next_seed[i])
+        self.show(self.next_obs[i], obs)
+        self.next[i] = STARTED
 
     def step(self):
         at, rows, rewards, done, truncations = self.at, self.obs, self.reward, self.done, self.truncated
@@ -261,16 +320,14 @@ class Worker:
             done[k] = terminated or truncated
             truncations[k] = truncated and not terminated
             if done[k] and self.next[k] == ANNOUNCED:
-                self.start(k, self.next_seed[k], self.next_obs)
-                self.next[k] = STARTED
+                self.start_next(k)
 
     def replay(self, i, seed, count):
-        self.start(i, seed, self.obs)
+        self.start(i, seed)
         for n, action in enumerate(self.read_actions(self.history[i, :count])):
             obs, _, terminated, truncated, _ = self.steppers[i](action)
             if (terminated or truncated) and n + 1 < count:
-                raise ValueError(f"the episode ended after {n + 1} of {count} steps when it was played again: the env "
-                                 f"is no function of seed and actions (env.options.save: pickle may help)")
+                raise ValueError(ENDED_EARLY.format(n + 1, count))
         if count > 0:
             self.show(self.obs[i], obs)
 
@@ -280,7 +337,9 @@ class Worker:
 
     def save(self, i):
         import pickle
-        data = pickle.dumps((self.envs[i], self.obs[i].copy()), protocol=4)
+        self.write_pickle(i, pickle.dumps((self.envs[i], self.obs[i].copy()), protocol=4))
+
+    def write_pickle(self, i, data):
         if len(data) > self.header.pickle_bytes:
             raise ValueError(f"a pickle of the env has {len(data)} bytes: set env.options.pickle_bytes")
         self.pickle(i)[:len(data)] = data
@@ -305,7 +364,7 @@ class Worker:
         i = control.env - self.first
         self.at[0] = control.env
         if command == RESET:
-            return self.start(i, control.seed, self.obs)
+            return self.start(i, control.seed)
         if command == REPLAY:
             return self.replay(i, control.seed, control.count)
         if command == SAVE:
@@ -315,6 +374,83 @@ class Worker:
     def close(self):
         for env in self.envs:
             env.close()
+
+
+class ParallelWorker(Worker):
+    """Steps parallel envs of PettingZoo. Agent k of parallel env e is env e * agents + k of the group: its slot.
+    All agents end in the same step. One that ends before the others is refused, or with black_death keeps its slot,
+    which shows zeros and gives no reward, as SuperSuit's wrapper of this name has it."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.names = list(self.envs[0].possible_agents)
+        self.limit = self.options.get("max_episode_steps")
+        self.steps = [0] * len(self.envs)
+
+    def get_slots(self, e):
+        """The agents of parallel env e with their slots."""
+        return enumerate(self.names, e * self.agents)
+
+    def show_agent(self, i, name, obs, living):
+        if name in obs and name in living:
+            return self.show(self.obs[i], obs[name])
+        if not self.options.get("black_death"):
+            self.at[0] = self.first + i
+            raise ValueError(f"agent {name} does not play while others do; env.options.black_death: true keeps its "
+                             f"place, where it sees zeros and gets no reward")
+        self.obs[i][...] = 0
+
+    def start(self, i, seed):
+        e = i // self.agents
+        obs, _ = self.envs[e].reset(seed=seed)
+        self.steps[e] = 0
+        for slot, name in self.get_slots(e):
+            self.show_agent(slot, name, obs, self.envs[e].agents)
+
+    def step(self):
+        actions, n = self.read_actions(self.actions), self.agents
+        for e in range(len(self.envs)):
+            self.at[0] = self.first + e * n
+            self.step_one(e, actions[e * n:e * n + n])
+
+    def step_one(self, e, actions):
+        """Steps a parallel env by an action of each of its slots."""
+        env = self.envs[e]
+        before = list(env.agents)
+        taken = {name: action for name, action in zip(self.names, actions) if name in before}
+        obs, rewards, terminations, truncations, _ = env.step(taken)
+        self.steps[e] += 1
+        living = [name for name in env.agents if not (terminations.get(name) or truncations.get(name))]
+        cut = self.steps[e] == self.limit
+        over = cut or not living
+        for i, name in self.get_slots(e):
+            self.show_agent(i, name, obs, before if over else living)
+            self.reward[i] = rewards.get(name, 0) if name in before else 0
+            self.done[i] = over
+            self.truncated[i] = over and name in before and not terminations.get(name) and bool(
+                cut or truncations.get(name))
+
+    def replay(self, i, seed, count):
+        self.start(i, seed)
+        for n in range(count):
+            self.step_one(i // self.agents, self.read_actions(self.history[i:i + self.agents, n]))
+            if self.done[i] and n + 1 < count:
+                raise ValueError(ENDED_EARLY.format(n + 1, count))
+
+    def save(self, i):
+        import pickle
+        e, rows = i // self.agents, self.obs[i:i + self.agents]
+        self.write_pickle(i, pickle.dumps((self.envs[e], self.steps[e], [row.copy() for row in rows]), protocol=4))
+
+    def load(self, i, count):
+        import pickle
+        e = i // self.agents
+        self.envs[e], self.steps[e], rows = pickle.loads(self.pickle(i)[:count])
+        for k, obs in enumerate(rows):
+            self.show(self.obs[i + k], obs)
+
+    def render(self, i):
+        super().render(i // self.agents)
 
 
 def tell(control, error):
@@ -355,7 +491,7 @@ def work(next_command, memory, number, env_id, options):
         if number < 0:
             header.description = describe(make_env(env_id, options), options)
         else:
-            worker = Worker(memory, number, env_id, options)
+            worker = (ParallelWorker if header.description.agents else Worker)(memory, number, env_id, options)
     except Exception as error:  # whatever an env raises is the plug-in's to tell
         tell(control, error)
     busy = ctypes.c_uint32.from_buffer(memory, header.busy)

@@ -9,7 +9,7 @@
 
 static const char known[] =
     "worker, python, path, kwargs, wrappers, max_episode_steps, timeout_s, render, save, "
-    "pickle_bytes, obs_shape, actions and box";
+    "pickle_bytes, obs_shape, actions, box, agents and black_death";
 
 int hd_bridge_refuse(char message[HD_ENV_MESSAGE], const char *format, ...)
 {
@@ -159,7 +159,10 @@ static int read_option(const struct hd_env_option *option, struct hd_bridge_opti
         return declare_actions(option, options, message);
     if (strcmp(name, "box") == 0)
         return declare_box(option, options, message);
-    if (strcmp(name, "path") == 0 || strcmp(name, "wrappers") == 0 || strcmp(name, "render") == 0 ||
+    if (strcmp(name, "agents") == 0)
+        return read_count(option, 4096, &options->declaration.agents, message);
+    if (strcmp(name, "black_death") == 0 || strcmp(name, "path") == 0 ||
+        strcmp(name, "wrappers") == 0 || strcmp(name, "render") == 0 ||
         strcmp(name, "kwargs") == 0 || strncmp(name, "kwargs.", strlen("kwargs.")) == 0)
         return 0;
     return hd_bridge_refuse(message, "env.options.%.60s is unknown to gymnasium, which has %s",
@@ -202,8 +205,6 @@ int hd_bridge_options_read(const struct hd_env_settings *settings,
             return -1;
         drawn |= draws(&settings->options[i]);
     }
-    if (options_p->workers > settings->envs)
-        options_p->workers = settings->envs;
     if (check_declaration(options_p, message) != 0)
         return -1;
     options_p->declared &= !drawn;

@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum phase {
-    FRESH, /* never reset */
+    FRESH,   /* never reset */
+    STARTED, /* reset with another agent of its parallel env; its own reset is to come */
     LIVE,
     LOADED /* the worker's env is still another */
 };
@@ -130,7 +131,8 @@ static struct hd_env_spec make_spec(const struct hd_bridge_description *d)
         .dims = (int)d->dims,
         .actions = {.kind = (enum hd_env_actions_kind)d->kind, .dims = (int)d->action_dims},
         .render_height = d->height,
-        .render_width = d->width};
+        .render_width = d->width,
+        .agents = d->agents};
     memcpy(spec.shape, d->shape, sizeof spec.shape);
     memcpy(spec.actions.n, d->n, sizeof spec.actions.n);
     memcpy(spec.actions.low, d->low, sizeof spec.actions.low);
@@ -152,13 +154,24 @@ static void destroy(void *memory)
     free(group);
 }
 
+/* A worker has whole parallel envs. */
+static void limit_workers(struct hd_bridge_options *options, int64_t envs,
+                          const struct hd_bridge_description *description)
+{
+    const int64_t most = envs / hd_bridge_count_agents(description);
+    if (options->workers > most)
+        options->workers = most > 0 ? most : 1;
+}
+
 static int make(struct group *group, const struct hd_env_settings *settings,
                 struct hd_env_spec *spec_p, char *message)
 {
     struct hd_bridge_description description;
     if (hd_bridge_options_read(settings, &group->options, message) != 0 ||
-        describe(&group->options, &description, message) != 0 ||
-        hd_bridge_workers_init(&group->options, &description, settings->envs, &group->workers,
+        describe(&group->options, &description, message) != 0)
+        return -1;
+    limit_workers(&group->options, settings->envs, &description);
+    if (hd_bridge_workers_init(&group->options, &description, settings->envs, &group->workers,
                                message) != 0)
         return -1;
     group->episode = calloc((size_t)settings->envs, sizeof *group->episode);
@@ -187,6 +200,17 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
 static bool keeps_pickles(const struct group *group)
 {
     return group->options.pickle_bytes > 0;
+}
+
+static int64_t count_agents(const struct group *group)
+{
+    return hd_bridge_count_agents(&group->workers.block->description);
+}
+
+/* Returns the first agent of the parallel env of an env. */
+static int64_t find_first(const struct group *group, int64_t env)
+{
+    return env - env % count_agents(group);
 }
 
 static int64_t action_bytes(const struct group *group)
@@ -224,7 +248,8 @@ static uint64_t hash_obs(const struct group *group, int64_t env)
 
 /* -- Commands for one env ---------------------------------------------------------------------- */
 
-/* Adds to a worker's message which env it is about. */
+/* Adds to a worker's message which env it is about; of a parallel env, which envs its agents are.
+ */
 static int name_env(const struct group *group, int64_t env, char *message)
 {
     char why[HD_ENV_MESSAGE];
@@ -232,18 +257,35 @@ static int name_env(const struct group *group, int64_t env, char *message)
     if (env < 0)
         return hd_bridge_refuse(message, "%s: %.400s", group->options.env_id, why);
     const struct head *head = &group->episode[env].head;
-    return hd_bridge_refuse(message, "%s: env %lld, step %lld from seed %llu: %.380s",
-                            group->options.env_id, (long long)env,
-                            (long long)(head->steps < 0 ? 0 : head->steps),
-                            (unsigned long long)head->seed, why);
+    const long long first = find_first(group, env), last = first + count_agents(group) - 1;
+    char where[64];
+    if (last == first)
+        snprintf(where, sizeof where, "env %lld", first);
+    else
+        snprintf(where, sizeof where, "envs %lld to %lld", first, last);
+    return hd_bridge_refuse(
+        message, "%s: %s, step %lld from seed %llu: %.360s", group->options.env_id, where,
+        (long long)(head->steps < 0 ? 0 : head->steps), (unsigned long long)head->seed, why);
+}
+
+static int start_workers(struct group *group, char *message)
+{
+    const int64_t envs = group->workers.block->envs, agents = count_agents(group);
+    int status = 0;
+    if (envs % agents != 0)
+        status = hd_bridge_refuse(message, "%lld agents play together, which %lld envs cannot be",
+                                  (long long)agents, (long long)envs);
+    else
+        status = hd_bridge_workers_start(&group->workers, message);
+    return status == 0 ? 0 : name_env(group, -1, message);
 }
 
 /* Has the worker of an env execute a command on it. */
 static int order(struct group *group, int64_t env, int command, int64_t count, char *message)
 {
     int64_t at = -1;
-    if (hd_bridge_workers_start(&group->workers, message) != 0)
-        return name_env(group, -1, message);
+    if (start_workers(group, message) != 0)
+        return -1;
     const int64_t w = hd_bridge_workers_find(&group->workers, env);
     struct hd_bridge_control *control = hd_bridge_workers_get_control(&group->workers, w);
     control->env = env;
@@ -255,26 +297,52 @@ static int order(struct group *group, int64_t env, int command, int64_t count, c
     return 0;
 }
 
-/* Brings a worker's env to the state that was loaded. */
-static int renew(struct group *group, int64_t env, char *message)
+/* Agents of a parallel env can only go on where they were together. */
+static int check_together(const struct group *group, int64_t first, char *message)
+{
+    const struct episode *one = &group->episode[first];
+    for (int64_t i = 1; i < count_agents(group); i++)
+        if (one[i].phase != one->phase || one[i].head.seed != one->head.seed ||
+            one[i].head.steps != one->head.steps) {
+            hd_bridge_refuse(message, "the states of its agents are not of the same step");
+            return name_env(group, first, message);
+        }
+    return 0;
+}
+
+/* Takes an env as LIVE that shows what it did when it was saved. */
+static int accept(struct group *group, int64_t env, char *message)
 {
     struct episode *episode = &group->episode[env];
-    if (episode->phase != LOADED)
-        return 0;
-    const bool pickles = keeps_pickles(group);
-    if (order(group, env, pickles ? HD_BRIDGE_LOAD : HD_BRIDGE_REPLAY,
-              pickles ? episode->head.count : episode->head.steps, message) != 0)
-        return -1;
     if (hash_obs(group, env) != episode->head.obs_hash) {
         hd_bridge_refuse(message, "%s",
-                         pickles ? "its pickle shows another observation than the env did"
-                                 : "the same actions from the same seed led elsewhere: the env "
-                                   "keeps something from earlier episodes or draws from elsewhere "
-                                   "(save: pickle may help)");
+                         keeps_pickles(group)
+                             ? "its pickle shows another observation than the env did"
+                             : "the same actions from the same seed led elsewhere: the env "
+                               "keeps something from earlier episodes or draws from elsewhere "
+                               "(save: pickle may help)");
         return name_env(group, env, message);
     }
     episode->phase = LIVE;
     group->n_loaded--;
+    return 0;
+}
+
+/* Brings a worker's env to the state that was loaded. */
+static int renew(struct group *group, int64_t env, char *message)
+{
+    const int64_t first = find_first(group, env);
+    const struct head *head = &group->episode[first].head;
+    const bool pickles = keeps_pickles(group);
+    if (group->episode[env].phase != LOADED)
+        return 0;
+    if (start_workers(group, message) != 0 || check_together(group, first, message) != 0 ||
+        order(group, first, pickles ? HD_BRIDGE_LOAD : HD_BRIDGE_REPLAY,
+              pickles ? head->count : head->steps, message) != 0)
+        return -1;
+    for (int64_t i = first; i < first + count_agents(group); i++)
+        if (accept(group, i, message) != 0)
+            return -1;
     return 0;
 }
 
@@ -299,27 +367,42 @@ static bool take_next(struct group *group, int64_t env, uint64_t seed)
     return true;
 }
 
+/* Starts an episode of an env, and of all agents of its parallel env. */
+static int start(struct group *group, int64_t env, uint64_t seed, char *message)
+{
+    const int64_t first = find_first(group, env), end = first + count_agents(group);
+    if (start_workers(group, message) != 0)
+        return -1;
+    for (int64_t i = first; i < end; i++) {
+        group->n_loaded -= group->episode[i].phase == LOADED;
+        group->episode[i] = (struct episode){.head.seed = seed};
+    }
+    if (!take_next(group, env, seed) && order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
+        return -1;
+    *get_next(group, env) = HD_BRIDGE_UNKNOWN;
+    for (int64_t i = first; i < end; i++)
+        group->episode[i].phase = STARTED;
+    return 0;
+}
+
 static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
     const struct hd_bridge_header *block = group->workers.block;
-    struct episode *episode = &group->episode[env];
-    group->n_loaded -= episode->phase == LOADED;
-    *episode = (struct episode){.head.seed = seed};
-    if (!take_next(group, env, seed) && order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
+    if (group->episode[env].phase != STARTED && start(group, env, seed, message) != 0)
         return -1;
-    *get_next(group, env) = HD_BRIDGE_UNKNOWN;
-    episode->phase = LIVE;
+    group->episode[env].phase = LIVE;
     memcpy(obs, get_row(group, block->obs, env, block->frame_bytes), (size_t)block->frame_bytes);
     return 0;
 }
 
-/* An env that is kept as a pickle, or drawn, stays in its last state until it is reset. */
+/* An env that is kept as a pickle, or drawn, stays in its last state until it is reset, and so does
+ * a parallel env, whose agents have a seed each. */
 static void announce(void *memory, int64_t env, uint64_t seed)
 {
     const struct group *group = memory;
     const struct hd_bridge_header *block = group->workers.block;
-    if (keeps_pickles(group) || block->description.height > 0)
+    if (keeps_pickles(group) || block->description.height > 0 || block->description.agents > 0)
         return;
     *(uint64_t *)get_row(group, block->next_seed, env, sizeof seed) = seed;
     *get_next(group, env) = HD_BRIDGE_ANNOUNCED;
@@ -332,7 +415,7 @@ static int keep_action(struct group *group, int64_t env, const char *action, cha
 {
     struct episode *episode = &group->episode[env];
     const int64_t bytes = action_bytes(group), limit = group->workers.block->description.limit;
-    if (episode->phase == FRESH) {
+    if (episode->phase == FRESH || episode->phase == STARTED) {
         hd_bridge_refuse(message, "it must be reset before the first step");
         return name_env(group, env, message);
     }
@@ -370,9 +453,7 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
     struct group *group = memory;
     const struct hd_bridge_header *block = group->workers.block;
     int64_t at = -1;
-    if (hd_bridge_workers_start(&group->workers, message) != 0)
-        return name_env(group, -1, message);
-    if (renew_all(group, message) != 0)
+    if (start_workers(group, message) != 0 || renew_all(group, message) != 0)
         return -1;
     for (int64_t i = 0; i < block->envs; i++)
         if (keep_action(group, i, action, message) != 0)
@@ -417,7 +498,8 @@ static int64_t count_body(const struct group *group, const struct head *head)
 
 static int renew_head(struct group *group, int64_t env, struct head *head, char *message)
 {
-    if (keeps_pickles(group)) {
+    /* The pickle of a parallel env is kept by its first agent. */
+    if (keeps_pickles(group) && env == find_first(group, env)) {
         if (order(group, env, HD_BRIDGE_SAVE, 0, message) != 0)
             return -1;
         const int64_t w = hd_bridge_workers_find(&group->workers, env);

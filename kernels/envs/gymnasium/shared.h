@@ -32,7 +32,8 @@ enum hd_bridge_next {
     HD_BRIDGE_STARTED    /* and its first observation */
 };
 
-/* Commands: a worker executes one in its turn. In its first turn it makes its envs. */
+/* Commands: a worker executes one in its turn. In its first turn it makes its envs. What is done to
+ * an env is done to all agents of its parallel env. */
 enum hd_bridge_command {
     HD_BRIDGE_CLOSE,
     HD_BRIDGE_RESET,  /* env, seed */
@@ -50,7 +51,14 @@ struct hd_bridge_description {
     float low[HD_ENV_ACTION_DIMS], high[HD_ENV_ACTION_DIMS];
     int64_t limit; /* most steps of an episode; 0: no limit */
     int64_t height, width;
+    int64_t agents; /* of PettingZoo's parallel env, each an env of the group; 0: Gymnasium's env */
 };
+
+/* Returns how many envs of a group are stepped as one. */
+static inline int64_t hd_bridge_count_agents(const struct hd_bridge_description *description)
+{
+    return description->agents > 1 ? description->agents : 1;
+}
 
 struct hd_bridge_header {
     struct hd_bridge_description description;

@@ -103,10 +103,12 @@ static _Atomic uint32_t *get_busy(const struct hd_bridge_workers *workers)
     return hd_bridge_workers_get(workers, workers->block->busy);
 }
 
-/* Worker w has the envs from w * envs / workers on. */
+/* Worker w has the envs from w * n / workers * agents on, of n parallel envs or envs of one agent.
+ */
 int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t env)
 {
-    return ((env + 1) * workers->block->workers - 1) / workers->block->envs;
+    const int64_t agents = hd_bridge_count_agents(&workers->block->description);
+    return ((env / agents + 1) * workers->block->workers - 1) / (workers->block->envs / agents);
 }
 
 /* -- Processes --------------------------------------------------------------------------------- */

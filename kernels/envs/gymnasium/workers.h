@@ -44,7 +44,8 @@ void hd_bridge_workers_release(struct hd_bridge_workers *workers);
 struct hd_bridge_control *hd_bridge_workers_get_control(const struct hd_bridge_workers *workers,
                                                         int64_t worker);
 
-/* Returns the worker of env `env`; a worker has envs that follow each other. */
+/* Returns the worker of env `env`; a worker has envs that follow each other, and all agents of a
+ * parallel env. */
 int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t env);
 
 /* Returns what lies at an offset of the block. */

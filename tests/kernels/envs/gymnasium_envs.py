@@ -89,4 +89,80 @@ class Half(gymnasium.ObservationWrapper):
         return (observation / self.divisor).astype(np.float32)
 
 
+class Walkers:
+    """A parallel env of PettingZoo's interface: walkers see their own sum, the steps and the mean of all. Walker 0 dies
+    after `dies` steps; at step fail_at the env raises, where `only` is no file or there."""
+
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, agents=3, actions="discrete", length=1000, cut=False, dies=0, late=False, differ="", fail_at=0,
+                 only="", remembers=False, render_mode=None):
+        self.possible_agents = [f"walker_{i}" for i in range(agents)]
+        self.actions, self.length, self.cut, self.dies, self.late = actions, length, cut, dies, late
+        self.differ, self.fail_at, self.only = differ, fail_at, only
+        self.remembers, self.render_mode, self.sums = remembers, render_mode, {}
+
+    def observation_space(self, agent):
+        odd = self.differ == "observations" and agent == "walker_1"
+        return spaces.Box(-np.inf, np.inf, (4 if odd else 3,), np.float32)
+
+    def action_space(self, agent):
+        return ACTIONS["bits" if self.differ == "actions" and agent == "walker_1" else self.actions]
+
+    def show(self, agents):
+        mean = np.mean(list(self.sums.values()))
+        return {name: np.array([self.sums[name], self.steps, mean], np.float32) for name in agents}
+
+    def reset(self, seed=None, options=None):
+        self.np_random = np.random.default_rng(seed)
+        self.agents = self.possible_agents[1 if self.late else 0:]
+        kept = self.sums if self.remembers else {}
+        self.sums = {name: self.np_random.uniform() + kept.get(name, 0) for name in self.possible_agents}
+        self.steps = 0
+        return self.show(self.agents), {}
+
+    def step(self, actions):
+        assert list(actions) == self.agents, f"actions of {list(actions)}, not of {self.agents}"
+        self.steps += 1
+        if self.steps == self.fail_at and (not self.only or os.path.exists(self.only)):
+            raise ValueError("the walkers fell over")
+        for name, action in actions.items():
+            assert self.action_space(name).contains(action), f"{action!r} is no action"
+            self.sums[name] += float(np.sum(action)) + self.np_random.uniform()
+        acted, over = self.agents, self.steps >= self.length
+        dead = {name: over and not self.cut or name == "walker_0" and self.steps == self.dies for name in acted}
+        cut = {name: over and self.cut for name in acted}
+        self.agents = [name for name in acted if not dead[name] and not cut[name]]
+        return self.show(acted), {name: self.sums[name] for name in acted}, dead, cut, {name: {} for name in acted}
+
+    def render(self):
+        return np.full((4, 7, 3), self.steps, np.uint8)
+
+    def close(self):
+        pass
+
+
+class Turns(Walkers):
+    """An env whose agents act one after the other."""
+
+    def agent_iter(self):
+        return iter(self.possible_agents)
+
+
+class Louder:
+    """A wrapper of parallel envs that multiplies rewards."""
+
+    def __init__(self, env, factor=2):
+        self.env, self.factor = env, factor
+
+    def __getattr__(self, name):
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def step(self, actions):
+        obs, rewards, *rest = self.env.step(actions)
+        return obs, {name: self.factor * reward for name, reward in rewards.items()}, *rest
+
+
 gymnasium.register("Walk-v0", entry_point=Walk, max_episode_steps=50)

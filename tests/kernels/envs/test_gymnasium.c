@@ -2,97 +2,13 @@
 /* The bridge to Gymnasium, where scripts/gymnasium has made its Python: spaces, steps against the
  * built-in CartPole to the bit, wrappers, saved states, pictures, and what fails. */
 #include "kernels/envs/classic/classic.h"
-#include "kernels/envs/find.h"
-#include "tests/kernels/common/check_close.h"
+#include "tests/kernels/envs/bridge.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { ENVS = 3, OPTIONS = 8, FRAME_BYTES = 512 };
-
-#define PYTHON "build/plugins/gymnasium"
 #define WALK "gymnasium_envs:Walk-v0"
 
-static const struct hd_env *env;
-static char message[HD_ENV_MESSAGE];
-
-struct fixture {
-    void *group;
-    struct hd_env_spec spec;
-    struct hd_env_outcome outcome;
-    int64_t frame_bytes;
-    float obs[ENVS * FRAME_BYTES / 4], reward[ENVS];
-    bool done[ENVS], truncated[ENVS];
-};
-
-/* Options are "name=value", separated by ; and changed here. */
-static int create(struct fixture *f, int64_t envs, const char *env_id, const char *options)
-{
-    char text[512];
-    struct hd_env_option option[OPTIONS] = {{"python", PYTHON}, {"path", "tests/kernels/envs"}};
-    int n = 2;
-    char *rest = text;
-    snprintf(text, sizeof text, "%s", options);
-    for (char *word; (word = strsep(&rest, ";")) && *word; n++) {
-        ck_assert_int_lt(n, OPTIONS);
-        char *value = strchr(word, '=');
-        *value = '\0';
-        option[n] = (struct hd_env_option){word, value + 1};
-    }
-    const struct hd_env_settings settings = {
-        .envs = envs, .env_id = env_id, .options = option, .n_options = n};
-    *f = (struct fixture){.group = NULL};
-    f->outcome = (struct hd_env_outcome){f->obs, f->reward, f->done, f->truncated};
-    message[0] = '\0';
-    const int status = env->create(&settings, &f->spec, &f->group, message);
-    f->frame_bytes = status == 0 ? hd_env_get_frame_bytes(&f->spec) : 0;
-    ck_assert_int_le(f->frame_bytes, FRAME_BYTES);
-    return status;
-}
-
-static struct fixture *make(int64_t envs, const char *env_id, const char *options)
-{
-    struct fixture *f = test_alloc(1, sizeof *f);
-    ck_assert_msg(create(f, envs, env_id, options) == 0, "%s", message);
-    return f;
-}
-
-static void *get_obs(struct fixture *f, int64_t i)
-{
-    return (char *)f->obs + i * f->frame_bytes;
-}
-
-static void reset(struct fixture *f, int64_t i, uint64_t seed)
-{
-    ck_assert_msg(env->reset(f->group, i, seed, get_obs(f, i), message) == 0, "%s", message);
-}
-
-static void step(struct fixture *f, const void *action)
-{
-    ck_assert_msg(env->step(f->group, action, &f->outcome, message) == 0, "%s", message);
-}
-
-static uint8_t *save(struct fixture *f, int64_t i)
-{
-    uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
-    memset(state, 0xA5, (size_t)env->state_bytes(f->group));
-    ck_assert_msg(env->save(f->group, i, state, message) == 0, "%s", message);
-    return state;
-}
-
-/* Nothing may be left: the process that a test runs in has no children afterwards. */
-static void release(struct fixture *f)
-{
-    env->destroy(f->group);
-    free(f);
-    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-    ck_assert_int_eq(errno, ECHILD);
-}
+enum { ENVS = 3 };
 
 /* -- Spaces ------------------------------------------------------------------------------------ */
 
@@ -213,12 +129,6 @@ START_TEST(test_wrappers)
 END_TEST
 
 /* -- Play -------------------------------------------------------------------------------------- */
-
-static int32_t draw(uint64_t *state, int32_t n)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (int32_t)((*state >> 33) % (uint64_t)n);
-}
 
 /* Gymnasium's own CartPole, from the same seeds and by the same actions, is the built-in one. */
 START_TEST(test_cartpole)
@@ -532,14 +442,9 @@ END_TEST
 
 int main(void)
 {
-    if (access(PYTHON "/bin/python", X_OK) != 0) {
-        printf("skipped: there is no Python with Gymnasium (scripts/gymnasium makes one)\n");
-        return 77;
-    }
-    if (hd_env_find("gymnasium", &env, message) != 0) {
-        printf("%s\n", message);
-        return 1;
-    }
+    const int status = find_bridge();
+    if (status != 0)
+        return status;
     Suite *suite = suite_create("gymnasium");
     TCase *tests = tcase_create("all");
     suite_add_tcase(suite, tests);
