@@ -15,10 +15,13 @@ machine hits all alike, and prints how many times faster Heddle is. Cases (defau
   package     acting on numpy arrays with CartPole's net, and stepping 16 CartPoles, from Python on one core:
               PyTorch, gymnasium's vector environments
   classic     training CartPole and Pendulum with PPO, DQN and SAC on two cores: Stable-Baselines3
+  cleanrl     returns on LunarLander and HalfCheetah with PPO and on Pendulum with SAC, through the bridge to Gymnasium,
+              at the same number of steps: CleanRL's own scripts; --repeats is the number of seeds
 
 --short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more
-than a minute a turn. --save appends what is measured to bench/results/peers.jsonl. PyTorch and the others are installed by
-bench/peers/setup; Heddle is build/runner and build/bench/bench_parts (--build DIR for others)."""
+than a minute a turn. It takes a quarter of the steps of cleanrl. --save appends what is measured to
+bench/results/peers.jsonl. PyTorch and the others are installed by bench/peers/setup; Heddle is build/runner and
+build/bench/bench_parts (--build DIR for others)."""
 
 import argparse
 import importlib
@@ -26,7 +29,7 @@ import signal
 import subprocess
 import sys
 
-CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package", "classic"]
+CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package", "classic", "cleanrl"]
 
 
 def main():

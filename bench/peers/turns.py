@@ -13,7 +13,7 @@ from machine import ROOT, commit, machine
 
 OURS = "Heddle"
 LESS_IS_BETTER = ("s", "ms", "us", "MB")
-PEERS = ("torch", "gymnasium", "ale-py", "envpool", "DI-engine", "stable-baselines3")
+PEERS = ("torch", "gymnasium", "ale-py", "envpool", "DI-engine", "stable-baselines3", "cleanrl")
 
 
 class Missing(Exception):
