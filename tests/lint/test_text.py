@@ -13,7 +13,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 OF_ALE = re.compile(r"kernels/envs/atari/ale/\w+\.[ch]pp")
 LICENCE_OF_ALE = "SPDX-License-Identifier: GPL-2.0-only"
 # Spelled in pieces, so that this file obeys its own rules.
-MARKER = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK|Not" r"Implemented)\b")
+MARKER = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK|Not" r"Implemented)\b|^(?:<{7}|>{7}) ")
 MACHINE = re.compile(r"(?<![\w.$}/-])/(?:ro" r"ot|wo" r"rk|ho" r"me/\w+|Us" r"ers/\w+|opt/\w+|mnt)/")
 LONG, TOO_LONG = 600, 800  # lines
 
