@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/bridge [--envs N] [--workers N] [--seconds S] [--repeats N] [--json FILE] [ENV_ID ...]
+"""usage: bench/bridge [--envs N] [--workers N] [--seconds S] [--repeats N] [--policy] [--json FILE] [ENV_ID ...]
 
-Steps N (16) environments of Gymnasium with random actions, resets included: by the bridge of this program (with 2
+Steps N (16) environments of Gymnasium with random actions, resets included, or with those of a net of two hidden
+layers of 64 (--policy; the others compute it in NumPy): by the bridge of this program (with 2
 workers), and by SyncVectorEnv, AsyncVectorEnv and Stable-Baselines3's SubprocVecEnv. They take turns on the same
 cores. Prints the median of the repeats in env steps a second, how many times as fast as the best other the bridge
 is, and the time of a step and env. The environment that does nothing (gymnasium_envs:Idle-v0) shows what the way
@@ -29,6 +30,7 @@ def read_arguments():
     parser = argparse.ArgumentParser(usage=__doc__)
     for name, default in (("envs", 16), ("workers", 2), ("seconds", 3), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--policy", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--measure", choices=OTHERS)  # in a process of its own
     parser.add_argument("env_id", nargs="*", default=ENVS)
@@ -52,7 +54,25 @@ def import_subproc():
     return SubprocVecEnv
 
 
-def measure(name, env_id, envs, seconds):
+def make_policy(obs, space):
+    """A net that is not trained, by the bridge's size; the best action, or a vector in the box."""
+    import gymnasium
+    import numpy as np
+    discrete = isinstance(space, gymnasium.spaces.Discrete)
+    rng, sizes = np.random.default_rng(0), [obs, 64, 64, space.n if discrete else space.shape[0]]
+    weights = [rng.normal(0, n ** -0.5, (n, m)).astype(np.float32) for n, m in zip(sizes, sizes[1:])]
+    biases = [np.zeros(m, np.float32) for m in sizes[1:]]
+
+    def act(x):
+        for w, b in zip(weights[:-1], biases):
+            x = np.maximum(x @ w + b, 0)
+        x = x @ weights[-1] + biases[-1]
+        return x.argmax(1) if discrete else np.clip(x, space.low, space.high)
+
+    return act
+
+
+def measure(name, env_id, envs, seconds, policy):
     import gymnasium
     import numpy as np
 
@@ -69,12 +89,15 @@ def measure(name, env_id, envs, seconds):
     space = gymnasium.vector.utils.batch_space(make().action_space, envs)
     space.seed(0)
     actions = [np.asarray(space.sample()) for _ in range(256)]
-    vector.reset()
+    obs = vector.reset()
+    obs = obs if name == "subproc" else obs[0]
+    act = make_policy(obs.shape[1], make().action_space) if policy else None
 
     def play(duration):
+        nonlocal obs
         steps, begin = 0, time.perf_counter()
         while time.perf_counter() < begin + duration:
-            vector.step(actions[steps % len(actions)])
+            obs = vector.step(act(obs) if policy else actions[steps % len(actions)])[0]
             steps += 1
         return steps * envs / (time.perf_counter() - begin)
 
@@ -98,9 +121,10 @@ def run(command):
 
 def step(name, env_id, options):
     if name == OURS:
-        return json.loads(run([PARTS, "gymnasium", env_id, options.envs, options.workers, options.seconds]))["value"]
+        words = [PARTS, "gymnasium", env_id, options.envs, options.workers, options.seconds]
+        return json.loads(run(words + ["policy"] * options.policy))["value"]
     return float(run([sys.executable, os.path.abspath(__file__), "--measure", name, "--envs", options.envs,
-                      "--seconds", options.seconds, env_id]))
+                      "--seconds", options.seconds, *["--policy"] * options.policy, env_id]))
 
 
 def compare(env_id, options):
@@ -118,16 +142,19 @@ def compare(env_id, options):
 def main():
     options = read_arguments()
     if options.measure:
-        print(measure(options.measure, options.env_id[0], options.envs, options.seconds))
+        print(measure(options.measure, options.env_id[0], options.envs, options.seconds,
+                      options.policy))
         return
-    print(f"{options.envs} envs, {options.workers} workers, median of {options.repeats} turns, env steps/s")
+    print(f"{options.envs} envs, {options.workers} workers, median of {options.repeats} turns, "
+          f"{'a policy' if options.policy else 'random actions'}, env steps/s")
     floor = json.loads(run([PARTS, "gymnasium", "floor"]))["value"]
     print(f"floor: {floor:.2f} us a turn to another process and back", flush=True)
     found = [compare(env_id, options) for env_id in options.env_id]
     if options.json:
         with open(options.json, "a", encoding="utf-8") as file:
             file.write(json.dumps({"machine": machine(), "commit": commit(), "floor_us": floor, "envs": options.envs,
-                                   "workers": options.workers, "found": found}) + "\n")
+                                   "workers": options.workers,
+                                   "policy": options.policy, "found": found}) + "\n")
 
 
 if __name__ == "__main__":
