@@ -69,6 +69,7 @@ static int simulate_all(struct hd_simulate_request *request, json_t *results)
     int code = names ? 0 : hd_status_get_exit_code(HD_ERR_NOMEM);
     printf("%-12s %6s %6s %7s %10s %12s %10s %11s  %s\n", "strategy", "nodes", "ranks", "shards",
            "updates/s", "env steps/s", "efficiency", "exposed ms", "critical path");
+    fflush(stdout); /* a simulation is a process of its own, which would print it again */
     while (code == 0 && rest) {
         request->strategy = strsep(&rest, ",");
         code = simulate_strategy(request, !rest, results);
