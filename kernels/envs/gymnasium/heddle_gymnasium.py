@@ -239,6 +239,7 @@ class Worker:
         import numpy as np
         header = Header.from_buffer(memory)
         self.memory, self.header, self.options = memory, header, options
+        self.where = ""  # of an error, if that is not the step
         self.agents = max(1, header.description.agents)
         n = header.envs // self.agents  # envs of one agent, or parallel envs
         self.first, last = (w * n // header.workers * self.agents for w in (number, number + 1))
@@ -307,9 +308,10 @@ class Worker:
 
     def start_next(self, i):
         """Starts the next episode in the step that ends one, whose last observation stays."""
+        self.where = f" in the reset from seed {self.next_seed[i]}"
         obs, _ = self.envs[i].reset(seed=self.next_seed[i])
         self.show(self.next_obs[i], obs)
-        self.next[i] = STARTED
+        self.next[i], self.where = STARTED, ""
 
     def step(self):
         at, rows, rewards, done, truncations = self.at, self.obs, self.reward, self.done, self.truncated
@@ -453,7 +455,7 @@ class ParallelWorker(Worker):
         super().render(i // self.agents)
 
 
-def tell(control, error):
+def tell(control, error, where=""):
     """Writes the traceback to stderr, and a sentence for the plug-in's message."""
     import traceback
     frames = traceback.extract_tb(error.__traceback__)
@@ -461,7 +463,7 @@ def tell(control, error):
     sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     sys.stderr.flush()
     text = " ".join(str(error).split())[:TEXT - 160]
-    control.error = f"Python raised {type(error).__name__}: {text}{place}".encode()[:TEXT - 1]
+    control.error = f"Python raised {type(error).__name__}{where}: {text}{place}".encode()[:TEXT - 1]
     control.failed = 1
 
 
@@ -500,7 +502,7 @@ def work(next_command, memory, number, env_id, options):
         try:
             worker.obey(command)
         except Exception as error:
-            tell(control, error)
+            tell(control, error, worker.where)
     if worker:
         worker.close()
     next_command(*words)

@@ -36,10 +36,10 @@ class Walk(gymnasium.Env):
     metadata = {"render_modes": ["rgb_array"]}
 
     def __init__(self, obs="vector", actions="discrete", failure="", fail_at=5, only="", length=1000, remembers=False,
-                 render_mode=None):
+                 resets=1000, render_mode=None):
         self.observation_space, self.action_space = copy.deepcopy(OBS[obs]), ACTIONS[actions]
         self.failure, self.fail_at, self.only, self.length = failure, fail_at, only, length
-        self.remembers, self.render_mode = remembers, render_mode
+        self.remembers, self.render_mode, self.resets = remembers, render_mode, resets
         self.sum = 0.0
 
     def show(self):
@@ -53,6 +53,9 @@ class Walk(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.observation_space.seed(seed)
+        self.resets -= 1
+        if self.resets < 0:
+            raise ValueError("no walk is left")
         self.sum = self.np_random.uniform() + (self.sum if self.remembers else 0)
         self.steps, self.action = 0, 0
         return self.show(), {}

@@ -395,6 +395,23 @@ START_TEST(test_announced_seeds)
 }
 END_TEST
 
+/* A reset ahead that fails is told with its own seed. */
+START_TEST(test_announced_failure)
+{
+    struct fixture *f = make(1, WALK, "kwargs.length=2;kwargs.resets=1");
+    const int32_t action[1] = {1};
+    reset(f, 0, 70);
+    env->announce(f->group, 0, 71);
+    step(f, action);
+    ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
+    ck_assert_msg(strstr(message,
+                         ": env 0, step 2 from seed 70: Python raised ValueError in the "
+                         "reset from seed 71: no walk is left (gymnasium_envs.py:") != NULL,
+                  "%s", message);
+    release(f);
+}
+END_TEST
+
 /* -- Failures ---------------------------------------------------------------------------------- */
 
 static const struct {
@@ -463,6 +480,7 @@ int main(void)
     tcase_add_test(tests, test_damaged_states);
     tcase_add_test(tests, test_small_pickle);
     tcase_add_test(tests, test_announced_seeds);
+    tcase_add_test(tests, test_announced_failure);
     tcase_add_test(tests, test_memory);
     tcase_add_loop_test(tests, test_failures, 0, sizeof failures / sizeof *failures);
     tcase_add_test(tests, test_not_reset);
