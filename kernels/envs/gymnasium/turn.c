@@ -55,6 +55,11 @@ void hd_turn_give(_Atomic uint32_t *busy, struct hd_bridge_control *control)
         wake(&control->turn);
 }
 
+bool hd_turn_is_given(const struct hd_bridge_control *control)
+{
+    return get(atomic_load(&control->turn)) == HD_BRIDGE_THEIRS;
+}
+
 bool hd_turn_await(_Atomic uint32_t *busy, double seconds)
 {
     const struct timespec time = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};

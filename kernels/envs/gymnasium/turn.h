@@ -11,6 +11,9 @@
 /* Gives the turn to a worker, which sees all that was written before, and counts it as busy. */
 void hd_turn_give(_Atomic uint32_t *busy, struct hd_bridge_control *control);
 
+/* Returns whether a worker has the turn. */
+bool hd_turn_is_given(const struct hd_bridge_control *control);
+
 /* Waits up to `seconds` until no worker is busy. Returns whether it is so. */
 bool hd_turn_await(_Atomic uint32_t *busy, double seconds);
 

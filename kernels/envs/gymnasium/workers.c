@@ -353,17 +353,12 @@ static struct hd_bridge_worker *find_ended(const struct hd_bridge_workers *worke
     return NULL;
 }
 
-static bool is_busy(const struct hd_bridge_workers *workers, int64_t w)
-{
-    const uint32_t turn = atomic_load(&hd_bridge_workers_get_control(workers, w)->turn);
-    return (turn & ~(uint32_t)HD_BRIDGE_AWAITED) == HD_BRIDGE_THEIRS;
-}
-
 /* Returns the first worker that has the turn, or the last one of all. */
 static struct hd_bridge_worker *find_busy(const struct hd_bridge_workers *workers)
 {
     int64_t w = 0;
-    while (w + 1 < workers->block->workers && !is_busy(workers, w))
+    while (w + 1 < workers->block->workers &&
+           !hd_turn_is_given(hd_bridge_workers_get_control(workers, w)))
         w++;
     return &workers->worker[w];
 }

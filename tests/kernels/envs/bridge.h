@@ -85,12 +85,32 @@ static inline uint8_t *save(struct fixture *f, int64_t i)
 }
 
 /* Nothing may be left: the process that a test runs in has no children afterwards. */
-static inline void release(struct fixture *f)
+static inline void check_no_children(void)
+{
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+}
+
+/* Releases a group while there are others. */
+static inline void drop(struct fixture *f)
 {
     env->destroy(f->group);
     free(f);
-    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-    ck_assert_int_eq(errno, ECHILD);
+}
+
+/* Releases the last group. */
+static inline void release(struct fixture *f)
+{
+    drop(f);
+    check_no_children();
+}
+
+static inline void check_refused(const char *env_id, const char *options, const char *says)
+{
+    struct fixture f;
+    ck_assert_int_eq(create(&f, 1, env_id, options), -1);
+    ck_assert_msg(strstr(message, says) != NULL, "%s", message);
+    check_no_children();
 }
 
 static inline int32_t draw(uint64_t *state, int32_t n)
@@ -111,6 +131,15 @@ static inline int find_bridge(void)
         return 1;
     }
     return 0;
+}
+
+/* Adds a case to a suite, with time for many starts of Python. */
+static inline TCase *add_case(Suite *suite)
+{
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 120);
+    return tests;
 }
 
 #endif

@@ -98,10 +98,7 @@ static const struct {
 
 START_TEST(test_refused)
 {
-    struct fixture f;
-    ck_assert_int_eq(create(&f, 1, refused[_i].env_id, refused[_i].options), -1);
-    ck_assert_msg(strstr(message, refused[_i].says) != NULL, "%s", message);
-    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    check_refused(refused[_i].env_id, refused[_i].options, refused[_i].says);
 }
 END_TEST
 
@@ -118,12 +115,9 @@ START_TEST(test_wrappers)
     ck_assert_float_eq(half->obs[0], plain->obs[0] / 2);
     ck_assert_float_eq_tol(tenth->obs[0], plain->obs[0] / 10, 1e-7f);
     ck_assert_int_eq(flat->spec.shape[0], 4);
-    env->destroy(plain->group);
-    env->destroy(half->group);
-    env->destroy(flat->group);
-    free(plain);
-    free(half);
-    free(flat);
+    drop(plain);
+    drop(half);
+    drop(flat);
     release(tenth);
 }
 END_TEST
@@ -277,8 +271,7 @@ static void check_states(const char *options)
     free(again);
     free(later);
     free(elsewhere);
-    env->destroy(other->group);
-    free(other);
+    drop(other);
     release(f);
 }
 
@@ -463,9 +456,7 @@ int main(void)
     if (status != 0)
         return status;
     Suite *suite = suite_create("gymnasium");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
+    TCase *tests = add_case(suite);
     tcase_add_loop_test(tests, test_spaces, 0, sizeof spaces / sizeof *spaces);
     tcase_add_test(tests, test_colours);
     tcase_add_loop_test(tests, test_refused, 0, sizeof refused / sizeof *refused);

@@ -25,9 +25,7 @@ static const struct {
 
 START_TEST(test_refused)
 {
-    struct fixture f;
-    ck_assert_int_eq(create(&f, 1, refused[_i].env_id, refused[_i].options), -1);
-    ck_assert_msg(strstr(message, refused[_i].says) != NULL, "%s", message);
+    check_refused(refused[_i].env_id, refused[_i].options, refused[_i].says);
 }
 END_TEST
 
@@ -102,10 +100,8 @@ START_TEST(test_parallel_workers)
         ck_assert_mem_eq(f[way]->obs, f[0]->obs, sizeof f[0]->obs);
         ck_assert_mem_eq(f[way]->reward, f[0]->reward, sizeof f[0]->reward);
     }
-    for (int way = 1; way < WAYS; way++) {
-        env->destroy(f[way]->group);
-        free(f[way]);
-    }
+    for (int way = 1; way < WAYS; way++)
+        drop(f[way]);
     release(f[0]);
 }
 END_TEST
@@ -131,10 +127,8 @@ START_TEST(test_parallel_limits)
         ck_assert_mem_eq(f->truncated, own->truncated, sizeof f->truncated);
         ck_assert(one->done[1] == (t == 3) && one->truncated[1] == (t == 3));
     }
-    env->destroy(own->group);
-    env->destroy(one->group);
-    free(own);
-    free(one);
+    drop(own);
+    drop(one);
     release(f);
 }
 END_TEST
@@ -157,8 +151,7 @@ START_TEST(test_black_death)
     }
     start_walkers(f, 0, 6);
     ck_assert_float_gt(f->obs[0], 0);
-    env->destroy(late->group);
-    free(late);
+    drop(late);
     release(f);
 }
 END_TEST
@@ -252,8 +245,7 @@ START_TEST(test_parallel_states)
         free(elsewhere);
         free(states[i]);
     }
-    env->destroy(other->group);
-    free(other);
+    drop(other);
     release(f);
 }
 END_TEST
@@ -308,9 +300,7 @@ int main(void)
     if (status != 0)
         return status;
     Suite *suite = suite_create("parallel_envs");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
+    TCase *tests = add_case(suite);
     tcase_add_loop_test(tests, test_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tests, test_parallel);
     tcase_add_test(tests, test_parallel_workers);
