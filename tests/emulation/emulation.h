@@ -7,7 +7,7 @@
  * - HD_EMULATED_DELAY_US: so long every operation of a stream is held up before it begins (0).
  * - HD_EMULATED_ORDER: how the blocks of a kernel run, the threads of a block between barriers,
  *   and how cuBLASLt adds up: `reverse`, or in the order of a seed (a number), in which streams are
- *   served, too; `random` draws and prints a seed.
+ *   served, too.
  * - HD_EMULATED_WITHOUT_BARRIER: a __syncthreads() that is left out
  *   ("kernels/learn/adam_cuda.cu:30").
  * - HD_EMULATED_BARRIERS: a file that gets the places of those that a process has come to.

@@ -3,28 +3,13 @@
 #include "tests/emulation/kernel.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <string>
-
-static const char NAME[] = "HD_EMULATED_ORDER";
 
 static const char *get_wanted()
 {
-    const char *wanted = getenv(NAME);
+    const char *wanted = getenv("HD_EMULATED_ORDER");
     return wanted ? wanted : "";
-}
-
-/* A seed is drawn once, for all processes that this one starts. */
-__attribute__((constructor)) static void draw_seed()
-{
-    if (strcmp(get_wanted(), "random"))
-        return;
-    const int64_t now = std::chrono::system_clock::now().time_since_epoch().count();
-    setenv(NAME, std::to_string(now % 1000000000).c_str(), 1);
-    fprintf(stderr, "emulation: %s=%s\n", NAME, get_wanted());
 }
 
 bool hd_emulated_order_is_random()
