@@ -205,15 +205,16 @@ def check_refusals(scratch):
 
 def check_hosts(scratch):
     """Four hosts that exchange by halves keep slices in another order than one host; what they leave, ranks of one host go
-    on with."""
+    on with. LeakSanitizer has crashed where ranks with UCX ended, so that it does not look at these."""
+    env = environment(ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
     keys = dict(env__stop_value="1e9", world__shards=8, strategy__bucket_mb=0.02, strategy__shard_optimizer_above_mb=0,
                 runtime__exchange="halves", runtime__transport="ucx", runtime__heartbeat_timeout_s=60, **OFTEN)
     reference = train(scratch("hosts"), **keys, max_train_iter=600)
     for ranks in (1, 4):
         directory = scratch(f"hosts to {ranks}")
-        train(directory, ranks=8, nodes=4, **keys, max_train_iter=300)
+        train(directory, ranks=8, nodes=4, env=env, **keys, max_train_iter=300)
         head = ["run"] if ranks == 1 else ["launch", "--nproc-per-node", str(ranks)]
-        done = call(*head, runner.CONFIG, "--resume", directory, *sets(**keys, max_train_iter=600))
+        done = call(*head, runner.CONFIG, "--resume", directory, *sets(**keys, max_train_iter=600), env=env)
         check("resuming from update" in done.stderr, done.stderr)
         found = result(directory)
         check((found["param_hash"], found["train_iter"]) == (reference["param_hash"], 600), f"{found}\n{reference}")
