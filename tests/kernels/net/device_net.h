@@ -131,6 +131,26 @@ static inline void device_run_captured(const struct device_pass *p, int64_t rows
     DEVICE_TRY(cudaGraphDestroy(graph));
 }
 
+/* Checks a gradient relative to the largest element of each tensor. */
+static inline void check_gradient(const struct hd_net *net, const float *grad, const float *wanted,
+                                  double tolerance)
+{
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
+        float *found = hd_alloc(tensor->count, sizeof *found);
+        float *from = hd_alloc(tensor->count, sizeof *from);
+        double scale = 0;
+        ck_assert_int_eq(hd_net_export_tensor(net, grad, t, found), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, wanted, t, from), HD_OK);
+        for (int64_t j = 0; j < tensor->count; j++)
+            scale = fmax(scale, fabs(from[j]));
+        for (int64_t j = 0; j < tensor->count; j++)
+            CHECK_CLOSE(found[j], from[j], scale, tolerance, tensor->name);
+        hd_free(found);
+        hd_free(from);
+    }
+}
+
 /* Checks that elements that belong to no tensor are zero bits. */
 static inline void check_padding(const struct hd_net *net, const float *grad)
 {

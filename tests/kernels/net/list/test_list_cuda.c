@@ -27,21 +27,6 @@ static void run_on_cpu(const struct hd_net *net, const void *params, const void 
         hd_net_backward(net, params, back, rows, work, dq, scratch, stage, grad);
 }
 
-/* Checks a gradient relative to the largest element of each tensor. */
-static void check_gradient(const struct hd_net *net, const float *grad, const float *wanted,
-                           double tolerance)
-{
-    const float *found = by_tensors(net, grad), *from = by_tensors(net, wanted);
-    for (int t = 0; t < hd_net_count_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
-        double scale = 0;
-        for (int64_t j = tensor->offset; j < tensor->offset + tensor->count; j++)
-            scale = fmax(scale, fabs(from[j]));
-        for (int64_t j = tensor->offset; j < tensor->offset + tensor->count; j++)
-            CHECK_CLOSE(found[j], from[j], scale, tolerance, tensor->name);
-    }
-}
-
 START_TEST(lists_on_a_gpu_are_naive_nets)
 {
     const struct list_case *list = &lists[_i % N_LISTS];
