@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_barriers.py [--all]: no kernel has a race, and each barrier of the kernels is needed: the tests of kernels run
 on the emulation, which looks for races, first as they are, then without one barrier after the other, and then the
-emulation has to find a race. Without --all the programs that take long and the barriers of their kernels are left
+emulation has to find a race. Without --all the suites that take long and the barriers of their kernels are left
 to the campaign."""
 
 import concurrent.futures
@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, Scratch, check, environment, skip  # noqa: E402
 
-FOLDER = os.path.join(os.path.dirname(os.environ.get("HD_RUNNER_EMULATED", "")), "..")
+PROGRAM = os.path.join(os.path.dirname(os.environ.get("HD_RUNNER_EMULATED", "")), "../test_kernels_racing")
 SLOW = ("test_actor_critic", "test_net", "test_pixel_pong_cuda", "test_net_cuda", "test_conv_net")  # ever longer
 BARRIER = re.compile(r"\b__syncthreads\w*\(")
 RACE = re.compile(r"emulation: kernel .*: race: .*")
@@ -29,16 +29,22 @@ def list_barriers():
                     yield f"{os.path.relpath(path, ROOT)}:{number}"
 
 
-def run(program, **variables):
-    """The program takes ten times as long as without the search for races."""
-    env = environment(CK_RUN_CASE="cuda", CK_TIMEOUT_MULTIPLIER=20, **variables)
-    return subprocess.run([program], env=env, text=True, errors="replace", capture_output=True)
+def list_suites():
+    """Those with tests for GPUs, by their names."""
+    listed = subprocess.run([PROGRAM, "--cuda", "--list"], text=True, capture_output=True, check=True).stdout
+    return {line.partition(":")[0].rpartition("/")[2]: line.partition(":")[0] for line in listed.splitlines()}
 
 
-def run_as_it_is(program, path, barriers):
-    """Those of the barriers that a program comes to."""
-    done = run(program, HD_EMULATED_BARRIERS=path)
-    check(done.returncode == 0, f"{program} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+def run(suite, **variables):
+    """A suite takes ten times as long as without the search for races."""
+    env = environment(**variables)
+    return subprocess.run([PROGRAM, "--cuda", suite], env=env, text=True, errors="replace", capture_output=True)
+
+
+def run_as_it_is(suite, path, barriers):
+    """Those of the barriers that a suite comes to."""
+    done = run(suite, HD_EMULATED_BARRIERS=path)
+    check(done.returncode == 0, f"{suite} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     if not os.path.exists(path):
         return set()
     with open(path, encoding="utf-8") as file:
@@ -46,28 +52,27 @@ def run_as_it_is(program, path, barriers):
     return {barrier for barrier in barriers if any(place.endswith("/" + barrier) for place in places)}
 
 
-def find_race(barrier, programs):
-    """What the emulation says without this barrier, in the first program where it says something."""
-    for program in programs:
-        race = RACE.search(run(program, HD_EMULATED_WITHOUT_BARRIER=barrier).stderr)
+def find_race(barrier, suites):
+    """What the emulation says without this barrier, in the first suite where it says something."""
+    for suite in suites:
+        race = RACE.search(run(suite, HD_EMULATED_WITHOUT_BARRIER=barrier).stderr)
         if race:
             return race.group()
     return None
 
 
 def main(everything):
-    programs = {os.path.basename(path).removesuffix("_racing"): path
-                for path in sorted(glob.glob(os.path.join(FOLDER, "test_*_racing")))}
-    if not programs:
+    if not os.path.exists(PROGRAM):
         skip("there is no CUDA toolkit, or another sanitizer is built in")
-    names = [name for name in programs if name not in SLOW] + [name for name in SLOW if everything]
+    suites = list_suites()
+    names = [name for name in suites if name not in SLOW] + [name for name in SLOW if everything]
     barriers = list(list_barriers())
     with Scratch() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         reached = dict(zip(names, pool.map(
-            lambda name: run_as_it_is(programs[name], scratch(name), barriers), names)))
-        print(f"{len(names)} programs without a race")
+            lambda name: run_as_it_is(suites[name], scratch(name), barriers), names)))
+        print(f"{len(names)} suites without a race")
         tried = [barrier for barrier in barriers if any(barrier in places for places in reached.values())]
-        users = [[programs[name] for name in names if barrier in reached[name]] for barrier in tried]
+        users = [[suites[name] for name in names if barrier in reached[name]] for barrier in tried]
         for barrier, race in zip(tried, pool.map(find_race, tried, users)):
             check(race, f"nothing is found without the barrier at {barrier}: no test needs it, or nobody does")
             print(f"without {barrier}: {race}")

@@ -45,17 +45,16 @@ static void probe(enum probe what, float *to)
 
 /* -- Threads ----------------------------------------------------------------------------------- */
 
-START_TEST(test_barrier)
+TEST(test_barrier, .cuda = true)
 {
     float found[N];
     probe(PROBE_REVERSE, found);
     for (int i = 0; i < N; i++)
         ck_assert(found[i] == numbers()[i / THREADS * THREADS + THREADS - 1 - i % THREADS]);
 }
-END_TEST
 
 /* Half of the threads read what others have not written yet. */
-START_TEST(test_no_barrier)
+TEST(test_no_barrier, .cuda = true)
 {
     float found[N];
     int n_nan = 0;
@@ -68,9 +67,8 @@ START_TEST(test_no_barrier)
     ck_assert_int_eq(n_nan, N / 2);
 #endif
 }
-END_TEST
 
-START_TEST(test_shuffles)
+TEST(test_shuffles, .cuda = true)
 {
     float prefix[N], sum[N], ballot[N], few[N];
     probe(PROBE_PREFIX, prefix);
@@ -90,10 +88,9 @@ START_TEST(test_shuffles)
         }
     }
 }
-END_TEST
 
 /* Sums of products of these integers are exact, in any order. */
-START_TEST(test_tiles)
+TEST(test_tiles, .cuda = true)
 {
     float found[N];
     probe(PROBE_TILES, found);
@@ -106,14 +103,12 @@ START_TEST(test_tiles)
         ck_assert(found[i] == sum);
     }
 }
-END_TEST
 
-START_TEST(test_few_tiles)
+TEST(test_few_tiles, .signal = SIGABRT, .cuda = true)
 {
     float found[N];
     probe(PROBE_FEW_TILES, found);
 }
-END_TEST
 
 /* -- Orders ------------------------------------------------------------------------------------ */
 
@@ -134,7 +129,7 @@ static void note_order(const char *order, int64_t place[2][N])
     device_get(place, there, sizeof(int64_t[2][N]));
 }
 
-START_TEST(test_forward_and_reverse)
+TEST(test_forward_and_reverse, .runs = 2, .cuda = true)
 {
     int64_t place[2][N];
     note_order(_i ? "reverse" : NULL, place);
@@ -144,11 +139,10 @@ START_TEST(test_forward_and_reverse)
         ck_assert_int_eq(place[0][i], before * 2 * THREADS + (_i ? THREADS - 1 - thread : thread));
     }
 }
-END_TEST
 
 /* Blocks stay whole, and so do the stretches before and after a barrier; within them the order
  * is another one each time. */
-START_TEST(test_seeded_order)
+TEST(test_seeded_order, .cuda = true)
 {
     int64_t place[2][N], in_order = 0, like_before = 0;
     bool seen[2 * N] = {false};
@@ -170,11 +164,10 @@ START_TEST(test_seeded_order)
     ck_assert_int_lt(in_order, N / 8);
     ck_assert_int_lt(like_before, N / 8);
 }
-END_TEST
 
 /* Streams are served in turn, or in a random order. Operations are held up, so that both streams
  * have work soon. */
-START_TEST(test_order_of_streams)
+TEST(test_order_of_streams, .runs = 2, .cuda = true)
 {
     enum { EACH = 40 };
     setenv("HD_EMULATED_DELAY_US", "500", 1);
@@ -198,10 +191,9 @@ START_TEST(test_order_of_streams)
         ck_assert_int_ge(alternations, EACH * 3 / 4);
     DEVICE_TRY(cudaStreamDestroy(streams[1]));
 }
-END_TEST
 
 /* cuBLASLt sums in the order of k, or in another one that is the same in every call. */
-START_TEST(test_order_of_sums)
+TEST(test_order_of_sums, .runs = 3, .cuda = true)
 {
     enum { K = 96, COLUMNS = 8, CALLS = 2 };
     static const char *const orders[] = {NULL, "reverse", "17"};
@@ -231,49 +223,43 @@ START_TEST(test_order_of_sums)
     ck_assert_int_eq(sum[0][0] == forward, _i == 0);
     ck_assert_int_eq(sum[0][0] == backward, _i == 1);
 }
-END_TEST
 
 #ifndef __SANITIZE_ADDRESS__
-START_TEST(test_uninitialised)
+TEST(test_uninitialised, .cuda = true)
 {
     float found[N];
     probe(PROBE_UNINITIALISED, found);
     for (int i = 0; i < N; i++)
         ck_assert(isnan(found[i]));
 }
-END_TEST
 #endif
 
 /* -- What ends the program --------------------------------------------------------------------- */
 
-START_TEST(test_leave)
+TEST(test_leave, .signal = SIGABRT, .cuda = true)
 {
     float found[N];
     probe(PROBE_LEAVE, found);
 }
-END_TEST
 
-START_TEST(test_diverge)
+TEST(test_diverge, .signal = SIGABRT, .cuda = true)
 {
     float found[N];
     probe(PROBE_DIVERGE, found);
 }
-END_TEST
 
-START_TEST(test_default_stream)
+TEST(test_default_stream, .signal = SIGABRT, .cuda = true)
 {
     hd_probe_increment(device_make(NULL, 8), NULL);
 }
-END_TEST
 
-START_TEST(test_pointer_of_host)
+TEST(test_pointer_of_host, .signal = SIGABRT, .cuda = true)
 {
     int64_t here = 0;
     hd_probe_increment(&here, device_stream());
 }
-END_TEST
 
-START_TEST(test_pointer_of_peer)
+TEST(test_pointer_of_peer, .signal = SIGABRT, .cuda = true)
 {
     setenv("HD_EMULATED_DEVICES", "2", 1);
     int64_t *there = device_make(NULL, 8);
@@ -281,11 +267,10 @@ START_TEST(test_pointer_of_peer)
     device_stream_ = NULL;
     hd_probe_increment(there, device_stream());
 }
-END_TEST
 
 /* -- Launches and streams ---------------------------------------------------------------------- */
 
-START_TEST(test_launch_mistakes)
+TEST(test_launch_mistakes, .cuda = true)
 {
     int64_t *there = device_make(NULL, 8);
     float *x = (float *)there;
@@ -294,7 +279,6 @@ START_TEST(test_launch_mistakes)
     ck_assert_int_eq(hd_probe_increment(there, there), HD_ERR_DEVICE);
     ck_assert_int_eq(hd_probe_increment(there, device_stream()), HD_OK);
 }
-END_TEST
 
 static int64_t value_of(const int64_t *there)
 {
@@ -304,7 +288,7 @@ static int64_t value_of(const int64_t *there)
 }
 
 /* Nothing is done at once, and all in order; another stream waits for the event. */
-START_TEST(test_events)
+TEST(test_events, .cuda = true)
 {
     cudaStream_t other;
     cudaEvent_t event;
@@ -330,9 +314,8 @@ START_TEST(test_events)
     DEVICE_TRY(cudaEventDestroy(event));
     DEVICE_TRY(cudaStreamDestroy(other));
 }
-END_TEST
 
-START_TEST(test_copies)
+TEST(test_copies, .cuda = true)
 {
     int64_t here[4] = {1, 2, 3, 4};
     int64_t *there = device_make(here, sizeof here), *pinned = device_shared(sizeof here);
@@ -349,12 +332,11 @@ START_TEST(test_copies)
     ck_assert_int_eq(pinned[3], 4);
     ck_assert_int_eq(here[0], 2);
 }
-END_TEST
 
 /* -- Captures ---------------------------------------------------------------------------------- */
 
 /* A graph in which another stream takes part, launched several times. */
-START_TEST(test_graph)
+TEST(test_graph, .cuda = true)
 {
     cudaStream_t stream = device_stream(), other;
     cudaEvent_t fork, joined;
@@ -383,9 +365,8 @@ START_TEST(test_graph)
     ck_assert_int_eq(value_of(copy), 5);
     ck_assert_int_eq(hd_emulated_graph_launches(), 3);
 }
-END_TEST
 
-START_TEST(test_graph_mistakes)
+TEST(test_graph_mistakes, .cuda = true)
 {
     cudaStream_t stream = device_stream(), other;
     cudaEvent_t event;
@@ -407,11 +388,10 @@ START_TEST(test_graph_mistakes)
     check_fails(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureUnjoined);
     ck_assert_int_eq(value_of(there), 0);
 }
-END_TEST
 
 /* -- Devices ----------------------------------------------------------------------------------- */
 
-START_TEST(test_peers)
+TEST(test_peers, .cuda = true)
 {
     const int64_t one = 1;
     int64_t *on[2];
@@ -431,9 +411,8 @@ START_TEST(test_peers)
     ck_assert_int_eq(value_of(on[0]), 2);
     check_fails(cudaSetDevice(2), cudaErrorInvalidDevice);
 }
-END_TEST
 
-START_TEST(test_fork)
+TEST(test_fork, .cuda = true)
 {
     int n, status;
     DEVICE_TRY(cudaGetDeviceCount(&n));
@@ -442,36 +421,4 @@ START_TEST(test_fork)
         _exit(cudaGetDeviceCount(&n) == cudaErrorInitializationError ? 0 : 1);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *cuda = tcase_create("cuda");
-    setenv("CK_RUN_CASE", "cuda", 1);
-    tcase_add_test(cuda, test_barrier);
-    tcase_add_test(cuda, test_no_barrier);
-    tcase_add_test(cuda, test_shuffles);
-    tcase_add_test(cuda, test_tiles);
-    tcase_add_loop_test(cuda, test_forward_and_reverse, 0, 2);
-    tcase_add_test(cuda, test_seeded_order);
-    tcase_add_loop_test(cuda, test_order_of_streams, 0, 2);
-    tcase_add_loop_test(cuda, test_order_of_sums, 0, 3);
-#ifndef __SANITIZE_ADDRESS__
-    tcase_add_test(cuda, test_uninitialised);
-#endif
-    tcase_add_test_raise_signal(cuda, test_few_tiles, SIGABRT);
-    tcase_add_test_raise_signal(cuda, test_leave, SIGABRT);
-    tcase_add_test_raise_signal(cuda, test_diverge, SIGABRT);
-    tcase_add_test_raise_signal(cuda, test_default_stream, SIGABRT);
-    tcase_add_test_raise_signal(cuda, test_pointer_of_host, SIGABRT);
-    tcase_add_test_raise_signal(cuda, test_pointer_of_peer, SIGABRT);
-    tcase_add_test(cuda, test_launch_mistakes);
-    tcase_add_test(cuda, test_events);
-    tcase_add_test(cuda, test_copies);
-    tcase_add_test(cuda, test_graph);
-    tcase_add_test(cuda, test_graph_mistakes);
-    tcase_add_test(cuda, test_peers);
-    tcase_add_test(cuda, test_fork);
-    return run_cuda_suite("emulation", NULL, cuda);
 }

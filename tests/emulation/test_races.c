@@ -22,26 +22,15 @@ static void run_probe(enum probe what)
 }
 
 /* Launches do not race with each other, nor do blocks in what each has for itself. */
-START_TEST(test_right)
+TEST(test_right, .runs = N_RIGHT, .cuda = true)
 {
     run_probe(right[_i]);
     run_probe(right[_i]);
 }
-END_TEST
 
-START_TEST(test_wrong)
+TEST(test_wrong, .signal = SIGABRT, .runs = 2 * N_WRONG, .cuda = true)
 {
     if (_i >= N_WRONG) /* in another order of threads and blocks */
         setenv("HD_EMULATED_ORDER", "reverse", 1);
     run_probe(wrong[_i % N_WRONG]);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *cuda = tcase_create("cuda");
-    setenv("CK_RUN_CASE", "cuda", 1);
-    tcase_add_loop_test(cuda, test_right, 0, N_RIGHT);
-    tcase_add_loop_test_raise_signal(cuda, test_wrong, SIGABRT, 0, 2 * N_WRONG);
-    return run_cuda_suite("races", NULL, cuda);
 }

@@ -129,14 +129,17 @@ def check_repetition(scratch, folder):
 
 
 def check_failures(scratch, folder):
-    """A test that fails, and one that is not there."""
-    with open(os.path.join(folder, "bin/test_gae"), "w", encoding="utf-8") as file:
+    """Tests that fail, and tests that are not there."""
+    program = os.path.join(folder, "bin/test_kernels")
+    with open(program, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\necho broken\nexit 3\n")
-    os.remove(os.path.join(folder, "bin/test_adam"))
     call(folder + "/run", "--only", "tests", scratch("failing"), expect=1, env=environment(HD_GPU_CHECK_EMULATED=1))
     lines = results(scratch("failing"))
     check("exit code 3: broken" in lines["tests/test_gae"]["why"], f"{lines}")
     check("exit code 3: broken" in lines["tests/test_gae"]["together"], "it did not run again")
+    os.remove(program)
+    call(folder + "/run", "--only", "tests", scratch("absent"), expect=1, env=environment(HD_GPU_CHECK_EMULATED=1))
+    lines = results(scratch("absent"))
     check("No such file" in lines["tests/test_adam"]["why"], f"{lines}")
     said = call(folder + "/run", "--only", "benches", expect=2, env=environment(HD_GPU_CHECK_EMULATED=1))
     check("no step is called benches" in said, said)

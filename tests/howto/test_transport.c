@@ -103,26 +103,13 @@ static void run(int ranks, int (*body)(int rank, int ranks, const int *fds))
     }
 }
 
-START_TEST(vectors_arrive)
+TEST(vectors_arrive)
 {
     run(2, train);
     run(3, train);
 }
-END_TEST
 
-START_TEST(a_rank_that_leaves_is_noticed)
+TEST(a_rank_that_leaves_is_noticed)
 {
     run(2, leave);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("transport");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, vectors_arrive);
-    tcase_add_test(tests, a_rank_that_leaves_is_noticed);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -39,7 +39,7 @@ static int load(const char *graph_text, const struct hd_registry *registry,
     return hd_graph_load(&source, *diag_p, graph_p);
 }
 
-START_TEST(target_follows)
+TEST(target_follows, .runs = 2)
 {
     const struct hd_registry *builtin = hd_registry_get_builtin();
     const struct hd_registry registry = {builtin->types, verbs, builtin->keys};
@@ -85,9 +85,8 @@ START_TEST(target_follows)
     hd_document_destroy(document);
     hd_diag_destroy(diag);
 }
-END_TEST
 
-START_TEST(a_wrong_tau_is_refused)
+TEST(a_wrong_tau_is_refused)
 {
     const struct hd_registry *builtin = hd_registry_get_builtin();
     const struct hd_registry registry = {builtin->types, verbs, builtin->keys};
@@ -103,16 +102,4 @@ START_TEST(a_wrong_tau_is_refused)
     hd_config_destroy(config);
     hd_document_destroy(document);
     hd_diag_destroy(diag);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("verb");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, target_follows, 0, 2);
-    tcase_add_test(tests, a_wrong_tau_is_refused);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

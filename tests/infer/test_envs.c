@@ -41,7 +41,7 @@ static struct shown push(struct heddle_envs *envs)
     return shown;
 }
 
-START_TEST(test_environments_are_described)
+TEST(test_environments_are_described)
 {
     struct heddle_envs *envs = make_cartpole(ENVS);
     struct heddle_envs_spec spec;
@@ -58,9 +58,8 @@ START_TEST(test_environments_are_described)
     ck_assert(spec.actions.low[0] == -2 && spec.actions.high[0] == 2);
     heddle_envs_destroy(envs);
 }
-END_TEST
 
-START_TEST(test_the_step_after_the_last_begins_the_next_episode)
+TEST(test_the_step_after_the_last_begins_the_next_episode)
 {
     struct heddle_envs *envs = make_cartpole(ENVS), *other = make_cartpole(ENVS);
     float obs[ENVS][NUMBERS], next[ENVS][NUMBERS];
@@ -86,9 +85,8 @@ START_TEST(test_the_step_after_the_last_begins_the_next_episode)
     heddle_envs_destroy(envs);
     heddle_envs_destroy(other);
 }
-END_TEST
 
-START_TEST(test_an_environment_does_not_depend_on_the_others)
+TEST(test_an_environment_does_not_depend_on_the_others)
 {
     struct heddle_envs *envs = make_cartpole(ENVS), *one = make_cartpole(1);
     float obs[ENVS][NUMBERS], alone[NUMBERS];
@@ -104,9 +102,8 @@ START_TEST(test_an_environment_does_not_depend_on_the_others)
     heddle_envs_destroy(envs);
     heddle_envs_destroy(one);
 }
-END_TEST
 
-START_TEST(test_a_mask_resets_some)
+TEST(test_a_mask_resets_some)
 {
     static const bool mask[ENVS] = {false, true, false};
     struct heddle_envs *envs = make_cartpole(ENVS);
@@ -119,9 +116,8 @@ START_TEST(test_a_mask_resets_some)
     ck_assert_int_eq(memcmp(obs[2], shown.obs[2], sizeof obs[2]), 0);
     heddle_envs_destroy(envs);
 }
-END_TEST
 
-START_TEST(test_frames_are_stacked_and_shown)
+TEST(test_frames_are_stacked_and_shown)
 {
     enum { SIDE = 84, FRAME = SIDE * SIDE, STACK = 4 };
     static uint8_t obs[STACK][FRAME], after[STACK][FRAME], rgb[FRAME][3];
@@ -153,9 +149,8 @@ START_TEST(test_frames_are_stacked_and_shown)
             ck_assert_int_eq(rgb[i][c], after[STACK - 1][i]);
     heddle_envs_destroy(envs);
 }
-END_TEST
 
-START_TEST(test_pictures_are_of_one_environment)
+TEST(test_pictures_are_of_one_environment)
 {
     struct heddle_envs *envs = make_cartpole(ENVS);
     struct heddle_envs_spec spec;
@@ -172,7 +167,6 @@ START_TEST(test_pictures_are_of_one_environment)
     ck_assert_int_eq(heddle_envs_render(envs, ENVS, first, message), HEDDLE_ERR_INPUT);
     heddle_envs_destroy(envs);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -184,7 +178,7 @@ static void refuse(const struct heddle_envs_settings *settings, const char *said
     ck_assert_msg(strstr(message, said), "'%s' is not in '%s'", said, message);
 }
 
-START_TEST(test_wrong_settings_are_refused)
+TEST(test_wrong_settings_are_refused)
 {
     const struct heddle_option unknown = {"gravity", "9.8"};
     refuse(&(struct heddle_envs_settings){.type = NULL, .envs = 1}, "need a type (cartpole");
@@ -198,9 +192,8 @@ START_TEST(test_wrong_settings_are_refused)
             .type = "pixel_pong", .envs = 2, .options = &unknown, .n_options = 1},
         "environment pixel_pong: unknown option 'gravity'");
 }
-END_TEST
 
-START_TEST(test_plugins_have_to_be_allowed)
+TEST(test_plugins_have_to_be_allowed)
 {
     struct heddle_envs_settings settings = {.type = "blink", .envs = 2};
     refuse(&settings, "have to be allowed");
@@ -209,9 +202,8 @@ START_TEST(test_plugins_have_to_be_allowed)
     settings.type = "no_such_env";
     refuse(&settings, "heddle_env_no_such_env.so");
 }
-END_TEST
 
-START_TEST(test_wrong_steps_are_refused)
+TEST(test_wrong_steps_are_refused)
 {
     struct heddle_envs *envs = make_cartpole(ENVS);
     const int64_t action[ENVS] = {1, 0, 2};
@@ -231,9 +223,8 @@ START_TEST(test_wrong_steps_are_refused)
     heddle_envs_destroy(envs);
     heddle_envs_destroy(NULL);
 }
-END_TEST
 
-START_TEST(test_real_actions_are_finite)
+TEST(test_real_actions_are_finite)
 {
     struct heddle_envs *envs = make(&(struct heddle_envs_settings){.type = "pendulum", .envs = 1});
     float obs[3], reward, action = NAN;
@@ -249,23 +240,4 @@ START_TEST(test_real_actions_are_finite)
             heddle_envs_step(envs, &action, obs, &reward, &terminated, &truncated, message), 0);
     ck_assert(truncated && !terminated);
     heddle_envs_destroy(envs);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("envs");
-    TCase *tcase = tcase_create("envs");
-    tcase_add_test(tcase, test_environments_are_described);
-    tcase_add_test(tcase, test_the_step_after_the_last_begins_the_next_episode);
-    tcase_add_test(tcase, test_an_environment_does_not_depend_on_the_others);
-    tcase_add_test(tcase, test_a_mask_resets_some);
-    tcase_add_test(tcase, test_frames_are_stacked_and_shown);
-    tcase_add_test(tcase, test_pictures_are_of_one_environment);
-    tcase_add_test(tcase, test_wrong_settings_are_refused);
-    tcase_add_test(tcase, test_plugins_have_to_be_allowed);
-    tcase_add_test(tcase, test_wrong_steps_are_refused);
-    tcase_add_test(tcase, test_real_actions_are_finite);
-    suite_add_tcase(suite, tcase);
-    return run_checks(suite);
 }

@@ -99,9 +99,11 @@ static void compute(const float *obs, double q[ACTIONS])
         q[i] = a[i] - (a[0] + a[1]) / 2 + v;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* -- What policies do -------------------------------------------------------------------------- */
 
-START_TEST(test_a_policy_is_described)
+TEST(test_a_policy_is_described)
 {
     struct heddle_policy *policy = load();
     struct heddle_policy_spec spec;
@@ -115,9 +117,8 @@ START_TEST(test_a_policy_is_described)
     ck_assert(!spec.can_draw);
     heddle_policy_destroy(policy);
 }
-END_TEST
 
-START_TEST(test_outputs_are_those_of_a_naive_net)
+TEST(test_outputs_are_those_of_a_naive_net)
 {
     struct heddle_policy *policy = load();
     float obs[ROWS * OBS], out[ROWS * ACTIONS], alone[ACTIONS];
@@ -142,9 +143,8 @@ START_TEST(test_outputs_are_those_of_a_naive_net)
                      HEDDLE_OK);
     heddle_policy_destroy(policy);
 }
-END_TEST
 
-START_TEST(test_draws_follow_the_distribution_and_the_seed)
+TEST(test_draws_follow_the_distribution_and_the_seed)
 {
     enum { DRAWS = 20000 };
     static float obs[DRAWS * OBS], out[DRAWS * ACTIONS];
@@ -171,9 +171,8 @@ START_TEST(test_draws_follow_the_distribution_and_the_seed)
     ck_assert(fabs(ones / DRAWS - p) < 5 * sqrt(p * (1 - p) / DRAWS)); /* five deviations */
     heddle_policy_destroy(policy);
 }
-END_TEST
 
-START_TEST(test_the_last_iteration_stands_in_for_the_best)
+TEST(test_the_last_iteration_stands_in_for_the_best)
 {
     struct heddle_policy *policy = load();
     float obs[OBS], with_best[ACTIONS], with_last[ACTIONS];
@@ -192,9 +191,8 @@ START_TEST(test_the_last_iteration_stands_in_for_the_best)
     ck_assert_int_eq(memcmp(with_best, with_last, sizeof with_best), 0);
     heddle_policy_destroy(policy);
 }
-END_TEST
 
-START_TEST(test_the_callers_mode_of_floats_stays)
+TEST(test_the_callers_mode_of_floats_stays)
 {
     volatile float smallest = FLT_MIN, half = 0.5f;
     struct heddle_policy *policy = load();
@@ -207,7 +205,6 @@ START_TEST(test_the_callers_mode_of_floats_stays)
     ck_assert_int_eq(memcmp(&product, &expected, sizeof product), 0);
     heddle_policy_destroy(policy);
 }
-END_TEST
 
 /* -- Threads ----------------------------------------------------------------------------------- */
 
@@ -232,7 +229,7 @@ static void *compute_often(void *argument)
     return NULL;
 }
 
-START_TEST(test_threads_share_a_policy)
+TEST(test_threads_share_a_policy)
 {
     enum { THREADS = 4 };
     struct heddle_policy *policy = load();
@@ -252,7 +249,6 @@ START_TEST(test_threads_share_a_policy)
     }
     heddle_policy_destroy(policy);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -265,7 +261,7 @@ static void refuse(const char *path, const char *weights, int status, const char
     ck_assert_int_eq(heddle_policy_load(path, weights, &untouched, NULL), status);
 }
 
-START_TEST(test_absent_files_are_named)
+TEST(test_absent_files_are_named)
 {
     refuse("/nowhere/at/all", NULL, HEDDLE_ERR_INPUT,
            "/nowhere/at/all cannot be read: No such file");
@@ -277,9 +273,8 @@ START_TEST(test_absent_files_are_named)
     snprintf(path, sizeof path, "%s/ckpt", run);
     refuse(path, NULL, HEDDLE_ERR_INPUT, "ckpt/total_config.yaml cannot be read");
 }
-END_TEST
 
-START_TEST(test_mistakes_in_a_config_have_places)
+TEST(test_mistakes_in_a_config_have_places)
 {
     write_text(run, "total_config.yaml",
                "graph: {}\npolicy:\n  type: dqm\n  model: {obs_shape: 4, action_shap: 2}\n");
@@ -291,9 +286,8 @@ START_TEST(test_mistakes_in_a_config_have_places)
                "graph: {}\npolicy:\n  model: {obs_shape: [4, 9], action_shape: 2}\n");
     refuse(run, NULL, HEDDLE_ERR_INPUT, "total_config.yaml:3:22: ");
 }
-END_TEST
 
-START_TEST(test_damaged_weights_are_refused)
+TEST(test_damaged_weights_are_refused)
 {
     write_weights(run, best, dueling, DUELING - 1);
     refuse(run, NULL, HEDDLE_ERR_FORMAT, "has no tensor 'head.V.1.0.bias'");
@@ -308,9 +302,8 @@ START_TEST(test_damaged_weights_are_refused)
         refuse(run, NULL, HEDDLE_ERR_FORMAT, "is an invalid safetensors file");
     }
 }
-END_TEST
 
-START_TEST(test_wrong_arguments_are_refused)
+TEST(test_wrong_arguments_are_refused)
 {
     struct heddle_policy *policy = load();
     float obs[OBS] = {0}, out[ACTIONS];
@@ -330,24 +323,4 @@ START_TEST(test_wrong_arguments_are_refused)
     ck_assert_str_eq(message, "");
     heddle_policy_destroy(policy);
     heddle_policy_destroy(NULL);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("policy");
-    TCase *tcase = tcase_create("policy");
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_a_policy_is_described);
-    tcase_add_test(tcase, test_outputs_are_those_of_a_naive_net);
-    tcase_add_test(tcase, test_draws_follow_the_distribution_and_the_seed);
-    tcase_add_test(tcase, test_the_last_iteration_stands_in_for_the_best);
-    tcase_add_test(tcase, test_the_callers_mode_of_floats_stays);
-    tcase_add_test(tcase, test_threads_share_a_policy);
-    tcase_add_test(tcase, test_absent_files_are_named);
-    tcase_add_test(tcase, test_mistakes_in_a_config_have_places);
-    tcase_add_test(tcase, test_damaged_weights_are_refused);
-    tcase_add_test(tcase, test_wrong_arguments_are_refused);
-    suite_add_tcase(suite, tcase);
-    return run_checks(suite);
 }

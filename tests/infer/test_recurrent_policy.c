@@ -101,9 +101,11 @@ static void step(const float *given, double h[HIDDEN], double out[OUTPUTS])
     out[ACTIONS] = dot(6, 0, HIDDEN, h, 7);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* -- What it does ------------------------------------------------------------------------------ */
 
-START_TEST(test_outputs_are_those_of_a_naive_gru)
+TEST(test_outputs_are_those_of_a_naive_gru)
 {
     struct heddle_policy_spec spec;
     static float values[ROWS][HIDDEN], out[ROWS][OUTPUTS];
@@ -123,9 +125,8 @@ START_TEST(test_outputs_are_those_of_a_naive_gru)
         }
     }
 }
-END_TEST
 
-START_TEST(test_rows_are_episodes_of_their_own)
+TEST(test_rows_are_episodes_of_their_own)
 {
     static float values[ROWS][HIDDEN], out[ROWS][OUTPUTS], alone[HIDDEN], one[OUTPUTS];
     const int row = 77;
@@ -136,9 +137,8 @@ START_TEST(test_rows_are_episodes_of_their_own)
         ck_assert_int_eq(memcmp(alone, values[row], sizeof alone), 0);
     }
 }
-END_TEST
 
-START_TEST(test_episodes_begin_with_zeros)
+TEST(test_episodes_begin_with_zeros)
 {
     static float values[ROWS][HIDDEN], fresh[ROWS][HIDDEN], out[ROWS][OUTPUTS],
         first[ROWS][OUTPUTS];
@@ -153,9 +153,8 @@ START_TEST(test_episodes_begin_with_zeros)
         ck_assert_int_eq(memcmp(values[i], fresh[i], sizeof values[i]) == 0, begins[i]);
     }
 }
-END_TEST
 
-START_TEST(test_actions_advance_the_state)
+TEST(test_actions_advance_the_state)
 {
     static float values[ROWS][HIDDEN], others[ROWS][HIDDEN], out[ROWS][OUTPUTS];
     static int64_t action[ROWS], drawn[ROWS];
@@ -177,9 +176,8 @@ START_TEST(test_actions_advance_the_state)
         ck_assert_int_eq(memcmp(values, others, sizeof values), 0);
     }
 }
-END_TEST
 
-START_TEST(test_a_state_has_to_be_there)
+TEST(test_a_state_has_to_be_there)
 {
     float out[OUTPUTS];
     int64_t action;
@@ -190,19 +188,4 @@ START_TEST(test_a_state_has_to_be_there)
                      HEDDLE_ERR_INPUT);
     ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, 1, NULL, 0, &action, message),
                      HEDDLE_ERR_INPUT);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("recurrent");
-    TCase *tcase = tcase_create("recurrent");
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_outputs_are_those_of_a_naive_gru);
-    tcase_add_test(tcase, test_rows_are_episodes_of_their_own);
-    tcase_add_test(tcase, test_episodes_begin_with_zeros);
-    tcase_add_test(tcase, test_actions_advance_the_state);
-    tcase_add_test(tcase, test_a_state_has_to_be_there);
-    suite_add_tcase(suite, tcase);
-    return run_checks(suite);
 }

@@ -89,7 +89,7 @@ static void submit(struct starpu_codelet *codelet, starpu_data_handle_t handle, 
         starpu_task_insert(codelet, STARPU_RW, handle, STARPU_CL_ARGS_NFREE, c, sizeof *c, 0), 0);
 }
 
-START_TEST(test_chain)
+TEST(test_chain, .cuda = true)
 {
     struct starpu_codelet there = {.where = STARPU_CUDA,
                                    .cuda_funcs = {round_there},
@@ -110,18 +110,18 @@ START_TEST(test_chain)
     check_result(c.x);
     starpu_shutdown();
 }
-END_TEST
 
-#endif
+#elif HD_CUDA
 
-int main(void)
+static const char *find_missing_devices(void)
 {
-#if HD_CUDA && defined(STARPU_USE_CUDA)
-    TCase *cuda = tcase_create("cuda");
-    tcase_add_test(cuda, test_chain);
-    return run_cuda_suite("cuda_workers", NULL, cuda);
-#else
-    printf("skipped: built with a StarPU without CUDA\n");
-    return 77;
-#endif
+    return "built with a StarPU without CUDA";
 }
+
+PREREQUISITE(find_missing_devices)
+
+TEST(test_chain, .cuda = true)
+{
+}
+
+#endif

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-START_TEST(every_verb_has_a_stream_of_its_own)
+TEST(every_verb_has_a_stream_of_its_own)
 {
     const struct hd_verb *const *verbs = hd_registry_get_builtin()->verbs;
     for (int i = 0; verbs[i]; i++) {
@@ -15,23 +15,11 @@ START_TEST(every_verb_has_a_stream_of_its_own)
                           "%s and %s have the same stream_id", verbs[i]->name, verbs[j]->name);
     }
 }
-END_TEST
 
 /* A checkpoint's bits may be any: a type that takes them as they are says so by hd_value_accept. */
-START_TEST(every_type_says_what_it_accepts)
+TEST(every_type_says_what_it_accepts)
 {
     const struct hd_type *const *types = hd_registry_get_builtin()->types;
     for (int i = 0; types[i]; i++)
         ck_assert_msg(types[i]->check != NULL, "%s has no check", types[i]->name);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("registry");
-    TCase *tests = tcase_create("registry");
-    tcase_add_test(tests, every_verb_has_a_stream_of_its_own);
-    tcase_add_test(tests, every_type_says_what_it_accepts);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -19,17 +19,18 @@ PIECE = 60 << 20  # bytes: less than what is carried at once
 OF_MACHINE = re.compile(r"lib(c|m|dl|rt|pthread)\.so|ld-linux|linux-vdso|lib(cuda|cudart|cublas|cublasLt|nccl)\.so")
 # Of the compiler: the machine's are newer or as old, and other programs there want its own.
 SPARE = re.compile(r"lib(stdc\+\+|gcc_s)\.so")
-TEST = re.compile(r'^#include "tests/kernels/common/device\.h"', re.M)
+TEST = re.compile(r"^TEST\([^{]*\.cuda = true", re.M)
 PEERS = ["gpu_torch.py", "learner.py", "net.py", "turns.py"]
 
 
 def gpu_tests():
-    """Names of the test programs that have cases for GPUs, in order."""
-    found = []
+    """{name: suite} of the tests for GPUs, in order."""
+    found = {}
     for folder in ("kernels", "runtime", "tasks", "graph"):
         for path in sorted(glob.glob(os.path.join(ROOT, "tests", folder, "**/test_*.c"), recursive=True)):
             with open(path, encoding="utf-8") as file:
-                found += [os.path.basename(path)[:-2]] if TEST.search(file.read()) else []
+                if TEST.search(file.read()):
+                    found[os.path.basename(path)[:-2]] = os.path.relpath(path, os.path.join(ROOT, "tests"))[:-2]
     return found
 
 
@@ -61,7 +62,7 @@ def take_programs(build, folder, emulated, tests, runner_v4):
     if runner_v4:
         take(f"{runner_v4}/runner", f"{folder}/bin/runner-v4", True)
     take(f"{build}/bench/bench_parts{ending}", f"{folder}/bin/bench_parts", True)
-    for name in tests:
+    for name in sorted({"test_" + suite.partition("/")[0] for suite in tests.values()}):
         take(f"{build}/tests/{name}{ending}", f"{folder}/bin/{name}", True)
     take(f"{build}/tests/libcount_calls.so", f"{folder}/lib/libcount_calls.so", True)
 
@@ -164,7 +165,7 @@ def main():
     parser.add_argument("--runner-v4")
     given = parser.parse_args()
     build, folder = os.path.abspath(given.build), os.path.abspath(given.folder)
-    tests = given.tests.split(",") if given.tests else gpu_tests()
+    tests = {name: suite for name, suite in gpu_tests().items() if not given.tests or name in given.tests.split(",")}
     if os.path.exists(folder) and os.listdir(folder) and not os.path.exists(f"{folder}/bundle.json"):
         fail(f"{given.folder} is something else than a bundle")
     shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ FORKING = ["test_nccl"]  # ranks by itself, before it uses a GPU
 TEST_LIMIT, SANITIZER_LIMIT, SANITIZER_IN_ALL = 240, 120, 500
 # Small enough to be run a hundred times slower. The rest allocate or compute too much.
 SANITIZED = ["test_adam", "test_partials", "test_grad_norm", "test_dqn_loss", "test_ppo_loss", "test_gae",
-             "test_categorical", "test_exploration", "test_replay", "test_steps", "test_statistics",
+             "test_categorical", "test_exploration", "test_replay", "test_steps", "test_moments",
              "test_gemm", "test_net", "test_list_cuda"]
 FINDINGS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
@@ -41,8 +41,8 @@ def start_test(kit, name, **env):
     for path in (residuals, tap):
         if os.path.exists(path):
             os.remove(path)
-    return kit.start(step, [kit.program(name)], cwd=os.path.dirname(tap),
-                     env=kit.environment(CK_RUN_CASE="cuda", HD_RESIDUALS=residuals, CK_TAP_LOG_FILE_NAME=tap, **env))
+    return kit.start(step, kit.test(name), cwd=os.path.dirname(tap),
+                     env=kit.environment(HD_RESIDUALS=residuals, CK_TAP_LOG_FILE_NAME=tap, **env))
 
 
 def finish_test(kit, name, process):
@@ -59,7 +59,7 @@ def run_test(kit, name):
     """All cases in one process, because each process needs up to a second for its context on the GPU; after a
     failure each in one of its own, so that one case's end says nothing of the next."""
     try:
-        result = finish_test(kit, name, start_test(kit, name, CK_FORK="no", CK_DEFAULT_TIMEOUT="0"))
+        result = finish_test(kit, name, start_test(kit, name, CK_FORK="no"))
         if result["outcome"] not in (PASSED, SKIPPED):
             together = result.get("why", "")
             result = finish_test(kit, name, start_test(kit, name, CK_DEFAULT_TIMEOUT="60"))
@@ -82,9 +82,8 @@ def sanitize(kit, tool, name):
         kit.record(step, SKIPPED, why="on the emulation" if kit.tiny else "there is no compute-sanitizer here")
         return
     command = [program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", "--kernel-name-exclude",
-               ",".join(f"kns={part}" for part in LIBRARY_KERNELS), kit.program(name)]
-    done = kit.execute(step, command, SANITIZER_LIMIT,
-                       env=kit.environment(CK_RUN_CASE="cuda", CK_FORK="no", CK_DEFAULT_TIMEOUT="0"))
+               ",".join(f"kns={part}" for part in LIBRARY_KERNELS), *kit.test(name)]
+    done = kit.execute(step, command, SANITIZER_LIMIT, env=kit.environment(CK_FORK="no"))
     counts = [int(a or b) for a, b in FINDINGS.findall(done.said)]
     result = done.outcome()
     if result["outcome"] == PASSED and (not counts or any(counts)):

@@ -84,6 +84,11 @@ class Kit:
     def program(self, name):
         return os.path.join(ROOT, "bin", name)
 
+    def test(self, name):
+        """The command that runs a test's cases for GPUs."""
+        suite = self.about["tests"][name]
+        return [self.program("test_" + suite.partition("/")[0]), "--cuda", suite]
+
     def fast_runner(self):
         """The build of runner for this processor; its bits differ from those of the common one."""
         with open("/proc/cpuinfo", encoding="utf-8") as file:

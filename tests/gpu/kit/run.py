@@ -126,7 +126,7 @@ def main():
         return 2
     for name in set(tests or []) - set(kit.about["tests"]):
         parser.error(f"the bundle has no test {name}")
-    kit.about["tests"] = [name for name in kit.about["tests"] if not tests or name in tests]
+    kit.about["tests"] = {name: suite for name, suite in kit.about["tests"].items() if not tests or name in tests}
     machine(kit, found)
     take_steps(kit, steps)
     return summarise(kit)

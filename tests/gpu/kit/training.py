@@ -64,8 +64,7 @@ def smoke(kit):
         if name not in kit.about["tests"]:
             kit.record(f"smoke/{name}", SKIPPED, why="not among the tests of this call")
             continue
-        done = kit.execute(f"smoke/{name}", [kit.program(name)], 60,
-                           env=kit.environment(CK_RUN_CASE="cuda", CK_FORK="no", CK_DEFAULT_TIMEOUT="0"))
+        done = kit.execute(f"smoke/{name}", kit.test(name), 60, env=kit.environment(CK_FORK="no"))
         kit.record(f"smoke/{name}", **done.outcome(), what=what, seconds=round(done.seconds, 2))
     for name, config in TRAINED.items():
         updates = 2 if kit.tiny else 20

@@ -169,40 +169,25 @@ enum { SCHEDULERS = sizeof schedulers / sizeof *schedulers };
 
 /* The dwell of iteration i is read in iteration i + 3: the steps of iterations i to i + 2 pass it,
  * that of i + 3 may. */
-START_TEST(iterations_go_on_up_to_the_lag)
+TEST(iterations_go_on_up_to_the_lag, .runs = 2 * SCHEDULERS)
 {
     run(sparse, schedulers[_i / 2], 1 + _i % 2, 2, 3, 8);
     for (int i = 0; i + 3 <= 11; i += 4)
         ck_assert_msg(passed[i] >= 3, "%s, %d workers: %d steps passed the dwell of iteration %d",
                       schedulers[_i / 2], 1 + _i % 2, passed[i], i);
 }
-END_TEST
 
 /* A dwell in every iteration is read five iterations later, and makes no step wait before that. */
-START_TEST(several_may_be_under_way)
+TEST(several_may_be_under_way, .runs = 2 * SCHEDULERS)
 {
     run(dense, schedulers[_i / 2], 1 + _i % 2, 4, 4, 0);
     ck_assert_msg(passed[0] >= 4, "%s, %d workers: %d steps passed the first dwell",
                   schedulers[_i / 2], 1 + _i % 2, passed[0]);
 }
-END_TEST
 
-START_TEST(the_sequential_executor_takes_them_as_they_come)
+TEST(the_sequential_executor_takes_them_as_they_come)
 {
     run(sparse, NULL, 1, 1, 0, 0);
     for (int i = 0; i < 11; i += 4)
         ck_assert_int_eq(passed[i], 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("background");
-    TCase *tests = tcase_create("long background steps");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, iterations_go_on_up_to_the_lag, 0, 2 * SCHEDULERS);
-    tcase_add_loop_test(tests, several_may_be_under_way, 0, 2 * SCHEDULERS);
-    tcase_add_test(tests, the_sequential_executor_takes_them_as_they_come);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -140,7 +140,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(how_samples_are_spread_changes_no_bit)
+TEST(how_samples_are_spread_changes_no_bit, .runs = 8)
 {
     static const struct job jobs[] = {{1, 1, false}, {1, 1, true},  {2, 1, false}, {2, 2, false},
                                       {4, 1, false}, {4, 2, false}, {4, 4, false}, {4, 2, true}};
@@ -152,21 +152,19 @@ START_TEST(how_samples_are_spread_changes_no_bit)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "%d shards, rank %d of %d", (int)job.shards, r,
                       job.ranks);
 }
-END_TEST
 
 /* Shows that the test above would not pass with any order. */
-START_TEST(another_order_has_other_bits)
+TEST(another_order_has_other_bits)
 {
     int differ = 0;
     for (int64_t i = 0; i < NUMBERS; i++)
         differ += number(0, i) + number(1, i) + number(2, i) + number(3, i) != expected(i);
     ck_assert_int_gt(differ, 0);
 }
-END_TEST
 
 /* -- The plan ---------------------------------------------------------------------------------- */
 
-START_TEST(the_plan_shows_what_is_added_up)
+TEST(the_plan_shows_what_is_added_up)
 {
     struct hd_plan *plan;
     char *dump = NULL;
@@ -187,9 +185,8 @@ START_TEST(the_plan_shows_what_is_added_up)
     hd_plan_destroy(plan);
     rank_unload(&l);
 }
-END_TEST
 
-START_TEST(sums_that_nobody_can_see_are_refused)
+TEST(sums_that_nobody_can_see_are_refused, .runs = 2)
 {
     static const char global[] = "values:\n"
                                  "  right: {type: ints}\n"
@@ -202,18 +199,4 @@ START_TEST(sums_that_nobody_can_see_are_refused)
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
     rank_unload(&l);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cross_shard_sums");
-    TCase *tests = tcase_create("between stages");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, how_samples_are_spread_changes_no_bit, 0, 8);
-    tcase_add_test(tests, another_order_has_other_bits);
-    tcase_add_test(tests, the_plan_shows_what_is_added_up);
-    tcase_add_loop_test(tests, sums_that_nobody_can_see_are_refused, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -48,7 +48,7 @@ static const struct {
     {"off", 0},       {"not_off", 2},       {"late", 2},
 };
 
-START_TEST(configuration_counts)
+TEST(configuration_counts, .runs = 2)
 {
     struct hd_document *document;
     struct hd_config *config;
@@ -88,15 +88,4 @@ START_TEST(configuration_counts)
     hd_config_destroy(config);
     hd_document_destroy(document);
     hd_diag_destroy(diag);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("guards");
-    TCase *tests = tcase_create("configuration");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, configuration_counts, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -118,7 +118,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(what_a_rank_waits_in_is_named)
+TEST(what_a_rank_waits_in_is_named, .runs = 6)
 {
     static const struct job jobs[] = {
         {reduces, "reduce(a)", false},
@@ -134,15 +134,4 @@ START_TEST(what_a_rank_waits_in_is_named)
     ranks_start(&world, pids, run_rank, &job);
     for (int r = 0; r < RANKS; r++)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "job %d, rank %d", _i, r);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("hang");
-    TCase *tests = tcase_create("two ranks");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, what_a_rank_waits_in_is_named, 0, 6);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

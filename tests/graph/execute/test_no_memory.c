@@ -50,7 +50,7 @@ static int plan_all(struct hd_run_spec *job)
     return status;
 }
 
-START_TEST(a_run_file_without_memory)
+TEST(a_run_file_without_memory, .runs = N_CONFIGS)
 {
     int status = HD_ERR_NOMEM;
     int64_t n = 0;
@@ -73,7 +73,6 @@ START_TEST(a_run_file_without_memory)
     ck_assert_int_gt(n, 100);
     printf("%s: %lld allocations to read and plan\n", configs[_i], (long long)n - 1);
 }
-END_TEST
 
 /* Runs a plan of one rank in a session; the n-th allocation fails. */
 static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
@@ -126,18 +125,16 @@ static void run_all(const char *config, const char *scheduler, int64_t step)
     hd_run_spec_release(&job);
 }
 
-START_TEST(a_sequential_session_without_memory)
+TEST(a_sequential_session_without_memory, .runs = N_CONFIGS)
 {
     run_all(configs[_i], NULL, 1);
 }
-END_TEST
 
 /* StarPU is slow to start, so fewer n are tried. */
-START_TEST(a_session_without_memory)
+TEST(a_session_without_memory, .runs = N_CONFIGS)
 {
     run_all(configs[_i], "lws", 97);
 }
-END_TEST
 
 /* -- Among ranks: the others hear of it -------------------------------------------------------- */
 
@@ -167,7 +164,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     return -status;
 }
 
-START_TEST(the_other_rank_does_not_wait)
+TEST(the_other_rank_does_not_wait)
 {
     for (int64_t n = 1; n < 12; n += 2) {
         struct hd_world world = ranks_world(RANKS);
@@ -176,18 +173,4 @@ START_TEST(the_other_rank_does_not_wait)
         ck_assert_int_eq(ranks_wait(pids[0]), -HD_ERR_PEER);
         ck_assert_int_eq(ranks_wait(pids[1]), -HD_ERR_NOMEM);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("no memory");
-    TCase *tests = tcase_create("the n-th allocation fails");
-    tcase_set_timeout(tests, 0);
-    tcase_add_loop_test(tests, a_run_file_without_memory, 0, N_CONFIGS);
-    tcase_add_loop_test(tests, a_sequential_session_without_memory, 0, N_CONFIGS);
-    tcase_add_loop_test(tests, a_session_without_memory, 0, N_CONFIGS);
-    tcase_add_test(tests, the_other_rank_does_not_wait);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -124,14 +124,23 @@ static void run_session(const char *scheduler, int workers, int gpus, uint64_t f
     hd_session_destroy(session);
 }
 
-START_TEST(sequential_equals_reference)
+static int count_schedulers(void)
+{
+    const char *const *schedulers;
+    int n = 0;
+    hd_scheduler_is_known("", &schedulers);
+    while (schedulers[n])
+        n++;
+    return n;
+}
+
+TEST(sequential_equals_reference)
 {
     run_session(NULL, 1, 0, number_from("HD_RANDOM_SEED", 1),
                 10 * number_from("HD_RANDOM_GRAPHS", 7));
 }
-END_TEST
 
-START_TEST(starpu_equals_reference)
+TEST(starpu_equals_reference, .runs = count_schedulers())
 {
     const char *const *schedulers;
     hd_scheduler_is_known("", &schedulers);
@@ -140,12 +149,12 @@ START_TEST(starpu_equals_reference)
     for (int workers = 1; workers <= 4; workers++)
         run_session(schedulers[_i], workers, 0, first + (uint64_t)(workers - 1) * count, count);
 }
-END_TEST
 
 /* Plans use one GPU or two of those that there are. */
-START_TEST(values_are_where_they_are_read)
+TEST(values_are_where_they_are_read, .runs = 8, .cuda = true)
 {
     static const char *const ways[] = {NULL, "lws", "prio", "random"};
+    setenv("HD_EMULATED_DEVICES", "2", 0);
     const int gpus = 1 + _i % 2;
     const char *scheduler = ways[_i / 2];
     if (hd_device_count() < gpus || (scheduler && !hd_session_supports_devices()))
@@ -153,10 +162,9 @@ START_TEST(values_are_where_they_are_read)
     run_session(scheduler, 2, gpus, number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 100),
                 2 * number_from("HD_RANDOM_GRAPHS", 7));
 }
-END_TEST
 
 /* The generator makes every kind of op that the other tests need. */
-START_TEST(all_lowerings_are_among_them)
+TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
     int sharded_updates = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, cross_shard_sums = 0,
@@ -211,22 +219,4 @@ START_TEST(all_lowerings_are_among_them)
     ck_assert_int_ge(alone, SEEDS / 20);
     ck_assert_int_ge(cross_shard_sums, SEEDS / 20);
     ck_assert_int_ge(backgrounds, SEEDS / 10);
-}
-END_TEST
-
-int main(void)
-{
-    const char *const *schedulers;
-    int n = 0;
-    hd_scheduler_is_known("", &schedulers);
-    while (schedulers[n])
-        n++;
-    TCase *tests = tcase_create("bits"), *on_gpus = tcase_create("cuda");
-    tcase_set_timeout(tests, 0);
-    tcase_add_test(tests, all_lowerings_are_among_them);
-    tcase_add_test(tests, sequential_equals_reference);
-    tcase_add_loop_test(tests, starpu_equals_reference, 0, n);
-    tcase_set_timeout(on_gpus, 0);
-    tcase_add_loop_test(on_gpus, values_are_where_they_are_read, 0, 8);
-    return run_cuda_suite("random graphs", tests, on_gpus);
 }

@@ -59,7 +59,7 @@ static void run_world(int ranks, uint64_t seed, bool sequential, int hosts)
     }
 }
 
-START_TEST(any_number_of_ranks_gives_the_same_bits)
+TEST(any_number_of_ranks_gives_the_same_bits, .runs = 3)
 {
     const int ranks[] = {1, 2, 4};
     const char *text = getenv("HD_RANDOM_GRAPHS");
@@ -68,7 +68,6 @@ START_TEST(any_number_of_ranks_gives_the_same_bits)
         for (int hosts = 1; hosts <= ranks[_i]; hosts *= 2)
             run_world(ranks[_i], seed, seed % 4 == 0, hosts);
 }
-END_TEST
 
 /* -- Errors ------------------------------------------------------------------------------------ */
 
@@ -104,7 +103,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(a_failed_task_ends_all_ranks)
+TEST(a_failed_task_ends_all_ranks, .runs = 3)
 {
     const int ranks[] = {1, 2, 4};
     struct hd_world world = ranks_world(ranks[_i]);
@@ -113,7 +112,6 @@ START_TEST(a_failed_task_ends_all_ranks)
     for (int r = 0; r < ranks[_i]; r++)
         ck_assert_int_eq(ranks_wait(pids[r]), 0);
 }
-END_TEST
 
 /* One rank's parameters change behind the graph's back: the comparison names bucket and rank. */
 static const char comparing[] = "values:\n"
@@ -160,7 +158,7 @@ static int run_diverging(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(diverged_ranks_are_found_and_named)
+TEST(diverged_ranks_are_found_and_named)
 {
     struct hd_world world = ranks_world(2);
     pid_t pids[RANKS_MAX];
@@ -168,7 +166,6 @@ START_TEST(diverged_ranks_are_found_and_named)
     for (int r = 0; r < 2; r++)
         ck_assert_int_eq(ranks_wait(pids[r]), 0);
 }
-END_TEST
 
 /* A rank that is interrupted at any moment must not let the others read what it did not write. */
 static void on_alarm(int number)
@@ -200,7 +197,7 @@ static int run_interrupted(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(an_interrupted_rank_shows_the_others_nothing)
+TEST(an_interrupted_rank_shows_the_others_nothing, .runs = 30)
 {
     int microseconds = 3000 + 1371 * _i;
     struct hd_world world = ranks_world(2);
@@ -208,18 +205,4 @@ START_TEST(an_interrupted_rank_shows_the_others_nothing)
     ranks_start(&world, pids, run_interrupted, &microseconds);
     for (int r = 0; r < 2; r++)
         ck_assert_int_eq(ranks_wait(pids[r]), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ranks");
-    TCase *tests = tcase_create("shared memory");
-    tcase_set_timeout(tests, 0);
-    tcase_add_loop_test(tests, any_number_of_ranks_gives_the_same_bits, 0, 3);
-    tcase_add_loop_test(tests, a_failed_task_ends_all_ranks, 0, 3);
-    tcase_add_test(tests, diverged_ranks_are_found_and_named);
-    tcase_add_loop_test(tests, an_interrupted_rank_shows_the_others_nothing, 0, 30);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

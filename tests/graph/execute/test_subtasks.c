@@ -114,7 +114,7 @@ static void unload(struct loaded *l)
     hd_diag_destroy(l->diag);
 }
 
-START_TEST(items_need_not_wait_for_each_other)
+TEST(items_need_not_wait_for_each_other, .runs = 6)
 {
     static const char *const schedulers[] = {"lws", "eager", "prio"};
     struct loaded l;
@@ -141,9 +141,8 @@ START_TEST(items_need_not_wait_for_each_other)
     hd_session_destroy(session);
     unload(&l);
 }
-END_TEST
 
-START_TEST(the_plan_shows_items_and_stages)
+TEST(the_plan_shows_items_and_stages)
 {
     struct loaded l;
     struct hd_plan *plan;
@@ -162,9 +161,8 @@ START_TEST(the_plan_shows_items_and_stages)
     hd_plan_destroy(plan);
     unload(&l);
 }
-END_TEST
 
-START_TEST(items_and_leaves_must_agree)
+TEST(items_and_leaves_must_agree)
 {
     struct loaded l;
     struct hd_plan *plan = NULL;
@@ -173,17 +171,4 @@ START_TEST(items_and_leaves_must_agree)
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
     unload(&l);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("subtasks");
-    TCase *tests = tcase_create("items");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, items_need_not_wait_for_each_other, 0, 6);
-    tcase_add_test(tests, the_plan_shows_items_and_stages);
-    tcase_add_test(tests, items_and_leaves_must_agree);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -159,7 +159,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(empty_shards_hold_up_nobody)
+TEST(empty_shards_hold_up_nobody, .runs = 18)
 {
     static const int ranks[] = {1, 2, 4};
     struct job job = {.text = _i / 6, .ranks = ranks[_i % 3], .sequential = _i / 3 % 2};
@@ -169,7 +169,6 @@ START_TEST(empty_shards_hold_up_nobody)
     for (int r = 0; r < job.ranks; r++)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "graph %d, rank %d of %d", job.text, r, job.ranks);
 }
-END_TEST
 
 /* Adam on the mean over the samples that there are, element by element in double. */
 static double trained(double param, int64_t i)
@@ -191,7 +190,7 @@ static double trained(double param, int64_t i)
     return param;
 }
 
-START_TEST(the_others_mean_is_theirs_alone)
+TEST(the_others_mean_is_theirs_alone, .runs = 3)
 {
     struct rank_graph l = load(texts[_i]);
     struct hd_reference *reference = hd_reference_run(l.graph);
@@ -210,16 +209,4 @@ START_TEST(the_others_mean_is_theirs_alone)
     hd_free(first);
     hd_reference_destroy(reference);
     rank_unload(&l);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("uneven ends");
-    TCase *tests = tcase_create("weight 0");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, empty_shards_hold_up_nobody, 0, 18);
-    tcase_add_loop_test(tests, the_others_mean_is_theirs_alone, 0, 3);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -179,7 +179,9 @@ static void check_value(const struct hd_expr *expr, double expected)
     ck_assert_double_eq(value, some ? expected : 42);
 }
 
-START_TEST(test_good)
+FIXTURE(setup, teardown)
+
+TEST(test_good, .runs = COUNT(good))
 {
     struct hd_expr *expr = parse(good[_i].text);
     check_value(expr, good[_i].value);
@@ -202,9 +204,8 @@ START_TEST(test_good)
     hd_expr_destroy(again);
     hd_expr_destroy(expr);
 }
-END_TEST
 
-START_TEST(test_slots)
+TEST(test_slots)
 {
     const int *slots;
     struct hd_expr *expr = parse("update + a * update > evaluation.mean or a");
@@ -215,7 +216,6 @@ START_TEST(test_slots)
     hd_expr_destroy(expr);
     hd_expr_destroy(NULL);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -289,13 +289,12 @@ static void check_rejected(const char *text, int column, const char *message)
     ck_assert_msg(strstr(line, message), "expected '%s', got %s", message, line);
 }
 
-START_TEST(test_bad)
+TEST(test_bad, .runs = COUNT(bad))
 {
     check_rejected(bad[_i].text, bad[_i].column, bad[_i].message);
 }
-END_TEST
 
-START_TEST(test_all_unknown_names_are_told)
+TEST(test_all_unknown_names_are_told)
 {
     struct hd_expr *expr = NULL;
     ck_assert_int_eq(try_parse("updte / $zeroo > b.sizes", &expr), HD_ERR_INPUT);
@@ -304,7 +303,6 @@ START_TEST(test_all_unknown_names_are_told)
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 1), ":18: unknown number"));
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 2), ":27: unknown name 'b.sizes'"));
 }
-END_TEST
 
 static char *repeated(const char *piece, int n, const char *end)
 {
@@ -315,7 +313,7 @@ static char *repeated(const char *piece, int n, const char *end)
     return text;
 }
 
-START_TEST(test_nesting_is_bounded)
+TEST(test_nesting_is_bounded, .runs = 3)
 {
     static const struct {
         const char *piece, *end;
@@ -339,9 +337,8 @@ START_TEST(test_nesting_is_bounded)
     check_rejected(text, cases[_i].column, "nested deeper than 64 levels");
     free(text);
 }
-END_TEST
 
-START_TEST(test_length_is_bounded)
+TEST(test_length_is_bounded)
 {
     char *text = repeated("a + ", 499, "a"); /* 999 operands and operators */
     struct hd_expr *expr = parse(text);
@@ -352,7 +349,6 @@ START_TEST(test_length_is_bounded)
     check_rejected(text, 4 * 500 - 1, "more than 1000 operands and operators");
     free(text);
 }
-END_TEST
 
 static void drop_line(enum hd_log_level level, const char *line, void *arg)
 {
@@ -361,7 +357,7 @@ static void drop_line(enum hd_log_level level, const char *line, void *arg)
     (void)arg;
 }
 
-START_TEST(test_every_allocation_may_fail)
+TEST(test_every_allocation_may_fail)
 {
     hd_log_set_sink(drop_line, NULL);
     int status = HD_ERR_NOMEM, failures = 0;
@@ -377,7 +373,6 @@ START_TEST(test_every_allocation_may_fail)
     ck_assert_int_eq(status, HD_OK);
     ck_assert_int_ge(failures, 8);
 }
-END_TEST
 
 /* -- Random expressions against an evaluation that is written down beside them ----------------- */
 
@@ -466,7 +461,7 @@ static double generate(struct random *random, int depth)
     }
 }
 
-START_TEST(test_random)
+TEST(test_random)
 {
     for (uint32_t seed = 0; seed < 5000; seed++) {
         char text[8192] = "";
@@ -484,25 +479,4 @@ START_TEST(test_random)
         hd_expr_destroy(again);
         hd_expr_destroy(expr);
     }
-}
-END_TEST
-
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
-int main(void)
-{
-    Suite *suite = suite_create("expr");
-    TCase *tc = tcase_create("expr");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 30);
-    suite_add_tcase(suite, tc);
-    tcase_add_loop_test(tc, test_good, 0, COUNT(good));
-    tcase_add_test(tc, test_slots);
-    tcase_add_loop_test(tc, test_bad, 0, COUNT(bad));
-    tcase_add_test(tc, test_all_unknown_names_are_told);
-    tcase_add_loop_test(tc, test_nesting_is_bounded, 0, 3);
-    tcase_add_test(tc, test_length_is_bounded);
-    tcase_add_test(tc, test_every_allocation_may_fail);
-    tcase_add_test(tc, test_random);
-    return run_checks(suite);
 }

@@ -176,7 +176,7 @@ static void unload(struct loaded *l)
     hd_diag_destroy(l->diag);
 }
 
-START_TEST(a_mistake_is_found_at_its_place)
+TEST(a_mistake_is_found_at_its_place, .runs = COUNT(rows))
 {
     struct loaded l;
     size_t bytes = strlen(rows[_i].text);
@@ -198,9 +198,8 @@ START_TEST(a_mistake_is_found_at_its_place)
                   rows[_i].text);
     unload(&l);
 }
-END_TEST
 
-START_TEST(several_mistakes_are_told_at_once)
+TEST(several_mistakes_are_told_at_once)
 {
     static const char text[] = "values:\n"
                                "  a: {type: intz}\n"
@@ -214,22 +213,20 @@ START_TEST(several_mistakes_are_told_at_once)
     ck_assert_int_ge(hd_diag_count(l.diag), 5);
     unload(&l);
 }
-END_TEST
 
-START_TEST(the_rows_rest_is_right)
+TEST(the_rows_rest_is_right)
 {
     struct loaded l;
     ck_assert_int_eq(load(VALUES REST, strlen(VALUES REST), &l), HD_OK);
     unload(&l);
 }
-END_TEST
 
 static void drop(enum hd_log_level level, const char *line, void *arg)
 {
     (void)level, (void)line, (void)arg;
 }
 
-START_TEST(no_memory_is_an_error_not_a_crash)
+TEST(no_memory_is_an_error_not_a_crash)
 {
     int status = HD_ERR_NOMEM;
     hd_log_set_sink(drop, NULL);
@@ -243,19 +240,4 @@ START_TEST(no_memory_is_an_error_not_a_crash)
         unload(&l);
     }
     hd_log_set_sink(NULL, NULL);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("mistakes");
-    TCase *tests = tcase_create("graph files");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, a_mistake_is_found_at_its_place, 0,
-                        (int)(sizeof rows / sizeof *rows));
-    tcase_add_test(tests, several_mistakes_are_told_at_once);
-    tcase_add_test(tests, the_rows_rest_is_right);
-    tcase_add_test(tests, no_memory_is_an_error_not_a_crash);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

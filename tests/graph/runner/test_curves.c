@@ -42,7 +42,9 @@ static void read_curves(void)
     ck_assert_int_eq(hd_curves_read(scratch_dir, &curves), HD_OK);
 }
 
-START_TEST(a_table_has_a_row_per_time_that_it_was_logged)
+FIXTURE(setup, teardown)
+
+TEST(a_table_has_a_row_per_time_that_it_was_logged)
 {
     add("evaluator_iter/mean", 0, 100, 1.5);
     add("evaluator_step/mean", 0, 100, 1.5);
@@ -68,9 +70,8 @@ START_TEST(a_table_has_a_row_per_time_that_it_was_logged)
     ck_assert_double_eq(table->rows[0][max], 4);
     ck_assert(isnan(table->rows[1][max]));
 }
-END_TEST
 
-START_TEST(a_part_that_goes_back_replaces_what_was_lost)
+TEST(a_part_that_goes_back_replaces_what_was_lost)
 {
     for (int i = 1; i <= 4; i++)
         add("learner_iter/loss", 10 * i, i, i);
@@ -85,9 +86,8 @@ START_TEST(a_part_that_goes_back_replaces_what_was_lost)
     ck_assert_double_eq(table->rows[1][HD_CURVES_FIRST], -2);
     ck_assert_double_eq(table->rows[2][HD_CURVES_FIRST], -3);
 }
-END_TEST
 
-START_TEST(other_tags_make_no_tables)
+TEST(other_tags_make_no_tables)
 {
     add("loss", 1, 1, 1);
     add("learner/loss", 1, 1, 1);
@@ -95,9 +95,8 @@ START_TEST(other_tags_make_no_tables)
     read_curves();
     ck_assert_int_eq(curves.n_tables, 0);
 }
-END_TEST
 
-START_TEST(columns_beyond_the_last_are_left_out)
+TEST(columns_beyond_the_last_are_left_out)
 {
     char tag[64];
     for (int i = 0; i < HD_CURVES_COLUMNS + 5; i++) {
@@ -109,9 +108,8 @@ START_TEST(columns_beyond_the_last_are_left_out)
     ck_assert_double_eq(curves.tables[0].rows[0][HD_CURVES_FIRST + HD_CURVES_COLUMNS - 1],
                         HD_CURVES_COLUMNS - 1);
 }
-END_TEST
 
-START_TEST(a_run_without_events_has_no_tables)
+TEST(a_run_without_events_has_no_tables)
 {
     char name[256];
     snprintf(name, sizeof name, "log/serial/%s", hd_tensorboard_get_name(board));
@@ -124,9 +122,8 @@ START_TEST(a_run_without_events_has_no_tables)
     ck_assert_int_eq(hd_curves_read(scratch_dir, &curves), HD_OK);
     ck_assert_int_eq(curves.n_tables, 0);
 }
-END_TEST
 
-START_TEST(a_damaged_file_is_refused)
+TEST(a_damaged_file_is_refused)
 {
     char name[256];
     snprintf(name, sizeof name, "log/serial/%s", hd_tensorboard_get_name(board));
@@ -144,7 +141,6 @@ START_TEST(a_damaged_file_is_refused)
     ck_assert_ptr_nonnull(strstr(scratch_log, name));
     ck_assert_int_eq(curves.n_tables, 0);
 }
-END_TEST
 
 /* A table of n rows whose first column is 0 but for a peak. */
 static struct hd_table *make_table(int64_t n, int64_t peak)
@@ -161,7 +157,7 @@ static struct hd_table *make_table(int64_t n, int64_t peak)
     return table;
 }
 
-START_TEST(thinning_keeps_the_ends_and_the_peak)
+TEST(thinning_keeps_the_ends_and_the_peak)
 {
     enum { ROWS = 1000, KEPT = 12, PEAK = 437 };
     struct hd_table *table = make_table(ROWS, PEAK);
@@ -177,18 +173,16 @@ START_TEST(thinning_keeps_the_ends_and_the_peak)
     }
     ck_assert(peak);
 }
-END_TEST
 
-START_TEST(short_tables_stay_whole)
+TEST(short_tables_stay_whole)
 {
     struct hd_table *table = make_table(12, 5);
     hd_table_downsample(table, HD_CURVES_FIRST, 12);
     ck_assert_int_eq(table->n_rows, 12);
     ck_assert_double_eq(table->rows[5][HD_CURVES_FIRST], 7);
 }
-END_TEST
 
-START_TEST(thinning_takes_what_was_not_logged_for_zero)
+TEST(thinning_takes_what_was_not_logged_for_zero)
 {
     struct hd_table *table = make_table(100, 50);
     for (int i = 0; i < 100; i++)
@@ -197,23 +191,4 @@ START_TEST(thinning_takes_what_was_not_logged_for_zero)
     hd_table_downsample(table, HD_CURVES_FIRST, 3);
     ck_assert_int_eq(table->n_rows, 3);
     ck_assert_double_eq(table->rows[1][HD_CURVES_ITER], 50);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("curves");
-    TCase *tests = tcase_create("curves");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, a_table_has_a_row_per_time_that_it_was_logged);
-    tcase_add_test(tests, a_part_that_goes_back_replaces_what_was_lost);
-    tcase_add_test(tests, other_tags_make_no_tables);
-    tcase_add_test(tests, columns_beyond_the_last_are_left_out);
-    tcase_add_test(tests, a_run_without_events_has_no_tables);
-    tcase_add_test(tests, a_damaged_file_is_refused);
-    tcase_add_test(tests, thinning_keeps_the_ends_and_the_peak);
-    tcase_add_test(tests, short_tables_stay_whole);
-    tcase_add_test(tests, thinning_takes_what_was_not_logged_for_zero);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

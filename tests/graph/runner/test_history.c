@@ -43,7 +43,9 @@ static void teardown(void)
     scratch_teardown();
 }
 
-START_TEST(a_config_is_read_leaf_by_leaf)
+FIXTURE(setup, teardown)
+
+TEST(a_config_is_read_leaf_by_leaf)
 {
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_OK);
     ck_assert_str_eq(history.config_text, config);
@@ -59,9 +61,8 @@ START_TEST(a_config_is_read_leaf_by_leaf)
     ck_assert_ptr_null(history.trace);
     ck_assert_int_eq(history.starts, 0);
 }
-END_TEST
 
-START_TEST(parts_of_a_run_are_joined)
+TEST(parts_of_a_run_are_joined)
 {
     static const double seconds[] = {1, 2, 4.5}, updates[] = {10, 20, 25};
     scratch_write("log/metrics.jsonl", metrics);
@@ -77,15 +78,13 @@ START_TEST(parts_of_a_run_are_joined)
     ck_assert_int_eq(json_integer_value(json_object_get(history.start, "workers")), 4);
     ck_assert_str_eq(json_string_value(json_object_get(history.end, "reason")), "solved");
 }
-END_TEST
 
-START_TEST(a_result_is_read)
+TEST(a_result_is_read)
 {
     scratch_write("result.json", "{\"reason\": \"solved\"}\n");
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_OK);
     ck_assert_str_eq(json_string_value(json_object_get(history.result, "reason")), "solved");
 }
-END_TEST
 
 static const struct {
     const char *file, *text, *expected;
@@ -98,7 +97,7 @@ static const struct {
     {"trace.json", "rubbish", "is not a trace"},
 };
 
-START_TEST(a_damaged_file_is_refused)
+TEST(a_damaged_file_is_refused, .runs = COUNT(damages))
 {
     scratch_write(damages[_i].file, damages[_i].text);
     const int status = hd_history_read(scratch_dir, &history);
@@ -106,9 +105,8 @@ START_TEST(a_damaged_file_is_refused)
     ck_assert_msg(strstr(scratch_log, damages[_i].expected) != NULL, "%s", scratch_log);
     ck_assert_ptr_null(history.config_text);
 }
-END_TEST
 
-START_TEST(other_directories_are_bad_input)
+TEST(other_directories_are_bad_input)
 {
     ck_assert_int_eq(hd_history_read("/nonexistent/run", &history), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(scratch_log, "/nonexistent/run"));
@@ -118,9 +116,8 @@ START_TEST(other_directories_are_bad_input)
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(scratch_log, "there is no total_config.yaml in it"));
 }
-END_TEST
 
-START_TEST(a_page_gets_everything)
+TEST(a_page_gets_everything)
 {
     scratch_write("log/metrics.jsonl", metrics);
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_OK);
@@ -136,7 +133,6 @@ START_TEST(a_page_gets_everything)
     ck_assert_double_eq(json_number_value(json_array_get(json_array_get(rows, 2), 0)), 4.5);
     json_decref(page);
 }
-END_TEST
 
 static const char *format_times(void)
 {
@@ -147,7 +143,7 @@ static const char *format_times(void)
     return text;
 }
 
-START_TEST(times_come_from_the_last_part)
+TEST(times_come_from_the_last_part)
 {
     scratch_write("log/metrics.jsonl", metrics);
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_OK);
@@ -158,30 +154,10 @@ START_TEST(times_come_from_the_last_part)
                                "communication exposed 50.0 %") == text,
                   "%s", text);
 }
-END_TEST
 
-START_TEST(a_run_without_times_says_so)
+TEST(a_run_without_times_says_so)
 {
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_OK);
     const char *text = format_times();
     ck_assert_str_eq(text, "the run left no times; run it with --trace\n");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("history");
-    TCase *tests = tcase_create("history");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, a_config_is_read_leaf_by_leaf);
-    tcase_add_test(tests, parts_of_a_run_are_joined);
-    tcase_add_test(tests, a_result_is_read);
-    tcase_add_loop_test(tests, a_damaged_file_is_refused, 0,
-                        (int)(sizeof damages / sizeof *damages));
-    tcase_add_test(tests, other_directories_are_bad_input);
-    tcase_add_test(tests, a_page_gets_everything);
-    tcase_add_test(tests, times_come_from_the_last_part);
-    tcase_add_test(tests, a_run_without_times_says_so);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -25,7 +25,7 @@ static const struct hd_rates sample = {
     .verbs = {{"adam", 0.25}, {"collect", 3.5}},
 };
 
-START_TEST(rates_read_back_as_written)
+TEST(rates_read_back_as_written)
 {
     struct hd_rates rates;
     ck_assert_int_eq(hd_rates_write(scratch_path("rates.json"), &sample), HD_OK);
@@ -48,9 +48,8 @@ START_TEST(rates_read_back_as_written)
         ck_assert_double_eq(rates.verbs[i].seconds, sample.verbs[i].seconds);
     }
 }
-END_TEST
 
-START_TEST(the_numbers_of_a_run)
+TEST(the_numbers_of_a_run)
 {
     struct hd_rates full = sample;
     full.busy_s = 9; /* bodies may overlap the ends of the stretch */
@@ -62,7 +61,6 @@ START_TEST(the_numbers_of_a_run)
     ck_assert_double_eq(hd_rates_get_idle(&sample), 0.125);
     ck_assert_double_eq(hd_rates_get_idle(&full), 0);
 }
-END_TEST
 
 static const struct {
     const char *text, *expected;
@@ -73,7 +71,7 @@ static const struct {
     {"{\"seconds\": 1", "rates.json"},
 };
 
-START_TEST(a_damaged_file_is_refused)
+TEST(a_damaged_file_is_refused, .runs = COUNT(damages))
 {
     struct hd_rates rates = {.updates = 5};
     const char *path = scratch_write("rates.json", damages[_i].text);
@@ -81,14 +79,12 @@ START_TEST(a_damaged_file_is_refused)
     ck_assert_int_eq(rates.updates, 5);
     ck_assert_msg(strstr(scratch_log, damages[_i].expected) != NULL, "%s", scratch_log);
 }
-END_TEST
 
-START_TEST(a_missing_file_is_refused)
+TEST(a_missing_file_is_refused)
 {
     struct hd_rates rates;
     ck_assert_int_eq(hd_rates_read(scratch_path("none.json"), &rates), HD_ERR_FORMAT);
 }
-END_TEST
 
 /* -- The stopwatch ----------------------------------------------------------------------------- */
 
@@ -108,6 +104,8 @@ static void teardown(void)
     scratch_teardown();
 }
 
+FIXTURE(setup, teardown)
+
 /* A body of `ns` nanoseconds runs on the worker. */
 static void work(int64_t ns)
 {
@@ -118,7 +116,7 @@ static void work(int64_t ns)
     now_ns = event.end_ns;
 }
 
-START_TEST(only_the_stretch_is_measured)
+TEST(only_the_stretch_is_measured)
 {
     struct hd_stopwatch watch = {.after = 10};
     struct hd_rates rates = {.workers = 1};
@@ -141,9 +139,8 @@ START_TEST(only_the_stretch_is_measured)
     ck_assert_str_eq(rates.verbs[0].verb, verb);
     ck_assert_double_eq_tol(rates.verbs[0].seconds, 5e-3, 1e-12);
 }
-END_TEST
 
-START_TEST(a_run_that_is_too_short_has_no_rates)
+TEST(a_run_that_is_too_short_has_no_rates)
 {
     struct hd_stopwatch watch = {.after = 10};
     struct hd_rates rates = {0};
@@ -151,31 +148,10 @@ START_TEST(a_run_that_is_too_short_has_no_rates)
     ck_assert_int_eq(hd_stopwatch_read(&watch, 800, 8, &rates), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(scratch_log, "before anything could be measured"));
 }
-END_TEST
 
-START_TEST(a_stopwatch_may_be_off)
+TEST(a_stopwatch_may_be_off)
 {
     struct hd_stopwatch watch = {.after = -1};
     hd_stopwatch_tick(&watch, trace, 1000, 500);
     ck_assert(!watch.running);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("rates");
-    TCase *files = tcase_create("files"), *stopwatch = tcase_create("stopwatch");
-    tcase_add_checked_fixture(files, scratch_setup, scratch_teardown);
-    tcase_add_test(files, rates_read_back_as_written);
-    tcase_add_test(files, the_numbers_of_a_run);
-    tcase_add_loop_test(files, a_damaged_file_is_refused, 0,
-                        (int)(sizeof damages / sizeof *damages));
-    tcase_add_test(files, a_missing_file_is_refused);
-    tcase_add_checked_fixture(stopwatch, setup, teardown);
-    tcase_add_test(stopwatch, only_the_stretch_is_measured);
-    tcase_add_test(stopwatch, a_run_that_is_too_short_has_no_rates);
-    tcase_add_test(stopwatch, a_stopwatch_may_be_off);
-    suite_add_tcase(suite, files);
-    suite_add_tcase(suite, stopwatch);
-    return run_checks(suite);
 }

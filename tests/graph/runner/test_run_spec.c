@@ -106,7 +106,9 @@ static void link_files(struct hd_document *run)
     }
 }
 
-START_TEST(every_scalar_may_be_of_another_kind)
+FIXTURE(scratch_setup, scratch_teardown)
+
+TEST(every_scalar_may_be_of_another_kind, .runs = COUNT(files))
 {
     struct hd_document *trees[] = {read(files[_i].run), read(files[_i].graph), read(strategy_file)};
     static const char *const names[] = {"run.yaml", "graph.yaml", "strategy.yaml"};
@@ -126,7 +128,6 @@ START_TEST(every_scalar_may_be_of_another_kind)
     for (int i = 0; i < 3; i++)
         hd_document_destroy(trees[i]);
 }
-END_TEST
 
 static const char *leaf_of(const char *text)
 {
@@ -141,23 +142,9 @@ static const char *leaf_of(const char *text)
     return value;
 }
 
-START_TEST(a_value_may_hold_what_begins_a_comment)
+TEST(a_value_may_hold_what_begins_a_comment)
 {
     ck_assert_str_eq(leaf_of("policy: {path: 'a #1'}"), "a #1");
     ck_assert_str_eq(leaf_of("policy:\n  path: \"a #2\"   # global\n"), "a #2");
     ck_assert_str_eq(leaf_of("policy: {path: [a, 'b #3']}"), "[a, b #3]");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("run_spec");
-    TCase *tcase = tcase_create("run_spec");
-    tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, every_scalar_may_be_of_another_kind, 0,
-                        (int)(sizeof files / sizeof *files));
-    tcase_add_test(tcase, a_value_may_hold_what_begins_a_comment);
-    suite_add_tcase(suite, tcase);
-    return run_checks(suite);
 }

@@ -47,7 +47,9 @@ static const struct hd_trace_sum *find_sum(const char *name)
     return NULL;
 }
 
-START_TEST(lanes_and_events_come_in_order_of_time)
+FIXTURE(scratch_setup, teardown)
+
+TEST(lanes_and_events_come_in_order_of_time)
 {
     static const char *const names[] = {"a", "a", "mean(grad)", "b"};
     static const int lanes[] = {0, 1, 2, 0};
@@ -66,9 +68,8 @@ START_TEST(lanes_and_events_come_in_order_of_time)
     ck_assert_double_eq(trace->events[3].end_us, 30);
     ck_assert(!trace->cut);
 }
-END_TEST
 
-START_TEST(events_add_up_to_unions)
+TEST(events_add_up_to_unions)
 {
     ck_assert_int_eq(hd_trace_file_read(scratch_write("trace.json", two_workers), &trace), HD_OK);
     ck_assert_int_eq(find_sum("a")->count, 2);
@@ -82,9 +83,8 @@ START_TEST(events_add_up_to_unions)
     ck_assert_double_eq(trace->waited_us, 13);
     ck_assert_double_eq(trace->exposed_us, 5);
 }
-END_TEST
 
-START_TEST(a_written_trace_reads_back)
+TEST(a_written_trace_reads_back)
 {
     const struct hd_trace_options options = {.workers = 1, .capacity = 8, .collectives = true};
     const struct hd_event body = {.name = "adam", .begin_ns = 1500, .end_ns = 4500, .iteration = 7};
@@ -105,11 +105,10 @@ START_TEST(a_written_trace_reads_back)
     ck_assert_double_eq_tol(trace->waited_us, 1, 1e-9);
     ck_assert_double_eq_tol(trace->exposed_us, 1, 1e-9);
 }
-END_TEST
 
 /* Worker 1 has as many events as a ring keeps: earlier ones of its may be lost, so worker 0's event
  * from before them is left out. */
-START_TEST(a_full_ring_cuts_the_start)
+TEST(a_full_ring_cuts_the_start)
 {
     char *text = NULL;
     size_t bytes;
@@ -130,9 +129,8 @@ START_TEST(a_full_ring_cuts_the_start)
     ck_assert_int_eq(find_sum("early")->count, 0);
     ck_assert_double_eq(trace->begin_us, 100);
 }
-END_TEST
 
-START_TEST(a_trace_without_events_is_empty)
+TEST(a_trace_without_events_is_empty)
 {
     ck_assert_int_eq(
         hd_trace_file_read(scratch_write("trace.json", BEGIN LANE(0, "worker 0") END), &trace),
@@ -141,7 +139,6 @@ START_TEST(a_trace_without_events_is_empty)
     ck_assert_double_eq(trace->worked_us, 0);
     ck_assert_double_eq(trace->exposed_us, 0);
 }
-END_TEST
 
 static const struct {
     const char *text, *expected;
@@ -155,23 +152,21 @@ static const struct {
     {BEGIN ",\n{\"name\":\"x\"}" END, "trace.json:3: the trace is damaged"},
 };
 
-START_TEST(a_damaged_trace_is_refused_with_its_line)
+TEST(a_damaged_trace_is_refused_with_its_line, .runs = COUNT(damages))
 {
     const char *path = scratch_write("trace.json", damages[_i].text);
     ck_assert_int_eq(hd_trace_file_read(path, &trace), HD_ERR_FORMAT);
     ck_assert_ptr_null(trace);
     ck_assert_msg(strstr(scratch_log, damages[_i].expected) != NULL, "%s", scratch_log);
 }
-END_TEST
 
-START_TEST(a_missing_trace_is_bad_input)
+TEST(a_missing_trace_is_bad_input)
 {
     ck_assert_int_eq(hd_trace_file_read(scratch_path("none.json"), &trace), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(scratch_log, "none.json"));
 }
-END_TEST
 
-START_TEST(reading_without_memory)
+TEST(reading_without_memory)
 {
     const char *path = scratch_write("trace.json", two_workers);
     int status = HD_ERR_NOMEM;
@@ -183,23 +178,4 @@ START_TEST(reading_without_memory)
         ck_assert(status == HD_OK || status == HD_ERR_NOMEM);
     }
     ck_assert_int_gt(n, 2);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("trace files");
-    TCase *tests = tcase_create("trace files");
-    tcase_add_checked_fixture(tests, scratch_setup, teardown);
-    tcase_add_test(tests, lanes_and_events_come_in_order_of_time);
-    tcase_add_test(tests, events_add_up_to_unions);
-    tcase_add_test(tests, a_written_trace_reads_back);
-    tcase_add_test(tests, a_full_ring_cuts_the_start);
-    tcase_add_test(tests, a_trace_without_events_is_empty);
-    tcase_add_loop_test(tests, a_damaged_trace_is_refused_with_its_line, 0,
-                        (int)(sizeof damages / sizeof *damages));
-    tcase_add_test(tests, a_missing_trace_is_bad_input);
-    tcase_add_test(tests, reading_without_memory);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -112,7 +112,7 @@ static void check_result(const struct hd_cluster_result *result, double tasks_s)
     ck_assert_int_eq(result->updates, 1);
 }
 
-START_TEST(adds_up_tasks_and_messages)
+TEST(adds_up_tasks_and_messages)
 {
     const struct hd_cluster_result result = simulate(1000, 1, 2, HD_OK);
     check_result(&result, 3);
@@ -122,33 +122,29 @@ START_TEST(adds_up_tasks_and_messages)
     ck_assert(result.path[2].message);
     ck_assert_double_eq_tol(result.path[2].seconds, latency_s, 1e-12);
 }
-END_TEST
 
-START_TEST(long_messages_wait_for_both)
+TEST(long_messages_wait_for_both)
 {
     const struct hd_cluster_result result = simulate(1 << 20, 1, 2, HD_OK);
     check_result(&result, 3);
     ck_assert_double_eq(result.sent_bytes, 2 << 20);
 }
-END_TEST
 
-START_TEST(scales_tasks_alone)
+TEST(scales_tasks_alone)
 {
     const struct hd_cluster_result result = simulate(1000, 4, 2, HD_OK);
     check_result(&result, 12);
 }
-END_TEST
 
-START_TEST(refuses_unknown_tasks)
+TEST(refuses_unknown_tasks)
 {
     simulate(1000, 1, 1, HD_ERR_INPUT);
 }
-END_TEST
 
 /* -- A GPU: first on the host, second and a copy on the GPU -------------------------------------
  */
 
-START_TEST(a_gpu_works_beside_the_worker)
+TEST(a_gpu_works_beside_the_worker)
 {
     enum { COPIED = 6 };
     struct hd_submitted list[] = {
@@ -199,18 +195,4 @@ START_TEST(a_gpu_works_beside_the_worker)
     ck_assert_double_eq_tol(result.gpu_busy_s, 1.5 + 2, 1e-12);
     ck_assert_double_eq_tol(result.busy_s, 1, 1e-12);
     ck_assert_double_eq_tol(result.seconds, 3.5, 1e-12);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cluster");
-    TCase *two = tcase_create("two ranks");
-    tcase_add_test(two, adds_up_tasks_and_messages);
-    tcase_add_test(two, long_messages_wait_for_both);
-    tcase_add_test(two, scales_tasks_alone);
-    tcase_add_test(two, refuses_unknown_tasks);
-    tcase_add_test(two, a_gpu_works_beside_the_worker);
-    suite_add_tcase(suite, two);
-    return run_checks(suite);
 }

@@ -54,7 +54,7 @@ static void check(int hosts, int ranks, int shift, const struct bytes *bytes)
     hd_traffic_release(&traffic);
 }
 
-START_TEST(every_link_carries_its_bytes)
+TEST(every_link_carries_its_bytes)
 {
     for (int hosts = 2; hosts <= HOSTS_MAX; hosts++)
         for (int ranks = 1; ranks <= RANKS_MAX; ranks++)
@@ -66,9 +66,8 @@ START_TEST(every_link_carries_its_bytes)
                     check(hosts, ranks, shift, &gather);
                 }
 }
-END_TEST
 
-START_TEST(equal_bytes_take_one_flow_each)
+TEST(equal_bytes_take_one_flow_each)
 {
     enum { HOSTS = 5, SHIFT = 2 };
     struct hd_traffic traffic;
@@ -83,15 +82,4 @@ START_TEST(equal_bytes_take_one_flow_each)
         ck_assert_int_eq(flow->next, HD_NO_FLOW);
     }
     hd_traffic_release(&traffic);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("traffic");
-    TCase *flows = tcase_create("flows");
-    tcase_add_test(flows, every_link_carries_its_bytes);
-    tcase_add_test(flows, equal_bytes_take_one_flow_each);
-    suite_add_tcase(suite, flows);
-    return run_checks(suite);
 }

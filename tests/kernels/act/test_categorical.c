@@ -5,7 +5,7 @@
 #include "tests/kernels/common/check_close.h"
 #include "tests/kernels/common/device.h"
 
-START_TEST(draws_follow_the_probabilities)
+TEST(draws_follow_the_probabilities)
 {
     enum { DRAWS = 200000, N = 4 };
     const float logit[N] = {1, -1, 0.5f, -40};
@@ -24,7 +24,6 @@ START_TEST(draws_follow_the_probabilities)
     ck_assert_int_eq(hd_categorical_draw(logit, N, 1 - 1e-9), 3);
     ck_assert_int_eq(hd_categorical_draw(logit, 3, 1 - 1e-12), 2);
 }
-END_TEST
 
 #if HD_CUDA
 struct draws_case {
@@ -51,7 +50,7 @@ static double distance(const float *logit, int n, double u)
     return min_prob;
 }
 
-START_TEST(draws_of_a_gpu)
+TEST(draws_of_a_gpu, .runs = COUNT(cases), .cuda = true)
 {
     const struct draws_case *c = &cases[_i];
     const struct hd_rng rng = hd_rng_make(3, 5, 7, (int64_t)_i, 0);
@@ -92,16 +91,4 @@ START_TEST(draws_of_a_gpu)
     for (int i = 0; i < guard; i++)
         ck_assert(isnan(kept[c->rows * c->n + i]));
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("draws"), *cuda = NULL;
-    tcase_add_test(cpu, draws_follow_the_probabilities);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, draws_of_a_gpu, 0, (int)(sizeof cases / sizeof cases[0]));
-#endif
-    return run_cuda_suite("categorical", cpu, cuda);
-}

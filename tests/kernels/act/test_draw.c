@@ -22,7 +22,7 @@ static double naive_log_prob(double mean, double log_std, double x)
     return log(exp(-(x - mean) * (x - mean) / (2 * std * std)) / (std * sqrt(2 * M_PI)));
 }
 
-START_TEST(log_probs)
+TEST(log_probs, .runs = CASES)
 {
     const double h = 1e-6, mean = means[_i], log_std = log_stds[_i];
     for (double z = -3; z <= 3; z += 0.37) {
@@ -41,10 +41,9 @@ START_TEST(log_probs)
             1e-4 * (1 + fabs((double)slope.log_std)));
     }
 }
-END_TEST
 
 /* The entropy and the divergence are expectations, here sums over a fine grid. */
-START_TEST(expectations)
+TEST(expectations, .runs = CASES)
 {
     const float other_mean = 0.5f, other_log_std = 0.3f;
     const double mean = means[_i], log_std = log_stds[_i], step = exp(log_std) * 1e-3;
@@ -61,10 +60,9 @@ START_TEST(expectations)
         hd_gaussian_compute_kl(means[_i], log_stds[_i], other_mean, other_log_std), kl,
         1e-5 * (1 + kl));
 }
-END_TEST
 
 /* Beyond the bounds of the deviation nothing changes, and derivatives are zero. */
-START_TEST(bounds)
+TEST(bounds)
 {
     for (int sign = -1; sign <= 1; sign += 2) {
         const float at = sign < 0 ? -20 : 2, beyond = at + 0.5f * (float)sign;
@@ -77,7 +75,6 @@ START_TEST(bounds)
         ck_assert_float_eq(hd_squashed_draw(0.3f, beyond, 0.7).by_log_prob.log_std, 0);
     }
 }
-END_TEST
 
 struct naive_squashed {
     double action, log_prob;
@@ -90,7 +87,7 @@ static struct naive_squashed naive_squash(double mean, double log_std, double no
                                           log(1 - y * y)};
 }
 
-START_TEST(squashed)
+TEST(squashed, .runs = CASES)
 {
     const double h = 1e-6, mean = means[_i] / 2, log_std = log_stds[_i] - 0.5;
     for (double noise = -1.5; noise <= 1.5; noise += 0.23) {
@@ -112,10 +109,9 @@ START_TEST(squashed)
                                 (wider.log_prob - narrower.log_prob) / (2 * h), 1e-4);
     }
 }
-END_TEST
 
 /* Where tanh rounds to 1, the log probability is that of the asymptote 2 (log 2 - |x|). */
-START_TEST(squashed_far_out)
+TEST(squashed_far_out)
 {
     for (int sign = -1; sign <= 1; sign += 2) {
         const struct hd_squashed drawn = hd_squashed_draw(40 * (float)sign, 0, 0);
@@ -124,11 +120,10 @@ START_TEST(squashed_far_out)
         ck_assert(isfinite(drawn.by_log_prob.mean) && drawn.by_action.mean < 1e-30f);
     }
 }
-END_TEST
 
 /* -- Draws ------------------------------------------------------------------------------------- */
 
-START_TEST(normal_numbers)
+TEST(normal_numbers)
 {
     double sums[4] = {0};
     for (uint32_t i = 0; i < DRAWS; i++) {
@@ -141,7 +136,6 @@ START_TEST(normal_numbers)
     ck_assert_double_eq_tol(sums[2], 0, 4 * sqrt(15.0 / DRAWS));
     ck_assert_double_eq_tol(sums[3], 3, 4 * sqrt(96.0 / DRAWS));
 }
-END_TEST
 
 static const struct hd_env_actions choices = {
     .kind = HD_ENV_MULTI_DISCRETE, .dims = 3, .n = {2, 4, 3}};
@@ -150,7 +144,7 @@ static const struct hd_env_actions reals = {
 static const float out[] = {0.5f, -0.5f, 1, 2, 2, 0, -1, -2, 3};
 
 /* Each number is drawn by an item of its own, as it would be alone. */
-START_TEST(several_choices)
+TEST(several_choices)
 {
     union hd_action_number action[3];
     for (uint32_t item = 0; item < 50; item++) {
@@ -166,9 +160,8 @@ START_TEST(several_choices)
     ck_assert_int_eq(action[1].choice, 1); /* the lowest of equal ones */
     ck_assert_int_eq(action[2].choice, 2);
 }
-END_TEST
 
-START_TEST(numbers_of_a_box)
+TEST(numbers_of_a_box)
 {
     union hd_action_number action[2];
     for (uint32_t item = 0; item < 50; item++) {
@@ -182,10 +175,9 @@ START_TEST(numbers_of_a_box)
     hd_act_greedily(&reals, out, action);
     ck_assert(action[0].real == out[0] && action[1].real == out[1]);
 }
-END_TEST
 
 /* A bound that is infinite counts as 1. */
-START_TEST(random_actions)
+TEST(random_actions)
 {
     union hd_action_number action[3];
     float least[2] = {9, 9}, most[2] = {-9, -9};
@@ -205,10 +197,9 @@ START_TEST(random_actions)
     ck_assert(least[0] >= -3 && least[0] < -2.9f && most[0] <= 1 && most[0] > 0.9f);
     ck_assert(least[1] >= 0 && least[1] < 0.1f && most[1] <= 8 && most[1] > 7.9f);
 }
-END_TEST
 
 /* Squashed numbers are in [-1, 1], and between the bounds of a box once they are scaled. */
-START_TEST(squashed_actions)
+TEST(squashed_actions)
 {
     union hd_action_number action[2], scaled[2];
     float least = 9, most = -9;
@@ -231,9 +222,8 @@ START_TEST(squashed_actions)
     hd_act_scale(&reals, action, scaled);
     ck_assert(scaled[0].real == -3 && scaled[1].real == 6);
 }
-END_TEST
 
-START_TEST(descriptions)
+TEST(descriptions)
 {
     const struct hd_env_actions one = hd_actions_make_discrete(7);
     char text[HD_ACTIONS_TEXT];
@@ -250,24 +240,4 @@ START_TEST(descriptions)
     ck_assert_int_eq(hd_actions_check(&choices, action, 1, text), 0);
     action[1].real = NAN;
     ck_assert_int_ne(hd_actions_check(&reals, action, 1, text), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("draw");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, log_probs, 0, CASES);
-    tcase_add_loop_test(tests, expectations, 0, CASES);
-    tcase_add_test(tests, bounds);
-    tcase_add_loop_test(tests, squashed, 0, CASES);
-    tcase_add_test(tests, squashed_far_out);
-    tcase_add_test(tests, normal_numbers);
-    tcase_add_test(tests, several_choices);
-    tcase_add_test(tests, numbers_of_a_box);
-    tcase_add_test(tests, random_actions);
-    tcase_add_test(tests, squashed_actions);
-    tcase_add_test(tests, descriptions);
-    return run_checks(suite);
 }

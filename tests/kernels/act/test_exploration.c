@@ -7,7 +7,7 @@
 #include "tests/kernels/common/check_close.h"
 #include "tests/kernels/common/device.h"
 
-START_TEST(test_exponential)
+TEST(test_exponential)
 {
     const struct hd_epsilon pong = {false, 1, .05, 250000}, cartpole = {false, .95, .1, 10000};
     ck_assert_double_eq(hd_epsilon_compute(&pong, 0), 1);
@@ -17,9 +17,8 @@ START_TEST(test_exponential)
     ck_assert_double_eq_tol(hd_epsilon_compute(&cartpole, 8), 0.94932027, 5e-9);
     ck_assert_double_eq_tol(hd_epsilon_compute(&cartpole, 1e4), 0.41269752, 5e-9);
 }
-END_TEST
 
-START_TEST(test_linear)
+TEST(test_linear)
 {
     const struct hd_epsilon epsilon = {true, .9, .1, 1000};
     ck_assert_double_eq_tol(hd_epsilon_compute(&epsilon, 0), .9, 1e-15);
@@ -27,7 +26,6 @@ START_TEST(test_linear)
     ck_assert_double_eq(hd_epsilon_compute(&epsilon, 1000), .1);
     ck_assert_double_eq(hd_epsilon_compute(&epsilon, 1e9), .1);
 }
-END_TEST
 
 #if HD_CUDA
 enum { ROWS = 300, ACTIONS = 6, LD = 7, GUARD = 8 };
@@ -54,7 +52,7 @@ static const int32_t *fetched(const int32_t *there)
     return action;
 }
 
-START_TEST(test_argmax_cuda)
+TEST(test_argmax_cuda, .cuda = true)
 {
     const float *there, *q = some_values(&there);
     int32_t *action = device_make(NULL, (ROWS + GUARD) * 4);
@@ -63,10 +61,9 @@ START_TEST(test_argmax_cuda)
     for (int i = 0; i < ROWS; i++)
         ck_assert_int_eq(found[i], hd_argmax(q + i * LD, ACTIONS));
 }
-END_TEST
 
 /* tasks/collect/collect.c chooses likewise: one coin for all envs, then an item for each env. */
-START_TEST(test_epsilon_greedy_cuda)
+TEST(test_epsilon_greedy_cuda, .cuda = true)
 {
     const float *there, *q = some_values(&there);
     int32_t *action = device_make(NULL, (ROWS + GUARD) * 4);
@@ -87,18 +84,4 @@ START_TEST(test_epsilon_greedy_cuda)
     }
     ck_assert(greedy > 0 && greedy < 12);
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("epsilon"), *cuda = NULL;
-    tcase_add_test(cpu, test_exponential);
-    tcase_add_test(cpu, test_linear);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_test(cuda, test_argmax_cuda);
-    tcase_add_test(cuda, test_epsilon_greedy_cuda);
-#endif
-    return run_cuda_suite("exploration", cpu, cuda);
-}

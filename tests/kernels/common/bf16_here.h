@@ -24,4 +24,10 @@ static inline bool bf16_here(void)
     return known > 0;
 }
 
+/* Returns how many precisions this machine computes convolutions in: f32, and perhaps bf16. */
+static inline int count_precisions(void)
+{
+    return bf16_here() ? 2 : 1;
+}
+
 #endif

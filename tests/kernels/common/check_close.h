@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons with references by a scaled residual, where NaN is infinitely far; memory that lives
- * as long as a test; running a suite. One thread at a time. */
+ * as long as a test. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
 #define HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
 
@@ -136,13 +136,6 @@ static inline void free_test_blocks(void)
         hd_free(test_blocks[--n_test_blocks]);
 }
 
-/* Runs a suite of one case and returns main's exit code. */
-static inline int run_suite(const char *name, TCase *tests)
-{
-    Suite *suite = suite_create(name);
-    tcase_add_checked_fixture(tests, NULL, free_test_blocks);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
-}
+FIXTURE(NULL, free_test_blocks)
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory and a stream for the tests of CUDA kernels, and a suite with a case for them. A
- * test program that includes this is run three times: kernels/test_X without the case "cuda",
- * gpu/test_X with that case on a GPU, and, as another program, emulated/test_X with that case on
- * the emulation. One thread at a time. */
+/* Device memory and a stream for the tests of CUDA kernels, which are marked `.cuda = true`. They
+ * are run as gpu/test_X on a GPU and, by another program, as emulated/test_X on the emulation. One
+ * thread at a time. */
 #ifndef HD_TESTS_KERNELS_COMMON_DEVICE_H
 #define HD_TESTS_KERNELS_COMMON_DEVICE_H
 
@@ -73,7 +72,6 @@ static inline void free_device_blocks(void)
     if (device_stream_)
         DEVICE_TRY(cudaStreamDestroy(device_stream_));
     device_stream_ = NULL;
-    free_test_blocks();
 }
 
 /* Returns whether a GPU can be used. Asks in a child process: after a process has used a GPU, its
@@ -87,55 +85,14 @@ static inline bool device_here(void)
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* Makes the case release what its tests allocate. Returns why it cannot be run, or NULL if it
- * can. */
-static inline const char *prepare_cuda(TCase *cuda)
+static inline const char *find_missing_gpu(void)
 {
-    tcase_add_checked_fixture(cuda, NULL, free_device_blocks);
     return device_here() ? NULL : "no GPU here";
 }
 
-#else
-
-static inline bool device_here(void)
-{
-    return false;
-}
-
-static inline const char *prepare_cuda(TCase *cuda)
-{
-    (void)cuda;
-    return "built without CUDA";
-}
+TEST_REGISTER_(device, .cuda = true, .find_hindrance = find_missing_gpu,
+               .teardown = free_device_blocks)
 
 #endif
-
-/* Releases a case (or NULL) that is not run. */
-static inline void drop_case(TCase *tests)
-{
-    Suite *suite = suite_create("dropped");
-    if (tests)
-        suite_add_tcase(suite, tests);
-    srunner_free(srunner_create(suite));
-}
-
-/* Runs a suite with a case for the CPU (NULL: there is none), or, if CK_RUN_CASE=cuda asks for it,
- * with the case made by tcase_create("cuda") (NULL where HD_CUDA is 0). Returns main's exit code,
- * which is 77 (a skip) if there is no GPU. */
-static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
-{
-    const char *asked = getenv("CK_RUN_CASE");
-    const bool on_gpu = asked && strcmp(asked, "cuda") == 0;
-    const char *hindrance = on_gpu ? prepare_cuda(cuda) : cpu ? NULL : "all of it is for GPUs";
-    drop_case(on_gpu ? cpu : cuda);
-    if (!on_gpu && cpu)
-        return run_suite(name, cpu);
-    if (hindrance) {
-        drop_case(on_gpu ? cuda : NULL);
-        printf("skipped: %s\n", hindrance);
-        return 77;
-    }
-    return run_suite(name, cuda);
-}
 
 #endif

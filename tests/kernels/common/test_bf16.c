@@ -40,17 +40,16 @@ static void check(const hd_bf16 *found, const float *from)
                       found[i], rounded(from[i]));
 }
 
-START_TEST(test_round)
+TEST(test_round)
 {
     const float *from = all_kinds();
     hd_bf16 *to = test_alloc(N, sizeof *to);
     hd_bf16_round(from, N, to);
     check(to, from);
 }
-END_TEST
 
 #if HD_CUDA
-START_TEST(test_round_cuda)
+TEST(test_round_cuda, .cuda = true)
 {
     const float *from = all_kinds();
     hd_bf16 *to = test_alloc(N + 1, sizeof *to);
@@ -61,16 +60,4 @@ START_TEST(test_round_cuda)
     check(to, from);
     ck_assert_int_eq(to[N], 0xFFFF);
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("cpu"), *cuda = NULL;
-    tcase_add_test(cpu, test_round);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_test(cuda, test_round_cuda);
-#endif
-    return run_cuda_suite("bf16", cpu, cuda);
-}

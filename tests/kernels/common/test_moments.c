@@ -8,7 +8,7 @@
 #include "tests/kernels/common/check_close.h"
 #include "tests/kernels/common/device.h"
 
-START_TEST(running_moments_of_the_spec)
+TEST(running_moments_of_the_spec)
 {
     double count = 1e-4, mean = 0, squares = 1e-4, c, m, s;
     const struct hd_moments running = {&count, &mean, &squares}, batch = {&c, &m, &s};
@@ -25,9 +25,8 @@ START_TEST(running_moments_of_the_spec)
     hd_moments_merge(running, batch, 1);
     ck_assert_double_eq_tol(mean, 1.9999714, 1e-7);
 }
-END_TEST
 
-START_TEST(moments_of_bytes)
+TEST(moments_of_bytes)
 {
     enum { N = 77, SAMPLES = 300 };
     static uint8_t bytes[SAMPLES][N];
@@ -50,7 +49,6 @@ START_TEST(moments_of_bytes)
     }
     ck_assert_double_eq(s[1][0], 0);
 }
-END_TEST
 
 #if HD_CUDA
 enum { GUARD = 4 };
@@ -93,7 +91,7 @@ static void check_guard(struct hd_moments found, int64_t n)
 }
 
 /* Sums of up to 5,000 operands in two orders differ by less than 5,000 roundings of 1e-16. */
-START_TEST(moments_of_floats_cuda)
+TEST(moments_of_floats_cuda, .runs = SIZES, .cuda = true)
 {
     const int64_t rows = sizes[_i].rows, n = sizes[_i].n;
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, (int64_t)_i);
@@ -113,10 +111,9 @@ START_TEST(moments_of_floats_cuda)
     }
     check_guard(found, n);
 }
-END_TEST
 
 /* Rows may start at any byte. */
-START_TEST(moments_of_bytes_cuda)
+TEST(moments_of_bytes_cuda, .runs = 2 * SIZES, .cuda = true)
 {
     const int64_t rows = sizes[_i / 2].rows, n = sizes[_i / 2].n, off = _i % 2;
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 5, (int64_t)_i);
@@ -139,7 +136,6 @@ START_TEST(moments_of_bytes_cuda)
     ck_assert_mem_eq(found.squares, expected.squares, (size_t)n * 8);
     check_guard(found, n);
 }
-END_TEST
 
 static struct hd_moments some_moments(int64_t n, double count, int64_t seed)
 {
@@ -181,7 +177,7 @@ static void *merge_operands(void *arg, int level, void *left, void *right)
 }
 
 /* Operands are any number of moments, some of them without samples. */
-START_TEST(folded_moments_cuda)
+TEST(folded_moments_cuda, .runs = FOLDS, .cuda = true)
 {
     struct hd_moments operands[HD_MOMENTS_OPERANDS];
     struct hd_moments_operands there = {.n = reduces[_i]};
@@ -194,13 +190,12 @@ START_TEST(folded_moments_cuda)
     const struct hd_moments *sum = hd_tree_reduce(0, there.n, operand_of, merge_operands, operands);
     check_same(to, *sum, REDUCED);
 }
-END_TEST
 
 static const double counts[][2] = {{7, 5}, {0, 5}, {7, 0}, {0, 0}};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 
 /* The net reads scale and shift of running moments. */
-START_TEST(joined_moments_cuda)
+TEST(joined_moments_cuda, .runs = COUNTS, .cuda = true)
 {
     enum { N = 300 };
     const double prior = 1e-4, epsilon = _i % 2 ? 1 : 1e-8;
@@ -231,20 +226,4 @@ START_TEST(joined_moments_cuda)
         ck_assert_float_eq(found[1][j], (float)(-into.mean[j] * factor));
     }
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("statistics"), *cuda = NULL;
-    tcase_add_test(cpu, running_moments_of_the_spec);
-    tcase_add_test(cpu, moments_of_bytes);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, moments_of_floats_cuda, 0, SIZES);
-    tcase_add_loop_test(cuda, moments_of_bytes_cuda, 0, 2 * SIZES);
-    tcase_add_loop_test(cuda, folded_moments_cuda, 0, FOLDS);
-    tcase_add_loop_test(cuda, joined_moments_cuda, 0, COUNTS);
-#endif
-    return run_cuda_suite("statistics", cpu, cuda);
-}

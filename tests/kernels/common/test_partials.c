@@ -38,7 +38,7 @@ static void wanted_sum(const float *partials, const int *grouping, int64_t lo, i
     hd_tree_add(grouping[0], group, grouping[1], STRIDE, lo, hi, sum);
 }
 
-START_TEST(a_stack_adds_in_tree_order)
+TEST(a_stack_adds_in_tree_order)
 {
     static float partials[MAX_PARTIALS * STRIDE];
     fill_partials(partials, true);
@@ -60,7 +60,6 @@ START_TEST(a_stack_adds_in_tree_order)
         ck_assert(memcmp(stack, &wanted, sizeof wanted) == 0);
     }
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -113,7 +112,7 @@ static void check_result(const struct partials *partials, const int *grouping, i
                   first, (long long)lo, (long long)hi);
 }
 
-START_TEST(cuda_sums_are_hd_tree_add_s)
+TEST(cuda_sums_are_hd_tree_add_s, .runs = 5, .cuda = true)
 {
     static const int64_t ranges[][2] = {{0, ELEMENTS}, {4, 2051}, {13, 2570}, {1024, 1028}, {7, 8}};
     struct partials *partials = make_partials(true);
@@ -132,10 +131,9 @@ START_TEST(cuda_sums_are_hd_tree_add_s)
             ck_assert(memcmp(&found, &is, sizeof is) == 0);
         }
 }
-END_TEST
 
 /* The distance of these partials prevents reading four elements at a time. */
-START_TEST(cuda_odd_strides)
+TEST(cuda_odd_strides, .cuda = true)
 {
     enum { N = 5, ODD = 101 };
     float here[N * ODD], found[ODD], wanted[ODD];
@@ -150,10 +148,9 @@ START_TEST(cuda_odd_strides)
     hd_tree_add(1, &floats, N, ODD, 0, ODD, wanted);
     ck_assert(memcmp(found, wanted, sizeof wanted) == 0);
 }
-END_TEST
 
 /* Sums are not divided if there are no samples or no counts. */
-START_TEST(cuda_nothing_to_divide_by)
+TEST(cuda_nothing_to_divide_by, .cuda = true)
 {
     static const int grouping[] = {2, 3};
     struct partials *partials = make_partials(false);
@@ -171,9 +168,8 @@ START_TEST(cuda_nothing_to_divide_by)
         ck_assert(found == 0);
     }
 }
-END_TEST
 
-START_TEST(cuda_in_place_of_a_partial)
+TEST(cuda_in_place_of_a_partial, .cuda = true)
 {
     static const int grouping[] = {1, 7};
     struct partials *partials = make_partials(true);
@@ -189,9 +185,8 @@ START_TEST(cuda_in_place_of_a_partial)
         wanted[i] /= count;
     ck_assert(memcmp(found, wanted, sizeof wanted) == 0);
 }
-END_TEST
 
-START_TEST(cuda_the_most_leaves_and_more)
+TEST(cuda_the_most_leaves_and_more, .cuda = true)
 {
     enum { GROUPS = HD_PARTIALS_GROUPS, MEMBERS = HD_PARTIALS_MEMBERS, N = 8 };
     struct hd_partials group[GROUPS + 1];
@@ -220,27 +215,5 @@ START_TEST(cuda_the_most_leaves_and_more)
     ck_assert_int_eq(hd_partials_mean_cuda(1, group, true, 0, N, to, NULL, device_stream()),
                      HD_ERR_UNSUPPORTED);
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, cuda_sums_are_hd_tree_add_s, 0, 5);
-    tcase_add_test(tests, cuda_odd_strides);
-    tcase_add_test(tests, cuda_nothing_to_divide_by);
-    tcase_add_test(tests, cuda_in_place_of_a_partial);
-    tcase_add_test(tests, cuda_the_most_leaves_and_more);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("tree_add"), *cuda = NULL;
-    tcase_add_test(tests, a_stack_adds_in_tree_order);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("tree_add", tests, cuda);
-}

@@ -214,7 +214,7 @@ static void compare(const struct data *d, const void *found, enum hd_layout layo
                 }
 }
 
-START_TEST(passes_are_what_the_definition_says)
+TEST(passes_are_what_the_definition_says, .runs = count_precisions() * N_SIZES)
 {
     for (int b = 0; b < (int)(sizeof batches / sizeof *batches); b++) {
         struct data d = make(_i % N_SIZES, batches[b].all, _i >= N_SIZES);
@@ -247,14 +247,4 @@ START_TEST(passes_are_what_the_definition_says)
         hd_conv_destroy(d.conv);
         free_test_blocks();
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("conv");
-    tcase_set_timeout(tests, 100);
-    tcase_add_loop_test(tests, passes_are_what_the_definition_says, 0,
-                        (bf16_here() ? 2 : 1) * N_SIZES);
-    return run_suite("conv", tests);
 }

@@ -43,17 +43,8 @@ static void check(int64_t rows, int64_t columns, int64_t depth, bool transposed,
     free_test_blocks();
 }
 
-START_TEST(products_are_sums)
+TEST(products_are_sums, .runs = 4)
 {
     for (int i = 0; i < N_SIZES; i++)
         check(sizes[i][0], sizes[i][1], sizes[i][2], _i % 2, _i / 2);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("matrix");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, products_are_sums, 0, 4);
-    return run_suite("matrix", tests);
 }

@@ -141,7 +141,7 @@ static void define(const struct batch *given, int64_t i, struct naive *is)
             w / deviation * (dy[b] - is->dbias / (double)n - is->xhat[b] * is->dweight / (double)n);
 }
 
-START_TEST(it_is_what_its_definition_says)
+TEST(it_is_what_its_definition_says, .runs = N_CASES)
 {
     struct batch given = make_batch(_i), batch = make_batch(_i);
     static struct naive is;
@@ -166,10 +166,9 @@ START_TEST(it_is_what_its_definition_says)
             }
     }
 }
-END_TEST
 
 /* The next layer's gradients add up all columns. */
-START_TEST(columns_that_do_not_count_become_zero)
+TEST(columns_that_do_not_count_become_zero, .runs = N_CASES)
 {
     struct batch batch = make_batch(_i);
     run(&batch);
@@ -178,11 +177,10 @@ START_TEST(columns_that_do_not_count_become_zero)
             for (int64_t b = batch.item[k].used; b < batch.item[k].ld; b++)
                 ck_assert(batch.item[k].dy[i * batch.item[k].ld + b] == 0);
 }
-END_TEST
 
 /* -- Running statistics ------------------------------------------------------------------------ */
 
-START_TEST(running_statistics_follow)
+TEST(running_statistics_follow)
 {
     enum { N = 3, BATCHES = 5 };
     float mean[N] = {0}, var[N] = {1, 1, 1};
@@ -203,10 +201,9 @@ START_TEST(running_statistics_follow)
         }
     }
 }
-END_TEST
 
 /* PyTorch refuses a batch of one sample, whose unbiased variance is NaN. */
-START_TEST(less_than_two_samples_leave_no_trace)
+TEST(less_than_two_samples_leave_no_trace)
 {
     const double m[2] = {3, 4}, v[2] = {0, 0}, sums[4] = {5, 6, 25, 36}, none[4] = {0};
     float mean[2] = {1, 2}, var[2] = {3, 4}, x[2 * HD_LANES] = {0}, y[2 * HD_LANES];
@@ -229,9 +226,8 @@ START_TEST(less_than_two_samples_leave_no_trace)
             ck_assert(isfinite(y[i]));
     }
 }
-END_TEST
 
-START_TEST(acting_goes_by_running_statistics)
+TEST(acting_goes_by_running_statistics)
 {
     enum { N = 5, COLUMNS = 2 * HD_LANES };
     float x[N * COLUMNS], y[N * COLUMNS], mean[N], var[N], weight[N], bias[N];
@@ -252,17 +248,4 @@ START_TEST(acting_goes_by_running_statistics)
     x[3] = NAN; /* it must not pass for 0 */
     hd_batch_norm_forward_running(1, COLUMNS, mean, var, weight, bias, x, COLUMNS);
     ck_assert(isnan(x[3]) && !isnan(x[4]));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("batch_norm");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, it_is_what_its_definition_says, 0, N_CASES);
-    tcase_add_loop_test(tests, columns_that_do_not_count_become_zero, 0, N_CASES);
-    tcase_add_test(tests, running_statistics_follow);
-    tcase_add_test(tests, less_than_two_samples_leave_no_trace);
-    tcase_add_test(tests, acting_goes_by_running_statistics);
-    return run_suite("batch_norm", tests);
 }

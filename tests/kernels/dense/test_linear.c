@@ -55,7 +55,7 @@ static float *feature_major(const float *dense, int64_t rows, int64_t batch)
     return x;
 }
 
-START_TEST(forward_is_a_matrix_product)
+TEST(forward_is_a_matrix_product, .runs = N_SIZES)
 {
     int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
             ld = hd_linear_get_ld(batch);
@@ -75,9 +75,8 @@ START_TEST(forward_is_a_matrix_product)
             }
     }
 }
-END_TEST
 
-START_TEST(backward_data_is_the_transposed_product)
+TEST(backward_data_is_the_transposed_product, .runs = N_SIZES)
 {
     int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
             ld = hd_linear_get_ld(batch);
@@ -101,9 +100,8 @@ START_TEST(backward_data_is_the_transposed_product)
             ck_assert(twice[i * ld + b] == once[i * ld + b] + once[i * ld + b]);
         }
 }
-END_TEST
 
-START_TEST(backward_weights_sums_over_the_batch)
+TEST(backward_weights_sums_over_the_batch, .runs = N_SIZES)
 {
     int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
             ld = hd_linear_get_ld(batch);
@@ -128,9 +126,8 @@ START_TEST(backward_weights_sums_over_the_batch)
         }
     }
 }
-END_TEST
 
-START_TEST(transpose_moves_every_element_and_clears_the_rest)
+TEST(transpose_moves_every_element_and_clears_the_rest, .runs = N_SIZES)
 {
     int64_t rows = sizes[_i][0], columns = sizes[_i][1], ld_to = hd_linear_get_ld(rows);
     float *from = randoms(rows * columns, 8), *to = guarded(columns * ld_to);
@@ -140,9 +137,8 @@ START_TEST(transpose_moves_every_element_and_clears_the_rest)
         for (int64_t i = 0; i < ld_to; i++)
             ck_assert(to[j * ld_to + i] == (i < rows ? from[i * columns + j] : 0));
 }
-END_TEST
 
-START_TEST(bits_of_a_column_do_not_depend_on_the_batch)
+TEST(bits_of_a_column_do_not_depend_on_the_batch)
 {
     enum { OUT = 23, IN = 57, ALL = 130 };
     static const int64_t batches[] = {1, 3, 8, 16, 17, 64, 65, 128};
@@ -164,16 +160,4 @@ START_TEST(bits_of_a_column_do_not_depend_on_the_batch)
                 ck_assert(memcmp(part + o * ld_part, y + o * ld + first,
                                  (size_t)batches[k] * sizeof *y) == 0);
         }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("linear");
-    tcase_add_loop_test(tests, forward_is_a_matrix_product, 0, N_SIZES);
-    tcase_add_loop_test(tests, backward_data_is_the_transposed_product, 0, N_SIZES);
-    tcase_add_loop_test(tests, backward_weights_sums_over_the_batch, 0, N_SIZES);
-    tcase_add_loop_test(tests, transpose_moves_every_element_and_clears_the_rest, 0, N_SIZES);
-    tcase_add_test(tests, bits_of_a_column_do_not_depend_on_the_batch);
-    return run_suite("linear", tests);
 }

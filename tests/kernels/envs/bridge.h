@@ -91,11 +91,10 @@ static inline void check_no_children(void)
     ck_assert_int_eq(errno, ECHILD);
 }
 
-/* Releases a group while there are others. */
+/* Destroys a group while there are others. */
 static inline void drop(struct fixture *f)
 {
     env->destroy(f->group);
-    free(f);
 }
 
 /* Releases the last group. */
@@ -119,27 +118,19 @@ static inline int32_t draw(uint64_t *state, int32_t n)
     return (int32_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Returns 0, or what the program has to end with. */
-static inline int find_bridge(void)
+static inline const char *find_missing_python(void)
 {
-    if (access(PYTHON "/bin/python", X_OK) != 0) {
-        printf("skipped: there is no Python with Gymnasium (scripts/gymnasium makes one)\n");
-        return 77;
-    }
-    if (hd_env_find("gymnasium", &env, message) != 0) {
-        printf("%s\n", message);
-        return 1;
-    }
-    return 0;
+    return access(PYTHON "/bin/python", X_OK) == 0
+               ? NULL
+               : "there is no Python with Gymnasium (scripts/gymnasium makes one)";
 }
 
-/* Adds a case to a suite, with time for many starts of Python. */
-static inline TCase *add_case(Suite *suite)
+static inline void find_bridge(void)
 {
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    return tests;
+    ck_assert_msg(hd_env_find("gymnasium", &env, message) == 0, "%s", message);
 }
+
+PREREQUISITE(find_missing_python)
+FIXTURE(find_bridge, NULL)
 
 #endif

@@ -121,7 +121,7 @@ static void check_log(struct fixture *f, int n, const int *wanted)
     check_log(f, sizeof(int[]){__VA_ARGS__} / sizeof(int), (const int[]){__VA_ARGS__})
 
 /* Four frames an action, rewards summed, the maximum of the last two shown. */
-START_TEST(test_skip)
+TEST(test_skip)
 {
     struct fixture *f = make();
     f->script.reward = 3;
@@ -137,10 +137,9 @@ START_TEST(test_skip)
     check_shade(f, 60);
     CHECK_LOG(f, 0, 0, 0, 0);
 }
-END_TEST
 
 /* A window that ends early shows the last two frames that it played, or the only one. */
-START_TEST(test_end_inside)
+TEST(test_end_inside)
 {
     for (int last = 1; last <= 4; last++) {
         struct fixture *f = make();
@@ -158,10 +157,9 @@ START_TEST(test_end_inside)
         ck_assert_int_eq(f->script.resets, 2);
     }
 }
-END_TEST
 
 /* Every count from 1 to 30 is drawn, about equally often. */
-START_TEST(test_noops_by_seed)
+TEST(test_noops_by_seed)
 {
     int seen[HD_ATARI_NOOPS + 1] = {0};
     for (uint64_t seed = 0; seed < 30000; seed++) {
@@ -183,10 +181,9 @@ START_TEST(test_noops_by_seed)
             ck_assert_int_eq(f->script.log[i], NOOP);
     }
 }
-END_TEST
 
 /* If a game ends during the no-ops, it starts again and the rest of them follow. */
-START_TEST(test_noops_to_the_end)
+TEST(test_noops_to_the_end)
 {
     struct fixture *f = make();
     f->rules.noops = 5;
@@ -194,9 +191,8 @@ START_TEST(test_noops_to_the_end)
     hd_atari_reset(&f->atari, 0, f->frame);
     CHECK_LOG(f, RESET, NOOP, NOOP, NOOP, RESET, NOOP, NOOP);
 }
-END_TEST
 
-START_TEST(test_fire)
+TEST(test_fire)
 {
     struct fixture *f = make();
     f->rules.noops = 2;
@@ -207,11 +203,10 @@ START_TEST(test_fire)
     CHECK_LOG(f, RESET, NOOP, NOOP, FIRE, FIRE, FIRE, FIRE);
     check_shade(f, 11);
 }
-END_TEST
 
 /* Training: a lost life ends the episode, but the game goes on by a no-op step; the last life is
  * the game's end. */
-START_TEST(test_life)
+TEST(test_life)
 {
     struct fixture *f = make();
     f->rules.episodic_life = true;
@@ -234,10 +229,9 @@ START_TEST(test_life)
     hd_atari_reset(&f->atari, 0, f->frame);
     CHECK_LOG(f, RESET, NOOP, FIRE, FIRE, FIRE, FIRE);
 }
-END_TEST
 
 /* Evaluation: the same game is one episode. */
-START_TEST(test_whole_games)
+TEST(test_whole_games)
 {
     struct fixture *f = make();
     f->script.lives = 3;
@@ -252,10 +246,9 @@ START_TEST(test_whole_games)
     hd_atari_reset(&f->atari, 0, f->frame);
     ck_assert_int_eq(f->script.resets, 2);
 }
-END_TEST
 
 /* If FIRE at a reset ends the game, the next step ends at once without a reward. */
-START_TEST(test_end_at_fire)
+TEST(test_end_at_fire)
 {
     struct fixture *f = make();
     f->rules.fire = FIRE;
@@ -269,9 +262,8 @@ START_TEST(test_end_at_fire)
     hd_atari_reset(&f->atari, 0, f->frame);
     ck_assert_int_eq(f->script.resets, 2);
 }
-END_TEST
 
-START_TEST(test_clip)
+TEST(test_clip)
 {
     static const int rewards[] = {100, 1, 0, -1, -25};
     for (int i = 0; i < 5; i++) {
@@ -283,11 +275,10 @@ START_TEST(test_clip)
         ck_assert_float_eq(hd_atari_step(&f->atari, UP, f->frame).reward, wanted);
     }
 }
-END_TEST
 
 /* Frames of no-ops and FIRE count; the limit ends an episode and the game, and is distinguished
  * from the game's own end. */
-START_TEST(test_frame_limit)
+TEST(test_frame_limit)
 {
     for (int early = 0; early < 2; early++) {
         struct fixture *f = make();
@@ -310,9 +301,8 @@ START_TEST(test_frame_limit)
         ck_assert_int_eq(f->script.resets, 2);
     }
 }
-END_TEST
 
-START_TEST(test_background)
+TEST(test_background)
 {
     struct fixture *f = make();
     f->rules.background = 87;
@@ -323,23 +313,4 @@ START_TEST(test_background)
     check_shade(f, 0);
     hd_atari_step(&f->atari, UP, f->frame); /* of 88 and 87 */
     check_shade(f, 88);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_skip);
-    tcase_add_test(tests, test_end_inside);
-    tcase_add_test(tests, test_noops_by_seed);
-    tcase_add_test(tests, test_noops_to_the_end);
-    tcase_add_test(tests, test_fire);
-    tcase_add_test(tests, test_life);
-    tcase_add_test(tests, test_whole_games);
-    tcase_add_test(tests, test_end_at_fire);
-    tcase_add_test(tests, test_clip);
-    tcase_add_test(tests, test_frame_limit);
-    tcase_add_test(tests, test_background);
-    return run_suite("atari", tests);
 }

@@ -117,7 +117,32 @@ static void check_reset(struct fixture *f, const struct atari_trace *trace, int 
     ck_assert_uint_eq(push(stack, f->obs[0], STACK), trace->reset[r].crc);
 }
 
-START_TEST(test_traces)
+/* Returns the plug-in of this build, beside the folder of the test. */
+static const char *get_plugin(void)
+{
+    static char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    path[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    snprintf(slash ? slash : path, 64, "/../plugins/heddle_env_atari.so");
+    return path;
+}
+
+static const char *find_missing_plugin(void)
+{
+    return access(get_plugin(), F_OK) == 0 ? NULL
+                                           : "there is no Atari plug-in (scripts/atari builds it)";
+}
+
+static void find_plugin(void)
+{
+    ck_assert_msg(hd_env_find(get_plugin(), &env, message) == 0, "%s", message);
+}
+
+PREREQUISITE(find_missing_plugin)
+FIXTURE(find_plugin, NULL)
+
+TEST(test_traces, .runs = COUNT(atari_traces))
 {
     const struct atari_trace *trace = &atari_traces[_i];
     struct fixture *f = test_alloc(1, sizeof *f);
@@ -148,7 +173,6 @@ START_TEST(test_traces)
     ck_assert_int_eq(resets, trace->resets);
     env->destroy(f->group);
 }
-END_TEST
 
 /* -- States ------------------------------------------------------------------------------------ */
 
@@ -174,7 +198,7 @@ static void play_on(struct fixture *f, int from, int to)
 
 /* A state continues in another group, which played something else before, as it does where it was
  * saved; saving it again gives the same bytes. */
-START_TEST(test_save_load)
+TEST(test_save_load, .runs = N_GAMES)
 {
     char env_id[64];
     snprintf(env_id, sizeof env_id, "%sNoFrameskip-v4", games[_i]);
@@ -200,10 +224,9 @@ START_TEST(test_save_load)
     env->destroy(a->group);
     env->destroy(b->group);
 }
-END_TEST
 
 /* The start of a game is a function of the seed, not of what was played before. */
-START_TEST(test_reset_forgets)
+TEST(test_reset_forgets, .runs = N_GAMES)
 {
     char env_id[64];
     snprintf(env_id, sizeof env_id, "%sNoFrameskip-v4", games[_i]);
@@ -225,9 +248,8 @@ START_TEST(test_reset_forgets)
     env->destroy(a->group);
     env->destroy(b->group);
 }
-END_TEST
 
-START_TEST(test_wrong_state)
+TEST(test_wrong_state)
 {
     struct fixture *pong = make("PongNoFrameskip-v4", 1), *other = make("BoxingNoFrameskip-v4", 1);
     uint8_t *state = save(other, 0); /* of an env that was never reset */
@@ -242,7 +264,6 @@ START_TEST(test_wrong_state)
     env->destroy(pong->group);
     env->destroy(other->group);
 }
-END_TEST
 
 /* A game of each type of cartridge. */
 static const char *const cartridges[] = {
@@ -273,7 +294,7 @@ static void damage(uint8_t *state, int64_t bytes, uint32_t *random)
 
 /* A state with wrong numbers is refused with a sentence, or plays on: it leads to no memory that is
  * not the game's. HD_STATES: how many to try. */
-START_TEST(test_hostile_state)
+TEST(test_hostile_state, .runs = N_CARTRIDGES)
 {
     char env_id[64];
     const char *text = getenv("HD_STATES");
@@ -307,10 +328,9 @@ START_TEST(test_hostile_state)
     ck_assert_int_eq(env->load(f->group, 0, good, message), 0);
     env->destroy(f->group);
 }
-END_TEST
 
 /* Each env of a group plays as it would alone. */
-START_TEST(test_group)
+TEST(test_group)
 {
     struct fixture *f = make("BreakoutNoFrameskip-v4", ENVS), *alone[ENVS];
     for (int i = 0; i < ENVS; i++) {
@@ -339,11 +359,10 @@ START_TEST(test_group)
         env->destroy(alone[i]->group);
     env->destroy(f->group);
 }
-END_TEST
 
 /* -- Names and options ------------------------------------------------------------------------- */
 
-START_TEST(test_names)
+TEST(test_names)
 {
     static const char *const known[] = {"TicTacToe3DNoFrameskip-v4", "UpNDownNoFrameskip-v4",
                                         "QbertNoFrameskip-v4", "PrivateEyeNoFrameskip-v4"};
@@ -364,9 +383,8 @@ START_TEST(test_names)
         ck_assert_msg(strstr(message, wrong[i][1]) != NULL, "%s", message);
     }
 }
-END_TEST
 
-START_TEST(test_wrong_options)
+TEST(test_wrong_options)
 {
     static const struct {
         struct hd_env_option option;
@@ -387,10 +405,9 @@ START_TEST(test_wrong_options)
         ck_assert_msg(strstr(message, wrong[i].says) != NULL, "%s", message);
     }
 }
-END_TEST
 
 /* Pong's playfield is gray 87: the option makes it 0 and changes nothing else. */
-START_TEST(test_background)
+TEST(test_background)
 {
     struct hd_env_option options[] = {{"background", "87"}, {"noops", "7"}};
     struct hd_env_settings settings = {
@@ -409,9 +426,8 @@ START_TEST(test_background)
     env->destroy(f->group);
     env->destroy(unmasked->group);
 }
-END_TEST
 
-START_TEST(test_wrong_action)
+TEST(test_wrong_action)
 {
     struct fixture *f = make("PongNoFrameskip-v4", 1);
     reset(f, 0, 0);
@@ -420,41 +436,4 @@ START_TEST(test_wrong_action)
         ck_assert_ptr_nonnull(strstr(message, "has no action"));
     }
     env->destroy(f->group);
-}
-END_TEST
-
-/* Finds the plug-in of this build beside the folder of the test. */
-static void find(void)
-{
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
-    path[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    snprintf(slash ? slash : path, 64, "/../plugins/heddle_env_atari.so");
-    if (access(path, F_OK) != 0) {
-        printf("skipped: no %s; scripts/atari builds the plug-in\n", path);
-        exit(77);
-    }
-    if (hd_env_find(path, &env, message) != 0) {
-        printf("%s\n", message);
-        exit(EXIT_FAILURE);
-    }
-}
-
-int main(void)
-{
-    find();
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_traces, 0, sizeof atari_traces / sizeof atari_traces[0]);
-    tcase_add_loop_test(tests, test_save_load, 0, N_GAMES);
-    tcase_add_loop_test(tests, test_reset_forgets, 0, N_GAMES);
-    tcase_add_test(tests, test_wrong_state);
-    tcase_add_loop_test(tests, test_hostile_state, 0, N_CARTRIDGES);
-    tcase_add_test(tests, test_group);
-    tcase_add_test(tests, test_names);
-    tcase_add_test(tests, test_wrong_options);
-    tcase_add_test(tests, test_background);
-    tcase_add_test(tests, test_wrong_action);
-    return run_suite("atari_plugin", tests);
 }

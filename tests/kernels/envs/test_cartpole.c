@@ -82,7 +82,7 @@ static int32_t choose(const struct cartpole_trace *trace, const double state[4],
 }
 
 /* Numpy's generator: first words of PCG64(SeedSequence(0)) give this random() in every numpy. */
-START_TEST(test_pcg64)
+TEST(test_pcg64)
 {
     struct hd_pcg64 rng = hd_pcg64_make(0);
     ck_assert_double_eq(hd_pcg64_uniform(&rng, 0, 1), 0.6369616873214543);
@@ -92,9 +92,8 @@ START_TEST(test_pcg64)
     struct hd_pcg64 low = hd_pcg64_make(1), high = hd_pcg64_make(1 | (uint64_t)1 << 32);
     ck_assert_uint_ne(hd_pcg64_next(&low), hd_pcg64_next(&high));
 }
-END_TEST
 
-START_TEST(test_start_states)
+TEST(test_start_states)
 {
     static const float expected[5][4] = {
         {0.0136961687f, -0.0230213286f, -0.0459026476f, -0.0483472364f},
@@ -111,9 +110,8 @@ START_TEST(test_start_states)
     }
     drop(&f);
 }
-END_TEST
 
-START_TEST(test_traces)
+TEST(test_traces, .runs = COUNT(cartpole_traces))
 {
     const struct cartpole_trace *trace = &cartpole_traces[_i];
     struct fixture f = make(1);
@@ -142,11 +140,10 @@ START_TEST(test_traces)
     ck_assert_int_eq(row - trace->rows, trace->n_rows);
     drop(&f);
 }
-END_TEST
 
 /* Each env of a group plays as it would alone, and a saved state continues equally in another group
  * and as another env. */
-START_TEST(test_group)
+TEST(test_group)
 {
     struct fixture f = make(ENVS), other = make(ENVS), alone[ENVS];
     char message[HD_ENV_MESSAGE], state[64];
@@ -178,10 +175,9 @@ START_TEST(test_group)
     drop(&other);
     drop(&f);
 }
-END_TEST
 
 /* The number of steps is part of the state: the time limit falls in the same step. */
-START_TEST(test_saved_time_limit)
+TEST(test_saved_time_limit)
 {
     struct fixture f = make(1), other = make(1);
     char message[HD_ENV_MESSAGE], state[64];
@@ -205,10 +201,9 @@ START_TEST(test_saved_time_limit)
     drop(&other);
     drop(&f);
 }
-END_TEST
 
 /* The final observation stays until the caller resets, which also restarts the time limit. */
-START_TEST(test_reset_is_explicit)
+TEST(test_reset_is_explicit)
 {
     struct fixture f = make(1);
     for (int episode = 0; episode < 2; episode++) {
@@ -224,9 +219,8 @@ START_TEST(test_reset_is_explicit)
     }
     drop(&f);
 }
-END_TEST
 
-START_TEST(test_settings)
+TEST(test_settings)
 {
     const struct hd_env *env = &hd_env_cartpole;
     char message[HD_ENV_MESSAGE];
@@ -247,21 +241,4 @@ START_TEST(test_settings)
         .envs = 1, .env_id = "", .options = &(struct hd_env_option){"length", "1"}, .n_options = 1};
     ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
     ck_assert_ptr_nonnull(strstr(message, "'length'"));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cartpole");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, test_pcg64);
-    tcase_add_test(tests, test_start_states);
-    tcase_add_loop_test(tests, test_traces, 0,
-                        (int)(sizeof cartpole_traces / sizeof cartpole_traces[0]));
-    tcase_add_test(tests, test_group);
-    tcase_add_test(tests, test_reset_is_explicit);
-    tcase_add_test(tests, test_saved_time_limit);
-    tcase_add_test(tests, test_settings);
-    return run_checks(suite);
 }

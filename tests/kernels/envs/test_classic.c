@@ -93,7 +93,7 @@ static bool uses_numpy(const struct classic_trace *trace)
     return strncmp(trace->name, "mountain_car", 12) != 0;
 }
 
-START_TEST(test_starts)
+TEST(test_starts, .runs = N_TRACES)
 {
     const struct classic_trace *trace = &classic_traces[_i];
     struct fixture f = make(trace->name, 1);
@@ -105,9 +105,8 @@ START_TEST(test_starts)
     }
     f.env->destroy(f.group);
 }
-END_TEST
 
-START_TEST(test_steps)
+TEST(test_steps, .runs = N_TRACES)
 {
     const struct classic_trace *trace = &classic_traces[_i];
     struct fixture f = make(trace->name, 1);
@@ -130,7 +129,6 @@ START_TEST(test_steps)
     }
     f.env->destroy(f.group);
 }
-END_TEST
 
 /* -- What they share --------------------------------------------------------------------------- */
 
@@ -141,7 +139,7 @@ static void reset(struct fixture *f, int64_t env, uint64_t seed)
 
 /* Each env of a group plays as it would alone, and a saved state continues equally in another group
  * and as another env. */
-START_TEST(test_group)
+TEST(test_group, .runs = N_TRACES)
 {
     const char *name = classic_traces[_i].name;
     struct fixture f = make(name, ENVS), other = make(name, ENVS), alone = make(name, 1);
@@ -172,9 +170,8 @@ START_TEST(test_group)
     f.env->destroy(other.group);
     f.env->destroy(f.group);
 }
-END_TEST
 
-START_TEST(test_states_are_checked)
+TEST(test_states_are_checked, .runs = N_TRACES)
 {
     struct fixture f = make(classic_traces[_i].name, 1);
     const int64_t states = f.env->state_bytes(f.group) / 8 - 1;
@@ -190,7 +187,6 @@ START_TEST(test_states_are_checked)
     ck_assert_str_eq(message, "a state of 1000 steps");
     f.env->destroy(f.group);
 }
-END_TEST
 
 static int try_option(const char *name, const char *option, const char *value,
                       struct hd_env_spec *spec_p)
@@ -207,7 +203,7 @@ static int try_option(const char *name, const char *option, const char *value,
     return status;
 }
 
-START_TEST(test_options)
+TEST(test_options)
 {
     struct hd_env_spec spec;
     ck_assert_int_eq(try_option("cartpole", "velocities", "true", &spec), 0);
@@ -219,10 +215,9 @@ START_TEST(test_options)
     ck_assert_int_eq(try_option("acrobot", "velocities", "false", &spec), -1);
     ck_assert_ptr_nonnull(strstr(message, "'velocities'"));
 }
-END_TEST
 
 /* CartPole-v1 ends an episode after 500 steps. */
-START_TEST(test_versions_of_cartpole)
+TEST(test_versions_of_cartpole)
 {
     static const struct {
         const char *env_id;
@@ -249,9 +244,8 @@ START_TEST(test_versions_of_cartpole)
     ck_assert_int_eq(f.env->create(&unknown, &f.spec, &f.group, message), -1);
     ck_assert_ptr_nonnull(strstr(message, "CartPole-v1, not 'CartPole-v2'"));
 }
-END_TEST
 
-START_TEST(test_hidden_velocities)
+TEST(test_hidden_velocities)
 {
     const struct hd_env_option options[] = {{"velocities", "false"}};
     const struct hd_env_settings settings = {
@@ -271,10 +265,9 @@ START_TEST(test_hidden_velocities)
     all.env->destroy(all.group);
     all.env->destroy(hidden.group);
 }
-END_TEST
 
 /* The box of an env's actions is the one that it clips to. */
-START_TEST(test_boxes)
+TEST(test_boxes)
 {
     struct fixture f = make("pendulum", 1), car = make("mountain_car_continuous", 1);
     double beyond[5], bound[5];
@@ -295,10 +288,9 @@ START_TEST(test_boxes)
     f.env->destroy(f.group);
     f.env->destroy(car.group);
 }
-END_TEST
 
 /* A picture is white but for what moves and what does not; it changes with the state alone. */
-START_TEST(test_render)
+TEST(test_render, .runs = N_TRACES)
 {
     struct fixture f = make(classic_traces[_i].name, 2);
     const size_t bytes = (size_t)(f.spec.render_height * f.spec.render_width * 3);
@@ -322,22 +314,4 @@ START_TEST(test_render)
     free(first);
     free(second);
     f.env->destroy(f.group);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("classic");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, test_starts, 0, N_TRACES);
-    tcase_add_loop_test(tests, test_steps, 0, N_TRACES);
-    tcase_add_loop_test(tests, test_group, 0, N_TRACES);
-    tcase_add_loop_test(tests, test_states_are_checked, 0, N_TRACES);
-    tcase_add_loop_test(tests, test_render, 0, N_TRACES);
-    tcase_add_test(tests, test_options);
-    tcase_add_test(tests, test_versions_of_cartpole);
-    tcase_add_test(tests, test_hidden_velocities);
-    tcase_add_test(tests, test_boxes);
-    return run_checks(suite);
 }

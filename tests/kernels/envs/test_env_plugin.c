@@ -104,7 +104,15 @@ static void step(struct fixture *f, int32_t first, int32_t second)
     ck_assert_int_eq(f->env->step(f->group, action, &outcome, message), 0);
 }
 
-START_TEST(test_example)
+static const char *find_missing_compiler(void)
+{
+    return system("cc --version >/dev/null 2>&1") == 0 ? NULL : "there is no compiler `cc`";
+}
+
+PREREQUISITE(find_missing_compiler)
+FIXTURE(setup, teardown)
+
+TEST(test_example)
 {
     struct fixture f = make_corridor();
     char state[64];
@@ -126,9 +134,8 @@ START_TEST(test_example)
     ck_assert_float_eq(f.obs[1][4], 1);
     f.env->destroy(f.group);
 }
-END_TEST
 
-START_TEST(test_example_time_limit)
+TEST(test_example_time_limit)
 {
     struct fixture f = make_corridor();
     int steps = 0;
@@ -142,9 +149,8 @@ START_TEST(test_example_time_limit)
     ck_assert(f.truncated[0]);
     f.env->destroy(f.group);
 }
-END_TEST
 
-START_TEST(test_example_refuses)
+TEST(test_example_refuses)
 {
     const struct hd_env *env;
     const struct hd_env_option options[] = {{"cells", "2"}, {"length", "9"}};
@@ -159,7 +165,6 @@ START_TEST(test_example_refuses)
         ck_assert_str_eq(message, "the only option is `cells`, from 3 to 1000");
     }
 }
-END_TEST
 
 /* -- Where plug-ins are searched --------------------------------------------------------------- */
 
@@ -189,16 +194,15 @@ static void build_named(const char *file, const char *defines)
     build(file, text);
 }
 
-START_TEST(test_builtin)
+TEST(test_builtin)
 {
     const struct hd_env *env;
     build_named("cartpole", "");
     ck_assert_int_eq(hd_env_find("cartpole", &env, message), 0);
     ck_assert_ptr_eq(env, &hd_env_cartpole);
 }
-END_TEST
 
-START_TEST(test_folders)
+TEST(test_folders)
 {
     char list[3 * PATH_MAX], path[2 * PATH_MAX];
     const struct hd_env *env, *again;
@@ -213,10 +217,9 @@ START_TEST(test_folders)
     ck_assert_ptr_eq(again, env);
     ck_assert_int_ne(hd_env_find("first", &env, message), 0);
 }
-END_TEST
 
 /* The folder of plug-ins may lie beside the program. */
-START_TEST(test_program_folder)
+TEST(test_program_folder)
 {
     char program[PATH_MAX] = "", from[2 * PATH_MAX], plugins[2 * PATH_MAX], to[3 * PATH_MAX];
     const struct hd_env *env;
@@ -237,7 +240,6 @@ START_TEST(test_program_folder)
         rmdir(plugins);
     ck_assert_msg(status == 0, "%s", message);
 }
-END_TEST
 
 /* -- Messages ---------------------------------------------------------------------------------- */
 
@@ -254,7 +256,7 @@ static void check_refused(const char *type, const char *const *parts, int n)
     check_refused(type, (const char *const[]){__VA_ARGS__},                                        \
                   sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-START_TEST(test_missing)
+TEST(test_missing)
 {
     CHECK_REFUSED("maze", "no environment 'maze'", "cartpole, acrobot, ", "heddle_env_maze.so",
                   folder, "/plugins", "/../lib/heddle", "HEDDLE_PLUGINS");
@@ -266,9 +268,8 @@ START_TEST(test_missing)
     CHECK_REFUSED("", "no environment ''");
     CHECK_REFUSED("./no/such.so", "./no/such.so cannot be loaded", "No such file");
 }
-END_TEST
 
-START_TEST(test_long_names)
+TEST(test_long_names)
 {
     static char type[5000];
     const struct hd_env *env;
@@ -280,9 +281,8 @@ START_TEST(test_long_names)
     setenv("HEDDLE_PLUGINS", type, 1);
     ck_assert_int_ne(hd_env_find("maze", &env, message), 0);
 }
-END_TEST
 
-START_TEST(test_unusable)
+TEST(test_unusable)
 {
     build_named("old", "#define ABI 1");
     CHECK_REFUSED("old", "heddle_env_old.so has version 1 of the interface", "needs 2",
@@ -299,9 +299,8 @@ START_TEST(test_unusable)
     build("unresolved", "void nowhere(void);\nvoid f(void) { nowhere(); }\n");
     CHECK_REFUSED("unresolved", "heddle_env_unresolved.so cannot be loaded", "nowhere");
 }
-END_TEST
 
-START_TEST(test_not_a_library)
+TEST(test_not_a_library)
 {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/heddle_env_text.so", folder);
@@ -309,29 +308,4 @@ START_TEST(test_not_a_library)
     fputs("not a library\n", file);
     fclose(file);
     CHECK_REFUSED("text", "heddle_env_text.so cannot be loaded");
-}
-END_TEST
-
-int main(void)
-{
-    if (system("cc --version >/dev/null 2>&1") != 0) {
-        printf("skipped: there is no compiler `cc`\n");
-        return 77;
-    }
-    Suite *suite = suite_create("env_plugin");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 60);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, test_example);
-    tcase_add_test(tests, test_example_time_limit);
-    tcase_add_test(tests, test_example_refuses);
-    tcase_add_test(tests, test_builtin);
-    tcase_add_test(tests, test_folders);
-    tcase_add_test(tests, test_program_folder);
-    tcase_add_test(tests, test_missing);
-    tcase_add_test(tests, test_long_names);
-    tcase_add_test(tests, test_unusable);
-    tcase_add_test(tests, test_not_a_library);
-    return run_checks(suite);
 }

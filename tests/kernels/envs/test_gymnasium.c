@@ -28,7 +28,7 @@ static const struct {
     {"vector", "box", HD_ENV_F32, 1, {3}, HD_ENV_BOX, 2, {0}},
 };
 
-START_TEST(test_spaces)
+TEST(test_spaces, .runs = COUNT(spaces))
 {
     char options[128];
     snprintf(options, sizeof options, "kwargs={\"obs\": \"%s\", \"actions\": \"%s\"}",
@@ -53,10 +53,9 @@ START_TEST(test_spaces)
         ck_assert_float_eq(f->obs[2], actions->n[0] == 4 && _i == 1 ? 2 : 1);
     release(f);
 }
-END_TEST
 
 /* Pictures come with their channels last, and go with these first. */
-START_TEST(test_colours)
+TEST(test_colours)
 {
     struct fixture *f = make(1, WALK, "kwargs={\"obs\": \"colours\"}");
     const uint8_t *obs = get_obs(f, 0);
@@ -67,7 +66,6 @@ START_TEST(test_colours)
                 ck_assert_int_eq(obs[(c * 6 + y) * 5 + x], (y * 5 + x) * 3 + c);
     release(f);
 }
-END_TEST
 
 static const struct {
     const char *env_id, *options, *says;
@@ -96,13 +94,12 @@ static const struct {
     {WALK, "python=/no/such/python", "cannot be started"},
 };
 
-START_TEST(test_refused)
+TEST(test_refused, .runs = COUNT(refused))
 {
     check_refused(refused[_i].env_id, refused[_i].options, refused[_i].says);
 }
-END_TEST
 
-START_TEST(test_wrappers)
+TEST(test_wrappers)
 {
     struct fixture *plain = make(1, WALK, ""),
                    *half = make(1, WALK, "wrappers=gymnasium_envs:Half");
@@ -120,12 +117,11 @@ START_TEST(test_wrappers)
     drop(flat);
     release(tenth);
 }
-END_TEST
 
 /* -- Play -------------------------------------------------------------------------------------- */
 
 /* Gymnasium's own CartPole, from the same seeds and by the same actions, is the built-in one. */
-START_TEST(test_cartpole)
+TEST(test_cartpole)
 {
     struct fixture *f = make(ENVS, "CartPole-v1", "worker=2;max_episode_steps=200");
     const struct hd_env_settings settings = {.envs = ENVS, .env_id = ""};
@@ -165,9 +161,8 @@ START_TEST(test_cartpole)
     hd_env_cartpole.destroy(group);
     release(f);
 }
-END_TEST
 
-START_TEST(test_time_limit)
+TEST(test_time_limit)
 {
     struct fixture *f = make(1, WALK, "max_episode_steps=4");
     const int32_t action = 3;
@@ -182,9 +177,8 @@ START_TEST(test_time_limit)
     ck_assert_msg(strstr(message, "an episode has more than its 4 steps") != NULL, "%s", message);
     release(f);
 }
-END_TEST
 
-START_TEST(test_picture)
+TEST(test_picture)
 {
     struct fixture *f = make(2, WALK, "render=true");
     const int32_t action[2] = {1, 1};
@@ -199,12 +193,11 @@ START_TEST(test_picture)
     ck_assert(rgb[0][0][0] == 2 && rgb[3][6][2] == 2);
     release(f);
 }
-END_TEST
 
 /* -- Declared spaces --------------------------------------------------------------------------- */
 
 /* What is declared needs no Python until an env is reset. */
-START_TEST(test_declared)
+TEST(test_declared)
 {
     struct fixture *f =
         make(1, WALK, "python=/no/such/python;obs_shape=3;actions=[3, 2];max_episode_steps=50");
@@ -215,12 +208,10 @@ START_TEST(test_declared)
     ck_assert_int_eq(env->load(f->group, 0, state, message), 0);
     ck_assert_int_eq(env->reset(f->group, 0, 1, obs, message), -1);
     ck_assert_msg(strstr(message, "/no/such/python) cannot be started") != NULL, "%s", message);
-    free(state);
     release(f);
 }
-END_TEST
 
-START_TEST(test_declared_wrongly)
+TEST(test_declared_wrongly)
 {
     struct fixture *f = make(1, WALK, "obs_shape=3;box=2;max_episode_steps=50");
     ck_assert_int_eq(env->reset(f->group, 0, 1, f->obs, message), -1);
@@ -230,7 +221,6 @@ START_TEST(test_declared_wrongly)
                   "%s", message);
     release(f);
 }
-END_TEST
 
 /* -- States ------------------------------------------------------------------------------------ */
 
@@ -265,31 +255,23 @@ static void check_states(const char *options)
     ck_assert_mem_eq(f->reward, other->reward, 2 * sizeof(float));
     uint8_t *later = save(f, 0), *elsewhere = save(other, 0);
     ck_assert_mem_eq(later, elsewhere, (size_t)env->state_bytes(f->group));
-    free(fresh);
-    free(first);
-    free(second);
-    free(again);
-    free(later);
-    free(elsewhere);
     drop(other);
     release(f);
 }
 
-START_TEST(test_states)
+TEST(test_states)
 {
     check_states("worker=2");
 }
-END_TEST
 
-START_TEST(test_pickles)
+TEST(test_pickles)
 {
     check_states("worker=2;save=pickle");
 }
-END_TEST
 
 /* Byte by byte, a state is loaded or refused; a count of steps or an action out of range is
  * refused. */
-START_TEST(test_damaged_states)
+TEST(test_damaged_states)
 {
     struct fixture *f = make(2, WALK, "");
     reset(f, 0, 5);
@@ -304,30 +286,25 @@ START_TEST(test_damaged_states)
         memcpy(damaged + 8, &steps[i], sizeof *steps);
         ck_assert_int_eq(env->load(f->group, 0, damaged, message), -1);
         ck_assert_msg(strstr(message, "not a saved state") != NULL, "%s", message);
-        free(damaged);
     }
     const int32_t choice = 4;
     memcpy(state + 32, &choice, sizeof choice); /* the first action */
     ck_assert_int_eq(env->load(f->group, 0, state, message), -1);
-    free(state);
     release(f);
 }
-END_TEST
 
-START_TEST(test_small_pickle)
+TEST(test_small_pickle)
 {
     struct fixture *f = make(1, WALK, "save=pickle;pickle_bytes=100");
     uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
     reset(f, 0, 1);
     ck_assert_int_eq(env->save(f->group, 0, state, message), -1);
     ck_assert_msg(strstr(message, "set env.options.pickle_bytes") != NULL, "%s", message);
-    free(state);
     release(f);
 }
-END_TEST
 
 /* An env that keeps something from one episode to the next is not the one that was saved. */
-START_TEST(test_memory)
+TEST(test_memory)
 {
     struct fixture *f = make(2, WALK, "kwargs.remembers=true");
     reset(f, 0, 5);
@@ -340,10 +317,8 @@ START_TEST(test_memory)
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
     ck_assert_msg(strstr(message, "the same actions from the same seed led elsewhere") != NULL,
                   "%s", message);
-    free(state);
     release(f);
 }
-END_TEST
 
 /* -- Announced seeds --------------------------------------------------------------------------- */
 
@@ -370,7 +345,6 @@ static uint64_t play_episodes(struct fixture *f, int64_t ahead)
         if (t == 100) { /* states are those of the episode that was last reset */
             uint8_t *state = save(f, 1);
             ck_assert_int_eq(env->load(f->group, 1, state, message), 0);
-            free(state);
         }
     }
     return hash;
@@ -378,7 +352,7 @@ static uint64_t play_episodes(struct fixture *f, int64_t ahead)
 
 /* An env that starts its next episode early, or from a seed that then is not asked for, shows what
  * one does that starts when it is reset. */
-START_TEST(test_announced_seeds)
+TEST(test_announced_seeds)
 {
     struct fixture *f = make(ENVS, WALK, "worker=2;kwargs.length=7");
     const uint64_t wanted = play_episodes(f, -1);
@@ -386,10 +360,9 @@ START_TEST(test_announced_seeds)
     ck_assert_uint_eq(play_episodes(f, 1), wanted);
     release(f);
 }
-END_TEST
 
 /* A reset ahead that fails is told with its own seed. */
-START_TEST(test_announced_failure)
+TEST(test_announced_failure)
 {
     struct fixture *f = make(1, WALK, "kwargs.length=2;kwargs.resets=1");
     const int32_t action[1] = {1};
@@ -403,7 +376,6 @@ START_TEST(test_announced_failure)
                   "%s", message);
     release(f);
 }
-END_TEST
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
@@ -416,7 +388,7 @@ static const struct {
 };
 
 /* The message says which env failed, where, and how; the group then refuses to go on. */
-START_TEST(test_failures)
+TEST(test_failures, .runs = COUNT(failures))
 {
     char options[128];
     snprintf(options, sizeof options, "worker=2;timeout_s=%s;kwargs.failure=%s",
@@ -437,9 +409,8 @@ START_TEST(test_failures)
     ck_assert_msg(strstr(message, "failed before") != NULL, "%s", message);
     release(f);
 }
-END_TEST
 
-START_TEST(test_not_reset)
+TEST(test_not_reset)
 {
     struct fixture *f = make(1, WALK, "");
     const int32_t action = 1;
@@ -447,33 +418,4 @@ START_TEST(test_not_reset)
     ck_assert_msg(strstr(message, "env 0, step 0 from seed 0: it must be reset") != NULL, "%s",
                   message);
     release(f);
-}
-END_TEST
-
-int main(void)
-{
-    const int status = find_bridge();
-    if (status != 0)
-        return status;
-    Suite *suite = suite_create("gymnasium");
-    TCase *tests = add_case(suite);
-    tcase_add_loop_test(tests, test_spaces, 0, sizeof spaces / sizeof *spaces);
-    tcase_add_test(tests, test_colours);
-    tcase_add_loop_test(tests, test_refused, 0, sizeof refused / sizeof *refused);
-    tcase_add_test(tests, test_wrappers);
-    tcase_add_test(tests, test_cartpole);
-    tcase_add_test(tests, test_time_limit);
-    tcase_add_test(tests, test_picture);
-    tcase_add_test(tests, test_declared);
-    tcase_add_test(tests, test_declared_wrongly);
-    tcase_add_test(tests, test_states);
-    tcase_add_test(tests, test_pickles);
-    tcase_add_test(tests, test_damaged_states);
-    tcase_add_test(tests, test_small_pickle);
-    tcase_add_test(tests, test_announced_seeds);
-    tcase_add_test(tests, test_announced_failure);
-    tcase_add_test(tests, test_memory);
-    tcase_add_loop_test(tests, test_failures, 0, sizeof failures / sizeof *failures);
-    tcase_add_test(tests, test_not_reset);
-    return run_checks(suite);
 }

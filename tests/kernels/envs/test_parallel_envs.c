@@ -23,11 +23,10 @@ static const struct {
     {"gymnasium_envs:Turns", "", "its agents act one after the other; name its parallel_env"},
 };
 
-START_TEST(test_refused)
+TEST(test_refused, .runs = COUNT(refused))
 {
     check_refused(refused[_i].env_id, refused[_i].options, refused[_i].says);
 }
-END_TEST
 
 /* Starts parallel env p of three agents, whose agents say their own seeds; the first counts. */
 static void start_walkers(struct fixture *f, int64_t p, uint64_t seed)
@@ -51,7 +50,7 @@ static void play_walkers(struct fixture *f, int n, uint64_t *rng, uint64_t *seed
 }
 
 /* Agents of a parallel env see each other's actions, end together, and are drawn as one. */
-START_TEST(test_parallel)
+TEST(test_parallel)
 {
     struct fixture *f =
         make(6, WALKERS, "worker=2;max_episode_steps=9;kwargs.length=4;render=true");
@@ -80,10 +79,9 @@ START_TEST(test_parallel)
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
     release(f);
 }
-END_TEST
 
 /* What happens does not depend on workers, and one agent may be all. */
-START_TEST(test_parallel_workers)
+TEST(test_parallel_workers)
 {
     static const char *const options[] = {"worker=1", "worker=2", "worker=6",
                                           "worker=2;obs_shape=3;actions=4;agents=3"};
@@ -104,9 +102,8 @@ START_TEST(test_parallel_workers)
         drop(f[way]);
     release(f[0]);
 }
-END_TEST
 
-START_TEST(test_parallel_limits)
+TEST(test_parallel_limits)
 {
     struct fixture *f = make(3, WALKERS, "max_episode_steps=3"),
                    *own = make(3, WALKERS, "max_episode_steps=3;kwargs.length=3;kwargs.cut=true");
@@ -131,10 +128,9 @@ START_TEST(test_parallel_limits)
     drop(one);
     release(f);
 }
-END_TEST
 
 /* An agent that dies keeps its place: it sees zeros, gets nothing, and ends with the others. */
-START_TEST(test_black_death)
+TEST(test_black_death)
 {
     struct fixture *f = make(3, WALKERS, "black_death=true;max_episode_steps=5;kwargs.dies=2"),
                    *late = make(3, WALKERS, "black_death=true;max_episode_steps=5;kwargs.late=1");
@@ -154,7 +150,6 @@ START_TEST(test_black_death)
     drop(late);
     release(f);
 }
-END_TEST
 
 static const struct {
     const char *options, *says;
@@ -178,7 +173,7 @@ static const struct {
 };
 
 /* Parallel env 0 is younger: it does not fail first. */
-START_TEST(test_parallel_failures)
+TEST(test_parallel_failures, .runs = COUNT(parallel_failures))
 {
     char options[128];
     snprintf(options, sizeof options, "worker=2;max_episode_steps=9;%s",
@@ -198,7 +193,6 @@ START_TEST(test_parallel_failures)
     ck_assert_msg(strstr(message, parallel_failures[_i].says) != NULL, "%s", message);
     release(f);
 }
-END_TEST
 
 static void load_walkers(struct fixture *f, int64_t p, uint8_t *const *states)
 {
@@ -208,7 +202,7 @@ static void load_walkers(struct fixture *f, int64_t p, uint8_t *const *states)
 
 static const char *const saves[] = {"actions", "pickle"};
 
-START_TEST(test_parallel_states)
+TEST(test_parallel_states, .runs = COUNT(saves))
 {
     char options[128];
     snprintf(options, sizeof options,
@@ -231,7 +225,6 @@ START_TEST(test_parallel_states)
     load_walkers(f, 1, states);
     uint8_t *same = save(other, 4);
     ck_assert_mem_eq(same, states[1], (size_t)env->state_bytes(f->group));
-    free(same);
     uint64_t draws = rng;
     again = seed;
     play_walkers(f, 40, &rng, &seed);
@@ -241,14 +234,10 @@ START_TEST(test_parallel_states)
     for (int64_t i = 0; i < 6; i++) {
         uint8_t *later = save(f, i), *elsewhere = save(other, i);
         ck_assert_mem_eq(later, elsewhere, (size_t)env->state_bytes(f->group));
-        free(later);
-        free(elsewhere);
-        free(states[i]);
     }
     drop(other);
     release(f);
 }
-END_TEST
 
 static void check_torn(struct fixture *f, const int32_t *action)
 {
@@ -258,7 +247,7 @@ static void check_torn(struct fixture *f, const int32_t *action)
 }
 
 /* The agents of a parallel env are loaded from one step of it, and all of them. */
-START_TEST(test_parallel_states_refused)
+TEST(test_parallel_states_refused)
 {
     struct fixture *f = make(3, WALKERS, "max_episode_steps=30");
     const int32_t action[3] = {1, 1, 1};
@@ -274,14 +263,10 @@ START_TEST(test_parallel_states_refused)
     step(f, action);
     ck_assert_int_eq(env->load(f->group, 1, early[1], message), 0);
     check_torn(f, action);
-    for (int i = 0; i < 3; i++)
-        free(early[i]);
-    free(late);
     release(f);
 }
-END_TEST
 
-START_TEST(test_parallel_wrapper)
+TEST(test_parallel_wrapper)
 {
     struct fixture *f = make(3, WALKERS,
                              "max_episode_steps=30;"
@@ -291,25 +276,4 @@ START_TEST(test_parallel_wrapper)
     step(f, action);
     ck_assert_float_eq_tol(f->reward[0], 3 * f->obs[0], 1e-5f);
     release(f);
-}
-END_TEST
-
-int main(void)
-{
-    const int status = find_bridge();
-    if (status != 0)
-        return status;
-    Suite *suite = suite_create("parallel_envs");
-    TCase *tests = add_case(suite);
-    tcase_add_loop_test(tests, test_refused, 0, sizeof refused / sizeof *refused);
-    tcase_add_test(tests, test_parallel);
-    tcase_add_test(tests, test_parallel_workers);
-    tcase_add_test(tests, test_parallel_limits);
-    tcase_add_test(tests, test_black_death);
-    tcase_add_loop_test(tests, test_parallel_failures, 0,
-                        sizeof parallel_failures / sizeof *parallel_failures);
-    tcase_add_loop_test(tests, test_parallel_states, 0, sizeof saves / sizeof *saves);
-    tcase_add_test(tests, test_parallel_states_refused);
-    tcase_add_test(tests, test_parallel_wrapper);
-    return run_checks(suite);
 }

@@ -114,7 +114,7 @@ static void full_pipeline(const struct hd_warp *warp, const struct hd_pong_scene
     hd_warp_resize_rgb(warp, screens[0], out);
 }
 
-START_TEST(test_frames_of_games)
+TEST(test_frames_of_games, .runs = 4)
 {
     static player *const players[] = {play_random, play_follow, play_mixed, play_still};
     struct fixture f = make(1, NULL);
@@ -133,10 +133,9 @@ START_TEST(test_frames_of_games)
     }
     drop(&f);
 }
-END_TEST
 
 /* Scenes that games seldom reach: balls over paddles and in corners, jumps, every position. */
-START_TEST(test_frames_of_scenes)
+TEST(test_frames_of_scenes)
 {
     static struct hd_pong_painter painter;
     const struct hd_rng rng = hd_rng_make(7, 7, 0, 0, 0);
@@ -171,10 +170,9 @@ START_TEST(test_frames_of_scenes)
         ck_assert_mem_eq(out, expected, FRAME);
     }
 }
-END_TEST
 
 /* Ball and paddles stand out after the resize, and all of the field is one gray. */
-START_TEST(test_contrast)
+TEST(test_contrast)
 {
     struct fixture f = make(1, NULL);
     reset(&f, 0, 3);
@@ -193,9 +191,8 @@ START_TEST(test_contrast)
     ck_assert_int_ge(paddle, 12);
     drop(&f);
 }
-END_TEST
 
-START_TEST(test_background)
+TEST(test_background)
 {
     struct fixture unmasked = make(1, "-1"), f = make(1, "87");
     reset(&unmasked, 0, 5);
@@ -216,11 +213,10 @@ START_TEST(test_background)
     drop(&unmasked);
     drop(&f);
 }
-END_TEST
 
 /* -- Rules ------------------------------------------------------------------------------------- */
 
-START_TEST(test_actions)
+TEST(test_actions)
 {
     static const int32_t actions[] = {0, 1, 2, 3, 4, 5}, moves[] = {0, 0, -10, 10, -10, 10};
     struct fixture f = make(1, NULL);
@@ -237,7 +233,6 @@ START_TEST(test_actions)
     }
     drop(&f);
 }
-END_TEST
 
 struct level {
     player *choose;
@@ -247,7 +242,7 @@ struct level {
 static const struct level levels[] = {
     {play_random, -21, -18.5}, {play_still, -21, -17}, {play_mixed, 0, 19}, {play_follow, 19, 21}};
 
-START_TEST(test_levels)
+TEST(test_levels, .runs = COUNT(levels))
 {
     struct fixture f = make(1, NULL);
     double sum = 0;
@@ -262,10 +257,9 @@ START_TEST(test_levels)
     ck_assert_double_le(sum / 20, levels[_i].max);
     drop(&f);
 }
-END_TEST
 
 /* One side has 21 points when a game ends, and only then. */
-START_TEST(test_points)
+TEST(test_points)
 {
     struct fixture f = make(1, NULL);
     for (uint64_t seed = 0; seed < 5; seed++) {
@@ -283,12 +277,11 @@ START_TEST(test_points)
     }
     drop(&f);
 }
-END_TEST
 
 /* -- What the future depends on ---------------------------------------------------------------- */
 
 /* The game itself is pinned: it is the same on every machine. */
-START_TEST(test_golden)
+TEST(test_golden)
 {
     struct fixture f = make(1, NULL);
     uint64_t hash = 0;
@@ -304,9 +297,8 @@ START_TEST(test_golden)
     ck_assert_msg(hash == 0xdc86881a47ba63aau, "hash 0x%016llxu", (unsigned long long)hash);
     drop(&f);
 }
-END_TEST
 
-START_TEST(test_seeds)
+TEST(test_seeds)
 {
     struct fixture f = make(2, NULL);
     int differ = 0;
@@ -323,10 +315,9 @@ START_TEST(test_seeds)
     ck_assert(memcmp(f.obs[0], f.obs[1], FRAME) != 0);
     drop(&f);
 }
-END_TEST
 
 /* Each env of a group plays as it would alone, and a saved game continues equally elsewhere. */
-START_TEST(test_group_and_save)
+TEST(test_group_and_save)
 {
     struct fixture f = make(MAX_ENVS, NULL), other = make(MAX_ENVS, NULL), alone[MAX_ENVS];
     char message[HD_ENV_MESSAGE], state[256];
@@ -362,10 +353,9 @@ START_TEST(test_group_and_save)
     drop(&other);
     drop(&f);
 }
-END_TEST
 
 /* A game that is too long is cut off: the number of screens is the second word of the state. */
-START_TEST(test_time_limit)
+TEST(test_time_limit)
 {
     struct fixture f = make(1, NULL);
     char message[HD_ENV_MESSAGE], state[256];
@@ -381,9 +371,8 @@ START_TEST(test_time_limit)
     ck_assert(f.truncated[0]);
     drop(&f);
 }
-END_TEST
 
-START_TEST(test_states_refused)
+TEST(test_states_refused)
 {
     struct fixture f = make(1, NULL);
     char message[HD_ENV_MESSAGE], state[256], good[256];
@@ -402,7 +391,6 @@ START_TEST(test_states_refused)
     ck_assert_str_eq(message, "these bytes are not a saved game");
     drop(&f);
 }
-END_TEST
 
 /* -- Settings ---------------------------------------------------------------------------------- */
 
@@ -418,7 +406,7 @@ static const struct {
     {{"background", "87"}, "PongNoFrameskip-v4", "no env_id, found 'PongNoFrameskip-v4'"},
 };
 
-START_TEST(test_settings)
+TEST(test_settings)
 {
     char message[HD_ENV_MESSAGE];
     const struct hd_env *found;
@@ -439,27 +427,4 @@ START_TEST(test_settings)
         ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
         ck_assert_msg(strstr(message, wrong[i].message), "%s", message);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pixel_pong");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_frames_of_games, 0, 4);
-    tcase_add_test(tests, test_frames_of_scenes);
-    tcase_add_test(tests, test_contrast);
-    tcase_add_test(tests, test_background);
-    tcase_add_test(tests, test_actions);
-    tcase_add_loop_test(tests, test_levels, 0, (int)(sizeof levels / sizeof levels[0]));
-    tcase_add_test(tests, test_points);
-    tcase_add_test(tests, test_golden);
-    tcase_add_test(tests, test_seeds);
-    tcase_add_test(tests, test_group_and_save);
-    tcase_add_test(tests, test_time_limit);
-    tcase_add_test(tests, test_states_refused);
-    tcase_add_test(tests, test_settings);
-    return run_checks(suite);
 }

@@ -35,7 +35,7 @@ static void make(struct fixture *f, int64_t envs, const char *background)
 }
 
 /* A GPU's group starts like the CPU's and has the same states. */
-START_TEST(test_group)
+TEST(test_group)
 {
     struct fixture f;
     char message[HD_ENV_MESSAGE], state[MAX_STATE];
@@ -53,9 +53,8 @@ START_TEST(test_group)
     ck_assert_int_eq(last + one - group, hd_pixel_pong_get_cuda_bytes(3));
     env->destroy(f.group);
 }
-END_TEST
 
-START_TEST(test_seed)
+TEST(test_seed)
 {
     for (int64_t i = 0; i < 100; i++) {
         const int64_t episode = i % 2 ? i : i << 33 | 5;
@@ -65,7 +64,6 @@ START_TEST(test_seed)
                           hd_rng_draw_u64(&rng, (uint32_t)episode));
     }
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -182,7 +180,7 @@ static void step_both(struct fixture *f, struct mirror *m, int64_t t)
 
 static const char *const backgrounds[] = {"-1", "87"};
 
-START_TEST(test_steps_cuda)
+TEST(test_steps_cuda, .runs = 2, .cuda = true)
 {
     static struct fixture f;
     make(&f, MAX_ENVS, backgrounds[_i]);
@@ -203,10 +201,9 @@ START_TEST(test_steps_cuda)
     check_states(&f, m.group);
     env->destroy(f.group);
 }
-END_TEST
 
 /* A saved game continues equally on the other processor; a game that is too long is cut off. */
-START_TEST(test_states_cuda)
+TEST(test_states_cuda, .cuda = true)
 {
     static struct fixture f;
     char message[HD_ENV_MESSAGE];
@@ -235,7 +232,6 @@ START_TEST(test_states_cuda)
     check_states(&f, m.group);
     env->destroy(f.group);
 }
-END_TEST
 
 /* -- Collect by collect ------------------------------------------------------------------------ */
 
@@ -390,7 +386,7 @@ static void check_collect(const struct collector *c, const struct hd_env_gpu_env
 /* There is capacity for all frames of a collect, or just for the last observation's. */
 static const int64_t capacities[] = {MAX_FRAMES, STACK};
 
-START_TEST(test_collects_cuda)
+TEST(test_collects_cuda, .runs = 2, .cuda = true)
 {
     static struct fixture f;
     static struct collector c;
@@ -414,7 +410,6 @@ START_TEST(test_collects_cuda)
     check_states(&f, envs.group);
     env->destroy(f.group);
 }
-END_TEST
 
 /* -- Episode by episode ------------------------------------------------------------------------ */
 
@@ -489,7 +484,7 @@ static char *make_played(void)
     return device_make(played, ENVS * PLAYED_BYTES);
 }
 
-START_TEST(test_evaluation_cuda)
+TEST(test_evaluation_cuda, .cuda = true)
 {
     static struct fixture f;
     static struct contender c[ENVS];
@@ -530,22 +525,5 @@ START_TEST(test_evaluation_cuda)
     ck_assert_int_lt(c[0].cut + c[1].cut + c[2].cut, c[0].ended + c[1].ended + c[2].ended);
     env->destroy(f.group);
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("cpu"), *cuda = NULL;
-    tcase_add_test(cpu, test_group);
-    tcase_add_test(cpu, test_seed);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_set_timeout(cuda, 120);
-    tcase_add_loop_test(cuda, test_steps_cuda, 0, 2);
-    tcase_add_test(cuda, test_states_cuda);
-    tcase_add_loop_test(cuda, test_collects_cuda, 0, 2);
-    tcase_add_test(cuda, test_evaluation_cuda);
-#endif
-    return run_cuda_suite("pixel_pong_cuda", cpu, cuda);
-}

@@ -41,7 +41,7 @@ static double reference(const uint8_t *gray, int height, int width, int r, int c
     return sum / (sy * sx);
 }
 
-START_TEST(test_golden)
+TEST(test_golden)
 {
     static const struct {
         int row, column;
@@ -67,11 +67,10 @@ START_TEST(test_golden)
     for (int i = 0; i < 3; i++)
         ck_assert_mem_eq(out + expected[i].row * SIZE + expected[i].column, expected[i].value, 6);
 }
-END_TEST
 
 /* If the exact mean is clear of a tie, the byte is its rounding; at a tie float32 may give either
  * neighbour, and golden and interop tests decide. */
-START_TEST(test_sizes)
+TEST(test_sizes)
 {
     static const int sizes[][2] = {{210, 160}, {250, 160}, {84, 84},   {85, 91},
                                    {320, 320}, {84, 320},  {317, 127}, {168, 252}};
@@ -93,9 +92,8 @@ START_TEST(test_sizes)
             ck_assert_int_eq(out[SIZE * SIZE + i], 0xA5);
     }
 }
-END_TEST
 
-START_TEST(test_constant)
+TEST(test_constant)
 {
     uint8_t *gray = test_alloc(210 * 160, 1), out[SIZE * SIZE];
     struct hd_warp warp;
@@ -107,11 +105,10 @@ START_TEST(test_constant)
             ck_assert_int_eq(out[i], value);
     }
 }
-END_TEST
 
 /* Two frames of palette indices show what their maximum in RGB shows; rows and frames that repeat
  * are no special case. */
-START_TEST(test_palette)
+TEST(test_palette)
 {
     enum { H = 210, W = 160 };
     uint32_t rgb[256];
@@ -144,11 +141,10 @@ START_TEST(test_palette)
         ck_assert_mem_eq(found, wanted, sizeof wanted);
     }
 }
-END_TEST
 
 /* Repeated rows take a shortcut: the same picture without it, by a row that differs in a pixel that
  * the result shows only there. */
-START_TEST(test_last_pixel_of_a_row)
+TEST(test_last_pixel_of_a_row)
 {
     enum { H = 210, W = 160 };
     uint8_t *gray = test_alloc(H * W, 1), out[SIZE * SIZE];
@@ -161,17 +157,4 @@ START_TEST(test_last_pixel_of_a_row)
     for (int r = 0; r < SIZE; r++)
         for (int c = 0; c < SIZE; c++)
             ck_assert_int_eq(out[r * SIZE + c] != 10, c == SIZE - 1 && (r == 40 || r == 41));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_golden);
-    tcase_add_test(tests, test_sizes);
-    tcase_add_test(tests, test_constant);
-    tcase_add_test(tests, test_palette);
-    tcase_add_test(tests, test_last_pixel_of_a_row);
-    return run_suite("warp", tests);
 }

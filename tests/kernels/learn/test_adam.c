@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-START_TEST(two_steps_are_the_spec_s)
+TEST(two_steps_are_the_spec_s)
 {
     /* The first gradient after clipping its norm to 0.5, as docs/di-engine.md gives it. */
     static const float first[] = {.11538453f, -.15384604f, .46153814f}, second[] = {.1f, .1f, -.1f};
@@ -25,7 +25,6 @@ START_TEST(two_steps_are_the_spec_s)
     for (int i = 0; i < 3; i++)
         CHECK_CLOSE(p[i], after2[i], 1.0, 3e-7, "after two steps");
 }
-END_TEST
 
 enum { N = 1003, STEPS = 20 };
 
@@ -53,7 +52,7 @@ static void check_step(struct naive *naive, int t, const float *g, const float *
     }
 }
 
-START_TEST(many_steps_are_those_of_a_naive_version)
+TEST(many_steps_are_those_of_a_naive_version)
 {
     struct hd_adam adam = hd_adam_make(1e-2);
     static float p[N], m[N], v[N], g[N];
@@ -64,9 +63,8 @@ START_TEST(many_steps_are_those_of_a_naive_version)
         check_step(&naive, t, g, p);
     }
 }
-END_TEST
 
-START_TEST(cutting_a_range_changes_no_bit)
+TEST(cutting_a_range_changes_no_bit)
 {
     static const int cuts[] = {1, 15, 16, 17, 64, 500, 1002};
     struct hd_adam adam = hd_adam_make(1e-2);
@@ -85,7 +83,6 @@ START_TEST(cutting_a_range_changes_no_bit)
                   memcmp(v, cv, sizeof v) == 0);
     }
 }
-END_TEST
 
 /* Computes the formula literally, every division a division. */
 static void reference_step(double rate, int t, float count, const float *g, float *m, float *v,
@@ -107,7 +104,7 @@ static void reference_step(double rate, int t, float count, const float *g, floa
     }
 }
 
-START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
+TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
 {
     static const float counts[] = {1, 2, 32, 96, 3, 1000};
     struct hd_adam adam = hd_adam_make(1e-2);
@@ -126,7 +123,6 @@ START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
                   memcmp(v, pv, sizeof v) == 0);
     }
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -238,7 +234,7 @@ static void check_updates(const struct device_adam *d, int64_t wanted)
     ck_assert_int_eq(updates, wanted);
 }
 
-START_TEST(cuda_steps_are_those_of_a_naive_version)
+TEST(cuda_steps_are_those_of_a_naive_version, .cuda = true)
 {
     const struct device_adam d = make_device_adam(0, false, false);
     static float p[N], g[N];
@@ -253,7 +249,6 @@ START_TEST(cuda_steps_are_those_of_a_naive_version)
     }
     check_updates(&d, STEPS);
 }
-END_TEST
 
 enum { MAX_PARTIALS = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
 
@@ -301,7 +296,7 @@ static float *reorder(const float *flat, float *matrix)
 /* There are one partial or more, cut anywhere, clipped or not, at an adapted learning rate or the
  * first one, after steps that this one does not know of; or one in GPU order. The last two have no
  * shadow weights. */
-START_TEST(cuda_steps_are_the_cpu_s)
+TEST(cuda_steps_are_the_cpu_s, .runs = 8, .cuda = true)
 {
     static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS, 1, 1, 5},
                      cuts[] = {0, 1, 512, 1001, N};
@@ -338,27 +333,5 @@ START_TEST(cuda_steps_are_the_cpu_s)
         check_shadow(&d, p);
     check_updates(&d, BEFORE + LONG);
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, cuda_steps_are_those_of_a_naive_version);
-    tcase_add_loop_test(tests, cuda_steps_are_the_cpu_s, 0, 8);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("adam"), *cuda = NULL;
-    tcase_add_test(tests, two_steps_are_the_spec_s);
-    tcase_add_test(tests, many_steps_are_those_of_a_naive_version);
-    tcase_add_test(tests, cutting_a_range_changes_no_bit);
-    tcase_add_test(tests, a_step_by_a_sum_is_the_formula_to_the_bit);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("adam", tests, cuda);
-}

@@ -8,7 +8,7 @@
 #include "tests/kernels/common/check_close.h"
 #include "tests/kernels/common/device.h"
 
-START_TEST(advantages_of_the_spec)
+TEST(advantages_of_the_spec)
 {
     const float v[] = {.5f, .6f, .7f, .8f, .2f, .1f}, next[] = {.6f, .7f, .9f, .2f, .1f, .4f};
     const float r[] = {1, 0, -1, .5f, 1, 0}, done[] = {0, 0, 1, 0, 0, 0},
@@ -24,11 +24,10 @@ START_TEST(advantages_of_the_spec)
     ck_assert_double_eq_tol(adv[3], 1.0053334, 1e-6);
     ck_assert_double_eq_tol(adv[4], 1.177388, 1e-6);
 }
-END_TEST
 
 /* With lambda = 1 and values that follow one another an advantage is the discounted return of the
  * fragment, bootstrap included, minus the value; with lambda = 0 it is the one-step error. */
-START_TEST(advantages_by_theory)
+TEST(advantages_by_theory)
 {
     enum { N = 50 };
     struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
@@ -52,10 +51,9 @@ START_TEST(advantages_by_theory)
     for (int i = 0; i < N; i++)
         ck_assert_double_eq_tol(adv[i], r[i] + (double)gae.gamma * v[i + 1] - v[i], 1e-6);
 }
-END_TEST
 
 /* A NaN stays in its fragment. */
-START_TEST(fragments_do_not_touch)
+TEST(fragments_do_not_touch)
 {
     const float v[] = {1, 2, 3, 4}, next[] = {2, 5, 4, 6}, r[] = {1, 1, 1, NAN}, done[4] = {0};
     const float end[] = {0, 1, 0, 1};
@@ -66,7 +64,6 @@ START_TEST(fragments_do_not_touch)
     ck_assert_float_eq(adv[0], 1.375f);
     ck_assert(isnan(adv[2]) && isnan(adv[3]));
 }
-END_TEST
 
 #if HD_CUDA
 enum { GUARD = 8 };
@@ -105,7 +102,7 @@ static const float *fetched(const float *x, int64_t n)
 }
 
 /* Fragments have one sample, about as many as are loaded at a time, or many. */
-START_TEST(advantages_of_a_gpu)
+TEST(advantages_of_a_gpu, .runs = 6 * 4, .cuda = true)
 {
     static const int64_t sizes[] = {1, 7, 8, 9, 40, 1000}, among[] = {1, 5, 9, 1000};
     const int64_t n = sizes[_i / 4];
@@ -119,9 +116,8 @@ START_TEST(advantages_of_a_gpu)
     ck_assert_int_eq(hd_gae_compute_cuda(&gae_there, advantage, device_stream()), HD_OK);
     ck_assert_mem_eq(fetched(advantage, n), expected, (size_t)n * 4);
 }
-END_TEST
 
-START_TEST(values_of_rows)
+TEST(values_of_rows, .cuda = true)
 {
     enum { ROWS = 300, OUTPUTS = 7 };
     const float *out = random_floats(ROWS * OUTPUTS, 1);
@@ -133,7 +129,6 @@ START_TEST(values_of_rows)
     for (int i = 0; i < ROWS; i++)
         ck_assert_float_eq(found[i], out[i * OUTPUTS + OUTPUTS - 1]);
 }
-END_TEST
 
 /* -- Advantages of a collect ------------------------------------------------------------------- */
 
@@ -213,7 +208,7 @@ static struct hd_moments number(const double *count, const double *mean, const d
                                device_make(squares, 8)};
 }
 
-START_TEST(advantages_of_a_collect_cuda)
+TEST(advantages_of_a_collect_cuda, .runs = COUNT(collect_cases), .cuda = true)
 {
     const struct collect_case *c = &collect_cases[_i];
     const int64_t n = c->groups * c->samples, capacity = n + 5;
@@ -261,21 +256,4 @@ START_TEST(advantages_of_a_collect_cuda)
     CHECK_CLOSE(found[1], sums[1], 1.0, 1e-13, "mean"); /* added in another order */
     CHECK_CLOSE(found[2], sums[2], (double)n, 1e-13, "squares");
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("advantages"), *cuda = NULL;
-    tcase_add_test(cpu, advantages_of_the_spec);
-    tcase_add_test(cpu, advantages_by_theory);
-    tcase_add_test(cpu, fragments_do_not_touch);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, advantages_of_a_gpu, 0, 6 * 4);
-    tcase_add_test(cuda, values_of_rows);
-    tcase_add_loop_test(cuda, advantages_of_a_collect_cuda, 0,
-                        (int)(sizeof collect_cases / sizeof collect_cases[0]));
-#endif
-    return run_cuda_suite("gae", cpu, cuda);
-}

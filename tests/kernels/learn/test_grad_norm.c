@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-START_TEST(squares_of_all_elements)
+TEST(squares_of_all_elements)
 {
     enum { N = 67 };
     struct hd_rng rng = hd_rng_make(6, 7, 8, 9, 10);
@@ -24,7 +24,6 @@ START_TEST(squares_of_all_elements)
     x[N / 2] = 1e30f;
     ck_assert_double_eq_tol(hd_grad_norm_sum_squares(x, N) / 1e60, 1, 1e-6);
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -85,7 +84,7 @@ static void check_slot(struct hd_scalar_slot slot, double squares, int64_t pushe
 }
 
 /* Partials begin at a multiple of 16 bytes, if STRIDE allows it, and one float further. */
-START_TEST(cuda_squares_are_the_cpu_s)
+TEST(cuda_squares_are_the_cpu_s, .runs = 12, .cuda = true)
 {
     static const int partials[] = {1, 2, 5, MAX_PARTIALS};
     static const int64_t sizes[] = {LONGEST, CUT + 1, CUT + 4 * HD_BLOCK};
@@ -113,10 +112,9 @@ START_TEST(cuda_squares_are_the_cpu_s)
         check_slot(norm, reduce(wanted, 0, blocks), off + 1);
     }
 }
-END_TEST
 
 /* The tree is over any number of blocks, fewer and more than a thread block has threads. */
-START_TEST(cuda_trees_of_blocks)
+TEST(cuda_trees_of_blocks, .cuda = true)
 {
     static const int sizes[] = {1, 2, 3, 5, 8, 13, 255, 256, 257, 511, 700, 1025, 5003};
     static double blocks[5003];
@@ -132,24 +130,5 @@ START_TEST(cuda_trees_of_blocks)
         check_slot(norm, reduce(blocks, 0, sizes[k]), k + 1);
     }
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, cuda_squares_are_the_cpu_s, 0, 12);
-    tcase_add_test(tests, cuda_trees_of_blocks);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("grad_norm"), *cuda = NULL;
-    tcase_add_test(tests, squares_of_all_elements);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("grad_norm", tests, cuda);
-}

@@ -9,6 +9,8 @@
 
 #if HD_CUDA
 
+enum { GPU_PRECISIONS = 3 }; /* of enum hd_precision */
+
 /* Tolerances for results of a precision. f32: as on the CPU. bf16: the naive net rounds where a GPU
  * does, so what remains are numbers between two bf16 numbers that are rounded the other way, by
  * 2^-8. tf32: factors are rounded to 11 bits in a way that only the GPU knows, so each product is

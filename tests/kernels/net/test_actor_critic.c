@@ -68,12 +68,11 @@ static void check_names(struct hd_net *net, const struct golden_ppo *golden, int
     hd_net_destroy(net);
 }
 
-START_TEST(names_and_shapes_are_di_engine_s)
+TEST(names_and_shapes_are_di_engine_s)
 {
     check_names(cartpole_net(), &golden_ppo_cartpole, 46211);
     check_names(pong_net(HD_F32), &golden_ppo_pong, 992775);
 }
-END_TEST
 
 typedef void forward_fn(const struct hd_net *net, const float *params, const void *obs,
                         int64_t rows, float *q);
@@ -116,7 +115,7 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
     hd_net_destroy(net);
 }
 
-START_TEST(values_and_logits_are_di_engine_s)
+TEST(values_and_logits_are_di_engine_s)
 {
     /* Outputs are some hundredths to tenths; single precision sums up to 6,272 terms. */
     check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_here);
@@ -125,7 +124,6 @@ START_TEST(values_and_logits_are_di_engine_s)
     if (bf16_here())
         check_golden(pong_net(HD_BF16), &golden_ppo_pong, 1e-3, forward_here);
 }
-END_TEST
 
 /* -- Against a naive net ----------------------------------------------------------------------- */
 
@@ -232,7 +230,7 @@ static void check_against_naive(const struct pass *p, int i, bool rounded, doubl
     naive_destroy(&naive);
 }
 
-START_TEST(passes_are_those_of_a_naive_net)
+TEST(passes_are_those_of_a_naive_net, .runs = count_precisions() * N_ODD)
 {
     const int i = _i % N_ODD;
     const enum hd_precision precision = _i < N_ODD ? HD_F32 : HD_BF16;
@@ -253,10 +251,9 @@ START_TEST(passes_are_those_of_a_naive_net)
     check_against_naive(&p, i, false, may_q, may_grad);
     hd_net_destroy(p.net);
 }
-END_TEST
 
 /* Floats of the same numbers enter a net as bytes do, one pass or two. */
-START_TEST(normalised_floats_are_normalised_bytes)
+TEST(normalised_floats_are_normalised_bytes, .runs = count_precisions() * (N_ODD - 3))
 {
     const int i = 3 + _i % (N_ODD - 3);
     struct pass p = make_pass(make_net(3, odd[i].shape, odd[i].widths, odd[i].n_hidden,
@@ -271,7 +268,6 @@ START_TEST(normalised_floats_are_normalised_bytes)
     ck_assert_mem_eq(q, p.q, bytes);
     hd_net_destroy(p.net);
 }
-END_TEST
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
@@ -285,18 +281,17 @@ static void forward_there(const struct hd_net *net, const float *params, const v
     device_forward(&device, NULL, obs, NULL, rows, q);
 }
 
-START_TEST(values_and_logits_on_a_gpu_are_di_engine_s)
+TEST(values_and_logits_on_a_gpu_are_di_engine_s, .cuda = true)
 {
     check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_there);
     check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_there);
     check_golden(make_net_for(3, pong_shape, true, hidden, 3, 6, HD_F32, HD_BF16), &golden_ppo_pong,
                  1e-3, forward_there);
 }
-END_TEST
 
 /* Normalised rows and next rows of dense nets and of convolutional ones, these of bytes or, every
  * other one, of floats. */
-START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
+TEST(passes_on_a_gpu_are_those_of_a_naive_net, .runs = GPU_PRECISIONS * N_ODD, .cuda = true)
 {
     const int i = _i % N_ODD;
     const enum hd_precision on_gpu = (enum hd_precision)(_i / N_ODD);
@@ -313,35 +308,5 @@ START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
                         device_off_by[on_gpu].grad);
     hd_net_destroy(p.net);
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    enum { PRECISIONS = 3 };
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 100);
-    tcase_add_test(tests, values_and_logits_on_a_gpu_are_di_engine_s);
-    tcase_add_loop_test(tests, passes_on_a_gpu_are_those_of_a_naive_net, 0, PRECISIONS * N_ODD);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("actor_critic");
-    const int precisions = bf16_here() ? 2 : 1;
-    tcase_set_timeout(tests, 100);
-    tcase_add_test(tests, names_and_shapes_are_di_engine_s);
-    tcase_add_test(tests, values_and_logits_are_di_engine_s);
-    tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, precisions * N_ODD);
-    tcase_add_loop_test(tests, normalised_floats_are_normalised_bytes, 0, precisions * (N_ODD - 3));
-    return run_cuda_suite("actor_critic", tests, cuda_tests());
-}

@@ -178,7 +178,7 @@ static void run_updates(struct update *u)
     check_matrix(u->target_q, golden_q_after, u->tolerance.q_after, "q after three updates");
 }
 
-START_TEST(three_updates_are_di_engine_s)
+TEST(three_updates_are_di_engine_s, .runs = count_precisions())
 {
     struct hd_net *net = pong_net((enum hd_precision)_i);
     struct update u = make_update(net, (enum hd_precision)_i);
@@ -188,9 +188,8 @@ START_TEST(three_updates_are_di_engine_s)
     check_guard(u.target_work, hd_net_get_forward_bytes(net, GOLDEN_BATCH));
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(names_and_shapes_are_di_engine_s)
+TEST(names_and_shapes_are_di_engine_s)
 {
     static const int64_t counts[] = {
         128 * 4 * 8 * 8, 128 * 128 * 4 * 4, 512 * 128 * 3 * 3, 512 * 25088,
@@ -212,11 +211,10 @@ START_TEST(names_and_shapes_are_di_engine_s)
     ck_assert_int_lt(hd_net_count_params(net), offset + 16 * 1024);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- Against a naive net in double ------------------------------------------------------------- */
 
-START_TEST(odd_nets_are_naive_nets)
+TEST(odd_nets_are_naive_nets, .runs = count_precisions() * N_ODD)
 {
     const int i = _i % N_ODD;
     const enum hd_precision precision = _i < N_ODD ? HD_F32 : HD_BF16;
@@ -251,11 +249,10 @@ START_TEST(odd_nets_are_naive_nets)
     naive_destroy(&naive);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- The flat array ---------------------------------------------------------------------------- */
 
-START_TEST(import_and_export_are_inverse_and_shadows_follow_by_ranges)
+TEST(import_and_export_are_inverse_and_shadows_follow_by_ranges, .runs = count_precisions() * N_ODD)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
@@ -282,9 +279,8 @@ START_TEST(import_and_export_are_inverse_and_shadows_follow_by_ranges)
     check_guard(b, bytes);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(init_does_not_depend_on_the_layout)
+TEST(init_does_not_depend_on_the_layout)
 {
     struct hd_net *net[2] = {pong_net(HD_F32), pong_net(bf16_here() ? HD_BF16 : HD_F32)};
     struct hd_rng rng = hd_rng_make(5, 6, 0, 0, 0);
@@ -306,7 +302,6 @@ START_TEST(init_does_not_depend_on_the_layout)
     hd_net_destroy(net[0]);
     hd_net_destroy(net[1]);
 }
-END_TEST
 
 /* -- Stages, threads, batches ------------------------------------------------------------------ */
 
@@ -319,7 +314,7 @@ static struct pass ready_pass(const struct hd_net *net, int64_t rows)
     return p;
 }
 
-START_TEST(stages_tile_the_array_and_write_their_range_only)
+TEST(stages_tile_the_array_and_write_their_range_only, .runs = count_precisions())
 {
     struct hd_net *net = pong_net((enum hd_precision)_i);
     struct pass p = ready_pass(net, 2);
@@ -347,7 +342,6 @@ START_TEST(stages_tile_the_array_and_write_their_range_only)
     check_guards(&p);
     hd_net_destroy(net);
 }
-END_TEST
 
 static void *run_pass(void *arg)
 {
@@ -356,7 +350,7 @@ static void *run_pass(void *arg)
     return NULL;
 }
 
-START_TEST(threads_at_once_give_the_same_bits)
+TEST(threads_at_once_give_the_same_bits, .runs = count_precisions())
 {
     enum { THREADS = 2 };
     struct hd_net *net = pong_net((enum hd_precision)_i);
@@ -379,9 +373,8 @@ START_TEST(threads_at_once_give_the_same_bits)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(microbatches_add_up_to_the_batch)
+TEST(microbatches_add_up_to_the_batch, .runs = count_precisions())
 {
     enum { ROWS = 16, MICRO = 4 };
     struct hd_net *net = pong_net((enum hd_precision)_i);
@@ -409,9 +402,8 @@ START_TEST(microbatches_add_up_to_the_batch)
     ck_assert_double_lt(sqrt(difference / norm), _i ? 1e-2 : 1e-5);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(floats_are_bytes_divided_by_255)
+TEST(floats_are_bytes_divided_by_255, .runs = count_precisions() * N_ODD)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
@@ -425,9 +417,8 @@ START_TEST(floats_are_bytes_divided_by_255)
     ck_assert(memcmp(q, p.q, (size_t)outputs * sizeof *q) == 0);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(mistakes_name_their_field)
+TEST(mistakes_name_their_field)
 {
     struct hd_net_mistake mistake;
     static const int64_t small[] = {4, 32, 84}, list[] = {8, 8, 8, 8, 8};
@@ -448,7 +439,6 @@ START_TEST(mistakes_name_their_field)
     ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
     ck_assert_str_eq(mistake.field, "precision");
 }
-END_TEST
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
@@ -476,7 +466,7 @@ static void backward_there(struct update *u)
 
 /* The precisions are those of the CPU and tf32, whose factors have 11 bits and which is closer than
  * bf16. */
-START_TEST(three_updates_are_di_engine_s_on_a_gpu)
+TEST(three_updates_are_di_engine_s_on_a_gpu, .runs = GPU_PRECISIONS, .cuda = true)
 {
     static const struct passes there = {target_there, forward_there, backward_there};
     const enum hd_precision on_gpu = (enum hd_precision)_i;
@@ -489,41 +479,5 @@ START_TEST(three_updates_are_di_engine_s_on_a_gpu)
     run_updates(&u);
     hd_net_destroy(net);
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    enum { PRECISIONS = 3 };
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 200);
-    tcase_add_loop_test(tests, three_updates_are_di_engine_s_on_a_gpu, 0, PRECISIONS);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("conv_net");
-    const int precisions = bf16_here() ? 2 : 1;
-    tcase_set_timeout(tests, 100);
-    tcase_add_loop_test(tests, three_updates_are_di_engine_s, 0, precisions);
-    tcase_add_test(tests, names_and_shapes_are_di_engine_s);
-    tcase_add_loop_test(tests, odd_nets_are_naive_nets, 0, precisions * N_ODD);
-    tcase_add_loop_test(tests, import_and_export_are_inverse_and_shadows_follow_by_ranges, 0,
-                        precisions * N_ODD);
-    tcase_add_test(tests, init_does_not_depend_on_the_layout);
-    tcase_add_loop_test(tests, stages_tile_the_array_and_write_their_range_only, 0, precisions);
-    tcase_add_loop_test(tests, threads_at_once_give_the_same_bits, 0, precisions);
-    tcase_add_loop_test(tests, microbatches_add_up_to_the_batch, 0, precisions);
-    tcase_add_loop_test(tests, floats_are_bytes_divided_by_255, 0, precisions * N_ODD);
-    tcase_add_test(tests, mistakes_name_their_field);
-    return run_cuda_suite("conv_net", tests, cuda_tests());
-}

@@ -180,7 +180,7 @@ static struct results compute(const struct arrays *a, const struct hd_obs_norm *
 /* -- Tests ------------------------------------------------------------------------------------- */
 
 /* All products and sums of small integers are exact in f32, whatever their order. */
-START_TEST(sums_of_integers_are_exact)
+TEST(sums_of_integers_are_exact, .runs = N_SHAPES * N_BATCHES, .cuda = true)
 {
     const int64_t rows = batches[_i % N_BATCHES], back = rows == 7 ? 6 : rows;
     struct arrays a = make_arrays(_i / N_BATCHES, rows);
@@ -197,12 +197,11 @@ START_TEST(sums_of_integers_are_exact)
     for (int64_t i = 0; i < a.conv.out * a.depth; i++)
         ck_assert(found.gradient[i] == (float)sum_gradient(&a, back, i / a.depth, i % a.depth).sum);
 }
-END_TEST
 
 /* A tensor core adds f32 in an order of its own and may cut off a bit of each sum, which is 2^-23
  * of it at most. There are hundreds of additions in a chain, whose errors mostly cancel: 2^-19 of
  * the sum of sizes. Outputs are then rounded to 8 bits. */
-START_TEST(sums_are_near_those_in_double)
+TEST(sums_are_near_those_in_double, .runs = 2 * N_SHAPES, .cuda = true)
 {
     const bool normalised = _i % 2;
     struct arrays a = make_arrays(_i / 2, 3);
@@ -221,10 +220,9 @@ START_TEST(sums_are_near_those_in_double)
         CHECK_CLOSE(found.gradient[i], sum.sum, sum.of_sizes, 0x1p-19, "gradient");
     }
 }
-END_TEST
 
 /* Every byte enters as its quotient by 255, rounded once more: a single weight of 1 shows it. */
-START_TEST(bytes_enter_as_elsewhere)
+TEST(bytes_enter_as_elsewhere, .cuda = true)
 {
     struct arrays a = make_arrays(2, 33);
     memset(a.weight, 0, (size_t)(a.conv.out * a.depth) * sizeof *a.weight);
@@ -243,9 +241,8 @@ START_TEST(bytes_enter_as_elsewhere)
     for (int byte = 0; byte < 256; byte++)
         ck_assert_msg(met[byte], "byte %d", byte);
 }
-END_TEST
 
-START_TEST(a_nan_stays_a_nan)
+TEST(a_nan_stays_a_nan, .cuda = true)
 {
     struct arrays a = make_arrays(2, 1);
     fill_arrays(&a, 256, 0.1f, true);
@@ -254,10 +251,9 @@ START_TEST(a_nan_stays_a_nan)
     for (int64_t i = 0; i < a.pixels * a.conv.out; i++)
         ck_assert_int_eq(isnan(hd_bf16_to_float(found.y[i])), i % a.conv.out == 3);
 }
-END_TEST
 
 /* The other shapes have columns. */
-START_TEST(shapes_that_are_not_supported)
+TEST(shapes_that_are_not_supported, .cuda = true)
 {
     const struct hd_gpu_window nature = make_arrays(0, 1).conv.window;
     struct hd_gpu_window narrow = nature, small = nature, wide = nature, deep = nature;
@@ -271,30 +267,5 @@ START_TEST(shapes_that_are_not_supported)
     ck_assert(!hd_gpu_first_conv_supports(&wide));
     ck_assert(!hd_gpu_first_conv_supports(&deep));
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 200);
-    tcase_add_loop_test(tests, sums_of_integers_are_exact, 0, N_SHAPES * N_BATCHES);
-    tcase_add_loop_test(tests, sums_are_near_those_in_double, 0, 2 * N_SHAPES);
-    tcase_add_test(tests, bytes_enter_as_elsewhere);
-    tcase_add_test(tests, a_nan_stays_a_nan);
-    tcase_add_test(tests, shapes_that_are_not_supported);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    return run_cuda_suite("first_conv", tcase_create("first_conv"), cuda_tests());
-}

@@ -118,16 +118,15 @@ static struct conversion make_conversion(const struct hd_frames *frames, int64_t
     return c;
 }
 
-START_TEST(frames_are_divided_by_255)
+TEST(frames_are_divided_by_255, .runs = N_SHAPES)
 {
     for (int64_t rows = 1; rows <= MAX_ROWS; rows += 4) {
         struct conversion c = make_conversion(&shapes[_i], rows, NULL);
         convert_and_check(&c);
     }
 }
-END_TEST
 
-START_TEST(frames_are_normalised)
+TEST(frames_are_normalised, .runs = N_SHAPES)
 {
     const struct hd_frames *f = &shapes[_i];
     const int64_t size = f->channels * f->height * f->width;
@@ -142,14 +141,4 @@ START_TEST(frames_are_normalised)
         struct conversion c = make_conversion(f, rows, &norm);
         convert_and_check(&c);
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("frames");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, frames_are_divided_by_255, 0, N_SHAPES);
-    tcase_add_loop_test(tests, frames_are_normalised, 0, N_SHAPES);
-    return run_suite("frames", tests);
 }

@@ -89,7 +89,7 @@ static void check(const struct hd_gemm *g)
         }
 }
 
-START_TEST(products_are_sums_of_products)
+TEST(products_are_sums_of_products, .runs = HD_GEMM_BIAS_RELU + 1, .cuda = true)
 {
     static const struct {
         enum hd_gemm_type from, to;
@@ -117,10 +117,9 @@ START_TEST(products_are_sums_of_products)
             check(&gemm);
         }
 }
-END_TEST
 
 /* A prepared GEMM is the one that is computed, and each call uses its own bias. */
-START_TEST(a_bias_belongs_to_its_call)
+TEST(a_bias_belongs_to_its_call, .cuda = true)
 {
     const struct hd_gemm gemm = {.m = 3,
                                  .n = 8,
@@ -150,26 +149,5 @@ START_TEST(a_bias_belongs_to_its_call)
                             "element");
     }
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_add_loop_test(tests, products_are_sums_of_products, 0, HD_GEMM_BIAS_RELU + 1);
-    tcase_add_test(tests, a_bias_belongs_to_its_call);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    return run_cuda_suite("gemm", tcase_create("gemm"), cuda_tests());
-}

@@ -28,7 +28,7 @@ static double deviation(const float *w, int64_t rows, int64_t columns, double ga
 
 /* -- One matrix -------------------------------------------------------------------------------- */
 
-START_TEST(rows_or_columns_are_orthonormal)
+TEST(rows_or_columns_are_orthonormal)
 {
     static const int64_t sizes[][2] = {{1, 1},  {1, 17},   {9, 1},    {5, 5},
                                        {16, 7}, {33, 100}, {100, 33}, {128, 128}};
@@ -42,11 +42,10 @@ START_TEST(rows_or_columns_are_orthonormal)
         ck_assert_double_le(deviation(w, rows, columns, gains[k % 3]), 1e-6);
     }
 }
-END_TEST
 
 /* Q of a QR decomposition with a positive diagonal: the first vectors do not depend on those that
  * follow, and the first one is the first draws themselves, made as long as one. */
-START_TEST(first_vectors_do_not_depend_on_later_ones)
+TEST(first_vectors_do_not_depend_on_later_ones)
 {
     enum { FEW = 5, MANY = 19, LENGTH = 40 };
     struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
@@ -67,9 +66,8 @@ START_TEST(first_vectors_do_not_depend_on_later_ones)
         CHECK_CLOSE(few[LENGTH + i], (next[i] - along * one[i]) / sqrt(of_draws), 1, 1e-6,
                     "second vector");
 }
-END_TEST
 
-START_TEST(draws_are_normal)
+TEST(draws_are_normal)
 {
     enum { N = 40000 };
     struct hd_rng rng = hd_rng_make(8, 0, 0, 0, 0);
@@ -84,7 +82,6 @@ START_TEST(draws_are_normal)
     ck_assert_double_le(fabs(moment[3]), 5 * sqrt(15.0 / N));
     ck_assert_double_le(fabs(moment[4] - 3), 5 * sqrt(96.0 / N));
 }
-END_TEST
 
 /* -- Nets -------------------------------------------------------------------------------------- */
 
@@ -161,21 +158,19 @@ static void check_init(int dims, enum hd_init init)
     hd_net_destroy(net);
 }
 
-START_TEST(dense_layers_start_orthogonal_convolutions_as_pytorch_s)
+TEST(dense_layers_start_orthogonal_convolutions_as_pytorch_s)
 {
     check_init(1, HD_INIT_ORTHOGONAL);
     check_init(3, HD_INIT_ORTHOGONAL);
 }
-END_TEST
 
-START_TEST(scaled_layers_have_their_gains)
+TEST(scaled_layers_have_their_gains)
 {
     check_init(1, HD_INIT_SCALED);
     check_init(3, HD_INIT_SCALED);
 }
-END_TEST
 
-START_TEST(init_does_not_depend_on_the_layout)
+TEST(init_does_not_depend_on_the_layout)
 {
     struct hd_net *f32 = make_net(3, HD_INIT_SCALED, HD_F32);
     struct hd_net *other = make_net(3, HD_INIT_SCALED, bf16_here() ? HD_BF16 : HD_F32);
@@ -189,18 +184,4 @@ START_TEST(init_does_not_depend_on_the_layout)
     }
     hd_net_destroy(f32);
     hd_net_destroy(other);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("init");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, rows_or_columns_are_orthonormal);
-    tcase_add_test(tests, first_vectors_do_not_depend_on_later_ones);
-    tcase_add_test(tests, draws_are_normal);
-    tcase_add_test(tests, dense_layers_start_orthogonal_convolutions_as_pytorch_s);
-    tcase_add_test(tests, scaled_layers_have_their_gains);
-    tcase_add_test(tests, init_does_not_depend_on_the_layout);
-    return run_suite("init", tests);
 }

@@ -40,7 +40,7 @@ static struct hd_net *cartpole_net(void)
     return make_net(4, 2, hidden, 3, HD_HEADS_DUELING);
 }
 
-START_TEST(fill_is_the_spec_s)
+TEST(fill_is_the_spec_s)
 {
     static const double first[] = {0.88331079, 0.56656152, 0.59118968};
     for (int j = 0; j < 3; j++)
@@ -48,9 +48,8 @@ START_TEST(fill_is_the_spec_s)
     CHECK_CLOSE(fill(3, 0), 0.31124163, 1.0, 1e-8, "U(3, 0)");
     CHECK_CLOSE(fill(3, 1), 0.50402325, 1.0, 1e-8, "U(3, 1)");
 }
-END_TEST
 
-START_TEST(names_and_shapes_are_di_engine_s)
+TEST(names_and_shapes_are_di_engine_s)
 {
     struct hd_net *net = cartpole_net();
     ck_assert_int_eq(hd_net_count_params(net), 33923);
@@ -65,7 +64,6 @@ START_TEST(names_and_shapes_are_di_engine_s)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- Golden updates ---------------------------------------------------------------------------- */
 
@@ -190,13 +188,12 @@ static void run_updates(struct update *u)
         CHECK_CLOSE(u->q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
 }
 
-START_TEST(three_updates_are_di_engine_s)
+TEST(three_updates_are_di_engine_s)
 {
     struct update u = make_update();
     run_updates(&u);
     hd_net_destroy(u.net);
 }
-END_TEST
 
 /* -- Properties -------------------------------------------------------------------------------- */
 
@@ -221,7 +218,7 @@ static double weighted_sum(const struct hd_net *net, const float *params, const 
     return sum;
 }
 
-START_TEST(gradients_are_differences)
+TEST(gradients_are_differences, .runs = 12)
 {
     struct hd_net *net = small_net(_i);
     int64_t n = hd_net_count_params(net), batch = 1 + 4 * _i,
@@ -257,9 +254,8 @@ START_TEST(gradients_are_differences)
     ck_assert_msg(off <= n / 25, "net %d: %d of %d off", _i, (int)off, (int)n);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(a_row_does_not_depend_on_its_batch)
+TEST(a_row_does_not_depend_on_its_batch)
 {
     struct hd_net *net = cartpole_net();
     enum { ALL = 130 };
@@ -279,9 +275,8 @@ START_TEST(a_row_does_not_depend_on_its_batch)
         }
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
+TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
 {
     struct update u = make_update();
     int64_t n = hd_net_count_params(u.net);
@@ -296,9 +291,8 @@ START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
     ck_assert(memcmp(u.grad, other, (size_t)n * sizeof *other) == 0);
     hd_net_destroy(u.net);
 }
-END_TEST
 
-START_TEST(init_is_within_pytorch_s_bounds)
+TEST(init_is_within_pytorch_s_bounds)
 {
     struct hd_net *net = cartpole_net();
     struct hd_rng rng = hd_rng_make(1, 2, 0, 0, 0);
@@ -320,7 +314,6 @@ START_TEST(init_is_within_pytorch_s_bounds)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
@@ -338,7 +331,7 @@ static void backward_there(struct update *u)
     device_backward(u->device, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u->dq, u->grad);
 }
 
-START_TEST(three_updates_are_di_engine_s_on_a_gpu)
+TEST(three_updates_are_di_engine_s_on_a_gpu, .cuda = true)
 {
     static const struct passes there = {forward_there, backward_there};
     struct update u = make_update();
@@ -348,12 +341,11 @@ START_TEST(three_updates_are_di_engine_s_on_a_gpu)
     run_updates(&u);
     hd_net_destroy(u.net);
 }
-END_TEST
 
 enum { NETS = 12, PRECISIONS = 3 };
 
 /* The odd nets are tested again, in pairs of rows, of which the first half goes backward. */
-START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
+TEST(passes_on_a_gpu_are_those_of_a_naive_net, .runs = PRECISIONS * NETS, .cuda = true)
 {
     enum { ROWS = 19 };
     const int i = _i % NETS;
@@ -398,9 +390,8 @@ START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
     naive_destroy(&naive);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(what_a_gpu_cannot_do_is_refused)
+TEST(what_a_gpu_cannot_do_is_refused, .cuda = true)
 {
     static const int64_t obs = 4, hidden[] = {8, 8};
     const struct hd_net_fields fields = {.obs_dims = 1,
@@ -417,37 +408,5 @@ START_TEST(what_a_gpu_cannot_do_is_refused)
     ck_assert_int_eq(hd_net_refresh_cuda(net, NULL, 0, 1, NULL), HD_ERR_INPUT);
     hd_net_destroy(net);
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, three_updates_are_di_engine_s_on_a_gpu);
-    tcase_add_loop_test(tests, passes_on_a_gpu_are_those_of_a_naive_net, 0, PRECISIONS * NETS);
-    tcase_add_test(tests, what_a_gpu_cannot_do_is_refused);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("net");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, fill_is_the_spec_s);
-    tcase_add_test(tests, names_and_shapes_are_di_engine_s);
-    tcase_add_test(tests, three_updates_are_di_engine_s);
-    tcase_add_loop_test(tests, gradients_are_differences, 0, 12);
-    tcase_add_test(tests, a_row_does_not_depend_on_its_batch);
-    tcase_add_test(tests, backward_of_the_first_rows_is_that_of_a_smaller_batch);
-    tcase_add_test(tests, init_is_within_pytorch_s_bounds);
-    return run_cuda_suite("net", tests, cuda_tests());
-}

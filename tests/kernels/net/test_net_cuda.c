@@ -14,7 +14,7 @@
 #if HD_CUDA
 
 /* The odd nets are tested again. Their flat array has the layout of either precision of the CPU. */
-START_TEST(odd_nets_are_naive_nets_on_a_gpu)
+TEST(odd_nets_are_naive_nets_on_a_gpu, .runs = GPU_PRECISIONS * N_ODD, .cuda = true)
 {
     enum { ROWS = 3 };
     const int i = _i % N_ODD;
@@ -53,7 +53,6 @@ START_TEST(odd_nets_are_naive_nets_on_a_gpu)
     naive_destroy(&naive);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* Draws parameters with which every second unit is active in all places of all rows, and no other:
  * biases are 1 or -1, and weights so small that what they add stays below 1 in layers whose inputs
@@ -79,7 +78,7 @@ static void make_params_away_from_zero(const struct hd_net *net, float *params)
 /* There are so many rows that the columns of two convolutions are made in parts, and again in the
  * backward pass, which only the first rows go through. Compared with the CPU; elements of gradients
  * are sums of up to 131,648 numbers that cancel. */
-START_TEST(many_rows_in_parts_are_the_cpu_s)
+TEST(many_rows_in_parts_are_the_cpu_s, .cuda = true)
 {
     enum { ROWS = 70, BACK = 68 };
     static const int64_t shape[] = {1, 180, 180}, hidden[] = {64, 8, 8};
@@ -107,10 +106,9 @@ START_TEST(many_rows_in_parts_are_the_cpu_s)
     check_gradient(net, grad, p.grad, 5e-5);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* Stages run one by one and in ranges. */
-START_TEST(stages_on_a_gpu_write_their_range_only)
+TEST(stages_on_a_gpu_write_their_range_only, .runs = 2, .cuda = true)
 {
     enum { ROWS = 2 };
     struct hd_net *net = make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32,
@@ -145,10 +143,9 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
 /* The shadow after refreshing all ranges in any order is that of refreshing the whole. */
-START_TEST(shadows_on_a_gpu_follow_by_ranges)
+TEST(shadows_on_a_gpu_follow_by_ranges, .runs = 2 * N_ODD, .cuda = true)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
@@ -171,7 +168,6 @@ START_TEST(shadows_on_a_gpu_follow_by_ranges)
     ck_assert(memcmp(ranges, whole, (size_t)bytes) == 0);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* What an update computes from a gradient, on the host. */
 struct updated {
@@ -217,7 +213,7 @@ static struct updated update(const struct device_pass *d, const float *grad, boo
 
 /* An update by a gradient in GPU order, whose stages come one by one, has the bits of one by the
  * flat gradient, and the shadow that it leaves is that of refreshing the whole. */
-START_TEST(gpu_order_changes_no_bit)
+TEST(gpu_order_changes_no_bit, .runs = 2 * N_ODD, .cuda = true)
 {
     enum { BACK = 3 };
     const int i = _i % N_ODD;
@@ -250,10 +246,9 @@ START_TEST(gpu_order_changes_no_bit)
     ck_assert(memcmp(gpu.params, flat.params, (size_t)bytes) == 0);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* A captured pass that is launched again computes the same bits. */
-START_TEST(passes_can_be_captured)
+TEST(passes_can_be_captured, .runs = GPU_PRECISIONS, .cuda = true)
 {
     enum { ROWS = 3 };
     const int i = 3;
@@ -273,32 +268,5 @@ START_TEST(passes_can_be_captured)
     ck_assert(memcmp(grad, p.grad, (size_t)n * 4) == 0);
     hd_net_destroy(net);
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    enum { PRECISIONS = 3 };
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 200);
-    tcase_add_loop_test(tests, odd_nets_are_naive_nets_on_a_gpu, 0, PRECISIONS * N_ODD);
-    tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
-    tcase_add_loop_test(tests, stages_on_a_gpu_write_their_range_only, 0, 2);
-    tcase_add_loop_test(tests, shadows_on_a_gpu_follow_by_ranges, 0, 2 * N_ODD);
-    tcase_add_loop_test(tests, gpu_order_changes_no_bit, 0, 2 * N_ODD);
-    tcase_add_loop_test(tests, passes_can_be_captured, 0, PRECISIONS);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    return run_cuda_suite("net_cuda", tcase_create("net_cuda"), cuda_tests());
-}

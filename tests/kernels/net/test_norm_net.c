@@ -264,7 +264,7 @@ static void check_gradients(const struct batch *batch, struct naive *naive, int 
     }
 }
 
-START_TEST(passes_are_those_of_a_naive_net)
+TEST(passes_are_those_of_a_naive_net, .runs = N_CASES)
 {
     const int c = _i;
     struct batch batch = make_batch(c, cases[c].items, cases[c].rows, used_of(c));
@@ -280,9 +280,8 @@ START_TEST(passes_are_those_of_a_naive_net)
     check_gradients(&batch, naive, c, q);
     hd_net_destroy(batch.net);
 }
-END_TEST
 
-START_TEST(rows_that_do_not_count_change_no_bit)
+TEST(rows_that_do_not_count_change_no_bit, .runs = N_CASES)
 {
     const int c = _i;
     struct batch batch = make_batch(c, cases[c].items, cases[c].rows, used_of(c));
@@ -305,10 +304,9 @@ START_TEST(rows_that_do_not_count_change_no_bit)
     hd_net_destroy(other.net);
     hd_net_destroy(batch.net);
 }
-END_TEST
 
 /* The same samples give the same result in one item and in four. */
-START_TEST(a_batch_spread_over_items_is_one_batch)
+TEST(a_batch_spread_over_items_is_one_batch, .runs = N_CASES)
 {
     struct batch one = make_batch(_i, 1, 24, 24), four = make_batch(_i, 4, 6, 6);
     const int64_t n = hd_net_count_params(one.net), outputs = one.outputs;
@@ -331,9 +329,8 @@ START_TEST(a_batch_spread_over_items_is_one_batch)
     hd_net_destroy(four.net);
     hd_net_destroy(one.net);
 }
-END_TEST
 
-START_TEST(running_statistics_are_what_acting_goes_by)
+TEST(running_statistics_are_what_acting_goes_by, .runs = N_CASES)
 {
     const int c = _i;
     struct batch batch = make_batch(c, cases[c].items, cases[c].rows, used_of(c));
@@ -381,11 +378,10 @@ START_TEST(running_statistics_are_what_acting_goes_by)
     ck_assert(isnan(alone[0]));
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- Names of tensors, with and without norms -------------------------------------------------- */
 
-START_TEST(names_are_those_of_blocks)
+TEST(names_are_those_of_blocks, .runs = 3)
 {
     static const char *const q[] = {"encoder.init.0", "encoder.init.1", "encoder.main.0",
                                     "encoder.main.1", "encoder.main.3", "encoder.main.4",
@@ -428,9 +424,8 @@ START_TEST(names_are_those_of_blocks)
     ck_assert_int_eq(hd_net_count_norms(net), norms / 2);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(nets_without_norms_have_none)
+TEST(nets_without_norms_have_none, .runs = N_CASES)
 {
     struct hd_net *net = make_net(_i, HD_NORM_NONE);
     ck_assert_int_eq(hd_net_count_levels(net), 0);
@@ -439,9 +434,8 @@ START_TEST(nets_without_norms_have_none)
     ck_assert_int_eq(hd_net_count_training_sums(net, 0), 0);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(convolutional_nets_take_none)
+TEST(convolutional_nets_take_none)
 {
     static const int64_t shape[] = {4, 84, 84}, hidden[] = {32, 64, 64, 128};
     const struct hd_net_fields fields = {.obs_dims = 3,
@@ -457,19 +451,4 @@ START_TEST(convolutional_nets_take_none)
     ck_assert_str_eq(mistake.field, "norm");
     ck_assert_ptr_nonnull(strstr(mistake.message, "dense nets"));
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_ERR_INPUT);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("norm_net");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, N_CASES);
-    tcase_add_loop_test(tests, rows_that_do_not_count_change_no_bit, 0, N_CASES);
-    tcase_add_loop_test(tests, a_batch_spread_over_items_is_one_batch, 0, N_CASES);
-    tcase_add_loop_test(tests, running_statistics_are_what_acting_goes_by, 0, N_CASES);
-    tcase_add_loop_test(tests, names_are_those_of_blocks, 0, 3);
-    tcase_add_loop_test(tests, nets_without_norms_have_none, 0, N_CASES);
-    tcase_add_test(tests, convolutional_nets_take_none);
-    return run_suite("norm_net", tests);
 }

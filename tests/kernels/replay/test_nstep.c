@@ -54,7 +54,7 @@ static void check_action(const struct hd_transition *transition, int64_t nstep, 
     ck_assert_int_eq(action[1].choice, 90 - i);
 }
 
-START_TEST(test_spec_numbers)
+TEST(test_spec_numbers)
 {
     static const float reward[6][3] = {{1, 2, 3}, {2, 3, 4}, {3, 4, 5},
                                        {4, 5, 6}, {5, 6, 0}, {6, 0, 0}};
@@ -75,9 +75,8 @@ START_TEST(test_spec_numbers)
     }
     hd_free(block);
 }
-END_TEST
 
-START_TEST(test_shorter_than_n)
+TEST(test_shorter_than_n)
 {
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, 2, false);
@@ -92,10 +91,9 @@ START_TEST(test_shorter_than_n)
     ck_assert_float_eq(second->value_gamma, .99f);
     hd_free(block);
 }
-END_TEST
 
 /* n = 1: a fragment's own steps, with no bootstrap factor whatever the tail. */
-START_TEST(test_one_step)
+TEST(test_one_step)
 {
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, 4, true);
@@ -112,7 +110,6 @@ START_TEST(test_one_step)
     }
     hd_free(block);
 }
-END_TEST
 
 struct sample {
     double reward[MAX_LENGTH + 2], done, gamma;
@@ -170,24 +167,11 @@ static void check_fragment(int64_t length, int64_t n, int64_t count, bool done,
     hd_free(again);
 }
 
-START_TEST(test_naive)
+TEST(test_naive)
 {
     for (int64_t length = 1; length <= MAX_LENGTH; length++)
         for (int64_t n = 1; n <= MAX_LENGTH + 2; n++)
             for (int options = 0; options < 8; options++)
                 check_fragment(length, n, options & 4 ? length : length / 2, options & 1,
                                options & 2 ? HD_NSTEP_DI_ENGINE : HD_NSTEP_CORRECTED);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("nstep");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, test_spec_numbers);
-    tcase_add_test(tests, test_shorter_than_n);
-    tcase_add_test(tests, test_one_step);
-    tcase_add_test(tests, test_naive);
-    return run_checks(suite);
 }

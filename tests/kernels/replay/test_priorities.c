@@ -131,7 +131,7 @@ static void check_build(const struct hd_priorities_shape *shape,
     hd_free(built);
 }
 
-START_TEST(a_long_life_is_the_naive_one)
+TEST(a_long_life_is_the_naive_one, .runs = SHAPES)
 {
     const struct hd_priorities_shape *shape = &shapes[_i];
     static struct naive naive;
@@ -153,10 +153,9 @@ START_TEST(a_long_life_is_the_naive_one)
     }
     hd_free(priorities);
 }
-END_TEST
 
 /* Without errors all priorities are 1, and strata are those of a replay without priorities. */
-START_TEST(equal_priorities_are_uniform)
+TEST(equal_priorities_are_uniform)
 {
     const struct hd_priorities_shape shape = {100, .6};
     struct hd_priorities *priorities = open_priorities(&shape);
@@ -168,9 +167,8 @@ START_TEST(equal_priorities_are_uniform)
     }
     hd_free(priorities);
 }
-END_TEST
 
-START_TEST(what_is_no_priorities_is_told)
+TEST(what_is_no_priorities_is_told)
 {
     const struct hd_priorities_shape shape = {5, .6};
     struct hd_priorities *good = open_priorities(&shape), *bad = open_priorities(&shape);
@@ -201,16 +199,4 @@ START_TEST(what_is_no_priorities_is_told)
     }
     hd_free(good);
     hd_free(bad);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("priorities");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, a_long_life_is_the_naive_one, 0, SHAPES);
-    tcase_add_test(tests, equal_priorities_are_uniform);
-    tcase_add_test(tests, what_is_no_priorities_is_told);
-    return run_checks(suite);
 }

@@ -238,7 +238,7 @@ static const struct ring_case cases[] = {
     {{5, 3, 12, 6, 2, 2, 1}, 3, false},
 };
 
-START_TEST(test_against_naive)
+TEST(test_against_naive, .runs = COUNT(cases))
 {
     const struct ring_case *c = &cases[_i];
     struct naive *naive = hd_alloc(1, sizeof *naive);
@@ -264,10 +264,9 @@ START_TEST(test_against_naive)
     hd_free(game.ring);
     hd_free(naive);
 }
-END_TEST
 
 /* One env shows single frames, with capacity 4, 6 frames and n = 1. */
-START_TEST(test_by_hand)
+TEST(test_by_hand)
 {
     const struct hd_replay_shape shape = {
         .capacity = 4, .envs = 1, .frames = 6, .frame_bytes = 1, .stack = 3, .nstep = 1, .dims = 1};
@@ -305,7 +304,6 @@ START_TEST(test_by_hand)
     ck_assert_mem_eq(rows.obs, "eeeeef", 6);
     ck_assert_int_eq(rows.action[0].choice, 9);
 }
-END_TEST
 
 /* All priorities 1: walk the prefix sum to the mass (i + u) / batch * size. */
 static int64_t walk(int64_t i, double u, int64_t batch, int64_t size)
@@ -319,7 +317,7 @@ static int64_t walk(int64_t i, double u, int64_t batch, int64_t size)
     return position;
 }
 
-START_TEST(test_closed_form)
+TEST(test_closed_form)
 {
     struct hd_rng rng = hd_rng_make(7, 1, 0, 0, 0);
     static const int64_t batches[] = {1, 2, 7, 64}, sizes[] = {1, 5, 64, 65, 1000};
@@ -332,19 +330,17 @@ START_TEST(test_closed_form)
                                  walk(i, u, batches[b], sizes[s]));
             }
 }
-END_TEST
 
-START_TEST(test_every_item_once)
+TEST(test_every_item_once)
 {
     struct hd_rng rng = hd_rng_make(8, 1, 0, 0, 0);
     for (int64_t i = 0; i < 64; i++)
         ck_assert_int_eq(hd_replay_get_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), 64, 64),
                          i);
 }
-END_TEST
 
 /* The i-th draw lies in [i V/B, (i + 1) V/B), so draws are in ring order; the range ends hold. */
-START_TEST(test_strata)
+TEST(test_strata)
 {
     struct hd_rng rng = hd_rng_make(9, 1, 0, 0, 0);
     const int64_t batch = 64, size = 1001;
@@ -362,7 +358,6 @@ START_TEST(test_strata)
     ck_assert_int_eq(hd_replay_get_stratum(batch - 1, below_one, batch, size), size - 1);
     ck_assert_int_eq(hd_replay_get_stratum(0, below_one, 1, 20000), 19999);
 }
-END_TEST
 
 #if HD_CUDA
 /* -- On a GPU ---------------------------------------------------------------------------------- */
@@ -505,7 +500,7 @@ static void check_sample(struct mirror *m, int64_t rows)
     hd_free(found);
 }
 
-START_TEST(test_mirror_cuda)
+TEST(test_mirror_cuda, .runs = ALL_CASES, .cuda = true)
 {
     const struct ring_case *c = _i < CASES ? &cases[_i] : &large_cases[_i - CASES];
     struct mirror m;
@@ -523,10 +518,9 @@ START_TEST(test_mirror_cuda)
         check_sample(&m, 1 + 5 * rollout);
     }
 }
-END_TEST
 
 /* A rollout that does not continue where the ring stands leaves it unchanged. */
-START_TEST(test_broken_order_cuda)
+TEST(test_broken_order_cuda, .cuda = true)
 {
     const struct ring_case *c = &cases[3];
     struct mirror m;
@@ -547,23 +541,4 @@ START_TEST(test_broken_order_cuda)
     ck_assert_int_eq(m.report->broken, 2);
     ck_assert_int_eq(m.report->size, hd_replay_get_size(&c->shape, m.game.ring));
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("all"), *cuda = NULL;
-    tcase_set_timeout(cpu, 60);
-    tcase_add_loop_test(cpu, test_against_naive, 0, (int)(sizeof cases / sizeof cases[0]));
-    tcase_add_test(cpu, test_by_hand);
-    tcase_add_test(cpu, test_closed_form);
-    tcase_add_test(cpu, test_every_item_once);
-    tcase_add_test(cpu, test_strata);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_set_timeout(cuda, 60);
-    tcase_add_loop_test(cuda, test_mirror_cuda, 0, ALL_CASES);
-    tcase_add_test(cuda, test_broken_order_cuda);
-#endif
-    return run_cuda_suite("replay", cpu, cuda);
-}

@@ -62,7 +62,7 @@ static void check_epoch(const struct hd_sampler *sampler, int64_t epoch)
     ck_assert_int_eq(dealt, total < sampler->samples ? total : sampler->samples);
 }
 
-START_TEST(dealt_as_torch_deals)
+TEST(dealt_as_torch_deals)
 {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 63, 64, 65, 100, 1000, 4097};
     static const int64_t shards[] = {1, 2, 3, 4, 7, 8, 64, 100};
@@ -78,9 +78,8 @@ START_TEST(dealt_as_torch_deals)
                 check_epoch(&sampler, 5);
             }
 }
-END_TEST
 
-START_TEST(uneven_lists_hold_every_sample_once)
+TEST(uneven_lists_hold_every_sample_once)
 {
     for (int64_t n = 0; n < 40; n++)
         for (int64_t shards = 1; shards < 12; shards++) {
@@ -103,9 +102,8 @@ START_TEST(uneven_lists_hold_every_sample_once)
                 ck_assert_int_eq(times[j], 1);
         }
 }
-END_TEST
 
-START_TEST(without_shuffling_in_order)
+TEST(without_shuffling_in_order)
 {
     const struct hd_sampler sampler = {.samples = 5, .shards = 2};
     static const int64_t lists[2][3] = {{0, 2, 4}, {1, 3, 0}};
@@ -117,9 +115,8 @@ START_TEST(without_shuffling_in_order)
             ck_assert_int_eq(padding, i == 5);
         }
 }
-END_TEST
 
-START_TEST(orders_differ_by_seed_and_epoch_alone)
+TEST(orders_differ_by_seed_and_epoch_alone)
 {
     struct hd_sampler a = {.seed = 1, .samples = 1000, .shards = 2, .shuffle = true}, b = a;
     static int64_t first[1000], second[1000];
@@ -140,7 +137,6 @@ START_TEST(orders_differ_by_seed_and_epoch_alone)
     ck_assert_int_le(same_epoch, 8);
     ck_assert_int_le(same_seed, 8);
 }
-END_TEST
 
 /* Returns sum (observed - expected)^2 / expected of n equally likely outcomes. */
 static double chi_square(const int *times, int n)
@@ -162,7 +158,7 @@ static double bound(int freedom)
 }
 
 /* All permutations of 2 to 5 samples are equally frequent. */
-START_TEST(short_orders_are_equally_likely)
+TEST(short_orders_are_equally_likely)
 {
     for (int n = 2; n <= 5; n++) {
         const int epochs = 24000;
@@ -185,10 +181,9 @@ START_TEST(short_orders_are_equally_likely)
         ck_assert_double_lt(chi_square(seen, orders), bound(orders - 1));
     }
 }
-END_TEST
 
 /* In longer ones, every sample is equally frequent at any position and after any other. */
-START_TEST(long_orders_look_random)
+TEST(long_orders_look_random)
 {
     static const int sizes[] = {6, 16, 17, 31, 50};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -211,9 +206,8 @@ START_TEST(long_orders_look_random)
         ck_assert_double_lt(chi_square(pairs, n * (n - 1)), bound(n * (n - 1) - 1));
     }
 }
-END_TEST
 
-START_TEST(large_sets)
+TEST(large_sets)
 {
     const struct hd_sampler sampler = {
         .seed = 1, .samples = (INT64_C(1) << 40) + 3, .shards = 3, .shuffle = true};
@@ -224,21 +218,4 @@ START_TEST(large_sets)
         mean += (double)sample / (double)sampler.samples / 1000;
     }
     ck_assert_double_lt(fabs(mean - .5), 4.5 * sqrt(1.0 / 12 / 1000));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sampler");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, dealt_as_torch_deals);
-    tcase_add_test(tests, uneven_lists_hold_every_sample_once);
-    tcase_add_test(tests, without_shuffling_in_order);
-    tcase_add_test(tests, orders_differ_by_seed_and_epoch_alone);
-    tcase_add_test(tests, short_orders_are_equally_likely);
-    tcase_add_test(tests, long_orders_look_random);
-    tcase_add_test(tests, large_sets);
-    return run_checks(suite);
 }

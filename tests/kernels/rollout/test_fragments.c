@@ -144,7 +144,7 @@ static void check_ends(const struct shape *is, const struct played *p, const str
     ck_assert_int_eq(*c->ended, n);
 }
 
-START_TEST(test_fragments)
+TEST(test_fragments, .runs = SHAPES)
 {
     const struct shape *is = &shapes[_i];
     const struct played p = play(is);
@@ -155,11 +155,10 @@ START_TEST(test_fragments)
     check_samples(is, &p, &a.fragments);
     check_ends(is, &p, &a.fragments);
 }
-END_TEST
 
 #if HD_CUDA
 /* Actions are the CPU's unless a draw is within 1e-14 of a boundary. */
-START_TEST(test_fragments_cuda)
+TEST(test_fragments_cuda, .runs = SHAPES, .cuda = true)
 {
     const struct shape *is = &shapes[_i];
     const struct played p = play(is);
@@ -185,16 +184,4 @@ START_TEST(test_fragments_cuda)
     device_get(found, device.memory, bytes);
     ck_assert_mem_eq(found, host.memory, (size_t)bytes);
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("cpu"), *cuda = NULL;
-    tcase_add_loop_test(cpu, test_fragments, 0, SHAPES);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, test_fragments_cuda, 0, SHAPES);
-#endif
-    return run_cuda_suite("fragments", cpu, cuda);
-}

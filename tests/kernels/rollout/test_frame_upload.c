@@ -82,7 +82,7 @@ static void *alloc_here(int64_t bytes)
     return test_alloc(bytes, 1);
 }
 
-START_TEST(frames_of_observations)
+TEST(frames_of_observations, .runs = SIZES)
 {
     const struct size *size = &sizes[_i];
     const struct hd_frame_upload upload = make_upload(size, alloc_here);
@@ -99,7 +99,6 @@ START_TEST(frames_of_observations)
         add_next(&upload, size, step, wanted);
     }
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -127,7 +126,7 @@ static void check_obs(const struct hd_frame_upload *upload, char *there, const c
 
 /* The GPU reads at one step of three. Uploaded frames are overwritten on the host, so bytes that
  * were uploaded twice would be found. */
-START_TEST(frames_travel_once)
+TEST(frames_travel_once, .runs = SIZES, .cuda = true)
 {
     const struct size *size = &sizes[_i];
     const struct hd_frame_upload upload = make_upload_on_gpu(size);
@@ -144,10 +143,9 @@ START_TEST(frames_travel_once)
     }
     check_obs(&upload, there, wanted);
 }
-END_TEST
 
 /* Without an observation, all existing frames are uploaded, for a learner. */
-START_TEST(all_frames_are_fetched)
+TEST(all_frames_are_fetched, .cuda = true)
 {
     const struct size *size = &sizes[0];
     const struct hd_frame_upload upload = make_upload_on_gpu(size);
@@ -167,18 +165,5 @@ START_TEST(all_frames_are_fetched)
         }
     }
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("upload"), *cuda = NULL;
-    tcase_add_loop_test(cpu, frames_of_observations, 0, SIZES);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, frames_travel_once, 0, SIZES);
-    tcase_add_test(cuda, all_frames_are_fetched);
-#endif
-    return run_cuda_suite("upload", cpu, cuda);
-}

@@ -181,7 +181,7 @@ static void check_obs(const struct collect *c, int64_t sample, bool after, const
 }
 
 /* The functions that kernels call find the frames of an observation. */
-START_TEST(frames_of_observations)
+TEST(frames_of_observations, .runs = SHAPES)
 {
     struct collect *c = test_alloc(1, sizeof *c);
     collect_make(c, &shapes[_i], 30 + _i);
@@ -194,7 +194,6 @@ START_TEST(frames_of_observations)
             check_obs(c, i, ahead == 1, obs);
         }
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -225,7 +224,7 @@ static void *fetched(const void *device, int64_t bytes)
 
 /* -- Observations ------------------------------------------------------------------------------ */
 
-START_TEST(observations_in_a_row_and_apart)
+TEST(observations_in_a_row_and_apart, .runs = SHAPES, .cuda = true)
 {
     struct collect *c = test_alloc(1, sizeof *c);
     collect_make_on_device(c, &shapes[_i], _i);
@@ -245,10 +244,9 @@ START_TEST(observations_in_a_row_and_apart)
     }
     ck_assert_int_eq(hd_steps_gather_obs_cuda(&c->steps, 0, 0, 0, NULL, device_stream()), HD_OK);
 }
-END_TEST
 
 /* There is more capacity than needed, as always. */
-START_TEST(observations_after_fragments)
+TEST(observations_after_fragments, .runs = SHAPES, .cuda = true)
 {
     struct collect *c = test_alloc(1, sizeof *c);
     collect_make_on_device(c, &shapes[_i], 10 + _i);
@@ -277,7 +275,6 @@ START_TEST(observations_after_fragments)
         check_obs(c, 0, false, found_obs + count * bytes);
     }
 }
-END_TEST
 
 /* -- Minibatches ------------------------------------------------------------------------------- */
 
@@ -310,7 +307,7 @@ static void check_row(const struct collect *c, const float *const expected[3], i
 }
 
 /* Lists of samples are in host and in device memory, and batches full and short. */
-START_TEST(rows_of_minibatches)
+TEST(rows_of_minibatches, .runs = SHAPES, .cuda = true)
 {
     enum { B = 11 };
     struct collect *c = test_alloc(1, sizeof *c);
@@ -351,19 +348,5 @@ START_TEST(rows_of_minibatches)
             ck_assert_int_eq(*(int64_t *)fetched(to.used, 8), used);
     }
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    TCase *cpu = tcase_create("indices"), *cuda = NULL;
-    tcase_add_loop_test(cpu, frames_of_observations, 0, SHAPES);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_add_loop_test(cuda, observations_in_a_row_and_apart, 0, SHAPES);
-    tcase_add_loop_test(cuda, observations_after_fragments, 0, SHAPES);
-    tcase_add_loop_test(cuda, rows_of_minibatches, 0, SHAPES);
-#endif
-    return run_cuda_suite("steps", cpu, cuda);
-}

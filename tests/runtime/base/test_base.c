@@ -14,7 +14,7 @@
 
 /* -- Status ------------------------------------------------------------------------------------ */
 
-START_TEST(test_status)
+TEST(test_status)
 {
     static const struct {
         int status, exit_code;
@@ -28,7 +28,6 @@ START_TEST(test_status)
     ck_assert_str_eq(hd_status_get_text(7), "unknown status");
     ck_assert_int_eq(hd_status_get_exit_code(-12345), 1);
 }
-END_TEST
 
 static int tries;
 
@@ -55,7 +54,7 @@ cleanup:
     return status;
 }
 
-START_TEST(test_try_stops_at_the_first_failure)
+TEST(test_try_stops_at_the_first_failure)
 {
     ck_assert_int_eq(try_twice(HD_OK, HD_OK), HD_OK);
     ck_assert_int_eq(tries, 2);
@@ -66,7 +65,6 @@ START_TEST(test_try_stops_at_the_first_failure)
     ck_assert_int_eq(tries, 4);
     ck_assert_int_eq(cleaned, 1);
 }
-END_TEST
 
 /* -- Messages ---------------------------------------------------------------------------------- */
 
@@ -84,7 +82,7 @@ static void see(enum hd_log_level level, const char *line, void *arg)
     snprintf(seen.line, sizeof seen.line, "%s", line);
 }
 
-START_TEST(test_sink_and_levels)
+TEST(test_sink_and_levels)
 {
     hd_log_set_sink(see, &seen);
     errno = ENOENT;
@@ -105,9 +103,8 @@ START_TEST(test_sink_and_levels)
     hd_log(HD_LOG_WARN, "dropped");
     ck_assert_int_eq(seen.count, 4);
 }
-END_TEST
 
-START_TEST(test_ranks)
+TEST(test_ranks)
 {
     hd_log_set_sink(see, &seen);
     hd_log_set_rank(0, 1);
@@ -125,9 +122,8 @@ START_TEST(test_ranks)
     hd_log(HD_LOG_ERROR, "no rank");
     ck_assert_str_eq(seen.line, "error: no rank");
 }
-END_TEST
 
-START_TEST(test_long_messages_are_cut)
+TEST(test_long_messages_are_cut)
 {
     char *text = malloc(100001);
     memset(text, 'x', 100000);
@@ -138,11 +134,10 @@ START_TEST(test_long_messages_are_cut)
     ck_assert_uint_gt(strlen(seen.line), 3000);
     free(text);
 }
-END_TEST
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-START_TEST(test_alloc)
+TEST(test_alloc)
 {
     for (int64_t n = 0; n < 300; n += 7) {
         unsigned char *memory = hd_alloc(n, 3);
@@ -157,9 +152,8 @@ START_TEST(test_alloc)
     hd_free(NULL);
     ck_assert_int_eq(errno, EINTR);
 }
-END_TEST
 
-START_TEST(test_alloc_refuses)
+TEST(test_alloc_refuses)
 {
     static const struct {
         int64_t count;
@@ -172,9 +166,8 @@ START_TEST(test_alloc_refuses)
         ck_assert_int_eq(seen.level, HD_LOG_ERROR);
     }
 }
-END_TEST
 
-START_TEST(test_fail_nth)
+TEST(test_fail_nth)
 {
     hd_log_set_sink(see, &seen);
     hd_alloc_fail_nth(3);
@@ -193,9 +186,8 @@ START_TEST(test_fail_nth)
     hd_alloc_fail_nth(1);
     ck_assert_ptr_null(hd_format("%d", 1));
 }
-END_TEST
 
-START_TEST(test_grow)
+TEST(test_grow)
 {
     void *list = NULL;
     int64_t capacity = 0;
@@ -219,9 +211,8 @@ START_TEST(test_grow)
     ck_assert_int_eq(capacity, old);
     hd_free(list);
 }
-END_TEST
 
-START_TEST(test_texts)
+TEST(test_texts)
 {
     char *text = hd_format("%s-%05d", "a", 42);
     ck_assert_str_eq(text, "a-00042");
@@ -233,11 +224,10 @@ START_TEST(test_texts)
     ck_assert_str_eq(text, "");
     hd_free(text);
 }
-END_TEST
 
 /* -- Hashes ------------------------------------------------------------------------------------ */
 
-START_TEST(test_hash_of_parts_continues)
+TEST(test_hash_of_parts_continues)
 {
     int64_t n = 3 * HD_BLOCK + 17;
     float *data = malloc((size_t)n * sizeof *data);
@@ -263,9 +253,8 @@ START_TEST(test_hash_of_parts_continues)
     ck_assert_uint_ne(hd_hash_floats(0, data, 1), zero);
     free(data);
 }
-END_TEST
 
-START_TEST(test_hash)
+TEST(test_hash)
 {
     /* XXH3's published value of the empty input: stored hashes outlive a program. */
     ck_assert_uint_eq(hd_hash_bytes("", 0), UINT64_C(0x2D06800538D394C2));
@@ -280,11 +269,10 @@ START_TEST(test_hash)
         pair[i % 2] = hash;
     }
 }
-END_TEST
 
 /* -- Clocks ------------------------------------------------------------------------------------ */
 
-START_TEST(test_clocks)
+TEST(test_clocks)
 {
     int64_t last = hd_clock_get_ns(), cpu = hd_clock_get_cpu_ns();
     for (int i = 0; i < 1000; i++) {
@@ -297,26 +285,4 @@ START_TEST(test_clocks)
         busy *= 1.0000001;
     ck_assert_int_gt(hd_clock_get_cpu_ns(), cpu);
     ck_assert_int_gt(hd_clock_get_wall_ns(), INT64_C(1700000000) * 1000000000); /* after 2023 */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("base");
-    TCase *tc = tcase_create("base");
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_status);
-    tcase_add_test(tc, test_try_stops_at_the_first_failure);
-    tcase_add_test(tc, test_sink_and_levels);
-    tcase_add_test(tc, test_ranks);
-    tcase_add_test(tc, test_long_messages_are_cut);
-    tcase_add_test(tc, test_alloc);
-    tcase_add_test(tc, test_alloc_refuses);
-    tcase_add_test(tc, test_fail_nth);
-    tcase_add_test(tc, test_grow);
-    tcase_add_test(tc, test_texts);
-    tcase_add_test(tc, test_hash_of_parts_continues);
-    tcase_add_test(tc, test_hash);
-    tcase_add_test(tc, test_clocks);
-    return run_checks(suite);
 }

@@ -21,16 +21,15 @@ static const struct answer answers[] = {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-START_TEST(test_known_answers)
+TEST(test_known_answers, .runs = COUNT(answers))
 {
     uint32_t out[4];
     hd_philox4x32_generate(answers[_i].counter, answers[_i].key, out);
     ck_assert_mem_eq(out, answers[_i].out, sizeof out);
 }
-END_TEST
 
 /* A draw depends on each of its coordinates, and on nothing else. */
-START_TEST(test_coordinates)
+TEST(test_coordinates)
 {
     struct hd_rng base = hd_rng_make(1, 2, 3, 4, 5), again = hd_rng_make(1, 2, 3, 4, 5);
     const struct hd_rng others[] = {hd_rng_make(2, 2, 3, 4, 5), hd_rng_make(1, 3, 3, 4, 5),
@@ -42,9 +41,8 @@ START_TEST(test_coordinates)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         ck_assert_uint_ne(hd_rng_draw_u64(&others[i], 6), draw);
 }
-END_TEST
 
-START_TEST(test_words)
+TEST(test_words)
 {
     struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     const uint32_t counter[4] = {6, 5, 4, 3};
@@ -58,11 +56,10 @@ START_TEST(test_words)
     double uniform = hd_rng_draw_uniform(&rng, 6);
     ck_assert_uint_eq((uint64_t)(uniform * 0x1p53), u64 >> 11);
 }
-END_TEST
 
 /* Mean 1/2 and variance 1/12 within five standard errors; the seed is fixed, and so is the outcome.
  */
-START_TEST(test_uniform)
+TEST(test_uniform)
 {
     struct hd_rng rng = hd_rng_make(11, 1, 0, 0, 0);
     enum { N = 100000 };
@@ -76,9 +73,8 @@ START_TEST(test_uniform)
     ck_assert_double_eq_tol(sum / N, 0, 5 * .2887 / 316.2);
     ck_assert_double_eq_tol(squares / N, 1. / 12, 5 * .0745 / 316.2);
 }
-END_TEST
 
-START_TEST(test_below)
+TEST(test_below)
 {
     struct hd_rng rng = hd_rng_make(12, 1, 0, 0, 0);
     enum { N = 60000, SIDES = 6 };
@@ -102,18 +98,4 @@ START_TEST(test_below)
         large += draw > INT64_MAX / 2;
     }
     ck_assert(large > 25 && large < 75);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("rng");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, test_known_answers, 0, (int)(sizeof answers / sizeof answers[0]));
-    tcase_add_test(tests, test_coordinates);
-    tcase_add_test(tests, test_words);
-    tcase_add_test(tests, test_uniform);
-    tcase_add_test(tests, test_below);
-    return run_checks(suite);
 }

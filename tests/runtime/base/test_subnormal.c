@@ -18,7 +18,7 @@ static void *multiply(void *products)
     return products;
 }
 
-START_TEST(test_they_are_zero_in_threads_too)
+TEST(test_they_are_zero_in_threads_too)
 {
     float here[2], there[2];
     pthread_t thread;
@@ -34,18 +34,16 @@ START_TEST(test_they_are_zero_in_threads_too)
     pthread_join(thread, NULL);
     ck_assert(there[0] == 0 && there[1] == 0);
 }
-END_TEST
 
-START_TEST(test_other_numbers_are_as_before)
+TEST(test_other_numbers_are_as_before)
 {
     volatile float x = 1.5f, y = 0x1p-100f;
     hd_subnormals_flush();
     ck_assert(x * y == 0x1.8p-100f);
     ck_assert(smallest * 1.0f == FLT_MIN);
 }
-END_TEST
 
-START_TEST(test_the_mode_before_comes_back)
+TEST(test_the_mode_before_comes_back)
 {
     float product[2];
     const uint64_t before = hd_subnormals_get_mode();
@@ -54,20 +52,4 @@ START_TEST(test_the_mode_before_comes_back)
     multiply(product);
     ck_assert(!hd_subnormals_are_flushed());
     ck_assert(product[0] == FLT_MIN / 2 && product[1] == 0x1p-40f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("subnormal");
-    TCase *tcase = tcase_create("subnormal");
-    tcase_add_test(tcase, test_they_are_zero_in_threads_too);
-    tcase_add_test(tcase, test_other_numbers_are_as_before);
-    tcase_add_test(tcase, test_the_mode_before_comes_back);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -47,7 +47,7 @@ static void *write_block(void *arg, int64_t rank, int level)
 
 static struct writer writer, outer;
 
-START_TEST(shapes)
+TEST(shapes)
 {
     ck_assert_str_eq(hd_tree_reduce(0, 1, write_leaf, write_sum, &writer), "0");
     ck_assert_str_eq(hd_tree_reduce(0, 2, write_leaf, write_sum, &writer), "(0+1)");
@@ -56,9 +56,8 @@ START_TEST(shapes)
     ck_assert_str_eq(hd_tree_reduce(0, 6, write_leaf, write_sum, &writer), "((0+(1+2))+(3+(4+5)))");
     ck_assert_str_eq(hd_tree_reduce(5, 7, write_leaf, write_sum, &writer), "(5+6)");
 }
-END_TEST
 
-START_TEST(allowed_ranks)
+TEST(allowed_ranks)
 {
     char text[256];
     hd_tree_format_allowed(1, text, sizeof text);
@@ -82,10 +81,9 @@ START_TEST(allowed_ranks)
     hd_tree_format_allowed(64, tiny, sizeof tiny);
     ck_assert_uint_eq(strlen(tiny), 3);
 }
-END_TEST
 
 /* This makes results independent of the number of ranks. */
-START_TEST(ranks_keep_the_expression)
+TEST(ranks_keep_the_expression)
 {
     int pairs = 0;
     for (int64_t shards = 1; shards <= 48; shards++)
@@ -100,7 +98,6 @@ START_TEST(ranks_keep_the_expression)
         }
     ck_assert_int_gt(pairs, 150);
 }
-END_TEST
 
 struct depth {
     int deepest;
@@ -121,7 +118,7 @@ static void *see_node(void *arg, int level, void *left, void *right)
     return see_leaf(arg, 0, level);
 }
 
-START_TEST(levels_suffice)
+TEST(levels_suffice)
 {
     for (int64_t n = 1; n < 300; n++) {
         struct depth depth = {0};
@@ -129,7 +126,6 @@ START_TEST(levels_suffice)
         ck_assert_int_eq(depth.deepest + 1, hd_tree_count_levels(n));
     }
 }
-END_TEST
 
 /* -- Adding arrays ----------------------------------------------------------------------------- */
 
@@ -145,7 +141,7 @@ static float node(const float *terms, int64_t stride, int64_t lo, int64_t hi)
 
 /* Every number of groups and members, ranges that begin and end anywhere; magnitudes differ, so
  * that any other order shows. */
-START_TEST(arrays_are_added_in_tree_order)
+TEST(arrays_are_added_in_tree_order)
 {
     static float terms[GROUPS][MEMBERS][ELEMENTS], sum[ELEMENTS + 2];
     const float *group[GROUPS];
@@ -170,18 +166,4 @@ START_TEST(arrays_are_added_in_tree_order)
                 ck_assert(memcmp(&expected, &sum[1 + i - lo], sizeof expected) == 0);
             }
         }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tree");
-    TCase *cases = tcase_create("tree");
-    suite_add_tcase(suite, cases);
-    tcase_add_test(cases, shapes);
-    tcase_add_test(cases, allowed_ranks);
-    tcase_add_test(cases, ranks_keep_the_expression);
-    tcase_add_test(cases, levels_suffice);
-    tcase_add_test(cases, arrays_are_added_in_tree_order);
-    return run_checks(suite);
 }

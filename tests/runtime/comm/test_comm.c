@@ -89,7 +89,9 @@ static int body_exchange(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(every_payload_arrives)
+FIXTURE(setup, NULL)
+
+TEST(every_payload_arrives)
 {
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
         run(ranks, body_exchange, NULL);
@@ -97,7 +99,6 @@ START_TEST(every_payload_arrives)
                WORDS * sizeof(int64_t));
     }
 }
-END_TEST
 
 static int body_layout(const struct hd_world *world, void *arg)
 {
@@ -119,12 +120,11 @@ static int body_layout(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(buffers_are_apart)
+TEST(buffers_are_apart)
 {
     for (int ranks = 1; ranks <= 3; ranks++)
         run(ranks, body_layout, NULL);
 }
-END_TEST
 
 /* Every rank sees every area: zeroed at first, as large as asked for, aligned to huge pages. */
 static int body_areas(const struct hd_world *world, void *arg)
@@ -157,14 +157,13 @@ static int body_areas(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(areas_are_seen_by_all)
+TEST(areas_are_seen_by_all)
 {
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
         run(ranks, body_areas, NULL);
 }
-END_TEST
 
-START_TEST(sizes_are_checked)
+TEST(sizes_are_checked)
 {
     struct hd_world world = ranks_world(1);
     struct hd_comm *comm;
@@ -178,7 +177,6 @@ START_TEST(sizes_are_checked)
     ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX / 8, &comm), HD_ERR_NOMEM);
     hd_comm_destroy(NULL);
 }
-END_TEST
 
 /* Too much memory on one rank is an error on all. */
 static int body_too_much(const struct hd_world *world, void *arg)
@@ -195,11 +193,10 @@ static int body_too_much(const struct hd_world *world, void *arg)
     return status != HD_ERR_SYSTEM || comm != NULL;
 }
 
-START_TEST(no_memory_is_an_error_on_all_ranks)
+TEST(no_memory_is_an_error_on_all_ranks)
 {
     run(3, body_too_much, NULL);
 }
-END_TEST
 
 /* Rank 0 never arrives, but aborts; the others must come back soon. */
 static int body_abort(const struct hd_world *world, void *arg)
@@ -226,13 +223,12 @@ static int body_abort(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(abort_releases_all)
+TEST(abort_releases_all)
 {
     int64_t start_ns = hd_clock_get_ns();
     run(4, body_abort, NULL);
     ck_assert_int_lt(hd_clock_get_ns() - start_ns, 2000000000);
 }
-END_TEST
 
 static bool after_three(void *arg)
 {
@@ -268,7 +264,7 @@ static int body_give_up(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(late_ranks_are_named)
+TEST(late_ranks_are_named)
 {
     run(2, body_give_up, NULL);
     ck_assert_str_eq(shared->text[1],
@@ -280,9 +276,8 @@ START_TEST(late_ranks_are_named)
                      "rank 0 waits in #1 sum(counts) since 0 s; rank 1 waits in #2 mean(grad.3) "
                      "since 0 s; rank 2 has not reached #1");
 }
-END_TEST
 
-START_TEST(one_rank_alone)
+TEST(one_rank_alone)
 {
     struct hd_world world = ranks_world(1);
     struct hd_comm *comm;
@@ -309,7 +304,6 @@ START_TEST(one_rank_alone)
     ck_assert(hd_comm_is_aborted(comm));
     hd_comm_destroy(comm);
 }
-END_TEST
 
 static void *finish_writing(void *arg)
 {
@@ -322,7 +316,7 @@ static void *finish_writing(void *arg)
 }
 
 /* A rank that fails at the same time as another must not say "another rank failed". */
-START_TEST(a_failure_that_is_being_written_is_awaited)
+TEST(a_failure_that_is_being_written_is_awaited)
 {
     struct hd_world world = ranks_world(1);
     struct hd_comm *comm;
@@ -342,7 +336,6 @@ START_TEST(a_failure_that_is_being_written_is_awaited)
     pthread_join(writer, NULL);
     hd_comm_destroy(comm);
 }
-END_TEST
 
 /* Killed ranks leave nothing: what they share has no name, and goes with its last user. */
 static int body_sleep(const struct hd_world *world, void *arg)
@@ -370,7 +363,7 @@ static void assert_no_names(pid_t pid)
     ck_assert_int_gt(n, 0);
 }
 
-START_TEST(nothing_is_left)
+TEST(nothing_is_left)
 {
     struct hd_world world = ranks_world(2);
     pid_t pids[2];
@@ -383,25 +376,4 @@ START_TEST(nothing_is_left)
         kill(pids[r], SIGKILL);
     for (int r = 0; r < 2; r++)
         ck_assert_int_eq(ranks_wait(pids[r]), 256 + SIGKILL);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("comm");
-    TCase *cases = tcase_create("comm");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 60);
-    tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, every_payload_arrives);
-    tcase_add_test(cases, buffers_are_apart);
-    tcase_add_test(cases, areas_are_seen_by_all);
-    tcase_add_test(cases, sizes_are_checked);
-    tcase_add_test(cases, no_memory_is_an_error_on_all_ranks);
-    tcase_add_test(cases, abort_releases_all);
-    tcase_add_test(cases, a_failure_that_is_being_written_is_awaited);
-    tcase_add_test(cases, late_ranks_are_named);
-    tcase_add_test(cases, one_rank_alone);
-    tcase_add_test(cases, nothing_is_left);
-    return run_checks(suite);
 }

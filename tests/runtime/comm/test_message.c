@@ -143,22 +143,20 @@ static int body_transfers(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(transfers_arrive_whole)
+TEST(transfers_arrive_whole)
 {
     for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
         run(ranks, body_transfers, NULL);
 }
-END_TEST
 
 static int body_barrier(const struct hd_world *world, void *arg);
 
-START_TEST(ranks_of_a_host_see_what_comes_for_any)
+TEST(ranks_of_a_host_see_what_comes_for_any)
 {
     int per_host = 2;
     run(4, body_transfers, &per_host);
     run(4, body_barrier, &per_host);
 }
-END_TEST
 
 /* Until both ranks of the other host have passed. */
 static bool others_pass(struct hd_comm *comm, int64_t seq)
@@ -193,12 +191,11 @@ static int body_on_host(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(a_host_does_not_wait_for_others)
+TEST(a_host_does_not_wait_for_others)
 {
     int per_host = 2;
     run(4, body_on_host, &per_host);
 }
-END_TEST
 
 /* Two numbers at once, as ranks with NCCL have them. */
 static int body_two_open(const struct hd_world *world, void *arg)
@@ -221,11 +218,10 @@ static int body_two_open(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(several_numbers_may_be_open)
+TEST(several_numbers_may_be_open)
 {
     run(3, body_two_open, NULL);
 }
-END_TEST
 
 /* Empty sync points are sync points: nobody passes before the last has come. */
 static int body_barrier(const struct hd_world *world, void *arg)
@@ -246,11 +242,10 @@ static int body_barrier(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(nobody_passes_alone)
+TEST(nobody_passes_alone)
 {
     run(3, body_barrier, NULL);
 }
-END_TEST
 
 /* -- Trouble ----------------------------------------------------------------------------------- */
 
@@ -285,11 +280,10 @@ static int body_late(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(reports_name_who_is_late)
+TEST(reports_name_who_is_late)
 {
     run(2, body_late, NULL);
 }
-END_TEST
 
 /* Rank 1 leaves without a word: rank 0 ends by itself, soon. */
 static int body_gone(const struct hd_world *world, void *arg)
@@ -311,11 +305,10 @@ static int body_gone(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(a_lost_connection_ends_waiting)
+TEST(a_lost_connection_ends_waiting)
 {
     run(2, body_gone, NULL);
 }
-END_TEST
 
 /* Ranks that disagree about what transfers do not take one for the other. */
 static int body_mixed(const struct hd_world *world, void *arg)
@@ -332,25 +325,7 @@ static int body_mixed(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(other_sizes_are_an_error)
+TEST(other_sizes_are_an_error)
 {
     run(2, body_mixed, NULL);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("message passing");
-    TCase *tests = tcase_create("ranks");
-    tcase_set_timeout(tests, 0);
-    tcase_add_test(tests, transfers_arrive_whole);
-    tcase_add_test(tests, ranks_of_a_host_see_what_comes_for_any);
-    tcase_add_test(tests, a_host_does_not_wait_for_others);
-    tcase_add_test(tests, several_numbers_may_be_open);
-    tcase_add_test(tests, nobody_passes_alone);
-    tcase_add_test(tests, reports_name_who_is_late);
-    tcase_add_test(tests, a_lost_connection_ends_waiting);
-    tcase_add_test(tests, other_sizes_are_an_error);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

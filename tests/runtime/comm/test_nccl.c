@@ -12,7 +12,7 @@
 #include <math.h>
 #include <pthread.h>
 
-START_TEST(slices_are_whole_blocks)
+TEST(slices_are_whole_blocks)
 {
     static const int64_t sizes[] = {0, 1, 4096, 4097, 3 * 4096, 16 * 4096, 100000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -30,11 +30,12 @@ START_TEST(slices_are_whole_blocks)
             ck_assert_int_le(max, (sizes[s] / HD_BLOCK / ranks + 1) * HD_BLOCK);
         }
 }
-END_TEST
 
 #if HD_CUDA
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/nccl_ranks.h"
+
+FIXTURE(make_shared, NULL)
 
 /* -- Adding ------------------------------------------------------------------------------------ */
 /* The host adds as a kernel would, by code that does not share hd_tree_add, the reference. */
@@ -239,11 +240,10 @@ static int body_sums(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(sums_have_the_bits_of_one_rank)
+TEST(sums_have_the_bits_of_one_rank, .runs = MAX_RANKS, .cuda = true)
 {
-    run_case(_i, body_sums);
+    run_case(1 + _i, body_sums);
 }
-END_TEST
 
 /* -- Gathers and broadcasts -------------------------------------------------------------------- */
 
@@ -301,11 +301,10 @@ static int body_copies(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(copies_arrive_whole)
+TEST(copies_arrive_whole, .runs = MAX_RANKS, .cuda = true)
 {
-    run_case(_i, body_copies);
+    run_case(1 + _i, body_copies);
 }
-END_TEST
 
 /* -- Order and threads ------------------------------------------------------------------------- */
 
@@ -354,11 +353,10 @@ static int body_queue(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(several_are_open)
+TEST(several_are_open, .runs = 2, .cuda = true)
 {
-    run_case(_i, body_queue);
+    run_case(1 + _i, body_queue);
 }
-END_TEST
 
 /* A thread of another GPU of this rank goes on with it; one without a GPU is not left at GPU 0. */
 static int body_devices(const struct hd_world *world, void *arg)
@@ -389,12 +387,11 @@ static int body_devices(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(threads_keep_their_gpu)
+TEST(threads_keep_their_gpu, .cuda = true)
 {
     if (require_gpus(2))
         run_ranks(1, body_devices, NULL);
 }
-END_TEST
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
@@ -440,7 +437,7 @@ static int body_late(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(late_ranks_are_named_and_left)
+TEST(late_ranks_are_named_and_left, .cuda = true)
 {
     char expected[512], version[HD_NCCL_VERSION_BYTES];
     int loaded = 0;
@@ -459,7 +456,6 @@ START_TEST(late_ranks_are_named_and_left)
     ck_assert_ptr_nonnull(strstr(shared->text[1], "is in #412 mean(grad.3) since 0 s"));
     ck_assert_str_eq(shared->text[0], "GPU 0 of rank 0 is in no collective, last finished #411");
 }
-END_TEST
 
 /* A rank that dies leaves the others waiting until they abort. */
 static int body_dead(const struct hd_world *world, void *arg)
@@ -479,11 +475,10 @@ static int body_dead(const struct hd_world *world, void *arg)
     _exit(0);
 }
 
-START_TEST(a_dead_rank_is_left)
+TEST(a_dead_rank_is_left, .cuda = true)
 {
     run_case(3, body_dead);
 }
-END_TEST
 
 static int body_remote_error(const struct hd_world *world, void *arg)
 {
@@ -513,15 +508,14 @@ static int body_remote_error(const struct hd_world *world, void *arg)
     return 0;
 }
 
-START_TEST(the_networks_failure_has_a_sentence)
+TEST(the_networks_failure_has_a_sentence, .cuda = true)
 {
-    if (!require_gpus(2))
+    if (!emulated() || !require_gpus(2))
         return;
     run_ranks(2, body_remote_error, NULL);
     ck_assert_str_eq(shared->text[1], "GPU 1 of rank 1 in #2 params: NCCL: remote process gone (a "
                                       "network that is none)");
 }
-END_TEST
 
 /* -- Versions and shared GPUs ------------------------------------------------------------------ */
 
@@ -553,9 +547,9 @@ static const char *try_to_join(int ranks, struct attempt attempt)
     return shared->log[0];
 }
 
-START_TEST(versions_are_checked)
+TEST(versions_are_checked, .cuda = true)
 {
-    if (!require_gpus(3))
+    if (!emulated() || !require_gpus(3))
         return;
     ck_assert_ptr_nonnull(
         strstr(try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
@@ -565,10 +559,11 @@ START_TEST(versions_are_checked)
         "rank 2 has NCCL 2.27.3, rank 0 has 2.28.9"));
     try_to_join(3, (struct attempt){{"23007", "23007", "23007"}, .status = HD_OK});
 }
-END_TEST
 
-START_TEST(ranks_on_one_gpu)
+TEST(ranks_on_one_gpu, .cuda = true)
 {
+    if (!emulated())
+        return;
     ck_assert_ptr_nonnull(
         strstr(try_to_join(2, (struct attempt){{"22809", "22809"}, true, true, 0, HD_ERR_DEVICE}),
                "GPU 0 of rank 0: NCCL: invalid usage (Multiple Ranks are using the same GPU"));
@@ -580,45 +575,5 @@ START_TEST(ranks_on_one_gpu)
             (struct attempt){{"23007", "23007", "23007"}, true, true, SECOND_NS / 2, HD_ERR_PEER}),
         "GPU 0 of rank 0: NCCL: not all ranks joined within 0.5 s"));
 }
-END_TEST
 
-static TCase *make_cuda_case(void)
-{
-    TCase *cuda = tcase_create("cuda");
-    setenv("HD_EMULATED_DEVICES", "4", 0);
-    make_cases();
-    tcase_set_timeout(cuda, 120);
-    tcase_add_checked_fixture(cuda, make_shared, NULL);
-    tcase_add_loop_test(cuda, sums_have_the_bits_of_one_rank, 1, MAX_RANKS + 1);
-    tcase_add_loop_test(cuda, copies_arrive_whole, 1, MAX_RANKS + 1);
-    tcase_add_loop_test(cuda, several_are_open, 1, 3);
-    tcase_add_test(cuda, threads_keep_their_gpu);
-    tcase_add_test(cuda, late_ranks_are_named_and_left);
-    tcase_add_test(cuda, a_dead_rank_is_left);
-    if (!emulated())
-        return cuda;
-    tcase_add_test(cuda, the_networks_failure_has_a_sentence);
-    tcase_add_test(cuda, versions_are_checked);
-    tcase_add_test(cuda, ranks_on_one_gpu);
-    return cuda;
-}
-#else
-static int report_left_out(int code)
-{
-    return code;
-}
-
-static TCase *make_cuda_case(void)
-{
-    return NULL;
-}
 #endif
-
-int main(void)
-{
-    static TCase *on_host, *on_gpus; /* the one that is not run is nobody's else */
-    on_host = tcase_create("nccl");
-    tcase_add_test(on_host, slices_are_whole_blocks);
-    on_gpus = make_cuda_case();
-    return report_left_out(run_cuda_suite("nccl", on_host, on_gpus));
-}

@@ -98,7 +98,7 @@ static void reset_all(void)
 
 /* -- Tests ------------------------------------------------------------------------------------- */
 
-START_TEST(unknown_peers_are_not_heard)
+TEST(unknown_peers_are_not_heard)
 {
     static unsigned char good[BYTES], evil[BYTES], got[BYTES];
     static const int64_t sizes[] = {1, SHORT, BYTES};
@@ -125,7 +125,6 @@ START_TEST(unknown_peers_are_not_heard)
     }
     close_all(true);
 }
-END_TEST
 
 static void expect_other_length(int64_t sent, int64_t expected)
 {
@@ -141,7 +140,7 @@ static void expect_other_length(int64_t sent, int64_t expected)
     memset(done, 0, sizeof done);
 }
 
-START_TEST(other_lengths_are_told)
+TEST(other_lengths_are_told)
 {
     expect_other_length(SHORT, SHORT + 4);
     expect_other_length(SHORT + 4, SHORT);
@@ -149,9 +148,8 @@ START_TEST(other_lengths_are_told)
     expect_other_length(BYTES - 4, BYTES);
     expect_other_length(BYTES, BYTES - 4);
 }
-END_TEST
 
-START_TEST(a_rank_that_goes_is_told)
+TEST(a_rank_that_goes_is_told)
 {
     static unsigned char data[SHORT], other[SHORT];
     open_all();
@@ -166,17 +164,4 @@ START_TEST(a_rank_that_goes_is_told)
     ck_assert(strncmp(links[0]->ops->error(links[0]), "the connection to rank 1 broke: ", 32) == 0);
     close_all(false);
     memset(done, 0, sizeof done);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ucx");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, unknown_peers_are_not_heard);
-    tcase_add_test(tests, other_lengths_are_told);
-    tcase_add_test(tests, a_rank_that_goes_is_told);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -177,7 +177,7 @@ static int run_sums(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(every_way_gives_the_bits_of_one_rank)
+TEST(every_way_gives_the_bits_of_one_rank, .runs = 6)
 {
     static const struct {
         int ranks, hosts, instances;
@@ -196,7 +196,6 @@ START_TEST(every_way_gives_the_bits_of_one_rank)
         }
     }
 }
-END_TEST
 
 /* -- Slices ------------------------------------------------------------------------------------ */
 
@@ -209,7 +208,7 @@ static struct hd_comm *make_comm(int rank, int hosts, int ranks, int64_t area_by
     return comm;
 }
 
-START_TEST(every_slice_has_one_rank)
+TEST(every_slice_has_one_rank, .runs = 8)
 {
     static const int hosts[] = {1, 2, 3, 4, 6, 8, 64, 256};
     static bool seen[4 * 256];
@@ -228,10 +227,9 @@ START_TEST(every_slice_has_one_rank)
         hd_comm_destroy(comm);
     }
 }
-END_TEST
 
 /* What two ranks keep together before a round, each keeps half of after it. */
-START_TEST(pairs_halve_their_slices)
+TEST(pairs_halve_their_slices)
 {
     enum { HOSTS = 64, RANKS = 2 };
     for (int rank = 0; rank < HOSTS * RANKS; rank++) {
@@ -257,7 +255,6 @@ START_TEST(pairs_halve_their_slices)
         hd_comm_destroy(comm);
     }
 }
-END_TEST
 
 /* -- Messages ---------------------------------------------------------------------------------- */
 
@@ -348,7 +345,7 @@ static struct counter count_messages(int hosts, enum hd_host_exchange exchange, 
     return counter;
 }
 
-START_TEST(halving_sends_the_bytes_in_fewer_messages)
+TEST(halving_sends_the_bytes_in_fewer_messages)
 {
     for (int sharded = 0; sharded < 2; sharded++)
         for (int hosts = 4, rounds = 2; hosts <= 256; hosts *= 2, rounds++) {
@@ -366,28 +363,12 @@ START_TEST(halving_sends_the_bytes_in_fewer_messages)
             ck_assert_int_le(halves.bytes, sliced + 2 * HD_ALIGNMENT * rounds);
         }
 }
-END_TEST
 
 /* The estimate has few hosts exchange directly and many in halves. */
-START_TEST(many_hosts_choose_halves)
+TEST(many_hosts_choose_halves)
 {
     ck_assert_int_eq(count_messages(4, HD_EXCHANGE_AUTO, true).messages, 2 * 3);
     ck_assert_int_eq(count_messages(16, HD_EXCHANGE_AUTO, true).messages, 2 * 15);
     ck_assert_int_eq(count_messages(256, HD_EXCHANGE_AUTO, true).messages, 2 * 8);
     ck_assert_int_eq(count_messages(256, HD_EXCHANGE_AUTO, false).messages, 2 * 8);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("host exchange");
-    TCase *tests = tcase_create("hosts");
-    tcase_set_timeout(tests, 0);
-    tcase_add_loop_test(tests, every_way_gives_the_bits_of_one_rank, 0, 6);
-    tcase_add_loop_test(tests, every_slice_has_one_rank, 0, 8);
-    tcase_add_test(tests, pairs_halve_their_slices);
-    tcase_add_test(tests, halving_sends_the_bytes_in_fewer_messages);
-    tcase_add_test(tests, many_hosts_choose_halves);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -295,7 +295,7 @@ static void run_world(int ranks, int (*body)(const struct hd_world *, void *), v
 }
 
 /* Few elements: slices of some ranks are empty. */
-START_TEST(every_rank_holds_every_result_after_every_update)
+TEST(every_rank_holds_every_result_after_every_update, .runs = 3)
 {
     const int ranks[] = {1, 2, 4};
     for (int buckets = 1; buckets <= 3; buckets++)
@@ -305,9 +305,8 @@ START_TEST(every_rank_holds_every_result_after_every_update)
                 run_world(ranks[_i], run_updates, &job);
             }
 }
-END_TEST
 
-START_TEST(hosts_exchange_directly_or_halves)
+TEST(hosts_exchange_directly_or_halves, .runs = 6)
 {
     static const struct {
         int ranks, hosts, instances;
@@ -327,7 +326,6 @@ START_TEST(hosts_exchange_directly_or_halves)
         run_world(shapes[_i].ranks, run_updates, &job);
     }
 }
-END_TEST
 
 /* -- Failure ----------------------------------------------------------------------------------- */
 
@@ -348,14 +346,13 @@ static int run_failing(const struct hd_world *world, void *arg)
     return code;
 }
 
-START_TEST(a_rank_that_fails_shows_nothing)
+TEST(a_rank_that_fails_shows_nothing, .runs = 2)
 {
     for (int sequential = 0; sequential < 2; sequential++) {
         struct job job = {3, 1, sequential, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
         run_world(2 + 2 * _i, run_failing, &job);
     }
 }
-END_TEST
 
 /* Rank 0 never submits its second update. */
 static int run_late(const struct hd_world *world, void *arg)
@@ -383,12 +380,11 @@ static int run_late(const struct hd_world *world, void *arg)
     return status == HD_ERR_WATCHDOG && named ? 0 : 1;
 }
 
-START_TEST(a_late_rank_is_named_with_the_part)
+TEST(a_late_rank_is_named_with_the_part)
 {
     struct job job = {3, 1, false, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
     run_world(2, run_late, &job);
 }
-END_TEST
 
 /* Rank 1 waits for its pair on host 0, which has nobody to tell it that the others gave up. */
 static int run_late_pair(const struct hd_world *world, void *arg)
@@ -412,23 +408,8 @@ static int run_late_pair(const struct hd_world *world, void *arg)
     return status == (world->rank == 0 ? HD_OK : HD_ERR_WATCHDOG) && named ? 0 : 1;
 }
 
-START_TEST(a_late_pair_is_named_with_the_part)
+TEST(a_late_pair_is_named_with_the_part)
 {
     struct job job = {3, 4, false, HD_EXCHANGE_HALVES, 16, 2, 2, 2};
     run_world(4, run_late_pair, &job);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sharded update");
-    TCase *tests = tcase_create("ranks");
-    tcase_set_timeout(tests, 0);
-    tcase_add_loop_test(tests, every_rank_holds_every_result_after_every_update, 0, 3);
-    tcase_add_loop_test(tests, hosts_exchange_directly_or_halves, 0, 6);
-    tcase_add_loop_test(tests, a_rank_that_fails_shows_nothing, 0, 2);
-    tcase_add_test(tests, a_late_rank_is_named_with_the_part);
-    tcase_add_test(tests, a_late_pair_is_named_with_the_part);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

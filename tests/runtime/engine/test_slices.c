@@ -18,6 +18,20 @@ static atomic_int interrupted;
 static const char *const *schedulers;
 static int n_schedulers;
 
+static int count_schedulers(void)
+{
+    hd_scheduler_is_known("", &schedulers);
+    for (n_schedulers = 0; schedulers[n_schedulers];)
+        n_schedulers++;
+    return n_schedulers;
+}
+
+/* Every scheduler and the sequential executor, with one and two workers. */
+static int count_kinds(void)
+{
+    return 2 * (count_schedulers() + 1);
+}
+
 static void start(const char *scheduler, int workers)
 {
     const struct hd_session_options options = {.sequential = scheduler == NULL,
@@ -131,7 +145,7 @@ static bool empty(void *group)
 
 /* A chain of short steps, submitted two ahead, beside a background task that goes on until most
  * have passed it; who reads what the background task made waits for it. */
-START_TEST(steps_pass_a_long_side_task)
+TEST(steps_pass_a_long_side_task, .runs = count_kinds())
 {
     enum { STEPS = 100 };
     struct hd_buffer *chain, *result;
@@ -158,10 +172,9 @@ START_TEST(steps_pass_a_long_side_task)
     hd_buffer_destroy(result);
     hd_session_destroy(session);
 }
-END_TEST
 
 /* As many background tasks as may be: no step waits for more than a slice on each worker. */
-START_TEST(steps_pass_many_background_tasks)
+TEST(steps_pass_many_background_tasks, .runs = 2 * count_schedulers())
 {
     enum { STEPS = 20, TASKS = 40, SLICE_MS = 5 };
     struct hd_buffer *chain, *results[TASKS];
@@ -195,7 +208,6 @@ START_TEST(steps_pass_many_background_tasks)
     hd_buffer_destroy(chain);
     hd_session_destroy(session);
 }
-END_TEST
 
 static atomic_int waits_told;
 
@@ -206,7 +218,7 @@ static void count_wait(void *arg)
 }
 
 /* Whoever waits hears of it some times a second, also in a body of its own that is called again. */
-START_TEST(waits_are_told)
+TEST(waits_are_told, .runs = 3)
 {
     const struct hd_session_options options = {.sequential = _i == 0,
                                                .workers = _i == 2 ? 2 : 1,
@@ -226,10 +238,9 @@ START_TEST(waits_are_told)
     hd_buffer_destroy(buffer);
     hd_session_destroy(session);
 }
-END_TEST
 
 /* Schedulers with priorities run all steps first, even on one worker. */
-START_TEST(priorities_put_slices_last)
+TEST(priorities_put_slices_last, .runs = 3)
 {
     static const char *const prioritised[] = {"lws", "prio", "modular-prio"};
     enum { STEPS = 50 };
@@ -252,9 +263,8 @@ START_TEST(priorities_put_slices_last)
     hd_buffer_destroy(result);
     hd_session_destroy(session);
 }
-END_TEST
 
-START_TEST(slices_are_short_and_seen)
+TEST(slices_are_short_and_seen)
 {
     struct hd_buffer *result;
     struct long_task task = {.calls = 40, .ns = 1000000};
@@ -270,11 +280,10 @@ START_TEST(slices_are_short_and_seen)
     hd_buffer_destroy(result);
     hd_session_destroy(session);
 }
-END_TEST
 
 /* -- Others, and ends -------------------------------------------------------------------------- */
 
-START_TEST(others_are_called_again_at_once)
+TEST(others_are_called_again_at_once, .runs = count_kinds())
 {
     struct hd_buffer *buffer;
     struct long_task task = {.calls = 1000};
@@ -290,7 +299,6 @@ START_TEST(others_are_called_again_at_once)
     hd_buffer_destroy(buffer);
     hd_session_destroy(session);
 }
-END_TEST
 
 static bool never(void *arg)
 {
@@ -298,7 +306,7 @@ static bool never(void *arg)
     return false;
 }
 
-START_TEST(an_error_in_the_middle_ends_the_run)
+TEST(an_error_in_the_middle_ends_the_run, .runs = count_kinds())
 {
     for (int background = 0; background < 2; background++) {
         struct hd_buffer *buffer;
@@ -315,9 +323,8 @@ START_TEST(an_error_in_the_middle_ends_the_run)
         hd_session_destroy(session);
     }
 }
-END_TEST
 
-START_TEST(a_signal_in_the_middle_ends_the_run)
+TEST(a_signal_in_the_middle_ends_the_run, .runs = count_kinds())
 {
     for (int background = 0; background < 2; background++) {
         struct hd_buffer *buffer;
@@ -333,26 +340,4 @@ START_TEST(a_signal_in_the_middle_ends_the_run)
         hd_buffer_destroy(buffer);
         hd_session_destroy(session);
     }
-}
-END_TEST
-
-int main(void)
-{
-    hd_scheduler_is_known("", &schedulers);
-    while (schedulers[n_schedulers])
-        n_schedulers++;
-    int kinds = 2 * (n_schedulers + 1);
-    Suite *suite = suite_create("slices");
-    TCase *tests = tcase_create("again");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, steps_pass_a_long_side_task, 0, kinds);
-    tcase_add_loop_test(tests, steps_pass_many_background_tasks, 0, 2 * n_schedulers);
-    tcase_add_loop_test(tests, waits_are_told, 0, 3);
-    tcase_add_loop_test(tests, priorities_put_slices_last, 0, 3);
-    tcase_add_test(tests, slices_are_short_and_seen);
-    tcase_add_loop_test(tests, others_are_called_again_at_once, 0, kinds);
-    tcase_add_loop_test(tests, an_error_in_the_middle_ends_the_run, 0, kinds);
-    tcase_add_loop_test(tests, a_signal_in_the_middle_ends_the_run, 0, kinds);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -58,7 +58,7 @@ static int submit(int (*body)(struct hd_context *, const struct hd_view *, const
 /* -- The process's name -------------------------------------------------------------------------
  */
 
-START_TEST(the_process_keeps_its_name)
+TEST(the_process_keeps_its_name, .runs = KINDS)
 {
     char before[16], while_running[16];
     prctl(PR_GET_NAME, before);
@@ -67,7 +67,6 @@ START_TEST(the_process_keeps_its_name)
     hd_session_destroy(session);
     ck_assert_str_eq(while_running, before);
 }
-END_TEST
 
 /* -- Hazards ----------------------------------------------------------------------------------- */
 
@@ -107,7 +106,7 @@ static int read_cell(struct hd_context *context, const struct hd_view *views, co
 }
 
 /* One writer, three readers, over and over, on buckets of two buffers. */
-START_TEST(accesses_happen_in_program_order)
+TEST(accesses_happen_in_program_order, .runs = KINDS)
 {
     enum { ROUNDS = 200, READERS = 3 };
     static struct step steps[ROUNDS * 4 * (1 + READERS)];
@@ -138,7 +137,6 @@ START_TEST(accesses_happen_in_program_order)
         hd_buffer_destroy(buffers[b]);
     hd_session_destroy(session);
 }
-END_TEST
 
 static atomic_int whole_seen;
 
@@ -153,7 +151,7 @@ static int read_all_cells(struct hd_context *context, const struct hd_view *view
     return HD_OK;
 }
 
-START_TEST(a_whole_access_waits_for_all_parts)
+TEST(a_whole_access_waits_for_all_parts, .runs = KINDS)
 {
     enum { ROUNDS = 100 };
     static struct step steps[2 * ROUNDS];
@@ -178,10 +176,9 @@ START_TEST(a_whole_access_waits_for_all_parts)
     hd_buffer_destroy(buffer);
     hd_session_destroy(session);
 }
-END_TEST
 
 /* More handles than StarPU has room for in a task, and more than a table of ours has entries. */
-START_TEST(a_task_may_touch_many_buffers)
+TEST(a_task_may_touch_many_buffers, .runs = KINDS)
 {
     enum { MANY = 40, WIDE = 5000, TASKS = MANY + 2 };
     static struct step steps[TASKS];
@@ -213,7 +210,6 @@ START_TEST(a_task_may_touch_many_buffers)
         hd_buffer_destroy(buffers[i]);
     hd_session_destroy(session);
 }
-END_TEST
 
 /* -- Errors ------------------------------------------------------------------------------------ */
 
@@ -238,7 +234,7 @@ static bool never(void *arg)
     return false;
 }
 
-START_TEST(the_first_error_ends_the_run)
+TEST(the_first_error_ends_the_run, .runs = KINDS)
 {
     struct hd_buffer *buffer;
     start(_i);
@@ -262,9 +258,8 @@ START_TEST(the_first_error_ends_the_run)
     hd_buffer_destroy(buffer);
     hd_session_destroy(session);
 }
-END_TEST
 
-START_TEST(a_signal_ends_a_wait)
+TEST(a_signal_ends_a_wait, .runs = KINDS)
 {
     start(_i);
     if (schedulers[_i / 2]) {
@@ -276,9 +271,8 @@ START_TEST(a_signal_ends_a_wait)
     }
     hd_session_destroy(session);
 }
-END_TEST
 
-START_TEST(the_watchdog_ends_a_wait_in_which_nothing_happens)
+TEST(the_watchdog_ends_a_wait_in_which_nothing_happens)
 {
     const struct hd_session_options options = {
         .workers = 1, .scheduler = "lws", .ranks = 1, .watchdog_ns = 200000000};
@@ -286,7 +280,6 @@ START_TEST(the_watchdog_ends_a_wait_in_which_nothing_happens)
     ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_WATCHDOG);
     hd_session_destroy(session);
 }
-END_TEST
 
 /* -- Groups, logs, time ------------------------------------------------------------------------ */
 
@@ -302,7 +295,7 @@ static int slow(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-START_TEST(a_group_counts_its_own_tasks)
+TEST(a_group_counts_its_own_tasks, .runs = KINDS)
 {
     struct hd_task_group group = {0};
     start(_i);
@@ -316,7 +309,6 @@ START_TEST(a_group_counts_its_own_tasks)
     ck_assert_int_ge(busy, 5 * 3000000);
     hd_session_destroy(session);
 }
-END_TEST
 
 static int logged[100];
 static atomic_int n_logged, logging;
@@ -331,7 +323,7 @@ static int log_body(struct hd_context *context, const struct hd_view *views, con
     return HD_OK;
 }
 
-START_TEST(tasks_that_log_keep_their_order)
+TEST(tasks_that_log_keep_their_order, .runs = KINDS)
 {
     static int numbers[100];
     n_logged = logging = wrong = 0;
@@ -349,9 +341,8 @@ START_TEST(tasks_that_log_keep_their_order)
         ck_assert_int_eq(logged[i], i);
     hd_session_destroy(session);
 }
-END_TEST
 
-START_TEST(idle_workers_leave_the_cores_alone)
+TEST(idle_workers_leave_the_cores_alone)
 {
     const struct hd_session_options options = {.workers = 2, .scheduler = "lws", .ranks = 1};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
@@ -363,24 +354,4 @@ START_TEST(idle_workers_leave_the_cores_alone)
     printf("an idle worker uses %.0f %% of a core\n", 100 * share);
     ck_assert_double_lt(share, 0.5);
     hd_session_destroy(session);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("submit");
-    TCase *tests = tcase_create("promises");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, the_process_keeps_its_name, 0, KINDS);
-    tcase_add_loop_test(tests, accesses_happen_in_program_order, 0, KINDS);
-    tcase_add_loop_test(tests, a_whole_access_waits_for_all_parts, 0, KINDS);
-    tcase_add_loop_test(tests, a_task_may_touch_many_buffers, 0, KINDS);
-    tcase_add_loop_test(tests, the_first_error_ends_the_run, 0, KINDS);
-    tcase_add_loop_test(tests, a_signal_ends_a_wait, 0, KINDS);
-    tcase_add_test(tests, the_watchdog_ends_a_wait_in_which_nothing_happens);
-    tcase_add_loop_test(tests, a_group_counts_its_own_tasks, 0, KINDS);
-    tcase_add_loop_test(tests, tasks_that_log_keep_their_order, 0, KINDS);
-    tcase_add_test(tests, idle_workers_leave_the_cores_alone);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

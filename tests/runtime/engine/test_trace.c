@@ -61,7 +61,7 @@ static void play(struct hd_trace *trace)
     end(trace, 0, verb_a, 500, 540);
 }
 
-START_TEST(unions_count_what_overlaps_once)
+TEST(unions_count_what_overlaps_once)
 {
     struct hd_trace *trace = make(2, 0, true);
     int64_t busy_ns, tasks;
@@ -78,9 +78,8 @@ START_TEST(unions_count_what_overlaps_once)
     ck_assert_int_eq(hd_trace_get_first_ns(trace), 100);
     hd_trace_destroy(trace);
 }
-END_TEST
 
-START_TEST(waiting_is_exposed_while_nobody_works)
+TEST(waiting_is_exposed_while_nobody_works)
 {
     struct hd_trace *trace = make(2, 0, false);
     play(trace);
@@ -89,9 +88,8 @@ START_TEST(waiting_is_exposed_while_nobody_works)
     ck_assert_int_eq(find(trace, verb_a).any_ns, 0); /* not asked for */
     hd_trace_destroy(trace);
 }
-END_TEST
 
-START_TEST(one_worker_s_total_is_its_union)
+TEST(one_worker_s_total_is_its_union)
 {
     struct hd_trace *trace = make(1, 0, false);
     hd_trace_begin(trace, 0, verb_a, 10);
@@ -99,10 +97,9 @@ START_TEST(one_worker_s_total_is_its_union)
     ck_assert_int_eq(find(trace, verb_a).any_ns, 25);
     hd_trace_destroy(trace);
 }
-END_TEST
 
 /* The file holds the newest events of every lane, with the item and stage of subtasks. */
-START_TEST(the_file_holds_the_newest_events)
+TEST(the_file_holds_the_newest_events)
 {
     struct hd_trace *trace = make(2, 2, false);
     char path[] = "/tmp/heddle-trace-XXXXXX";
@@ -134,17 +131,4 @@ START_TEST(the_file_holds_the_newest_events)
     close(fd);
     unlink(path);
     hd_trace_destroy(trace);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("trace");
-    TCase *tests = tcase_create("totals");
-    tcase_add_test(tests, unions_count_what_overlaps_once);
-    tcase_add_test(tests, waiting_is_exposed_while_nobody_works);
-    tcase_add_test(tests, one_worker_s_total_is_its_union);
-    tcase_add_test(tests, the_file_holds_the_newest_events);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

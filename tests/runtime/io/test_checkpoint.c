@@ -154,17 +154,18 @@ static int64_t size_of(const char *below)
     return stat(path_of(below), &about) == 0 ? about.st_size : -1;
 }
 
-START_TEST(none_at_all)
+FIXTURE(setup, teardown)
+
+TEST(none_at_all)
 {
     struct hd_checkpoint *checkpoint;
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_OK);
     ck_assert_ptr_null(checkpoint);
 }
-END_TEST
 
 /* Two series take turns: a checkpoint holds the blocks that changed since the last one of its
  * series, and shares no file with the one before it. */
-START_TEST(journals)
+TEST(journals)
 {
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
@@ -195,7 +196,6 @@ START_TEST(journals)
     assert_large();
     hd_checkpoint_writer_destroy(checkpoints);
 }
-END_TEST
 
 static void flip(const char *below, int64_t at)
 {
@@ -217,7 +217,7 @@ static void move(const char *from, const char *to)
 
 /* After a flipped bit, with a file that is cut short or missing, with a damaged list, or in the
  * place of another, the checkpoint before is opened. */
-START_TEST(damage)
+TEST(damage, .runs = 10)
 {
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
@@ -264,11 +264,10 @@ START_TEST(damage)
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_ERR_FORMAT);
     hd_checkpoint_writer_destroy(checkpoints);
 }
-END_TEST
 
 /* A new writer removes what a run that died left, and what it wrote after the point to continue
  * from. */
-START_TEST(going_on)
+TEST(going_on)
 {
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
@@ -283,7 +282,6 @@ START_TEST(going_on)
     assert_large();
     hd_checkpoint_writer_destroy(checkpoints);
 }
-END_TEST
 
 static void assert_latest(const char *name)
 {
@@ -294,7 +292,7 @@ static void assert_latest(const char *name)
 
 /* A run that died between the rename of its last checkpoint and the link to it goes on from this
  * one, and may be asked for the same once more, before its first iteration. */
-START_TEST(not_linked)
+TEST(not_linked)
 {
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
@@ -317,10 +315,9 @@ START_TEST(not_linked)
     hd_log_set_sink(NULL, NULL);
     ck_assert_int_eq(warnings, 0);
 }
-END_TEST
 
 /* Imitates a full disk by a limit on the size of files. */
-START_TEST(full_disk)
+TEST(full_disk)
 {
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
@@ -339,7 +336,6 @@ START_TEST(full_disk)
     assert_large();
     hd_checkpoint_writer_destroy(checkpoints);
 }
-END_TEST
 
 static void create_ranks(double timeout_s)
 {
@@ -388,7 +384,7 @@ static int write_ranks(int64_t iteration, int failing)
 
 /* One of three ranks fails at iteration 20: all give that checkpoint up, with one warning that
  * names the rank, the file and the cause. */
-START_TEST(ranks_together)
+TEST(ranks_together, .runs = RANKS)
 {
     create_ranks(60);
     ck_assert_int_eq(write_ranks(10, -1), RANKS);
@@ -423,10 +419,9 @@ START_TEST(ranks_together)
     }
     hd_checkpoint_close(checkpoint);
 }
-END_TEST
 
 /* A rank that says nothing costs its checkpoint, after a time, and not the run. */
-START_TEST(silent_rank)
+TEST(silent_rank)
 {
     create_ranks(0.2);
     hand_over(0, 10, "shard.0");
@@ -440,10 +435,9 @@ START_TEST(silent_rank)
     ck_assert_int_eq(size_of("iteration_10"), -1);
     destroy_ranks();
 }
-END_TEST
 
 /* A rank that waits for rank 0 leaves when rank 0 is lost. */
-START_TEST(no_answer)
+TEST(no_answer)
 {
     create_ranks(30);
     hand_over(1, 10, "shard.1");
@@ -453,10 +447,9 @@ START_TEST(no_answer)
     ck_assert_int_eq(warnings, 0);
     destroy_ranks();
 }
-END_TEST
 
 /* A rank that writes into another folder than rank 0, because the ranks share none. */
-START_TEST(unshared_folder)
+TEST(unshared_folder)
 {
     create_ranks(60);
     hand_over(1, 10, "shard.1");
@@ -471,10 +464,9 @@ START_TEST(unshared_folder)
     ck_assert_ptr_nonnull(strstr(warning, "all ranks need to see the run directory"));
     destroy_ranks();
 }
-END_TEST
 
 /* Nonsense in place of messages changes nothing. */
-START_TEST(nonsense)
+TEST(nonsense)
 {
     static const char *const texts[] = {"",
                                         "[1]",
@@ -492,10 +484,9 @@ START_TEST(nonsense)
     hd_checkpoint_writer_receive(NULL, 1, "{}", 2);
     destroy_ranks();
 }
-END_TEST
 
 /* A manifest of another version is named as such. */
-START_TEST(another_version)
+TEST(another_version)
 {
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
@@ -513,31 +504,4 @@ START_TEST(another_version)
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_ERR_FORMAT);
     hd_log_set_sink(NULL, NULL);
     ck_assert_ptr_nonnull(strstr(lines, "is of format 'heddle checkpoint 1'; this program reads"));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("checkpoint");
-    TCase *cases = tcase_create("checkpoint");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 30);
-    tcase_add_checked_fixture(cases, setup, teardown);
-    tcase_add_test(cases, none_at_all);
-    tcase_add_test(cases, journals);
-    tcase_add_loop_test(cases, damage, 0, 10);
-    tcase_add_test(cases, going_on);
-    tcase_add_test(cases, not_linked);
-    tcase_add_test(cases, full_disk);
-    tcase_add_loop_test(cases, ranks_together, 0, RANKS);
-    tcase_add_test(cases, silent_rank);
-    tcase_add_test(cases, no_answer);
-    tcase_add_test(cases, unshared_folder);
-    tcase_add_test(cases, nonsense);
-    tcase_add_test(cases, another_version);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
 }

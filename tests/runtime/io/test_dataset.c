@@ -156,7 +156,9 @@ static int write_pairs(const struct recorded *r, const struct pairs *pairs, cons
     return hd_dataset_open(dir, dataset_p);
 }
 
-START_TEST(actions_of_several_numbers)
+FIXTURE(setup, teardown)
+
+TEST(actions_of_several_numbers, .runs = 2)
 {
     struct recorded r = record(true);
     struct pairs pairs;
@@ -182,9 +184,8 @@ START_TEST(actions_of_several_numbers)
     pairs.real[3] = NAN;
     ck_assert_int_eq(write_pairs(&r, &pairs, in("spoilt"), &dataset), HD_ERR_FORMAT);
 }
-END_TEST
 
-START_TEST(what_is_written_reads_back)
+TEST(what_is_written_reads_back, .runs = 2)
 {
     const bool u8 = _i;
     struct recorded a = record(u8), b = a;
@@ -213,7 +214,6 @@ START_TEST(what_is_written_reads_back)
     hd_dataset_close(dataset);
     hd_dataset_close(NULL);
 }
-END_TEST
 
 static int entries(const char *path)
 {
@@ -225,7 +225,7 @@ static int entries(const char *path)
     return n - 2;
 }
 
-START_TEST(all_or_nothing)
+TEST(all_or_nothing)
 {
     struct recorded a = record(true);
     struct hd_dataset_rows rows = rows_of(&a);
@@ -249,7 +249,6 @@ START_TEST(all_or_nothing)
     ck_assert_int_eq(entries(in("empty")), 2);
     ck_assert_int_eq(entries(folder), 1);
 }
-END_TEST
 
 #define FIRST "set/transitions-00001-of-00002.safetensors"
 #define SECOND "set/transitions-00002-of-00002.safetensors"
@@ -263,7 +262,7 @@ static void refused(int status, const char *file, const char *cause)
                   cause, file);
 }
 
-START_TEST(missing_files_are_named)
+TEST(missing_files_are_named)
 {
     struct recorded a = record(true);
     refused(HD_ERR_INPUT, "set", "cannot be opened");
@@ -280,19 +279,17 @@ START_TEST(missing_files_are_named)
     fclose(other);
     refused(HD_ERR_FORMAT, "set", "several data sets");
 }
-END_TEST
 
 /* A name that speaks of millions of files costs no memory for them. */
-START_TEST(a_boast_is_refused_at_once)
+TEST(a_boast_is_refused_at_once)
 {
     ck_assert_int_eq(mkdir(in("set"), 0777), 0);
     fclose(fopen(in("set/transitions-00001-of-9000000000000000.safetensors"), "w"));
     refused(HD_ERR_INPUT, "set/transitions-00002-of-9000000000000000.safetensors",
             "is missing: 1 of the data set's 9000000000000000 files are there");
 }
-END_TEST
 
-START_TEST(truncated_files_are_named)
+TEST(truncated_files_are_named)
 {
     struct recorded a = record(true);
     write_two(&a, &a, in("set"));
@@ -303,9 +300,8 @@ START_TEST(truncated_files_are_named)
         refused(HD_ERR_FORMAT, SECOND, "safetensors");
     }
 }
-END_TEST
 
-START_TEST(numbers_out_of_range_are_told)
+TEST(numbers_out_of_range_are_told, .runs = 2)
 {
     for (int what = 0; what < 5; what++) {
         struct recorded a = record(_i), bad = a;
@@ -323,7 +319,6 @@ START_TEST(numbers_out_of_range_are_told)
         ck_assert_int_eq(rmdir(in("set")), 0);
     }
 }
-END_TEST
 
 /* Flips bit `bit` of the file, counted from its end. */
 static void flip(const char *path, int64_t bit)
@@ -338,7 +333,7 @@ static void flip(const char *path, int64_t bit)
 
 /* Whichever bit of the data changes, the file is told with both hashes, or with what is out of
  * range. */
-START_TEST(damaged_data_are_told)
+TEST(damaged_data_are_told, .runs = 2)
 {
     const struct recorded a = record(_i);
     const int64_t bytes = (_i ? 24 : 96) + N * (2 * K + 3) * 4 + N * 4 + 2 * N;
@@ -357,10 +352,9 @@ START_TEST(damaged_data_are_told)
         hd_dataset_close(dataset);
     }
 }
-END_TEST
 
 /* A file of another data set replaces one. */
-START_TEST(unknown_peers_are_told)
+TEST(unknown_peers_are_told)
 {
     struct recorded a = record(true), other = a;
     other.info.env_id = "B-v1";
@@ -378,24 +372,4 @@ START_TEST(unknown_peers_are_told)
     values[1] = "x";
     ck_assert_int_eq(hd_safetensors_write(in(FIRST), &tensor, 1, keys, values, 2), HD_OK);
     refused(HD_ERR_FORMAT, FIRST, "version 'x'");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("dataset");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_loop_test(tests, actions_of_several_numbers, 0, 2);
-    tcase_add_loop_test(tests, what_is_written_reads_back, 0, 2);
-    tcase_add_test(tests, all_or_nothing);
-    tcase_add_test(tests, missing_files_are_named);
-    tcase_add_test(tests, truncated_files_are_named);
-    tcase_add_test(tests, a_boast_is_refused_at_once);
-    tcase_add_loop_test(tests, numbers_out_of_range_are_told, 0, 2);
-    tcase_add_loop_test(tests, damaged_data_are_told, 0, 2);
-    tcase_add_test(tests, unknown_peers_are_told);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

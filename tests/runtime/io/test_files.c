@@ -58,7 +58,9 @@ static char *inside(const char *name)
     return hd_format("%s/%s", top, name);
 }
 
-START_TEST(a_run_gets_a_directory_of_its_own)
+FIXTURE(setup, teardown)
+
+TEST(a_run_gets_a_directory_of_its_own)
 {
     static const char *const wanted[] = {"runs/a", "runs/a_1", "runs/a_2"};
     char *name = inside("runs/a");
@@ -71,9 +73,8 @@ START_TEST(a_run_gets_a_directory_of_its_own)
     }
     hd_free(name);
 }
-END_TEST
 
-START_TEST(an_exact_directory_must_be_empty)
+TEST(an_exact_directory_must_be_empty)
 {
     char *name = inside("exact"), *directory, *file = inside("exact/file");
     ck_assert_int_eq(hd_rundir_create(name, true, &directory), HD_OK);
@@ -86,9 +87,8 @@ START_TEST(an_exact_directory_must_be_empty)
     hd_free(file);
     hd_free(name);
 }
-END_TEST
 
-START_TEST(names_end_without_slashes)
+TEST(names_end_without_slashes)
 {
     static const char *const wanted[] = {"s/", "s//", "s"}, *const made[] = {"s", "s_1", "s_2"};
     char *directory = NULL;
@@ -111,9 +111,8 @@ START_TEST(names_end_without_slashes)
     ck_assert_int_eq(hd_rundir_create("/", true, &directory), HD_ERR_INPUT);
     ck_assert_ptr_null(directory);
 }
-END_TEST
 
-START_TEST(racing_runs_get_different_directories)
+TEST(racing_runs_get_different_directories)
 {
     enum { RACERS = 8 };
     char *name = inside("race");
@@ -134,9 +133,8 @@ START_TEST(racing_runs_get_different_directories)
     ck_assert_int_eq(made, RACERS);
     hd_free(name);
 }
-END_TEST
 
-START_TEST(a_file_is_replaced_wholly_or_not_at_all)
+TEST(a_file_is_replaced_wholly_or_not_at_all)
 {
     char *name = inside("deep/er/file"), back[16] = "";
     ck_assert_int_eq(hd_file_write_atomic(name, "old", 3), HD_OK);
@@ -160,9 +158,8 @@ START_TEST(a_file_is_replaced_wholly_or_not_at_all)
     hd_free(folder);
     hd_free(name);
 }
-END_TEST
 
-START_TEST(what_a_dead_process_left_is_in_no_ones_way)
+TEST(what_a_dead_process_left_is_in_no_ones_way)
 {
     char *name = inside("file"), *left = hd_format("%s.%d.tmp", name, (int)getpid());
     FILE *file = fopen(left, "w");
@@ -174,10 +171,9 @@ START_TEST(what_a_dead_process_left_is_in_no_ones_way)
     hd_free(left);
     hd_free(name);
 }
-END_TEST
 
 /* Where files without names do not exist, the name in between may be somebody's link. */
-START_TEST(a_link_in_the_way_is_not_followed)
+TEST(a_link_in_the_way_is_not_followed)
 {
     char *path = inside("file"), *victim = inside("victim"), *content;
     char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
@@ -196,10 +192,9 @@ START_TEST(a_link_in_the_way_is_not_followed)
     hd_free(victim);
     hd_free(path);
 }
-END_TEST
 
 /* On file systems with and without unnamed files. */
-START_TEST(a_draft_appears_when_it_is_published)
+TEST(a_draft_appears_when_it_is_published)
 {
     char *path = hd_format("%s/sub/draft", top), content[8];
     for (int round = 0; round < 4; round++) {
@@ -227,9 +222,8 @@ START_TEST(a_draft_appears_when_it_is_published)
     ck_assert_int_eq(hd_file_draft_open("/proc/draft", &never), HD_ERR_SYSTEM);
     hd_free(path);
 }
-END_TEST
 
-START_TEST(a_logbook_keeps_what_it_is_told)
+TEST(a_logbook_keeps_what_it_is_told)
 {
     struct hd_logbook *book;
     const struct hd_log_item items[] = {{"one", 1.5, false},
@@ -256,23 +250,4 @@ START_TEST(a_logbook_keeps_what_it_is_told)
     hd_free(name);
     ck_assert(strstr(text, "title") && strstr(text, "line 42") && strstr(text, "2.250000") &&
               strstr(text, "five"));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("files");
-    TCase *tests = tcase_create("files");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, a_run_gets_a_directory_of_its_own);
-    tcase_add_test(tests, an_exact_directory_must_be_empty);
-    tcase_add_test(tests, names_end_without_slashes);
-    tcase_add_test(tests, racing_runs_get_different_directories);
-    tcase_add_test(tests, a_file_is_replaced_wholly_or_not_at_all);
-    tcase_add_test(tests, what_a_dead_process_left_is_in_no_ones_way);
-    tcase_add_test(tests, a_link_in_the_way_is_not_followed);
-    tcase_add_test(tests, a_draft_appears_when_it_is_published);
-    tcase_add_test(tests, a_logbook_keeps_what_it_is_told);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

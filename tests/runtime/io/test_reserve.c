@@ -64,7 +64,9 @@ static void assert_content(const char *name, const char *expected)
     hd_free(content);
 }
 
-START_TEST(reserved_room_becomes_the_file)
+FIXTURE(setup, teardown)
+
+TEST(reserved_room_becomes_the_file)
 {
     ck_assert_int_eq(mkdir(in("ckpt"), 0777), 0);
     hd_reserve_make(top, "weights", 100000);
@@ -81,9 +83,8 @@ START_TEST(reserved_room_becomes_the_file)
     ck_assert_int_eq(size_of(".reserve"), -1);
     ck_assert_str_eq(said, "");
 }
-END_TEST
 
-START_TEST(no_room_is_told)
+TEST(no_room_is_told)
 {
     hd_reserve_make(top, "weights", INT64_C(1) << 60);
     ck_assert_ptr_nonnull(strstr(said, "has no room for the results"));
@@ -91,9 +92,8 @@ START_TEST(no_room_is_told)
     assert_content("w", "abc");
     hd_reserve_remove(top);
 }
-END_TEST
 
-START_TEST(a_logbook_keeps_what_cannot_be_written)
+TEST(a_logbook_keeps_what_cannot_be_written)
 {
     struct hd_logbook *book;
     ck_assert_int_eq(hd_logbook_create(top, NULL, &book), HD_OK);
@@ -108,7 +108,6 @@ START_TEST(a_logbook_keeps_what_cannot_be_written)
     assert_content("best/policy", "new");
     hd_logbook_destroy(book);
 }
-END_TEST
 
 static void refused(json_t *state, const char *why)
 {
@@ -120,7 +119,7 @@ static void refused(json_t *state, const char *why)
     json_decref(state);
 }
 
-START_TEST(a_state_names_only_logs)
+TEST(a_state_names_only_logs)
 {
     struct hd_logbook *book;
     ck_assert_int_eq(hd_logbook_create(top, NULL, &book), HD_OK);
@@ -143,22 +142,4 @@ START_TEST(a_state_names_only_logs)
     ck_assert_ptr_nonnull(strstr(said, "has 3 bytes of the"));
     hd_logbook_destroy(book);
     json_decref(state);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("reserve");
-    TCase *tests = tcase_create("reserve");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, reserved_room_becomes_the_file);
-    tcase_add_test(tests, no_room_is_told);
-    tcase_add_test(tests, a_logbook_keeps_what_cannot_be_written);
-    tcase_add_test(tests, a_state_names_only_logs);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
 }

@@ -36,7 +36,9 @@ static void teardown(void)
     strcpy(path + strlen(path) - 6, "XXXXXX");
 }
 
-START_TEST(what_is_written_reads_back)
+FIXTURE(setup, teardown)
+
+TEST(what_is_written_reads_back)
 {
     static const float a[] = {1, -2.5f, 3e-30f, 4, 5, 6}, b[] = {7};
     const struct hd_tensor_data tensors[] = {{"layer.weight", a, 2, {2, 3}, HD_DTYPE_F32},
@@ -66,10 +68,9 @@ START_TEST(what_is_written_reads_back)
     ck_assert_ptr_null(hd_safetensors_get_metadata(file, "other"));
     hd_safetensors_close(file);
 }
-END_TEST
 
 /* Integers and bytes, read or mapped; a tensor is asked for by its type and shape. */
-START_TEST(other_types_read_back)
+TEST(other_types_read_back)
 {
     static const int32_t a[] = {1, -2, 3};
     static const uint8_t b[] = {0, 128, 255, 7, 8};
@@ -104,10 +105,9 @@ START_TEST(other_types_read_back)
         hd_safetensors_close(file);
     }
 }
-END_TEST
 
 /* The reference writer has this layout: length, header, spaces to a multiple of eight, data. */
-START_TEST(the_header_is_padded_with_spaces)
+TEST(the_header_is_padded_with_spaces)
 {
     char name[] = "aaaaaaaaa";
     for (; *name; name[strlen(name) - 1] = '\0') {
@@ -129,9 +129,8 @@ START_TEST(the_header_is_padded_with_spaces)
         ck_assert_uint_lt(8 + header - end, 8);
     }
 }
-END_TEST
 
-START_TEST(what_no_reader_could_read_is_not_written)
+TEST(what_no_reader_could_read_is_not_written)
 {
     static const float a[] = {1, 2};
     const struct hd_tensor_data twins[] = {{"w", a, 1, {1}, HD_DTYPE_F32},
@@ -151,10 +150,9 @@ START_TEST(what_no_reader_could_read_is_not_written)
     ck_assert_int_eq(hd_safetensors_count(file), 1);
     hd_safetensors_close(file);
 }
-END_TEST
 
 /* Other writers leave the data at any address of the file. */
-START_TEST(unaligned_data_is_read)
+TEST(unaligned_data_is_read)
 {
     static const float a[] = {1.5f, -2, 3e38f};
     for (int spaces = 0; spaces < 8; spaces++) {
@@ -176,7 +174,6 @@ START_TEST(unaligned_data_is_read)
         hd_safetensors_close(file);
     }
 }
-END_TEST
 
 /* Headers, each with a number of bytes of data behind it. */
 static const struct {
@@ -249,7 +246,7 @@ static void write_row(const char *header, size_t header_bytes, int data_bytes)
     fclose(file);
 }
 
-START_TEST(a_malformed_file_is_refused_with_its_cause)
+TEST(a_malformed_file_is_refused_with_its_cause, .runs = COUNT(rows))
 {
     struct hd_safetensors *file = NULL;
     write_row(rows[_i].header, strlen(rows[_i].header), rows[_i].data_bytes);
@@ -266,9 +263,8 @@ START_TEST(a_malformed_file_is_refused_with_its_cause)
                       said);
     }
 }
-END_TEST
 
-START_TEST(lengths_that_lie_are_refused)
+TEST(lengths_that_lie_are_refused)
 {
     static const unsigned char lies[][9] = {{0},
                                             {1, 2, 3},
@@ -295,11 +291,10 @@ START_TEST(lengths_that_lie_are_refused)
     ck_assert_ptr_null(file);
     hd_safetensors_close(NULL);
 }
-END_TEST
 
 /* Every prefix of a good file, and the file with any byte flipped, is refused or read, without a
  * crash. */
-START_TEST(damage_is_survived)
+TEST(damage_is_survived)
 {
     static const float a[] = {1, 2, 3, 4};
     const struct hd_tensor_data tensors[] = {{"w", a, 2, {2, 2}, HD_DTYPE_F32},
@@ -327,10 +322,9 @@ START_TEST(damage_is_survived)
             hd_safetensors_close(file);
     }
 }
-END_TEST
 
 /* The numbers of weights are finite. */
-START_TEST(numbers_that_are_not_finite_are_told)
+TEST(numbers_that_are_not_finite_are_told)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     static const char *const told[] = {"nan", "inf", "-inf"};
@@ -347,24 +341,4 @@ START_TEST(numbers_that_are_not_finite_are_told)
                       "%s", said);
         hd_safetensors_close(file);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("safetensors");
-    TCase *tests = tcase_create("files");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, what_is_written_reads_back);
-    tcase_add_test(tests, other_types_read_back);
-    tcase_add_test(tests, the_header_is_padded_with_spaces);
-    tcase_add_test(tests, what_no_reader_could_read_is_not_written);
-    tcase_add_test(tests, unaligned_data_is_read);
-    tcase_add_loop_test(tests, a_malformed_file_is_refused_with_its_cause, 0,
-                        (int)(sizeof rows / sizeof *rows));
-    tcase_add_test(tests, lengths_that_lie_are_refused);
-    tcase_add_test(tests, damage_is_survived);
-    tcase_add_test(tests, numbers_that_are_not_finite_are_told);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

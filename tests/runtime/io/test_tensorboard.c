@@ -17,14 +17,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-START_TEST(crc32c_has_its_known_answers)
+TEST(crc32c_has_its_known_answers)
 {
     const char zeros[32] = {0};
     ck_assert_uint_eq(hd_crc32c_compute("123456789", 9), 0xE3069283u);
     ck_assert_uint_eq(hd_crc32c_compute("", 0), 0);
     ck_assert_uint_eq(hd_crc32c_compute(zeros, sizeof zeros), 0x8A9136AAu); /* RFC 3720, B.4 */
 }
-END_TEST
 
 static char directory[] = "/tmp/heddle-tb-XXXXXX";
 static struct hd_tensorboard *board;
@@ -55,6 +54,8 @@ static void teardown(void)
     ck_assert_int_eq(system(command), 0);
     strcpy(directory + strlen(directory) - 6, "XXXXXX");
 }
+
+FIXTURE(setup, teardown)
 
 /* Reads the only file of the directory. */
 static void read_events(void)
@@ -157,7 +158,7 @@ static int decode_all(struct scalar *scalars, int max, size_t *rest_p)
     return records - 1;
 }
 
-START_TEST(every_record_carries_its_checksums_and_numbers)
+TEST(every_record_carries_its_checksums_and_numbers)
 {
     static const double values[] = {0, -0.0, 1.5, -1e30, 1e-40, INFINITY, NAN, 0};
     enum { N = sizeof values / sizeof *values };
@@ -182,7 +183,6 @@ START_TEST(every_record_carries_its_checksums_and_numbers)
         ck_assert(memcmp(&scalars[i].value, &expected, sizeof expected) == 0);
     }
 }
-END_TEST
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
@@ -218,7 +218,7 @@ static int read_back(struct seen *seen)
     return hd_tensorboard_read(path_of_events, see, seen);
 }
 
-START_TEST(what_is_written_is_read)
+TEST(what_is_written_is_read)
 {
     struct seen seen = {0};
     ck_assert_int_eq(read_back(&seen), HD_OK);
@@ -228,9 +228,8 @@ START_TEST(what_is_written_is_read)
         ck_assert(seen.walls[i] == 1.25 + i && seen.values[i] == i - 1.5);
     }
 }
-END_TEST
 
-START_TEST(a_cut_file_is_read_up_to_its_last_whole_record)
+TEST(a_cut_file_is_read_up_to_its_last_whole_record)
 {
     struct seen seen = {0};
     read_back(&seen);
@@ -242,9 +241,8 @@ START_TEST(a_cut_file_is_read_up_to_its_last_whole_record)
     }
     ck_assert_int_eq(errors, 0);
 }
-END_TEST
 
-START_TEST(a_flipped_bit_is_found)
+TEST(a_flipped_bit_is_found)
 {
     struct seen seen = {0};
     read_back(&seen);
@@ -260,7 +258,6 @@ START_TEST(a_flipped_bit_is_found)
     ck_assert_int_eq(errors, (int)bytes);
     ck_assert_int_eq(hd_tensorboard_read("/no/such/file", see, &seen), HD_ERR_INPUT);
 }
-END_TEST
 
 /* No assertion may run under a limit: libcheck writes to a file too. */
 static void limit_files(rlim_t max)
@@ -289,7 +286,7 @@ static int count_scalars(size_t *rest_p)
     return n;
 }
 
-START_TEST(a_full_disk_costs_no_scalar_that_was_taken)
+TEST(a_full_disk_costs_no_scalar_that_was_taken)
 {
     enum { N = 300, LIMIT = 3001 };
     size_t rest;
@@ -311,9 +308,8 @@ START_TEST(a_full_disk_costs_no_scalar_that_was_taken)
     hd_tensorboard_destroy(board);
     ck_assert_int_eq(errors, 0);
 }
-END_TEST
 
-START_TEST(what_waits_for_a_full_disk_is_bounded)
+TEST(what_waits_for_a_full_disk_is_bounded)
 {
     enum { N = 120000 };
     size_t rest;
@@ -330,10 +326,9 @@ START_TEST(what_waits_for_a_full_disk_is_bounded)
     ck_assert_int_lt(n, N);
     ck_assert_uint_eq(rest, 0);
 }
-END_TEST
 
 /* Names hold the second, so that two files may have one. */
-START_TEST(an_event_file_is_never_replaced)
+TEST(an_event_file_is_never_replaced)
 {
     struct hd_tensorboard *second = NULL;
     hd_tensorboard_flush(board);
@@ -344,9 +339,8 @@ START_TEST(an_event_file_is_never_replaced)
     ck_assert_int_ge((int64_t)bytes, before);
     hd_tensorboard_destroy(board);
 }
-END_TEST
 
-START_TEST(a_missing_directory_costs_nothing_but_the_file)
+TEST(a_missing_directory_costs_nothing_but_the_file)
 {
     struct hd_tensorboard *none = NULL;
     ck_assert_int_eq(hd_tensorboard_create("/proc/no/such/place", &none), HD_OK);
@@ -355,25 +349,4 @@ START_TEST(a_missing_directory_costs_nothing_but_the_file)
     ck_assert_int_eq(warnings, 2); /* that it cannot be made, and what is lost */
     hd_tensorboard_destroy(NULL);
     hd_tensorboard_destroy(board);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tensorboard");
-    TCase *crc = tcase_create("checksums");
-    tcase_add_test(crc, crc32c_has_its_known_answers);
-    suite_add_tcase(suite, crc);
-    TCase *tests = tcase_create("events");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, every_record_carries_its_checksums_and_numbers);
-    tcase_add_test(tests, what_is_written_is_read);
-    tcase_add_test(tests, a_cut_file_is_read_up_to_its_last_whole_record);
-    tcase_add_test(tests, a_flipped_bit_is_found);
-    tcase_add_test(tests, a_full_disk_costs_no_scalar_that_was_taken);
-    tcase_add_test(tests, what_waits_for_a_full_disk_is_bounded);
-    tcase_add_test(tests, an_event_file_is_never_replaced);
-    tcase_add_test(tests, a_missing_directory_costs_nothing_but_the_file);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

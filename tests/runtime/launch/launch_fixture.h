@@ -29,6 +29,7 @@ static struct hd_launch_options options;
 
 static inline void setup(void)
 {
+    ck_assert_int_gt(readlink("/proc/self/exe", self, sizeof self - 1), 0);
     strcpy(folder + strlen(folder) - 6, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert_int_eq(chdir(folder), 0);
@@ -140,13 +141,6 @@ static inline void assert_nobody_left(int expected)
     ck_assert_int_eq(n, expected);
 }
 
-static inline TCase *add_case(Suite *suite)
-{
-    TCase *cases = tcase_create("launch");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 30);
-    tcase_add_checked_fixture(cases, setup, teardown);
-    return cases;
-}
+FIXTURE(setup, teardown)
 
 #endif

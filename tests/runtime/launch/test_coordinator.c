@@ -117,7 +117,9 @@ static void start_pair(void)
     ck_assert_int_eq(memcmp(own.round.nonce, others[0].round.nonce, HD_WIRE_KEY), 0);
 }
 
-START_TEST(number_of_nodes)
+FIXTURE(setup, NULL)
+
+TEST(number_of_nodes)
 {
     ck_assert_int_eq(hd_coordinator_count_nodes(3, 1, 4, 1, 4), 2); /* of 3, 4 shards allow 2 */
     ck_assert_int_eq(hd_coordinator_count_nodes(3, 3, 4, 1, 4), 0);
@@ -126,9 +128,8 @@ START_TEST(number_of_nodes)
     ck_assert_int_eq(hd_coordinator_count_nodes(3, 1, 4, 2, 6), 3);
     ck_assert_int_eq(hd_coordinator_count_nodes(0, 1, 4, 2, 4), 0);
 }
-END_TEST
 
-START_TEST(all_end_together)
+TEST(all_end_together)
 {
     start_pair();
     hd_membership_report(&own, 0, "dir", "");
@@ -138,10 +139,9 @@ START_TEST(all_end_together)
     ck_assert_int_eq(others[0].code, 0);
     finish();
 }
-END_TEST
 
 /* A node that joins ends the round by SIGTERM, and hears of the run's directory. */
-START_TEST(a_node_joins)
+TEST(a_node_joins)
 {
     start();
     take_round(&own, 1, 1, 0);
@@ -155,10 +155,9 @@ START_TEST(a_node_joins)
     ck_assert_str_eq(others[0].round.dir, "the/run");
     finish();
 }
-END_TEST
 
 /* A node leaves in order; a spare one takes its place. */
-START_TEST(a_node_leaves)
+TEST(a_node_leaves)
 {
     start_pair();
     ck_assert_ptr_null(join(&others[1]));
@@ -173,10 +172,9 @@ START_TEST(a_node_leaves)
     take_round(&others[1], 2, 2, 1);
     finish();
 }
-END_TEST
 
 /* What is left of a round that lost a node ends at once, and is no failure. */
-START_TEST(a_node_is_lost)
+TEST(a_node_is_lost)
 {
     start_pair();
     hd_membership_report(&own, HD_EXIT_PEER, "", "lost a rank");
@@ -186,10 +184,9 @@ START_TEST(a_node_is_lost)
     ck_assert(!own.has_ended);
     finish();
 }
-END_TEST
 
 /* The network was out for so short a time that no launcher was missed: no failure, either. */
-START_TEST(ranks_lose_each_other)
+TEST(ranks_lose_each_other)
 {
     start_pair();
     hd_membership_report(&own, HD_EXIT_PEER, "", "lost a rank");
@@ -200,9 +197,8 @@ START_TEST(ranks_lose_each_other)
     take_round(&others[0], 2, 2, 1);
     finish();
 }
-END_TEST
 
-START_TEST(a_silent_node_is_lost)
+TEST(a_silent_node_is_lost)
 {
     start_pair();
     const int64_t begin_ns = hd_clock_get_ns();
@@ -217,10 +213,9 @@ START_TEST(a_silent_node_is_lost)
     hd_connection_close(&silent.coordinator);
     finish();
 }
-END_TEST
 
 /* A launcher that comes again counts once. */
-START_TEST(a_node_joins_again)
+TEST(a_node_joins_again)
 {
     start_pair();
     others[1] = others[0];
@@ -234,9 +229,8 @@ START_TEST(a_node_joins_again)
     take_round(&others[1], 2, 2, 1);
     finish();
 }
-END_TEST
 
-START_TEST(failures_are_counted)
+TEST(failures_are_counted)
 {
     options.max_restarts = 1;
     start_pair();
@@ -256,10 +250,9 @@ START_TEST(failures_are_counted)
     ck_assert_ptr_nonnull(strstr(others[0].why, "rank 3 failed on "));
     finish();
 }
-END_TEST
 
 /* Bad input stays bad, whatever the number of restarts. */
-START_TEST(bad_input_ends_the_job)
+TEST(bad_input_ends_the_job)
 {
     options.max_restarts = 9;
     start();
@@ -269,9 +262,8 @@ START_TEST(bad_input_ends_the_job)
     ck_assert_int_eq(own.code, 2);
     finish();
 }
-END_TEST
 
-START_TEST(the_master_leaves)
+TEST(the_master_leaves)
 {
     start_pair();
     hd_connection_send(&own.coordinator, HD_WIRE_BYE, SIGTERM, NULL, 0);
@@ -287,10 +279,9 @@ START_TEST(the_master_leaves)
     ck_assert_int_eq(others[0].code, 1);
     finish();
 }
-END_TEST
 
 /* Who does not fit hears why; who does not know the secret hears nothing. */
-START_TEST(strange_launchers)
+TEST(strange_launchers)
 {
     start();
     take_round(&own, 1, 1, 0);
@@ -321,10 +312,9 @@ START_TEST(strange_launchers)
     ck_assert(!own.has_round && own.stop_signal == 0);
     finish();
 }
-END_TEST
 
 /* Connections that say nothing keep nobody out. */
-START_TEST(silent_connections)
+TEST(silent_connections)
 {
     int fds[HD_PENDING_MAX + 20];
     const char *why;
@@ -339,10 +329,9 @@ START_TEST(silent_connections)
             close(fds[i]);
     finish();
 }
-END_TEST
 
 /* A launcher whose frames make no sense is lost, and nothing else is. */
-START_TEST(senseless_frames)
+TEST(senseless_frames)
 {
     static const struct {
         enum hd_wire_kind kind;
@@ -359,29 +348,4 @@ START_TEST(senseless_frames)
     }
     ck_assert_int_ge(own.coordinator.fd, 0);
     finish();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("coordinator");
-    TCase *cases = tcase_create("coordinator");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 60);
-    tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, number_of_nodes);
-    tcase_add_test(cases, all_end_together);
-    tcase_add_test(cases, a_node_joins);
-    tcase_add_test(cases, a_node_leaves);
-    tcase_add_test(cases, a_node_is_lost);
-    tcase_add_test(cases, ranks_lose_each_other);
-    tcase_add_test(cases, a_silent_node_is_lost);
-    tcase_add_test(cases, a_node_joins_again);
-    tcase_add_test(cases, failures_are_counted);
-    tcase_add_test(cases, bad_input_ends_the_job);
-    tcase_add_test(cases, the_master_leaves);
-    tcase_add_test(cases, strange_launchers);
-    tcase_add_test(cases, silent_connections);
-    tcase_add_test(cases, senseless_frames);
-    return run_checks(suite);
 }

@@ -7,7 +7,7 @@
 
 /* -- Ends -------------------------------------------------------------------------------------- */
 
-START_TEST(all_is_well)
+TEST(all_is_well)
 {
     options.nproc_per_node = 3;
     ASSERT_CODE(launch("exit 0"), 0);
@@ -17,18 +17,16 @@ START_TEST(all_is_well)
     ASSERT_CODE(launch("exit 4"), 4);
     ASSERT_SAYS("failed with exit code 4\n");
 }
-END_TEST
 
-START_TEST(stopped_ranks_are_no_failure)
+TEST(stopped_ranks_are_no_failure)
 {
     ASSERT_CODE(launch("exit 75"), 75);
     ASSERT_CODE(launch("exit $((75 * RANK))"), 75);
     ck_assert_int_eq(count("error"), 0);
 }
-END_TEST
 
 /* One rank was asked to stop while it started: the others wait for it, or have lost it. */
-START_TEST(a_signal_to_one_rank_stops_all)
+TEST(a_signal_to_one_rank_stops_all)
 {
     static const char *const scripts[] = {
         "[ $RANK = 1 ] && exit 75; trap 'exit 75' TERM; sleep 30 & wait",
@@ -45,9 +43,8 @@ START_TEST(a_signal_to_one_rank_stops_all)
     options.max_restarts = 0;
     ASSERT_CODE(launch("[ $RANK = 0 ] && exit 3; sleep 0.1; exit 75"), 3);
 }
-END_TEST
 
-START_TEST(a_failure_stops_the_others)
+TEST(a_failure_stops_the_others)
 {
     ASSERT_CODE(launch("echo $$ >pid.$RANK; [ $RANK = 1 ] && exit 5; exec sleep 300"), 5);
     char pid[32], text[128];
@@ -59,9 +56,8 @@ START_TEST(a_failure_stops_the_others)
     ck_assert_int_lt(took_ms, SLOWER * 1400);
     assert_nobody_left(2);
 }
-END_TEST
 
-START_TEST(a_killed_rank_is_named)
+TEST(a_killed_rank_is_named)
 {
     ASSERT_CODE(launch("[ $RANK = 0 ] && kill -9 $$; exec sleep 300"), 1);
     ASSERT_SAYS("rank 0 (pid ");
@@ -69,11 +65,10 @@ START_TEST(a_killed_rank_is_named)
     ck_assert_int_eq(count("error"), 1);
     ck_assert_int_lt(took_ms, SLOWER * 1000);
 }
-END_TEST
 
 /* A rank that lost a peer is not the cause; a killed one is a more likely cause than one that
  * failed. */
-START_TEST(the_cause_is_named)
+TEST(the_cause_is_named)
 {
     options.nproc_per_node = 3;
     ASSERT_CODE(launch("case $RANK in 0) exit 76;; 1) sleep 0.1; exit 3;; 2) exit 76;; esac"), 3);
@@ -91,9 +86,8 @@ START_TEST(the_cause_is_named)
     ASSERT_CODE(launch("exit 76"), 1);
     ASSERT_SAYS("lost a rank that this launcher does not run");
 }
-END_TEST
 
-START_TEST(who_does_not_stop_is_killed)
+TEST(who_does_not_stop_is_killed)
 {
     ASSERT_CODE(launch("echo $$ >pid.$RANK; [ $RANK = 1 ] && exit 1; trap '' TERM INT;"
                        "while :; do sleep 0.05; done"),
@@ -103,15 +97,13 @@ START_TEST(who_does_not_stop_is_killed)
     ck_assert_int_lt(took_ms, SLOWER * 3000);
     assert_nobody_left(2);
 }
-END_TEST
 
-START_TEST(a_program_that_is_not_there)
+TEST(a_program_that_is_not_there)
 {
     options.program = "/no/such/program";
     ASSERT_CODE(launch("exit 0"), 127);
     ASSERT_SAYS("failed with exit code 127");
 }
-END_TEST
 
 /* -- Environment and options ------------------------------------------------------------------- */
 
@@ -120,7 +112,7 @@ END_TEST
     "$HD_SUPERVISED $OMP_NUM_THREADS ${HD_RENDEZVOUS_FD:-none} >env.$LOCAL_RANK;"                  \
     "echo $MASTER_PORT >port.$LOCAL_RANK"
 
-START_TEST(torchruns_variables)
+TEST(torchruns_variables)
 {
     char text[256], port[2][16];
     int a, b;
@@ -152,9 +144,8 @@ START_TEST(torchruns_variables)
     b = atoi(port[1]);
     ck_assert(b > 1);
 }
-END_TEST
 
-START_TEST(only_rank_0_holds_the_port)
+TEST(only_rank_0_holds_the_port)
 {
     ASSERT_CODE(launch("ls -l /proc/self/fd >fds.$RANK"), 0);
     char text[4096];
@@ -163,9 +154,8 @@ START_TEST(only_rank_0_holds_the_port)
     read_file("fds.1", text, sizeof text);
     ck_assert_ptr_null(strstr(text, "socket:"));
 }
-END_TEST
 
-START_TEST(taken_port)
+TEST(taken_port)
 {
     int fd, port;
     char text[64];
@@ -178,9 +168,8 @@ START_TEST(taken_port)
     close(fd);
     ASSERT_CODE(launch("touch started"), 0);
 }
-END_TEST
 
-START_TEST(bad_options)
+TEST(bad_options)
 {
     const struct hd_launch_options good = options;
     struct {
@@ -209,11 +198,10 @@ START_TEST(bad_options)
     }
     ck_assert(!exists("started"));
 }
-END_TEST
 
 /* -- Restarts ---------------------------------------------------------------------------------- */
 
-START_TEST(restarts)
+TEST(restarts)
 {
     options.max_restarts = 2;
     ASSERT_CODE(launch("echo x >>runs.$RANK; [ $RANK = 0 ] && exec sleep 1; "
@@ -229,7 +217,6 @@ START_TEST(restarts)
     ASSERT_CODE(launch("exit 75"), 75);
     ck_assert_int_eq(count("restart"), 0);
 }
-END_TEST
 
 static char *const *go_on(void *arg, const char *dir, bool *from_checkpoint_p)
 {
@@ -238,7 +225,7 @@ static char *const *go_on(void *arg, const char *dir, bool *from_checkpoint_p)
     return again;
 }
 
-START_TEST(a_restart_may_go_on)
+TEST(a_restart_may_go_on)
 {
     options.max_restarts = 3;
     options.get_arguments = go_on;
@@ -251,9 +238,8 @@ START_TEST(a_restart_may_go_on)
     read_file("runs.1", text, sizeof text);
     ck_assert_str_eq(text, "first\nagain\n");
 }
-END_TEST
 
-START_TEST(who_fails_twice_is_left_out)
+TEST(who_fails_twice_is_left_out)
 {
     options.nproc_per_node = 4;
     options.shards = 4;
@@ -266,7 +252,6 @@ START_TEST(who_fails_twice_is_left_out)
     read_file("sizes.0", text, sizeof text);
     ck_assert_str_eq(text, "4\n4\n2\n");
 }
-END_TEST
 
 /* -- With the rendezvous ----------------------------------------------------------------------- */
 
@@ -314,7 +299,14 @@ static int rank_main(const char *part)
     return 0;
 }
 
-START_TEST(ranks_of_ours)
+/* glibc passes main's arguments to constructors. */
+__attribute__((constructor)) static void act_as_rank(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "rank") == 0)
+        exit(rank_main(argv[2]));
+}
+
+TEST(ranks_of_ours)
 {
     options.program = self;
     options.nproc_per_node = 3;
@@ -337,9 +329,8 @@ START_TEST(ranks_of_ours)
     ASSERT_CODE(launch("other config"), 2);
     ASSERT_SAYS("the configuration of rank 2 is not that of rank 0");
 }
-END_TEST
 
-START_TEST(ranks_of_ours_at_a_given_port)
+TEST(ranks_of_ours_at_a_given_port)
 {
     int fd;
     options.program = self;
@@ -348,34 +339,4 @@ START_TEST(ranks_of_ours_at_a_given_port)
     close(fd);
     ASSERT_CODE(launch("meet"), 0);
     ASSERT_CODE(launch("meet"), 0); /* and again at once */
-}
-END_TEST
-
-int main(int argc, char **argv)
-{
-    if (argc == 3 && strcmp(argv[1], "rank") == 0)
-        return rank_main(argv[2]);
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return 1;
-    Suite *suite = suite_create("launch");
-    TCase *cases = add_case(suite);
-    tcase_add_test(cases, all_is_well);
-    tcase_add_test(cases, stopped_ranks_are_no_failure);
-    tcase_add_test(cases, a_signal_to_one_rank_stops_all);
-    tcase_add_test(cases, a_failure_stops_the_others);
-    tcase_add_test(cases, a_killed_rank_is_named);
-    tcase_add_test(cases, the_cause_is_named);
-    tcase_add_test(cases, who_does_not_stop_is_killed);
-    tcase_add_test(cases, a_program_that_is_not_there);
-    tcase_add_test(cases, torchruns_variables);
-    tcase_add_test(cases, only_rank_0_holds_the_port);
-    tcase_add_test(cases, taken_port);
-    tcase_add_test(cases, bad_options);
-    tcase_add_test(cases, restarts);
-    tcase_add_test(cases, a_restart_may_go_on);
-    tcase_add_test(cases, who_fails_twice_is_left_out);
-    tcase_add_test(cases, ranks_of_ours);
-    tcase_add_test(cases, ranks_of_ours_at_a_given_port);
-    return run_checks(suite);
 }

@@ -42,20 +42,18 @@ static void interrupt_listeners(void)
     assert_nobody_left(4);
 }
 
-START_TEST(interrupt_is_passed_on_once)
+TEST(interrupt_is_passed_on_once)
 {
     interrupt_listeners();
 }
-END_TEST
 
-START_TEST(interrupt_of_a_background_job)
+TEST(interrupt_of_a_background_job)
 {
     signal(SIGINT, SIG_IGN);
     interrupt_listeners();
 }
-END_TEST
 
-START_TEST(termination_is_passed_on_once)
+TEST(termination_is_passed_on_once)
 {
     pid_t pid = start_listeners();
     kill(pid, SIGTERM);
@@ -63,9 +61,8 @@ START_TEST(termination_is_passed_on_once)
     assert_got("TERM\n");
     assert_nobody_left(4);
 }
-END_TEST
 
-START_TEST(hang_up_is_passed_on_once)
+TEST(hang_up_is_passed_on_once)
 {
     pid_t pid = start_listeners();
     kill(pid, SIGHUP);
@@ -73,16 +70,14 @@ START_TEST(hang_up_is_passed_on_once)
     assert_got("HUP\n");
     assert_nobody_left(4);
 }
-END_TEST
 
 /* They do not catch the signal yet. */
-START_TEST(termination_of_ranks_that_start)
+TEST(termination_of_ranks_that_start)
 {
     pid_t pid = start_and_await("touch up.$RANK; exec sleep 300");
     kill(pid, SIGTERM);
     ASSERT_CODE(finish(pid), 75);
 }
-END_TEST
 
 /* Sends a signal so often, with pauses, and returns how long it took until all had ended. */
 static int64_t press(pid_t pid, int number, int times, int pause_ms)
@@ -109,53 +104,47 @@ static pid_t start_stubborn(const char *pressed)
     return start_and_await(script);
 }
 
-START_TEST(another_interrupt_is_passed_on)
+TEST(another_interrupt_is_passed_on)
 {
     ck_assert_int_lt(press(start_stubborn("2"), SIGINT, 2, 400), SLOWER * 1500000000LL);
     ck_assert_int_eq(count("killing"), 0);
 }
-END_TEST
 
-START_TEST(the_third_interrupt_kills)
+TEST(the_third_interrupt_kills)
 {
     ck_assert_int_lt(press(start_stubborn("never"), SIGINT, 3, 400), SLOWER * 1800000000LL);
     ASSERT_SAYS("killing 2 ranks that did not stop");
 }
-END_TEST
 
-START_TEST(the_same_interrupt_counts_once)
+TEST(the_same_interrupt_counts_once)
 {
     ck_assert_int_gt(press(start_stubborn("1"), SIGINT, 3, 20), 0);
     ck_assert_int_eq(count("killing"), 0);
 }
-END_TEST
 
 /* As by `timeout`, which signals its child and then the group of both. */
-START_TEST(another_termination_changes_nothing)
+TEST(another_termination_changes_nothing)
 {
     press(start_stubborn("never"), SIGTERM, 3, 100);
     ck_assert_int_eq(count("killing"), 0);
 }
-END_TEST
 
-START_TEST(ranks_die_with_the_launcher)
+TEST(ranks_die_with_the_launcher)
 {
     pid_t pid = start_and_await("echo $$ >pid.$RANK; touch up.$RANK; exec sleep 300");
     kill(pid, SIGKILL);
     ck_assert_int_eq(ranks_wait(pid), 256 + SIGKILL);
     assert_nobody_left(2);
 }
-END_TEST
 
-START_TEST(what_a_rank_started_ends_with_it)
+TEST(what_a_rank_started_ends_with_it)
 {
     ASSERT_CODE(launch("sleep 300 & echo $! >pid.$RANK; exit 0"), 0);
     assert_nobody_left(2);
 }
-END_TEST
 
 /* A rank that is asked to stop is given time for a checkpoint. */
-START_TEST(grace)
+TEST(grace)
 {
     options.sigterm_grace_s = 5;
     pid_t pid = start_and_await(
@@ -164,9 +153,8 @@ START_TEST(grace)
     ASSERT_CODE(finish(pid), 75);
     ck_assert_int_eq(count("killing"), 0);
 }
-END_TEST
 
-START_TEST(a_signal_ends_the_pause_before_a_restart)
+TEST(a_signal_ends_the_pause_before_a_restart)
 {
     options.max_restarts = 5;
     pid_t pid =
@@ -177,35 +165,12 @@ START_TEST(a_signal_ends_the_pause_before_a_restart)
     ASSERT_CODE(finish(pid), 75);
     ASSERT_SAYS("restart 1 of 5");
 }
-END_TEST
 
-START_TEST(no_restart_after_a_signal)
+TEST(no_restart_after_a_signal)
 {
     options.max_restarts = 5;
     pid_t pid = start_and_await("touch up.$RANK; exec sleep 300");
     kill(pid, SIGINT);
     ASSERT_CODE(finish(pid), 130);
     ck_assert_int_eq(count("restart"), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("launch_signals");
-    TCase *cases = add_case(suite);
-    tcase_add_test(cases, interrupt_is_passed_on_once);
-    tcase_add_test(cases, interrupt_of_a_background_job);
-    tcase_add_test(cases, termination_is_passed_on_once);
-    tcase_add_test(cases, hang_up_is_passed_on_once);
-    tcase_add_test(cases, termination_of_ranks_that_start);
-    tcase_add_test(cases, another_interrupt_is_passed_on);
-    tcase_add_test(cases, the_third_interrupt_kills);
-    tcase_add_test(cases, the_same_interrupt_counts_once);
-    tcase_add_test(cases, another_termination_changes_nothing);
-    tcase_add_test(cases, ranks_die_with_the_launcher);
-    tcase_add_test(cases, what_a_rank_started_ends_with_it);
-    tcase_add_test(cases, grace);
-    tcase_add_test(cases, a_signal_ends_the_pause_before_a_restart);
-    tcase_add_test(cases, no_restart_after_a_signal);
-    return run_checks(suite);
 }

@@ -57,7 +57,9 @@ static const char *format_assignment(const struct hd_gpu *gpus, int n,
     return text;
 }
 
-START_TEST(ranks_get_blocks)
+FIXTURE(setup, NULL)
+
+TEST(ranks_get_blocks)
 {
     static const struct {
         int gpus, ranks, per_rank;
@@ -94,10 +96,9 @@ START_TEST(ranks_get_blocks)
         ck_assert_str_eq(format_assignment(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
-END_TEST
 
 /* Ranks get the GPUs in the order of their cores, because they get blocks of cores in order. */
-START_TEST(gpus_are_near)
+TEST(gpus_are_near)
 {
     static const int crossed[] = {32, 0, 32, 0}, one_unknown[] = {32, 0, -1, 0};
     struct hd_gpu gpus[HD_GPUS_MAX];
@@ -114,9 +115,8 @@ START_TEST(gpus_are_near)
     request = (struct hd_gpu_request){.local_world = 4};
     ck_assert_str_eq(format_assignment(gpus, 4, &request), "0|1|2|3");
 }
-END_TEST
 
-START_TEST(maps_are_checked)
+TEST(maps_are_checked)
 {
     static const struct {
         int gpus, ranks, per_rank, n;
@@ -187,10 +187,9 @@ START_TEST(maps_are_checked)
         ck_assert_str_eq(format_assignment(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
-END_TEST
 
 /* All ranks must come to the same result, or some would wait in NCCL for others. */
-START_TEST(sharing_is_counted_alike)
+TEST(sharing_is_counted_alike)
 {
     static const int uneven[] = {0, 0, 0, 1};
     struct hd_gpu gpus[HD_GPUS_MAX];
@@ -211,9 +210,8 @@ START_TEST(sharing_is_counted_alike)
     ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, 1, &share), HD_OK);
     ck_assert_int_eq(share.ranks_on_gpu, 1);
 }
-END_TEST
 
-START_TEST(versions_decide_about_sharing)
+TEST(versions_decide_about_sharing)
 {
     static const struct {
         int ranks, version, status;
@@ -246,29 +244,12 @@ START_TEST(versions_decide_about_sharing)
         ck_assert_str_eq(text, cases[i].text);
     }
 }
-END_TEST
 
-START_TEST(nccl_is_told)
+TEST(nccl_is_told)
 {
     setenv("NCCL_NVLS_ENABLE", "1", 1);
     unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
     hd_nccl_share_gpus();
     ck_assert_str_eq(getenv("NCCL_NVLS_ENABLE"), "0");
     ck_assert_str_eq(getenv("NCCL_MULTI_RANK_GPU_ENABLE"), "1");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("gpu_assignment");
-    TCase *cases = tcase_create("placement");
-    suite_add_tcase(suite, cases);
-    tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, ranks_get_blocks);
-    tcase_add_test(cases, gpus_are_near);
-    tcase_add_test(cases, maps_are_checked);
-    tcase_add_test(cases, sharing_is_counted_alike);
-    tcase_add_test(cases, versions_decide_about_sharing);
-    tcase_add_test(cases, nccl_is_told);
-    return run_checks(suite);
 }

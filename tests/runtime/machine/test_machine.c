@@ -32,7 +32,9 @@ static void put(const char *path, const char *text)
     ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(the_smallest_limit_on_the_way_up_counts)
+FIXTURE(setup, teardown)
+
+TEST(the_smallest_limit_on_the_way_up_counts)
 {
     struct hd_limits limits;
     put("/proc/self/cgroup", "0::/outer/inner\n");
@@ -44,9 +46,8 @@ START_TEST(the_smallest_limit_on_the_way_up_counts)
     ck_assert(limits.cpu_quota == 1.5);
     ck_assert_int_eq(limits.memory_bytes, 3000000);
 }
-END_TEST
 
-START_TEST(version_1_has_its_own_files)
+TEST(version_1_has_its_own_files)
 {
     struct hd_limits limits;
     put("/proc/self/cgroup", "12:cpu,cpuacct:/job\n7:memory:/\n3:cpuset:/job\n0::/\n");
@@ -57,9 +58,8 @@ START_TEST(version_1_has_its_own_files)
     ck_assert(limits.cpu_quota == 0.5);
     ck_assert_int_eq(limits.memory_bytes, 0);
 }
-END_TEST
 
-START_TEST(without_groups_nothing_is_limited)
+TEST(without_groups_nothing_is_limited)
 {
     struct hd_limits limits = {1, 1};
     hd_limits_read(root, &limits);
@@ -68,9 +68,8 @@ START_TEST(without_groups_nothing_is_limited)
     hd_limits_read(root, &limits);
     ck_assert(limits.cpu_quota == 0 && limits.memory_bytes == 0);
 }
-END_TEST
 
-START_TEST(this_machine_has_what_every_machine_has)
+TEST(this_machine_has_what_every_machine_has)
 {
     struct hd_topology *topology;
     struct hd_machine machine;
@@ -95,9 +94,8 @@ START_TEST(this_machine_has_what_every_machine_has)
     for (int i = 0; i < n; i++)
         ck_assert_uint_gt(strlen(versions[i].text), 0);
 }
-END_TEST
 
-START_TEST(a_described_machine_is_counted)
+TEST(a_described_machine_is_counted)
 {
     struct hd_topology *topology;
     struct hd_topology_counts counts;
@@ -106,21 +104,4 @@ START_TEST(a_described_machine_is_counted)
     hd_topology_destroy(topology);
     ck_assert(counts.packages == 2 && counts.numa_nodes == 4);
     ck_assert(counts.cores == 16 && counts.threads == 32);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("machine");
-    TCase *limits = tcase_create("limits");
-    tcase_add_checked_fixture(limits, setup, teardown);
-    tcase_add_test(limits, the_smallest_limit_on_the_way_up_counts);
-    tcase_add_test(limits, version_1_has_its_own_files);
-    tcase_add_test(limits, without_groups_nothing_is_limited);
-    suite_add_tcase(suite, limits);
-    TCase *cases = tcase_create("machine");
-    tcase_add_test(cases, this_machine_has_what_every_machine_has);
-    tcase_add_test(cases, a_described_machine_is_counted);
-    suite_add_tcase(suite, cases);
-    return run_checks(suite);
 }

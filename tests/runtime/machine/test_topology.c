@@ -24,7 +24,7 @@ static const char *const machines[] = {"core:1 pu:1",
 static const int n_cores[] = {1, 2, 4, 6, 6, 7, 64};
 enum { N_MACHINES = sizeof machines / sizeof *machines, MAX_CPUS = 256 };
 
-START_TEST(no_core_is_shared)
+TEST(no_core_is_shared)
 {
     for (int m = 0; m < N_MACHINES; m++) {
         struct hd_topology *topology;
@@ -50,10 +50,9 @@ START_TEST(no_core_is_shared)
         hd_topology_destroy(topology);
     }
 }
-END_TEST
 
 /* The second hardware thread of a core must not count as a core of its own. */
-START_TEST(hardware_threads_are_not_cores)
+TEST(hardware_threads_are_not_cores)
 {
     struct hd_topology *topology;
     struct hd_core_share share;
@@ -63,7 +62,6 @@ START_TEST(hardware_threads_are_not_cores)
     ck_assert_int_eq(share.pus[0], 2);
     hd_topology_destroy(topology);
 }
-END_TEST
 
 static int take(const struct hd_topology *topology, int first_core, struct hd_core_share *share)
 {
@@ -77,7 +75,7 @@ static int take(const struct hd_topology *topology, int first_core, struct hd_co
 }
 
 /* Rank 1 of 2 has cores 4 to 7, whose first hardware threads are 8, 10, 12 and 14. */
-START_TEST(a_core_is_taken_near_a_device)
+TEST(a_core_is_taken_near_a_device)
 {
     struct hd_topology *topology;
     struct hd_core_share share;
@@ -91,9 +89,8 @@ START_TEST(a_core_is_taken_near_a_device)
     ck_assert_int_eq(take(topology, 8, &share), 14);
     hd_topology_destroy(topology);
 }
-END_TEST
 
-START_TEST(too_many_ranks_share_all)
+TEST(too_many_ranks_share_all)
 {
     struct hd_topology *topology;
     ck_assert_int_eq(hd_topology_create("core:2 pu:2", &topology), HD_OK);
@@ -106,19 +103,17 @@ START_TEST(too_many_ranks_share_all)
     }
     hd_topology_destroy(topology);
 }
-END_TEST
 
-START_TEST(bad_descriptions)
+TEST(bad_descriptions)
 {
     struct hd_topology *topology;
     ck_assert_int_eq(hd_topology_create("no such file", &topology), HD_ERR_INPUT);
     ck_assert_int_eq(hd_topology_create("", &topology), HD_ERR_INPUT);
     hd_topology_destroy(NULL);
 }
-END_TEST
 
 /* On this machine: after binding to the share, a second topology has only its cores. */
-START_TEST(binding_holds)
+TEST(binding_holds)
 {
     struct hd_topology *topology, *again;
     struct hd_core_share share;
@@ -138,7 +133,6 @@ START_TEST(binding_holds)
     hd_topology_destroy(again);
     hd_topology_destroy(topology);
 }
-END_TEST
 
 /* Writes a device's file in a folder in place of /sys. */
 static void describe_device(const char *sys, const char *bus_id, const char *cpus)
@@ -153,7 +147,7 @@ static void describe_device(const char *sys, const char *bus_id, const char *cpu
     fclose(file);
 }
 
-START_TEST(devices_are_near_some_cores)
+TEST(devices_are_near_some_cores)
 {
     char sys[] = "/tmp/hd-near-XXXXXX", remove[64];
     struct hd_topology *topology;
@@ -178,9 +172,8 @@ START_TEST(devices_are_near_some_cores)
     snprintf(remove, sizeof remove, "rm -r %s", sys);
     ck_assert_int_eq(system(remove), 0);
 }
-END_TEST
 
-START_TEST(the_host_names_itself)
+TEST(the_host_names_itself)
 {
     char name[HD_HOST_BYTES], boot[HD_BOOT_BYTES], isa[HD_ISA_BYTES];
     hd_host_get_name(name);
@@ -191,9 +184,8 @@ START_TEST(the_host_names_itself)
     ck_assert_uint_gt(strlen(isa), 0);
     ck_assert_ptr_null(strchr(boot, '\n'));
 }
-END_TEST
 
-START_TEST(fingerprint_changes_with_its_parts)
+TEST(fingerprint_changes_with_its_parts)
 {
     struct hd_fingerprint one, two;
     char text[256], *huge = calloc(1, 2000);
@@ -211,9 +203,8 @@ START_TEST(fingerprint_changes_with_its_parts)
     ck_assert_int_eq(hd_fingerprint_create(huge, "f32", &two), HD_ERR_INPUT);
     free(huge);
 }
-END_TEST
 
-START_TEST(differences_of_any_text)
+TEST(differences_of_any_text)
 {
     char text[64], tiny[8];
     hd_fingerprint_diff("a=1; b=2", "b=2; a=3", text, sizeof text);
@@ -231,7 +222,6 @@ START_TEST(differences_of_any_text)
     hd_fingerprint_diff("a=1", "a=2", tiny, sizeof tiny);
     ck_assert_str_eq(tiny, "a: 1 ag");
 }
-END_TEST
 
 /* Binds all threads of this process, as mpirun binds it: the thread sanitizer adds one. */
 static void bind_process(const cpu_set_t *cpus)
@@ -245,7 +235,7 @@ static void bind_process(const cpu_set_t *cpus)
 }
 
 /* When mpirun has bound each of a few ranks to one core, each has a core of its own. */
-START_TEST(a_bound_rank_keeps_its_cores)
+TEST(a_bound_rank_keeps_its_cores)
 {
     struct hd_topology *all, *one;
     cpu_set_t before, first;
@@ -264,24 +254,4 @@ START_TEST(a_bound_rank_keeps_its_cores)
     bind_process(&before);
     hd_topology_destroy(one);
     hd_topology_destroy(all);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("topology");
-    TCase *cases = tcase_create("topology");
-    suite_add_tcase(suite, cases);
-    tcase_add_test(cases, no_core_is_shared);
-    tcase_add_test(cases, hardware_threads_are_not_cores);
-    tcase_add_test(cases, a_core_is_taken_near_a_device);
-    tcase_add_test(cases, too_many_ranks_share_all);
-    tcase_add_test(cases, bad_descriptions);
-    tcase_add_test(cases, binding_holds);
-    tcase_add_test(cases, devices_are_near_some_cores);
-    tcase_add_test(cases, a_bound_rank_keeps_its_cores);
-    tcase_add_test(cases, the_host_names_itself);
-    tcase_add_test(cases, fingerprint_changes_with_its_parts);
-    tcase_add_test(cases, differences_of_any_text);
-    return run_checks(suite);
 }

@@ -17,7 +17,9 @@ static int body_other_secret(const struct hd_world *world, void *arg)
     return body_join(&own, NULL);
 }
 
-START_TEST(other_secret_is_refused)
+FIXTURE(setup, NULL)
+
+TEST(other_secret_is_refused)
 {
     for (int r = 0; r < 2; r++)
         plan.options[r].timeout_ns = 700000000;
@@ -31,7 +33,6 @@ START_TEST(other_secret_is_refused)
         ASSERT_SAYS(1, "does not know the run's secret");
     }
 }
-END_TEST
 
 /* Rank 1 comes half a second after the attacks. */
 static int body_late(const struct hd_world *world, void *arg)
@@ -78,7 +79,7 @@ static void send_perfect_hello(int fd, const struct hd_hello *hello, const uint8
                            hd_clock_get_ns() + 1000000000));
 }
 
-START_TEST(perfect_speakers_without_the_secret_are_dropped)
+TEST(perfect_speakers_without_the_secret_are_dropped)
 {
     struct hd_world world = ranks_world(2);
     struct hd_hello hello = {
@@ -109,11 +110,10 @@ START_TEST(perfect_speakers_without_the_secret_are_dropped)
     ASSERT_SAYS(0, "it does not know the secret of this run");
     close(listen_fd);
 }
-END_TEST
 
 /* Passes on what both ends say, and keeps rank 1's hello, which it sends again on a connection of
  * its own: the nonce is another. */
-START_TEST(replayed_hello_is_dropped)
+TEST(replayed_hello_is_dropped)
 {
     struct hd_world world = ranks_world(3), front = ranks_world(2);
     char hello[4096];
@@ -157,10 +157,9 @@ START_TEST(replayed_hello_is_dropped)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d: %s", r, seen->log[r]);
     ASSERT_SAYS(0, "it does not know the secret of this run");
 }
-END_TEST
 
 /* Frames between two ends, as somebody between them may change them. */
-START_TEST(changed_frames_are_no_frames)
+TEST(changed_frames_are_no_frames)
 {
     enum { FRAMES = 3 };
     for (int change = 0; change < 6; change++) {
@@ -198,9 +197,8 @@ START_TEST(changed_frames_are_no_frames)
         close(pair[1]);
     }
 }
-END_TEST
 
-START_TEST(other_users_are_dropped)
+TEST(other_users_are_dropped)
 {
     enum { NOBODY = 65534 };
     if (geteuid() != 0)
@@ -231,7 +229,6 @@ START_TEST(other_users_are_dropped)
     ASSERT_SAYS(0, "(user 65534): it belongs to another user");
     close(listen_fd);
 }
-END_TEST
 
 /* Rank 0 has no descriptor left for the connections of others: it drops silent ones for rank 1, and
  * does not spin. */
@@ -251,7 +248,7 @@ static int body_few_descriptors(const struct hd_world *world, void *arg)
     return status != 0 ? status : hd_clock_get_cpu_ns() - cpu_ns > 300000000 ? 1 : 0;
 }
 
-START_TEST(no_descriptors_left)
+TEST(no_descriptors_left)
 {
     struct hd_world world = ranks_world(2);
     pid_t pids[2];
@@ -264,9 +261,8 @@ START_TEST(no_descriptors_left)
     for (int i = 0; i < SILENT_MAX; i++)
         close(fds[i]);
 }
-END_TEST
 
-START_TEST(two_thousand_silent_connections)
+TEST(two_thousand_silent_connections)
 {
     enum { SILENT = 2000 };
     struct hd_world world = ranks_world(2);
@@ -285,22 +281,4 @@ START_TEST(two_thousand_silent_connections)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d: %s", r, seen->log[r]);
     while (n > 0)
         close(fds[--n]);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("admission");
-    TCase *cases = tcase_create("admission");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 30);
-    tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, other_secret_is_refused);
-    tcase_add_test(cases, perfect_speakers_without_the_secret_are_dropped);
-    tcase_add_test(cases, replayed_hello_is_dropped);
-    tcase_add_test(cases, changed_frames_are_no_frames);
-    tcase_add_test(cases, other_users_are_dropped);
-    tcase_add_test(cases, no_descriptors_left);
-    tcase_add_test(cases, two_thousand_silent_connections);
-    return run_checks(suite);
 }

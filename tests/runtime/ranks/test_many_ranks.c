@@ -107,7 +107,7 @@ static double wait_for(atomic_int *count, int n)
     return (double)(hd_clock_get_ns() - begin_ns) * 1e-9;
 }
 
-START_TEST(a_thousand_ranks_meet)
+TEST(a_thousand_ranks_meet)
 {
     static pid_t pids[RANKS];
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -131,15 +131,4 @@ START_TEST(a_thousand_ranks_meet)
     ck_assert_msg(shared->resident_kb < 64000, "rank 0 has %lld kB",
                   (long long)shared->resident_kb);
     ck_assert_msg(told_s < 10, "told after %.1f s", told_s);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("many ranks");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 300);
-    tcase_add_test(tests, a_thousand_ranks_meet);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

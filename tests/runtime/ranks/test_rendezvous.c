@@ -30,14 +30,15 @@ static int body_exchange(const struct hd_world *world, void *arg)
     return -status;
 }
 
-START_TEST(ranks_join_and_broadcast)
+FIXTURE(setup, NULL)
+
+TEST(ranks_join_and_broadcast)
 {
     for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
         run(ranks, body_exchange, (int[]){0, 0, 0, 0});
 }
-END_TEST
 
-START_TEST(one_rank_needs_nothing)
+TEST(one_rank_needs_nothing)
 {
     struct hd_world world = ranks_world(1);
     struct hd_rendezvous *rendezvous = (void *)1;
@@ -51,19 +52,17 @@ START_TEST(one_rank_needs_nothing)
     hd_rendezvous_fail(rendezvous, HD_ERR_TASK, "x");
     hd_rendezvous_destroy(rendezvous);
 }
-END_TEST
 
-START_TEST(other_config_is_refused)
+TEST(other_config_is_refused)
 {
     plan.options[2].config_hash = 8;
     run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     for (int r = 0; r < 3; r++)
         ASSERT_SAYS(r, "the configuration of rank 2 is not that of rank 0");
 }
-END_TEST
 
 /* The first key whose hash differs, with the values on both ranks. */
-START_TEST(config_difference_is_named)
+TEST(config_difference_is_named)
 {
     plan.options[0].config = "seed\t01\t7\nlr\t02\t1e-3\nbatch\t03\t64\ngraph\t04\t\n";
     plan.options[1].config = "seed\t01\t7.0\nlr\t02\t0.001\nbatch\t05\t32\033[1m\ngraph\t05\t\n";
@@ -78,10 +77,9 @@ START_TEST(config_difference_is_named)
     run(2, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT});
     ASSERT_SAYS(1, "graph differs between rank 1 (on ");
 }
-END_TEST
 
 /* Texts of a rank that knows the secret and is still hostile. */
-START_TEST(odd_configs_are_survived)
+TEST(odd_configs_are_survived)
 {
     static const char *const odd[] = {"",         "\n\n",     "batch", "batch\t", "batch\t\t\t\t",
                                       "\t\t\n\t", "batch\t03"};
@@ -93,9 +91,8 @@ START_TEST(odd_configs_are_survived)
         ASSERT_SAYS(0, "the configuration of rank 1 is not that of rank 0");
     }
 }
-END_TEST
 
-START_TEST(other_arithmetic_is_refused_unless_allowed)
+TEST(other_arithmetic_is_refused_unless_allowed)
 {
     plan.options[1].fingerprint = "isa=avx512f; omp=1";
     run(2, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT});
@@ -104,27 +101,24 @@ START_TEST(other_arithmetic_is_refused_unless_allowed)
     plan.options[0].allow_fingerprint_mismatch = true;
     run(2, body_join, (int[]){0, 0});
 }
-END_TEST
 
-START_TEST(other_world_is_refused)
+TEST(other_world_is_refused)
 {
     plan.sent_world[1] = 4;
     run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     ASSERT_SAYS(1, "rank 1 (pid ");
     ASSERT_SAYS(2, "expects a world of 4 ranks, rank 0 one of 3");
 }
-END_TEST
 
-START_TEST(duplicate_rank_is_refused)
+TEST(duplicate_rank_is_refused)
 {
     plan.sent_rank[2] = 1;
     run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     for (int r = 0; r < 3; r++)
         ASSERT_SAYS(r, "duplicate rank 1: pid ");
 }
-END_TEST
 
-START_TEST(absent_rank_is_named)
+TEST(absent_rank_is_named)
 {
     plan.sent_rank[1] = -1;
     plan.options[0].timeout_ns = 300000000;
@@ -132,9 +126,8 @@ START_TEST(absent_rank_is_named)
     ASSERT_SAYS(0, "rank 1 of 3 did not join within 0 s");
     ASSERT_SAYS(2, "rank 1 of 3 did not join within 0 s");
 }
-END_TEST
 
-START_TEST(rank_0_out_of_reach)
+TEST(rank_0_out_of_reach)
 {
     struct hd_world world = ranks_world(2);
     close(world.rendezvous_fd);
@@ -145,9 +138,8 @@ START_TEST(rank_0_out_of_reach)
     ASSERT_SAYS(1, "rank 1 cannot reach rank 0 at 127.0.0.1 port ");
     ASSERT_SAYS(1, "Connection refused");
 }
-END_TEST
 
-START_TEST(taken_port_is_named)
+TEST(taken_port_is_named)
 {
     int fd, other, port;
     char text[32];
@@ -166,9 +158,8 @@ START_TEST(taken_port_is_named)
     ck_assert_int_eq(hd_rendezvous_listen("no such host.", 0, false, &fd, NULL), HD_OK);
     close(fd); /* on all interfaces the name of this host does not matter */
 }
-END_TEST
 
-START_TEST(handed_down_socket_is_checked)
+TEST(handed_down_socket_is_checked)
 {
     struct hd_world world = ranks_world(2);
     close(world.rendezvous_fd);
@@ -176,7 +167,6 @@ START_TEST(handed_down_socket_is_checked)
     ck_assert_int_eq(body_join(&world, NULL), -HD_ERR_INPUT);
     ASSERT_SAYS(0, "is not a listening socket");
 }
-END_TEST
 
 /* -- Unknown peers ----------------------------------------------------------------------------- */
 
@@ -226,7 +216,7 @@ static void send_garbage(int port, unsigned seed)
         close(fd);
 }
 
-START_TEST(unknown_peers_are_dropped)
+TEST(unknown_peers_are_dropped)
 {
     struct hd_world world = ranks_world(2);
     int listen_fd = dup(world.rendezvous_fd);
@@ -241,11 +231,10 @@ START_TEST(unknown_peers_are_dropped)
     ck_assert_msg(ranks_wait(pids[1]) == 0, "rank 1: %s", seen->log[1]);
     close(listen_fd);
 }
-END_TEST
 
 /* Valid frames with some bits flipped, cut and split anywhere: never more than a frame is read, and
  * what passes for a hello has every field in range. */
-START_TEST(no_bytes_confuse_a_frame_reader)
+TEST(no_bytes_confuse_a_frame_reader)
 {
     unsigned seed = 1;
     int passed = 0, refused = 0;
@@ -289,10 +278,9 @@ START_TEST(no_bytes_confuse_a_frame_reader)
     ck_assert_int_gt(passed, 1000);
     ck_assert_int_gt(refused, 1000);
 }
-END_TEST
 
 /* A rank tries until its time is over: rank 0 may still come. */
-START_TEST(an_unknown_peer_as_rank_0)
+TEST(an_unknown_peer_as_rank_0)
 {
     struct hd_world world = ranks_world(2);
     plan.options[1].timeout_ns = 500000000;
@@ -310,7 +298,6 @@ START_TEST(an_unknown_peer_as_rank_0)
     ck_assert_int_eq(ranks_wait(pid), -HD_ERR_SYSTEM);
     ASSERT_SAYS(1, "does not know the run's secret");
 }
-END_TEST
 
 /* -- Watch ------------------------------------------------------------------------------------- */
 
@@ -347,7 +334,7 @@ static int body_watch(const struct hd_world *world, void *arg)
     return seen->lost_calls[world->rank];
 }
 
-START_TEST(dead_peer_is_named_to_all_within_a_second)
+TEST(dead_peer_is_named_to_all_within_a_second)
 {
     for (int victim = 0; victim < 3; victim++) {
         memset(seen, 0, sizeof *seen);
@@ -374,9 +361,8 @@ START_TEST(dead_peer_is_named_to_all_within_a_second)
         }
     }
 }
-END_TEST
 
-START_TEST(failure_carries_its_cause)
+TEST(failure_carries_its_cause)
 {
     for (int failing = 0; failing < 3; failing++) {
         memset(seen, 0, sizeof *seen);
@@ -395,7 +381,6 @@ START_TEST(failure_carries_its_cause)
         }
     }
 }
-END_TEST
 
 /* Ranks end at different times, and no rank takes a goodbye for a death. The watch costs no time.
  */
@@ -414,7 +399,7 @@ static int body_leave(const struct hd_world *world, void *arg)
     return seen->lost_calls[world->rank] != 0 || cpu_ns > 50000000;
 }
 
-START_TEST(a_goodbye_is_no_death)
+TEST(a_goodbye_is_no_death)
 {
     for (int first = 0; first < 3; first++) {
         struct hd_world world = ranks_world(3);
@@ -424,7 +409,6 @@ START_TEST(a_goodbye_is_no_death)
             ck_assert_int_eq(ranks_wait(pids[r]), 0);
     }
 }
-END_TEST
 
 static int body_agree(const struct hd_world *world, void *arg)
 {
@@ -439,7 +423,7 @@ static int body_agree(const struct hd_world *world, void *arg)
     return -status;
 }
 
-START_TEST(one_against_stops_all)
+TEST(one_against_stops_all)
 {
     for (int against = 0; against < 3; against++) {
         struct hd_world world = ranks_world(3);
@@ -453,10 +437,9 @@ START_TEST(one_against_stops_all)
         }
     }
 }
-END_TEST
 
 /* Connects when all ranks have joined. Nobody listens any more. */
-START_TEST(late_comer_is_told)
+TEST(late_comer_is_told)
 {
     int nobody = -1;
     struct hd_world world = ranks_world(2);
@@ -472,35 +455,4 @@ START_TEST(late_comer_is_told)
     kill(pids[1], SIGKILL);
     ranks_wait(pids[1]);
     ck_assert_int_eq(ranks_wait(pids[0]), 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("rendezvous");
-    TCase *cases = tcase_create("rendezvous");
-    suite_add_tcase(suite, cases);
-    tcase_set_timeout(cases, 30);
-    tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, ranks_join_and_broadcast);
-    tcase_add_test(cases, one_rank_needs_nothing);
-    tcase_add_test(cases, other_config_is_refused);
-    tcase_add_test(cases, config_difference_is_named);
-    tcase_add_test(cases, odd_configs_are_survived);
-    tcase_add_test(cases, other_arithmetic_is_refused_unless_allowed);
-    tcase_add_test(cases, other_world_is_refused);
-    tcase_add_test(cases, duplicate_rank_is_refused);
-    tcase_add_test(cases, absent_rank_is_named);
-    tcase_add_test(cases, rank_0_out_of_reach);
-    tcase_add_test(cases, taken_port_is_named);
-    tcase_add_test(cases, handed_down_socket_is_checked);
-    tcase_add_test(cases, unknown_peers_are_dropped);
-    tcase_add_test(cases, no_bytes_confuse_a_frame_reader);
-    tcase_add_test(cases, an_unknown_peer_as_rank_0);
-    tcase_add_test(cases, dead_peer_is_named_to_all_within_a_second);
-    tcase_add_test(cases, failure_carries_its_cause);
-    tcase_add_test(cases, a_goodbye_is_no_death);
-    tcase_add_test(cases, one_against_stops_all);
-    tcase_add_test(cases, late_comer_is_told);
-    return run_checks(suite);
 }

@@ -56,16 +56,17 @@ static int read_secret(const char *file, uint8_t secret[HD_SECRET_BYTES])
     return status;
 }
 
-START_TEST(drawn_secrets_differ)
+FIXTURE(setup, teardown)
+
+TEST(drawn_secrets_differ)
 {
     uint8_t a[HD_SECRET_BYTES] = {0}, b[HD_SECRET_BYTES] = {0};
     hd_secret_draw(a);
     hd_secret_draw(b);
     ck_assert_mem_ne(a, b, sizeof a);
 }
-END_TEST
 
-START_TEST(file_and_variable_are_one_secret)
+TEST(file_and_variable_are_one_secret)
 {
     uint8_t by_text[HD_SECRET_BYTES], by_file[HD_SECRET_BYTES], by_name[HD_SECRET_BYTES],
         other[HD_SECRET_BYTES];
@@ -81,9 +82,8 @@ START_TEST(file_and_variable_are_one_secret)
     ck_assert_int_eq(read_secret(NULL, other), HD_OK);
     ck_assert_mem_ne(by_text, other, sizeof by_text);
 }
-END_TEST
 
-START_TEST(descriptor_comes_first_and_is_read_by_all)
+TEST(descriptor_comes_first_and_is_read_by_all)
 {
     uint8_t drawn[HD_SECRET_BYTES], read[HD_SECRET_BYTES];
     char number[16];
@@ -104,9 +104,8 @@ START_TEST(descriptor_comes_first_and_is_read_by_all)
     ck_assert_int_eq(read_secret(NULL, read), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(last, "HD_SECRET_FD=1000000"));
 }
-END_TEST
 
-START_TEST(open_files_are_refused)
+TEST(open_files_are_refused)
 {
     uint8_t secret[HD_SECRET_BYTES];
     static const mode_t modes[] = {0640, 0604, 0660, 0601};
@@ -127,9 +126,8 @@ START_TEST(open_files_are_refused)
     ck_assert_int_eq(read_secret("/nowhere", secret), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(last, "cannot read the secret /nowhere: No such file"));
 }
-END_TEST
 
-START_TEST(sizes_are_bounded)
+TEST(sizes_are_bounded)
 {
     uint8_t secret[HD_SECRET_BYTES];
     static char large[HD_SECRET_FILE_MAX + 1];
@@ -143,9 +141,8 @@ START_TEST(sizes_are_bounded)
     write_file(large, 31);
     ck_assert_int_eq(read_secret(path, secret), HD_ERR_INPUT);
 }
-END_TEST
 
-START_TEST(several_ranks_need_one)
+TEST(several_ranks_need_one)
 {
     struct hd_world world = {.world = 1};
     ck_assert_int_eq(hd_world_read_secret(&world, NULL, false), HD_OK);
@@ -166,20 +163,4 @@ START_TEST(several_ranks_need_one)
     unsetenv("HEDDLE_SECRET");
     world = (struct hd_world){.world = 2, .launcher = HD_LAUNCHER_MPIRUN};
     ck_assert_int_eq(hd_world_read_secret(&world, NULL, false), HD_OK);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("secret");
-    TCase *cases = tcase_create("secret");
-    suite_add_tcase(suite, cases);
-    tcase_add_checked_fixture(cases, setup, teardown);
-    tcase_add_test(cases, drawn_secrets_differ);
-    tcase_add_test(cases, file_and_variable_are_one_secret);
-    tcase_add_test(cases, descriptor_comes_first_and_is_read_by_all);
-    tcase_add_test(cases, open_files_are_refused);
-    tcase_add_test(cases, sizes_are_bounded);
-    tcase_add_test(cases, several_ranks_need_one);
-    return run_checks(suite);
 }

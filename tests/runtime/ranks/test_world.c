@@ -63,7 +63,9 @@ static int read_world(const char *settings, struct hd_world *world)
 
 #define RENDEZVOUS " MASTER_ADDR=10.0.0.1 MASTER_PORT=29500"
 
-START_TEST(one_rank)
+FIXTURE(setup, NULL)
+
+TEST(one_rank)
 {
     struct hd_world world;
     ck_assert_int_eq(read_world("", &world), HD_OK);
@@ -74,9 +76,8 @@ START_TEST(one_rank)
     ck_assert_int_eq(read_world("MASTER_ADDR=x MASTER_PORT=1", &world), HD_OK);
     ck_assert_int_eq(world.world, 1);
 }
-END_TEST
 
-START_TEST(several_ranks)
+TEST(several_ranks)
 {
     struct hd_world world;
     ck_assert_int_eq(
@@ -95,11 +96,10 @@ START_TEST(several_ranks)
                      HD_OK);
     ck_assert(world.local_rank == 2 && world.local_world == 4);
 }
-END_TEST
 
 #define WORKER "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2" RENDEZVOUS
 
-START_TEST(stores_of_torchrun)
+TEST(stores_of_torchrun)
 {
     struct hd_world world;
     ck_assert_int_eq(read_world(WORKER, &world), HD_OK);
@@ -114,9 +114,8 @@ START_TEST(stores_of_torchrun)
         read_world(WORKER " TORCHELASTIC_USE_AGENT_STORE=True HD_SUPERVISED=1", &world), HD_OK);
     ck_assert_str_eq(world.store_key, ""); /* its launcher listens itself */
 }
-END_TEST
 
-START_TEST(mistakes_are_named)
+TEST(mistakes_are_named)
 {
     static const char *const cases[][2] = {
         {"RANK=0", "WORLD_SIZE is not set"},
@@ -152,7 +151,6 @@ START_TEST(mistakes_are_named)
     struct hd_world world;
     ck_assert_int_eq(read_world(long_name, &world), HD_ERR_INPUT);
 }
-END_TEST
 
 #define MPIRUN                                                                                     \
     "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "                  \
@@ -162,7 +160,7 @@ END_TEST
     "SLURM_STEP_TASKS_PER_NODE=4,2,1 SLURM_STEP_NODELIST=gpu[07-08,11] SLURM_STEP_ID=0"
 
 /* MPI will tell rank 0's address. */
-START_TEST(ranks_of_mpirun)
+TEST(ranks_of_mpirun)
 {
     struct hd_world world;
     ck_assert_int_eq(read_world(MPIRUN, &world), HD_OK);
@@ -180,9 +178,8 @@ START_TEST(ranks_of_mpirun)
                      HD_ERR_INPUT);
     ck_assert(strstr(last, "OMPI_COMM_WORLD_LOCAL_SIZE is not set"));
 }
-END_TEST
 
-START_TEST(ranks_of_srun)
+TEST(ranks_of_srun)
 {
     struct hd_world world, other;
     ck_assert_int_eq(read_world(SRUN, &world), HD_OK);
@@ -203,9 +200,8 @@ START_TEST(ranks_of_srun)
     ck_assert_int_eq(read_world(SRUN " SLURM_STEP_TASKS_PER_NODE=3(x2),1", &world), HD_OK);
     ck_assert_int_eq(world.local_world, 3);
 }
-END_TEST
 
-START_TEST(first_nodes_of_lists)
+TEST(first_nodes_of_lists)
 {
     static const char *const cases[][2] = {
         {"node7", "node7"},       {"a,b", "a"},
@@ -224,21 +220,4 @@ START_TEST(first_nodes_of_lists)
     }
     setup();
     ck_assert(!hd_world_read_slurm_node(&node, address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("world");
-    TCase *cases = tcase_create("world");
-    suite_add_tcase(suite, cases);
-    tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, one_rank);
-    tcase_add_test(cases, several_ranks);
-    tcase_add_test(cases, stores_of_torchrun);
-    tcase_add_test(cases, mistakes_are_named);
-    tcase_add_test(cases, ranks_of_mpirun);
-    tcase_add_test(cases, ranks_of_srun);
-    tcase_add_test(cases, first_nodes_of_lists);
-    return run_checks(suite);
 }

@@ -174,7 +174,7 @@ static void open_case(struct world *w, const struct shape_case *c, int64_t shard
     world_open(w, sets, n, shard);
 }
 
-START_TEST(test_against_naive)
+TEST(test_against_naive, .runs = COUNT(cases))
 {
     const struct shape_case *c = &cases[_i];
     struct world w;
@@ -207,13 +207,12 @@ START_TEST(test_against_naive)
     hd_free(naive);
     world_close(&w);
 }
-END_TEST
 
 /* -- Exploration ------------------------------------------------------------------------------- */
 
 /* Epsilon follows the totals, not the shard's own counts: with a linear decay over 1000 steps,
  * totals of 1000 leave nothing to chance. */
-START_TEST(test_epsilon_of_totals)
+TEST(test_epsilon_of_totals)
 {
     const char *const sets[] = {"policy.other.eps.type=linear", "policy.other.eps.start=1",
                                 "policy.other.eps.end=0", "policy.other.eps.decay=1000"};
@@ -248,12 +247,11 @@ START_TEST(test_epsilon_of_totals)
         world_close(&w);
     }
 }
-END_TEST
 
 /* -- What results may depend on ---------------------------------------------------------------- */
 
 /* One task object for all collects and a new one for each give bitwise identical values. */
-START_TEST(test_rebuilt_task)
+TEST(test_rebuilt_task)
 {
     const char *const sets[] = {"policy.collect.n_sample=13", "env.collector_env_num=4"};
     struct world kept, rebuilt;
@@ -272,10 +270,9 @@ START_TEST(test_rebuilt_task)
     world_close(&kept);
     world_close(&rebuilt);
 }
-END_TEST
 
 /* Every value that a collect touches, saved and loaded between two collects. */
-START_TEST(test_save_load)
+TEST(test_save_load)
 {
     const char *const sets[] = {"policy.collect.n_sample=96", "env.collector_env_num=4",
                                 "policy.nstep=3"};
@@ -292,9 +289,8 @@ START_TEST(test_save_load)
     world_close(&kept);
     world_close(&loaded);
 }
-END_TEST
 
-START_TEST(test_seeds)
+TEST(test_seeds)
 {
     const uint64_t seed = hd_env_get_seed(5, 0, 0, 0);
     ck_assert_uint_eq(HD_ENV_SEED_STREAM, hd_hash_text("env reset"));
@@ -314,11 +310,10 @@ START_TEST(test_seeds)
     world_close(&first);
     world_close(&second);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
-START_TEST(test_wrong_role)
+TEST(test_wrong_role)
 {
     struct world w;
     world_open(&w, NULL, 0, 0);
@@ -333,9 +328,8 @@ START_TEST(test_wrong_role)
     value_close(&evaluator);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_envs_without_role)
+TEST(test_envs_without_role)
 {
     struct hd_setup setup = setup_open(NULL, 0);
     static const char *const roles[] = {NULL, "player"};
@@ -350,7 +344,6 @@ START_TEST(test_envs_without_role)
     }
     setup_close(&setup);
 }
-END_TEST
 
 struct mistake_case {
     const char *set[4];
@@ -375,7 +368,7 @@ static const struct mistake_case mistakes[] = {
 };
 
 /* A mistake is reported once for all values of type envs, at its key in the config. */
-START_TEST(test_mistakes)
+TEST(test_mistakes, .runs = COUNT(mistakes))
 {
     const struct mistake_case *c = &mistakes[_i];
     int n = 0;
@@ -394,7 +387,6 @@ START_TEST(test_mistakes)
     ck_assert_msg(strncmp(line, "--set:", 6) == 0 && strstr(line, c->says), "%s", line);
     setup_close(&setup);
 }
-END_TEST
 
 /* -- Envs that fail ---------------------------------------------------------------------------- */
 
@@ -422,7 +414,7 @@ static void check_failure(const char *option, int64_t collects, const char *says
     world_close(&w);
 }
 
-START_TEST(test_failing_envs)
+TEST(test_failing_envs)
 {
     check_failure("env={type: blink, options: {fail_reset: 1}}", 1,
                   "blink (shard 1): env 0 cannot start from seed", true);
@@ -430,11 +422,10 @@ START_TEST(test_failing_envs)
     check_failure("env={type: blink, options: {fail_step: 1}}", 1,
                   "blink (shard 1): the lamp of env 0 broke; env 0 is at step 0 from seed", true);
 }
-END_TEST
 
 /* -- Transition blocks are pushed once each, in order ------------------------------------------ */
 
-START_TEST(test_missing_block)
+TEST(test_missing_block)
 {
     struct world w;
     world_open(&w, NULL, 0, 0);
@@ -455,12 +446,11 @@ START_TEST(test_missing_block)
     }
     world_close(&w);
 }
-END_TEST
 
 /* A transition block has capacity for every frame that its collect can show: in episodes of one
  * step each step has two frames, and a long episode leaves every step pending. Guard zones show
  * whether it is exceeded. */
-START_TEST(test_capacity)
+TEST(test_capacity)
 {
     static const char *const longest[] = {"env={type: blink, options: {longest: 1}}",
                                           "env={type: blink, options: {longest: 2}}",
@@ -488,25 +478,4 @@ START_TEST(test_capacity)
         }
         world_close(&w);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("collect");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_against_naive, 0, (int)(sizeof cases / sizeof cases[0]));
-    tcase_add_test(tests, test_epsilon_of_totals);
-    tcase_add_test(tests, test_rebuilt_task);
-    tcase_add_test(tests, test_save_load);
-    tcase_add_test(tests, test_seeds);
-    tcase_add_test(tests, test_wrong_role);
-    tcase_add_test(tests, test_envs_without_role);
-    tcase_add_loop_test(tests, test_mistakes, 0, (int)(sizeof mistakes / sizeof mistakes[0]));
-    tcase_add_test(tests, test_failing_envs);
-    tcase_add_test(tests, test_missing_block);
-    tcase_add_test(tests, test_capacity);
-    return run_checks(suite);
 }

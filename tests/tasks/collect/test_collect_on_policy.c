@@ -271,7 +271,7 @@ static void check_episodes(const struct naive *naive, const struct world *w)
     ck_assert_double_eq(episode_field(w, "reward_min"), min);
 }
 
-START_TEST(test_against_naive)
+TEST(test_against_naive, .runs = COUNT(cases))
 {
     const struct shape_case *c = &cases[_i];
     struct world w;
@@ -294,13 +294,12 @@ START_TEST(test_against_naive)
     destroy_naive(naive);
     world_close(&w);
 }
-END_TEST
 
 /* -- What results may depend on ---------------------------------------------------------------- */
 
 /* One task for a group's whole collect, or two for each of its steps; tasks of different groups in
  * either order; one task object for all, or a new one each time. */
-START_TEST(test_schedules)
+TEST(test_schedules, .runs = COUNT(cases))
 {
     const struct shape_case *c = &cases[_i];
     struct world fused, split, kept;
@@ -325,10 +324,9 @@ START_TEST(test_schedules)
     world_close(&split);
     world_close(&kept);
 }
-END_TEST
 
 /* A snapshot holds the collect of which it was taken, after the next one has begun. */
-START_TEST(test_snapshot)
+TEST(test_snapshot, .runs = COUNT(cases))
 {
     struct world w;
     open_case(&w, &cases[_i], 1, false);
@@ -346,10 +344,9 @@ START_TEST(test_snapshot)
     hd_free(copy.data);
     world_close(&w);
 }
-END_TEST
 
 /* Random actions and first states differ between shards and between iterations. */
-START_TEST(test_streams)
+TEST(test_streams)
 {
     static const struct shape_case c = {96, 8, 2, 1, true, false, CARTPOLE};
     uint64_t hash[3];
@@ -363,7 +360,6 @@ START_TEST(test_streams)
     ck_assert_uint_ne(hash[0], hash[1]);
     ck_assert_uint_ne(hash[0], hash[2]);
 }
-END_TEST
 
 /* -- Mistakes and failures --------------------------------------------------------------------- */
 
@@ -385,16 +381,15 @@ static void check_mistake(const char *const *sets, int n, const char *role, cons
     world_close(&w);
 }
 
-START_TEST(test_mistakes)
+TEST(test_mistakes)
 {
     static const char *const dqn[] = {"policy.type=dqn"};
     check_mistake(NULL, 0, "evaluator", "'others' is of role evaluator");
     check_mistake(dqn, 1, "collector", "policy.type must be a2c or ppo");
 }
-END_TEST
 
 /* A number of groups that divides neither envs nor samples is reported at its key. */
-START_TEST(test_groups)
+TEST(test_groups)
 {
     static const char *const uneven_envs[] = {
         "env.collector_env_num=8", "policy.collect.n_sample=30", "policy.collect.env_groups=3"};
@@ -415,10 +410,9 @@ START_TEST(test_groups)
                      "policy.collect.n_sample 30, found 4");
     setup_close(&setup);
 }
-END_TEST
 
 /* A message about envs of the second group gives their number in the shard. */
-START_TEST(test_failing_envs)
+TEST(test_failing_envs)
 {
     static const struct {
         const char *option, *says;
@@ -445,22 +439,4 @@ START_TEST(test_failing_envs)
         unprepare(&hd_verb_collect_on_policy, args);
         world_close(&w);
     }
-}
-END_TEST
-
-int main(void)
-{
-    enum { CASES = sizeof cases / sizeof cases[0] };
-    Suite *suite = suite_create("collect_on_policy");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_against_naive, 0, CASES);
-    tcase_add_loop_test(tests, test_schedules, 0, CASES);
-    tcase_add_loop_test(tests, test_snapshot, 0, CASES);
-    tcase_add_test(tests, test_streams);
-    tcase_add_test(tests, test_mistakes);
-    tcase_add_test(tests, test_groups);
-    tcase_add_test(tests, test_failing_envs);
-    return run_checks(suite);
 }

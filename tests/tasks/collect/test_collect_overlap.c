@@ -176,7 +176,7 @@ static void open_case(struct world *w, const struct overlap_case *c)
     world_open(w, sets, n);
 }
 
-START_TEST(overlapped_as_alone)
+TEST(overlapped_as_alone, .runs = CASES, .cuda = true)
 {
     struct world here, other;
     open_case(&here, &cases[_i]);
@@ -197,17 +197,5 @@ START_TEST(overlapped_as_alone)
     world_close(&here);
     world_close(&other);
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    TCase *cuda = NULL;
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_set_timeout(cuda, 120);
-    tcase_add_loop_test(cuda, overlapped_as_alone, 0, CASES);
-#endif
-    return run_cuda_suite("collect overlap", NULL, cuda);
-}

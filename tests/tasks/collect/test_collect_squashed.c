@@ -128,7 +128,7 @@ static int check_collect(const struct world *w, const struct hd_transition_block
 }
 
 /* The first collect is random, the second one, of another episode, is the policy's. */
-START_TEST(noise_stays_and_random_actions_come_first)
+TEST(noise_stays_and_random_actions_come_first)
 {
     static struct world w;
     world_open(&w, "policy.random_collect_size=400");
@@ -147,10 +147,9 @@ START_TEST(noise_stays_and_random_actions_come_first)
     ck_assert(get_action(&block, 0) != first);
     world_close(&w);
 }
-END_TEST
 
 /* An end by a time limit is terminal only where the run file says so. */
-START_TEST(a_time_limit_is_no_terminal_state)
+TEST(a_time_limit_is_no_terminal_state, .runs = 3)
 {
     static struct world w;
     static const char *const sets[] = {"policy.collect.truncation=auto",
@@ -162,15 +161,4 @@ START_TEST(a_time_limit_is_no_terminal_state)
         ck_assert(get(&block, i)->done == (float)(_i == 2 && get(&block, i)->age == LENGTH - 1));
     ck_assert_int_eq(((struct hd_env_counters *)w.values[COUNTERS].data)->episode, 2);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("collect_squashed");
-    TCase *tests = tcase_create("all");
-    tcase_add_test(tests, noise_stays_and_random_actions_come_first);
-    tcase_add_loop_test(tests, a_time_limit_is_no_terminal_state, 0, 3);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

@@ -238,7 +238,7 @@ static void adopt_logits(struct world *found, const struct world *wanted)
     }
 }
 
-START_TEST(test_on_gpu)
+TEST(test_on_gpu, .runs = CASES, .cuda = true)
 {
     struct world here, there;
     open_case(&here, &cases[_i]);
@@ -263,17 +263,5 @@ START_TEST(test_on_gpu)
     world_close(&here);
     world_close(&there);
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    TCase *cuda = NULL;
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_set_timeout(cuda, 120);
-    tcase_add_loop_test(cuda, test_on_gpu, 0, CASES);
-#endif
-    return run_cuda_suite("play_on_gpu", NULL, cuda);
-}

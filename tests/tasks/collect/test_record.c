@@ -221,7 +221,7 @@ static void remove_folder(const char *path)
     ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(what_was_played_is_recorded)
+TEST(what_was_played_is_recorded, .runs = N_CASES)
 {
     const struct record_case *c = &cases[_i];
     char dir[] = "/tmp/heddle-record-XXXXXX";
@@ -248,10 +248,9 @@ START_TEST(what_was_played_is_recorded)
     world_close(&w);
     remove_folder(dir);
 }
-END_TEST
 
 /* For any N, E and limit all rounds but the last are full, and the last is not empty. */
-START_TEST(rounds_cover_all_transitions)
+TEST(rounds_cover_all_transitions)
 {
     for (int64_t envs = 1; envs < 6; envs++)
         for (int64_t n = 1; n < 90; n++)
@@ -275,9 +274,8 @@ START_TEST(rounds_cover_all_transitions)
                 setup_close(&setup);
             }
 }
-END_TEST
 
-START_TEST(wrong_options_are_told)
+TEST(wrong_options_are_told)
 {
     static const char *const texts[][2] = {
         {"0", "0"},           {"-5", "0"},     {"1e3", "0"}, {"many", "0"}, {"", "0"},
@@ -303,17 +301,4 @@ START_TEST(wrong_options_are_told)
     }
     ck_assert_int_eq(hd_diag_count(w.setup.diag), sizeof texts / sizeof *texts);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("record");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, what_was_played_is_recorded, 0, N_CASES);
-    tcase_add_test(tests, rounds_cover_all_transitions);
-    tcase_add_test(tests, wrong_options_are_told);
-    return run_checks(suite);
 }

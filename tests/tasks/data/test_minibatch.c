@@ -28,7 +28,7 @@ static const int32_t *permutation_of(const struct world *w)
     return ((const struct hd_permutation *)w->v[PERMUTATION].data)->sample;
 }
 
-START_TEST(permutations_are_complete_and_all_differ)
+TEST(permutations_are_complete_and_all_differ)
 {
     enum { N = 50, PLACES = 4 * 3 * 3 };
     static const char *const sets[] = {"policy.collect.n_sample=50"};
@@ -57,10 +57,9 @@ START_TEST(permutations_are_complete_and_all_differ)
         world_close(&w);
     }
 }
-END_TEST
 
 /* Each of the 24 permutations of four samples is as frequent as the others. */
-START_TEST(all_permutations_are_equally_likely)
+TEST(all_permutations_are_equally_likely)
 {
     enum { DRAWS = 24000 };
     static const char *const sets[] = {"policy.collect.n_sample=4"};
@@ -82,7 +81,6 @@ START_TEST(all_permutations_are_equally_likely)
     ck_assert_double_lt(chi2, 50); /* 23 degrees of freedom: one in 1000 lies beyond */
     world_close(&w);
 }
-END_TEST
 
 /* -- Ranges ------------------------------------------------------------------------------------ */
 
@@ -147,7 +145,7 @@ static void check_row(const struct world *w, int64_t row, int64_t sample)
     ck_assert(batch.value[row] == advantages.value[sample]);
 }
 
-START_TEST(minibatches_are_ranges_of_the_permutation)
+TEST(minibatches_are_ranges_of_the_permutation, .runs = 2 * RANGE_CASES)
 {
     const struct range_case *c = &range_cases[_i % RANGE_CASES];
     const bool normal = _i < RANGE_CASES;
@@ -192,10 +190,9 @@ START_TEST(minibatches_are_ranges_of_the_permutation)
     unprepare(&hd_verb_sample_minibatch, args);
     world_close(&w);
 }
-END_TEST
 
 /* The ceil(N / (B accumulate)) minibatches that a graph takes are all that there are. */
-START_TEST(graphs_take_all_minibatches)
+TEST(graphs_take_all_minibatches)
 {
     for (int n = 1; n <= 40; n++)
         for (int b = 1; b <= 45; b++)
@@ -222,7 +219,6 @@ START_TEST(graphs_take_all_minibatches)
                 setup_close(&setup);
             }
 }
-END_TEST
 
 /* -- Rows that hold no sample ------------------------------------------------------------------ */
 
@@ -238,7 +234,7 @@ static const struct {
 
 /* The gradient and statistics of the last, short minibatch are those of its samples alone: the
  * content of other rows changes no bit, and microbatches without a sample weigh nothing. */
-START_TEST(rows_without_a_sample_contribute_nothing)
+TEST(rows_without_a_sample_contribute_nothing, .runs = COUNT(nets))
 {
     enum { N = 18, B = 16, USED = 2 };
     uint64_t grad[2], stats[2];
@@ -286,10 +282,9 @@ START_TEST(rows_without_a_sample_contribute_nothing)
     ck_assert_uint_eq(grad[0], grad[1]);
     ck_assert_uint_eq(stats[0], stats[1]);
 }
-END_TEST
 
 /* The learning rate in the statistics is the one that adam uses. */
-START_TEST(the_logged_learning_rate_is_the_adapted_one)
+TEST(the_logged_learning_rate_is_the_adapted_one)
 {
     struct world w = {0};
     const char *sets[] = {"policy.learn.learning_rate=0.5"};
@@ -305,19 +300,4 @@ START_TEST(the_logged_learning_rate_is_the_adapted_one)
     world_loss(&w);
     ck_assert_double_eq_tol(world_field(&w, STATS, "cur_lr_avg"), 1.25 / 3, 1e-15);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("minibatches");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, permutations_are_complete_and_all_differ);
-    tcase_add_test(tests, all_permutations_are_equally_likely);
-    tcase_add_loop_test(tests, minibatches_are_ranges_of_the_permutation, 0, 2 * RANGE_CASES);
-    tcase_add_test(tests, graphs_take_all_minibatches);
-    tcase_add_loop_test(tests, rows_without_a_sample_contribute_nothing, 0,
-                        (int)(sizeof nets / sizeof *nets));
-    tcase_add_test(tests, the_logged_learning_rate_is_the_adapted_one);
-    return run_suite("minibatch", tests);
 }

@@ -74,7 +74,7 @@ static int64_t replay_size(const struct world *w)
 }
 
 /* The submitter counts the transitions in the ring, for every number of blocks. */
-START_TEST(test_counted_size)
+TEST(test_counted_size)
 {
     struct world w;
     world_open(&w);
@@ -92,11 +92,10 @@ START_TEST(test_counted_size)
     unprepare(&hd_verb_push_replay, args);
     world_close(&w);
 }
-END_TEST
 
 /* 24 transitions are in a ring of 20: position p holds 20 + p for p < 4, else p. Item i of the
  * step's stream chooses row i. */
-START_TEST(test_sample)
+TEST(test_sample)
 {
     struct world w;
     world_open(&w);
@@ -132,9 +131,8 @@ START_TEST(test_sample)
     ck_assert_uint_ne(value_hash(&w.values[BATCH]), hash);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_empty)
+TEST(test_empty)
 {
     struct world w;
     world_open(&w);
@@ -145,10 +143,9 @@ START_TEST(test_empty)
     ck_assert_ptr_nonnull(strstr(message, "'replay' is empty"));
     world_close(&w);
 }
-END_TEST
 
 /* A file that is cut off must not load, nor a block of more frames than its capacity. */
-START_TEST(test_wrong_files)
+TEST(test_wrong_files)
 {
     struct world w;
     world_open(&w);
@@ -182,10 +179,9 @@ START_TEST(test_wrong_files)
     fclose(file);
     world_close(&w);
 }
-END_TEST
 
 /* DI-engine's Pong: 100,000 transitions in 0.75 GB, with frames to spare. */
-START_TEST(test_memory_of_pong)
+TEST(test_memory_of_pong)
 {
     static const char *const sets[] = {"policy.model.obs_shape=[4,84,84]",
                                        "env.frame_stack=4",
@@ -204,10 +200,9 @@ START_TEST(test_memory_of_pong)
     value_close(&replay);
     setup_close(&setup);
 }
-END_TEST
 
 /* However few frames a large ring of pictures has, a transition block fits in. */
-START_TEST(test_short_of_frames)
+TEST(test_short_of_frames)
 {
     static const char *const sets[] = {"policy.model.obs_shape=[1,3000,3000]",
                                        "policy.collect.n_sample=4", "env.collector_env_num=1",
@@ -223,9 +218,8 @@ START_TEST(test_short_of_frames)
     value_close(&replay);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(test_counts)
+TEST(test_counts)
 {
     struct hd_setup setup = setup_open(NULL, 0);
     struct value buckets[2], total;
@@ -258,20 +252,4 @@ START_TEST(test_counts)
     }
     value_close(&total);
     setup_close(&setup);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("store_sample");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, test_counted_size);
-    tcase_add_test(tests, test_sample);
-    tcase_add_test(tests, test_empty);
-    tcase_add_test(tests, test_wrong_files);
-    tcase_add_test(tests, test_memory_of_pong);
-    tcase_add_test(tests, test_short_of_frames);
-    tcase_add_test(tests, test_counts);
-    return run_checks(suite);
 }

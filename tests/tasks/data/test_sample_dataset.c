@@ -220,7 +220,9 @@ static const struct draw_case {
     {17, 1, 2, 8, "uneven", HD_TAIL_UNEVEN},
 };
 
-START_TEST(epochs_go_through_the_sampler_s_lists)
+FIXTURE(setup, teardown)
+
+TEST(epochs_go_through_the_sampler_s_lists, .runs = 2 * COUNT(cases))
 {
     const struct draw_case *c = &cases[_i / 2];
     const struct hd_dataset_info info = numbers_info(c->transitions);
@@ -252,7 +254,6 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
     unprepare(&hd_verb_sample_dataset, args);
     world_close(&w);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -285,7 +286,7 @@ static void refused(const char *set, const char *expected)
     setup_close(&s);
 }
 
-START_TEST(what_does_not_fit_is_told)
+TEST(what_does_not_fit_is_told)
 {
     struct hd_dataset_info info = numbers_info(10);
     refused(NULL, "cannot be used");
@@ -301,9 +302,8 @@ START_TEST(what_does_not_fit_is_told)
     refused("policy.model.action_shape=3",
             "has 2 actions, but policy.model.action_shape means 3 actions");
 }
-END_TEST
 
-START_TEST(draws_that_cannot_be_are_told)
+TEST(draws_that_cannot_be_are_told)
 {
     const struct hd_dataset_info info = numbers_info(3);
     static struct world w;
@@ -326,9 +326,8 @@ START_TEST(draws_that_cannot_be_are_told)
     ck_assert_int_eq(hd_type_dataset.resolve(&value.spec, &s), HD_ERR_INPUT);
     setup_close(&s);
 }
-END_TEST
 
-START_TEST(another_data_set_does_not_load)
+TEST(another_data_set_does_not_load)
 {
     struct hd_dataset_info info = numbers_info(10);
     static struct world w;
@@ -349,20 +348,4 @@ START_TEST(another_data_set_does_not_load)
     ck_assert_int_eq(hd_value_load(&dataset->spec, dataset->data, file), HD_ERR_FORMAT);
     fclose(file);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("draw");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_loop_test(tests, epochs_go_through_the_sampler_s_lists, 0,
-                        2 * (int)(sizeof cases / sizeof *cases));
-    tcase_add_test(tests, what_does_not_fit_is_told);
-    tcase_add_test(tests, draws_that_cannot_be_are_told);
-    tcase_add_test(tests, another_data_set_does_not_load);
-    return run_checks(suite);
 }

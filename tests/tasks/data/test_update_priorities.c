@@ -156,7 +156,7 @@ static void check_updated(const struct world *w)
     }
 }
 
-START_TEST(draws_follow_errors)
+TEST(draws_follow_errors, .runs = 2)
 {
     const bool weighs = _i == 1;
     struct world w;
@@ -176,10 +176,9 @@ START_TEST(draws_follow_errors)
     }
     world_close(&w);
 }
-END_TEST
 
 /* Transitions that were overwritten since they were drawn keep what their successors have. */
-START_TEST(transitions_that_left_are_not_updated)
+TEST(transitions_that_left_are_not_updated)
 {
     struct world w;
     world_open(&w, "policy.priority_IS_weight=true");
@@ -201,10 +200,9 @@ START_TEST(transitions_that_left_are_not_updated)
         ck_assert_double_eq(p->weight[t % CAPACITY], 1);
     world_close(&w);
 }
-END_TEST
 
 /* An error that is not finite, of an update that is skipped, changes nothing. */
-START_TEST(errors_that_are_no_numbers_are_left_out)
+TEST(errors_that_are_no_numbers_are_left_out)
 {
     struct world w;
     world_open(&w, "policy.priority_IS_weight=true");
@@ -220,9 +218,8 @@ START_TEST(errors_that_are_no_numbers_are_left_out)
     ck_assert_uint_eq(value_hash(&w.values[PRIORITIES]), hash);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(priorities_of_another_replay_are_told)
+TEST(priorities_of_another_replay_are_told)
 {
     struct world w;
     world_open(&w, "policy.priority_IS_weight=true");
@@ -236,17 +233,4 @@ START_TEST(priorities_of_another_replay_are_told)
     ck_assert_ptr_nonnull(strstr(message, "have different transitions"));
     unprepare(&hd_verb_sample_replay, args);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("update_priorities");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, draws_follow_errors, 0, 2);
-    tcase_add_test(tests, transitions_that_left_are_not_updated);
-    tcase_add_test(tests, errors_that_are_no_numbers_are_left_out);
-    tcase_add_test(tests, priorities_of_another_replay_are_told);
-    return run_checks(suite);
 }

@@ -27,6 +27,12 @@ static const struct {
 };
 enum { NETS = sizeof nets / sizeof *nets };
 
+/* The last one is in bf16. */
+static int count_nets(void)
+{
+    return bf16_here() ? NETS : NETS - 1;
+}
+
 static const struct advantages_case {
     int n_sample, envs, groups;
     bool segment_at_done, value_norm, obs_norm;
@@ -143,7 +149,7 @@ static void naive_advantages(const struct world *w, const struct advantages_case
         rows->squares += (returns[i] - rows->mean) * (returns[i] - rows->mean);
 }
 
-START_TEST(advantages_are_those_of_a_naive_pass)
+TEST(advantages_are_those_of_a_naive_pass, .runs = count_nets() * CASES)
 {
     const struct advantages_case *c = &cases[_i % CASES];
     const int net = _i / CASES;
@@ -165,10 +171,9 @@ START_TEST(advantages_are_those_of_a_naive_pass)
     CHECK_CLOSE(*of.squares, rows.squares, c->n_sample, 20 * off, "squares");
     world_close(&w);
 }
-END_TEST
 
 /* Without running statistics values count as they are, whatever value_norm says. */
-START_TEST(values_without_a_scale)
+TEST(values_without_a_scale)
 {
     static const struct advantages_case c = {64, 4, 1, true, false, false};
     struct world w;
@@ -184,13 +189,12 @@ START_TEST(values_without_a_scale)
     ck_assert_mem_eq(world_rows(&w).value, value, sizeof value);
     world_close(&w);
 }
-END_TEST
 
 /* -- Blocks ------------------------------------------------------------------------------------ */
 
 /* A block is a microbatch. The order in which blocks run changes no bit; their length changes only
  * the rounding of convolutions. */
-START_TEST(blocks)
+TEST(blocks, .runs = count_nets())
 {
     static const struct advantages_case c = {60, 4, 2, true, true, true};
     static const int microbatches[] = {60, 1, 7, 20, 64};
@@ -218,16 +222,4 @@ START_TEST(blocks)
         }
         world_close(&w);
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("advantages");
-    const int n_nets = bf16_here() ? NETS : NETS - 1;
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, advantages_are_those_of_a_naive_pass, 0, n_nets * CASES);
-    tcase_add_test(tests, values_without_a_scale);
-    tcase_add_loop_test(tests, blocks, 0, n_nets);
-    return run_suite("compute_advantages", tests);
 }

@@ -224,7 +224,7 @@ static void check_params(const struct world *w, const struct golden_tensor *want
 }
 
 /* The replay has room for 20 transitions: later blocks overwrite some that were drawn. */
-START_TEST(prioritised_dqn_is_pytorch_s)
+TEST(prioritised_dqn_is_pytorch_s, .runs = 2)
 {
     static struct world w;
     world_open(&w, true, _i == 1);
@@ -247,9 +247,8 @@ START_TEST(prioritised_dqn_is_pytorch_s)
     }
     world_close(&w);
 }
-END_TEST
 
-START_TEST(a2c_is_pytorch_s)
+TEST(a2c_is_pytorch_s, .runs = 2)
 {
     static struct world w;
     world_open(&w, false, _i == 1);
@@ -264,13 +263,4 @@ START_TEST(a2c_is_pytorch_s)
         check_params(&w, wanted->params);
     }
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("golden");
-    tcase_add_loop_test(tests, prioritised_dqn_is_pytorch_s, 0, 2);
-    tcase_add_loop_test(tests, a2c_is_pytorch_s, 0, 2);
-    return run_suite("golden_updates", tests);
 }

@@ -29,6 +29,12 @@ static const struct net {
      "runtime.precision=bf16", 1e-2},
 };
 enum { NETS = sizeof nets / sizeof *nets };
+
+/* The last one is in bf16. */
+static int count_nets(void)
+{
+    return bf16_here() ? NETS : NETS - 1;
+}
 static const struct net *net = nets;
 static const char *on_nan = "runtime.on_nan=stop";
 
@@ -163,7 +169,7 @@ static void mean_of(struct learner *shards, int n)
     }
 }
 
-START_TEST(distributing_samples_over_shards_changes_no_bit)
+TEST(distributing_samples_over_shards_changes_no_bit, .runs = count_nets())
 {
     net = &nets[_i];
     static struct learner one, four[SHARDS];
@@ -181,9 +187,8 @@ START_TEST(distributing_samples_over_shards_changes_no_bit)
     for (int s = 0; s < SHARDS; s++)
         learner_close(&four[s]);
 }
-END_TEST
 
-START_TEST(microbatches_sum_to_the_batch_within_rounding)
+TEST(microbatches_sum_to_the_batch_within_rounding, .runs = count_nets())
 {
     net = &nets[_i];
     static struct learner whole, cut;
@@ -205,9 +210,8 @@ START_TEST(microbatches_sum_to_the_batch_within_rounding)
     learner_close(&whole);
     learner_close(&cut);
 }
-END_TEST
 
-START_TEST(an_empty_shard_contributes_nothing)
+TEST(an_empty_shard_contributes_nothing, .runs = count_nets())
 {
     net = &nets[_i];
     static struct learner both[2], alone;
@@ -223,7 +227,6 @@ START_TEST(an_empty_shard_contributes_nothing)
     learner_close(&both[1]);
     learner_close(&alone);
 }
-END_TEST
 
 /* -- Buckets ----------------------------------------------------------------------------------- */
 
@@ -296,7 +299,7 @@ static uint64_t train(double bucket_mb, bool slices, int *buckets_p)
     return hash;
 }
 
-START_TEST(cutting_parameters_in_buckets_and_slices_changes_no_bit)
+TEST(cutting_parameters_in_buckets_and_slices_changes_no_bit, .runs = count_nets())
 {
     net = &nets[_i];
     int whole_parts, buckets;
@@ -311,9 +314,8 @@ START_TEST(cutting_parameters_in_buckets_and_slices_changes_no_bit)
     ck_assert_uint_eq(train(0, true, &buckets), whole);
     ck_assert_uint_eq(train(0.04, true, &buckets), whole);
 }
-END_TEST
 
-START_TEST(buckets_are_whole_blocks_that_cover_all)
+TEST(buckets_are_whole_blocks_that_cover_all)
 {
     struct hd_spec spec = {.elements = 5 * HD_BLOCK + 1};
     for (spec.buckets = 1; spec.buckets <= 6; spec.buckets++) {
@@ -328,9 +330,8 @@ START_TEST(buckets_are_whole_blocks_that_cover_all)
         ck_assert_int_eq(end, spec.elements);
     }
 }
-END_TEST
 
-START_TEST(a_loss_that_is_no_number_fails_the_task)
+TEST(a_loss_that_is_no_number_fails_the_task, .runs = count_nets())
 {
     net = &nets[_i];
     static struct learner l;
@@ -347,7 +348,6 @@ START_TEST(a_loss_that_is_no_number_fails_the_task)
     unprepare(&hd_verb_loss_grad, args);
     learner_close(&l);
 }
-END_TEST
 
 /* Updates all buckets, from the mean or, in slices, from one shard's gradient. */
 static void update(struct learner *l, struct value *optimizer, bool slices)
@@ -366,7 +366,7 @@ static void update(struct learner *l, struct value *optimizer, bool slices)
 }
 
 /* One of two shards has a loss that is not finite in one of its microbatches. */
-START_TEST(a_loss_that_is_no_number_is_skipped)
+TEST(a_loss_that_is_no_number_is_skipped, .runs = count_nets())
 {
     net = &nets[_i];
     on_nan = "runtime.on_nan=skip";
@@ -407,10 +407,9 @@ START_TEST(a_loss_that_is_no_number_is_skipped)
     learner_close(&both[1]);
     on_nan = "runtime.on_nan=stop";
 }
-END_TEST
 
 /* Values of other names, as twin critics, start differently. */
-START_TEST(all_shards_and_runs_of_a_seed_start_alike)
+TEST(all_shards_and_runs_of_a_seed_start_alike, .runs = 2)
 {
     static const char *const names[] = {"policy", "critic"};
     struct hd_setup setup = setup_open(NULL, 0);
@@ -428,22 +427,4 @@ START_TEST(all_shards_and_runs_of_a_seed_start_alike)
     value_close(&a);
     value_close(&b);
     setup_close(&setup);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("learner");
-    TCase *tests = tcase_create("bits");
-    const int n_nets = bf16_here() ? NETS : NETS - 1;
-    tcase_add_loop_test(tests, distributing_samples_over_shards_changes_no_bit, 0, n_nets);
-    tcase_add_loop_test(tests, microbatches_sum_to_the_batch_within_rounding, 0, n_nets);
-    tcase_add_loop_test(tests, an_empty_shard_contributes_nothing, 0, n_nets);
-    tcase_add_loop_test(tests, cutting_parameters_in_buckets_and_slices_changes_no_bit, 0, n_nets);
-    tcase_add_test(tests, buckets_are_whole_blocks_that_cover_all);
-    tcase_add_loop_test(tests, a_loss_that_is_no_number_fails_the_task, 0, n_nets);
-    tcase_add_loop_test(tests, a_loss_that_is_no_number_is_skipped, 0, n_nets);
-    tcase_add_loop_test(tests, all_shards_and_runs_of_a_seed_start_alike, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_checks(suite);
 }

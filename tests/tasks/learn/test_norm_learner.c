@@ -260,7 +260,7 @@ static void check_same(struct world *a, struct world *b)
         ck_assert_uint_eq(value_hash(&b->shard[s].state), value_hash(&b->shard[0].state));
 }
 
-START_TEST(samples_may_be_distributed_over_shards_and_microbatches)
+TEST(samples_may_be_distributed_over_shards_and_microbatches, .runs = 3)
 {
     static const int shards[] = {1, 2, 4};
     struct world one, other;
@@ -278,11 +278,10 @@ START_TEST(samples_may_be_distributed_over_shards_and_microbatches)
     world_close(&other);
     world_close(&one);
 }
-END_TEST
 
 /* One shard with 2 B samples equals two with B up to rounding; statistics of each shard alone would
  * differ. */
-START_TEST(two_shards_are_one_of_twice_the_batch)
+TEST(two_shards_are_one_of_twice_the_batch)
 {
     struct world one, two;
     world_open(&one, 1, 24, 24);
@@ -308,10 +307,9 @@ START_TEST(two_shards_are_one_of_twice_the_batch)
     world_close(&two);
     world_close(&one);
 }
-END_TEST
 
 /* Two microbatches of 6 rows on each of two shards: the second one is short, or has none. */
-START_TEST(rows_that_are_not_used_change_nothing)
+TEST(rows_that_are_not_used_change_nothing, .runs = 13)
 {
     struct world a, b;
     world_open(&a, 2, 12, 6);
@@ -340,10 +338,9 @@ START_TEST(rows_that_are_not_used_change_nothing)
     world_close(&b);
     world_close(&a);
 }
-END_TEST
 
 /* One sample is on one shard and none on the other: PyTorch refuses such a batch. */
-START_TEST(a_single_sample_is_no_accident)
+TEST(a_single_sample_is_no_accident)
 {
     struct world w;
     world_open(&w, 2, 4, 4);
@@ -361,7 +358,6 @@ START_TEST(a_single_sample_is_no_accident)
     ck_assert_uint_eq(value_hash(&w.shard[1].state), before);
     world_close(&w);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -395,24 +391,10 @@ static void refused(const char *const *sets, int n, const char *loss, const char
     setup_close(&w.setup);
 }
 
-START_TEST(nets_that_a_verb_cannot_train_are_refused)
+TEST(nets_that_a_verb_cannot_train_are_refused)
 {
     static const char *const bc[] = {"policy.type=bc", "policy.model.norm=sync_batch_norm"};
     static const char *const dqn[] = {"policy.model.norm=sync_batch_norm"};
     refused(bc, 2, "bc", "batch_norm_stats");
     refused(dqn, 1, "dqn", "more than once");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("norm_learner");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, samples_may_be_distributed_over_shards_and_microbatches, 0, 3);
-    tcase_add_test(tests, two_shards_are_one_of_twice_the_batch);
-    tcase_add_loop_test(tests, rows_that_are_not_used_change_nothing, 0, 13);
-    tcase_add_test(tests, a_single_sample_is_no_accident);
-    tcase_add_test(tests, nets_that_a_verb_cannot_train_are_refused);
-    return run_checks(suite);
 }

@@ -106,7 +106,7 @@ static void check_update(const struct world *w, const struct golden_update *want
     check_params(w, wanted->params);
 }
 
-START_TEST(three_updates_are_pytorch_s)
+TEST(three_updates_are_pytorch_s, .runs = 2 * NETS)
 {
     const struct golden_net *golden = &golden_nets[_i % NETS];
     struct world w;
@@ -120,12 +120,4 @@ START_TEST(three_updates_are_pytorch_s)
         check_update(&w, &golden->update[update]);
     }
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("golden");
-    tcase_add_loop_test(tests, three_updates_are_pytorch_s, 0, 2 * NETS);
-    return run_suite("ppo_continuous", tests);
 }

@@ -171,7 +171,7 @@ static void check_update(const struct world *w, const struct golden_ppo_update *
 }
 
 /* Once with the minibatch whole, once in microbatches. */
-START_TEST(two_epochs_are_di_engine_s)
+TEST(two_epochs_are_di_engine_s, .runs = 2 * CASES)
 {
     const int number = _i % CASES;
     const struct golden_ppo *golden = cases[number].golden;
@@ -189,13 +189,4 @@ START_TEST(two_epochs_are_di_engine_s)
     check_outputs(&w, golden->value_after, golden->logit_after, cases[number].outputs);
     check_params(&w, golden, cases[number].params);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("golden");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, two_epochs_are_di_engine_s, 0, 2 * CASES);
-    return run_suite("ppo_golden", tests);
 }

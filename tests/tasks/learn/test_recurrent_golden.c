@@ -161,7 +161,7 @@ static void check_params(struct world *w, const struct golden_recurrent *golden)
 }
 
 /* Once with the minibatch whole, once in microbatches of two sequences. */
-START_TEST(three_updates_are_pytorch_s)
+TEST(three_updates_are_pytorch_s, .runs = 2 * GOLDEN_RECURRENT_CASES)
 {
     const struct golden_recurrent *golden = &golden_recurrent[_i % GOLDEN_RECURRENT_CASES];
     struct world w;
@@ -174,10 +174,9 @@ START_TEST(three_updates_are_pytorch_s)
     check_params(&w, golden);
     world_close(&w);
 }
-END_TEST
 
 /* Sequences stay whole and in their order. */
-START_TEST(permutations_are_of_sequences)
+TEST(permutations_are_of_sequences)
 {
     struct world w;
     bool seen[SAMPLES] = {false}, moved = false;
@@ -195,13 +194,4 @@ START_TEST(permutations_are_of_sequences)
     }
     ck_assert(moved);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("golden");
-    tcase_add_loop_test(tests, three_updates_are_pytorch_s, 0, 2 * GOLDEN_RECURRENT_CASES);
-    tcase_add_test(tests, permutations_are_of_sequences);
-    return run_suite("recurrent_golden", tests);
 }

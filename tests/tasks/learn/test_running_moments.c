@@ -150,7 +150,7 @@ static void check_obs_norm(const struct world *w, const struct running *running,
     }
 }
 
-START_TEST(observations)
+TEST(observations, .runs = CASES)
 {
     static struct running running[ELEMENTS];
     const struct obs_case *c = &cases[_i];
@@ -172,10 +172,9 @@ START_TEST(observations)
     }
     close_worlds(worlds);
 }
-END_TEST
 
 /* Before there are samples, bytes are divided by 255 as without statistics. */
-START_TEST(first_observations_enter_as_without_statistics)
+TEST(first_observations_enter_as_without_statistics, .runs = CASES)
 {
     const struct obs_case *c = &cases[_i];
     struct world worlds[SHARDS];
@@ -202,7 +201,6 @@ START_TEST(first_observations_enter_as_without_statistics)
     hd_free(work);
     close_worlds(worlds);
 }
-END_TEST
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 /* What a CPU adds up and merges, by bytes, from the same samples. */
@@ -216,7 +214,7 @@ static void check_same_bytes(const struct value *wanted, const void *there)
     ck_assert_mem_eq(found, wanted->data, (size_t)wanted->spec.bytes);
 }
 
-START_TEST(observations_cuda)
+TEST(observations_cuda, .runs = CASES, .cuda = true)
 {
     const struct obs_case *c = &cases[_i];
     struct world worlds[SHARDS];
@@ -244,14 +242,13 @@ START_TEST(observations_cuda)
     }
     close_worlds(worlds);
 }
-END_TEST
 
 #endif
 
 /* -- Returns ----------------------------------------------------------------------------------- */
 
 /* Over iterations of two epochs each, a shard without samples among the others. */
-START_TEST(returns)
+TEST(returns)
 {
     enum { N = 40 };
     struct world worlds[SHARDS];
@@ -284,10 +281,9 @@ START_TEST(returns)
     }
     close_worlds(worlds);
 }
-END_TEST
 
 /* Merging no samples leaves the running statistics as they are. */
-START_TEST(no_samples_at_all)
+TEST(no_samples_at_all)
 {
     struct world worlds[SHARDS];
     open_worlds(worlds, &cases[0]);
@@ -303,7 +299,6 @@ START_TEST(no_samples_at_all)
     }
     close_worlds(worlds);
 }
-END_TEST
 
 /* -- The learning rate ------------------------------------------------------------------------- */
 
@@ -316,7 +311,7 @@ static void push_kl(struct world *w, double kl)
                         1);
 }
 
-START_TEST(the_rate_follows_the_divergence)
+TEST(the_rate_follows_the_divergence)
 {
     static const struct {
         const char *type;
@@ -347,22 +342,4 @@ START_TEST(the_rate_follows_the_divergence)
         }
         world_close(&w);
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("running statistics"), *cuda = NULL;
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, observations, 0, CASES);
-    tcase_add_loop_test(tests, first_observations_enter_as_without_statistics, 0, CASES);
-    tcase_add_test(tests, returns);
-    tcase_add_test(tests, no_samples_at_all);
-    tcase_add_test(tests, the_rate_follows_the_divergence);
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    tcase_set_timeout(cuda, 60);
-    tcase_add_loop_test(cuda, observations_cuda, 0, CASES);
-#endif
-    return run_cuda_suite("running_statistics", tests, cuda);
 }

@@ -244,7 +244,7 @@ static void check_update(struct world *w, const struct golden_update *wanted)
         check_params(w, net, wanted->params[net]);
 }
 
-START_TEST(three_updates_are_pytorch_s)
+TEST(three_updates_are_pytorch_s, .runs = 2)
 {
     static struct world w;
     world_open(&w, _i == 1);
@@ -258,12 +258,4 @@ START_TEST(three_updates_are_pytorch_s)
         value_save_load(&w.temperature);
     }
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("golden");
-    tcase_add_loop_test(tests, three_updates_are_pytorch_s, 0, 2);
-    return run_suite("sac_golden", tests);
 }

@@ -138,7 +138,7 @@ static double stat(const struct learner *l, const char *name)
     return stats->spec.type->field(&stats->spec, stats->data, field);
 }
 
-START_TEST(rows_that_are_not_used_change_nothing)
+TEST(rows_that_are_not_used_change_nothing, .runs = 2)
 {
     for (int64_t used = 0; used <= ROWS; used++) {
         struct learner l;
@@ -168,7 +168,6 @@ START_TEST(rows_that_are_not_used_change_nothing)
         learner_close(&l);
     }
 }
-END_TEST
 
 /* -- Behaviour cloning ------------------------------------------------------------------------- */
 
@@ -194,7 +193,7 @@ static void check_stats(struct learner *l)
     ck_assert_double_eq_tol(stat(l, "accuracy_avg"), hits / weight, 1e-12);
 }
 
-START_TEST(padding_is_learned_from_but_not_shown)
+TEST(padding_is_learned_from_but_not_shown)
 {
     struct learner l;
     learner_open(&l, "bc");
@@ -213,11 +212,10 @@ START_TEST(padding_is_learned_from_but_not_shown)
     ck_assert(isnan(stat(&l, "accuracy_avg")) && isnan(stat(&l, "total_loss_avg")));
     learner_close(&l);
 }
-END_TEST
 
 /* The rows pass through the net once more by themselves: in dense nets the result of a row does not
  * depend on other rows. */
-START_TEST(gradients_are_those_of_the_used_rows)
+TEST(gradients_are_those_of_the_used_rows)
 {
     const int64_t used = 5;
     struct learner l;
@@ -248,10 +246,9 @@ START_TEST(gradients_are_those_of_the_used_rows)
     hd_free(scratch);
     learner_close(&l);
 }
-END_TEST
 
 /* Values are no logits. */
-START_TEST(other_nets_are_refused)
+TEST(other_nets_are_refused)
 {
     struct learner l;
     struct hd_spec *specs[MAX_PORTS];
@@ -267,18 +264,4 @@ START_TEST(other_nets_are_refused)
     ck_assert_int_eq(hd_diag_count(l.setup.diag), 1);
     unprepare(&hd_verb_loss_grad, args);
     learner_close(&l);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("short_batch");
-    TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, rows_that_are_not_used_change_nothing, 0, 2);
-    tcase_add_test(tests, padding_is_learned_from_but_not_shown);
-    tcase_add_test(tests, gradients_are_those_of_the_used_rows);
-    tcase_add_test(tests, other_nets_are_refused);
-    return run_checks(suite);
 }

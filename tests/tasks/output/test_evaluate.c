@@ -155,7 +155,7 @@ static const struct quota_case cases[] = {
     {5, 5, {0, 1, 2, 3, 4}, {norm_set, "env.frame_stack=1"}},
 };
 
-START_TEST(test_against_single_episodes)
+TEST(test_against_single_episodes, .runs = COUNT(cases))
 {
     const struct quota_case *c = &cases[_i];
     char episodes[64], envs[64];
@@ -192,9 +192,8 @@ START_TEST(test_against_single_episodes)
     }
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_known_episode)
+TEST(test_known_episode)
 {
     const char *const sets[] = {"env.n_evaluator_episode=1", "env.evaluator_env_num=1"};
     struct world w;
@@ -204,9 +203,8 @@ START_TEST(test_known_episode)
     ck_assert_double_eq(evaluate(&w, 0)->mean, 11);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_repeats)
+TEST(test_repeats)
 {
     struct world w;
     world_open(&w, NULL, 0);
@@ -219,10 +217,9 @@ START_TEST(test_repeats)
     ck_assert_uint_eq(value_hash(&w.values[ENVS]), envs);
     world_close(&w);
 }
-END_TEST
 
 /* `best` follows the policy only when the mean is above every mean before; the first always is. */
-START_TEST(test_best)
+TEST(test_best)
 {
     struct world w;
     world_open(&w, NULL, 0);
@@ -248,9 +245,8 @@ START_TEST(test_best)
     }
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_without_totals)
+TEST(test_without_totals)
 {
     struct world w;
     world_open(&w, NULL, 0);
@@ -258,9 +254,8 @@ START_TEST(test_without_totals)
     ck_assert_int_eq(evaluate(&w, 0)->env_step, 0);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_without_best)
+TEST(test_without_best)
 {
     struct world w;
     world_open(&w, NULL, 0);
@@ -271,7 +266,6 @@ START_TEST(test_without_best)
     ck_assert_uint_eq(value_hash(&w.values[BEST]), before);
     world_close(&w);
 }
-END_TEST
 
 static void catch_line(enum hd_log_level level, const char *line, void *arg)
 {
@@ -280,7 +274,7 @@ static void catch_line(enum hd_log_level level, const char *line, void *arg)
 }
 
 /* An episode that reaches env.max_evaluator_step ends there, and is told of. */
-START_TEST(test_step_limit)
+TEST(test_step_limit, .runs = 4)
 {
     static const struct {
         const char *set;
@@ -318,10 +312,9 @@ START_TEST(test_step_limit)
     }
     world_close(&w);
 }
-END_TEST
 
 /* The running statistics of a policy are kept with the policy. */
-START_TEST(test_norms)
+TEST(test_norms)
 {
     const char *const sets[] = {norm_set};
     struct hd_spec *specs[MAX_PORTS];
@@ -343,10 +336,9 @@ START_TEST(test_norms)
     unprepare(&hd_verb_evaluate, args);
     world_close(&w);
 }
-END_TEST
 
 /* The snapshot of a group in the middle of its episodes goes on as the group does. */
-START_TEST(test_snapshot)
+TEST(test_snapshot)
 {
     struct world w;
     world_open(&w, NULL, 0);
@@ -373,9 +365,8 @@ START_TEST(test_snapshot)
     hd_free(copy.data);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_fields)
+TEST(test_fields)
 {
     static const char *const names[] = {"mean",     "std",   "max",      "min",
                                         "episodes", "steps", "env_step", "train_iter"};
@@ -393,9 +384,8 @@ START_TEST(test_fields)
     ck_assert(spec->type->none);
     world_close(&w);
 }
-END_TEST
 
-START_TEST(test_wrong_role)
+TEST(test_wrong_role)
 {
     struct world w;
     world_open(&w, NULL, 0);
@@ -409,25 +399,4 @@ START_TEST(test_wrong_role)
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "evaluator"));
     value_close(&collector);
     world_close(&w);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("evaluate");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, test_against_single_episodes, 0,
-                        (int)(sizeof cases / sizeof cases[0]));
-    tcase_add_test(tests, test_known_episode);
-    tcase_add_loop_test(tests, test_step_limit, 0, 4);
-    tcase_add_test(tests, test_repeats);
-    tcase_add_test(tests, test_best);
-    tcase_add_test(tests, test_without_totals);
-    tcase_add_test(tests, test_without_best);
-    tcase_add_test(tests, test_norms);
-    tcase_add_test(tests, test_snapshot);
-    tcase_add_test(tests, test_fields);
-    tcase_add_test(tests, test_wrong_role);
-    return run_checks(suite);
 }

@@ -92,7 +92,7 @@ static const struct sharding_case cases[] = {
     {5, 5, 2}, {5, 8, 4}, {8, 8, 4}, {3, 7, 8}, {1, 2, 2}, {5, 3, 2}, {6, 13, 1},
 };
 
-START_TEST(test_same_result)
+TEST(test_same_result, .runs = COUNT(cases))
 {
     const struct sharding_case *c = &cases[_i];
     char envs[64], episodes[64];
@@ -124,10 +124,9 @@ START_TEST(test_same_result)
     world_close(&sharded, c->shards);
     world_close(&alone, 0);
 }
-END_TEST
 
 /* A broadcast result arrives unchanged. */
-START_TEST(test_result_is_broadcast)
+TEST(test_result_is_broadcast)
 {
     struct world w;
     world_open(&w, NULL, 0, 0);
@@ -139,10 +138,9 @@ START_TEST(test_result_is_broadcast)
     hd_free(result.data);
     world_close(&w, 0);
 }
-END_TEST
 
 /* The first result is always kept, later ones when their mean is above all before. */
-START_TEST(test_keep_best)
+TEST(test_keep_best)
 {
     struct hd_setup setup = setup_open(NULL, 0);
     struct value result, policy, best, best_verdict;
@@ -171,16 +169,4 @@ START_TEST(test_keep_best)
     value_close(&policy);
     value_close(&result);
     setup_close(&setup);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sharded");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, test_same_result, 0, (int)(sizeof cases / sizeof cases[0]));
-    tcase_add_test(tests, test_result_is_broadcast);
-    tcase_add_test(tests, test_keep_best);
-    return run_checks(suite);
 }

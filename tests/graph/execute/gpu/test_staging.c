@@ -61,7 +61,15 @@ static void check_copy(struct hd_session *session, int64_t at, int64_t n)
     free(target);
 }
 
-START_TEST(test_lengths)
+/* Returns why StarPU cannot use a GPU here, or NULL. */
+static const char *find_missing_devices(void)
+{
+    return hd_session_supports_devices() ? NULL : "built with a StarPU without CUDA";
+}
+
+PREREQUISITE(find_missing_devices)
+
+TEST(test_lengths, .runs = 2, .cuda = true)
 {
     const struct hd_session_options options = {.sequential = _i,
                                                .workers = 2,
@@ -77,17 +85,5 @@ START_TEST(test_lengths)
     check_copy(session, BYTES - 1, 1);
     hd_session_destroy(session);
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    TCase *cuda = NULL;
-#if HD_CUDA
-    cuda = tcase_create("cuda");
-    if (hd_session_supports_devices())
-        tcase_add_loop_test(cuda, test_lengths, 0, 2);
-#endif
-    return run_cuda_suite("staging", NULL, cuda);
-}

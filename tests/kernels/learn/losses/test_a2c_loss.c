@@ -90,7 +90,7 @@ static void check(struct data *d)
         ck_assert_float_eq(d->dout[d->loss.batch * (n + 1) + i], 7);
 }
 
-START_TEST(loss_and_derivative)
+TEST(loss_and_derivative)
 {
     static const int64_t actions[] = {1, 2, 3, 6, 18};
     static const double scales[] = {0, 1, 30};
@@ -101,14 +101,4 @@ START_TEST(loss_and_derivative)
                 fill(&d, batch, actions[a], scales[s]);
                 check(&d);
             }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("a2c_loss");
-    TCase *tcase = tcase_create("a2c_loss");
-    tcase_add_test(tcase, loss_and_derivative);
-    suite_add_tcase(suite, tcase);
-    return run_checks(suite);
 }

@@ -98,11 +98,10 @@ static void check_all(loss_kernel *differentiate)
         }
 }
 
-START_TEST(sums_and_derivative)
+TEST(sums_and_derivative)
 {
     check_all(hd_cross_entropy_compute);
 }
-END_TEST
 
 /* Checks logits that differ by more than any exponent can represent. */
 static void check_sure(loss_kernel *differentiate)
@@ -123,11 +122,10 @@ static void check_sure(loss_kernel *differentiate)
     ck_assert(isnan(sums.loss));
 }
 
-START_TEST(sure_of_it)
+TEST(sure_of_it)
 {
     check_sure(hd_cross_entropy_compute);
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -157,23 +155,21 @@ static void on_device(const struct hd_cross_entropy *loss, float *dlogit,
     run_on_device(loss, NULL, dlogit, sums_p);
 }
 
-START_TEST(cuda_sums_and_derivative)
+TEST(cuda_sums_and_derivative, .cuda = true)
 {
     check_all(on_device);
 }
-END_TEST
 
-START_TEST(cuda_sure_of_it)
+TEST(cuda_sure_of_it, .cuda = true)
 {
     check_sure(on_device);
 }
-END_TEST
 
 enum { MANY = 1100, CHOICES = 6 };
 
 /* The results are the CPU's but for some last bits of exp and log, and rows that are not used get
  * zeros. */
-START_TEST(cuda_rows_are_the_cpu_s)
+TEST(cuda_rows_are_the_cpu_s, .cuda = true)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, MANY, MANY + 7};
     static float logit[MANY * CHOICES], weight[MANY], found[MANY * CHOICES], wanted[MANY * CHOICES];
@@ -200,27 +196,5 @@ START_TEST(cuda_rows_are_the_cpu_s)
         ck_assert_double_eq(sums.weighted_hits, is.weighted_hits);
     }
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, cuda_sums_and_derivative);
-    tcase_add_test(tests, cuda_sure_of_it);
-    tcase_add_test(tests, cuda_rows_are_the_cpu_s);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("cross_entropy"), *cuda = NULL;
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, sums_and_derivative);
-    tcase_add_test(tests, sure_of_it);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("cross_entropy", tests, cuda);
-}

@@ -42,7 +42,7 @@ static void check_three_steps(const float *dq, const struct hd_dqn_sums *sums)
     CHECK_CLOSE(sums->target_q, 0.7, 1.0, 1e-6, "sum of target q");
 }
 
-START_TEST(three_steps_are_the_spec_s)
+TEST(three_steps_are_the_spec_s)
 {
     struct hd_dqn_loss loss = example(3);
     struct hd_dqn_sums sums;
@@ -52,9 +52,8 @@ START_TEST(three_steps_are_the_spec_s)
     CHECK_CLOSE(td2[0], 6.7183628, 1.0, 2e-6, "td2");
     CHECK_CLOSE(td2[1], 0.96049815, 1.0, 1e-6, "td2");
 }
-END_TEST
 
-START_TEST(one_step_is_the_spec_s)
+TEST(one_step_is_the_spec_s)
 {
     struct hd_dqn_loss loss = example(1);
     struct hd_dqn_sums sums;
@@ -62,9 +61,8 @@ START_TEST(one_step_is_the_spec_s)
     hd_dqn_loss_compute(&loss, dq, NULL, &sums);
     CHECK_CLOSE(sums.loss / 2, 1.4242719, 1.0, 1e-6, "loss");
 }
-END_TEST
 
-START_TEST(the_derivative_is_a_difference)
+TEST(the_derivative_is_a_difference)
 {
     for (int i = 0; i < 6; i++) {
         float moved[6], dq[6];
@@ -82,10 +80,9 @@ START_TEST(the_derivative_is_a_difference)
         CHECK_CLOSE((up.loss - down.loss) / 0.015625, wanted, 1.0, 1e-4, "dq");
     }
 }
-END_TEST
 
 /* Importance scales the loss and the derivative of its row, but not the row's squared error. */
-START_TEST(importance_weighs_rows)
+TEST(importance_weighs_rows)
 {
     static const float importance[] = {.25f, .5f};
     struct hd_dqn_loss loss = example(3);
@@ -99,16 +96,14 @@ START_TEST(importance_weighs_rows)
     CHECK_CLOSE(td2[0], 6.7183628, 1.0, 2e-6, "td2");
     CHECK_CLOSE(sums.loss, .25 * 6.7183628 + .5 * 0.96049815, 1.0, 1e-6, "loss");
 }
-END_TEST
 
-START_TEST(argmax_takes_the_lowest_of_equals)
+TEST(argmax_takes_the_lowest_of_equals)
 {
     const float ties[] = {1, 3, 3, 2}, nan[] = {1, NAN, 5}, one[] = {-4};
     ck_assert_int_eq(hd_argmax(ties, 4), 1);
     ck_assert_int_eq(hd_argmax(nan, 3), 1);
     ck_assert_int_eq(hd_argmax(one, 1), 0);
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -139,7 +134,7 @@ static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float
     *sums_p = *sums;
 }
 
-START_TEST(cuda_losses_are_the_spec_s)
+TEST(cuda_losses_are_the_spec_s, .cuda = true)
 {
     struct hd_dqn_loss loss = example(3);
     struct hd_dqn_sums sums;
@@ -150,7 +145,6 @@ START_TEST(cuda_losses_are_the_spec_s)
     on_device(&loss, NULL, dq, NULL, &sums);
     CHECK_CLOSE(sums.loss / 2, 1.4242719, 1.0, 1e-6, "loss");
 }
-END_TEST
 
 enum { ROWS = 1300, ACTIONS = 6, STEPS = 3 };
 
@@ -186,7 +180,7 @@ static struct hd_dqn_loss make_many(struct many *m, int64_t rows)
 
 /* The derivative and the squared errors have the CPU's bits, sums agree as far as doubles added in
  * another order do, and rows that are not used get zeros. */
-START_TEST(cuda_rows_are_the_cpu_s)
+TEST(cuda_rows_are_the_cpu_s, .cuda = true)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, ROWS, ROWS + 7};
     static struct many many;
@@ -208,27 +202,5 @@ START_TEST(cuda_rows_are_the_cpu_s)
         CHECK_CLOSE(sums.target_q, is.target_q, 1 + fabs(is.target_q), 1e-12, "sum of target q");
     }
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_add_test(tests, cuda_losses_are_the_spec_s);
-    tcase_add_test(tests, cuda_rows_are_the_cpu_s);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("dqn_loss"), *cuda = NULL;
-    tcase_add_test(tests, three_steps_are_the_spec_s);
-    tcase_add_test(tests, one_step_is_the_spec_s);
-    tcase_add_test(tests, the_derivative_is_a_difference);
-    tcase_add_test(tests, importance_weighs_rows);
-    tcase_add_test(tests, argmax_takes_the_lowest_of_equals);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("dqn_loss", tests, cuda);
-}

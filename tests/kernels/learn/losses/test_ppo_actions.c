@@ -165,15 +165,14 @@ static void check(loss_kernel *differentiate, bool gaussian)
     ck_assert(clipped > 5 && clipped < ROWS - 5);
 }
 
-START_TEST(several_numbers)
+TEST(several_numbers, .runs = 2)
 {
     check(hd_ppo_loss_compute, _i == 1);
 }
-END_TEST
 
 /* -- Against PyTorch --------------------------------------------------------------------------- */
 
-START_TEST(golden_numbers)
+TEST(golden_numbers, .runs = 2)
 {
     const struct golden_ppo *is = &golden_ppo[_i];
     union hd_action_number action[2 * GOLDEN_ROWS];
@@ -208,16 +207,14 @@ START_TEST(golden_numbers)
     for (int i = 0; i < GOLDEN_ROWS * (is->logits + 1); i++)
         CHECK_CLOSE(dout[i], is->dout[i], 1, 1e-5, "dout");
 }
-END_TEST
 
-START_TEST(golden_squashed_numbers)
+TEST(golden_squashed_numbers, .runs = COUNT(golden_squashed))
 {
     const struct golden_squashed *is = &golden_squashed[_i];
     const struct hd_squashed drawn = hd_squashed_draw(is->mean, is->log_std, (double)is->noise);
     CHECK_CLOSE(drawn.action, is->action, 1, 1e-6, "action");
     CHECK_CLOSE(drawn.log_prob, is->log_prob, 1 + fabs(is->log_prob), 1e-6, "log_prob");
 }
-END_TEST
 
 #if HD_CUDA
 static void on_device(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p)
@@ -237,29 +234,9 @@ static void on_device(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo
     *sums_p = *sums;
 }
 
-START_TEST(several_numbers_cuda)
+TEST(several_numbers_cuda, .runs = 2, .cuda = true)
 {
     check(on_device, _i == 1);
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_add_loop_test(tests, several_numbers_cuda, 0, 2);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("ppo_actions"), *cuda = NULL;
-    tcase_add_loop_test(tests, several_numbers, 0, 2);
-    tcase_add_loop_test(tests, golden_numbers, 0, 2);
-    tcase_add_loop_test(tests, golden_squashed_numbers, 0,
-                        sizeof golden_squashed / sizeof *golden_squashed);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("ppo_actions", tests, cuda);
-}

@@ -54,11 +54,10 @@ static void check_spec(loss_kernel *differentiate, standard_kernel *standardise)
         ck_assert_double_eq_tol(adv[i], normalised[i], 1e-6);
 }
 
-START_TEST(loss_of_the_spec)
+TEST(loss_of_the_spec)
 {
     check_spec(hd_ppo_loss_compute, hd_standardise);
 }
-END_TEST
 
 enum { ROWS = 200, ACTIONS = 5, WIDTH = ACTIONS + 1 };
 
@@ -155,11 +154,10 @@ static void check_gradient(loss_kernel *differentiate, bool value_clip)
                             total, 1e-3);
 }
 
-START_TEST(gradient_by_differences)
+TEST(gradient_by_differences, .runs = 2)
 {
     check_gradient(hd_ppo_loss_compute, _i == 0);
 }
-END_TEST
 
 /* If nothing moved, the ratio is 1 and all branches tie: the gradient is the plain one. */
 static void check_ties(loss_kernel *differentiate)
@@ -190,11 +188,10 @@ static void check_ties(loss_kernel *differentiate)
     ck_assert_double_eq_tol(sums.kl, 0, 1e-9);
 }
 
-START_TEST(gradient_where_branches_tie)
+TEST(gradient_where_branches_tie)
 {
     check_ties(hd_ppo_loss_compute);
 }
-END_TEST
 
 #if HD_CUDA
 
@@ -231,23 +228,20 @@ static void standardise_on_device(float *adv, int64_t n)
     device_get(adv, there, n * sizeof *adv);
 }
 
-START_TEST(cuda_loss_of_the_spec)
+TEST(cuda_loss_of_the_spec, .cuda = true)
 {
     check_spec(on_device, standardise_on_device);
 }
-END_TEST
 
-START_TEST(cuda_gradient_by_differences)
+TEST(cuda_gradient_by_differences, .runs = 2, .cuda = true)
 {
     check_gradient(on_device, _i == 0);
 }
-END_TEST
 
-START_TEST(cuda_gradient_where_branches_tie)
+TEST(cuda_gradient_where_branches_tie, .cuda = true)
 {
     check_ties(on_device);
 }
-END_TEST
 
 enum { MANY = 1100, CHOICES = 18, OUTPUTS = CHOICES + 1 };
 
@@ -305,7 +299,7 @@ static void check_sums(const struct hd_ppo_sums *sums, const struct hd_ppo_sums 
 }
 
 /* The results are the CPU's, and rows that are not used get zeros. */
-START_TEST(cuda_rows_are_the_cpu_s)
+TEST(cuda_rows_are_the_cpu_s, .cuda = true)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, MANY, MANY + 7};
     static struct many many;
@@ -325,10 +319,9 @@ START_TEST(cuda_rows_are_the_cpu_s)
         ck_assert(loss.batch < 500 || (is.clipfrac > 50 && is.clipfrac < (double)loss.batch));
     }
 }
-END_TEST
 
 /* Results agree up to the last bit: sums are in double in another order. */
-START_TEST(cuda_standardise_is_the_cpu_s)
+TEST(cuda_standardise_is_the_cpu_s, .runs = 6, .cuda = true)
 {
     static const int64_t sizes[] = {0, 1, 2, 511, 513, 5000};
     static float found[5000], wanted[5000];
@@ -341,28 +334,5 @@ START_TEST(cuda_standardise_is_the_cpu_s)
     for (int64_t i = 0; i < n; i++)
         CHECK_CLOSE(found[i], wanted[i], 1 + fabs(wanted[i]), 1.2e-7, "standardised");
 }
-END_TEST
 
-static TCase *cuda_case(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_add_test(tests, cuda_loss_of_the_spec);
-    tcase_add_loop_test(tests, cuda_gradient_by_differences, 0, 2);
-    tcase_add_test(tests, cuda_gradient_where_branches_tie);
-    tcase_add_test(tests, cuda_rows_are_the_cpu_s);
-    tcase_add_loop_test(tests, cuda_standardise_is_the_cpu_s, 0, 6);
-    return tests;
-}
 #endif
-
-int main(void)
-{
-    TCase *tests = tcase_create("ppo_loss"), *cuda = NULL;
-    tcase_add_test(tests, loss_of_the_spec);
-    tcase_add_loop_test(tests, gradient_by_differences, 0, 2);
-    tcase_add_test(tests, gradient_where_branches_tie);
-#if HD_CUDA
-    cuda = cuda_case();
-#endif
-    return run_cuda_suite("ppo_loss", tests, cuda);
-}

@@ -36,7 +36,7 @@ static double naive_action(const double *out, int64_t r, int64_t d, uint32_t fir
     return y;
 }
 
-START_TEST(actions_join_their_observations)
+TEST(actions_join_their_observations, .runs = 2)
 {
     const float *obs = make_numbers(1, ROWS * OBS), *out = make_numbers(2, ROWS * 2 * DIMS);
     float *joined = guarded(ROWS * INPUTS * 4), *log_prob = guarded(ROWS * 4);
@@ -60,10 +60,9 @@ START_TEST(actions_join_their_observations)
     check_guard(log_prob, ROWS * 4);
     check_guard(drawn, ROWS * DIMS * (int64_t)sizeof *drawn);
 }
-END_TEST
 
 /* Rewards of one step and of three, with factors of their own for the next value or without. */
-START_TEST(targets)
+TEST(targets, .runs = 3)
 {
     enum { NSTEP = 3, LD = ROWS + 4 };
     const int64_t nstep = _i == 0 ? 1 : NSTEP;
@@ -94,9 +93,8 @@ START_TEST(targets)
     }
     check_guard(y, ROWS * 4);
 }
-END_TEST
 
-START_TEST(critic)
+TEST(critic)
 {
     const float *q = make_numbers(8, ROWS), *y = make_numbers(9, ROWS);
     float *dq = guarded(ROWS * 4);
@@ -115,9 +113,8 @@ START_TEST(critic)
     CHECK_CLOSE(sums.target, target, 1.0, 1e-6, "target");
     check_guard(dq, ROWS * 4);
 }
-END_TEST
 
-START_TEST(the_smaller_critic_is_chosen)
+TEST(the_smaller_critic_is_chosen)
 {
     const float q1[] = {1, 2, 3}, q2[] = {2, 1, 3};
     float dq1[3], dq2[3];
@@ -125,7 +122,6 @@ START_TEST(the_smaller_critic_is_chosen)
     ck_assert(dq1[0] == 1 && dq1[1] == 0 && dq1[2] == 1);
     ck_assert(dq2[0] == 0 && dq2[1] == 1 && dq2[2] == 0);
 }
-END_TEST
 
 /* Critic i values an action by the sum of - (a_d - c_id)^2. */
 static double value(int i, const double *action)
@@ -148,7 +144,7 @@ static double naive_loss(double alpha, const double *out)
     return loss;
 }
 
-START_TEST(policy)
+TEST(policy)
 {
     static float joined[ROWS * INPUTS], log_prob[ROWS], q[2][ROWS], dq[2][ROWS];
     static float by[2][ROWS * INPUTS];
@@ -188,16 +184,4 @@ START_TEST(policy)
     }
     CHECK_CLOSE(sums.loss, naive_loss((double)0.4f, doubles), ROWS, 1e-6, "loss");
     check_guard(dout, ROWS * 2 * DIMS * 4);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("sac_loss");
-    tcase_add_loop_test(tests, actions_join_their_observations, 0, 2);
-    tcase_add_loop_test(tests, targets, 0, 3);
-    tcase_add_test(tests, critic);
-    tcase_add_test(tests, the_smaller_critic_is_chosen);
-    tcase_add_test(tests, policy);
-    return run_suite("sac_loss", tests);
 }

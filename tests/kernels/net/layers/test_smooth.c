@@ -72,25 +72,23 @@ static const struct {
                  {12.9f, distribution_of, find_distribution, 7},
                  {12.9f, density_of, find_density, 2}};
 
-START_TEST(errors_are_a_few_ulp)
+TEST(errors_are_a_few_ulp, .runs = COUNT(functions))
 {
     const double ulp =
         find_max_error(functions[_i].end, functions[_i].compute, functions[_i].reference);
     printf("function %d: %.2f ulp\n", _i, ulp);
     ck_assert_double_le(ulp, functions[_i].ulp);
 }
-END_TEST
 
-START_TEST(a_small_rest_counts)
+TEST(a_small_rest_counts)
 {
     for (float x = -80; x < 80; x += 0.37f)
         for (float rest = -0.01f; rest < 0.01f; rest += 0.0013f)
             ck_assert_double_le(count_ulp(hd_exp_compute(x, rest), exp((double)x + (double)rest)),
                                 1);
 }
-END_TEST
 
-START_TEST(limits)
+TEST(limits)
 {
     ck_assert(hd_tanh_compute(INFINITY) == 1 && hd_tanh_compute(-INFINITY) == -1);
     ck_assert(hd_tanh_compute(-0.0f) == 0 && signbit(hd_tanh_compute(-0.0f)));
@@ -100,7 +98,6 @@ START_TEST(limits)
     ck_assert(density_of(INFINITY) == 0 && density_of(-12.9f) == 0);
     ck_assert(distribution_of(-12.89f) > 0x1p-126f && density_of(12.89f) > 0x1p-126f);
 }
-END_TEST
 
 /* -- Layers ------------------------------------------------------------------------------------ */
 
@@ -128,7 +125,7 @@ static struct arrays *make_arrays(void)
     return a;
 }
 
-START_TEST(layers_have_the_bits_of_single_numbers)
+TEST(layers_have_the_bits_of_single_numbers)
 {
     struct arrays *tanh_layer = make_arrays(), *gelu_layer = make_arrays();
     run_layer(&hd_layer_tanh, tanh_layer);
@@ -144,9 +141,8 @@ START_TEST(layers_have_the_bits_of_single_numbers)
     check_guard(tanh_layer, sizeof *tanh_layer);
     check_guard(gelu_layer, sizeof *gelu_layer);
 }
-END_TEST
 
-START_TEST(bits_are_the_same_everywhere)
+TEST(bits_are_the_same_everywhere)
 {
     struct arrays *a = make_arrays(), *b = make_arrays();
     a->x[5] = b->x[5] = 0;
@@ -154,18 +150,4 @@ START_TEST(bits_are_the_same_everywhere)
     run_layer(&hd_layer_gelu, b);
     ck_assert_uint_eq(hd_hash_bytes(a->y, sizeof a->y), 0xa3c3fbed3f8d16e9);
     ck_assert_uint_eq(hd_hash_bytes(b->y, sizeof b->y), 0x83752d0dfaa06c0d);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("smooth");
-    TCase *tcase = tcase_create("smooth");
-    tcase_add_loop_test(tcase, errors_are_a_few_ulp, 0, sizeof functions / sizeof *functions);
-    tcase_add_test(tcase, a_small_rest_counts);
-    tcase_add_test(tcase, limits);
-    tcase_add_test(tcase, layers_have_the_bits_of_single_numbers);
-    tcase_add_test(tcase, bits_are_the_same_everywhere);
-    suite_add_tcase(suite, tcase);
-    return run_checks(suite);
 }

@@ -27,7 +27,7 @@ static void run_on_cpu(const struct hd_net *net, const void *params, const void 
         hd_net_backward(net, params, back, rows, work, dq, scratch, stage, grad);
 }
 
-START_TEST(lists_on_a_gpu_are_naive_nets)
+TEST(lists_on_a_gpu_are_naive_nets, .runs = 2 * N_LISTS, .cuda = true)
 {
     const struct list_case *list = &lists[_i % N_LISTS];
     const enum hd_precision on_gpu = _i < N_LISTS ? HD_F32 : HD_TF32;
@@ -54,7 +54,6 @@ START_TEST(lists_on_a_gpu_are_naive_nets)
     check_gradient(net, grad, wanted_grad, device_off_by[on_gpu].grad);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* Convolutions have so many rows that their columns are made in parts, and sums are those of
  * several blocks. All layers are smooth: among a million numbers one is so near to the kink of a
@@ -72,7 +71,7 @@ static const struct list_case large = {
                L(conv, 6, 3, 1, 1), L(conv, 6, 3, 3, 0), L(layer_norm), L(gelu), L(flatten),
                L(dense, 7), L(tanh), L(dense, 1), L(dense, 5)}};
 
-START_TEST(many_rows_in_parts_are_the_cpu_s)
+TEST(many_rows_in_parts_are_the_cpu_s, .cuda = true)
 {
     struct hd_net *net = make_for(&large, HD_F32);
     const int64_t rows = large.rows, back = rows - 1, n = hd_net_count_params(net);
@@ -92,10 +91,9 @@ START_TEST(many_rows_in_parts_are_the_cpu_s)
     check_gradient(net, grad, wanted_grad, 1e-4);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* Of equal numbers the first one counts, and of several NaNs the last one. */
-START_TEST(pools_of_equal_numbers_are_the_cpu_s)
+TEST(pools_of_equal_numbers_are_the_cpu_s, .runs = 4, .cuda = true)
 {
     enum { ROWS = 300 };
     static const int64_t fields[][3] = {{3, 2, 1}, {2, 0, 0}, {3, 1, 1}, {4, 3, 2}};
@@ -126,10 +124,9 @@ START_TEST(pools_of_equal_numbers_are_the_cpu_s)
     ck_assert_mem_eq(y, wanted_y, (size_t)out * 4);
     ck_assert_mem_eq(dx, wanted_dx, (size_t)in * 4);
 }
-END_TEST
 
 /* Stages run one by one have the bits of all of them, in either order of gradients. */
-START_TEST(stages_on_a_gpu_write_their_range_only)
+TEST(stages_on_a_gpu_write_their_range_only, .cuda = true)
 {
     const struct list_case *list = &lists[6];
     struct hd_net *net = make_for(list, HD_F32);
@@ -157,9 +154,8 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
+TEST(numbers_that_are_no_value_of_an_embedding_yield_nan, .cuda = true)
 {
     static const float bad[] = {-1, 6, 0.5f, NAN, INFINITY};
     struct hd_net *net = make_for(&lists[2], HD_F32);
@@ -175,10 +171,9 @@ START_TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
 /* A captured pass that is launched again computes the same bits. */
-START_TEST(passes_can_be_captured)
+TEST(passes_can_be_captured, .runs = N_LISTS, .cuda = true)
 {
     const struct list_case *list = &lists[_i];
     struct hd_net *net = make_for(list, HD_F32);
@@ -194,9 +189,8 @@ START_TEST(passes_can_be_captured)
     ck_assert_mem_eq(grad, grad + n, (size_t)n * 4);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(a_layer_for_cpus_alone_keeps_a_net_off_gpus)
+TEST(a_layer_for_cpus_alone_keeps_a_net_off_gpus, .runs = N_NORMED, .cuda = true)
 {
     struct hd_net *net = make_for(&normed[_i], HD_F32);
     ck_assert_str_eq(hd_net_find_cpu_layer(net)->type->name, "batch_norm");
@@ -204,32 +198,5 @@ START_TEST(a_layer_for_cpus_alone_keeps_a_net_off_gpus)
     ck_assert_int_eq(hd_net_get_forward_cuda_bytes(net, 1), 0);
     hd_net_destroy(net);
 }
-END_TEST
-
-static TCase *cuda_tests(void)
-{
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 200);
-    tcase_add_loop_test(tests, lists_on_a_gpu_are_naive_nets, 0, 2 * N_LISTS);
-    tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
-    tcase_add_loop_test(tests, pools_of_equal_numbers_are_the_cpu_s, 0, 4);
-    tcase_add_test(tests, stages_on_a_gpu_write_their_range_only);
-    tcase_add_test(tests, numbers_that_are_no_value_of_an_embedding_yield_nan);
-    tcase_add_loop_test(tests, passes_can_be_captured, 0, N_LISTS);
-    tcase_add_loop_test(tests, a_layer_for_cpus_alone_keeps_a_net_off_gpus, 0, N_NORMED);
-    return tests;
-}
-
-#else
-
-static TCase *cuda_tests(void)
-{
-    return NULL;
-}
 
 #endif
-
-int main(void)
-{
-    return run_cuda_suite("list_cuda", NULL, cuda_tests());
-}

@@ -12,7 +12,7 @@
 
 enum { MAX_ITEMS = 3 };
 
-START_TEST(passes_are_those_of_a_naive_net)
+TEST(passes_are_those_of_a_naive_net, .runs = N_LISTS)
 {
     const struct list_case *list = &lists[_i];
     const struct hd_net_fields fields = list_fields(list);
@@ -50,10 +50,9 @@ START_TEST(passes_are_those_of_a_naive_net)
     check_guard(scratch, scratch_bytes);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* Derivatives by the observations against differences, after a pass of more rows. */
-START_TEST(derivatives_by_observations_are_those_of_a_naive_net)
+TEST(derivatives_by_observations_are_those_of_a_naive_net, .runs = N_LISTS)
 {
     const struct list_case *list = &lists[_i];
     const struct hd_net_fields fields = list_fields(list);
@@ -91,9 +90,8 @@ START_TEST(derivatives_by_observations_are_those_of_a_naive_net)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(a_wide_net_has_several_stages)
+TEST(a_wide_net_has_several_stages)
 {
     struct hd_net *net = make(&lists[6]);
     ck_assert_int_eq(hd_net_count_stages(net), 2);
@@ -102,9 +100,8 @@ START_TEST(a_wide_net_has_several_stages)
     ck_assert_int_eq(hd_net_count_stages(net), 1);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(rows_do_not_depend_on_their_batch)
+TEST(rows_do_not_depend_on_their_batch, .runs = N_LISTS)
 {
     const struct list_case *list = &lists[_i];
     struct hd_net *net = make(list);
@@ -120,9 +117,8 @@ START_TEST(rows_do_not_depend_on_their_batch)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
+TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
 {
     static const float bad[] = {-1, 6, 0.5f, NAN, INFINITY};
     struct hd_net *net = make(&lists[2]);
@@ -137,7 +133,6 @@ START_TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
     }
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- Batch norm -------------------------------------------------------------------------------- */
 
@@ -198,7 +193,7 @@ static void run_training(struct batch *batch)
                     hd_net_get_training_bytes(batch->net, batch->item[k].batch));
 }
 
-START_TEST(batch_norm_is_over_all_items)
+TEST(batch_norm_is_over_all_items, .runs = N_NORMED * MAX_ITEMS)
 {
     const struct list_case *list = &normed[_i / MAX_ITEMS];
     const int items = _i % MAX_ITEMS + 1;
@@ -222,9 +217,8 @@ START_TEST(batch_norm_is_over_all_items)
     hd_net_destroy(batch.net);
     hd_net_destroy(net);
 }
-END_TEST
 
-START_TEST(acting_goes_by_running_statistics)
+TEST(acting_goes_by_running_statistics, .runs = N_NORMED)
 {
     const struct list_case *list = &normed[_i];
     const struct hd_net_fields fields = list_fields(list);
@@ -251,10 +245,9 @@ START_TEST(acting_goes_by_running_statistics)
     hd_net_destroy(batch.net);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* The first batch norm of the last case sees the observations themselves. */
-START_TEST(running_statistics_are_pytorch_s)
+TEST(running_statistics_are_pytorch_s)
 {
     const struct list_case *list = &normed[2];
     struct hd_net *net = make(list);
@@ -277,7 +270,6 @@ START_TEST(running_statistics_are_pytorch_s)
     hd_net_destroy(batch.net);
     hd_net_destroy(net);
 }
-END_TEST
 
 /* -- DI-engine's nets as lists ----------------------------------------------------------------- */
 
@@ -288,7 +280,7 @@ static struct hd_net *make_of(const struct hd_net_fields *fields)
     return net;
 }
 
-START_TEST(a_list_of_di_engine_s_form_has_its_bits)
+TEST(a_list_of_di_engine_s_form_has_its_bits, .runs = 2)
 {
     static const int64_t flat[] = {5}, image[] = {3, 44, 36}, widths[] = {8, 12, 10, 9};
     static const struct hd_layer dense[] = {L(dense, 8),  L(relu), L(dense, 12), L(relu),
@@ -319,7 +311,6 @@ START_TEST(a_list_of_di_engine_s_form_has_its_bits)
     hd_net_destroy(short_form);
     hd_net_destroy(list);
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -345,7 +336,7 @@ static const struct {
     {1, {6}, 1, {L(dense, 5), L(dense, 3), L(tanh)}, 2, 2, {"[3]", "tanh"}},
 };
 
-START_TEST(mistakes_name_their_layer_and_both_shapes)
+TEST(mistakes_name_their_layer_and_both_shapes, .runs = COUNT(mistakes))
 {
     struct hd_layer layers[4];
     struct hd_net_mistake mistake;
@@ -367,9 +358,8 @@ START_TEST(mistakes_name_their_layer_and_both_shapes)
         ck_assert_msg(strstr(mistake.message, mistakes[_i].said[i]), "%s", mistake.message);
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_ERR_INPUT);
 }
-END_TEST
 
-START_TEST(heads_and_precision_are_checked)
+TEST(heads_and_precision_are_checked)
 {
     struct hd_net_mistake mistake;
     struct hd_net_fields fields = list_fields(&lists[0]);
@@ -380,24 +370,4 @@ START_TEST(heads_and_precision_are_checked)
     fields.heads = HD_HEADS_ACTOR_CRITIC;
     ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
     ck_assert_str_eq(mistake.field, "heads");
-}
-END_TEST
-
-int main(void)
-{
-    enum { N_MISTAKES = sizeof mistakes / sizeof *mistakes };
-    TCase *tests = tcase_create("list_net");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, N_LISTS);
-    tcase_add_loop_test(tests, derivatives_by_observations_are_those_of_a_naive_net, 0, N_LISTS);
-    tcase_add_test(tests, a_wide_net_has_several_stages);
-    tcase_add_loop_test(tests, rows_do_not_depend_on_their_batch, 0, N_LISTS);
-    tcase_add_test(tests, numbers_that_are_no_value_of_an_embedding_yield_nan);
-    tcase_add_loop_test(tests, batch_norm_is_over_all_items, 0, N_NORMED * MAX_ITEMS);
-    tcase_add_loop_test(tests, acting_goes_by_running_statistics, 0, N_NORMED);
-    tcase_add_test(tests, running_statistics_are_pytorch_s);
-    tcase_add_loop_test(tests, a_list_of_di_engine_s_form_has_its_bits, 0, 2);
-    tcase_add_loop_test(tests, mistakes_name_their_layer_and_both_shapes, 0, N_MISTAKES);
-    tcase_add_test(tests, heads_and_precision_are_checked);
-    return run_suite("list_net", tests);
 }

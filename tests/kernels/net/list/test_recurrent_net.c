@@ -62,7 +62,7 @@ static void close_pass(struct pass *p)
 }
 
 /* Half of the cases begin from zeros and have no episodes that begin later. */
-START_TEST(sequences_are_those_of_a_naive_net)
+TEST(sequences_are_those_of_a_naive_net, .runs = 2 * N_RECURRENT)
 {
     struct pass p = make_pass(&recurrent[_i / 2]);
     const bool zeros = _i % 2 == 1;
@@ -89,10 +89,9 @@ START_TEST(sequences_are_those_of_a_naive_net)
     check_differences(p.list, p.net, doubles, obs, p.rows, p.dq, by_tensors(p.net, p.grad));
     close_pass(&p);
 }
-END_TEST
 
 /* Steps one by one, each sequence alone, yield the bits of all sequences at once. */
-START_TEST(steps_yield_the_bits_of_their_sequence)
+TEST(steps_yield_the_bits_of_their_sequence, .runs = N_RECURRENT)
 {
     struct pass p = make_pass(&recurrent[_i]);
     const int64_t outputs = p.outputs / p.rows, count = hd_net_count_state(p.net);
@@ -111,9 +110,8 @@ START_TEST(steps_yield_the_bits_of_their_sequence)
     ck_assert_mem_eq(p.state, next, (size_t)p.states * 4);
     close_pass(&p);
 }
-END_TEST
 
-START_TEST(tensors_of_recurrent_layers_are_pytorch_s)
+TEST(tensors_of_recurrent_layers_are_pytorch_s)
 {
     static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
     const struct list_case *list = &recurrent[1];
@@ -137,15 +135,4 @@ START_TEST(tensors_of_recurrent_layers_are_pytorch_s)
         ck_assert(largest > 0.9 / sqrt(20) && largest <= 1 / sqrt(20));
     }
     hd_net_destroy(net);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tests = tcase_create("recurrent_net");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, sequences_are_those_of_a_naive_net, 0, 2 * N_RECURRENT);
-    tcase_add_loop_test(tests, steps_yield_the_bits_of_their_sequence, 0, N_RECURRENT);
-    tcase_add_test(tests, tensors_of_recurrent_layers_are_pytorch_s);
-    return run_suite("recurrent_net", tests);
 }

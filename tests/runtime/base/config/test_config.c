@@ -11,7 +11,7 @@
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-START_TEST(test_defaults)
+TEST(test_defaults)
 {
     int64_t count;
     struct hd_config *config = good(NULL, SETS("env.type=pong"));
@@ -31,9 +31,8 @@ START_TEST(test_defaults)
     hd_config_destroy(config);
     hd_config_destroy(NULL);
 }
-END_TEST
 
-START_TEST(test_precedence)
+TEST(test_precedence)
 {
     struct hd_config *config = good(
         "seed: 1\nexp_name: file\nenv: {type: cartpole}\nworld: {shards: 4}\n"
@@ -53,9 +52,8 @@ START_TEST(test_precedence)
     ck_assert_int_eq(hd_config_get_node(config, "exp_name")->location.line, 2);
     hd_config_destroy(config);
 }
-END_TEST
 
-START_TEST(test_sections_may_be_empty)
+TEST(test_sections_may_be_empty)
 {
     struct hd_config *config =
         good("policy:\n  learn:\nstrategy:\nenv: {type: pong}\n", SETS("policy="));
@@ -63,7 +61,6 @@ START_TEST(test_sections_may_be_empty)
     ck_assert_ptr_null(hd_config_get_node(config, "strategy"));
     hd_config_destroy(config);
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -82,7 +79,7 @@ static const struct {
     {"-0", 0},
 };
 
-START_TEST(test_integers)
+TEST(test_integers, .runs = COUNT(integers))
 {
     char set[64];
     snprintf(set, sizeof set, "seed=%s", integers[_i].text);
@@ -90,7 +87,6 @@ START_TEST(test_integers)
     ck_assert_int_eq(hd_config_get_int(config, "seed"), integers[_i].value);
     hd_config_destroy(config);
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -99,7 +95,7 @@ static const struct {
              {"1e-3", 1e-3}, {"1E+2", 100},   {"0.1", 0.1},        {"-0.0", 0},
              {"1e-999", 0},  {"+3.25", 3.25}, {"179e306", 179e306}};
 
-START_TEST(test_reals)
+TEST(test_reals, .runs = COUNT(reals))
 {
     char set[64];
     snprintf(set, sizeof set, "env.stop_value=%s", reals[_i].text);
@@ -107,9 +103,8 @@ START_TEST(test_reals)
     ck_assert_double_eq(hd_config_get_real(config, "env.stop_value"), reals[_i].value);
     hd_config_destroy(config);
 }
-END_TEST
 
-START_TEST(test_other_values)
+TEST(test_other_values)
 {
     int64_t count;
     struct hd_config *config =
@@ -124,9 +119,8 @@ START_TEST(test_other_values)
     ck_assert_int_eq(count, 1);
     hd_config_destroy(config);
 }
-END_TEST
 
-START_TEST(test_numbers_for_expressions)
+TEST(test_numbers_for_expressions)
 {
     struct hd_config *config = good("env: {type: pong}", SETS("seed=5", "world.order=3"));
     double value = -1;
@@ -152,19 +146,16 @@ START_TEST(test_numbers_for_expressions)
     ck_assert_double_eq(value, 42);
     hd_config_destroy(config);
 }
-END_TEST
 
-START_TEST(test_unknown_path_aborts)
+TEST(test_unknown_path_aborts, .signal = SIGABRT)
 {
     hd_config_get_int(good("env: {type: pong}", NULL), "sed");
 }
-END_TEST
 
-START_TEST(test_wrong_kind_aborts)
+TEST(test_wrong_kind_aborts, .signal = SIGABRT)
 {
     hd_config_get_real(good("env: {type: pong}", NULL), "seed");
 }
-END_TEST
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
@@ -266,7 +257,7 @@ static const struct {
     {"", {"policy.model.hidden=[1, two]"}, "--set:1:25", "found 'two'"},
 };
 
-START_TEST(test_bad)
+TEST(test_bad, .runs = COUNT(bad))
 {
     char text[256];
     struct hd_config *config = NULL;
@@ -280,17 +271,15 @@ START_TEST(test_bad)
                   "expected %s, got %s", bad[_i].place, line);
     ck_assert_msg(strstr(line, bad[_i].message), "expected %s, got %s", bad[_i].message, line);
 }
-END_TEST
 
-START_TEST(test_root_is_no_map)
+TEST(test_root_is_no_map)
 {
     struct hd_config *config;
     ck_assert_int_eq(create("- a", SETS("env.type=pong"), &config), HD_ERR_INPUT);
     ck_assert_str_eq(hd_diag_get_line(diag, 0), "c.yaml:1:1: expected a map of keys, found a list");
 }
-END_TEST
 
-START_TEST(test_required)
+TEST(test_required)
 {
     static const char message[] = "the key 'env.type' must be given: one of cartpole, pong";
     struct hd_config *config;
@@ -305,9 +294,8 @@ START_TEST(test_required)
     ck_assert_ptr_nonnull(
         strstr(hd_diag_get_line(diag, 2), "c.yaml:1:13: env.type: expected one of"));
 }
-END_TEST
 
-START_TEST(test_several_at_once)
+TEST(test_several_at_once)
 {
     static const char *const expected[] = {
         "--set:1:7: unknown key 'sharts' (did you mean 'shards'?)",
@@ -326,7 +314,6 @@ START_TEST(test_several_at_once)
     for (int i = 0; i < 6; i++)
         ck_assert_str_eq(hd_diag_get_line(diag, i), expected[i]);
 }
-END_TEST
 
 static void check_schema_rejected(const struct hd_key *keys, const char *line)
 {
@@ -336,35 +323,32 @@ static void check_schema_rejected(const struct hd_key *keys, const char *line)
     ck_assert_str_eq(hd_diag_get_line(diag, 0), line);
 }
 
-START_TEST(test_schema_twice)
+TEST(test_schema_twice)
 {
     static const struct hd_key keys[] = {{.path = "a.b", .kind = HD_KEY_TEXT, .initial = "x"},
                                          {.path = "a.b", .kind = HD_KEY_TEXT, .initial = "y"},
                                          {.path = NULL}};
     check_schema_rejected(keys, "schema: 'a.b' and another key exclude each other");
 }
-END_TEST
 
-START_TEST(test_schema_key_in_key)
+TEST(test_schema_key_in_key)
 {
     static const struct hd_key keys[] = {{.path = "a", .kind = HD_KEY_TEXT, .initial = "x"},
                                          {.path = "a.b", .kind = HD_KEY_TEXT, .initial = "y"},
                                          {.path = NULL}};
     check_schema_rejected(keys, "schema: 'a.b' and another key exclude each other");
 }
-END_TEST
 
-START_TEST(test_schema_default_out_of_range)
+TEST(test_schema_default_out_of_range)
 {
     static const struct hd_key keys[] = {{.path = "a", INT_RANGE(1, 2), .initial = "3"},
                                          {.path = NULL}};
     check_schema_rejected(keys, "schema: a: expected an integer in [1, 2], found '3'");
 }
-END_TEST
 
 /* -- Trees and changes at start ---------------------------------------------------------------- */
 
-START_TEST(test_inner_sets)
+TEST(test_inner_sets)
 {
     struct hd_config *config =
         good("env: {type: pong}\nstrategy: {policy_lag: 0}\n",
@@ -397,7 +381,6 @@ START_TEST(test_inner_sets)
     ck_assert_str_eq(hd_node_get(tree, "lag")->location.file, "s.yaml");
     hd_config_destroy(config);
 }
-END_TEST
 
 static char last_log[512];
 
@@ -408,7 +391,7 @@ static void keep_line(enum hd_log_level level, const char *line, void *arg)
     snprintf(last_log, sizeof last_log, "%s", line);
 }
 
-START_TEST(test_override)
+TEST(test_override)
 {
     struct hd_config *config = good("env: {type: pong}", NULL);
     ck_assert_int_eq(hd_config_override(config, "world.shards", "4"), HD_OK);
@@ -421,7 +404,6 @@ START_TEST(test_override)
     ck_assert_int_eq(hd_config_get_int(config, "world.shards"), 4);
     hd_config_destroy(config);
 }
-END_TEST
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
@@ -449,7 +431,7 @@ static int64_t fail_each(const char *text, const char *const sets[MAX_SETS], int
     return -1;
 }
 
-START_TEST(test_every_allocation_may_fail)
+TEST(test_every_allocation_may_fail)
 {
     hd_log_set_sink(drop_line, NULL);
     int64_t n =
@@ -457,43 +439,11 @@ START_TEST(test_every_allocation_may_fail)
                   SETS("strategy.x=1", "policy.learn.batch_size=5", "graph={a: [b]}"), HD_OK);
     ck_assert_int_ge(n, 20);
 }
-END_TEST
 
-START_TEST(test_every_allocation_may_fail_amid_mistakes)
+TEST(test_every_allocation_may_fail_amid_mistakes)
 {
     hd_log_set_sink(drop_line, NULL);
     int64_t n =
         fail_each("env: {type: pog}\npolcy: 1\n", SETS("seed=x", "polic.x=1"), HD_ERR_INPUT);
     ck_assert_int_ge(n, 20);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("config");
-    TCase *tc = add_case(suite, "values");
-    tcase_add_test(tc, test_defaults);
-    tcase_add_test(tc, test_precedence);
-    tcase_add_test(tc, test_sections_may_be_empty);
-    tcase_add_loop_test(tc, test_integers, 0, COUNT(integers));
-    tcase_add_loop_test(tc, test_reals, 0, COUNT(reals));
-    tcase_add_test(tc, test_other_values);
-    tcase_add_test(tc, test_numbers_for_expressions);
-    tcase_add_test_raise_signal(tc, test_unknown_path_aborts, SIGABRT);
-    tcase_add_test_raise_signal(tc, test_wrong_kind_aborts, SIGABRT);
-    tc = add_case(suite, "mistakes");
-    tcase_add_loop_test(tc, test_bad, 0, COUNT(bad));
-    tcase_add_test(tc, test_root_is_no_map);
-    tcase_add_test(tc, test_required);
-    tcase_add_test(tc, test_several_at_once);
-    tcase_add_test(tc, test_schema_twice);
-    tcase_add_test(tc, test_schema_key_in_key);
-    tcase_add_test(tc, test_schema_default_out_of_range);
-    tc = add_case(suite, "changes");
-    tcase_add_test(tc, test_inner_sets);
-    tcase_add_test(tc, test_override);
-    tc = add_case(suite, "memory");
-    tcase_add_test(tc, test_every_allocation_may_fail);
-    tcase_add_test(tc, test_every_allocation_may_fail_amid_mistakes);
-    return run_checks(suite);
 }

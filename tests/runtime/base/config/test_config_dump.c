@@ -16,7 +16,7 @@ static char *dumped(const struct hd_config *config)
     return text;
 }
 
-START_TEST(test_dump_text)
+TEST(test_dump_text)
 {
     static const char expected[] = "exp_name: x\n"
                                    "note: \"\"\n"
@@ -48,7 +48,6 @@ START_TEST(test_dump_text)
     free(text);
     hd_config_destroy(config);
 }
-END_TEST
 
 static const struct {
     const char *sets[MAX_SETS];
@@ -63,7 +62,7 @@ static const struct {
     {{"policy.model.hidden=7", "exp_name='- b'"}},
 };
 
-START_TEST(test_dump_reads_back)
+TEST(test_dump_reads_back, .runs = COUNT(round_trips))
 {
     struct hd_config *first = good("env: {type: pong}", round_trips[_i].sets);
     char *text = dumped(first);
@@ -78,7 +77,6 @@ START_TEST(test_dump_reads_back)
     hd_config_destroy(second);
     hd_config_destroy(first);
 }
-END_TEST
 
 static uint64_t hash_of(const char *text, const char *const *without, int n)
 {
@@ -88,7 +86,7 @@ static uint64_t hash_of(const char *text, const char *const *without, int n)
     return hash;
 }
 
-START_TEST(test_hash_ignores_order_and_spelling)
+TEST(test_hash_ignores_order_and_spelling)
 {
     uint64_t hash = hash_of("env: {type: pong, stop_value: 10}\nseed: 1000\nexp_name: a\n"
                             "policy: {learn: {clip: 0}, model: {hidden: [8]}}\n"
@@ -101,10 +99,9 @@ START_TEST(test_hash_ignores_order_and_spelling)
                                     "note: ''\n",
                                     NULL, 0));
 }
-END_TEST
 
 /* The hash shows every key that differs, except those left out. */
-START_TEST(test_hash_differs_with_values)
+TEST(test_hash_differs_with_values)
 {
     static const char *const texts[] = {
         "seed: 0",
@@ -142,9 +139,8 @@ START_TEST(test_hash_differs_with_values)
     ck_assert_uint_ne(hash_of("env: {type: pong}\nnote: 7\nexp_name: y", without, 2),
                       hash_of("env: {type: pong}", without, 2));
 }
-END_TEST
 
-START_TEST(test_schema_print)
+TEST(test_schema_print)
 {
     char *text = NULL;
     size_t bytes;
@@ -161,9 +157,8 @@ START_TEST(test_schema_print)
     ck_assert_int_eq(lines, 2 * (7 + 7));
     free(text);
 }
-END_TEST
 
-START_TEST(test_dump_without_memory)
+TEST(test_dump_without_memory)
 {
     hd_log_set_sink(drop_line, NULL);
     struct hd_config *config = good("env: {type: pong}", NULL);
@@ -178,18 +173,4 @@ START_TEST(test_dump_without_memory)
     }
     fclose(file);
     hd_config_destroy(config);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("config_dump");
-    TCase *tc = add_case(suite, "effective");
-    tcase_add_test(tc, test_dump_text);
-    tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(round_trips));
-    tcase_add_test(tc, test_hash_ignores_order_and_spelling);
-    tcase_add_test(tc, test_hash_differs_with_values);
-    tcase_add_test(tc, test_schema_print);
-    tcase_add_test(tc, test_dump_without_memory);
-    return run_checks(suite);
 }

@@ -57,7 +57,9 @@ static const char *option(const struct hd_config *config, const char *name)
     return node ? node->text : "";
 }
 
-START_TEST(test_sets_add)
+FIXTURE(setup, teardown)
+
+TEST(test_sets_add)
 {
     static const char *const sets[] = {"env.options.lives=5", "env.options.sound=false",
                                        "env.colours.ball=white"};
@@ -68,9 +70,8 @@ START_TEST(test_sets_add)
     ck_assert_str_eq(option(config, "sound"), "false");
     hd_config_destroy(config);
 }
-END_TEST
 
-START_TEST(test_sets_replace)
+TEST(test_sets_replace)
 {
     static const char *const sets[] = {"env.options={a: 1}", "env.options.b=2"};
     struct hd_config *config = good("env: {colours: {}, options: {mode: fast}}", sets, 2);
@@ -79,9 +80,8 @@ START_TEST(test_sets_replace)
     ck_assert_str_eq(option(config, "a"), "1");
     hd_config_destroy(config);
 }
-END_TEST
 
-START_TEST(test_default)
+TEST(test_default)
 {
     struct hd_config *config = good("env: {colours: {}}", NULL, 0);
     ck_assert_int_eq(hd_config_get_node(config, "env.options")->count, 0);
@@ -90,10 +90,9 @@ START_TEST(test_default)
     ck_assert_int_eq(hd_config_get_node(config, "env.options")->count, 0);
     hd_config_destroy(config);
 }
-END_TEST
 
 /* The dump reads back; the hash is of the content, whatever its order. */
-START_TEST(test_dump_and_hash)
+TEST(test_dump_and_hash)
 {
     static const char *const sets[] = {"env.options.lives=5"};
     struct hd_config *config = good("env: {colours: {}, options: {mode: fast}}", sets, 1);
@@ -115,10 +114,9 @@ START_TEST(test_dump_and_hash)
     hd_config_destroy(other);
     hd_config_destroy(config);
 }
-END_TEST
 
 /* Values may be trees; as JSON, scalars without quotes are what they read as. */
-START_TEST(test_json)
+TEST(test_json)
 {
     static const char *const sets[] = {"env.options.list=[1, 2.5, \"3\", -4e3, 1., +1, 007]"};
     struct hd_config *config = good("env: {colours: {}, options: {map: {a: true, b: [x, ~, null], "
@@ -134,7 +132,6 @@ START_TEST(test_json)
     hd_free(list);
     hd_config_destroy(config);
 }
-END_TEST
 
 static const struct {
     const char *text, *set, *line;
@@ -146,27 +143,11 @@ static const struct {
     {"env: {colours: {}}", "env.options.=1", "--set:1:13: expected the name of a key"},
 };
 
-START_TEST(test_bad)
+TEST(test_bad, .runs = COUNT(bad))
 {
     struct hd_config *config = NULL;
     ck_assert_int_eq(create(bad[_i].text, &bad[_i].set, bad[_i].set != NULL, &config),
                      HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 1);
     ck_assert_str_eq(hd_diag_get_line(diag, 0), bad[_i].line);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("config_map");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, test_sets_add);
-    tcase_add_test(tests, test_sets_replace);
-    tcase_add_test(tests, test_json);
-    tcase_add_test(tests, test_default);
-    tcase_add_test(tests, test_dump_and_hash);
-    tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof bad / sizeof bad[0]));
-    return run_checks(suite);
 }

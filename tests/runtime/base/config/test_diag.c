@@ -21,7 +21,7 @@ static struct hd_source_location at(const char *file, int line, int column)
     return (struct hd_source_location){file, line, column};
 }
 
-START_TEST(test_empty)
+TEST(test_empty)
 {
     struct hd_diag *diag = new_diag();
     ck_assert_int_eq(hd_diag_count(diag), 0);
@@ -31,9 +31,8 @@ START_TEST(test_empty)
     hd_diag_destroy(diag);
     hd_diag_destroy(NULL);
 }
-END_TEST
 
-START_TEST(test_order_of_place)
+TEST(test_order_of_place)
 {
     static const char *const expected[] = {
         "--set:2:1: option", "a.yaml: whole", "a.yaml:2:9: late",  "a.yaml:10:1: first here",
@@ -53,9 +52,8 @@ START_TEST(test_order_of_place)
     ck_assert_ptr_null(hd_diag_get_line(diag, 7));
     hd_diag_destroy(diag);
 }
-END_TEST
 
-START_TEST(test_repetitions_are_kept_once)
+TEST(test_repetitions_are_kept_once)
 {
     struct hd_diag *diag = new_diag();
     for (int i = 0; i < 5; i++) {
@@ -67,9 +65,8 @@ START_TEST(test_repetitions_are_kept_once)
     ck_assert_int_eq(hd_diag_count(diag), 3);
     hd_diag_destroy(diag);
 }
-END_TEST
 
-START_TEST(test_the_file_name_may_go)
+TEST(test_the_file_name_may_go)
 {
     struct hd_diag *diag = new_diag();
     char *name = strdup("gone.yaml");
@@ -80,9 +77,8 @@ START_TEST(test_the_file_name_may_go)
     ck_assert_str_eq(hd_diag_get_line(diag, 0), "gone.yaml:1:1: first");
     hd_diag_destroy(diag);
 }
-END_TEST
 
-START_TEST(test_lines_are_tidy)
+TEST(test_lines_are_tidy)
 {
     struct hd_diag *diag = new_diag();
     hd_diag_add_error(diag, at("a", 1, 1), "line\nbreak\tand \x1b[31m");
@@ -103,7 +99,6 @@ START_TEST(test_lines_are_tidy)
     free(huge);
     hd_diag_destroy(diag);
 }
-END_TEST
 
 static int lines_seen;
 static char last_line[256];
@@ -116,7 +111,7 @@ static void count_line(enum hd_log_level level, const char *line, void *arg)
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
-START_TEST(test_report_is_bounded)
+TEST(test_report_is_bounded)
 {
     struct hd_diag *diag = new_diag();
     for (int i = 1; i <= 3000; i++)
@@ -128,7 +123,6 @@ START_TEST(test_report_is_bounded)
     ck_assert_str_eq(last_line, "error: and 2950 more mistakes");
     hd_diag_destroy(diag);
 }
-END_TEST
 
 static void drop_line(enum hd_log_level level, const char *line, void *arg)
 {
@@ -137,7 +131,7 @@ static void drop_line(enum hd_log_level level, const char *line, void *arg)
     (void)arg;
 }
 
-START_TEST(test_mistakes_count_without_memory)
+TEST(test_mistakes_count_without_memory)
 {
     hd_log_set_sink(drop_line, NULL);
     struct hd_diag *diag = NULL;
@@ -155,7 +149,6 @@ START_TEST(test_mistakes_count_without_memory)
     ck_assert_int_eq(hd_diag_report(diag), HD_ERR_INPUT);
     hd_diag_destroy(diag);
 }
-END_TEST
 
 static const char *const names[] = {"policy",     "env", "max_env_step", NULL, "seed",
                                     "batch_size", "a",   "policies"};
@@ -179,7 +172,7 @@ static const struct {
     {"zzzzzzzz", NULL},
 };
 
-START_TEST(test_nearest_name)
+TEST(test_nearest_name, .runs = COUNT(nearest_cases))
 {
     const char *got = hd_find_nearest_name(nearest_cases[_i].name, names, 8);
     if (nearest_cases[_i].nearest)
@@ -187,9 +180,8 @@ START_TEST(test_nearest_name)
     else
         ck_assert_ptr_null(got);
 }
-END_TEST
 
-START_TEST(test_nearest_name_of_long_names)
+TEST(test_nearest_name_of_long_names)
 {
     char long_name[5000];
     memset(long_name, 'a', sizeof long_name);
@@ -198,22 +190,4 @@ START_TEST(test_nearest_name_of_long_names)
     ck_assert_ptr_null(hd_find_nearest_name(long_name, list, 2));
     ck_assert_str_eq(hd_find_nearest_name("aaa", list, 2), "aa");
     ck_assert_ptr_null(hd_find_nearest_name("aaa", NULL, 0));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("diag");
-    TCase *tc = tcase_create("diag");
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_empty);
-    tcase_add_test(tc, test_order_of_place);
-    tcase_add_test(tc, test_repetitions_are_kept_once);
-    tcase_add_test(tc, test_the_file_name_may_go);
-    tcase_add_test(tc, test_lines_are_tidy);
-    tcase_add_test(tc, test_report_is_bounded);
-    tcase_add_test(tc, test_mistakes_count_without_memory);
-    tcase_add_loop_test(tc, test_nearest_name, 0, sizeof nearest_cases / sizeof *nearest_cases);
-    tcase_add_test(tc, test_nearest_name_of_long_names);
-    return run_checks(suite);
 }

@@ -73,7 +73,7 @@ static const struct {
      "{a:\"\xF0\x9F\x98\x80 \xE2\x80\xA8 \xC2\x85 \a \\ \" \n\"}"},
 };
 
-START_TEST(test_good)
+TEST(test_good, .runs = COUNT(good))
 {
     struct hd_document *document = parse(good[_i].text);
     char *tree = shown(hd_document_get_root(document));
@@ -81,9 +81,8 @@ START_TEST(test_good)
     free(tree);
     hd_document_destroy(document);
 }
-END_TEST
 
-START_TEST(test_dump_reads_back)
+TEST(test_dump_reads_back, .runs = COUNT(good))
 {
     struct hd_document *first = parse(good[_i].text);
     char *text = dumped(hd_document_get_root(first));
@@ -98,9 +97,8 @@ START_TEST(test_dump_reads_back)
     hd_document_destroy(second);
     hd_document_destroy(first);
 }
-END_TEST
 
-START_TEST(test_dump_style)
+TEST(test_dump_style)
 {
     static const char text[] = "a: {b: [1, 2], c: \"3\"}\n"
                                "d:\n"
@@ -132,9 +130,8 @@ START_TEST(test_dump_style)
     free(got);
     hd_document_destroy(document);
 }
-END_TEST
 
-START_TEST(test_dump_fails_on_a_full_disk)
+TEST(test_dump_fails_on_a_full_disk)
 {
     FILE *full = fopen("/dev/full", "w");
     if (!full)
@@ -145,7 +142,6 @@ START_TEST(test_dump_fails_on_a_full_disk)
     hd_document_destroy(document);
     fclose(full);
 }
-END_TEST
 
 static void check_location(const struct hd_node *node, int line, int column)
 {
@@ -154,7 +150,7 @@ static void check_location(const struct hd_node *node, int line, int column)
     ck_assert_int_eq(node->location.column, column);
 }
 
-START_TEST(test_locations)
+TEST(test_locations)
 {
     struct hd_document *document = parse("\xEF\xBB\xBF"
                                          "a: \xC3\xA4 b\n"
@@ -172,9 +168,8 @@ START_TEST(test_locations)
     check_location(root->items[2], 4, 4);
     hd_document_destroy(document);
 }
-END_TEST
 
-START_TEST(test_aliases_share)
+TEST(test_aliases_share)
 {
     struct hd_document *document = parse("a: &x [1]\nb: *x\nc: &y 1\nd: *y\n");
     const struct hd_node *root = hd_document_get_root(document);
@@ -185,9 +180,8 @@ START_TEST(test_aliases_share)
     ck_assert_ptr_null(hd_node_get(hd_node_get(root, "a"), "1"));
     hd_document_destroy(document);
 }
-END_TEST
 
-START_TEST(test_inside_a_line)
+TEST(test_inside_a_line)
 {
     struct hd_document *document;
     ck_assert_int_eq(hd_document_create(&document), HD_OK);
@@ -207,9 +201,8 @@ START_TEST(test_inside_a_line)
     ck_assert_str_eq(hd_diag_get_line(diag, 0), "--set:3:14: expected a value");
     hd_document_destroy(document);
 }
-END_TEST
 
-START_TEST(test_building)
+TEST(test_building)
 {
     struct hd_document *document;
     ck_assert_int_eq(hd_document_create(&document), HD_OK);
@@ -233,9 +226,8 @@ START_TEST(test_building)
     hd_document_destroy(document);
     hd_document_destroy(NULL);
 }
-END_TEST
 
-START_TEST(test_copies_outlive)
+TEST(test_copies_outlive)
 {
     struct hd_document *first = parse("a: &x {k: '1'}\nb: [*x, 2]\n"), *second;
     ck_assert_int_eq(hd_document_create(&second), HD_OK);
@@ -247,7 +239,6 @@ START_TEST(test_copies_outlive)
     free(tree);
     hd_document_destroy(second);
 }
-END_TEST
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -256,7 +247,7 @@ static uint32_t next_random(uint32_t *state)
 }
 
 /* Random texts from pieces of YAML either give mistakes, or trees whose dumps read back. */
-START_TEST(test_random_texts)
+TEST(test_random_texts, .runs = 4)
 {
     static const char *const pieces[] = {"a",     "b: ",  "- ",   "\n",       "\n  ",   "[",  "]",
                                          "{",     "}",    ", ",   "'",        "\"",     "\\", "&x ",
@@ -289,22 +280,4 @@ START_TEST(test_random_texts)
         hd_document_destroy(document);
     }
     ck_assert_int_ge(accepted, 100);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("yaml");
-    TCase *tc = add_case(suite, "good");
-    tcase_add_loop_test(tc, test_good, 0, COUNT(good));
-    tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(good));
-    tcase_add_test(tc, test_dump_style);
-    tcase_add_test(tc, test_dump_fails_on_a_full_disk);
-    tcase_add_test(tc, test_locations);
-    tcase_add_test(tc, test_aliases_share);
-    tcase_add_test(tc, test_inside_a_line);
-    tcase_add_test(tc, test_building);
-    tcase_add_test(tc, test_copies_outlive);
-    tcase_add_loop_test(tc, test_random_texts, 0, 4);
-    return run_checks(suite);
 }

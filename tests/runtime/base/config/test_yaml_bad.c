@@ -92,13 +92,12 @@ static void check_rejected(const char *text, size_t bytes, int line, int column,
     ck_assert_msg(strstr(got, message), "expected '%s', got %s", message, got);
 }
 
-START_TEST(test_bad)
+TEST(test_bad, .runs = COUNT(bad))
 {
     check_rejected(bad[_i].text, bad[_i].bytes, bad[_i].line, bad[_i].column, bad[_i].message);
 }
-END_TEST
 
-START_TEST(test_several_mistakes)
+TEST(test_several_mistakes)
 {
     static const char text[] = "a: 1\na: 2\nb: !x 3\n[c]: 4\nd: {e: 1, e: 2}\n";
     static const int lines[] = {2, 3, 4, 5};
@@ -114,7 +113,6 @@ START_TEST(test_several_mistakes)
     ck_assert_int_eq(hd_document_parse("t", TEXT(text), diag, &document), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 4);
 }
-END_TEST
 
 static void fill(char *text, const char *piece, int n)
 {
@@ -123,7 +121,7 @@ static void fill(char *text, const char *piece, int n)
     text[(size_t)n * strlen(piece)] = '\0';
 }
 
-START_TEST(test_depth)
+TEST(test_depth)
 {
     static char text[4000];
     fill(text, "[", 64);
@@ -133,9 +131,8 @@ START_TEST(test_depth)
     fill(text + 65, "]", 65);
     check_rejected(text, 130, 1, 65, "nested deeper than 64 levels");
 }
-END_TEST
 
-START_TEST(test_endless_depth)
+TEST(test_endless_depth, .runs = 3)
 {
     size_t bytes = 4 << 20;
     char *text = malloc(bytes + 1);
@@ -143,9 +140,8 @@ START_TEST(test_endless_depth)
     check_rejected(text, bytes, 1, _i < 2 ? 65 : 129, "nested deeper than 64 levels");
     free(text);
 }
-END_TEST
 
-START_TEST(test_depth_by_aliases)
+TEST(test_depth_by_aliases)
 {
     static char text[4000];
     char *end = text + sprintf(text, "a: &x ");
@@ -162,9 +158,8 @@ START_TEST(test_depth_by_aliases)
     fill(end + 26, "]", 24);
     check_rejected(text, strlen(text), 2, 28, "nested deeper than 64 levels");
 }
-END_TEST
 
-START_TEST(test_alias_bomb)
+TEST(test_alias_bomb)
 {
     static char text[4000] = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
     char *end = text + strlen(text);
@@ -178,9 +173,8 @@ START_TEST(test_alias_bomb)
      * the eighth passes the limit. */
     check_rejected(text, strlen(text), 5, 45, "more than 100000 keys and values");
 }
-END_TEST
 
-START_TEST(test_number_of_nodes)
+TEST(test_number_of_nodes)
 {
     char *text = malloc(400000);
     text[0] = '[';
@@ -192,9 +186,8 @@ START_TEST(test_number_of_nodes)
     check_rejected(text, strlen(text), 1, 200000, "more than 100000 keys and values");
     free(text);
 }
-END_TEST
 
-START_TEST(test_number_of_anchors)
+TEST(test_number_of_anchors)
 {
     char *text = malloc(100000), *end = text;
     for (int i = 0; i < 1001; i++)
@@ -202,9 +195,8 @@ START_TEST(test_number_of_anchors)
     check_rejected(text, strlen(text), 1001, 3, "more than 1000 anchors");
     free(text);
 }
-END_TEST
 
-START_TEST(test_long_keys)
+TEST(test_long_keys)
 {
     char text[400];
     fill(text, "k", 200);
@@ -214,9 +206,8 @@ START_TEST(test_long_keys)
     strcat(text, ": 1");
     check_rejected(text, strlen(text), 1, 1, "a key longer than 200 bytes");
 }
-END_TEST
 
-START_TEST(test_many_keys_are_checked_fast)
+TEST(test_many_keys_are_checked_fast)
 {
     char *text = malloc(1 << 20), *end = text;
     for (int i = 0; i < 40000; i++)
@@ -225,9 +216,8 @@ START_TEST(test_many_keys_are_checked_fast)
     check_rejected(text, strlen(text), 40001, 1, "duplicate key 'key0', first at 1:1");
     free(text);
 }
-END_TEST
 
-START_TEST(test_size_of_text)
+TEST(test_size_of_text)
 {
     size_t limit = 16 << 20;
     char *text = malloc(limit + 2);
@@ -237,7 +227,6 @@ START_TEST(test_size_of_text)
     check_rejected(text, limit + 1, 0, 0, "larger than 16 MiB");
     free(text);
 }
-END_TEST
 
 /* -- Files ------------------------------------------------------------------------------------- */
 
@@ -250,32 +239,28 @@ static void check_unreadable(const char *path, const char *line)
     ck_assert_str_eq(hd_diag_get_line(diag, 0), line);
 }
 
-START_TEST(test_file_missing)
+TEST(test_file_missing)
 {
     check_unreadable("/nonexistent/x.yaml",
                      "/nonexistent/x.yaml: cannot open: No such file or directory");
 }
-END_TEST
 
-START_TEST(test_file_is_a_directory)
+TEST(test_file_is_a_directory)
 {
     check_unreadable("/", "/: is a directory; expected a YAML file");
 }
-END_TEST
 
-START_TEST(test_file_without_end)
+TEST(test_file_without_end)
 {
     check_unreadable("/dev/zero", "/dev/zero: larger than 16 MiB");
 }
-END_TEST
 
-START_TEST(test_file_is_empty)
+TEST(test_file_is_empty)
 {
     check_unreadable("/dev/null", "/dev/null: the file holds no value");
 }
-END_TEST
 
-START_TEST(test_file_not_permitted)
+TEST(test_file_not_permitted)
 {
     char path[] = "/tmp/hd_yaml_XXXXXX";
     int fd = mkstemp(path);
@@ -290,9 +275,8 @@ START_TEST(test_file_not_permitted)
     const char *expected = geteuid() == 0 ? "holds no value" : "cannot open: Permission denied";
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), expected));
 }
-END_TEST
 
-START_TEST(test_file_good)
+TEST(test_file_good)
 {
     char path[] = "/tmp/hd_yaml_XXXXXX";
     FILE *file = fdopen(mkstemp(path), "w");
@@ -308,11 +292,10 @@ START_TEST(test_file_good)
     ck_assert_int_eq(node->location.line, 20000);
     hd_document_destroy(document);
 }
-END_TEST
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-START_TEST(test_every_allocation_may_fail)
+TEST(test_every_allocation_may_fail)
 {
     static const char text[] = "a: &x {k: [1, 2, 3], l: m}\nb: *x\nc: !y 1\nd: &z 3\ne: *z\n";
     hd_log_set_sink(drop_line, NULL);
@@ -333,32 +316,4 @@ START_TEST(test_every_allocation_may_fail)
             break;
     }
     ck_assert_int_ge(failures, 5);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("yaml_bad");
-    TCase *tc = add_case(suite, "bad");
-    tcase_add_loop_test(tc, test_bad, 0, COUNT(bad));
-    tcase_add_test(tc, test_several_mistakes);
-    tcase_add_test(tc, test_depth);
-    tcase_add_loop_test(tc, test_endless_depth, 0, 3);
-    tcase_add_test(tc, test_depth_by_aliases);
-    tcase_add_test(tc, test_alias_bomb);
-    tcase_add_test(tc, test_number_of_nodes);
-    tcase_add_test(tc, test_number_of_anchors);
-    tcase_add_test(tc, test_long_keys);
-    tcase_add_test(tc, test_many_keys_are_checked_fast);
-    tcase_add_test(tc, test_size_of_text);
-    tc = add_case(suite, "files");
-    tcase_add_test(tc, test_file_missing);
-    tcase_add_test(tc, test_file_is_a_directory);
-    tcase_add_test(tc, test_file_without_end);
-    tcase_add_test(tc, test_file_is_empty);
-    tcase_add_test(tc, test_file_not_permitted);
-    tcase_add_test(tc, test_file_good);
-    tc = add_case(suite, "memory");
-    tcase_add_test(tc, test_every_allocation_may_fail);
-    return run_checks(suite);
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 static struct hd_diag *diag;
 
 static inline void setup(void)
@@ -47,13 +45,6 @@ static inline void drop_line(enum hd_log_level level, const char *line, void *ar
     (void)arg;
 }
 
-static inline TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tc = tcase_create(name);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 30);
-    suite_add_tcase(suite, tc);
-    return tc;
-}
+FIXTURE(setup, teardown)
 
 #endif

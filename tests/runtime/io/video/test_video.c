@@ -80,7 +80,20 @@ static void read_gif(const char *path)
     DGifCloseFile(gif, &error);
 }
 
-START_TEST(test_few_colors)
+static void make_dir(void)
+{
+    strcpy(dir + strlen(dir) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    rmdir(dir);
+}
+
+FIXTURE(make_dir, remove_dir)
+
+TEST(test_few_colors)
 {
     static const int colors[] = {1, 2, 100, 256};
     for (size_t i = 0; i < sizeof colors / sizeof *colors; i++) {
@@ -93,10 +106,9 @@ START_TEST(test_few_colors)
     }
     unlink(path_of("few.gif"));
 }
-END_TEST
 
 /* Colours are cut to 256, each near to what it stands for, and always to the same ones. */
-START_TEST(test_many_colors)
+TEST(test_many_colors)
 {
     int64_t sum = 0;
     draw(1 << 20);
@@ -113,9 +125,8 @@ START_TEST(test_many_colors)
     ck_assert_mem_eq(once, shown, sizeof once);
     unlink(path_of("many.gif"));
 }
-END_TEST
 
-START_TEST(test_palette)
+TEST(test_palette)
 {
     static struct hd_palette palette;
     static uint8_t indices[WIDTH];
@@ -134,9 +145,8 @@ START_TEST(test_palette)
     memset(pictures[0], 99, 3);
     ck_assert(!hd_palette_apply(&palette, &part, 0, indices));
 }
-END_TEST
 
-START_TEST(test_unpublished)
+TEST(test_unpublished)
 {
     const struct hd_video_shape shape = {.height = HEIGHT, .width = WIDTH, .fps = 30, .scale = 2};
     static const char *const names[] = {"a.gif", "a.png", "a.apng"};
@@ -151,9 +161,8 @@ START_TEST(test_unpublished)
     }
     hd_video_destroy(NULL);
 }
-END_TEST
 
-START_TEST(test_refused)
+TEST(test_refused)
 {
     struct hd_video *video;
     const struct hd_video_shape fast = {.height = 2, .width = 2, .fps = 60, .scale = 1},
@@ -162,21 +171,4 @@ START_TEST(test_refused)
     ck_assert_int_eq(hd_video_create("x.gif", &fast, &video), HD_ERR_INPUT);
     ck_assert_int_eq(hd_video_create("x.png", &large, &video), HD_ERR_INPUT);
     ck_assert_int_eq(hd_video_create("/proc/x.gif", &large, &video), HD_ERR_INPUT);
-}
-END_TEST
-
-int main(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    Suite *suite = suite_create("video");
-    TCase *tests = tcase_create("video");
-    tcase_add_test(tests, test_few_colors);
-    tcase_add_test(tests, test_many_colors);
-    tcase_add_test(tests, test_palette);
-    tcase_add_test(tests, test_unpublished);
-    tcase_add_test(tests, test_refused);
-    suite_add_tcase(suite, tests);
-    const int failed = run_checks(suite);
-    rmdir(dir);
-    return failed;
 }

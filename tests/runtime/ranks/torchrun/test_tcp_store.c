@@ -103,7 +103,7 @@ static void expect_received(int i, const char *bytes, size_t n)
 
 /* -- The two protocols ------------------------------------------------------------------------- */
 
-START_TEST(speaks_with_stores_that_validate)
+TEST(speaks_with_stores_that_validate)
 {
     struct hd_tcp_store store;
     char value[HD_TCP_STORE_TEXT] = "";
@@ -122,9 +122,8 @@ START_TEST(speaks_with_stores_that_validate)
                                                               U64("\3") "key"
                                                                         "\3" U64("\3") "key");
 }
-END_TEST
 
-START_TEST(speaks_with_stores_that_do_not)
+TEST(speaks_with_stores_that_do_not)
 {
     struct hd_tcp_store store;
     ANSWER(0, "", true);
@@ -138,7 +137,6 @@ START_TEST(speaks_with_stores_that_do_not)
     EXPECT_RECEIVED(1, "\0" U64("\3") "key" U64("\3") "10 "
                                                       "\5" U64("\1") U64("\3") "key");
 }
-END_TEST
 
 /* -- Answers that no store gives --------------------------------------------------------------- */
 
@@ -170,7 +168,7 @@ static const struct strange answers[] = {
     STRANGE(COUNTS "\0" U64("\5") "a 1 b", false, "found 'a 1 b'"),
 };
 
-START_TEST(bounds_what_it_is_told)
+TEST(bounds_what_it_is_told, .runs = COUNT(answers))
 {
     const struct strange *strange = &answers[_i];
     answer(0, strange->bytes, strange->n, strange->closes);
@@ -182,9 +180,8 @@ START_TEST(bounds_what_it_is_told)
     stop_server();
     ck_assert_msg(strstr(last, strange->message), "%s", last);
 }
-END_TEST
 
-START_TEST(names_a_store_that_is_gone)
+TEST(names_a_store_that_is_gone)
 {
     struct hd_tcp_store store;
     start_server();
@@ -192,11 +189,10 @@ START_TEST(names_a_store_that_is_gone)
     ck_assert_int_eq(hd_tcp_store_open("127.0.0.1", port, in_ms(SHORT_MS), &store), HD_ERR_SYSTEM);
     ck_assert_msg(strstr(last, "cannot be reached: Connection refused"), "%s", last);
 }
-END_TEST
 
 /* -- What the ranks say there ------------------------------------------------------------------ */
 
-START_TEST(publishes_where_rank_0_listens)
+TEST(publishes_where_rank_0_listens)
 {
     static const char expected[] = "127.0.0.1 ";
     ANSWER(0, COUNTS "\0", false);
@@ -215,23 +211,4 @@ START_TEST(publishes_where_rank_0_listens)
     ck_assert_int_ne(world.master_port, port);
     const char *told = connections[0].received + sizeof(PROBES) - 1 + 1 + 8 + 1 + 8;
     ck_assert_mem_eq(told, expected, strlen(expected));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tcp_store");
-    TCase *cases = tcase_create("tcp_store");
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, speaks_with_stores_that_validate);
-    tcase_add_test(cases, speaks_with_stores_that_do_not);
-    tcase_add_loop_test(cases, bounds_what_it_is_told, 0, sizeof answers / sizeof *answers);
-    tcase_add_test(cases, names_a_store_that_is_gone);
-    tcase_add_test(cases, publishes_where_rank_0_listens);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
