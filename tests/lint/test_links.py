@@ -14,24 +14,30 @@ import tree
 LIBRARIES = ("hd_base", "hd_kernels", "hd_runtime", "hd_tasks", "hd_graph", "hd_runner")
 
 
-def symbols(path):
-    """What an object defines and what it needs of others."""
-    listed = subprocess.run(["nm", "-g", "--format=posix", path], capture_output=True, text=True, check=True)
-    defined, needed = set(), set()
+def symbols(paths):
+    """{object: (what it defines, what it needs of others)}"""
+    listed = subprocess.run(["nm", "-A", "-g", "--format=posix", *paths], capture_output=True, text=True, check=True)
+    found = {path: (set(), set()) for path in paths}
     for line in listed.stdout.splitlines():
-        name, kind = line.split()[:2]
-        (needed if kind in "Uw" else defined).add(name)
-    return defined, needed
+        path, _, rest = line.partition(": ")
+        name, kind = rest.split()[:2]
+        found[path][kind in "Uw"].add(name)
+    return found
 
 
-def main(folder):
-    objects = {}
+def list_objects(folder):
+    """{object: source}, without objects of files that are no more."""
     for library in LIBRARIES:
         top = os.path.join(folder, f"{library}.dir")
         for path in glob.glob(f"{top}/**/*.c.o", recursive=True):
             source = os.path.relpath(path, top)[:-2]
-            if os.path.exists(os.path.join(tree.ROOT, source)):  # else an object of a file that is no more
-                objects[source] = symbols(path)
+            if os.path.exists(os.path.join(tree.ROOT, source)):
+                yield path, source
+
+
+def main(folder):
+    sources = dict(list_objects(folder))
+    objects = {sources[path]: both for path, both in (symbols(sources) if sources else {}).items()}
     home = {name: test_rooms.module_of(path) for path, (defined, _) in objects.items() for name in defined}
     edges = collections.defaultdict(set)
     for path, (_, needed) in objects.items():

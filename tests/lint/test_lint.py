@@ -57,6 +57,8 @@ CASES = [
     ("text", {"kernels/common/a.c": SPDX + "int x;\n" * 801}, "802 lines"),
     ("text", {"kernels/common/a.c": SPDX + "int x;"}, "no newline at the end"),
     ("comments", {"kernels/common/a.h": GUARDED.format("\nint hd_one(int x);\n")}, "hd_one has no comment"),
+    ("times", {"tests/times.txt": "1.0 kernels/test_nothing\n"}, r"1: no time of kernels/learn/test_adam: add a line"),
+    ("times", {"tests/times.txt": "1.0 kernels/test_nothing\n"}, "1: there is no test kernels/test_nothing"),
     ("docs", {"README.md": "# A b\n[a](#a-b), `kernels/common/a.h`, `scripts/go --now`\n"}, None),
     ("docs", {"README.md": "[a](docs/b.md)\n"}, "README.md:1: there is no docs/b.md"),
     ("docs", {"README.md": "# A\n[a](#b)\n"}, "README.md:2: README.md has no heading b"),

@@ -13,6 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, Scratch, call, check, environment, result, sets, skip, train  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 PENDULUM = os.path.join(ROOT, "configs/pendulum_ppo.yaml")
 BLINK = {"env__type": "blink", "env__options__longest": 9, "env__stop_value": "1e9", "max_train_iter": 12,
@@ -29,15 +30,6 @@ WAYS = [dict(ranks=2), dict(ranks=4), dict(runtime__executor="sequential"),
 DEVIATIONS = {"deviations by the net": dict(SHORT, policy__model__sigma_type="conditioned"),
               "a list of layers": dict(SHORT, policy__model__layers="[{dense: 32}, tanh, {dense: 32}, tanh]",
                                        policy__model__heads="{policy: {type: gaussian}, value: {type: dense}}")}
-
-
-def check_same(scratch, name, fixed, ways=(), env=None):
-    runs = [train(scratch(f"{name}-{number}"), config=PENDULUM, env=env, **{**fixed, **way})
-            for number, way in enumerate([{}, *ways])]
-    for key in ("param_hash", "eval_value_raw", "env_step"):
-        check(all(run[key] == runs[0][key] for run in runs), f"{name}: {key} is {[run[key] for run in runs]}")
-    print(f"{name}: {len(runs)} runs end in {runs[0]['param_hash']}")
-    return runs[0]["param_hash"]
 
 
 def check_learning(scratch):
@@ -104,11 +96,11 @@ def main():
         check_refusals()
         check_learning(scratch)
         check_recording(scratch)
-        check_resumed(scratch, check_same(scratch, "pendulum", SHORT, WAYS))
+        check_resumed(scratch, check_ways(scratch, "pendulum", dict(SHORT, config=PENDULUM), WAYS))
         for name, keys in DEVIATIONS.items():
-            check_same(scratch, name, keys, WAYS)
+            check_ways(scratch, name, dict(keys, config=PENDULUM), WAYS)
         for name, keys in KINDS.items():
-            check_same(scratch, name, keys, WAYS, environment(HEDDLE_PLUGINS=scratch.path))
+            check_ways(scratch, name, dict(keys, config=PENDULUM, env=environment(HEDDLE_PLUGINS=scratch.path)), WAYS)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
 from runner import ROOT, Scratch, call, check, environment, result, train  # noqa: E402
+from ways import check_ways, take_share  # noqa: E402
 
 DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 PRIORITY = os.path.join(ROOT, "configs/cartpole_dqn_priority.yaml")
@@ -65,14 +66,10 @@ def distance(scratch, a, b):
 
 
 def check_same_bits(scratch, name, config, variants):
-    """Each variant is (environment, ranks, keys)."""
-    hashes = {}
-    for number, (gpus, ranks, keys) in enumerate(variants):
-        label = f"{name}{number}"
-        hashes[label] = train(scratch(label), ranks=ranks, config=config,
-                              env=environment(HD_EMULATED_DEVICES=gpus), **keys)["param_hash"]
-    check(len(set(hashes.values())) == 1, f"{name}: {hashes}")
-    print(f"{name}: {len(variants)} runs, one param_hash {hashes[name + '0']}")
+    """Each variant is (number of GPUs, ranks, keys)."""
+    first, *others = [dict(keys, config=config, ranks=ranks, env=environment(HD_EMULATED_DEVICES=gpus))
+                      for gpus, ranks, keys in variants]
+    check_ways(scratch, name, first, others, ["param_hash"])
 
 
 def check_dqn(scratch):
@@ -92,7 +89,7 @@ def check_dqn(scratch):
         (1, 1, dict(split, runtime__executor="sequential")),
     ])
     train(scratch("dqn_cpu"), config=DQN, **dict(SHORT, policy__cuda="false"))
-    apart = distance(scratch, "dqn0", "dqn_cpu")
+    apart = distance(scratch, "dqn", "dqn_cpu")
     check(apart < 1e-5, f"dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
 
 
@@ -141,14 +138,14 @@ def check_slices(scratch):
     ])
     longer = dict(max_train_iter=9)
     reference = train(scratch("slices_whole"), config=DQN, env=environment(HD_EMULATED_DEVICES=1), **dict(whole, **longer))
-    for first, then in ((2, 1), (2, 4), (1, 2)):
+    for first, then in take_share(((2, 1), (2, 4), (1, 2)), "slices"):
         directory = scratch(f"slices_{first}_{then}")
         often = dict(slices, runtime__checkpoint_interval_s=0.001)
         train(directory, config=DQN, ranks=first, env=environment(HD_EMULATED_DEVICES=first), **often)
         resumed = train(directory, "--resume", config=DQN, ranks=then, env=environment(HD_EMULATED_DEVICES=then),
                         **dict(slices, **longer))
         check(resumed["param_hash"] == reference["param_hash"], f"from {first} to {then}: {resumed} {reference}")
-    print("slices: gone on with on 1, 2 and 4 ranks")
+    print("slices: gone on with")
 
 
 def check_lags(scratch):
@@ -158,7 +155,7 @@ def check_lags(scratch):
         (1, 1, base),
         (1, 1, dict(base, runtime__executor="sequential")),
     ])
-    check(result(scratch("lags0"))["param_hash"] != result(scratch("ppo0"))["param_hash"],
+    check(result(scratch("lags"))["param_hash"] != result(scratch("ppo"))["param_hash"],
           "a lag changes nothing")
 
 
@@ -180,7 +177,7 @@ def check_ppo(scratch):
     ])
     for name, keys in (("ppo", {}), ("halves", groups)):
         train(scratch(f"{name}_cpu"), config=PPO, **SHORT_PPO | keys | dict(policy__cuda="false"))
-        apart = distance(scratch, f"{name}0", f"{name}_cpu")
+        apart = distance(scratch, name, f"{name}_cpu")
         check(apart < 1e-5, f"{name}: parameters are {apart} from the CPU's")
 
 
@@ -191,17 +188,17 @@ def check_pixels(scratch):
         (1, 1, dict(base, runtime__precision="f32", runtime__executor="sequential")),
     ])
     if runner.has_bf16():
-        check_same_bits(scratch, "pixels_bf16_", PIXELS, [(1, 1, base), (2, 1, dict(base, runtime__gpus=2))])
+        check_same_bits(scratch, "pixels_bf16", PIXELS, [(1, 1, base), (2, 1, dict(base, runtime__gpus=2))])
     train(scratch("pixels_cpu"), config=PIXELS,
           **dict(SMALL_PIXELS, policy__cuda="false", runtime__precision="f32"))
-    apart = distance(scratch, "pixels0", "pixels_cpu")
+    apart = distance(scratch, "pixels", "pixels_cpu")
     check(apart < 1e-5, f"pixels: parameters are {apart} from the CPU's after 2 updates of 3e-4")
     train(scratch("pixels_tf32"), config=PIXELS, **dict(base, runtime__precision="tf32"))
-    check(result(scratch("pixels_tf32"))["param_hash"] != result(scratch("pixels0"))["param_hash"],
+    check(result(scratch("pixels_tf32"))["param_hash"] != result(scratch("pixels"))["param_hash"],
           "tf32 computes in f32")
     if runner.has_bf16():
         # bf16 keeps 8 bits: the step of an update, 3e-4 whatever the gradient's size, may turn around.
-        apart = distance(scratch, "pixels_bf16_0", "pixels0")
+        apart = distance(scratch, "pixels_bf16", "pixels")
         check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
 
 
@@ -220,7 +217,7 @@ def check_lists(scratch):
     ])
     alone = dict(base, world__shards=1)  # its gradient stays in GPU order
     train(scratch("list_alone"), config=IMPALA, env=environment(HD_EMULATED_DEVICES=1), **alone)
-    for name, run, keys in (("list_cpu", "list0", base), ("list_alone_cpu", "list_alone", alone)):
+    for name, run, keys in (("list_cpu", "list", base), ("list_alone_cpu", "list_alone", alone)):
         train(scratch(name), config=IMPALA, **dict(keys, policy__cuda="false"))
         apart = distance(scratch, run, name)
         check(apart < 1e-5, f"{run}: parameters are {apart} from the CPU's after 2 updates of 3e-4")
@@ -231,10 +228,10 @@ def check_lists(scratch):
         (2, 2, dict(vectors, strategy__bucket_mb=0.002, strategy__shard_optimizer_above_mb=0)),
     ])
     train(scratch("list_dqn_cpu"), config=DQN, **dict(vectors, policy__cuda="false"))
-    apart = distance(scratch, "list_dqn0", "list_dqn_cpu")
+    apart = distance(scratch, "list_dqn", "list_dqn_cpu")
     check(apart < 1e-5, f"list_dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
     train(scratch("list_tf32"), config=IMPALA, **dict(base, runtime__precision="tf32"))
-    check(result(scratch("list_tf32"))["param_hash"] != result(scratch("list0"))["param_hash"], "tf32 computes in f32")
+    check(result(scratch("list_tf32"))["param_hash"] != result(scratch("list"))["param_hash"], "tf32 computes in f32")
 
 
 def check_cpu_layers(scratch):
@@ -341,7 +338,7 @@ def check_gpu_envs(scratch):
     apart = distance(scratch, "envs_whole", "alone_cpu")
     check(apart < 1e-5, f"one shard: parameters are {apart} from the CPU's after 4 updates of 3e-4")
     train(scratch("envs_cpu"), config=GPU_ENVS, **base, policy__cuda="false")
-    apart = distance(scratch, "envs0", "envs_cpu")
+    apart = distance(scratch, "envs", "envs_cpu")
     check(apart < 1e-5, f"envs: parameters are {apart} from the CPU's after 2 updates of 3e-4")
 
 
@@ -368,14 +365,14 @@ def check_resume(scratch):
     often = dict(keys, runtime__checkpoint_interval_s=0.001)
     gpus = {n: environment(HD_EMULATED_DEVICES=n) for n in (1, 2)}
     whole = train(scratch("whole"), config=PPO, env=gpus[1], **dict(keys, max_train_iter=8))
-    for first, then in ((1, 2), (2, 1)):
+    for first, then in take_share(((1, 2), (2, 1)), "resume"):
         directory = scratch(f"resumed{first}")
         train(directory, config=PPO, env=gpus[first], **dict(often, runtime__gpus=first))
         before = os.readlink(os.path.join(directory, "ckpt/state/latest"))
         a = train(directory, "--resume", config=PPO, env=gpus[then],
                   **dict(keys, runtime__gpus=then, max_train_iter=8))
         check(a["param_hash"] == whole["param_hash"], f"from {before}: {a} {whole}")
-    print(f"resume: 2 runs, one param_hash {whole['param_hash']}")
+    print(f"resume: one param_hash {whole['param_hash']}")
 
 
 def check_what_is_said(scratch):

@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, ROOT, Scratch, call, check, environment, result, sets, skip, train  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
 CARTPOLE = os.path.join(ROOT, "configs/gym_cartpole_dqn.yaml")
@@ -25,13 +26,11 @@ WALK = {**OURS, "env__type": "gymnasium", "env__env_id": "gymnasium_envs:Walk-v0
 
 
 def check_bits(scratch):
-    wanted = train(scratch("built-in"), **SHORT)["param_hash"]
-    ways = [{}, dict(env__options__worker=3), dict(ranks=2), dict(runtime__executor="sequential"),
+    ways = [dict(env__options__worker=3), dict(ranks=2), dict(runtime__executor="sequential"),
             dict(env__options__save="pickle")]
-    for number, way in enumerate(ways):
-        found = train(scratch(f"way-{number}"), config=CARTPOLE, **SHORT, **OURS, **way)["param_hash"]
-        check(found == wanted, f"{way}: Gymnasium's CartPole ends in {found}, ours in {wanted}")
-    print(f"CartPole: {len(ways)} ways end in {wanted}")
+    found = check_ways(scratch, "cartpole", dict(SHORT, **OURS, config=CARTPOLE), ways)
+    wanted = train(scratch("built-in"), **SHORT)["param_hash"]
+    check(found == wanted, f"Gymnasium's CartPole ends in {found}, ours in {wanted}")
     return wanted
 
 

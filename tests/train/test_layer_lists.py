@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from runner import CONFIG, ROOT, Scratch, call, check, train  # noqa: E402
 from test_resume import check_kills  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 CLONE = os.path.join(ROOT, "configs/cartpole_bc_ddp.yaml")
@@ -80,16 +81,6 @@ OPTIONS = [
 ]
 
 
-def same(scratch, name, fixed, ways):
-    reference = train(scratch(name), **fixed)
-    for number, way in enumerate(ways):
-        found = train(scratch(f"{name}_{number}"), **{**fixed, **way})
-        for key in ("param_hash", "eval_value_raw", "env_step", "train_iter"):
-            check(found[key] == reference[key], f"{name}, {way}: {key} {found[key]}, not {reference[key]}")
-    print(f"{name}: {1 + len(ways)} runs end in {reference['param_hash']}")
-    return reference["param_hash"]
-
-
 def check_short_form(scratch):
     for number, (fixed, layers, heads) in enumerate(SHORT):
         short = train(scratch(f"short{number}"), **fixed)["param_hash"]
@@ -106,8 +97,8 @@ def check_clone(scratch):
          f"policy.model.heads={DUELING}")
     clone = dict(config=CLONE, world__shards=4, env__stop_value="1e9", max_train_iter=30, policy__learn__batch_size=16,
                  policy__collect__data_path=scratch("demos"), policy__model__heads="{policy: {type: categorical}}")
-    hashes = [same(scratch, "clone", dict(clone, policy__model__layers=LAYERS), WAYS),
-              same(scratch, "norm", dict(clone, graph=os.path.join(ROOT, "configs/graphs/bc_norm.yaml"),
+    hashes = [check_ways(scratch, "clone", dict(clone, policy__model__layers=LAYERS), WAYS),
+              check_ways(scratch, "norm", dict(clone, graph=os.path.join(ROOT, "configs/graphs/bc_norm.yaml"),
                                          policy__model__layers=f"[batch_norm, {LAYERS[1:-1]}, batch_norm]"), WAYS)]
     check(hashes[0] != hashes[1], "batch norm changed nothing")
 
@@ -143,9 +134,9 @@ def main():
     with Scratch() as scratch:
         check_mistakes(scratch)
         check_short_form(scratch)
-        same(scratch, "dqn", DQN, WAYS)
-        same(scratch, "ppo", ON_POLICY, WAYS)
-        same(scratch, "impala", PIXELS, [dict(ranks=2), WAYS[2]])
+        check_ways(scratch, "dqn", DQN, WAYS)
+        check_ways(scratch, "ppo", ON_POLICY, WAYS)
+        check_ways(scratch, "impala", PIXELS, [dict(ranks=2), WAYS[2]])
         check_clone(scratch)
         check_kills(scratch, "kills", CONFIG, dict(DQN, max_train_iter=1000), (1, 2, 4), 2)
 

@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, skip, train  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
 PENDULUM = os.path.join(ROOT, "configs/pendulum_ppo.yaml")
@@ -26,16 +27,6 @@ MULTIWALKER = {**COMMON, "env__env_id": "pettingzoo.sisl.multiwalker_v9:parallel
                "policy__model__action_shape": 4, "env__options__max_episode_steps": 60, "env__collector_env_num": 6,
                "policy__collect__n_sample": 96, "policy__collect__env_groups": 2, "max_train_iter": 40,
                "policy__eval__evaluator__eval_freq": 20}
-
-
-def check_bits(scratch, name, config, keys, ways):
-    runs = [train(scratch(f"{name}-{number}"), config=config, **{**keys, **way}) for number, way in enumerate(ways)]
-    hashes = {run["param_hash"] for run in runs}
-    check(len(hashes) == 1 and None not in hashes, f"{name}: {hashes}")
-    returns = {tuple(run["eval_value_raw"]) for run in runs}
-    check(len(returns) == 1 and {len(one) for one in returns} == {3}, f"{name}: evaluations differ: {returns}")
-    print(f"{name}: {len(ways)} ways end in {hashes}")
-    return hashes.pop()
 
 
 def check_resumed(scratch, wanted):
@@ -104,19 +95,19 @@ def main():
         skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
     with Scratch() as scratch:
         check_mistakes(scratch)
-        ways = [{}, dict(env__options__worker=2), dict(ranks=2, env__options__worker=9), dict(ranks=4),
+        ways = [dict(env__options__worker=2), dict(ranks=2, env__options__worker=9), dict(ranks=4),
                 dict(env__options__save="pickle"), dict(runtime__executor="sequential"),
                 dict(graph=SHARDED), dict(graph=SHARDED, ranks=2)]
-        wanted = check_bits(scratch, "dqn", CONFIG, DQN, ways)
+        wanted = check_ways(scratch, "dqn", dict(DQN, config=CONFIG), ways)
+        check(len(result(scratch("dqn"))["eval_value_raw"]) == 3, "an episode is one of the parallel environment")
         check_resumed(scratch, wanted)
-        check_seen(scratch, scratch("dqn-0"))
-        check_bits(scratch, "black death", CONFIG,
-                   {**DQN, "env__options__kwargs": "{dies: 4}", "env__options__black_death": "true",
-                    "max_train_iter": 100}, [{}, dict(ranks=2)])
+        check_seen(scratch, scratch("dqn"))
+        check_ways(scratch, "black death", {**DQN, "config": CONFIG, "env__options__kwargs": "{dies: 4}",
+                                            "env__options__black_death": "true", "max_train_iter": 100}, [dict(ranks=2)])
         if not os.path.isdir(os.path.join(PYTHON, "lib")) or subprocess.run(
                 [os.path.join(PYTHON, "bin/python"), "-c", "import pettingzoo"], check=False).returncode != 0:
             skip("this Python has no PettingZoo: scripts/gymnasium has to be run again")
-        wanted = check_bits(scratch, "multiwalker", PENDULUM, MULTIWALKER, [{}, dict(ranks=4, env__options__worker=2)])
+        wanted = check_ways(scratch, "multiwalker", dict(MULTIWALKER, config=PENDULUM), [dict(ranks=4, env__options__worker=2)])
         train(scratch("stopped"), config=PENDULUM, **{**MULTIWALKER, "max_train_iter": 20})
         call("run", PENDULUM, "--dir", scratch("stopped"), "--resume", *sets(**MULTIWALKER))
         check(result(scratch("stopped"))["param_hash"] == wanted, "a resumed run of multiwalker ends elsewhere")

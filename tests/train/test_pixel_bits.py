@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, RUNNER, Scratch, call, check, has_bf16, train  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 PONG = dict(config=os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml"), strategy="{}",
             world__shards=2, max_train_iter=24, env__stop_value="1e9", env__collector_env_num=2,
@@ -32,17 +33,6 @@ WAYS = [
     dict(runtime__executor="sequential"),
     dict(ranks=2, runtime__executor="sequential", strategy__shard_optimizer_above_mb=0),
 ]
-
-
-def check_ways(scratch, name, fixed, ways):
-    reference = train(scratch(name), **fixed)
-    for number, way in enumerate(ways):
-        found = train(scratch(f"{name}_{number}"), **{**fixed, **way})
-        for key in ("param_hash", "eval_value_raw", "env_step", "train_iter"):
-            check(found[key] == reference[key],
-                  f"{name}, {way}: {key} {found[key]}, not {reference[key]}")
-    print(f"{name}: {1 + len(ways)} runs end in {reference['param_hash']}")
-    return reference["param_hash"]
 
 
 def check_plan():

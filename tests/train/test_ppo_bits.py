@@ -10,9 +10,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from covering import covering_set  # noqa: E402
 from events import events, only  # noqa: E402
 from runner import ROOT, Scratch, call, check, has_bf16, train  # noqa: E402
+from ways import check_ways, covering_set  # noqa: E402
 
 # Six collects of two epochs of four minibatches, of two microbatches each.
 CARTPOLE = dict(config=os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), world__shards=4,
@@ -45,35 +45,23 @@ WAYS = [dict(ranks=2), dict(ranks=4, strategy__bucket_mb=0.02, **SPLIT),
         dict(runtime__executor="sequential"), dict(runtime__workers=2, runtime__max_inflight_iterations=4, **SPLIT)]
 
 
-def same(scratch, name, fixed, ways):
-    """All ways end alike; the reference's result."""
-    reference = train(scratch(name), **fixed)
-    for number, way in enumerate(ways):
-        found = train(scratch(f"{name}_{number}"), **{**fixed, **way})
-        for key in ("param_hash", "eval_value_raw", "env_step", "train_iter"):
-            check(found[key] == reference[key],
-                  f"{name}, {way}: {key} {found[key]}, not {reference[key]}")
-    print(f"{name}: {1 + len(ways)} runs end in {reference['param_hash']}")
-    return reference["param_hash"]
-
-
 def check_cartpole(scratch):
     ways, left = covering_set(FACTORS, 5, 100)
     check(left == 0, f"{left} pairs of settings are not covered")
     hashes = [
-        same(scratch, "cartpole", CARTPOLE, ways),
-        same(scratch, "groups", dict(CARTPOLE, policy__collect__env_groups=2), WAYS),
-        same(scratch, "once", dict(CARTPOLE, policy__recompute_adv="false"), WAYS[1:2]),
-        same(scratch, "uncut", dict(CARTPOLE, policy__collect__segment_at_done="false"), WAYS[1:2]),
-        same(scratch, "lags", dict(CARTPOLE, strategy__policy_lag=1, strategy__eval_lag=1),
+        check_ways(scratch, "cartpole", CARTPOLE, ways),
+        check_ways(scratch, "groups", dict(CARTPOLE, policy__collect__env_groups=2), WAYS),
+        check_ways(scratch, "once", dict(CARTPOLE, policy__recompute_adv="false"), WAYS[1:2]),
+        check_ways(scratch, "uncut", dict(CARTPOLE, policy__collect__segment_at_done="false"), WAYS[1:2]),
+        check_ways(scratch, "lags", dict(CARTPOLE, strategy__policy_lag=1, strategy__eval_lag=1),
              WAYS),
-        same(scratch, "accumulated", dict(CARTPOLE, policy__learn__batch_size=8,
+        check_ways(scratch, "accumulated", dict(CARTPOLE, policy__learn__batch_size=8,
                                           policy__learn__microbatch=0,
                                           policy__learn__accumulate=2), WAYS[1:2]),
-        same(scratch, "uneven", dict(CARTPOLE, policy__learn__batch_size=24,
+        check_ways(scratch, "uneven", dict(CARTPOLE, policy__learn__batch_size=24,
                                      policy__learn__minibatch_tail="short"), WAYS[1:2]),
-        same(scratch, "fast", FAST, WAYS),
-        same(scratch, "fast lags", dict(FAST, strategy__policy_lag=1, strategy__eval_lag=1),
+        check_ways(scratch, "fast", FAST, WAYS),
+        check_ways(scratch, "fast lags", dict(FAST, strategy__policy_lag=1, strategy__eval_lag=1),
              WAYS[1:]),
     ]
     check(hashes[5] == hashes[0], "two batches accumulated are not one of two microbatches")
@@ -85,20 +73,20 @@ def check_cartpole(scratch):
 def check_alone(scratch):
     """Nothing is shared: ranks and other shards change nothing for shard 0, and one shard alone learns what
     one that shares with nobody does."""
-    hashes = [same(scratch, "nosync", ALONE, WAYS),
-              same(scratch, "one", dict(ALONE, world__shards=1), []),
-              same(scratch, "uneven one", dict(ALONE, world__shards=1, policy__learn__batch_size=24,
+    hashes = [check_ways(scratch, "nosync", ALONE, WAYS),
+              check_ways(scratch, "one", dict(ALONE, world__shards=1), []),
+              check_ways(scratch, "uneven one", dict(ALONE, world__shards=1, policy__learn__batch_size=24,
                                                policy__learn__microbatch=8), []),
-              same(scratch, "uneven all", dict(CARTPOLE, world__shards=1,
+              check_ways(scratch, "uneven all", dict(CARTPOLE, world__shards=1,
                                                policy__learn__batch_size=24), [])]
     check(hashes[0] == hashes[1], f"other shards change shard 0: {hashes}")
     check(hashes[2] == hashes[3], f"a shard alone learns by other bits: {hashes}")
 
 
 def check_pixels(scratch):
-    hashes = [same(scratch, "pixels", PIXELS, WAYS)]
+    hashes = [check_ways(scratch, "pixels", PIXELS, WAYS)]
     if has_bf16():
-        hashes.append(same(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1]))
+        hashes.append(check_ways(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1]))
     check(len(set(hashes)) == len(hashes), "precision changed nothing")
 
 

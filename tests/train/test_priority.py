@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""DQN from prioritised replay learns CartPole with two seeds; ranks, workers, buffers and executors end in one
+"""DQN from prioritised replay learns CartPole; ranks, workers, buffers and executors end in one
 param_hash; with alpha 0 that is the hash of DQN without priorities; killed runs resume to the same bits; and what does
 not go together is told with its place."""
 
@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from runner import CONFIG, ROOT, Scratch, call, check, train  # noqa: E402
 from test_resume import check_kills  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 PRIORITY = os.path.join(ROOT, "configs/cartpole_dqn_priority.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -60,14 +61,6 @@ def check_mistakes(scratch):
     print(f"{len(MISTAKES)} mistakes are told with their place")
 
 
-def check_bits(scratch, name, base):
-    hashes = [train(scratch(f"{name} {number}"), config=PRIORITY, **{**base, **way})["param_hash"]
-              for number, way in enumerate([{}, *WAYS])]
-    check(len(set(hashes)) == 1, f"{name}: {hashes}")
-    print(f"{name}: {len(hashes)} runs end in {hashes[0]}")
-    return hashes[0]
-
-
 def check_uniform(scratch):
     """Equal weights are drawn like no weights, and one is not like the other."""
     wanted = train(scratch("dqn"), config=CONFIG, **LONG)["param_hash"]
@@ -79,16 +72,15 @@ def check_uniform(scratch):
 
 
 def check_learning(scratch):
-    for seed in range(2):
-        run = train(scratch(f"learn {seed}"), "--seed", str(seed), config=PRIORITY, max_train_iter=3000)
-        check(run["reason"] == "solved", f"seed {seed}: {run}")
-        print(f"seed {seed}: solved after {run['train_iter']} updates, {run['env_step']} env steps")
+    run = train(scratch("learn"), config=PRIORITY, max_train_iter=3000)
+    check(run["reason"] == "solved", f"{run}")
+    print(f"solved after {run['train_iter']} updates, {run['env_step']} env steps")
 
 
 def main():
     with Scratch() as scratch:
         check_mistakes(scratch)
-        hashes = [check_bits(scratch, name, base) for name, base in CASES.items()]
+        hashes = [check_ways(scratch, name, dict(base, config=PRIORITY), WAYS) for name, base in CASES.items()]
         check(len(set(hashes)) == len(hashes), f"{hashes}")
         check_uniform(scratch)
         check_learning(scratch)

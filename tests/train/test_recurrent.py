@@ -12,8 +12,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from runner import CONFIG, ROOT, Scratch, call, check, result, sets, train  # noqa: E402
-from test_layer_lists import place, same  # noqa: E402
+from test_layer_lists import place  # noqa: E402
 from test_resume import check_kills  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 GRU = os.path.join(ROOT, "configs/cartpole_hidden_ppo_gru.yaml")
 FORGETFUL = "[{dense: 64}, tanh, {dense: 64}, tanh]"
@@ -107,9 +108,9 @@ def main():
     with Scratch() as scratch:
         check_mistakes(scratch)
         lstms = dict(SHORT, policy__model__layers=LSTMS, policy__model__heads=HEADS)
-        hashes = [same(scratch, "gru", SHORT, WAYS), same(scratch, "lstms", lstms, WAYS),
-                  same(scratch, "once", dict(SHORT, policy__recompute_adv="false"), WAYS[1:2]),
-                  same(scratch, "whole", dict(SHORT, policy__collect__unroll_len=0), WAYS[1:2])]
+        hashes = [check_ways(scratch, "gru", SHORT, WAYS), check_ways(scratch, "lstms", lstms, WAYS),
+                  check_ways(scratch, "once", dict(SHORT, policy__recompute_adv="false"), WAYS[1:2]),
+                  check_ways(scratch, "whole", dict(SHORT, policy__collect__unroll_len=0), WAYS[1:2])]
         check(len(set(hashes)) == len(hashes), f"a setting changed nothing: {hashes}")
         check_kills(scratch, "kills", GRU, dict({key: value for key, value in SHORT.items() if key != "config"},
                                                 max_train_iter=800), (1, 2, 4), 2)

@@ -9,9 +9,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from covering import covering_set  # noqa: E402
 from events import events, only  # noqa: E402
 from runner import Scratch, check, environment, result, train  # noqa: E402
+from ways import covering_set  # noqa: E402
 
 FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300,
              policy__learn__microbatch=32)  # two microbatches a shard, so that steps have subtasks
