@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_docs.py [ROOT]: what documents quote and name is there: C in docs/howto is an excerpt, line by line, of an
-example that tests build; links lead to files and headings; paths in backticks exist."""
+example that tests build; links lead to files and headings; paths in backticks exist; and whatever names a section of docs/di-engine.md names
+one that is there."""
 
 import os
 import re
@@ -13,6 +14,9 @@ BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|infer|python|configs|tests|bench|docs|scripts)/[\w./*-]*)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
+SECTION = re.compile(r"docs/di-engine\.md,? (?:section )?(\d+(?:\.\d+)?)")
+NUMBER = re.compile(r"^#+ (\d+(?:\.\d+)?) ", re.M)
+SEMANTICS = "docs/di-engine.md"
 # What documents name by a folder, though it is made, by a build or by a run.
 SPARED = "CHANGELOG.md"
 
@@ -49,11 +53,20 @@ def name_violations(root, path, text, paths):
                 yield f"{path}:{number}: there is no {name}"
 
 
+def section_violations(root, paths):
+    sections = set(NUMBER.findall(tree.read(root, SEMANTICS))) if SEMANTICS in paths else set()
+    for path in paths:
+        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            for section in SECTION.findall(line):
+                if section not in sections:
+                    yield f"{path}:{number}: {SEMANTICS} has no section {section}"
+
+
 def main(root):
     paths = tree.files(root)
     examples = [tree.read(root, path) for path in paths if path.startswith(EXAMPLES)]
     documents = [path for path in paths if path.endswith(".md") and not path.startswith("bench/results/")]
-    found = []
+    found = list(section_violations(root, tree.files(root, ".c", ".h", ".cu", ".cuh", ".py", ".yaml", ".md")))
     for path in documents:
         text = tree.read(root, path)
         found += link_violations(root, path, text)

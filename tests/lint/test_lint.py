@@ -26,7 +26,7 @@ def include(path, line):
 
 # (check, files that are changed, what it must say; None: nothing)
 CASES = [
-    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "rooms", "words", "format", "scripts")),
+    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "rooms", "format", "scripts")),
     ("includes", include("kernels/common/a.c", "<starpu.h>"), r"kernels/common/a.c:2: starpu.h \(starpu\) may not"),
     ("includes", include("kernels/common/a.c", '"runtime/engine/session.h"'), "may not be seen by kernels/common/"),
     ("includes", include("runtime/base/a.c", '"runtime/value.h"'), "not be seen by runtime/base/"),
@@ -79,10 +79,7 @@ CASES = [
     ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(27)}, "29 files side by side"),
     ("rooms", {f"kernels/common/{name}.cu": SPDX + "struct one {\n    __device__ int get() const;\n};\n" for name in "ab"},
      "kernels/common/b.cu:1: kernels/common/a.cu has a type one"),
-    ("words", {"kernels/common/a.c": SPDX + "/* It he" "eds. */\n"}, "of the old vocabulary: he" "eds"),
-    ("words", {"configs/a.yaml": "runtime: {silent_" "s: 4}\n"}, "of the old vocabulary: silent_" "s"),
-    ("words", {"kernels/common/a.c": SPDX + "/* As sp" "ec 3.4 says. */\n"}, "which document"),
-    ("words", {"docs/di-engine.md": "### 3.4 Scale\n", "README.md": "See docs/di-engine.md 3.5.\n"},
+    ("docs", {"docs/di-engine.md": "### 3.4 Scale\n", "README.md": "See docs/di-engine.md 3.5.\n"},
      "docs/di-engine.md has no section 3.5"),
     ("format", {"kernels/common/a.c": SPDX + "int  hd_x ;\n"}, "a.c:2:4: error"),
     ("scripts", {"scripts/go": "#!/usr/bin/env bash\nset -euo pipefail\nif true\n"}, "syntax error"),
