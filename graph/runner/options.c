@@ -136,12 +136,9 @@ static const struct option {
      "ranks to start on this node (default 1); cpu: one per core; gpu: one per GPU; auto: per GPU, "
      "or per core without any",
      NULL},
-    {"--nnodes", "N", LAUNCH, TEXT, FIELD(nnodes), 0, 0,
-     "nodes of the run (default 1); MIN:MAX: nodes may come and go", NULL},
+    {"--nnodes", "N", LAUNCH, TEXT, FIELD(nnodes), 0, 0, "nodes of the run (default 1)", NULL},
     {"--node-rank", "N", LAUNCH, INTEGER, FIELD(node_rank), 0, 4095,
-     "number of this node (default 0; under srun the number of its node); with MIN:MAX: 0 on the "
-     "master's node (default: by its address)",
-     NULL},
+     "number of this node (default 0; under srun the number of its node)", NULL},
     {"--master-addr", "HOST", LAUNCH, TEXT, FIELD(master_addr), 0, 0,
      "where rank 0 is (default 127.0.0.1; under srun its first node)", NULL},
     {"--master-port", "PORT", LAUNCH, INTEGER, FIELD(master_port), 0, 65535,

@@ -2,9 +2,9 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/launch/coordinator.h"
 #include "runtime/launch/launch_internal.h"
 #include "runtime/ranks/secret.h"
+#include "runtime/ranks/world.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -21,28 +21,11 @@ static int check_range(const char *name, int value, int min, int max)
     return hd_fail(HD_ERR_INPUT, "%s %d: expected a number from %d to %d", name, value, min, max);
 }
 
-/* Nodes that come and go may leave the choice of their number to the coordinator. */
-static int check_nodes(const struct hd_launch_options *options)
-{
-    const bool elastic = options->nnodes_min > 0;
-    HD_TRY(check_range("--nnodes", options->nnodes, 1, HD_WORLD_MAX / options->nproc_per_node));
-    HD_TRY(check_range("--node-rank", options->node_rank, elastic ? -1 : 0, options->nnodes - 1));
-    if (elastic)
-        HD_TRY(check_range("--nnodes", options->nnodes_min, 1, options->nnodes));
-    if (elastic && hd_coordinator_count_nodes(options->nnodes, options->nnodes_min, options->nnodes,
-                                              options->nproc_per_node, options->shards) == 0)
-        return hd_fail(HD_ERR_INPUT,
-                       "%lld shards cannot be divided among the ranks of %d to %d nodes with %d "
-                       "each",
-                       (long long)options->shards, options->nnodes_min, options->nnodes,
-                       options->nproc_per_node);
-    return HD_OK;
-}
-
 static int complete_options(struct hd_launch_options *options)
 {
     HD_TRY(check_range("--nproc-per-node", options->nproc_per_node, 1, HD_WORLD_MAX));
-    HD_TRY(check_nodes(options));
+    HD_TRY(check_range("--nnodes", options->nnodes, 1, HD_WORLD_MAX / options->nproc_per_node));
+    HD_TRY(check_range("--node-rank", options->node_rank, 0, options->nnodes - 1));
     HD_TRY(check_range("--master-port", options->master_port, 0, 65535));
     HD_TRY(check_range("--max-restarts", options->max_restarts, 0, 1000000));
     if (options->standalone && options->nnodes > 1)
@@ -56,7 +39,7 @@ static int complete_options(struct hd_launch_options *options)
         options->master_port = 0;
     if (options->standalone || !options->master_addr)
         options->master_addr = "127.0.0.1";
-    if ((options->nnodes > 1 || options->nnodes_min > 0) && options->master_port == 0)
+    if (options->nnodes > 1 && options->master_port == 0)
         options->master_port = HD_PORT_DEFAULT;
     return HD_OK;
 }
@@ -74,11 +57,9 @@ static void find_program(struct hd_launch *launch)
         strcpy(launch->program, "/proc/self/exe");
 }
 
-/* Several nodes see one directory, of which that of the master tells how the job ended. */
 static void report_end(const struct hd_launch *launch, int code)
 {
-    const bool tells = launch->options.nnodes_min == 0 || launch->is_master;
-    if (code != 0 && tells && launch->dir[0] && launch->options.on_end)
+    if (code != 0 && launch->dir[0] && launch->options.on_end)
         launch->options.on_end(launch->options.arg, launch->dir, launch->stop_signal, launch->why);
 }
 
@@ -119,8 +100,7 @@ static int run(struct hd_launch *launch)
     const int status = watch_signals(launch, &before);
     if (status != HD_OK)
         return hd_status_get_exit_code(status);
-    const int code = launch->options.nnodes_min > 0 ? hd_launch_run_rounds(launch)
-                                                    : hd_launch_run_attempts(launch);
+    const int code = hd_launch_run_attempts(launch);
     report_end(launch, code);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return code;

@@ -17,12 +17,10 @@ void hd_launch_tell_dir(const char *dir);
  * Between two attempts there is a pause, which grows from 0.5 s to a minute and is short again
  * after an attempt that lasted a minute. Every rank is a process group of its own, killed as a
  * whole when the rank ends, and dies with the launcher. The calling process must have one thread
- * and no other children. Where nodes may come and go, membership.h and coordinator.h say what ends
- * an attempt, max_restarts counts failures of ranks on all nodes, as the master's says, and a
- * signal ends this node's part alone, but on the master's node the job. Returns an exit code, no
- * status; errors are logged: 0 when all ranks returned 0, 75 when some of them returned 75; else
- * that of the first cause (1 for a signal); 130 after SIGINT; 1 after SIGTERM or SIGHUP unless all
- * ranks returned 0 or 75; 2 for bad options and 1 for a taken port (both before anything starts).
+ * and no other children. Returns an exit code, no status; errors are logged: 0 when all ranks
+ * returned 0, 75 when some of them returned 75; else that of the first cause (1 for a signal); 130
+ * after SIGINT; 1 after SIGTERM or SIGHUP unless all ranks returned 0 or 75; 2 for bad options and
+ * 1 for a taken port (both before anything starts).
  */
 int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[]);
 

@@ -12,11 +12,8 @@ static int listen_for_root(struct hd_launch *launch, int *port_p)
     const struct hd_launch_options *options = &launch->options;
     if (options->node_rank != 0 || hd_launch_get_world(launch) == 1)
         return HD_OK;
-    HD_TRY(hd_rendezvous_listen(options->master_addr, *port_p, options->nnodes == 1,
-                                &launch->listen_fd, port_p));
-    if (launch->membership && options->nnodes > 1)
-        hd_connection_send(&launch->membership->coordinator, HD_WIRE_LISTENS, *port_p, NULL, 0);
-    return HD_OK;
+    return hd_rendezvous_listen(options->master_addr, *port_p, options->nnodes == 1,
+                                &launch->listen_fd, port_p);
 }
 
 int hd_launch_attempt(struct hd_launch *launch)
@@ -24,7 +21,7 @@ int hd_launch_attempt(struct hd_launch *launch)
     int port = launch->options.master_port;
     launch->listen_fd = launch->cause = -1;
     launch->n_running = 0;
-    launch->stopping = launch->killing = launch->obeying = false;
+    launch->stopping = launch->killing = false;
     launch->report_ns = launch->kill_ns = 0;
     int status = listen_for_root(launch, &port);
     if (status != HD_OK)

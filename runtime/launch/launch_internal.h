@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the launcher: launch_restarts.c makes attempts, launch_rounds.c makes those that the
- * coordinator of a job wants, launch_rank.c starts and ends ranks, and launch_watch.c supervises
- * one attempt. One thread. */
+/* The parts of the launcher: launch_restarts.c makes attempts, launch_rank.c starts and ends ranks,
+ * and launch_watch.c supervises one attempt. One thread. */
 #ifndef HD_RUNTIME_LAUNCH_LAUNCH_INTERNAL_H
 #define HD_RUNTIME_LAUNCH_LAUNCH_INTERNAL_H
 
 #include "runtime/base/status.h"
 #include "runtime/launch/launch.h"
-#include "runtime/launch/membership.h"
+#include "runtime/ranks/secret.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -31,15 +30,12 @@ struct hd_launch {
     char program[4096];
     int listen_fd; /* the socket for rank 0; -1: rank 0 is on another node, or alone */
     int secret_fd; /* from which ranks read the secret; -1: not made yet */
-    uint8_t secret[HD_SECRET_BYTES];  /* options.secret points here */
-    struct hd_membership *membership; /* NULL: all nodes take part from start to end */
-    bool is_master;                   /* the coordinator is a child of this process */
+    uint8_t secret[HD_SECRET_BYTES]; /* options.secret points here */
     struct hd_launch_rank *ranks;
     int n_running;
     int cause;         /* index of the rank that ended the run, or -1 */
     bool stopping;     /* the others were asked to stop, so their ends are no cause */
     bool killing;      /* the others were killed */
-    bool obeying;      /* the coordinator ended the attempt */
     int stop_signal;   /* the first signal that the launcher got, or 0 */
     int64_t signal_ns; /* when it came */
     bool pressed;      /* Ctrl-C again: the ranks stop at once */
@@ -57,12 +53,6 @@ static inline int hd_launch_get_world(const struct hd_launch *launch)
 static inline int hd_launch_get_rank(const struct hd_launch *launch, int local_rank)
 {
     return launch->options.node_rank * launch->options.nproc_per_node + local_rank;
-}
-
-/* Returns the exit code of a launcher that a signal ended while no rank ran. */
-static inline int hd_launch_get_stop_code(int number)
-{
-    return hd_status_get_exit_code(number == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED);
 }
 
 /* Starts all ranks of this node; `port` is where rank 0 listens. Returns HD_OK, or HD_ERR_SYSTEM
@@ -86,23 +76,14 @@ void hd_launch_request_stop(struct hd_launch *launch, int number);
  * signals that this process gets. Cannot fail: it returns the exit code of the attempt. */
 int hd_launch_supervise(struct hd_launch *launch);
 
-/* Waits for a signal, for what the coordinator says, which it reads, or until due_ns (0: for ever).
- * Cannot fail: it returns the signal, or 0. */
-int hd_launch_wait(struct hd_launch *launch, int64_t due_ns);
-
 /* Waits without ranks. Cannot fail: it returns the signal that ended the pause, or 0. */
 int hd_launch_pause(struct hd_launch *launch, int64_t pause_ms);
 
-/* Runs all ranks of this node once. Returns an exit code, no status; errors are logged. In a round
- * it is HD_EXIT_PEER when ranks have only lost others, and 75 when the coordinator ended it. */
+/* Runs all ranks of this node once. Returns an exit code, no status; errors are logged. */
 int hd_launch_attempt(struct hd_launch *launch);
 
 /* Runs all ranks, again after failures if the options say so. Returns an exit code, no status;
  * errors are logged. */
 int hd_launch_run_attempts(struct hd_launch *launch);
-
-/* Runs the rounds of a job whose nodes may come and go, until it has ended or this node leaves it.
- * Returns an exit code, no status; errors are logged. */
-int hd_launch_run_rounds(struct hd_launch *launch);
 
 #endif

@@ -14,10 +14,7 @@ enum { HD_PORT_DEFAULT = 29500 /* for runs on several nodes */ };
 
 struct hd_launch_options {
     int nproc_per_node;
-    int nnodes, node_rank; /* 0 <= node_rank < nnodes */
-    int nnodes_min;        /* 0: all nodes take part from start to end. Else nodes may come and go:
-                              at least so many take part, and at most nnodes; node_rank 0 is the
-                              master's node, -1 leaves that to its address */
+    int nnodes, node_rank;   /* 0 <= node_rank < nnodes */
     const char *master_addr; /* NULL: 127.0.0.1; needed with several nodes */
     int master_port;         /* 0: a free one on one node, else HD_PORT_DEFAULT */
     bool standalone;         /* one node, free port, whatever the environment says */
@@ -30,13 +27,8 @@ struct hd_launch_options {
      * ended, with the signal that stopped the run, or 0 and a sentence. NULL: nobody is told. */
     void (*on_end)(void *arg, const char *dir, int signal, const char *why);
     void *arg;
-    double heartbeat_timeout_s; /* a node that comes and goes is lost when silent for so long;
-                                   0: never */
-    uint64_t config_hash;       /* this and the fingerprint have to be equal on such nodes */
-    const char *fingerprint;    /* NULL: "" */
     int64_t shards;        /* of the run: when the same rank fails twice in a row, the next attempt
-                              is made with fewer ranks that they allow; 0: never. Nodes that come
-                              and go take part if their ranks may divide them among themselves */
+                              is made with fewer ranks that they allow; 0: never */
     int sigterm_grace_s;   /* what ranks are given after a signal, in addition to the 1.5 s */
     const uint8_t *secret; /* [HD_SECRET_BYTES], the same on all nodes; NULL: one is drawn */
     const char *program;   /* what the ranks run; NULL: this very program */

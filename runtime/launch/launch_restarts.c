@@ -4,7 +4,21 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/launch/launch_internal.h"
-#include "runtime/launch/restart.h"
+
+#include <signal.h>
+
+/* Returns how long to wait before the next attempt: what fails at once would fail as often as ranks
+ * can start. It grows from half a second to a minute with the restarts in a row after attempts
+ * shorter than a minute, which *in_series counts. */
+static int64_t choose_pause_ms(int *in_series, int64_t lasted_ms)
+{
+    enum { PAUSE_MS = 500, PAUSE_MAX_MS = 60000, HEALTHY_MS = 60000 };
+    *in_series = lasted_ms < HEALTHY_MS ? *in_series + 1 : 1;
+    int64_t pause_ms = PAUSE_MS;
+    for (int i = 1; i < *in_series && pause_ms < PAUSE_MAX_MS; i++)
+        pause_ms *= 2;
+    return pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
+}
 
 /* Invalid input stays invalid, and a user who stopped the run wants no other attempt. */
 static bool may_repeat(const struct hd_launch *launch, int code)
@@ -35,7 +49,7 @@ int hd_launch_run_attempts(struct hd_launch *launch)
     int code = hd_launch_attempt(launch), culprit = launch->cause;
     for (int i = 1; i <= options->max_restarts && may_repeat(launch, code); i++) {
         const int64_t pause_ms =
-            hd_restart_choose_pause_ms(&in_series, (hd_clock_get_ns() - begin_ns) / 1000000);
+            choose_pause_ms(&in_series, (hd_clock_get_ns() - begin_ns) / 1000000);
         bool from_checkpoint = false;
         if (options->get_arguments)
             launch->argv = options->get_arguments(options->arg, launch->dir, &from_checkpoint);
@@ -44,7 +58,8 @@ int hd_launch_run_attempts(struct hd_launch *launch)
                from_checkpoint ? "the newest good checkpoint" : "the start");
         launch->stop_signal = hd_launch_pause(launch, pause_ms);
         if (launch->stop_signal != 0)
-            return hd_launch_get_stop_code(launch->stop_signal);
+            return hd_status_get_exit_code(launch->stop_signal == SIGINT ? HD_ERR_INTERRUPTED
+                                                                         : HD_ERR_STOPPED);
         begin_ns = hd_clock_get_ns();
         code = hd_launch_attempt(launch);
         if (launch->cause >= 0 && launch->cause == culprit && i < options->max_restarts)

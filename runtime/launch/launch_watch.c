@@ -124,8 +124,6 @@ static void forward_signal(struct hd_launch *launch, int number)
     }
     launch->stop_signal = number;
     launch->signal_ns = hd_clock_get_ns();
-    if (launch->membership)
-        hd_connection_send(&launch->membership->coordinator, HD_WIRE_BYE, number, NULL, 0);
     if (launch->report_ns != 0)
         report_cause(launch);
     else if (launch->cause < 0)
@@ -170,44 +168,16 @@ static void kill_ranks(struct hd_launch *launch)
     launch->kill_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
 }
 
-int hd_launch_wait(struct hd_launch *launch, int64_t due_ns)
+/* Waits for a signal or until due_ns (0: for ever). Returns the signal, or 0. */
+static int wait_for_signal(const struct hd_launch *launch, int64_t due_ns)
 {
-    struct hd_membership *membership = launch->membership;
     const int64_t now_ns = hd_clock_get_ns();
     struct signalfd_siginfo info;
-    struct pollfd polls[] = {
-        {.fd = launch->signal_fd, .events = POLLIN},
-        {.fd = membership ? membership->coordinator.fd : -1, .events = POLLIN}};
-    if (membership)
-        due_ns = min_time(due_ns, now_ns + HD_CONNECTION_BEAT_MS * INT64_C(1000000));
+    struct pollfd signals = {.fd = launch->signal_fd, .events = POLLIN};
     const int64_t left_ms = due_ns > now_ns ? (due_ns - now_ns + 999999) / 1000000 : 0;
-    poll(polls, 2, due_ns == 0 ? -1 : left_ms < POLL_MAX_MS ? (int)left_ms : POLL_MAX_MS);
-    if (membership)
-        hd_membership_attend(membership);
+    poll(&signals, 1, due_ns == 0 ? -1 : left_ms < POLL_MAX_MS ? (int)left_ms : POLL_MAX_MS);
     return read(launch->signal_fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo
                                                                                : 0;
-}
-
-/* Ends the ranks as the coordinator wants. Without it nobody knows whether others go on with their
- * work, so they end at once. What they have lost meanwhile is no failure. */
-static void obey_coordinator(struct hd_launch *launch)
-{
-    struct hd_membership *membership = launch->membership;
-    if (!membership || launch->killing)
-        return;
-    const int number = membership->coordinator.fd < 0 ? SIGKILL : membership->stop_signal;
-    membership->stop_signal = 0;
-    if (number == 0)
-        return;
-    launch->obeying = true;
-    if (launch->cause >= 0 && launch->ranks[launch->cause].code == HD_EXIT_PEER) {
-        launch->cause = -1;
-        launch->report_ns = 0;
-    }
-    hd_launch_request_stop(launch, number);
-    launch->killing = number == SIGKILL;
-    if (number == SIGTERM)
-        launch->kill_ns += launch->options.sigterm_grace_s * INT64_C(1000000000);
 }
 
 static int exit_code(const struct hd_launch *launch)
@@ -220,12 +190,10 @@ static int exit_code(const struct hd_launch *launch)
     }
     if (launch->cause >= 0) {
         int code = launch->ranks[launch->cause].code;
-        return severity_of(code) == 2 || (launch->membership && code == HD_EXIT_PEER) ? code : 1;
+        return severity_of(code) == 2 ? code : 1;
     }
     if (launch->stop_signal == SIGINT)
         return hd_status_get_exit_code(HD_ERR_INTERRUPTED);
-    if (launch->obeying) /* whatever its SIGKILL made of the ranks */
-        return heaviest == 0 && clean == 0 ? 0 : hd_status_get_exit_code(HD_ERR_STOPPED);
     if (clean != 0 && heaviest <= 1) /* who stopped was lost by others */
         return clean;
     return heaviest > 0 ? 1 : 0;
@@ -234,10 +202,9 @@ static int exit_code(const struct hd_launch *launch)
 int hd_launch_supervise(struct hd_launch *launch)
 {
     while (launch->n_running > 0) {
-        int number = hd_launch_wait(launch, min_time(launch->report_ns, launch->kill_ns));
+        int number = wait_for_signal(launch, min_time(launch->report_ns, launch->kill_ns));
         if (number > 0 && number != SIGCHLD)
             forward_signal(launch, number);
-        obey_coordinator(launch);
         reap_ranks(launch);
         bool certain = launch->cause >= 0 && launch->ranks[launch->cause].code >= HD_SIGNALED;
         if (launch->report_ns != 0 &&
@@ -254,7 +221,7 @@ int hd_launch_pause(struct hd_launch *launch, int64_t pause_ms)
     const int64_t due_ns = hd_clock_get_ns() + pause_ms * 1000000;
     int number;
     do
-        number = hd_launch_wait(launch, due_ns);
+        number = wait_for_signal(launch, due_ns);
     while ((number == 0 || number == SIGCHLD) && hd_clock_get_ns() < due_ns);
     return number == SIGCHLD ? 0 : number;
 }

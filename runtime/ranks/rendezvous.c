@@ -190,11 +190,6 @@ int hd_rendezvous_check_one_host(struct hd_rendezvous *rendezvous, bool *one_hos
     return HD_OK;
 }
 
-int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous)
-{
-    return rendezvous->timeout_ns;
-}
-
 void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_world *world)
 {
     if (!rendezvous)

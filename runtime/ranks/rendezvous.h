@@ -75,9 +75,6 @@ void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
  * HD_OK or HD_ERR_INPUT (logged). */
 int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p);
 
-/* Returns how long a rank waits for the others (timeout_ns of the options). Thread safe. */
-int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous);
-
 /* Tells all ranks whether all of them run under one kernel. Returns as hd_rendezvous_broadcast,
  * with the same errors. */
 int hd_rendezvous_check_one_host(struct hd_rendezvous *rendezvous, bool *one_host_p);
@@ -129,10 +126,6 @@ void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous);
  * that of a service in front of it; and, with several hosts (one_host false), if it is a name that
  * leads to loopback here. Returns HD_OK or HD_ERR_SYSTEM (logged, naming the port). Thread safe. */
 int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
-
-/* Opens a socket as hd_rendezvous_listen for several hosts, if `address` is this host's and nobody
- * listens there; stores -1 else. Returns HD_OK or HD_ERR_SYSTEM (logged). Thread safe. */
-int hd_rendezvous_listen_if_local(const char *address, int port, int *fd_p);
 
 /* Tries once, for at most timeout_ms, to connect to address:port. Returns the socket, non-blocking
  * and owned by the caller; or -errno (no status, not logged) and why in *why_p, a borrowed

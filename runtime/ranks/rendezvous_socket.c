@@ -123,32 +123,6 @@ int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p
     return HD_OK;
 }
 
-/* A host's own name may lead to loopback there, and elsewhere to the host. */
-static bool has_loopback(const struct addrinfo *list)
-{
-    bool found = false;
-    for (const struct addrinfo *at = list; at; at = at->ai_next)
-        found = found || is_loopback(at->ai_addr);
-    return found;
-}
-
-int hd_rendezvous_listen_if_local(const char *address, int port, int *fd_p)
-{
-    struct addrinfo *list;
-    int fd = -1, result = -EADDRNOTAVAIL;
-    if (resolve(address, port, AI_PASSIVE, &list) == 0) {
-        result = listen_at_any(list, hd_address_is_loopback(address), &fd);
-        if (result == -EADDRNOTAVAIL && has_loopback(list))
-            result = listen_everywhere(port, &fd);
-        freeaddrinfo(list);
-    }
-    if (result != 0 && result != -EADDRNOTAVAIL && result != -EADDRINUSE)
-        return hd_fail(HD_ERR_SYSTEM, "cannot listen at %s port %d: %s", address, port,
-                       strerror(-result));
-    *fd_p = result == 0 ? fd : -1;
-    return HD_OK;
-}
-
 void hd_rendezvous_set_keepalive(int fd)
 {
     int one = 1, idle_s = 15, interval_s = 5, probes = 3, unanswered_ms = 30000;

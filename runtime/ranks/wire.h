@@ -37,11 +37,6 @@ enum hd_wire_kind {
     HD_WIRE_BYE,           /* an orderly end */
     HD_WIRE_HEARTBEAT,     /* rank r to 0, 0 to all: alive; payload = text */
     HD_WIRE_MESSAGE,       /* rank r to 0, 0 to r: a part; number = bytes of the message after it */
-    HD_WIRE_ROUND,         /* these are of launchers: runtime/launch/membership.h */
-    HD_WIRE_LISTENS,
-    HD_WIRE_STOP,
-    HD_WIRE_ENDED,
-    HD_WIRE_END,
     HD_WIRE_KINDS
 };
 

@@ -14,7 +14,6 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import attacks  # noqa: E402
-from elastic import Job  # noqa: E402
 from processes import CONFIG, check, children, end, environment, errors, free_port, rank_of, start
 from runner import SECRET, Scratch, result, sets, skip, train
 
@@ -207,26 +206,6 @@ def check_ucx(scratch):
           "same bits")
 
 
-def check_coordinator(scratch):
-    """The coordinator of nodes that come and go listens while they train: attacks change nothing, and silent
-    connections keep nobody out."""
-    with Job(scratch, "elastic") as job:
-        master = job.start("--node-rank", "0")
-        job.wait_for_training()
-        kinds = (*attacks.BYTES, *attacks.HELLOS)
-        for attack in kinds:
-            wait_all([attacks.as_nobody(attack, job.port)])
-            attack(job.port)
-        held = attacks.hold(job.port, 300) + attacks.hold(job.port, 20, b"HED")
-        job.start("--node-rank", "1").wait_for("ranks 2 to 3 of 4")
-        job.wait_for_training()
-        said = job.stop()
-        check(said.count("warning: dropped a connection") == 1, f"not told once: {said}")
-        check(said.count("has joined") == 1, f"somebody else has joined: {said}")
-        job.finish()
-    print(f"{len(kinds)} attacks on a coordinator and {len(held)} silent connections: same bits, told once")
-
-
 def catches(pid, number):
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         caught = int(re.search(r"^SigCgt:\s*(\w+)", file.read(), re.M).group(1), 16)
@@ -291,7 +270,6 @@ def main():
         check_replay(scratch, reference)
         check_silent(scratch, reference)
         check_running(scratch)
-        check_coordinator(scratch)
         check_ucx(scratch)
         if os.geteuid() != 0:
             skip("only root can run a rank as another user; all else passed")

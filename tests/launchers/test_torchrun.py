@@ -158,4 +158,5 @@ def main():
             skip("one version of torchrun is missing")
 
 
-main()
+if __name__ == "__main__":
+    main()

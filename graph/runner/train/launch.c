@@ -14,11 +14,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/result.h"
-#include "runtime/launch/coordinator.h"
 #include "runtime/machine/gpu_list.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/topology.h"
-#include "runtime/ranks/fingerprint.h"
 #include "runtime/ranks/secret.h"
 #include "runtime/ranks/world.h"
 #include "tasks/output/inspect.h"
@@ -31,11 +29,8 @@
 struct launching {
     struct hd_options *options;
     int64_t begin_ns, shards;
-    int nproc_per_node, nnodes, nnodes_min; /* nnodes_min > 0: nodes may come and go */
+    int nproc_per_node, nnodes;
     int ranks, sigterm_grace_s;
-    double heartbeat_timeout_s;
-    uint64_t config_hash;
-    struct hd_fingerprint fingerprint; /* without a GPU's name, of which ranks know */
     char shards_set[48];
     char resume[4096 + 16]; /* --resume=DIR */
     char **arguments;       /* of `runner run` */
@@ -73,19 +68,14 @@ static bool has_checkpoint(const char *dir)
     return has;
 }
 
-static char *set_shards(struct launching *launching)
-{
-    snprintf(launching->shards_set, sizeof launching->shards_set, "world.shards=%lld",
-             (long long)launching->shards);
-    return launching->shards_set;
-}
-
 /* Ranks go on where others, perhaps more, were lost. The directory is named, because the newest of
  * its name may be another run's. Called between attempts, when nobody uses the arguments. */
 static char *const *get_arguments(void *arg, const char *dir, bool *from_checkpoint_p)
 {
     struct launching *launching = arg;
-    char *more[] = {"--set", set_shards(launching), launching->resume, NULL};
+    char *more[] = {"--set", launching->shards_set, launching->resume, NULL};
+    snprintf(launching->shards_set, sizeof launching->shards_set, "world.shards=%lld",
+             (long long)launching->shards);
     snprintf(launching->resume, sizeof launching->resume, "--resume%s%s", dir[0] ? "=" : "", dir);
     if (!dir[0] && (!launching->options->dir || launching->options->resume))
         more[2] = NULL;
@@ -154,21 +144,20 @@ static int count_ranks(const char *text, int *ranks_p)
     return HD_OK;
 }
 
-/* Reads --nnodes N, or MIN:MAX where nodes may come and go. */
 static int count_nodes(struct launching *launching)
 {
-    const char *text = launching->options->nnodes, *colon = text ? strchr(text, ':') : NULL;
-    char min[8] = "1";
+    const char *text = launching->options->nnodes;
     launching->nnodes = 1;
-    launching->nnodes_min = 0;
-    if (colon)
-        snprintf(min, sizeof min, "%.*s", (int)(colon - text), text);
-    if (text && (!read_number(colon ? colon + 1 : text, &launching->nnodes) ||
-                 (colon && !read_number(min, &launching->nnodes_min)) ||
-                 launching->nnodes_min > launching->nnodes))
-        return hd_fail(HD_ERR_INPUT,
-                       "--nnodes: expected a number from 1 to %d, or a range of them such as 1:4, "
-                       "found '%s'",
+    if (text && strchr(text, ':'))
+        return hd_fail(
+            HD_ERR_INPUT,
+            "--nnodes %s: runner launch starts a fixed number of nodes. Where nodes come "
+            "and go, torchrun starts the ranks: torchrun --nnodes=%s "
+            "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT --max-restarts=N --no-python "
+            "runner run ... --resume",
+            text, text);
+    if (text && !read_number(text, &launching->nnodes))
+        return hd_fail(HD_ERR_INPUT, "--nnodes: expected a number from 1 to %d, found '%s'",
                        HD_WORLD_MAX, text);
     return HD_OK;
 }
@@ -184,39 +173,11 @@ static int check_memory(const struct launching *launching, const struct hd_run_s
     return status;
 }
 
-/* Fixes the number of shards for all rounds of a run whose nodes come and go, and finds the most
- * ranks that they can be divided among. */
-static int fix_shards(struct launching *launching)
-{
-    struct hd_options *options = launching->options;
-    struct hd_run_spec run_spec;
-    HD_TRY(hd_run_spec_load(options, 1, &run_spec));
-    launching->shards = run_spec.shards_are_ranks ? launching->ranks : run_spec.shards;
-    hd_run_spec_release(&run_spec);
-    const int nodes =
-        hd_coordinator_count_nodes(launching->nnodes, launching->nnodes_min, launching->nnodes,
-                                   launching->nproc_per_node, launching->shards);
-    launching->ranks = launching->nproc_per_node * (nodes > 0 ? nodes : launching->nnodes_min);
-    return hd_options_add_set(options, hd_format("world.shards=%lld", (long long)launching->shards),
-                              NULL);
-}
-
 static int note_run(struct launching *launching, const struct hd_run_spec *run_spec)
 {
-    char libraries[256];
     launching->sigterm_grace_s =
         (int)hd_config_get_int(run_spec->config, "runtime.sigterm_grace_s");
-    launching->heartbeat_timeout_s =
-        hd_config_get_real(run_spec->config, "runtime.heartbeat_timeout_s");
     launching->shards = run_spec->shards;
-    launching->config_hash = hd_run_spec_hash(run_spec);
-    if (launching->nnodes_min > 0 &&
-        !hd_config_get_bool(run_spec->config, "runtime.allow_fingerprint_mismatch")) {
-        hd_arithmetic_describe_libraries(libraries, sizeof libraries);
-        HD_TRY(hd_fingerprint_create(libraries,
-                                     hd_config_get_text(run_spec->config, "runtime.precision"),
-                                     &launching->fingerprint));
-    }
     return check_memory(launching, run_spec);
 }
 
@@ -226,8 +187,6 @@ static int check(struct launching *launching)
     HD_TRY(count_ranks(launching->options->nproc_per_node, &launching->nproc_per_node));
     HD_TRY(count_nodes(launching));
     launching->ranks = launching->nproc_per_node * launching->nnodes;
-    if (launching->nnodes_min > 0)
-        HD_TRY(fix_shards(launching));
     HD_TRY(hd_run_spec_load(launching->options, launching->ranks, &run_spec));
     const int status = note_run(launching, &run_spec);
     hd_run_spec_release(&run_spec);
@@ -241,7 +200,7 @@ static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BY
     const bool known = options->nnodes > 1 && hd_world_read_slurm_node(&node_rank, address);
     if (known && !options->master_addr)
         options->master_addr = address;
-    if (options->node_rank < 0 && (known || options->nnodes_min == 0))
+    if (options->node_rank < 0)
         options->node_rank = node_rank;
 }
 
@@ -282,7 +241,6 @@ static int launch(struct launching *launching)
     struct hd_launch_options launch_options = {
         .nproc_per_node = launching->nproc_per_node,
         .nnodes = launching->nnodes,
-        .nnodes_min = launching->nnodes_min,
         .node_rank = options->node_rank,
         .master_addr = options->master_addr,
         .master_port = options->master_port,
@@ -293,12 +251,8 @@ static int launch(struct launching *launching)
         .arg = launching,
         .shards = launching->shards,
         .sigterm_grace_s = launching->sigterm_grace_s,
-        .heartbeat_timeout_s = launching->heartbeat_timeout_s,
-        .config_hash = launching->config_hash,
-        .fingerprint = launching->fingerprint.text,
     };
-    char *const shards[] = {"--set", set_shards(launching), NULL};
-    make_rank_arguments(launching, launching->nnodes_min > 0 ? shards : shards + 2);
+    make_rank_arguments(launching, (char *const[]){NULL});
     warn_oversubscribed(launching->nproc_per_node);
     ask_slurm(&launch_options, address);
     const int status = read_secret(options, &launch_options, secret);
