@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 SLOWDOWN = float(os.environ.get("HD_SLOWDOWN", "1"))  # of the program, by sanitizers
 TIMEOUT = 120 * SLOWDOWN  # of a call, in seconds
+PATIENCE = 10 * SLOWDOWN  # how many times its usual need a promise is given, since machines are shared
 SECRET = "a secret that only this test's ranks know"
 RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))
 
@@ -98,6 +100,11 @@ def draw_seed():
     return int(given)
 
 
+def reduce(n):
+    """How many of n random moments a commit tries: a third, all with HD_WHOLE=1."""
+    return n if os.environ.get("HD_WHOLE") == "1" else -(-n // 3)
+
+
 def call(*arguments, env=None, cwd=None, timeout=None, expect=0):
     """Runs `runner`; fails the test when its exit code is another than expected."""
     done = subprocess.run([RUNNER, *fit(arguments)], env=env or environment(), cwd=cwd, text=True,
@@ -148,6 +155,34 @@ def train(directory, *arguments, ranks=1, nodes=1, env=None, config=CONFIG, **ke
 def result(directory):
     with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
         return json.load(file)
+
+
+def list_orphans():
+    """Shared memory that no living process has open: files of /dev/shm, and System V segments."""
+    files = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
+    with open("/proc/sysvipc/shm", encoding="ascii") as file:
+        orphans = {f"segment {line.split()[1]}" for line in file.readlines()[1:] if line.split()[6] == "0"}
+    for process in filter(str.isdigit, os.listdir("/proc")) if files else ():
+        try:
+            with open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            text += " ".join(os.readlink(f"/proc/{process}/fd/{fd}") for fd in os.listdir(f"/proc/{process}/fd"))
+        except OSError:
+            continue  # it has just ended
+        files = {path for path in files if path not in text}
+    return files | orphans
+
+
+ORPHANS = list_orphans()
+
+
+def check_no_orphans():
+    """Since this program began nothing was left in shared memory. Others that run make some, and a moment may pass
+    until they have it open."""
+    until = time.monotonic() + 10
+    while (left := list_orphans() - ORPHANS) and time.monotonic() < until:
+        time.sleep(0.1)
+    check(not left, f"left in shared memory: {left}")
 
 
 def check(condition, message):

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, SLOWDOWN, check, environment, fit, free_port, sets  # noqa: E402
+from runner import CONFIG, PATIENCE, ROOT, RUNNER, check, check_no_orphans, environment, fit, free_port, sets  # noqa: E402
 
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -55,9 +55,9 @@ def rank_of(pid):
         time.sleep(0.0005)
 
 
-def wait_for_ranks(process, directory, ranks=2, timeout=10):
+def wait_for_ranks(process, directory, ranks=2):
     """The process ids by rank, once training is under way."""
-    end = time.monotonic() + timeout * SLOWDOWN
+    end = time.monotonic() + 10 * PATIENCE
     while time.monotonic() < end:
         pids = children(process)
         if len(pids) == ranks and os.path.exists(os.path.join(directory, "log/evaluator")):
@@ -67,9 +67,9 @@ def wait_for_ranks(process, directory, ranks=2, timeout=10):
 
 
 def end(process, seconds):
-    """Waits at most so long: (exit code, stderr, seconds it took). A signal counts as 128 + number."""
+    """The usual end takes so many seconds: (exit code, stderr, seconds it took). A signal counts as 128 + number."""
     begin = time.monotonic()
-    seconds *= SLOWDOWN
+    seconds *= PATIENCE
     try:
         _, text = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -79,9 +79,9 @@ def end(process, seconds):
     return code, text, time.monotonic() - begin
 
 
-def wait_for_text(process, *patterns, seconds=20):
+def wait_for_text(process, *patterns, seconds=5):
     """Reads stderr until it matches all patterns; returns what was read, which end() does not return again."""
-    text, until = "", time.monotonic() + seconds * SLOWDOWN
+    text, until = "", time.monotonic() + seconds * PATIENCE
     while not all(re.search(pattern, text) for pattern in patterns):
         ready, _, _ = select.select([process.stderr], [], [], max(0, until - time.monotonic()))
         data = os.read(process.stderr.fileno(), 65536) if ready else b""
@@ -118,10 +118,10 @@ def check_whole(path):
         check(data.endswith(b"\n") and b"replay_buffer_size" in data, f"{path} is cut short")
 
 
-def check_left(directory, pids, shared_memory):
+def check_left(directory, pids):
     """No process, no shared memory, no half-written file."""
     check(not [pid for pid in pids if is_running(pid)], "a process is left")
-    check(set(os.listdir("/dev/shm")) <= shared_memory, f"/dev/shm holds {os.listdir('/dev/shm')}")
+    check_no_orphans()
     for at, _, names in os.walk(directory):
         for name in names:
             check(not name.endswith(".tmp"), f"{at}/{name} is left")

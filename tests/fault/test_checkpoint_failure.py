@@ -75,9 +75,9 @@ def main():
         wait_for_checkpoint(scratch("limited"), process, before)
         limit(pids[1], 1)
         process.send_signal(signal.SIGTERM)
-        code, text, took = end(process, 60)
+        code, text, _ = end(process, 60)
         text = said + text
-        check(code == 75 and took < 15 and "continues from the last good checkpoint" in text, text)
+        check(code == 75 and "continues from the last good checkpoint" in text, text)
         check_warning(text)
         call("run", CONFIG, "--resume", scratch("limited"), "--quiet", *sets(**dict(KEYS, max_train_iter=1)))
     print("a rank that cannot write: a warning, and the same bits")

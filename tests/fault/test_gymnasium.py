@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python workers of Gymnasium's environments that are killed, hang or raise at random moments: each is told
 within 5 s with env, step and seed, nothing is left, and a run that goes on ends in the same bits. A run that is
-killed leaves no workers. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (default 20, 10, 10)."""
+killed leaves no workers. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (20, 10, 10 with HD_WHOLE=1)."""
 
 import contextlib
 import os
@@ -14,9 +14,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import check, children, end, errors, is_running, sets, start  # noqa: E402
-from runner import ROOT, Scratch, call, result, skip, train  # noqa: E402
+from runner import ROOT, Scratch, call, check_no_orphans, draw_seed, reduce, result, skip, train  # noqa: E402
 
-SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
+SEED = draw_seed()
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
 CONFIG = os.path.join(ROOT, "configs/gym_cartpole_dqn.yaml")
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**9, env__options__python=PYTHON, env__options__worker=2,
@@ -51,16 +51,16 @@ def wait_for_workers(run):
     return workers
 
 
-def check_end(run, shared_memory, pattern, seconds=5):
+def check_end(run, pattern, seconds=5):
     code, text, took = end(run, seconds)
     check(code == 1 and len(errors(text)) == 1, f"exit code {code}: {text}")
     check(re.search(pattern, errors(text)[0]), f"not told as {pattern}: {text}")
     check(not list_workers(), "a worker is left")
-    check(set(os.listdir("/dev/shm")) <= shared_memory, f"/dev/shm holds {os.listdir('/dev/shm')}")
+    check_no_orphans()
     return text, took
 
 
-def kill_one(rng, shared_memory):
+def kill_one(rng):
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS)
         wait_for_workers(run)
@@ -69,10 +69,10 @@ def kill_one(rng, shared_memory):
         os.kill(victim, signal.SIGKILL)
         # One that dies before it has made its envs has none to name.
         pattern = f"CartPole-v1: (?:{PLACE})?worker process {victim} was ended by signal 9"
-        return check_end(run, shared_memory, pattern)[1]
+        return check_end(run, pattern)[1]
 
 
-def fail_one(rng, failure, pattern, shared_memory):
+def fail_one(rng, failure, pattern):
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *WALK,
                     *sets(env__options__kwargs__failure=failure, env__options__kwargs__only=scratch("now")))
@@ -80,19 +80,19 @@ def fail_one(rng, failure, pattern, shared_memory):
         time.sleep(rng.uniform(0, 2))
         with open(scratch("now"), "w", encoding="ascii"):
             pass
-        text, took = check_end(run, shared_memory, f"gymnasium_envs:Walk-v0: {PLACE}{pattern}")
+        text, took = check_end(run, f"gymnasium_envs:Walk-v0: {PLACE}{pattern}")
         check("gymnasium_envs.py" in text and "in fail\n" in text, f"no traceback: {text}")
         return took
 
 
-def check_failures(shared_memory):
+def check_failures():
     rng = random.Random(SEED)
     for name, count, one in (
-            ("killed", os.environ.get("HD_KILLS", 20), lambda: kill_one(rng, shared_memory)),
-            ("hung", os.environ.get("HD_HANGS", 10),
-             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s", shared_memory)),
-            ("raised", os.environ.get("HD_RAISES", 10),
-             lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over", shared_memory))):
+            ("killed", os.environ.get("HD_KILLS", reduce(20)), lambda: kill_one(rng)),
+            ("hung", os.environ.get("HD_HANGS", reduce(10)),
+             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s")),
+            ("raised", os.environ.get("HD_RAISES", reduce(10)),
+             lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over"))):
         times = [one() for _ in range(int(count))]
         print(f"{len(times)} workers {name} (HD_FAULT_SEED={SEED}): told within {max(times, default=0):.2f} s")
 
@@ -139,7 +139,7 @@ def main():
     if not os.path.exists(os.path.join(PYTHON, "bin/python")):
         skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
     os.environ.update([MARK.split("=")])
-    check_failures(set(os.listdir("/dev/shm")))
+    check_failures()
     check_run_killed()
     check_resumed()
 

@@ -14,13 +14,13 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, ENDLESS, check, check_left, children, cpu_seconds, disturbed, end,  # noqa: E402
                        environment, errors, sets, start, start_endless, wait_for_ranks)
-from runner import ROOT, Scratch, call, result  # noqa: E402
+from runner import ROOT, Scratch, call, draw_seed, reduce, result  # noqa: E402
 
-SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
-MOMENTS = 20
+SEED = draw_seed()
+MOMENTS = reduce(20)
 
 
-def interrupt(number, rng, scratch, shared_memory):
+def interrupt(number, rng, scratch):
     """SIGINT at a random moment of the first 0.3 s: to the launcher, to its whole process group as a
     terminal does, or to a single rank without a launcher."""
     how = ("launcher", "group", "single")[number % 3]
@@ -35,15 +35,14 @@ def interrupt(number, rng, scratch, shared_memory):
     code, text, seconds = end(run, 2)
     check(code == 130, f"moment {number}, {how}: exit code {code}: {text}")
     check(not errors(text), f"moment {number}, {how}: {text}")
-    check_left(scratch.path, pids, shared_memory)
+    check_left(scratch.path, pids)
     return seconds
 
 
 def check_interrupts():
     rng = random.Random(SEED)
-    shared_memory = set(os.listdir("/dev/shm"))
     with Scratch() as scratch:
-        times = [interrupt(number, rng, scratch, shared_memory) for number in range(MOMENTS)]
+        times = [interrupt(number, rng, scratch) for number in range(MOMENTS)]
         runs = len(os.listdir(scratch.path))
         call("run", CONFIG, "--quiet", *sets(max_train_iter=20), cwd=scratch.path)
         names = sorted(os.listdir(scratch.path), key=lambda name: os.path.getmtime(scratch(name)))
@@ -122,7 +121,6 @@ def check_pixels():
     net = "policy.model.encoder_hidden_size_list=[128,128,512]"
     for seconds in (0.5, 3, 6):
         with Scratch() as scratch:
-            shared_memory = set(os.listdir("/dev/shm"))
             run = start("launch", "--nproc-per-node", "2", config, "--quiet", "--set", net,
                         *sets(policy__learn__batch_size=32), cwd=scratch.path)
             time.sleep(seconds)
@@ -132,7 +130,7 @@ def check_pixels():
             run.send_signal(signal.SIGINT)
             code, text, _ = end(run, 2)
             check(code == 130 and not errors(text), f"pixels after {seconds} s: {code}: {text}")
-            check_left(scratch.path, pids, shared_memory)
+            check_left(scratch.path, pids)
     print("a second SIGINT ends training on pixels within 2 s")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A rank that dies is named in one message, the others stop, nothing is left. HD_KILLS=n: how many
-(default 20)."""
+(20 with HD_WHOLE=1)."""
 
 import os
 import random
@@ -13,12 +13,12 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, check, check_left, children, end, environment, errors, free_port,  # noqa: E402
                        is_running, rank_of, sets, start, start_endless, wait_for_ranks)
-from runner import ROOT, SECRET, Scratch, result, train  # noqa: E402
+from runner import ROOT, SECRET, Scratch, draw_seed, reduce, result, train  # noqa: E402
 
-SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
+SEED = draw_seed()
 
 
-def kill_one_of_two(number, rng, shared_memory):
+def kill_one_of_two(number, rng):
     """SIGKILL to a random rank at a random moment, start-up included; seconds until the end."""
     with Scratch() as scratch:
         launcher = start_endless(scratch("run"), number=number)
@@ -33,14 +33,14 @@ def kill_one_of_two(number, rng, shared_memory):
         check(code == 1, f"exit code {code}: {text}")
         check(len(errors(text)) == 1 and f"rank {rank} (pid {victim}) was killed by signal 9" in text,
               f"rank {rank} was killed, told as: {text}")
-        check_left(scratch("run"), pids, shared_memory)
+        check_left(scratch("run"), pids)
         return seconds
 
 
-def check_kills(shared_memory):
+def check_kills():
     rng = random.Random(SEED)
-    times = [kill_one_of_two(number, rng, shared_memory)
-             for number in range(int(os.environ.get("HD_KILLS", "20")))]
+    times = [kill_one_of_two(number, rng)
+             for number in range(int(os.environ.get("HD_KILLS", reduce(20))))]
     print(f"{len(times)} kills (HD_FAULT_SEED={SEED}): named, ended within {max(times):.2f} s")
 
 
@@ -128,8 +128,7 @@ def check_own_failure():
 
 
 def main():
-    shared_memory = set(os.listdir("/dev/shm"))
-    check_kills(shared_memory)
+    check_kills()
     check_launcher_killed()
     check_by_hand()
     check_ports()

@@ -10,8 +10,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import CONFIG, ENDLESS, SLOWDOWN, check, end, environment, free_port, is_running, start, wait_for_ranks
-from runner import SECRET, Scratch, sets
+from processes import CONFIG, ENDLESS, check, end, environment, free_port, is_running, start, wait_for_ranks
+from runner import PATIENCE, SECRET, Scratch, sets
 
 HEARTBEAT_S = 2
 
@@ -31,11 +31,11 @@ def begin(directory):
 
 def finish(name, launchers, ranks, expected, codes, seconds):
     """Every launcher ends soon; one of them says what is expected."""
-    ends = [end(launcher, 30) for launcher in launchers]
+    ends = [end(launcher, 10) for launcher in launchers]
     text, took = "".join(text for _, text, _ in ends), max(took for _, _, took in ends)
     check(expected in text, f"{name}: nobody says '{expected}': {text}")
     check([code for code, _, _ in ends] == codes, f"{name}: {[code for code, _, _ in ends]}, not {codes}: {text}")
-    check(took < seconds * SLOWDOWN, f"{name}: {took:.1f} s: {text}")
+    check(took < seconds * PATIENCE, f"{name}: {took:.1f} s: {text}")
     check(not any(map(is_running, ranks.values())), f"{name}: a rank is left")
     print(f"{name}: told after {took:.1f} s", flush=True)
 

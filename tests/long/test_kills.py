@@ -68,7 +68,6 @@ def play(name, way, target, number, restarts, draw, scratch):
     config, keys, seconds = RUNS[name]
     env = environment(TMPDIR=scratch("tmp"), HEDDLE_SECRET=SECRET)
     os.mkdir(scratch("tmp"))
-    shared_memory = set(os.listdir("/dev/shm"))
     options = [config, "--dir", scratch("run"), "--quiet", "--resume", *sets(**keys, runtime__checkpoint_interval_s=0.1),
                *(["--max-restarts", "2"] if restarts else [])]
     launchers = launch(way, env, *options)
@@ -82,7 +81,7 @@ def play(name, way, target, number, restarts, draw, scratch):
         for launcher in launch(way, env, *options):
             code, text, _ = end(launcher, 300)
             check(code == 0, f"--resume: {code}: {text}")
-    check_left(scratch("run"), pids, shared_memory)
+    check_left(scratch("run"), pids)
     parts = [name for _, folders, names in os.walk(scratch("run")) for name in folders + names if ".part" in name]
     check(not parts, f"left: {parts}")
     check(set(os.listdir(scratch("tmp"))) <= {f"heddle-{os.getuid()}"}, f"/tmp: {os.listdir(scratch('tmp'))}")

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No program or plug-in, built or installed, looks for libraries in the current directory, and `runner graph`
-runs no code that only the config names."""
+"""No program or plug-in, built or installed, looks for libraries in the current directory; `runner graph` runs no code
+that only the config names; and no library of CUDA is loaded where no GPU is used."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, skip  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, sets, skip  # noqa: E402
 
 BUILD = os.path.dirname(RUNNER)
 EVIL = """
@@ -94,11 +95,28 @@ def check_graph(scratch):
         check("PLANTED" in allowed.stdout and "exports no hd_env_plugin" in allowed.stderr, f"{allowed}")
 
 
+def check_loaded(scratch):
+    env = environment(LD_DEBUG="files", LD_DEBUG_OUTPUT=scratch("libraries"))
+    call("run", os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), "--dir", scratch("loaded"), "--quiet",
+         *sets(policy__cuda="false", max_env_step=1, max_train_iter=1, policy__learn__epoch_per_collect=1,
+               env__n_evaluator_episode=1, env__max_evaluator_step=1), env=env)
+    loaded = set()
+    for name in os.listdir(scratch("")):
+        if name.startswith("libraries."):
+            with open(scratch(name), encoding="utf-8") as file:
+                loaded |= {os.path.basename(path) for path in re.findall(r"calling init: (\S+)", file.read())}
+    check(any(name.startswith("libhwloc") for name in loaded), f"these are not all libraries: {sorted(loaded)}")
+    cuda = {name for name in loaded if re.match(r"lib(cu|nccl|nv)", name)}
+    check(not cuda, f"loaded without a GPU: {sorted(cuda)}")
+    print(f"{len(loaded)} libraries, none of which is CUDA's")
+
+
 def main():
     for tool in ("cc", "readelf", "ldd", "cmake"):
         if not shutil.which(tool):
             skip(f"there is no {tool}")
     with Scratch() as scratch:
+        check_loaded(scratch)
         check_graph(scratch)
         prefix = scratch("installed")
         subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)

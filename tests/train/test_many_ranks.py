@@ -4,14 +4,13 @@
 is left behind: no process, no System V segment, no file of shared memory. HD_MANY_RANKS=all tries all combinations;
 else some of each."""
 
-import glob
 import os
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from nodes import Nodes, mpirun, need_mpi  # noqa: E402
-from runner import ROOT, Scratch, check, launch_nodes, result, sets, train  # noqa: E402
+from runner import ROOT, Scratch, check, check_no_orphans, launch_nodes, result, sets, train  # noqa: E402
 
 EVERY = os.environ.get("HD_MANY_RANKS") == "all"
 SHARDS = 64
@@ -32,12 +31,6 @@ STRATEGIES = {
 FIXED = dict(world__shards=SHARDS, max_train_iter=12, env__stop_value="1e9", runtime__heartbeat_timeout_s=60)
 SOME = {(8, 1, "shm"), (64, 1, "shm"), (16, 16, "ucx"), (64, 8, "ucx"), (16, 4, "mpi")}
 FEW, FEW_STRATEGIES = 16, ("sharded", "sharded by halves")  # with more ranks
-
-
-def leftovers():
-    with open("/proc/sysvipc/shm", encoding="ascii") as file:
-        segments = len(file.readlines()) - 1
-    return segments, sorted(glob.glob("/dev/shm/*"))
 
 
 class Table:
@@ -62,12 +55,12 @@ class Table:
     def add(self, name, strategy, ranks, nodes, transport, start):
         """start(directory, options) runs it."""
         directory, options = self.options(name, strategy, transport)
-        begin, before = time.monotonic(), leftovers()
+        begin = time.monotonic()
         start(options)
         seconds, found, expected = time.monotonic() - begin, result(directory)["param_hash"], self.reference(name)
         what = f"{name} {strategy:17} {ranks:2} ranks, {nodes:2} nodes, {transport}"
         check(found == expected, f"{what}: {found}, not {expected}")
-        check(leftovers() == before, f"{what}: left behind: {leftovers()}, before {before}")
+        check_no_orphans()
         self.rows += 1
         print(f"{what}: {found} after {seconds:.1f} s", flush=True)
 

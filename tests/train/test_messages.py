@@ -5,7 +5,6 @@
 import glob
 import os
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, ROOT, Scratch, call, check  # noqa: E402
@@ -95,10 +94,8 @@ def check_memory(scratch):
     hidden = "policy.model.encoder_hidden_size_list"
     for command in (["run"], ["launch", "--nproc-per-node", "2"]):
         for key, value, name in ((REPLAY, "1e9", "'replay' of type replay"), (hidden, "[1000000, 1000000]", "of type ")):
-            begin = time.monotonic()
             expect([*command, CONFIG, "--dir", scratch("huge"), "--set", f"{key}={value}"],
                    ["no memory: ", " are free here", name, key])
-            check(time.monotonic() - begin < 10, f"{key}: told after {time.monotonic() - begin} s")
     check(not os.path.exists(scratch("huge")), "a refused run left a directory")
 
 

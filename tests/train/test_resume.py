@@ -16,9 +16,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
-from runner import ROOT, SLOWDOWN, Scratch, call, check, environment, result, sets, train  # noqa: E402
+from runner import ROOT, SLOWDOWN, Scratch, call, check, draw_seed, environment, reduce, result, sets, train  # noqa: E402
 
-KILLS = int(os.environ.get("HD_KILLS", "5"))
+KILLS = int(os.environ.get("HD_KILLS", reduce(5)))
 DQN = dict(env__stop_value="1e9", max_train_iter=200 * max(KILLS, 5), world__shards=4)
 OFTEN = dict(runtime__checkpoint_interval_s=0.1)
 ENDLESS = dict(max_train_iter=10**12)
@@ -82,11 +82,11 @@ def wait_for_checkpoint(directory, process, after=None):
     sys.exit("failed: no checkpoint came")
 
 
-def check_kills(scratch, name, config, keys, ranks, kills, seed=1):
+def check_kills(scratch, name, config, keys, ranks, kills):
     """Killed so many times and gone on with by some number of ranks: at a random moment, start-up
     included, or at one after the next checkpoint, so that the run comes to its end. A run that ends
     before a kill came after a checkpoint is done again, with kills that come earlier."""
-    draw = random.Random(seed)
+    draw = random.Random(draw_seed())
     reference, directory = scratch(name), scratch(name + "_killed")
     train(reference, config=config, ranks=ranks[0], **keys)
     done, resumed, soon = 0, 0, 1.0

