@@ -1,53 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/ppo_continuous.h: three updates of PPO with real actions, whose deviations are parameters, written
+"""Writes tests/golden/ppo_continuous.json: three updates of PPO with real actions, whose deviations are parameters, written
 here with PyTorch's modules, distributions, autograd, clip and Adam, in double.
 
-Usage: regen_ppo_continuous.py | clang-format > tests/golden/ppo_continuous.h
+Usage: regen_ppo_continuous.py > tests/golden/ppo_continuous.json
 """
 import math
 
 import torch
 from torch.distributions import Normal
 
+from golden import describe, fill, write
+
 OBS, DIMS, BATCH, UPDATES = 3, 2, 8, 3
 HIDDEN, VALUE_HIDDEN = 12, 10
 RATE, EPS, CLIP, NORM, VALUE_WEIGHT, ENTROPY_WEIGHT = 0.01, 1e-4, 0.2, 0.5, 0.5, 0.03
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
-MASK = (1 << 64) - 1
-
-HEAD = f"""/* SPDX-License-Identifier: Apache-2.0 */
-/* Three updates of PPO with real actions by PyTorch {torch.__version__.split("+")[0]}. Written by regen_ppo_continuous.py. */
-#ifndef HD_TESTS_GOLDEN_PPO_CONTINUOUS_H
-#define HD_TESTS_GOLDEN_PPO_CONTINUOUS_H
-
-enum {{ GOLDEN_UPDATES = {UPDATES}, GOLDEN_BATCH = {BATCH}, GOLDEN_TENSORS = 9 }};
-
-struct golden_tensor {{
-    double l2, sum;
-    int n_first;
-    double first[4];
-}};
-
-struct golden_update {{
-    double total_loss, policy_loss, value_loss, entropy, kl, clipfrac, grad_norm;
-    struct golden_tensor params[GOLDEN_TENSORS]; /* after the update */
-}};
-
-struct golden_net {{
-    const char *activation;
-    struct golden_update update[GOLDEN_UPDATES];
-}};
-"""
-
-
-def fill(k, j):
-    """docs/di-engine.md 9.1."""
-    z = ((k << 32) + j + 0x9E3779B97F4A7C15) & MASK
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-    z ^= z >> 31
-    return (z >> 40) / 16777216
 
 
 def numbers_of(k, *shape):
@@ -81,25 +49,14 @@ class Net(torch.nn.Module):
         return Normal(self.mean(x), self.log_std.exp()), self.value(x).squeeze(1)
 
 
-def numbers(values):
-    return "{" + ", ".join(f"{float(v):.17g}" for v in values) + "}"
-
-
-def describe(tensor):
-    flat = tensor.detach().flatten()
-    first = flat[:4].tolist()
-    return (f"{{{float(flat.norm()):.17g}, {float(flat.sum()):.17g}, {len(first)}, "
-            f"{numbers((first + [0.0] * 4)[:4])}}}")
-
-
-def run(name, activation):
+def update(name, activation):
     net = Net(activation)
     adam = torch.optim.Adam(net.tensors(), RATE, eps=EPS)
     obs, action = numbers_of(1000, BATCH, OBS), numbers_of(1001, BATCH, DIMS)
     old = numbers_of(1002, BATCH, 2 * DIMS)
     before = Normal(old[:, :DIMS], old[:, DIMS:].exp())
     advantage, target = numbers_of(1003, BATCH), numbers_of(1004, BATCH)
-    print(f'{{"{name}", {{')
+    updates = []
     for _ in range(UPDATES):
         after, value = net(obs)
         ratio = (after.log_prob(action) - before.log_prob(action)).sum(1).exp()
@@ -113,17 +70,16 @@ def run(name, activation):
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(net.tensors(), NORM)
         adam.step()
-        values = [loss, policy, value_loss, entropy, kl, clipfrac, norm]
-        print(f"    {{{numbers(values)[1:-1]}, {{{', '.join(describe(tensor) for tensor in net.tensors())}}}}},")
-    print("}},")
+        values = {"total_loss": loss, "policy_loss": policy, "value_loss": value_loss, "entropy_loss": entropy, "kl": kl,
+                  "clipfrac": clipfrac, "grad_norm": norm}
+        updates.append({**{key: float(value) for key, value in values.items()},
+                        "params": [describe(tensor) for tensor in net.tensors()]})
+    return {"activation": name, "updates": updates}
 
 
 def main():
-    print(HEAD)
-    print("static const struct golden_net golden_nets[] = {")
-    for name, activation in ACTIVATIONS.items():
-        run(name, activation)
-    print("};\n\n#endif")
+    write(f"three updates of PPO with real actions by PyTorch {torch.__version__.split('+')[0]}",
+          nets=[update(*item) for item in ACTIVATIONS.items()])
 
 
 main()

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/sac.h: three updates of soft actor-critic, written here with PyTorch's modules, distributions,
-autograd and Adam, in double.
+"""Writes tests/golden/sac.json: three updates of soft actor-critic, written here with PyTorch's modules, distributions,
+autograd and Adam, in double. Nets are as they are after the update.
 
-Usage: regen_sac.py | clang-format > tests/golden/sac.h
+Usage: regen_sac.py > tests/golden/sac.json
 """
 import math
 
 import torch
 from torch.distributions import Normal
+
+from golden import describe, fill, philox, write
 
 OBS, DIMS, BATCH, UPDATES = 3, 2, 8, 3
 WIDTHS = {"policy": (16, 12), "critic": (14, 18)}
@@ -16,46 +18,6 @@ GAMMA, THETA, EPS, ALPHA = 0.95, 0.1, 1e-4, 0.3
 RATES = {"policy": 0.01, "critic": 0.02, "alpha": 0.05}
 TARGET_STREAM, POLICY_STREAM = (21, 34), (55, 89)  # keys of generators
 NETS = {"policy": 0, "critic1": 100, "critic2": 200, "target1": 300, "target2": 400}  # numbers of their fills
-MASK = (1 << 64) - 1
-
-HEAD = f"""/* SPDX-License-Identifier: Apache-2.0 */
-/* Three updates of soft actor-critic by PyTorch {torch.__version__.split("+")[0]}. Written by regen_sac.py. */
-#ifndef HD_TESTS_GOLDEN_SAC_H
-#define HD_TESTS_GOLDEN_SAC_H
-
-enum {{ GOLDEN_UPDATES = {UPDATES}, GOLDEN_BATCH = {BATCH}, GOLDEN_TENSORS = 6, GOLDEN_NETS = {len(NETS)} }};
-
-struct golden_tensor {{
-    double l2, sum;
-    int n_first;
-    double first[4];
-}};
-
-/* The nets are policy, critic1, critic2, target1 and target2, as they are after the update. */
-struct golden_update {{
-    double target[{BATCH}], critic_loss, q, policy_loss, log_prob, alpha;
-    struct golden_tensor params[GOLDEN_NETS][GOLDEN_TENSORS];
-}};
-"""
-
-
-def fill(k, j):
-    """docs/di-engine.md 9.1."""
-    z = ((k << 32) + j + 0x9E3779B97F4A7C15) & MASK
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-    z ^= z >> 31
-    return (z >> 40) / 16777216
-
-
-def philox(counter, key):
-    """Philox 4x32-10 (Salmon et al. 2011)."""
-    (c0, c1, c2, c3), (k0, k1) = counter, key
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
-        c0, c1, c2, c3 = p1 >> 32 ^ c1 ^ k0, p1 & 0xFFFFFFFF, p0 >> 32 ^ c3 ^ k1, p0 & 0xFFFFFFFF
-        k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
-    return c0, c1, c2, c3
 
 
 def normals(key, update):
@@ -99,17 +61,6 @@ def act(policy, obs, noise):
     return action, log_prob.sum(1)
 
 
-def numbers(values):
-    return "{" + ", ".join(f"{float(v):.17g}" for v in values) + "}"
-
-
-def describe(tensor):
-    flat = tensor.detach().flatten()
-    first = flat[:4].tolist()
-    return (f"{{{float(flat.norm()):.17g}, {float(flat.sum()):.17g}, {len(first)}, "
-            f"{numbers((first + [0.0] * 4)[:4])}}}")
-
-
 def main():
     nets = {name: make_net(name) for name in NETS}
     log_alpha = torch.tensor(math.log(ALPHA), dtype=torch.double).float().double().requires_grad_()
@@ -128,8 +79,7 @@ def main():
         loss.backward()
         adams[name].step()
 
-    print(HEAD)
-    print("static const struct golden_update golden_updates[GOLDEN_UPDATES] = {")
+    updates = []
     for update in range(UPDATES):
         with torch.no_grad():
             next_action, log_prob = act(nets["policy"], next_obs, normals(TARGET_STREAM, update))
@@ -149,12 +99,11 @@ def main():
             for name in ("1", "2"):
                 for tensor, learned in zip(nets["target" + name].parameters(), nets["critic" + name].parameters()):
                     tensor.copy_(THETA * learned + (1 - THETA) * tensor)
-        print(f"    {{{numbers(target)}, {losses[0][0]:.17g}, {losses[0][1]:.17g}, {policy_loss:.17g}, "
-              f"{log_prob.mean():.17g}, {log_alpha.exp():.17g}, {{")
-        for net in nets.values():
-            print("{" + ", ".join(describe(tensor) for tensor in net.parameters()) + "},")
-        print("}},")
-    print("};\n\n#endif")
+        updates.append({"target": target.tolist(), "critic_loss": float(losses[0][0]), "q": float(losses[0][1]),
+                        "policy_loss": float(policy_loss), "log_prob": float(log_prob.mean()),
+                        "alpha": float(log_alpha.exp()), "params": {
+                            name: [describe(tensor) for tensor in net.parameters()] for name, net in nets.items()}})
+    write(f"three updates of soft actor-critic by PyTorch {torch.__version__.split('+')[0]}", updates=updates)
 
 
 main()

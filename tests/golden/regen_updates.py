@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/updates.h: three updates of double DQN from prioritised replay and of advantage actor-critic,
-written here with PyTorch's modules, distributions, autograd and Adam, in double. Priorities are a list.
+"""Writes tests/golden/updates.json: three updates of double DQN from prioritised replay and of advantage actor-critic,
+written here with PyTorch's modules, distributions, autograd and Adam, in double. Priorities are a list. `number`
+counts the transitions drawn as they were added, and parameters are those after the update.
 
-Usage: regen_updates.py | clang-format > tests/golden/updates.h
+Usage: regen_updates.py > tests/golden/updates.json
 """
 import math
 
 import torch
 from torch.distributions import Categorical
+
+from golden import describe, fill, philox, write
 
 OBS, ACTIONS, WIDTHS, BATCH, UPDATES = 4, 3, (16, 8), 8, 3
 RATE, EPS = 0.01, 1e-4
@@ -16,52 +19,11 @@ GAMMA, ALPHA, BETA, ANNEAL = 0.95, 0.6, 0.4, 4
 CAPACITY, BLOCK = 20, 8  # transitions of the replay and of a collect
 KEY = (21, 34)  # of the generator that draws
 VALUE_WEIGHT, ENTROPY_WEIGHT = 0.5, 0.03
-MASK = (1 << 64) - 1
-
-HEAD = f"""/* SPDX-License-Identifier: Apache-2.0 */
-/* Three updates of double DQN from prioritised replay and of advantage actor-critic, by PyTorch
- * {torch.__version__.split("+")[0]}. Written by regen_updates.py. */
-#ifndef HD_TESTS_GOLDEN_UPDATES_H
-#define HD_TESTS_GOLDEN_UPDATES_H
-
-enum {{ GOLDEN_UPDATES = {UPDATES}, GOLDEN_BATCH = {BATCH}, GOLDEN_TENSORS = 12 }};
-
-struct golden_tensor {{
-    double l2, sum;
-    int n_first;
-    double first[4];
-}};
-
-/* Parameters are those after the update. */
-struct golden_dqn {{
-    int number[GOLDEN_BATCH]; /* of the transitions drawn, as they were added */
-    double importance[GOLDEN_BATCH], td2[GOLDEN_BATCH], total_loss, q_value;
-    struct golden_tensor params[GOLDEN_TENSORS];
-}};
-
-struct golden_a2c {{
-    double total_loss, policy_loss, value_loss, entropy_loss;
-    struct golden_tensor params[GOLDEN_TENSORS];
-}};
-"""
-
-
-def fill(k, j):
-    """docs/di-engine.md 9.1."""
-    z = ((k << 32) + j + 0x9E3779B97F4A7C15) & MASK
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-    z ^= z >> 31
-    return (z >> 40) / 16777216
 
 
 def draw(item, iteration):
-    """A uniform number of Philox 4x32-10 (Salmon et al. 2011)."""
-    (c0, c1, c2, c3), (k0, k1) = (item, 0, iteration, 0), KEY
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
-        c0, c1, c2, c3 = p1 >> 32 ^ c1 ^ k0, p1 & 0xFFFFFFFF, p0 >> 32 ^ c3 ^ k1, p0 & 0xFFFFFFFF
-        k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
+    """A uniform number."""
+    c0, c1, _, _ = philox((item, 0, iteration, 0), KEY)
     return ((c1 << 32) + c0 >> 11) / 2**53
 
 
@@ -124,18 +86,8 @@ class Replay:
             self.max = max(self.max, error)
 
 
-def numbers(values):
-    return "{" + ", ".join(f"{float(v):.17g}" for v in values) + "}"
-
-
-def describe(net):
-    rows = []
-    for tensor in net.parameters():
-        flat = tensor.detach().flatten()
-        first = flat[:4].tolist()
-        rows.append(f"{{{float(flat.norm()):.17g}, {float(flat.sum()):.17g}, {len(first)}, "
-                    f"{numbers((first + [0.0] * 4)[:4])}}}")
-    return "{" + ", ".join(rows) + "}"
+def describe_net(net):
+    return [describe(tensor) for tensor in net.parameters()]
 
 
 def step(adam, loss):
@@ -150,7 +102,7 @@ def learn_dqn():
     adam = torch.optim.Adam(net.parameters(), RATE, eps=EPS)
     obs = torch.stack([numbers_of(1000 + t, OBS) for t in range(BLOCK * (UPDATES + 1) + 1)])
     reward = numbers_of(2000, BLOCK * (UPDATES + 1))
-    print("static const struct golden_dqn golden_dqn[GOLDEN_UPDATES] = {")
+    updates = []
     replay.push()
     for update in range(UPDATES):
         replay.push()
@@ -165,9 +117,9 @@ def learn_dqn():
         loss = (importance * errors).mean()
         step(adam, loss)
         replay.update(chosen, errors)
-        print(f"{{{{{', '.join(map(str, chosen))}}}, {numbers(importance)}, {numbers(errors)}, {loss:.17g}, "
-              f"{q.mean():.17g}, {describe(net)}}},")
-    print("};\n")
+        updates.append({"number": chosen, "importance": importance.tolist(), "td2": errors.tolist(),
+                        "total_loss": float(loss), "q_value": float(q.mean()), "params": describe_net(net)})
+    return updates
 
 
 def learn_a2c():
@@ -175,7 +127,7 @@ def learn_a2c():
     net = Net(1, ACTIONS, 100)
     adam = torch.optim.Adam(net.parameters(), RATE, eps=EPS)
     obs, advantage, returns = numbers_of(3000, BATCH, OBS), numbers_of(3001, BATCH), numbers_of(3002, BATCH)
-    print("static const struct golden_a2c golden_a2c[GOLDEN_UPDATES] = {")
+    updates = []
     for _ in range(UPDATES):
         value, logits = net.heads(obs)
         policy = Categorical(logits=logits)
@@ -183,10 +135,10 @@ def learn_a2c():
                   ((value.squeeze(1) - returns) ** 2).mean(), policy.entropy().mean()]
         loss = losses[0] + VALUE_WEIGHT * losses[1] - ENTROPY_WEIGHT * losses[2]
         step(adam, loss)
-        print(f"{{{loss:.17g}, {', '.join(f'{float(x):.17g}' for x in losses)}, {describe(net)}}},")
-    print("};\n\n#endif")
+        updates.append({"total_loss": float(loss), "policy_loss": float(losses[0]), "value_loss": float(losses[1]),
+                        "entropy_loss": float(losses[2]), "params": describe_net(net)})
+    return updates
 
 
-print(HEAD)
-learn_dqn()
-learn_a2c()
+write("three updates of double DQN from prioritised replay and of advantage actor-critic, by PyTorch "
+      f"{torch.__version__.split('+')[0]}", dqn=learn_dqn(), a2c=learn_a2c())

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent nets against PyTorch: trained weights have the names of its modules and give its outputs for the steps of an
-episode, and the numbers in tests/golden/ppo_recurrent.h, which tests/tasks/learn compares updates with, are still its."""
+episode, and the numbers in tests/golden/ppo_recurrent.json, which tests/tasks/learn compares updates with, are still its."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -20,7 +19,7 @@ except ImportError as error:
     skip(f"{error}; scripts/venv makes the environment for this test")
 
 CONFIG = os.path.join(ROOT, "configs/cartpole_hidden_ppo_gru.yaml")
-GOLDEN = os.path.join(ROOT, "tests/golden/ppo_recurrent.h")
+GOLDEN = os.path.join(ROOT, "tests/golden/ppo_recurrent.json")
 REGEN = os.path.join(ROOT, "tests/golden/regen_recurrent.py")
 NETS = {
     "gru": [{"dense": 24}, "tanh", {"gru": 40}],
@@ -53,15 +52,18 @@ def check_outputs(scratch, python, name, layers):
     print(f"{name}: outputs differ from double precision by {error:.1e}, torch's single precision by {torch_error:.1e}")
 
 
-def numbers(text):
-    return [float(number) for number in re.findall(r"[-+]?\d+\.\d+(?:e[-+]\d+)?", text)]
+def numbers(value):
+    if isinstance(value, (list, dict)):
+        parts = value.values() if isinstance(value, dict) else value
+        return [number for part in parts for number in numbers(part)]
+    return [value] if isinstance(value, float) else []
 
 
 def check_golden(python):
     """Two versions of PyTorch may add in another order."""
     with open(GOLDEN, encoding="utf-8") as file:
-        golden = numbers(file.read())
-    now = numbers(subprocess.run([python, REGEN], capture_output=True, text=True, check=True).stdout)
+        golden = numbers(json.load(file))
+    now = numbers(json.loads(subprocess.run([python, REGEN], capture_output=True, text=True, check=True).stdout))
     check(len(golden) == len(now) > 100, f"{len(golden)} numbers are recorded, PyTorch gives {len(now)}")
     error = off(now, golden)
     check(error < 1e-11, f"PyTorch's numbers differ by {error:.1e} from those of {GOLDEN}")

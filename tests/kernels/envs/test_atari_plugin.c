@@ -3,7 +3,7 @@
  * groups, names and options. */
 #include "kernels/envs/atari/atari.h"
 #include "kernels/envs/find.h"
-#include "tests/golden/atari_traces.h"
+#include "tests/golden/golden.h"
 #include "tests/kernels/common/check_close.h"
 
 #include <limits.h>
@@ -62,31 +62,6 @@ static uint8_t *save(struct fixture *f, int64_t i)
 
 /* -- Golden traces ----------------------------------------------------------------------------- */
 
-/* The fill of the fixtures: splitmix64's output function over (k << 32) + j. */
-static double fill(uint64_t k, uint64_t j)
-{
-    uint64_t z = (k << 32) + j + 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return (double)(z >> 40) / 16777216.0;
-}
-
-/* zlib's CRC-32. */
-static uint32_t crc32_of(const uint8_t *bytes, size_t n)
-{
-    static uint32_t table[256];
-    for (uint32_t i = 0; i < 256 && !table[255]; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            table[i] = table[i] & 1 ? table[i] >> 1 ^ 0xEDB88320u : table[i] >> 1;
-    }
-    uint32_t crc = 0xFFFFFFFFu;
-    for (size_t i = 0; i < n; i++)
-        crc = table[(crc ^ bytes[i]) & 255] ^ crc >> 8;
-    return ~crc;
-}
-
 struct stack {
     uint8_t frame[STACK][FRAME];
 };
@@ -97,7 +72,7 @@ static uint32_t push(struct stack *stack, const uint8_t *frame, int times)
         memmove(stack->frame[0], stack->frame[1], (STACK - 1) * FRAME);
         memcpy(stack->frame[STACK - 1], frame, FRAME);
     }
-    return crc32_of(stack->frame[0], sizeof stack->frame);
+    return golden_crc32(stack->frame[0], sizeof stack->frame);
 }
 
 static uint64_t seed_for(int noops)
@@ -108,13 +83,17 @@ static uint64_t seed_for(int noops)
     return seed;
 }
 
-static void check_reset(struct fixture *f, const struct atari_trace *trace, int r, int t,
-                        struct stack *stack)
+/* Returns a recorded CRC-32. */
+static uint32_t to_crc(const char *hex)
 {
-    ck_assert_int_lt(r, trace->resets);
-    reset(f, 0, seed_for(1 + (7 * r + trace->key) % 30));
-    ck_assert_int_eq(trace->reset[r].step, t);
-    ck_assert_uint_eq(push(stack, f->obs[0], STACK), trace->reset[r].crc);
+    return (uint32_t)strtoul(hex, NULL, 16);
+}
+
+static void check_reset(struct fixture *f, struct golden trace, int r, int t, struct stack *stack)
+{
+    reset(f, 0, seed_for(1 + (7 * r + (int)golden_number(trace, "key")) % 30));
+    ck_assert_int_eq((int)golden_number(trace, "resets/%d/0", r), t);
+    ck_assert_uint_eq(push(stack, f->obs[0], STACK), to_crc(golden_text(trace, "resets/%d/1", r)));
 }
 
 /* Returns the plug-in of this build, beside the folder of the test. */
@@ -142,35 +121,49 @@ static void find_plugin(void)
 PREREQUISITE(find_missing_plugin)
 FIXTURE(find_plugin, NULL)
 
-TEST(test_traces, .runs = COUNT(atari_traces))
+/* An event, where step t has one, is [t, reward, done]. */
+static void check_outcome(const struct fixture *f, struct golden trace, int t, int *events)
 {
-    const struct atari_trace *trace = &atari_traces[_i];
+    double event[3] = {t, 0, 0};
+    char key[32];
+    snprintf(key, sizeof key, "events/%d", *events);
+    if (*events < golden_count(trace, "events") && golden_number(trace, "%s/0", key) == t) {
+        golden_read(trace, key, 3, event);
+        ++*events;
+    }
+    ck_assert_float_eq(f->reward[0], (float)event[1]);
+    ck_assert_int_eq(f->done[0], (int)event[2]);
+    ck_assert(!f->truncated[0]);
+}
+
+TEST(test_traces, .runs = golden_count(golden_open("atari_traces"), "traces"))
+{
+    const struct golden trace = golden_get(golden_open("atari_traces"), "traces/%d", _i);
+    const int key = (int)golden_number(trace, "key"),
+              actions = (int)golden_number(trace, "actions"), steps = golden_count(trace, "crc");
     struct fixture *f = test_alloc(1, sizeof *f);
     struct stack *stack = test_alloc(1, sizeof *stack);
-    struct hd_env_settings settings = {
-        .envs = 1, .evaluator = trace->evaluator, .env_id = trace->env_id};
+    struct hd_env_settings settings = {.envs = 1,
+                                       .evaluator = golden_number(trace, "evaluator") == 1,
+                                       .env_id = golden_text(trace, "env_id")};
     ck_assert_msg(create(f, settings) == 0, "%s", message);
     ck_assert_int_eq(f->spec.element, HD_ENV_U8);
     ck_assert_int_eq(f->spec.dims, 2);
     ck_assert_int_eq(f->spec.shape[0] * f->spec.shape[1], FRAME);
-    ck_assert_int_eq(f->spec.actions.n[0], trace->actions);
+    ck_assert_int_eq(f->spec.actions.n[0], actions);
     int resets = 0, events = 0;
     check_reset(f, trace, resets++, 0, stack);
-    for (int t = 0; t < trace->steps; t++) {
-        int32_t action = (int32_t)(fill((uint64_t)trace->key, (uint64_t)t) * trace->actions);
-        struct atari_event wanted = {.step = t};
-        if (events < trace->events && trace->event[events].step == t)
-            wanted = trace->event[events++];
+    for (int t = 0; t < steps; t++) {
+        int32_t action = (int32_t)(fill((uint64_t)key, (uint64_t)t) * actions);
         step(f, &action);
-        ck_assert_msg(push(stack, f->obs[0], 1) == trace->crc[t], "frame %d differs", t);
-        ck_assert_float_eq(f->reward[0], wanted.reward);
-        ck_assert_int_eq(f->done[0], wanted.done);
-        ck_assert(!f->truncated[0]);
+        ck_assert_msg(push(stack, f->obs[0], 1) == to_crc(golden_text(trace, "crc/%d", t)),
+                      "frame %d differs", t);
+        check_outcome(f, trace, t, &events);
         if (f->done[0])
             check_reset(f, trace, resets++, t + 1, stack);
     }
-    ck_assert_int_eq(events, trace->events);
-    ck_assert_int_eq(resets, trace->resets);
+    ck_assert_int_eq(events, golden_count(trace, "events"));
+    ck_assert_int_eq(resets, golden_count(trace, "resets"));
     env->destroy(f->group);
 }
 

@@ -4,7 +4,7 @@
 #include "kernels/envs/classic/classic.h"
 #include "kernels/envs/classic/pcg64.h"
 #include "kernels/envs/find.h"
-#include "tests/golden/cartpole_traces.h"
+#include "tests/golden/golden.h"
 #include "tests/harness/check.h"
 
 #include <math.h>
@@ -59,26 +59,15 @@ static void drop(struct fixture *f)
     f->env->destroy(f->group);
 }
 
-/* The fill of the fixtures: splitmix64's output function over (k << 32) + j. */
-static double fill(uint64_t k, uint64_t j)
+static int32_t choose(struct golden trace, const double state[4], int t)
 {
-    uint64_t z = (k << 32) + j + 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return (double)(z >> 40) / 16777216.0;
-}
-
-static int32_t choose(const struct cartpole_trace *trace, const double state[4], int t)
-{
-    switch (trace->policy) {
-    case BALANCE:
+    const char *policy = golden_text(trace, "policy");
+    if (strcmp(policy, "balance") == 0)
         return state[2] + state[3] > 0;
-    case RANDOM:
-        return (int32_t)floor(2 * fill(trace->seed, (uint64_t)t));
-    default:
-        return 0;
-    }
+    if (strcmp(policy, "random") == 0)
+        return (int32_t)floor(2 * fill((uint64_t)golden_number(trace, "seed"), (uint64_t)t));
+    ck_assert_str_eq(policy, "left");
+    return 0;
 }
 
 /* Numpy's generator: first words of PCG64(SeedSequence(0)) give this random() in every numpy. */
@@ -111,33 +100,42 @@ TEST(test_start_states)
     drop(&f);
 }
 
-TEST(test_traces, .runs = COUNT(cartpole_traces))
+/* Checks the env with a row of a trace, after as many steps. */
+static void check_row(const struct fixture *f, struct golden row, const double state[4])
 {
-    const struct cartpole_trace *trace = &cartpole_traces[_i];
+    double wanted[4];
+    golden_read(row, "state", 4, wanted);
+    ck_assert_mem_eq(state, wanted, sizeof wanted);
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq(f->obs[0][i], (float)wanted[i]);
+}
+
+TEST(test_traces, .runs = golden_count(golden_open("cartpole_traces"), "traces"))
+{
+    const struct golden trace = golden_get(golden_open("cartpole_traces"), "traces/%d", _i);
+    const int steps = (int)golden_number(trace, "steps"), rows = golden_count(trace, "rows");
     struct fixture f = make(1);
-    reset(&f, 0, trace->seed);
-    const struct cartpole_row *row = trace->rows;
+    reset(&f, 0, (uint64_t)golden_number(trace, "seed"));
     double state[4];
     get_state(&f, state);
-    ck_assert_mem_eq(state, row->state, sizeof state);
-    row++;
-    for (int t = 0; t < trace->steps; t++) {
+    check_row(&f, golden_get(trace, "rows/0"), state);
+    int checked = 1;
+    for (int t = 0; t < steps; t++) {
         int32_t action = choose(trace, state, t);
         step(&f, &action);
         get_state(&f, state);
         ck_assert_float_eq(f.reward[0], 1);
-        if (row->step == t + 1) {
-            ck_assert_int_eq(action, row->action);
-            ck_assert_mem_eq(state, row->state, sizeof state);
-            ck_assert_int_eq(f.done[0], row->done);
-            ck_assert_int_eq(f.truncated[0], row->truncated);
-            for (int i = 0; i < 4; i++)
-                ck_assert_float_eq(f.obs[0][i], (float)row->state[i]);
-            row++;
+        const struct golden row = golden_get(trace, "rows/%d", checked);
+        if (golden_number(row, "step") == t + 1) {
+            ck_assert_int_eq(action, (int)golden_number(row, "action"));
+            check_row(&f, row, state);
+            ck_assert_int_eq(f.done[0], (int)golden_number(row, "done"));
+            ck_assert_int_eq(f.truncated[0], (int)golden_number(row, "truncated"));
+            checked++;
         }
-        ck_assert(f.done[0] == (t + 1 == trace->steps));
+        ck_assert(f.done[0] == (t + 1 == steps));
     }
-    ck_assert_int_eq(row - trace->rows, trace->n_rows);
+    ck_assert_int_eq(checked, rows);
     drop(&f);
 }
 

@@ -3,14 +3,14 @@
  * and what they share: groups, saved states, settings, pictures. */
 #include "kernels/envs/classic/classic.h"
 #include "kernels/envs/find.h"
-#include "tests/golden/classic_traces.h"
+#include "tests/golden/golden.h"
 #include "tests/harness/check.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENVS = 3, N_TRACES = sizeof classic_traces / sizeof classic_traces[0] };
+enum { ENVS = 3 };
 
 union number {
     int32_t choice;
@@ -27,6 +27,17 @@ struct fixture {
 };
 
 static char message[HD_ENV_MESSAGE];
+
+/* A trace for each env. */
+static int count_traces(void)
+{
+    return golden_count(golden_open("classic_traces"), "traces");
+}
+
+static struct golden get_trace(int i)
+{
+    return golden_get(golden_open("classic_traces"), "traces/%d", i);
+}
 
 static struct fixture make(const char *name, int64_t envs)
 {
@@ -57,14 +68,13 @@ static union number to_number(const struct hd_env_spec *spec, double action)
 /* -- Against Gymnasium ------------------------------------------------------------------------- */
 
 /* Loads a state of Gymnasium, whose continuous mountain car keeps another number here. */
-static void load(struct fixture *f, const struct classic_trace *trace, const double *state,
-                 int64_t age)
+static void load(struct fixture *f, const double *state, int n, int64_t age)
 {
     double saved[5] = {0};
     const int64_t states = f->env->state_bytes(f->group) / 8 - 1;
-    ck_assert_int_ge(states, trace->states);
+    ck_assert_int_ge(states, n);
     for (int i = 0; i < states; i++)
-        saved[i] = i < trace->states ? state[i] : age > 0;
+        saved[i] = i < n ? state[i] : age > 0;
     memcpy(&saved[states], &age, sizeof age);
     ck_assert_int_eq(f->env->load(f->group, 0, saved, message), 0);
 }
@@ -88,45 +98,60 @@ static double unit_of_float(float a)
 }
 
 /* NumPy has a sine and a cosine of its own; the other envs use the C library's. */
-static bool uses_numpy(const struct classic_trace *trace)
+static bool uses_numpy(const char *name)
 {
-    return strncmp(trace->name, "mountain_car", 12) != 0;
+    return strncmp(name, "mountain_car", 12) != 0;
 }
 
-TEST(test_starts, .runs = N_TRACES)
+TEST(test_starts, .runs = count_traces())
 {
-    const struct classic_trace *trace = &classic_traces[_i];
-    struct fixture f = make(trace->name, 1);
-    double state[5];
+    const struct golden trace = get_trace(_i);
+    const int states = golden_count(trace, "start/0");
+    struct fixture f = make(golden_text(trace, "name"), 1);
+    double state[5], wanted[4];
     for (int i = 0; i < 2; i++) {
-        f.env->reset(f.group, 0, CLASSIC_SEED + (uint64_t)i, f.obs[0], message);
+        const double seed = golden_number(golden_open("classic_traces"), "seed") + i;
+        f.env->reset(f.group, 0, (uint64_t)seed, f.obs[0], message);
         get_state(&f, state);
-        ck_assert_mem_eq(state, trace->start[i], (size_t)trace->states * sizeof *state);
+        golden_read(trace, i == 0 ? "start/0" : "start/1", states, wanted);
+        ck_assert_mem_eq(state, wanted, (size_t)states * sizeof *state);
     }
     f.env->destroy(f.group);
 }
 
-TEST(test_steps, .runs = N_TRACES)
+/* Takes a row's step from the state before it. */
+static void check_row(struct fixture *f, struct golden row, int states, bool uses_numpy_s)
 {
-    const struct classic_trace *trace = &classic_traces[_i];
-    struct fixture f = make(trace->name, 1);
-    double state[5];
-    ck_assert_int_eq(f.spec.shape[0], trace->shown);
-    for (const struct classic_row *row = trace->rows; row < trace->rows + trace->n_rows; row++) {
-        const union number action = to_number(&f.spec, row->action);
-        load(&f, trace, row->before, row->age);
-        step(&f, &action);
-        get_state(&f, state);
-        for (int i = 0; i < trace->states; i++)
-            ck_assert_double_le(fabs(state[i] - row->after[i]),
-                                uses_numpy(trace) ? unit(row->before[i], row->after[i]) : 0);
-        for (int i = 0; i < trace->shown; i++)
-            ck_assert_double_le(fabs((double)(f.obs[0][i] - row->obs[i])),
-                                unit_of_float(row->obs[i]));
-        ck_assert_double_le(fabs((double)(f.reward[0] - row->reward)), unit_of_float(row->reward));
-        ck_assert_int_eq(f.done[0], row->terminated || row->truncated);
-        ck_assert_int_eq(f.truncated[0], row->truncated);
-    }
+    const union number action = to_number(&f->spec, golden_number(row, "action"));
+    const int shown = (int)f->spec.shape[0];
+    double state[5], before[4], after[4], obs[6];
+    golden_read(row, "before", states, before);
+    golden_read(row, "after", states, after);
+    golden_read(row, "obs", shown, obs);
+    const float reward = (float)golden_number(row, "reward");
+    const bool terminated = golden_number(row, "terminated") == 1,
+               truncated = golden_number(row, "truncated") == 1;
+    load(f, before, states, (int64_t)golden_number(row, "age"));
+    step(f, &action);
+    get_state(f, state);
+    for (int i = 0; i < states; i++)
+        ck_assert_double_le(fabs(state[i] - after[i]),
+                            uses_numpy_s ? unit(before[i], after[i]) : 0);
+    for (int i = 0; i < shown; i++)
+        ck_assert_double_le(fabs((double)f->obs[0][i] - obs[i]), unit_of_float((float)obs[i]));
+    ck_assert_double_le(fabs((double)(f->reward[0] - reward)), unit_of_float(reward));
+    ck_assert_int_eq(f->done[0], terminated || truncated);
+    ck_assert_int_eq(f->truncated[0], truncated);
+}
+
+TEST(test_steps, .runs = count_traces())
+{
+    const struct golden trace = get_trace(_i);
+    const char *name = golden_text(trace, "name");
+    struct fixture f = make(name, 1);
+    for (int i = 0; i < golden_count(trace, "rows"); i++)
+        check_row(&f, golden_get(trace, "rows/%d", i), golden_count(trace, "start/0"),
+                  uses_numpy(name));
     f.env->destroy(f.group);
 }
 
@@ -139,9 +164,9 @@ static void reset(struct fixture *f, int64_t env, uint64_t seed)
 
 /* Each env of a group plays as it would alone, and a saved state continues equally in another group
  * and as another env. */
-TEST(test_group, .runs = N_TRACES)
+TEST(test_group, .runs = count_traces())
 {
-    const char *name = classic_traces[_i].name;
+    const char *name = golden_text(get_trace(_i), "name");
     struct fixture f = make(name, ENVS), other = make(name, ENVS), alone = make(name, 1);
     char state[64];
     for (int i = 0; i < ENVS; i++) {
@@ -171,9 +196,9 @@ TEST(test_group, .runs = N_TRACES)
     f.env->destroy(f.group);
 }
 
-TEST(test_states_are_checked, .runs = N_TRACES)
+TEST(test_states_are_checked, .runs = count_traces())
 {
-    struct fixture f = make(classic_traces[_i].name, 1);
+    struct fixture f = make(golden_text(get_trace(_i), "name"), 1);
     const int64_t states = f.env->state_bytes(f.group) / 8 - 1;
     double state[5] = {0};
     ck_assert_int_eq(f.env->save(f.group, 0, state, message), 0);
@@ -290,9 +315,9 @@ TEST(test_boxes)
 }
 
 /* A picture is white but for what moves and what does not; it changes with the state alone. */
-TEST(test_render, .runs = N_TRACES)
+TEST(test_render, .runs = count_traces())
 {
-    struct fixture f = make(classic_traces[_i].name, 2);
+    struct fixture f = make(golden_text(get_trace(_i), "name"), 2);
     const size_t bytes = (size_t)(f.spec.render_height * f.spec.render_width * 3);
     uint8_t *first = malloc(bytes), *second = malloc(bytes);
     size_t painted = 0;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets with an actor and a critic: DI-engine's names and golden numbers (CFG-B, CFG-D), gradients
  * and normalised observations against a naive net in double. */
-#include "tests/golden/ppo_cartpole.h"
-#include "tests/golden/ppo_pong.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/common/guarded.h"
@@ -51,27 +49,28 @@ static struct hd_net *pong_net(enum hd_precision precision)
 
 /* -- DI-engine's numbers ----------------------------------------------------------------------- */
 
-static void check_names(struct hd_net *net, const struct golden_ppo *golden, int64_t elements)
+static void check_names(struct hd_net *net, struct golden golden, int64_t elements)
 {
     int64_t offset = 0;
-    ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
-    for (int t = 0; t < golden->tensors; t++) {
+    ck_assert_int_eq(hd_net_count_tensors(net), golden_count(golden, "names"));
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
-        ck_assert_str_eq(tensor->name, golden->params_after[t].name);
+        ck_assert_str_eq(tensor->name, golden_text(golden, "names/%d", t));
         ck_assert_int_eq(tensor->offset, offset);
         offset += tensor->count;
     }
     ck_assert_int_eq(offset, elements);
     ck_assert_int_eq(hd_net_get_heads(net), HD_HEADS_ACTOR_CRITIC);
-    ck_assert_int_eq(hd_net_count_actions(net), golden->actions);
-    ck_assert_int_eq(hd_net_count_outputs(net), golden->actions + 1);
+    const int actions = golden_count(golden, "logit_before/0");
+    ck_assert_int_eq(hd_net_count_actions(net), actions);
+    ck_assert_int_eq(hd_net_count_outputs(net), actions + 1);
     hd_net_destroy(net);
 }
 
 TEST(names_and_shapes_are_di_engine_s)
 {
-    check_names(cartpole_net(), &golden_ppo_cartpole, 46211);
-    check_names(pong_net(HD_F32), &golden_ppo_pong, 992775);
+    check_names(cartpole_net(), golden_open("ppo_cartpole"), 46211);
+    check_names(pong_net(HD_F32), golden_open("ppo_pong"), 992775);
 }
 
 typedef void forward_fn(const struct hd_net *net, const float *params, const void *obs,
@@ -86,15 +85,17 @@ static void forward_here(const struct hd_net *net, const float *params, const vo
 }
 
 /* Checks observations 0 … batch of docs/di-engine.md 9.1 and their outputs. */
-static void check_golden(struct hd_net *net, const struct golden_ppo *golden, double tolerance,
+static void check_golden(struct hd_net *net, struct golden golden, double tolerance,
                          forward_fn *forward)
 {
-    const int64_t rows = golden->batch + 1, obs = hd_net_count_obs(net),
-                  outputs = golden->actions + 1;
+    const int batch = golden_count(golden, "value_before"),
+              actions = golden_count(golden, "logit_before/0"), rows = batch + 1,
+              outputs = actions + 1;
+    const int64_t obs = hd_net_count_obs(net);
     float *params = guarded(hd_net_get_params_bytes(net)), *q = guarded(rows * outputs * 4);
     char *memory = guarded(rows * hd_net_get_obs_bytes(net));
     fill_params(net, 0, params);
-    for (int64_t b = 0; b < rows; b++)
+    for (int b = 0; b < rows; b++)
         for (int64_t i = 0; i < obs; i++) {
             double u = fill(1000 + (uint64_t)b, (uint64_t)i);
             if (hd_net_has_u8_obs(net))
@@ -103,12 +104,14 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
                 ((float *)memory)[b * obs + i] = (float)(2 * u - 1);
         }
     forward(net, params, memory, rows, q);
-    for (int64_t b = 0; b < rows; b++) {
-        double value = b < golden->batch ? golden->value_before[b] : golden->value_next;
-        CHECK_CLOSE(q[b * outputs + golden->actions], value, 1.0, tolerance, "value");
-        for (int64_t i = 0; i < golden->actions && b < golden->batch; i++)
-            CHECK_CLOSE(q[b * outputs + i], golden->logit_before[b * golden->actions + i], 1.0,
-                        tolerance, "logit");
+    for (int b = 0; b < rows; b++) {
+        const float *row = q + b * outputs;
+        const double value = b < batch ? golden_number(golden, "value_before/%d", b)
+                                       : golden_number(golden, "value_next");
+        CHECK_CLOSE(row[actions], value, 1.0, tolerance, "value");
+        for (int i = 0; i < actions && b < batch; i++)
+            CHECK_CLOSE(row[i], golden_number(golden, "logit_before/%d/%d", b, i), 1.0, tolerance,
+                        "logit");
     }
     check_guard(params, hd_net_get_params_bytes(net));
     check_guard(q, rows * outputs * 4);
@@ -118,11 +121,11 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
 TEST(values_and_logits_are_di_engine_s)
 {
     /* Outputs are some hundredths to tenths; single precision sums up to 6,272 terms. */
-    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_here);
-    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_here);
+    check_golden(cartpole_net(), golden_open("ppo_cartpole"), 1e-7, forward_here);
+    check_golden(pong_net(HD_F32), golden_open("ppo_pong"), 3e-7, forward_here);
     /* bf16 has 8 bits: each product of a chain of five layers is off by up to 2^-8. */
     if (bf16_here())
-        check_golden(pong_net(HD_BF16), &golden_ppo_pong, 1e-3, forward_here);
+        check_golden(pong_net(HD_BF16), golden_open("ppo_pong"), 1e-3, forward_here);
 }
 
 /* -- Against a naive net ----------------------------------------------------------------------- */
@@ -283,10 +286,10 @@ static void forward_there(const struct hd_net *net, const float *params, const v
 
 TEST(values_and_logits_on_a_gpu_are_di_engine_s, .cuda = true)
 {
-    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_there);
-    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_there);
-    check_golden(make_net_for(3, pong_shape, true, hidden, 3, 6, HD_F32, HD_BF16), &golden_ppo_pong,
-                 1e-3, forward_there);
+    check_golden(cartpole_net(), golden_open("ppo_cartpole"), 1e-7, forward_there);
+    check_golden(pong_net(HD_F32), golden_open("ppo_pong"), 3e-7, forward_there);
+    check_golden(make_net_for(3, pong_shape, true, hidden, 3, 6, HD_F32, HD_BF16),
+                 golden_open("ppo_pong"), 1e-3, forward_there);
 }
 
 /* Normalised rows and next rows of dense nets and of convolutional ones, these of bytes or, every

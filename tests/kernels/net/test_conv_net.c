@@ -5,7 +5,6 @@
 #include "kernels/learn/adam.h"
 #include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/hash.h"
-#include "tests/golden/dqn_pong.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/conv_nets.h"
@@ -15,6 +14,8 @@
 
 #include <pthread.h>
 #include <string.h>
+
+enum { GOLDEN_BATCH = 4, GOLDEN_ACTIONS = 6, GOLDEN_STEPS = 3 };
 
 static void forward(const struct pass *p)
 {
@@ -45,7 +46,7 @@ struct update {
     struct pass p;
     void *target, *target_work;
     float target_q[GOLDEN_BATCH * GOLDEN_ACTIONS], td2[GOLDEN_BATCH];
-    float *m, *v, *row_major;
+    float *m, *v;
     struct tolerance tolerance;
     const struct passes *passes;
     void *device; /* the passes' own */
@@ -84,7 +85,6 @@ static struct update make_update(const struct hd_net *net, enum hd_precision pre
     u.target_work = guarded(hd_net_get_forward_bytes(net, GOLDEN_BATCH));
     u.m = test_alloc(n, 4);
     u.v = test_alloc(n, 4);
-    u.row_major = test_alloc(n, 4);
     fill_params(net, 0, u.p.params);
     fill_params(net, 500, u.target);
     for (int64_t b = 0; b < GOLDEN_BATCH; b++)
@@ -96,20 +96,13 @@ static struct update make_update(const struct hd_net *net, enum hd_precision pre
     return u;
 }
 
-static void check_matrix(const float *found, const double *wanted, double tolerance,
-                         const char *what)
+/* Checks with the list of.key. */
+static void check_matrix(const float *found, struct golden of, const char *key, double tolerance)
 {
+    double wanted[GOLDEN_BATCH * GOLDEN_ACTIONS];
+    golden_read(of, key, GOLDEN_BATCH * GOLDEN_ACTIONS, wanted);
     for (int i = 0; i < GOLDEN_BATCH * GOLDEN_ACTIONS; i++)
-        CHECK_CLOSE(found[i], wanted[i], 1.0, tolerance, what);
-}
-
-static void check_golden(const struct update *u, const float *flat, int k,
-                         const struct golden_tensor *golden, double tolerance)
-{
-    const struct hd_tensor *tensor = hd_net_get_tensor(u->p.net, k);
-    ck_assert_int_eq(hd_net_export_tensor(u->p.net, flat, k, u->row_major), HD_OK);
-    check_tensor(u->row_major, tensor->count, 1, golden->l2, golden->sum, golden->first,
-                 golden->n_first, tolerance, tensor->name);
+        CHECK_CLOSE(found[i], wanted[i], 1.0, tolerance, key);
 }
 
 static void run_loss(struct update *u, struct hd_dqn_sums *sums_p)
@@ -137,7 +130,7 @@ static void run_loss(struct update *u, struct hd_dqn_sums *sums_p)
     hd_dqn_loss_compute(&loss, u->p.dq, u->td2, sums_p);
 }
 
-static void run_update(struct update *u, int t, const struct golden_step *golden)
+static void run_update(struct update *u, int t, struct golden step)
 {
     enum { OUTPUTS = GOLDEN_BATCH * GOLDEN_ACTIONS };
     const struct tolerance *may = &u->tolerance;
@@ -149,33 +142,36 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     u->passes->backward(u);
     /* Later steps start from parameters that are off by up to the tolerance after Adam. */
     double q = t == 1 ? may->q : may->q_after;
-    check_matrix(u->p.q, golden->q, q, "q");
-    check_matrix(u->p.q + OUTPUTS, golden->online_next_q, q, "online q of next");
-    check_matrix(u->target_q, golden->target_next_q, may->q, "target q of next");
-    double loss = t == 1 ? may->loss : 50 * may->loss;
-    CHECK_CLOSE(sums.loss / GOLDEN_BATCH, golden->total_loss, golden->total_loss, loss, "loss");
-    CHECK_CLOSE(sums.q / OUTPUTS, golden->q_value, 1.0, q, "q_value");
-    CHECK_CLOSE(sums.target_q / OUTPUTS, golden->target_q_value, 1.0, may->q, "target_q_value");
+    check_matrix(u->p.q, step, "q", q);
+    check_matrix(u->p.q + OUTPUTS, step, "online_next_q", q);
+    check_matrix(u->target_q, step, "target_next_q", may->q);
+    const double total_loss = golden_number(step, "total_loss");
+    double loss = t == 1 ? may->loss : 50 * may->loss, squared_td[GOLDEN_BATCH];
+    CHECK_CLOSE(sums.loss / GOLDEN_BATCH, total_loss, total_loss, loss, "loss");
+    CHECK_CLOSE(sums.q / OUTPUTS, golden_number(step, "q_value"), 1.0, q, "q_value");
+    CHECK_CLOSE(sums.target_q / OUTPUTS, golden_number(step, "target_q_value"), 1.0, may->q,
+                "target_q_value");
+    golden_read(step, "squared_td", GOLDEN_BATCH, squared_td);
     for (int b = 0; b < GOLDEN_BATCH; b++)
-        CHECK_CLOSE(u->td2[b], golden->squared_td[b], golden->squared_td[b], loss, "squared td");
+        CHECK_CLOSE(u->td2[b], squared_td[b], squared_td[b], loss, "squared td");
     double grad = t == 1 ? may->grad : 20 * may->grad;
     for (int64_t i = 0; i < n; i++)
         u->p.grad[i] /= GOLDEN_BATCH;
-    for (int k = 0; k < GOLDEN_TENSORS; k++)
-        check_golden(u, u->p.grad, k, &golden->grad[k], grad);
+    check_tensors(u->p.net, u->p.grad, step, "grad", grad);
     struct hd_adam adam = hd_adam_make(1e-4);
     hd_adam_step(&adam, t, n, u->p.grad, 1, 1, u->m, u->v, u->p.params);
     hd_net_refresh(u->p.net, u->p.params, 0, n);
-    for (int k = 0; k < GOLDEN_TENSORS; k++)
-        check_golden(u, u->p.params, k, &golden->params_after[k], may->params);
+    check_tensors(u->p.net, u->p.params, step, "params_after", may->params);
 }
 
 static void run_updates(struct update *u)
 {
+    const struct golden golden = golden_open("dqn_pong");
+    ck_assert_int_eq(golden_count(golden, "steps"), GOLDEN_STEPS);
     for (int t = 1; t <= GOLDEN_STEPS; t++)
-        run_update(u, t, &golden_steps[t - 1]);
+        run_update(u, t, golden_get(golden, "steps/%d", t - 1));
     u->passes->of_target(u, u->p.params, u->p.obs, u->target_work);
-    check_matrix(u->target_q, golden_q_after, u->tolerance.q_after, "q after three updates");
+    check_matrix(u->target_q, golden, "q_after", u->tolerance.q_after);
 }
 
 TEST(three_updates_are_di_engine_s, .runs = count_precisions())
@@ -195,11 +191,12 @@ TEST(names_and_shapes_are_di_engine_s)
         128 * 4 * 8 * 8, 128 * 128 * 4 * 4, 512 * 128 * 3 * 3, 512 * 25088,
         512 * 512,       6 * 512,           512 * 512,         512};
     struct hd_net *net = pong_net(HD_F32);
+    const struct golden golden = golden_open("dqn_pong");
     int64_t offset = 0;
-    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
-    for (int t = 0; t < GOLDEN_TENSORS; t++) {
+    ck_assert_int_eq(hd_net_count_tensors(net), golden_count(golden, "names"));
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
-        ck_assert_str_eq(tensor->name, golden_names[t]);
+        ck_assert_str_eq(tensor->name, golden_text(golden, "names/%d", t));
         ck_assert_int_eq(tensor->offset, offset);
         ck_assert_int_eq(tensor->dims, t % 2 ? 1 : t < 6 ? 4 : 2);
         if (t % 2 == 0)

@@ -5,13 +5,14 @@
 #include "kernels/learn/losses/dqn_loss.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
-#include "tests/golden/dqn_cartpole.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/device_net.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/kernels/net/naive_net.h"
 
 #include <string.h>
+
+enum { GOLDEN_BATCH = 4, GOLDEN_ACTIONS = 2, GOLDEN_STEPS = 3 };
 
 static struct hd_net *make_net_for(int64_t obs, int64_t actions, const int64_t *hidden,
                                    int64_t n_hidden, enum hd_heads heads, enum hd_precision on_gpu)
@@ -53,11 +54,12 @@ TEST(names_and_shapes_are_di_engine_s)
 {
     struct hd_net *net = cartpole_net();
     ck_assert_int_eq(hd_net_count_params(net), 33923);
-    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
+    const struct golden golden = golden_open("dqn_cartpole");
+    ck_assert_int_eq(hd_net_count_tensors(net), golden_count(golden, "names"));
     int64_t offset = 0;
-    for (int t = 0; t < GOLDEN_TENSORS; t++) {
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
-        ck_assert_str_eq(tensor->name, golden_names[t]);
+        ck_assert_str_eq(tensor->name, golden_text(golden, "names/%d", t));
         ck_assert_int_eq(tensor->offset, offset);
         ck_assert_int_eq(tensor->dims, 2 - t % 2);
         offset += tensor->count;
@@ -67,17 +69,13 @@ TEST(names_and_shapes_are_di_engine_s)
 
 /* -- Golden updates ---------------------------------------------------------------------------- */
 
-static void check_matrix(const float *found, const double *wanted, const char *what)
+/* Checks with the list of.key. */
+static void check_matrix(const float *found, struct golden of, const char *key, double tolerance)
 {
+    double wanted[GOLDEN_BATCH * GOLDEN_ACTIONS];
+    golden_read(of, key, GOLDEN_BATCH * GOLDEN_ACTIONS, wanted);
     for (int i = 0; i < GOLDEN_BATCH * GOLDEN_ACTIONS; i++)
-        CHECK_CLOSE(found[i], wanted[i], 1.0, 5e-7, what);
-}
-
-static void check_golden(const float *data, const struct hd_tensor *tensor,
-                         const struct golden_tensor *golden, double tolerance)
-{
-    check_tensor(data, tensor->count, 1, golden->l2, golden->sum, golden->first, golden->n_first,
-                 tolerance, tensor->name);
+        CHECK_CLOSE(found[i], wanted[i], 1.0, tolerance, key);
 }
 
 struct update {
@@ -138,7 +136,7 @@ static struct update make_update(void)
     return u;
 }
 
-static void run_update(struct update *u, int t, const struct golden_step *golden)
+static void run_update(struct update *u, int t, struct golden step)
 {
     int64_t n = hd_net_count_params(u->net);
     u->passes->forward(u, u->target, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->target_q);
@@ -158,34 +156,35 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     hd_dqn_loss_compute(&loss, u->dq, u->td2, &sums);
     u->passes->backward(u);
 
-    check_matrix(u->q, golden->q, "q");
-    check_matrix(u->q + GOLDEN_BATCH * 2, golden->online_next_q, "online q of next");
-    check_matrix(u->target_q, golden->target_next_q, "target q of next");
-    CHECK_CLOSE(sums.loss / GOLDEN_BATCH, golden->total_loss, golden->total_loss, 2e-6, "loss");
-    CHECK_CLOSE(sums.q / (GOLDEN_BATCH * 2), golden->q_value, 1.0, 5e-7, "q_value");
-    CHECK_CLOSE(sums.target_q / (GOLDEN_BATCH * 2), golden->target_q_value, 1.0, 5e-7,
-                "target_q_value");
+    const double total_loss = golden_number(step, "total_loss");
+    double squared_td[GOLDEN_BATCH];
+    check_matrix(u->q, step, "q", 5e-7);
+    check_matrix(u->q + GOLDEN_BATCH * 2, step, "online_next_q", 5e-7);
+    check_matrix(u->target_q, step, "target_next_q", 5e-7);
+    CHECK_CLOSE(sums.loss / GOLDEN_BATCH, total_loss, total_loss, 2e-6, "loss");
+    CHECK_CLOSE(sums.q / (GOLDEN_BATCH * 2), golden_number(step, "q_value"), 1.0, 5e-7, "q_value");
+    CHECK_CLOSE(sums.target_q / (GOLDEN_BATCH * 2), golden_number(step, "target_q_value"), 1.0,
+                5e-7, "target_q_value");
+    golden_read(step, "squared_td", GOLDEN_BATCH, squared_td);
     for (int b = 0; b < GOLDEN_BATCH; b++)
-        CHECK_CLOSE(u->td2[b], golden->squared_td[b], golden->squared_td[b], 5e-6, "squared td");
+        CHECK_CLOSE(u->td2[b], squared_td[b], squared_td[b], 5e-6, "squared td");
 
     for (int64_t i = 0; i < n; i++)
         u->grad[i] /= GOLDEN_BATCH;
     struct hd_adam adam = hd_adam_make(1e-3);
     hd_adam_step(&adam, t, n, u->grad, 1, 1, u->m, u->v, u->params);
-    for (int k = 0; k < GOLDEN_TENSORS; k++) {
-        const struct hd_tensor *tensor = hd_net_get_tensor(u->net, k);
-        check_golden(u->grad + tensor->offset, tensor, &golden->grad[k], 2e-5);
-        check_golden(u->params + tensor->offset, tensor, &golden->params_after[k], 2e-6);
-    }
+    check_tensors(u->net, u->grad, step, "grad", 2e-5);
+    check_tensors(u->net, u->params, step, "params_after", 2e-6);
 }
 
 static void run_updates(struct update *u)
 {
+    const struct golden golden = golden_open("dqn_cartpole");
+    ck_assert_int_eq(golden_count(golden, "steps"), GOLDEN_STEPS);
     for (int t = 1; t <= GOLDEN_STEPS; t++)
-        run_update(u, t, &golden_steps[t - 1]);
+        run_update(u, t, golden_get(golden, "steps/%d", t - 1));
     u->passes->forward(u, u->params, u->obs, GOLDEN_BATCH, u->q);
-    for (int i = 0; i < GOLDEN_BATCH * 2; i++)
-        CHECK_CLOSE(u->q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
+    check_matrix(u->q, golden, "q_after", 2e-6);
 }
 
 TEST(three_updates_are_di_engine_s)

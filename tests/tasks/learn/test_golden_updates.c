@@ -9,11 +9,10 @@
 #include "tasks/types/data/minibatch.h"
 #include "tasks/types/data/td_errors.h"
 #include "tasks/types/learn/params.h"
-#include "tests/golden/updates.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/tasks/values.h"
 
-enum { ROWS = GOLDEN_BATCH, OBS = 4, ACTIONS = 3, BLOCK = 8, NSTEP = 1 };
+enum { ROWS = 8, OBS = 4, ACTIONS = 3, BLOCK = 8, NSTEP = 1, UPDATES = 3 };
 static const struct hd_rng draws_rng = {.key = {21, 34}};
 
 /* The values of both; an algorithm has no use for some of them. */
@@ -154,17 +153,20 @@ static void push(struct world *w, int64_t first)
     run(&hd_verb_push_replay, &w->setup, values, &where);
 }
 
-static void sample(struct world *w, int update, const struct golden_dqn *wanted)
+static void sample(struct world *w, int update, struct golden wanted)
 {
+    double number[ROWS], importance[ROWS];
     struct value *values[MAX_PORTS] = {&w->replay, &w->batch, &w->priorities};
     struct hd_context where = at(&w->setup, 0, update);
     where.rng = draws_rng;
     where.rng.iteration = (uint32_t)update;
     run(&hd_verb_sample_replay, &w->setup, values, &where);
     const struct hd_batch_draws draws = hd_batch_get_draws(&w->batch.spec, w->batch.data);
+    golden_read(wanted, "number", ROWS, number);
+    golden_read(wanted, "importance", ROWS, importance);
     for (int i = 0; i < ROWS; i++) {
-        ck_assert_int_eq(draws.number[i], wanted->number[i]);
-        CHECK_CLOSE(draws.importance[i], wanted->importance[i], 1.0, 1e-6, "importance");
+        ck_assert_int_eq(draws.number[i], (int64_t)number[i]);
+        CHECK_CLOSE(draws.importance[i], importance[i], 1.0, 1e-6, "importance");
     }
 }
 
@@ -201,26 +203,30 @@ static void learn(struct world *w)
     run(&hd_verb_adam, &w->setup, adam, &where);
 }
 
-static void check_field(const struct world *w, const char *name, double wanted)
+/* The field `key`_avg. */
+static void check_field(const struct world *w, struct golden wanted, const char *key)
 {
     const struct hd_spec *spec = &w->stats.spec;
+    char name[32];
+    snprintf(name, sizeof name, "%s_avg", key);
     const int field = hd_value_find_field(spec, name);
     ck_assert_int_ge(field, 0);
-    CHECK_CLOSE(spec->type->field(spec, w->stats.data, field), wanted, 1.0, 1e-6, name);
+    CHECK_CLOSE(spec->type->field(spec, w->stats.data, field), golden_number(wanted, "%s", key),
+                1.0, 1e-6, key);
 }
 
-static void check_params(const struct world *w, const struct golden_tensor *wanted)
+static void check_params(const struct world *w, struct golden wanted)
 {
-    const struct hd_net *net = hd_params_get_net(&w->policy.spec);
-    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
-    for (int t = 0; t < GOLDEN_TENSORS; t++) {
-        const int64_t n = hd_net_get_tensor(net, t)->count;
-        float *row_major = hd_alloc(n, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export_tensor(net, w->policy.data, t, row_major), HD_OK);
-        check_tensor(row_major, n, 1, wanted[t].l2, wanted[t].sum, wanted[t].first,
-                     wanted[t].n_first, 1e-6, hd_net_get_tensor(net, t)->name);
-        hd_free(row_major);
-    }
+    check_tensors(hd_params_get_net(&w->policy.spec), w->policy.data, wanted, "params", 1e-6);
+}
+
+static void check_errors(const struct world *w, struct golden wanted)
+{
+    double td2[ROWS];
+    golden_read(wanted, "td2", ROWS, td2);
+    for (int i = 0; i < ROWS; i++)
+        CHECK_CLOSE(*hd_td_errors_get(&w->td_errors.spec, w->td_errors.data, i), td2[i], 1.0, 1e-6,
+                    "squared error");
 }
 
 /* The replay has room for 20 transitions: later blocks overwrite some that were drawn. */
@@ -229,20 +235,19 @@ TEST(prioritised_dqn_is_pytorch_s, .runs = 2)
     static struct world w;
     world_open(&w, true, _i == 1);
     push(&w, 0);
-    for (int update = 0; update < GOLDEN_UPDATES; update++) {
-        const struct golden_dqn *wanted = &golden_dqn[update];
+    ck_assert_int_eq(golden_count(golden_open("updates"), "dqn"), UPDATES);
+    for (int update = 0; update < UPDATES; update++) {
+        const struct golden wanted = golden_get(golden_open("updates"), "dqn/%d", update);
         push(&w, (update + 1) * BLOCK);
         sample(&w, update, wanted);
         learn(&w);
         struct value *values[MAX_PORTS] = {&w.batch, &w.td_errors, &w.priorities};
         const struct hd_context where = at(&w.setup, 0, update);
         run(&hd_verb_update_priorities, &w.setup, values, &where);
-        for (int i = 0; i < ROWS; i++)
-            CHECK_CLOSE(*hd_td_errors_get(&w.td_errors.spec, w.td_errors.data, i), wanted->td2[i],
-                        1.0, 1e-6, "squared error");
-        check_field(&w, "total_loss_avg", wanted->total_loss);
-        check_field(&w, "q_value_avg", wanted->q_value);
-        check_params(&w, wanted->params);
+        check_errors(&w, wanted);
+        check_field(&w, wanted, "total_loss");
+        check_field(&w, wanted, "q_value");
+        check_params(&w, wanted);
         value_save_load(&w.priorities);
     }
     world_close(&w);
@@ -253,14 +258,15 @@ TEST(a2c_is_pytorch_s, .runs = 2)
     static struct world w;
     world_open(&w, false, _i == 1);
     fill_minibatch(&w);
-    for (int update = 0; update < GOLDEN_UPDATES; update++) {
-        const struct golden_a2c *wanted = &golden_a2c[update];
+    ck_assert_int_eq(golden_count(golden_open("updates"), "a2c"), UPDATES);
+    for (int update = 0; update < UPDATES; update++) {
+        const struct golden wanted = golden_get(golden_open("updates"), "a2c/%d", update);
         learn(&w);
-        check_field(&w, "total_loss_avg", wanted->total_loss);
-        check_field(&w, "policy_loss_avg", wanted->policy_loss);
-        check_field(&w, "value_loss_avg", wanted->value_loss);
-        check_field(&w, "entropy_loss_avg", wanted->entropy_loss);
-        check_params(&w, wanted->params);
+        check_field(&w, wanted, "total_loss");
+        check_field(&w, wanted, "policy_loss");
+        check_field(&w, wanted, "value_loss");
+        check_field(&w, wanted, "entropy_loss");
+        check_params(&w, wanted);
     }
     world_close(&w);
 }

@@ -3,11 +3,9 @@
  * themselves, against PyTorch's numbers (tests/golden/regen_ppo_continuous.py): losses, the norm of
  * the gradient, and the net after each update. Nets computed layer by layer and as dense nets, the
  * batch whole and in microbatches. */
-#include "tests/golden/ppo_continuous.h"
-#include "tests/kernels/net/golden_net.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/learn/golden_update.h"
 
-enum { ROWS = GOLDEN_BATCH, OBS = 3, DIMS = 2, NETS = sizeof golden_nets / sizeof *golden_nets };
+enum { ROWS = 8, OBS = 3, DIMS = 2 };
 
 static float number(uint64_t k, int64_t j)
 {
@@ -72,52 +70,29 @@ static void open_case(struct world *w, const char *activation, bool cut)
     fill_batch(w);
 }
 
-static void check_params(const struct world *w, const struct golden_tensor *wanted)
+static void check_losses(const struct world *w, struct golden wanted)
 {
-    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
-    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
-    for (int t = 0; t < GOLDEN_TENSORS; t++) {
-        const int64_t n = hd_net_get_tensor(net, t)->count;
-        float *row_major = test_alloc(n, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export_tensor(net, w->v[POLICY].data, t, row_major), HD_OK);
-        check_tensor(row_major, n, 1, wanted[t].l2, wanted[t].sum, wanted[t].first,
-                     wanted[t].n_first, 1e-6, hd_net_get_tensor(net, t)->name);
-    }
+    static const char *const fields[] = {"total_loss",   "policy_loss", "value_loss",
+                                         "entropy_loss", "kl",          "clipfrac"};
+    for (int i = 0; i < COUNT(fields); i++)
+        check_field(w, STATS, wanted, fields[i], 1e-6);
+    check_field(w, GRAD_NORM, wanted, "grad_norm", 1e-6);
+    check_tensors(hd_params_get_net(&w->v[POLICY].spec), w->v[POLICY].data, wanted, "params", 1e-6);
 }
 
-static void check_update(const struct world *w, const struct golden_update *wanted)
+TEST(three_updates_are_pytorch_s, .runs = 2 * golden_count(golden_open("ppo_continuous"), "nets"))
 {
-    const struct {
-        const char *name;
-        double wanted;
-    } fields[] = {
-        {"total_loss_avg", wanted->total_loss},
-        {"policy_loss_avg", wanted->policy_loss},
-        {"value_loss_avg", wanted->value_loss},
-        {"entropy_loss_avg", wanted->entropy},
-        {"kl_avg", wanted->kl},
-        {"clipfrac_avg", wanted->clipfrac},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        CHECK_CLOSE(world_field(w, STATS, fields[i].name), fields[i].wanted, 1.0, 1e-6,
-                    fields[i].name);
-    CHECK_CLOSE(world_field(w, GRAD_NORM, "grad_norm_avg"), wanted->grad_norm, 1.0, 1e-6,
-                "grad_norm");
-    check_params(w, wanted->params);
-}
-
-TEST(three_updates_are_pytorch_s, .runs = 2 * NETS)
-{
-    const struct golden_net *golden = &golden_nets[_i % NETS];
+    const struct golden golden = golden_get(golden_open("ppo_continuous"), "nets/%d", _i / 2);
     struct world w;
-    open_case(&w, golden->activation, _i >= NETS);
-    for (int update = 0; update < GOLDEN_UPDATES; update++) {
+    open_case(&w, golden_text(golden, "activation"), _i % 2 == 1);
+    ck_assert_int_gt(golden_count(golden, "updates"), 0);
+    for (int update = 0; update < golden_count(golden, "updates"); update++) {
         memset(w.v[STATS].data, 0, (size_t)w.v[STATS].spec.bytes); /* no means over updates */
         memset(w.v[GRAD_NORM].data, 0, (size_t)w.v[GRAD_NORM].spec.bytes);
         world_loss(&w);
         worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
         world_adam(&w);
-        check_update(&w, &golden->update[update]);
+        check_losses(&w, golden_get(golden, "updates/%d", update));
     }
     world_close(&w);
 }

@@ -2,21 +2,17 @@
 /* Two epochs of PPO through the verbs themselves, against DI-engine's numbers (docs/di-engine.md
  * 9.3): the losses, norms of gradients and statistics of returns, then values, logits and
  * parameters. */
-#include "tests/golden/ppo_cartpole.h"
-#include "tests/golden/ppo_pong.h"
-#include "tests/kernels/net/golden_net.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/learn/golden_update.h"
 
 /* Tolerances are absolute. Of Pong's gradient PyTorch's norm is off by 3.6e-6: it adds the squares
  * of 800,000 elements in single precision (a naive net in double gives 0.66390774). Adam divides
  * gradients by their own size: the smallest, whose rounding is as large as they are, move
  * parameters by whole steps. */
 static const struct {
-    const struct golden_ppo *golden;
-    const char *sets[5];
+    const char *file, *sets[5];
     double loss, norm, outputs, params;
 } cases[] = {
-    {.golden = &golden_ppo_cartpole,
+    {.file = "ppo_cartpole",
      .sets = {"policy.learn.learning_rate=0.001", "policy.learn.entropy_weight=0.01",
               "policy.collect.discount_factor=0.9", "policy.model.obs_shape=4",
               "policy.model.action_shape=2"},
@@ -24,7 +20,7 @@ static const struct {
      .norm = 2e-7,
      .outputs = 3e-7,
      .params = 1e-6},
-    {.golden = &golden_ppo_pong,
+    {.file = "ppo_pong",
      .sets = {"policy.learn.learning_rate=0.0003", "policy.learn.entropy_weight=0.001",
               "policy.collect.discount_factor=0.99", "policy.model.obs_shape=[4,84,84]",
               "policy.model.action_shape=6"},
@@ -33,7 +29,7 @@ static const struct {
      .outputs = 3e-7,
      .params = 1e-6},
 };
-enum { CASES = sizeof cases / sizeof *cases };
+enum { CASES = sizeof cases / sizeof *cases, EPOCHS = 2 };
 
 static void open_case(struct world *w, int number, bool cut)
 {
@@ -69,7 +65,7 @@ static void fill_obs(const struct hd_obs_shape *shape, int b, void *obs)
 
 /* Eight steps of two envs: the first ends an episode, the second is cut. As next_obs of sample b is
  * observation b + 1, the envs show observations 0 … 4 and 4 … 8. */
-static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
+static void fill_trajectories(struct world *w, int actions)
 {
     const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
     const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
@@ -85,19 +81,19 @@ static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
         t.row[b] = (int32_t)step;
         t.end[b] = b % 4 == 3;
         t.frame[step] = b % 4;
-        t.action[step].choice = b % golden->actions;
+        t.action[step].choice = b % actions;
         t.reward[step] = b % 3 == 0 ? -0.5f : 1;
         t.done[step] = b == 3;
-        for (int j = 0; j < golden->actions; j++)
-            t.logit[step * golden->actions + j] =
+        for (int j = 0; j < actions; j++)
+            t.logit[step * actions + j] =
                 (float)(0.5 * (2 * fill(2000 + (uint64_t)b, (uint64_t)j) - 1));
     }
     *t.made = 8;
     *t.forward = 4;
 }
 
-/* Values and logits of the eight observations. */
-static void check_outputs(struct world *w, const double *value, const double *logit,
+/* Values and logits of the eight observations, with the lists of.value and of.logit. */
+static void check_outputs(struct world *w, struct golden of, const char *value, const char *logit,
                           double tolerance)
 {
     const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
@@ -110,26 +106,14 @@ static void check_outputs(struct world *w, const double *value, const double *lo
         fill_obs(shape, b, obs + b * shape->obs_bytes);
     hd_net_forward(net, w->v[POLICY].data, NULL, obs, 8, work, out);
     for (int b = 0; b < 8; b++) {
-        CHECK_CLOSE(out[b * outputs + actions], value[b], 1.0, tolerance, "value");
+        CHECK_CLOSE(out[b * outputs + actions], golden_number(of, "%s/%d", value, b), 1.0,
+                    tolerance, "value");
         for (int j = 0; j < actions; j++)
-            CHECK_CLOSE(out[b * outputs + j], logit[b * actions + j], 1.0, tolerance, "logit");
+            CHECK_CLOSE(out[b * outputs + j], golden_number(of, "%s/%d/%d", logit, b, j), 1.0,
+                        tolerance, "logit");
     }
     hd_free(obs);
     hd_free(work);
-}
-
-static void check_params(struct world *w, const struct golden_ppo *golden, double tolerance)
-{
-    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
-    ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
-    for (int t = 0; t < golden->tensors; t++) {
-        const struct golden_ppo_tensor *is = &golden->params_after[t];
-        const int64_t n = hd_net_get_tensor(net, t)->count;
-        float *row_major = hd_alloc(n, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export_tensor(net, w->v[POLICY].data, t, row_major), HD_OK);
-        check_tensor(row_major, n, 1, is->l2, is->sum, is->first, is->n_first, tolerance, is->name);
-        hd_free(row_major);
-    }
 }
 
 static void run_epoch(struct world *w)
@@ -145,48 +129,32 @@ static void run_epoch(struct world *w)
     world_adam(w);
 }
 
-static void check_update(const struct world *w, const struct golden_ppo_update *is,
-                         double tolerance, double norm)
+static void check_running(const struct world *w, struct golden wanted, const char *key,
+                          double tolerance)
 {
-    const struct {
-        const char *name;
-        double wanted;
-    } fields[] = {
-        {"cur_lr_avg", is->cur_lr},
-        {"total_loss_avg", is->total_loss},
-        {"policy_loss_avg", is->policy_loss},
-        {"value_loss_avg", is->value_loss},
-        {"entropy_loss_avg", is->entropy_loss},
-        {"adv_max_avg", is->adv_max},
-        {"adv_mean_avg", is->adv_mean},
-        {"value_mean_avg", is->value_mean},
-        {"value_max_avg", is->value_max},
-        {"approx_kl_avg", is->approx_kl},
-        {"clipfrac_avg", is->clipfrac},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        CHECK_CLOSE(world_field(w, STATS, fields[i].name), fields[i].wanted, 1.0, tolerance,
-                    fields[i].name);
-    CHECK_CLOSE(world_field(w, GRAD_NORM, "grad_norm_avg"), is->grad_norm, 1.0, norm, "grad_norm");
+    CHECK_CLOSE(world_field(w, SCALE, key), golden_number(wanted, "%s", key), 1.0, tolerance, key);
 }
 
 /* Once with the minibatch whole, once in microbatches. */
 TEST(two_epochs_are_di_engine_s, .runs = 2 * CASES)
 {
     const int number = _i % CASES;
-    const struct golden_ppo *golden = cases[number].golden;
+    const struct golden golden = golden_open(cases[number].file);
     struct world w;
     open_case(&w, number, _i >= CASES);
-    fill_trajectories(&w, golden);
-    check_outputs(&w, golden->value_before, golden->logit_before, cases[number].outputs);
-    for (int epoch = 0; epoch < GOLDEN_PPO_EPOCHS; epoch++) {
+    fill_trajectories(&w, golden_count(golden, "logit_before/0"));
+    check_outputs(&w, golden, "value_before", "logit_before", cases[number].outputs);
+    ck_assert_int_eq(golden_count(golden, "updates"), EPOCHS);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
         run_epoch(&w);
-        check_update(&w, &golden->update[epoch], cases[number].loss, cases[number].norm);
+        check_update(&w, golden_get(golden, "updates/%d", epoch), cases[number].loss,
+                     cases[number].norm);
     }
-    CHECK_CLOSE(world_field(&w, SCALE, "mean"), golden->running_mean, 1.0, 1e-7, "running mean");
-    CHECK_CLOSE(world_field(&w, SCALE, "std"), golden->running_std, 1.0, 1e-7, "running std");
-    CHECK_CLOSE(world_field(&w, SCALE, "count"), golden->running_count, 1.0, 1e-9, "count");
-    check_outputs(&w, golden->value_after, golden->logit_after, cases[number].outputs);
-    check_params(&w, golden, cases[number].params);
+    check_running(&w, golden_get(golden, "running"), "mean", 1e-7);
+    check_running(&w, golden_get(golden, "running"), "std", 1e-7);
+    check_running(&w, golden_get(golden, "running"), "count", 1e-9);
+    check_outputs(&w, golden, "value_after", "logit_after", cases[number].outputs);
+    check_tensors(hd_params_get_net(&w.v[POLICY].spec), w.v[POLICY].data, golden, "params_after",
+                  cases[number].params);
     world_close(&w);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three updates of PPO with recurrent nets through the verbs themselves, against PyTorch's numbers
  * for the same case (tests/interop/torch_recurrent.py): losses, norms of gradients, parameters. */
-#include "tests/golden/ppo_recurrent.h"
-#include "tests/kernels/net/golden_net.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/learn/golden_update.h"
 
 enum { GOLDEN_ENVS = 4, GOLDEN_STEPS = 6, UNROLL = 3, SAMPLES = GOLDEN_ENVS * GOLDEN_STEPS };
 
@@ -84,10 +82,15 @@ static void fill_trajectories(struct world *w)
 
 /* -- Updates ----------------------------------------------------------------------------------- */
 
-static void open_case(struct world *w, const struct golden_recurrent *golden, bool cut)
+static struct golden get_case(int number)
+{
+    return golden_get(golden_open("ppo_recurrent"), "cases/%d", number);
+}
+
+static void open_case(struct world *w, struct golden golden, bool cut)
 {
     char layers[128];
-    snprintf(layers, sizeof layers, "policy.model.layers=%s", golden->layers);
+    snprintf(layers, sizeof layers, "policy.model.layers=%s", golden_text(golden, "layers"));
     const char *sets[] = {
         layers,
         "policy.model.heads={policy: {type: categorical}, value: {type: dense}}",
@@ -126,50 +129,25 @@ static void update(struct world *w)
     world_adam(w);
 }
 
-static void check_update(const struct world *w, const struct golden_ppo_update *is)
-{
-    const struct {
-        const char *name;
-        double wanted;
-    } fields[] = {
-        {"total_loss_avg", is->total_loss}, {"policy_loss_avg", is->policy_loss},
-        {"value_loss_avg", is->value_loss}, {"entropy_loss_avg", is->entropy_loss},
-        {"adv_max_avg", is->adv_max},       {"adv_mean_avg", is->adv_mean},
-        {"value_mean_avg", is->value_mean}, {"value_max_avg", is->value_max},
-        {"approx_kl_avg", is->approx_kl},   {"clipfrac_avg", is->clipfrac},
-        {"cur_lr_avg", is->cur_lr},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        CHECK_CLOSE(world_field(w, STATS, fields[i].name), fields[i].wanted, 1.0, 4e-7,
-                    fields[i].name);
-    CHECK_CLOSE(world_field(w, GRAD_NORM, "grad_norm_avg"), is->grad_norm, 1.0, 4e-7, "grad_norm");
-}
-
-static void check_params(struct world *w, const struct golden_recurrent *golden)
+static void check_params(const struct world *w, struct golden golden)
 {
     const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
-    ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
-    for (int t = 0; t < golden->tensors; t++) {
-        const struct golden_ppo_tensor *is = &golden->params_after[t];
-        const int64_t n = hd_net_get_tensor(net, t)->count;
-        float *row_major = hd_alloc(n, sizeof *row_major);
-        ck_assert_str_eq(hd_net_get_tensor(net, t)->name, is->name);
-        ck_assert_int_eq(hd_net_export_tensor(net, w->v[POLICY].data, t, row_major), HD_OK);
-        check_tensor(row_major, n, 1, is->l2, is->sum, is->first, is->n_first, 1e-6, is->name);
-        hd_free(row_major);
-    }
+    for (int t = 0; t < hd_net_count_tensors(net); t++)
+        ck_assert_str_eq(hd_net_get_tensor(net, t)->name, golden_text(golden, "names/%d", t));
+    check_tensors(net, w->v[POLICY].data, golden, "params_after", 1e-6);
 }
 
 /* Once with the minibatch whole, once in microbatches of two sequences. */
-TEST(three_updates_are_pytorch_s, .runs = 2 * GOLDEN_RECURRENT_CASES)
+TEST(three_updates_are_pytorch_s, .runs = 2 * golden_count(golden_open("ppo_recurrent"), "cases"))
 {
-    const struct golden_recurrent *golden = &golden_recurrent[_i % GOLDEN_RECURRENT_CASES];
+    const struct golden golden = get_case(_i / 2);
     struct world w;
-    open_case(&w, golden, _i >= GOLDEN_RECURRENT_CASES);
+    open_case(&w, golden, _i % 2 == 1);
     fill_trajectories(&w);
-    for (int i = 0; i < GOLDEN_RECURRENT_UPDATES; i++) {
+    ck_assert_int_gt(golden_count(golden, "updates"), 0);
+    for (int i = 0; i < golden_count(golden, "updates"); i++) {
         update(&w);
-        check_update(&w, &golden->update[i]);
+        check_update(&w, golden_get(golden, "updates/%d", i), 4e-7, 4e-7);
     }
     check_params(&w, golden);
     world_close(&w);
@@ -180,7 +158,7 @@ TEST(permutations_are_of_sequences)
 {
     struct world w;
     bool seen[SAMPLES] = {false}, moved = false;
-    open_case(&w, &golden_recurrent[0], false);
+    open_case(&w, get_case(0), false);
     world_shuffle(&w, 0, 0);
     const struct hd_permutation *permutation = w.v[PERMUTATION].data;
     for (int i = 0; i < SAMPLES; i++) {

@@ -7,21 +7,19 @@
 #include "tasks/types/data/critic_batch.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/learn/temperature.h"
-#include "tests/golden/sac.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/tasks/values.h"
 
-enum { ROWS = GOLDEN_BATCH, OBS = 3, DIMS = 2 };
-enum { POLICY_NET, CRITIC1, CRITIC2, TARGET1, TARGET2, LEARNERS = TARGET1 };
+enum { ROWS = 8, OBS = 3, DIMS = 2, UPDATES = 3 };
+enum { POLICY_NET, CRITIC1, CRITIC2, TARGET1, TARGET2, NETS, LEARNERS = TARGET1 };
 
 static const struct hd_rng target_rng = {.key = {21, 34}}, policy_rng = {.key = {55, 89}};
-static const char *const names[GOLDEN_NETS] = {"policy", "critic1", "critic2", "target1",
-                                               "target2"};
+static const char *const names[NETS] = {"policy", "critic1", "critic2", "target1", "target2"};
 
 struct world {
     struct hd_setup setup;
     struct hd_document *document; /* of the declaration of critics */
-    struct value net[GOLDEN_NETS], grad[LEARNERS], mean[LEARNERS], adam[LEARNERS];
+    struct value net[NETS], grad[LEARNERS], mean[LEARNERS], adam[LEARNERS];
     struct value temperature, batch, critic_batch, critic_stats, policy_stats;
 };
 
@@ -83,7 +81,7 @@ static void fill_batch(struct world *w)
 
 static void open_nets(struct world *w)
 {
-    for (int i = 0; i < GOLDEN_NETS; i++) {
+    for (int i = 0; i < NETS; i++) {
         set_options(w, i == POLICY_NET ? "{}" : "{net: policy.critic}");
         open_value(w, &w->net[i], &hd_type_params, names[i], NULL, HD_GLOBAL);
         fill_params(hd_params_get_net(&w->net[i].spec), 100 * (uint64_t)i, w->net[i].data);
@@ -140,7 +138,7 @@ static void world_close(struct world *w)
         value_close(&w->mean[i]);
         value_close(&w->grad[i]);
     }
-    for (int i = 0; i < GOLDEN_NETS; i++)
+    for (int i = 0; i < NETS; i++)
         value_close(&w->net[i]);
     hd_document_destroy(w->document);
     setup_close(&w->setup);
@@ -215,46 +213,41 @@ static double field(const struct value *stats, const char *name)
     return spec->type->field(spec, stats->data, hd_value_find_field(spec, name));
 }
 
-static void check_params(const struct world *w, int net, const struct golden_tensor *wanted)
+/* Checks with the number of.key. */
+static void check_number(double found, struct golden of, const char *key)
 {
-    const struct hd_net *is = hd_params_get_net(&w->net[net].spec);
-    ck_assert_int_eq(hd_net_count_tensors(is), GOLDEN_TENSORS);
-    for (int t = 0; t < GOLDEN_TENSORS; t++) {
-        const int64_t n = hd_net_get_tensor(is, t)->count;
-        float *row_major = test_alloc(n, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export_tensor(is, w->net[net].data, t, row_major), HD_OK);
-        check_tensor(row_major, n, 1, wanted[t].l2, wanted[t].sum, wanted[t].first,
-                     wanted[t].n_first, 1e-6, names[net]);
-    }
+    CHECK_CLOSE(found, golden_number(of, "%s", key), 1.0, 1e-6, key);
 }
 
-static void check_update(struct world *w, const struct golden_update *wanted)
+static void check_update(struct world *w, struct golden wanted)
 {
-    const float *target = hd_critic_batch_get(&w->critic_batch.spec, w->critic_batch.data).target;
+    const float *found = hd_critic_batch_get(&w->critic_batch.spec, w->critic_batch.data).target;
+    double target[ROWS];
+    golden_read(wanted, "target", ROWS, target);
     for (int i = 0; i < ROWS; i++)
-        CHECK_CLOSE(target[i], wanted->target[i], 1.0, 1e-6, "target");
-    CHECK_CLOSE(field(&w->critic_stats, "critic_loss_avg"), wanted->critic_loss, 1.0, 1e-6,
-                "critic loss");
-    CHECK_CLOSE(field(&w->critic_stats, "q_value_avg"), wanted->q, 1.0, 1e-6, "q");
-    CHECK_CLOSE(field(&w->policy_stats, "policy_loss_avg"), wanted->policy_loss, 1.0, 1e-6,
-                "policy loss");
-    CHECK_CLOSE(field(&w->policy_stats, "log_prob_avg"), wanted->log_prob, 1.0, 1e-6, "log prob");
-    CHECK_CLOSE(field(&w->temperature, "alpha"), wanted->alpha, 1.0, 1e-6, "alpha");
-    for (int net = 0; net < GOLDEN_NETS; net++)
-        check_params(w, net, wanted->params[net]);
+        CHECK_CLOSE(found[i], target[i], 1.0, 1e-6, "target");
+    check_number(field(&w->critic_stats, "critic_loss_avg"), wanted, "critic_loss");
+    check_number(field(&w->critic_stats, "q_value_avg"), wanted, "q");
+    check_number(field(&w->policy_stats, "policy_loss_avg"), wanted, "policy_loss");
+    check_number(field(&w->policy_stats, "log_prob_avg"), wanted, "log_prob");
+    check_number(field(&w->temperature, "alpha"), wanted, "alpha");
+    for (int net = 0; net < NETS; net++)
+        check_tensors(hd_params_get_net(&w->net[net].spec), w->net[net].data,
+                      golden_get(wanted, "params"), names[net], 1e-6);
 }
 
 TEST(three_updates_are_pytorch_s, .runs = 2)
 {
     static struct world w;
     world_open(&w, _i == 1);
-    for (int update = 0; update < GOLDEN_UPDATES; update++) {
+    ck_assert_int_eq(golden_count(golden_open("sac"), "updates"), UPDATES);
+    for (int update = 0; update < UPDATES; update++) {
         memset(w.critic_stats.data, 0,
                (size_t)w.critic_stats.spec.bytes); /* no means over updates */
         memset(w.policy_stats.data, 0, (size_t)w.policy_stats.spec.bytes);
         update_critics(&w, update);
         update_policy(&w, update);
-        check_update(&w, &golden_updates[update]);
+        check_update(&w, golden_get(golden_open("sac"), "updates/%d", update));
         value_save_load(&w.temperature);
     }
     world_close(&w);

@@ -5,12 +5,12 @@
 #include "kernels/learn/losses/ppo_loss.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
-#include "tests/golden/ppo_actions.h"
+#include "tests/golden/golden.h"
 #include "tests/kernels/common/device.h"
 
 #include <math.h>
 
-enum { ROWS = 80, DIMS = 3, MAX_LOGITS = 9 };
+enum { ROWS = 80, DIMS = 3, MAX_LOGITS = 9, GOLDEN_ROWS = 8 };
 
 static const int32_t choices[] = {2, 4, 3};
 
@@ -172,48 +172,71 @@ TEST(several_numbers, .runs = 2)
 
 /* -- Against PyTorch --------------------------------------------------------------------------- */
 
-TEST(golden_numbers, .runs = 2)
+/* Returns the list of.key, n numbers, which are exact in single precision. */
+static float *floats(struct golden of, const char *key, int n)
 {
-    const struct golden_ppo *is = &golden_ppo[_i];
+    double *numbers = test_alloc(n, sizeof *numbers);
+    float *floats = test_alloc(n, sizeof *floats);
+    golden_read(of, key, n, numbers);
+    for (int i = 0; i < n; i++)
+        floats[i] = (float)numbers[i];
+    return floats;
+}
+
+static void check_sum(double found, struct golden of, const char *key)
+{
+    CHECK_CLOSE(found, golden_number(of, "%s", key), GOLDEN_ROWS, 1e-6, key);
+}
+
+TEST(golden_numbers, .runs = golden_count(golden_open("ppo_actions"), "losses"))
+{
+    const struct golden of = golden_get(golden_open("ppo_actions"), "losses/%d", _i);
+    const bool gaussian = golden_number(of, "gaussian") == 1;
+    const int logits = (int)golden_number(of, "logits");
+    const float *numbers = floats(of, "action", 2 * GOLDEN_ROWS);
     union hd_action_number action[2 * GOLDEN_ROWS];
     for (int i = 0; i < 2 * GOLDEN_ROWS; i++)
-        if (is->gaussian)
-            action[i].real = is->action[i];
+        if (gaussian)
+            action[i].real = numbers[i];
         else
-            action[i].choice = (int32_t)is->action[i];
+            action[i].choice = (int32_t)numbers[i];
     const struct hd_ppo_loss loss = {.batch = GOLDEN_ROWS,
-                                     .logits = is->logits,
+                                     .logits = logits,
                                      .dims = 2,
-                                     .gaussian = is->gaussian,
-                                     .choices = {is->gaussian ? 0 : 2, is->gaussian ? 0 : 3},
+                                     .gaussian = gaussian,
+                                     .choices = {gaussian ? 0 : 2, gaussian ? 0 : 3},
                                      .clip = .2f,
                                      .value_weight = .5f,
                                      .entropy_weight = .03f,
-                                     .out = is->out,
-                                     .logit_old = is->old,
-                                     .value_old = is->value_old,
-                                     .advantage = is->advantage,
-                                     .target = is->target,
+                                     .out = floats(of, "out", GOLDEN_ROWS * (logits + 1)),
+                                     .logit_old = floats(of, "old", GOLDEN_ROWS * logits),
+                                     .value_old = floats(of, "value_old", GOLDEN_ROWS),
+                                     .advantage = floats(of, "advantage", GOLDEN_ROWS),
+                                     .target = floats(of, "target", GOLDEN_ROWS),
                                      .action = action};
     float dout[GOLDEN_ROWS * 6];
     struct hd_ppo_sums sums;
     hd_ppo_loss_compute(&loss, dout, &sums);
-    CHECK_CLOSE(sums.policy, is->policy, GOLDEN_ROWS, 1e-6, "policy");
-    CHECK_CLOSE(sums.value, is->value, GOLDEN_ROWS, 1e-6, "value");
-    CHECK_CLOSE(sums.entropy, is->entropy, GOLDEN_ROWS, 1e-6, "entropy");
-    CHECK_CLOSE(sums.approx_kl, is->approx_kl, GOLDEN_ROWS, 1e-6, "approx_kl");
-    CHECK_CLOSE(sums.kl, is->kl, GOLDEN_ROWS, 1e-6, "kl");
-    ck_assert_double_eq(sums.clipfrac, is->clipfrac);
-    for (int i = 0; i < GOLDEN_ROWS * (is->logits + 1); i++)
-        CHECK_CLOSE(dout[i], is->dout[i], 1, 1e-5, "dout");
+    check_sum(sums.policy, of, "policy");
+    check_sum(sums.value, of, "value");
+    check_sum(sums.entropy, of, "entropy");
+    check_sum(sums.approx_kl, of, "approx_kl");
+    check_sum(sums.kl, of, "kl");
+    ck_assert_double_eq(sums.clipfrac, golden_number(of, "clipfrac"));
+    ck_assert_int_eq(golden_count(of, "dout"), GOLDEN_ROWS * (logits + 1));
+    for (int i = 0; i < GOLDEN_ROWS * (logits + 1); i++)
+        CHECK_CLOSE(dout[i], golden_number(of, "dout/%d", i), 1, 1e-5, "dout");
 }
 
-TEST(golden_squashed_numbers, .runs = COUNT(golden_squashed))
+TEST(golden_squashed_numbers, .runs = golden_count(golden_open("ppo_actions"), "squashed"))
 {
-    const struct golden_squashed *is = &golden_squashed[_i];
-    const struct hd_squashed drawn = hd_squashed_draw(is->mean, is->log_std, (double)is->noise);
-    CHECK_CLOSE(drawn.action, is->action, 1, 1e-6, "action");
-    CHECK_CLOSE(drawn.log_prob, is->log_prob, 1 + fabs(is->log_prob), 1e-6, "log_prob");
+    const struct golden is = golden_get(golden_open("ppo_actions"), "squashed/%d", _i);
+    const double log_prob = golden_number(is, "log_prob");
+    const struct hd_squashed drawn =
+        hd_squashed_draw((float)golden_number(is, "mean"), (float)golden_number(is, "log_std"),
+                         golden_number(is, "noise"));
+    CHECK_CLOSE(drawn.action, golden_number(is, "action"), 1, 1e-6, "action");
+    CHECK_CLOSE(drawn.log_prob, log_prob, 1 + fabs(log_prob), 1e-6, "log_prob");
 }
 
 #if HD_CUDA

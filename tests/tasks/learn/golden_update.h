@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comparisons of what an update of PPO reports with golden numbers. One thread at a time. */
+#ifndef HD_TESTS_TASKS_LEARN_GOLDEN_UPDATE_H
+#define HD_TESTS_TASKS_LEARN_GOLDEN_UPDATE_H
+
+#include "tests/kernels/net/golden_net.h"
+#include "tests/tasks/collect/on_policy.h"
+
+/* Checks the field `key`_avg of a value of the world with wanted.key. */
+static inline void check_field(const struct world *w, int value, struct golden wanted,
+                               const char *key, double tolerance)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_avg", key);
+    CHECK_CLOSE(world_field(w, value, name), golden_number(wanted, "%s", key), 1.0, tolerance, key);
+}
+
+/* Checks all that an update of a policy with choices reports; `norm` is the tolerance of the
+ * gradient's. */
+static inline void check_update(const struct world *w, struct golden wanted, double tolerance,
+                                double norm)
+{
+    static const char *const fields[] = {"cur_lr",       "total_loss", "policy_loss", "value_loss",
+                                         "entropy_loss", "adv_max",    "adv_mean",    "value_mean",
+                                         "value_max",    "approx_kl",  "clipfrac"};
+    for (int i = 0; i < COUNT(fields); i++)
+        check_field(w, STATS, wanted, fields[i], tolerance);
+    check_field(w, GRAD_NORM, wanted, "grad_norm", norm);
+}
+
+#endif
