@@ -12,6 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+// Names of version 3, which Debian 12 has; version 4 has them too, and recommends others.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 namespace s4u = simgrid::s4u;
 
 namespace
@@ -109,7 +112,7 @@ const hd_network *open(const hd_network_options *options, char *why, size_t byte
                           nodes.size(), options->nodes);
             return nullptr;
         }
-        s4u::Activity::on_completion_cb(completed);
+        s4u::Comm::on_completion_cb(completed);
     } catch (const std::exception &error) {
         std::snprintf(why, bytes, "%s", error.what());
         return nullptr;
