@@ -5,6 +5,7 @@ C++ code may include (a plug-in's shim) also as C++."""
 import concurrent.futures
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -13,7 +14,7 @@ import tree
 COMMON = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I."]
 C = [os.environ.get("CC", "cc"), "-x", "c", "-std=gnu17", "-Wstrict-prototypes", *COMMON]
 CXX = [os.environ.get("CXX", "c++"), "-x", "c++", "-std=c++17", *COMMON]
-MODULES = ("starpu-1.3", "hwloc", "yaml-0.1", "jansson", "libxxhash", "libprotobuf-c", "libsodium", "check")
+MODULES = ("hwloc", "yaml-0.1", "jansson", "libxxhash", "libprotobuf-c", "libsodium", "check")
 FOR_CXX = ("kernels/envs/env.h", "infer/infer.h")
 GUARD = re.compile(r"#ifndef (\w+)\n#define (\w+)\n")
 
@@ -36,8 +37,10 @@ def compile_violations(root, path, command, flags):
 
 
 def library_flags():
-    flags = subprocess.run(["pkg-config", "--cflags", *MODULES], capture_output=True, text=True,
-                           check=True).stdout.split()
+    starpu = subprocess.run(["pkg-config", "--exists", "starpu-1.3"], check=False).returncode == 0
+    modules = [*MODULES, "starpu-1.3" if starpu else "starpu-1.4"]
+    flags = shlex.split(subprocess.run(["pkg-config", "--cflags", *modules], capture_output=True, text=True,
+                                       check=True).stdout)
     # Warnings are for our own headers.
     return ["-I" + tree.BUILD, *(re.sub("^-I", "-isystem", flag) for flag in flags)]
 
@@ -45,6 +48,9 @@ def library_flags():
 def main(root):
     flags = library_flags()
     paths = tree.files(root, ".h")
+    if compile_violations(root, "cuda_runtime_api.h", C, flags):
+        print("no CUDA toolkit: headers that include CUDA's are not compiled")
+        paths = [path for path in paths if "#include <cuda" not in tree.read(root, path)]
     jobs = [(path, C) for path in paths]
     if shutil.which(CXX[0]):
         jobs += [(path, CXX) for path in paths if path in FOR_CXX]
