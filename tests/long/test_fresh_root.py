@@ -15,7 +15,7 @@ from runner import ROOT, Scratch, check, skip  # noqa: E402
 
 COMMANDS = ("scripts/run", "scripts/test --quick")
 MOUNT = """mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
-exec chroot "$1" /bin/sh -c "cd /root/heddle && $2" """
+exec chroot "$1" /bin/sh -c "cd /heddle && $2" """
 
 
 def find_mirror():
@@ -43,7 +43,7 @@ def check_release(release, mirror):
         made = subprocess.run(["debootstrap", "--variant=minbase", release, root, mirror], text=True, capture_output=True)
         check(made.returncode == 0, made.stdout[-2000:] + made.stderr)
         shutil.copy("/etc/resolv.conf", f"{root}/etc/resolv.conf")
-        subprocess.run(["git", "clone", "-q", ROOT, f"{root}/root/heddle"], check=True)
+        subprocess.run(["git", "clone", "-q", ROOT, f"{root}/heddle"], check=True)
         print(f"{release}:", flush=True)
         for command in COMMANDS:
             run(root, command)
