@@ -17,6 +17,10 @@
          ? (void)0                                                                                 \
          : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed", ##__VA_ARGS__))
 
+/* Fails unless a message has each of `names`, separated by '|': the place, the keys and the numbers
+ * that it is about, whatever its wording. */
+void check_names(const char *message, const char *names);
+
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
 /* How a test is run. */

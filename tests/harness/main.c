@@ -35,6 +35,17 @@ static const char usage[] =
     "--cuda  runs the tests for GPUs in place of the others\n"
     "--list  prints the names of the tests and runs none\n";
 
+void check_names(const char *message, const char *names)
+{
+    char name[256];
+    for (int length; *names; names += length + (names[length] == '|')) {
+        length = (int)strcspn(names, "|");
+        ck_assert_int_lt(length, (int)sizeof name);
+        snprintf(name, sizeof name, "%.*s", length, names);
+        ck_assert_msg(strstr(message, name), "'%s' does not name '%s'", message, name);
+    }
+}
+
 void test_register(struct test_entry *entry)
 {
     const char *start = entry->file;

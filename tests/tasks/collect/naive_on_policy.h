@@ -7,7 +7,7 @@
 
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
-#include "tests/tasks/values.h"
+#include "tests/tasks/world.h"
 
 #include <math.h>
 

@@ -5,60 +5,33 @@
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
-#include "tests/tasks/values.h"
+#include "tests/tasks/world.h"
 
 #include <math.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK, N_VALUES };
 enum { LENGTH = 200 /* steps of an episode */, REPEAT = 5, SAMPLES = 2 * LENGTH };
 enum { CHANGES = 2 * (LENGTH / REPEAT - 1) - 4 /* some draws are near the ones before */ };
 
-struct world {
-    struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_VALUES];
-};
+static const struct step collect = {.verb = &hd_verb_collect};
 
-static void world_open(struct world *w, const char *more)
+static struct world *open_pendulum(const char *more)
 {
-    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_env_counters,
-                                                  &hd_type_envs,    &hd_type_env_counters,
-                                                  &hd_type_scalars, &hd_type_transition_block};
-    static const char *const names[] = {"policy",   "totals",   "envs",
-                                        "counters", "episodes", "transitions"};
-    const char *const sets[] = {"policy.type=sac",
-                                "policy.action_space=continuous",
-                                "env.type=pendulum",
-                                "policy.model.obs_shape=3",
-                                "policy.model.action_shape=1",
-                                "env.collector_env_num=2",
-                                "policy.collect.n_sample=400",
-                                "policy.collect.noise_repeat=5",
-                                more};
-    w->setup = setup_open(sets, sizeof sets / sizeof *sets);
-    for (int i = 0; i < N_VALUES; i++) {
-        value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
-        w->ports[i] = &w->values[i];
-    }
-    struct hd_spec *specs[MAX_PORTS];
-    struct hd_setup step = step_setup(&hd_verb_collect, &w->setup, w->ports, specs);
-    ck_assert_int_eq(hd_verb_collect.declare(&step), HD_OK);
-    for (int i = 0; i < N_VALUES; i++)
-        value_init(&w->values[i], &w->setup, 0);
+    struct world *w = world_make(0, 2);
+    world_set(w,
+              "policy.type=sac; policy.action_space=continuous; env.type=pendulum; "
+              "policy.model.obs_shape=3; policy.model.action_shape=1; env.collector_env_num=2; "
+              "policy.collect.n_sample=400; policy.collect.noise_repeat=5; %s",
+              more);
+    world_open(w, &collect, NULL);
+    return w;
 }
 
-static void world_close(struct world *w)
+static struct hd_transition_block run(struct world *w, int64_t iteration)
 {
-    for (int i = 0; i < N_VALUES; i++)
-        value_close(&w->values[i]);
-    setup_close(&w->setup);
-}
-
-static struct hd_transition_block collect(struct world *w, int64_t iteration)
-{
-    const struct hd_context where = at(&w->setup, 0, iteration);
-    run(&hd_verb_collect, &w->setup, w->ports, &where);
-    return hd_transition_block_get(hd_transition_block_get_shape(&w->values[TRANSITION_BLOCK].spec),
-                                   w->values[TRANSITION_BLOCK].data);
+    const struct value *transitions = world_get(w, "transitions");
+    world_run(w, &collect, iteration);
+    return hd_transition_block_get(hd_transition_block_get_shape(&transitions->spec),
+                                   transitions->data);
 }
 
 static const struct hd_transition *get(const struct hd_transition_block *block, int64_t i)
@@ -96,11 +69,8 @@ static void check_reward(const struct hd_transition_block *block, int64_t i)
 static double find_noise(const struct world *w, const struct hd_transition_block *block, int64_t i,
                          bool random)
 {
-    const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
     float out[2];
-    hd_net_forward(net, w->values[POLICY].data, NULL, get_obs(block, i), 1, work, out);
-    hd_free(work);
+    world_forward(w, "policy", NULL, get_obs(block, i), 1, out);
     const double action = (double)get_action(block, i);
     return random ? action : (atanh(action) - (double)out[0]) / exp((double)out[1]);
 }
@@ -130,10 +100,9 @@ static int check_collect(const struct world *w, const struct hd_transition_block
 /* The first collect is random, the second one, of another episode, is the policy's. */
 TEST(noise_stays_and_random_actions_come_first)
 {
-    static struct world w;
-    world_open(&w, "policy.random_collect_size=400");
-    struct hd_transition_block block = collect(&w, 0);
-    ck_assert_int_ge(check_collect(&w, &block, true), CHANGES);
+    struct world *w = open_pendulum("policy.random_collect_size=400");
+    struct hd_transition_block block = run(w, 0);
+    ck_assert_int_ge(check_collect(w, &block, true), CHANGES);
     float least = 1, most = -1, first = get_action(&block, 0);
     for (int64_t i = 0; i < SAMPLES; i++) {
         least = fminf(least, get_action(&block, i));
@@ -141,24 +110,21 @@ TEST(noise_stays_and_random_actions_come_first)
     }
     ck_assert(least < -0.9f && most > 0.9f);
     /* Two shards have collected as much each. */
-    ((struct hd_env_counters *)w.values[TOTALS].data)->sample = 2 * SAMPLES;
-    block = collect(&w, 1);
-    ck_assert_int_ge(check_collect(&w, &block, false), CHANGES);
+    ((struct hd_env_counters *)world_get(w, "totals")->data)->sample = 2 * SAMPLES;
+    block = run(w, 1);
+    ck_assert_int_ge(check_collect(w, &block, false), CHANGES);
     ck_assert(get_action(&block, 0) != first);
-    world_close(&w);
 }
 
 /* An end by a time limit is terminal only where the run file says so. */
 TEST(a_time_limit_is_no_terminal_state, .runs = 3)
 {
-    static struct world w;
     static const char *const sets[] = {"policy.collect.truncation=auto",
                                        "policy.collect.truncation=bootstrap",
                                        "policy.collect.truncation=terminal"};
-    world_open(&w, sets[_i]);
-    const struct hd_transition_block block = collect(&w, 0);
+    struct world *w = open_pendulum(sets[_i]);
+    const struct hd_transition_block block = run(w, 0);
     for (int64_t i = 0; i < SAMPLES; i++)
         ck_assert(get(&block, i)->done == (float)(_i == 2 && get(&block, i)->age == LENGTH - 1));
-    ck_assert_int_eq(((struct hd_env_counters *)w.values[COUNTERS].data)->episode, 2);
-    world_close(&w);
+    ck_assert_int_eq(((struct hd_env_counters *)world_get(w, "counters")->data)->episode, 2);
 }

@@ -7,112 +7,64 @@
 #include "tasks/types/data/transition_log.h"
 #include "tasks/types/learn/params.h"
 #include "tests/tasks/collect/naive.h"
-#include "tests/tasks/values.h"
 
 #include <stdlib.h>
 
-enum { POLICY, ENVS, TRANSITION_LOG, N_VALUES };
-
-#define NET "policy.model.action_shape=3", "policy.model.encoder_hidden_size_list=[4,4,8]"
-
 static const struct record_case {
-    int64_t envs, transitions, round_bytes, rounds;
-    const char *epsilon, *set[5];
+    int envs, transitions, round_bytes, rounds;
+    const char *epsilon, *set;
 } cases[] = {
-    {3, 700, 1 << 20, 1, "0", {"env.type=cartpole"}},
-    {4, 701, 4 * 16 * 50, 4, "0.3", {"env.type=cartpole"}},
-    {2, 333, 2 * 16 * 21, 8, "1", {"env.frame_stack=3", "policy.model.obs_shape=12"}},
-    {3,
-     200,
-     3 * 1440 * 20,
-     4,
-     "0.25",
-     {"env.type=blink", "env.frame_stack=4", "policy.model.obs_shape=[4,36,40]", NET}},
-    {5, 3, 1, 1, "0.5", {"env.type=cartpole"}},
+    {3, 700, 1 << 20, 1, "0", "env.type=cartpole"},
+    {4, 701, 4 * 16 * 50, 4, "0.3", "env.type=cartpole"},
+    {2, 333, 2 * 16 * 21, 8, "1", "env.frame_stack=3; policy.model.obs_shape=12"},
+    {3, 200, 3 * 1440 * 20, 4, "0.25",
+     "env.type=blink; env.frame_stack=4; policy.model.obs_shape=[4,36,40]; "
+     "policy.model.action_shape=3; policy.model.encoder_hidden_size_list=[4,4,8]"},
+    {5, 3, 1, 1, "0.5", "env.type=cartpole"},
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-struct world {
-    struct hd_setup setup;
-    struct value values[N_VALUES], *ports[MAX_PORTS]; /* those behind: absent */
-    struct hd_document *document;
+/* A world with its step, whose options are those of a case. */
+struct recorder {
+    struct world *w;
+    struct step record;
+    char options[64];
 };
 
-/* The step's own options, as they stand in a graph. */
-static const struct hd_node *options(struct world *w, const struct record_case *c)
+static void recorder_open(struct recorder *r, const struct record_case *c)
 {
-    const struct hd_source_location location = {"graph.yaml", 1, 1};
-    char transitions[32];
-    snprintf(transitions, sizeof transitions, "%lld", (long long)c->transitions);
-    ck_assert_int_eq(hd_document_create(&w->document), HD_OK);
-    struct hd_node *map = hd_node_create_map(w->document, location);
-    hd_node_put(w->document, map, "transitions",
-                hd_node_create_scalar(w->document, location, transitions));
-    hd_node_put(w->document, map, "epsilon",
-                hd_node_create_scalar(w->document, location, c->epsilon));
-    return map;
-}
-
-static void world_open(struct world *w, const struct record_case *c)
-{
-    static const struct hd_type *const types[] = {&hd_type_params, &hd_type_envs,
-                                                  &hd_type_transition_log};
-    static const char *const names[] = {"policy", "envs", "recording"};
-    const char *sets[6];
-    char envs[64];
-    int n = 0;
-    snprintf(envs, sizeof envs, "env.collector_env_num=%lld", (long long)c->envs);
-    sets[n++] = envs;
-    for (int i = 0; i < 5 && c->set[i]; i++)
-        sets[n++] = c->set[i];
-    memset(w->ports, 0, sizeof w->ports);
-    w->setup = setup_open(sets, n);
-    w->setup.options = options(w, c);
-    for (int i = 0; i < N_VALUES; i++) {
-        value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
-        w->ports[i] = &w->values[i];
-    }
-    struct hd_spec *specs[MAX_PORTS];
-    struct hd_setup step = step_setup(&hd_verb_record, &w->setup, w->ports, specs);
+    r->record = (struct step){&hd_verb_record, "transition_log=recording", r->options};
+    snprintf(r->options, sizeof r->options, "{transitions: %d, epsilon: %s}", c->transitions,
+             c->epsilon);
+    r->w = world_make(0, 2);
+    world_set(r->w, "env.collector_env_num=%d; %s", c->envs, c->set);
+    struct value *log = world_declare(
+        r->w, (struct hd_spec){.name = "recording", .type = &hd_type_transition_log}, NULL);
     ck_assert_int_eq(
-        hd_transition_log_declare(&step, specs[TRANSITION_LOG], c->transitions, c->round_bytes),
-        HD_OK);
-    ck_assert_int_eq(hd_verb_record.declare(&step), HD_OK);
-    for (int i = 0; i < N_VALUES; i++)
-        value_init(&w->values[i], &w->setup, 0);
+        hd_transition_log_declare(&r->w->setup, &log->spec, c->transitions, c->round_bytes), HD_OK);
+    world_open(r->w, &r->record, NULL);
 }
 
-static void world_close(struct world *w)
+static const struct hd_transition_log_shape *get_shape(const struct world *w)
 {
-    for (int i = 0; i < N_VALUES; i++)
-        value_close(&w->values[i]);
-    hd_document_destroy(w->document);
-    setup_close(&w->setup);
-}
-
-static struct hd_dataset_info describe(const struct world *w)
-{
-    struct hd_dataset_info info = {.seed = 5, .policy = 6, .epsilon = 7};
-    hd_transition_log_describe(&w->values[TRANSITION_LOG].spec, &w->values[ENVS].spec, &info);
-    return info;
+    return hd_transition_log_get_shape(&world_get(w, "recording")->spec);
 }
 
 /* Plays all rounds into files of `dir`. Returns the episodes that ended. */
-static int64_t record(struct world *w, const char *dir)
+static int64_t record(struct recorder *r, const char *dir)
 {
-    const struct hd_dataset_info info = describe(w);
-    const struct value *log = &w->values[TRANSITION_LOG];
+    const struct value *log = world_get(r->w, "recording");
+    struct hd_dataset_info info = {.seed = 5, .policy = 6, .epsilon = 7};
     struct hd_dataset_writer *writer;
     const int64_t rounds = hd_transition_log_get_rounds(&log->spec);
     int64_t episodes = 0;
     double returns = 0;
+    hd_transition_log_describe(&log->spec, &world_get(r->w, "envs")->spec, &info);
     ck_assert_int_eq(hd_dataset_create(dir, &info, rounds, &writer), HD_OK);
     for (int64_t round = 0; round < rounds; round++) {
-        struct hd_context where = at(&w->setup, 0, round);
-        memset(log->data, 0xFF, (size_t)log->spec.bytes);
-        run(&hd_verb_record, &w->setup, w->ports, &where);
-        value_save_load(&w->values[ENVS]);
+        world_run(r->w, &r->record, round);
+        value_save_load(world_get(r->w, "envs"));
         hd_transition_log_add_episodes(&log->spec, log->data, &episodes, &returns);
         ck_assert_int_eq(hd_transition_log_write(&log->spec, log->data, round, writer), HD_OK);
     }
@@ -123,29 +75,26 @@ static int64_t record(struct world *w, const char *dir)
 
 /* -- The naive player: sample t E + e is step t of env e --------------------------------------- */
 
-static struct naive *naive_player(struct world *w, double epsilon)
+static struct naive *naive_player(const struct world *w, double epsilon)
 {
-    const struct hd_envs_shape *shape = hd_envs_get_shape(&w->values[ENVS].spec);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&world_get(w, "envs")->spec);
     struct naive *naive = hd_alloc(1, sizeof *naive);
     naive->n_sample = naive->envs = shape->envs; /* fragments of one step */
     naive->nstep = 1;
     naive->epsilon = epsilon;
     naive->shape = shape;
-    naive->net = hd_params_get_net(&w->values[POLICY].spec);
-    naive->params = w->values[POLICY].data;
+    naive->net = world_net(w, "policy");
+    naive->params = world_get(w, "policy")->data;
     naive->seed = w->setup.seed;
-    const struct hd_transition_log_shape *all =
-        hd_transition_log_get_shape(&w->values[TRANSITION_LOG].spec);
-    naive_open(naive, all->rounds * all->steps * all->envs);
+    naive_open(naive, get_shape(w)->rounds * get_shape(w)->steps * get_shape(w)->envs);
     return naive;
 }
 
-static void naive_rounds(struct naive *naive, const struct world *w)
+static void naive_rounds(struct naive *naive, struct recorder *r)
 {
-    const struct hd_transition_log_shape *shape =
-        hd_transition_log_get_shape(&w->values[TRANSITION_LOG].spec);
+    const struct hd_transition_log_shape *shape = get_shape(r->w);
     for (int64_t round = 0; round < shape->rounds; round++) {
-        const struct hd_context where = at(&w->setup, 0, round);
+        const struct hd_context where = world_at(r->w, &r->record, round);
         for (int64_t t = 0; t < shape->steps; t++) {
             int32_t action[MAX_ENVS];
             int64_t collected = 0;
@@ -225,13 +174,13 @@ TEST(what_was_played_is_recorded, .runs = N_CASES)
 {
     const struct record_case *c = &cases[_i];
     char dir[] = "/tmp/heddle-record-XXXXXX";
-    struct world w;
+    struct recorder r;
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    world_open(&w, c);
-    ck_assert_int_eq(hd_transition_log_get_rounds(&w.values[TRANSITION_LOG].spec), c->rounds);
-    struct naive *naive = naive_player(&w, atof(c->epsilon));
-    const int64_t episodes = record(&w, dir);
-    naive_rounds(naive, &w);
+    recorder_open(&r, c);
+    ck_assert_int_eq(get_shape(r.w)->rounds, c->rounds);
+    struct naive *naive = naive_player(r.w, atof(c->epsilon));
+    const int64_t episodes = record(&r, dir);
+    naive_rounds(naive, &r);
     struct hd_dataset *dataset;
     ck_assert_int_eq(hd_dataset_open(dir, &dataset), HD_OK);
     const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
@@ -245,7 +194,6 @@ TEST(what_was_played_is_recorded, .runs = N_CASES)
     hd_dataset_close(dataset);
     naive_close(naive);
     hd_free(naive);
-    world_close(&w);
     remove_folder(dir);
 }
 
@@ -255,50 +203,38 @@ TEST(rounds_cover_all_transitions)
     for (int64_t envs = 1; envs < 6; envs++)
         for (int64_t n = 1; n < 90; n++)
             for (int64_t limit = 0; limit < 12; limit++) {
-                char set[64];
-                snprintf(set, sizeof set, "env.collector_env_num=%lld", (long long)envs);
-                const char *const sets[] = {set};
-                struct hd_setup setup = setup_open(sets, 1);
-                struct value log;
-                value_resolve(&log, &setup, &hd_type_transition_log, "recording", NULL);
-                ck_assert_int_eq(hd_transition_log_declare(&setup, &log.spec, n, limit * envs * 16),
+                struct world *w = world_make(0, 2);
+                world_set(w, "env.collector_env_num=%lld", (long long)envs);
+                struct hd_spec *spec =
+                    &world_declare(
+                         w, (struct hd_spec){.name = "recording", .type = &hd_type_transition_log},
+                         NULL)
+                         ->spec;
+                ck_assert_int_eq(hd_transition_log_declare(&w->setup, spec, n, limit * envs * 16),
                                  HD_OK);
-                const struct hd_transition_log_shape *shape =
-                    hd_transition_log_get_shape(&log.spec);
+                const struct hd_transition_log_shape *shape = get_shape(w);
                 const int64_t max = (n + envs - 1) / envs; /* steps of any env */
                 ck_assert_int_ge(shape->rounds * shape->steps, max);
                 ck_assert_int_lt((shape->rounds - 1) * shape->steps, max);
                 ck_assert(shape->steps <= limit || shape->steps == 1);
-                log.data = NULL;
-                value_close(&log);
-                setup_close(&setup);
+                world_close(w);
             }
 }
 
 TEST(wrong_options_are_told)
 {
-    static const char *const texts[][2] = {
-        {"0", "0"},           {"-5", "0"},     {"1e3", "0"}, {"many", "0"}, {"", "0"},
-        {"99999999999", "0"}, {"100", "-0.1"}, {"100", "2"}, {"100", "x"},  {"100", "nan"}};
-    struct record_case c = cases[0];
-    struct world w;
-    world_open(&w, &c);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        const struct hd_source_location location = {"graph.yaml", 3, 4};
-        struct hd_spec *specs[MAX_PORTS];
-        struct hd_setup step = step_setup(&hd_verb_record, &w.setup, w.ports, specs);
-        struct hd_node *map = hd_node_create_map(w.document, location);
-        hd_node_put(w.document, map, "transitions",
-                    hd_node_create_scalar(w.document, location, texts[i][0]));
-        hd_node_put(w.document, map, "epsilon",
-                    hd_node_create_scalar(w.document, location, texts[i][1]));
-        step.options = map;
-        void *args = NULL;
-        int status = strcmp(texts[i][0], "100") ? hd_verb_record.declare(&step)
-                                                : hd_verb_record.prepare(&step, &args);
-        ck_assert_int_eq(status, HD_ERR_INPUT);
-        unprepare(&hd_verb_record, args);
+    static const char *const wrong[] = {
+        "{transitions: 0, epsilon: 0}",      "{transitions: -5, epsilon: 0}",
+        "{transitions: 1e3, epsilon: 0}",    "{transitions: many, epsilon: 0}",
+        "{transitions: '', epsilon: 0}",     "{transitions: 99999999999, epsilon: 0}",
+        "{transitions: 700, epsilon: -0.1}", "{transitions: 700, epsilon: 2}",
+        "{transitions: 700, epsilon: x}",    "{transitions: 700, epsilon: nan}",
+    };
+    for (int i = 0; i < COUNT(wrong); i++) {
+        struct recorder r;
+        recorder_open(&r, &cases[0]);
+        r.record.options = wrong[i];
+        check_names(world_mistake(r.w, &r.record), i < 6 ? "transitions" : "epsilon");
+        ck_assert_int_eq(hd_diag_count(r.w->setup.diag), 1);
     }
-    ck_assert_int_eq(hd_diag_count(w.setup.diag), sizeof texts / sizeof *texts);
-    world_close(&w);
 }

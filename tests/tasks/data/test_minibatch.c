@@ -2,46 +2,47 @@
 /* shuffle and sample_minibatch: which samples make which minibatch (docs/di-engine.md 3.5), their
  * rows, and the contribution of rows that hold none. */
 #include "tests/kernels/common/check_close.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/on_policy.h"
 
-#include <stdlib.h>
-
-/* A shard that has collected n samples for batches of b. */
-static void open_sized(struct world *w, int n, int b, const char *const *more, int n_more)
+/* Opens a shard and collects n samples for batches of b. */
+static void open_sized(struct world *w, int n, int b)
 {
-    char samples[64], rows[64];
-    const char *sets[16] = {samples, rows, "env.collector_env_num=2"};
-    snprintf(samples, sizeof samples, "policy.collect.n_sample=%d", n);
-    snprintf(rows, sizeof rows, "policy.learn.batch_size=%d", b);
-    for (int i = 0; i < n_more; i++)
-        sets[3 + i] = more[i];
-    w->plays = true;
-    world_open(w, sets, 3 + n_more);
-    world_collect(w, 0);
-    world_compute_advantages(w);
+    world_set(w, "policy.collect.n_sample=%d; policy.learn.batch_size=%d; env.collector_env_num=2",
+              n, b);
+    world_add(w, &collect, NULL);
+    open_on_policy(w);
+    world_run(w, &collect, 0);
+    world_run(w, &compute_advantages, 0);
 }
 
 /* -- Permutations ------------------------------------------------------------------------------ */
 
 static const int32_t *permutation_of(const struct world *w)
 {
-    return ((const struct hd_permutation *)w->v[PERMUTATION].data)->sample;
+    return ((const struct hd_permutation *)world_get(w, "permutation")->data)->sample;
+}
+
+static void run_shuffle(struct world *w, int64_t iteration, int64_t repeat_index)
+{
+    struct hd_context where = world_at(w, &shuffle, iteration);
+    where.rng = hd_rng_make(where.seed, 77, where.shard, iteration, repeat_index);
+    world_run_at(w, &shuffle, where);
 }
 
 TEST(permutations_are_complete_and_all_differ)
 {
     enum { N = 50, PLACES = 4 * 3 * 3 };
-    static const char *const sets[] = {"policy.collect.n_sample=50"};
     static int32_t permutations[PLACES][N];
     int place = 0;
     for (int64_t shard = 0; shard < 4; shard++) {
-        struct world w = {.shard = shard};
-        world_open(&w, sets, 1);
+        struct world *w = make_on_policy(shard);
+        world_set(w, "policy.collect.n_sample=50");
+        world_open(w, &shuffle, NULL);
         for (int64_t iteration = 0; iteration < 3; iteration++)
             for (int64_t repeat_index = 0; repeat_index < 3; repeat_index++, place++) {
                 bool seen[N] = {false};
-                world_shuffle(&w, iteration, repeat_index);
-                memcpy(permutations[place], permutation_of(&w), sizeof permutations[place]);
+                run_shuffle(w, iteration, repeat_index);
+                memcpy(permutations[place], permutation_of(w), sizeof permutations[place]);
                 for (int i = 0; i < N; i++) {
                     ck_assert(permutations[place][i] >= 0 && permutations[place][i] < N);
                     ck_assert(!seen[permutations[place][i]]);
@@ -50,11 +51,10 @@ TEST(permutations_are_complete_and_all_differ)
                 for (int other = 0; other < place; other++)
                     ck_assert(memcmp(permutations[other], permutations[place],
                                      sizeof permutations[place]) != 0);
-                world_shuffle(&w, iteration, repeat_index);
-                ck_assert_mem_eq(permutations[place], permutation_of(&w),
+                run_shuffle(w, iteration, repeat_index);
+                ck_assert_mem_eq(permutations[place], permutation_of(w),
                                  sizeof permutations[place]);
             }
-        world_close(&w);
     }
 }
 
@@ -62,14 +62,14 @@ TEST(permutations_are_complete_and_all_differ)
 TEST(all_permutations_are_equally_likely)
 {
     enum { DRAWS = 24000 };
-    static const char *const sets[] = {"policy.collect.n_sample=4"};
-    struct world w = {0};
+    struct world *w = make_on_policy(0);
     int times[256] = {0}, kinds = 0;
     double chi2 = 0;
-    world_open(&w, sets, 1);
+    world_set(w, "policy.collect.n_sample=4");
+    world_open(w, &shuffle, NULL);
     for (int i = 0; i < DRAWS; i++) {
-        world_shuffle(&w, i, 0);
-        const int32_t *o = permutation_of(&w);
+        run_shuffle(w, i, 0);
+        const int32_t *o = permutation_of(w);
         times[o[0] + 4 * o[1] + 16 * o[2] + 64 * o[3]]++;
     }
     for (int i = 0; i < 256; i++)
@@ -79,7 +79,6 @@ TEST(all_permutations_are_equally_likely)
         }
     ck_assert_int_eq(kinds, 24);
     ck_assert_double_lt(chi2, 50); /* 23 degrees of freedom: one in 1000 lies beyond */
-    world_close(&w);
 }
 
 /* -- Ranges ------------------------------------------------------------------------------------ */
@@ -128,12 +127,12 @@ static void standardise(const struct hd_advantages *advantages, const int32_t *s
 
 static void check_row(const struct world *w, int64_t row, int64_t sample)
 {
-    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
+    const struct hd_trajectories_shape *shape =
+        hd_trajectories_get_shape(&world_get(w, "trajectories")->spec);
     const struct hd_trajectories t =
-        hd_trajectories_get(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
-    const struct hd_minibatch batch = world_batch(w);
-    const struct hd_advantages advantages = world_rows(w);
+        hd_trajectories_get(INSTANCE(w, "trajectories"), sample / shape->samples);
+    const struct hd_minibatch batch = get_minibatch(w);
+    const struct hd_advantages advantages = get_advantages(w);
     const int64_t step = t.row[sample % shape->samples], bytes = shape->obs.obs_bytes;
     unsigned char obs[4096];
     hd_trajectories_copy_obs(shape, &t, step, 0, obs);
@@ -149,29 +148,26 @@ TEST(minibatches_are_ranges_of_the_permutation, .runs = 2 * RANGE_CASES)
 {
     const struct range_case *c = &range_cases[_i % RANGE_CASES];
     const bool normal = _i < RANGE_CASES;
-    char accumulate[64], message[HD_MESSAGE_BYTES] = "";
-    const char *const more[] = {
-        accumulate,
-        c->exact ? "policy.learn.minibatch_tail=short" : "policy.learn.minibatch_tail=overlap",
-        normal ? "policy.learn.adv_norm=true" : "policy.learn.adv_norm=false",
-        c->n % 2 == 0 ? "policy.collect.env_groups=2" : "policy.nstep=1"};
-    struct world w = {0};
-    snprintf(accumulate, sizeof accumulate, "policy.learn.accumulate=%d", c->accumulate);
-    open_sized(&w, c->n, c->b, more, 4);
-    world_shuffle(&w, 3, 1);
+    struct world *w = make_on_policy(0);
+    world_set(w, "policy.learn.accumulate=%d; policy.learn.minibatch_tail=%s", c->accumulate,
+              c->exact ? "short" : "overlap");
+    world_set(w, "policy.learn.adv_norm=%s; policy.collect.env_groups=%d",
+              normal ? "true" : "false", c->n % 2 == 0 ? 2 : 1);
+    open_sized(w, c->n, c->b);
+    run_shuffle(w, 3, 1);
     for (int i = 0; i < c->count; i++) {
-        world_sample_minibatch(&w);
-        const struct hd_minibatch batch = world_batch(&w);
+        world_run(w, &sample_minibatch, 0);
+        const struct hd_minibatch batch = get_minibatch(w);
         if (i >= 8)
             continue;
         const int lo = c->ranges[i][0], used = c->ranges[i][1] - lo;
-        const int32_t *sample = permutation_of(&w) + lo;
+        const int32_t *sample = permutation_of(w) + lo;
         double wanted[64];
-        const struct hd_advantages advantages = world_rows(&w);
+        const struct hd_advantages advantages = get_advantages(w);
         standardise(&advantages, sample, used, wanted);
         ck_assert_int_eq(*batch.used, used);
-        for (int row = 0; row < hd_minibatch_get_shape(&w.v[BATCH].spec)->rows; row++) {
-            check_row(&w, row, sample[row < used ? row : 0]);
+        for (int row = 0; row < hd_minibatch_get_shape(&world_get(w, "batch")->spec)->rows; row++) {
+            check_row(w, row, sample[row < used ? row : 0]);
             if (row < used && normal)
                 CHECK_CLOSE(batch.advantage[row], wanted[row], 1.0, 1e-5, "advantage");
             else if (row < used)
@@ -180,15 +176,8 @@ TEST(minibatches_are_ranges_of_the_permutation, .runs = 2 * RANGE_CASES)
         }
     }
     /* No more than that. */
-    struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[ADVANTAGES], &w.v[PERMUTATION],
-                                       &w.v[BATCH]};
-    void *args = prepare(&hd_verb_sample_minibatch, &w.setup, values);
-    const struct hd_context where = world_at(&w, 0, 0);
-    ck_assert_int_eq(run_body(&hd_verb_sample_minibatch, values, &where, args, message),
-                     HD_ERR_TASK);
-    ck_assert_msg(strstr(message, "minibatches of 'permutation' are used up"), "%s", message);
-    unprepare(&hd_verb_sample_minibatch, args);
-    world_close(&w);
+    const char *message = world_fail(w, &sample_minibatch, 0);
+    ck_assert_msg(strstr(message, "'permutation'"), "%s", message);
 }
 
 /* The ceil(N / (B accumulate)) minibatches that a graph takes are all that there are. */
@@ -197,14 +186,11 @@ TEST(graphs_take_all_minibatches)
     for (int n = 1; n <= 40; n++)
         for (int b = 1; b <= 45; b++)
             for (int exact = 0; exact < 2; exact++) {
-                char samples[64], rows[64];
-                const char *const sets[] = {samples, rows,
-                                            exact ? "policy.learn.minibatch_tail=short"
-                                                  : "policy.learn.minibatch_tail=overlap"};
-                snprintf(samples, sizeof samples, "policy.collect.n_sample=%d", n);
-                snprintf(rows, sizeof rows, "policy.learn.batch_size=%d", b);
-                struct hd_setup setup = setup_open(sets, 3);
-                const struct hd_minibatch_split shape = hd_minibatch_split_read(setup.config);
+                struct world *w = world_make(0, 2);
+                world_set(w, "policy.collect.n_sample=%d; policy.learn.batch_size=%d", n, b);
+                world_set(w, "policy.learn.minibatch_tail=%s", exact ? "short" : "overlap");
+                world_open(w, NULL);
+                const struct hd_minibatch_split shape = hd_minibatch_split_read(w->setup.config);
                 int64_t lo, hi, end = 0, covered = 0;
                 ck_assert_int_eq(shape.count, (n + b - 1) / b);
                 for (int64_t i = 0; i < shape.count; i++) {
@@ -216,20 +202,16 @@ TEST(graphs_take_all_minibatches)
                 }
                 ck_assert_int_eq(end, n);
                 ck_assert(covered == n || (!exact && b > n));
-                setup_close(&setup);
+                world_close(w);
             }
 }
 
 /* -- Rows that hold no sample ------------------------------------------------------------------ */
 
-static const struct {
-    const char *net[3];
-    int n;
-} nets[] = {
-    {{"policy.model.encoder_hidden_size_list=[24,16]"}, 1},
-    {{"env={type: blink, options: {longest: 5}}", "policy.model.obs_shape=[1,36,40]",
-      "policy.model.action_shape=3"},
-     3},
+static const char *const nets[] = {
+    "policy.model.encoder_hidden_size_list=[24,16]",
+    "env={type: blink, options: {longest: 5}}; policy.model.obs_shape=[1,36,40]; "
+    "policy.model.action_shape=3; policy.model.encoder_hidden_size_list=[8,8,16]",
 };
 
 /* The gradient and statistics of the last, short minibatch are those of its samples alone: the
@@ -239,45 +221,43 @@ TEST(rows_without_a_sample_contribute_nothing, .runs = COUNT(nets))
     enum { N = 18, B = 16, USED = 2 };
     uint64_t grad[2], stats[2];
     for (int rubbish = 0; rubbish < 2; rubbish++) {
-        struct world w = {0};
-        const char *more[8] = {"policy.learn.minibatch_tail=short", "policy.learn.microbatch=4",
-                               "policy.learn.adv_norm=false",
-                               "policy.model.encoder_hidden_size_list=[8,8,16]"};
-        for (int i = 0; i < nets[_i].n; i++)
-            more[4 + i] = nets[_i].net[i];
-        open_sized(&w, N, B, more, 4 + nets[_i].n);
-        world_shuffle(&w, 0, 0);
-        world_sample_minibatch(&w);
-        world_sample_minibatch(&w);
-        struct hd_minibatch batch = world_batch(&w);
+        struct world *w = make_on_policy(0);
+        world_set(w, "policy.learn.minibatch_tail=short; policy.learn.microbatch=4; "
+                     "policy.learn.adv_norm=false");
+        world_set(w, "%s", nets[_i]);
+        open_sized(w, N, B);
+        run_shuffle(w, 0, 0);
+        world_run(w, &sample_minibatch, 0);
+        world_run(w, &sample_minibatch, 0);
+        const struct hd_minibatch batch = get_minibatch(w);
+        const int64_t bytes =
+            hd_trajectories_get_shape(&world_get(w, "trajectories")->spec)->obs.obs_bytes;
         ck_assert_int_eq(*batch.used, USED);
         for (int row = USED; row < B && rubbish; row++) {
-            const int64_t bytes = hd_trajectories_get_shape(&w.v[TRAJECTORIES].spec)->obs.obs_bytes;
             memset(batch.obs + row * bytes, 0x3E, (size_t)bytes);
             batch.advantage[row] = 1e30f;
             batch.target[row] = NAN;
             batch.value[row] = -INFINITY;
             batch.action[row].choice = 1;
         }
-        world_loss(&w);
+        world_run(w, &loss_grad, 0);
         for (int partial = 0; partial < 4; partial++) {
-            const float rows = hd_grad_get_counts(&w.v[GRAD].spec, w.v[GRAD].data, partial)[0];
+            const float rows = hd_grad_get_counts(INSTANCE(w, "grad"), partial)[0];
             ck_assert(rows == (partial == 0 ? USED : 0));
-            const float *sums = hd_grad_get_partial(&w.v[GRAD].spec, w.v[GRAD].data, partial);
+            const float *sums = hd_grad_get_partial(INSTANCE(w, "grad"), partial);
             double max = 0;
-            for (int64_t i = 0; i < w.v[GRAD].spec.elements; i++)
+            for (int64_t i = 0; i < world_get(w, "grad")->spec.elements; i++)
                 max = fmax(max, fabs((double)sums[i]));
             ck_assert(partial == 0 ? max > 0 : max == 0);
         }
-        worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-        ck_assert(hd_grad_get_counts(&w.v[MEAN_GRAD].spec, w.v[MEAN_GRAD].data, 0)[0] == USED);
+        worlds_combine(&w, 1, &mean_grad);
+        ck_assert(hd_grad_get_counts(INSTANCE(w, "mean_grad"), 0)[0] == USED);
         const double a = (double)batch.advantage[0], b = (double)batch.advantage[1];
-        ck_assert_double_eq_tol(world_field(&w, STATS, "adv_mean_avg"), (a + b) / USED, 1e-12);
-        ck_assert_double_eq(world_field(&w, STATS, "adv_max_avg"), fmax(a, b));
-        ck_assert(isfinite(world_field(&w, STATS, "total_loss_avg")));
-        grad[rubbish] = value_hash(&w.v[MEAN_GRAD]);
-        stats[rubbish] = value_hash(&w.v[STATS]);
-        world_close(&w);
+        ck_assert_double_eq_tol(world_field(w, "stats", "adv_mean_avg"), (a + b) / USED, 1e-12);
+        ck_assert_double_eq(world_field(w, "stats", "adv_max_avg"), fmax(a, b));
+        ck_assert(isfinite(world_field(w, "stats", "total_loss_avg")));
+        grad[rubbish] = value_hash(world_get(w, "mean_grad"));
+        stats[rubbish] = value_hash(world_get(w, "stats"));
     }
     ck_assert_uint_eq(grad[0], grad[1]);
     ck_assert_uint_eq(stats[0], stats[1]);
@@ -286,18 +266,16 @@ TEST(rows_without_a_sample_contribute_nothing, .runs = COUNT(nets))
 /* The learning rate in the statistics is the one that adam uses. */
 TEST(the_logged_learning_rate_is_the_adapted_one)
 {
-    struct world w = {0};
-    const char *sets[] = {"policy.learn.learning_rate=0.5"};
-    open_sized(&w, 8, 8, sets, 1);
-    world_shuffle(&w, 0, 0);
-    world_sample_minibatch(&w);
-    world_loss(&w);
-    ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
-    w.adapt_lr = true;
-    world_loss(&w);
-    ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
-    hd_scalars_push(&w.v[RATE].spec, w.v[RATE].data, 0, 0.25, 1);
-    world_loss(&w);
-    ck_assert_double_eq_tol(world_field(&w, STATS, "cur_lr_avg"), 1.25 / 3, 1e-15);
-    world_close(&w);
+    struct world *w = make_on_policy(0);
+    world_set(w, "policy.learn.learning_rate=0.5");
+    open_sized(w, 8, 8);
+    run_shuffle(w, 0, 0);
+    world_run(w, &sample_minibatch, 0);
+    world_run(w, &loss_grad, 0);
+    ck_assert_double_eq(world_field(w, "stats", "cur_lr_avg"), 0.5);
+    world_run(w, &loss_grad_at_rate, 0);
+    ck_assert_double_eq(world_field(w, "stats", "cur_lr_avg"), 0.5);
+    hd_scalars_push(INSTANCE(w, "learning_rate"), 0, 0.25, 1);
+    world_run(w, &loss_grad_at_rate, 0);
+    ck_assert_double_eq_tol(world_field(w, "stats", "cur_lr_avg"), 1.25 / 3, 1e-15);
 }

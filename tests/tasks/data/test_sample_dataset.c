@@ -3,17 +3,13 @@
  * batch has what is left, and the submitter counts what the state holds. */
 #include "kernels/learn/samples.h"
 #include "kernels/replay/sampler.h"
-#include "runtime/base/log.h"
 #include "runtime/io/dataset.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/dataset.h"
 #include "tasks/types/data/sampler_state.h"
 #include "tasks/types/output/scalars.h"
-#include "tests/tasks/values.h"
+#include "tests/tasks/world.h"
 
-#include <stdlib.h>
-
-enum { DATASET, SAMPLER_STATE, STATS, BATCH, N_VALUES };
 enum { FLOATS = 2, STACK = 2, FILES = 3, MOST_SHARDS = 6 };
 
 static char folder[] = "/tmp/heddle-draw-XXXXXX";
@@ -95,63 +91,31 @@ static void make(const struct hd_dataset_info *info, int64_t files)
 
 /* -- Drawing ----------------------------------------------------------------------------------- */
 
-struct world {
-    struct hd_setup setup;
-    struct value values[N_VALUES], states[MOST_SHARDS], *ports[N_VALUES];
-    char path[96], batch[48], tail[64];
-};
+static const struct step sample_dataset = {.verb = &hd_verb_sample_dataset, .ports = "stats"};
 
-static void world_open(struct world *w, int64_t shards, int64_t batch, const char *tail,
-                       bool shuffle)
+/* Returns a world of the data set that was made. */
+static struct world *make_world(int64_t shard, int64_t shards)
 {
-    static const struct hd_type *const types[] = {&hd_type_dataset, &hd_type_sampler_state,
-                                                  &hd_type_scalars, &hd_type_batch};
-    snprintf(w->path, sizeof w->path, "policy.collect.data_path=%s", folder);
-    snprintf(w->batch, sizeof w->batch, "policy.learn.batch_size=%lld", (long long)batch);
-    snprintf(w->tail, sizeof w->tail, "policy.learn.sampler.tail=%s", tail);
-    const char *const sets[] = {w->path, w->batch, w->tail,
-                                shuffle ? "policy.learn.sampler.shuffle=true"
-                                        : "policy.learn.sampler.shuffle=false",
-                                "env.frame_stack=2"};
-    w->setup = setup_open(sets, 5);
-    w->setup.shards = shards;
-    for (int i = 0; i < N_VALUES; i++) {
-        value_resolve_at(&w->values[i], &w->setup, types[i], types[i]->name, NULL,
-                         i == DATASET ? HD_GLOBAL : HD_SHARD);
-        w->ports[i] = &w->values[i];
-    }
-    for (int s = 0; s < MOST_SHARDS; s++)
-        value_open(&w->states[s], &w->setup, &hd_type_sampler_state, "sampler_state", NULL);
-    struct hd_spec *specs[MAX_PORTS];
-    struct hd_setup step = step_setup(&hd_verb_sample_dataset, &w->setup, w->ports, specs);
-    ck_assert_int_eq(hd_verb_sample_dataset.declare(&step), HD_OK);
-    for (int i = 0; i < N_VALUES; i++)
-        value_init(&w->values[i], &w->setup, 0);
+    struct world *w = world_make(shard, shards);
+    world_set(w, "policy.collect.data_path=%s; env.frame_stack=2", folder);
+    return w;
 }
 
-static void world_close(struct world *w)
+static struct world *open_world(int64_t shard, int64_t shards, int batch, const char *tail,
+                                bool shuffle)
 {
-    for (int i = 0; i < N_VALUES; i++)
-        value_close(&w->values[i]);
-    for (int s = 0; s < MOST_SHARDS; s++)
-        value_close(&w->states[s]);
-    setup_close(&w->setup);
-}
-
-static double stat(const struct world *w, const char *name)
-{
-    const struct value *stats = &w->values[STATS];
-    int field = hd_value_find_field(&stats->spec, name);
-    ck_assert_int_ge(field, 0);
-    return stats->spec.type->field(&stats->spec, stats->data, field);
+    struct world *w = make_world(shard, shards);
+    world_set(w, "policy.learn.batch_size=%d; policy.learn.sampler={tail: %s, shuffle: %s}", batch,
+              tail, shuffle ? "true" : "false");
+    world_open(w, &sample_dataset, NULL);
+    return w;
 }
 
 /* Row `row` is transition `sample`. */
 static void check_row(struct world *w, int64_t row, int64_t sample)
 {
-    const struct hd_transition_shape *shape = hd_batch_get_shape(&w->values[BATCH].spec);
-    const struct hd_transitions rows =
-        hd_batch_get_rows(&w->values[BATCH].spec, w->values[BATCH].data);
+    const struct hd_transition_shape *shape = hd_batch_get_shape(&world_get(w, "batch")->spec);
+    const struct hd_transitions rows = hd_batch_get_rows(INSTANCE(w, "batch"));
     const float *obs = (float *)rows.obs + row * STACK * FLOATS;
     const float *next = (float *)rows.next_obs + row * STACK * FLOATS;
     ck_assert_int_eq(shape->obs_bytes, STACK * FLOATS * 4);
@@ -168,8 +132,7 @@ static void check_row(struct world *w, int64_t row, int64_t sample)
 /* Rows that are not used are zeros, so that nothing is computed with old content. */
 static void check_unused(struct world *w, int64_t row)
 {
-    const struct hd_transitions rows =
-        hd_batch_get_rows(&w->values[BATCH].spec, w->values[BATCH].data);
+    const struct hd_transitions rows = hd_batch_get_rows(INSTANCE(w, "batch"));
     const float *obs = (float *)rows.obs + row * STACK * FLOATS;
     const float *next = (float *)rows.next_obs + row * STACK * FLOATS;
     for (int64_t j = 0; j < STACK * FLOATS; j++)
@@ -178,38 +141,35 @@ static void check_unused(struct world *w, int64_t row)
 }
 
 /* Takes one batch of one shard and compares it with the shard's list of the epoch. */
-static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shard, int64_t epoch,
-                 int64_t next)
+static void draw(struct world *w, const struct hd_sampler *sampler, int64_t epoch, int64_t next)
 {
-    struct hd_context where = at(&w->setup, shard, 17);
-    const struct value *batch = &w->values[BATCH];
-    w->ports[SAMPLER_STATE] = &w->states[shard];
-    memset(batch->data, 0xFF, (size_t)batch->spec.bytes);
-    run(&hd_verb_sample_dataset, &w->setup, w->ports, &where);
+    const struct value *batch = world_get(w, "batch");
+    world_run(w, &sample_dataset, 17);
     const int64_t size = hd_batch_get_shape(&batch->spec)->rows;
     const struct hd_batch_use use = hd_batch_get_use(&batch->spec, batch->data);
-    int64_t left = hd_sampler_count(sampler, shard) - next, padded = 0;
+    int64_t left = hd_sampler_count(sampler, w->shard) - next, padded = 0;
     left = left < 0 ? 0 : left < size ? left : size;
     ck_assert_int_eq(*use.used, left);
     for (int64_t row = 0; row < left; row++) {
         bool padding;
-        check_row(w, row, hd_sampler_get(sampler, epoch, shard, next + row, &padding));
+        check_row(w, row, hd_sampler_get(sampler, epoch, w->shard, next + row, &padding));
         ck_assert_float_eq(use.weight[row], padding ? 0 : 1);
         padded += padding;
     }
     for (int64_t row = left; row < size; row++)
         check_unused(w, row);
-    ck_assert(stat(w, "epoch") == (double)epoch && stat(w, "samples") == (double)left &&
-              stat(w, "padding") == (double)padded);
+    ck_assert(world_field(w, "stats", "epoch") == (double)epoch);
+    ck_assert(world_field(w, "stats", "samples") == (double)left);
+    ck_assert(world_field(w, "stats", "padding") == (double)padded);
     for (int64_t first = 0; first < size; first += 3)
         ck_assert_int_eq(hd_samples_count(*use.used, first, 3), left - first < 0   ? 0
                                                                 : left - first < 3 ? left - first
                                                                                    : 3);
-    value_save_load(&w->states[shard]);
+    value_save_load(world_get(w, "sampler_state"));
 }
 
 static const struct draw_case {
-    int64_t transitions, files, shards, batch;
+    int transitions, files, shards, batch;
     const char *tail;
     enum hd_sampler_tail how;
 } cases[] = {
@@ -226,126 +186,93 @@ TEST(epochs_go_through_the_sampler_s_lists, .runs = 2 * COUNT(cases))
 {
     const struct draw_case *c = &cases[_i / 2];
     const struct hd_dataset_info info = numbers_info(c->transitions);
-    static struct world w;
+    struct world *worlds[MOST_SHARDS];
     make(&info, c->files);
-    world_open(&w, c->shards, c->batch, c->tail, _i % 2);
-    const struct hd_sampler sampler = {.seed = w.setup.seed,
+    for (int s = 0; s < c->shards; s++)
+        worlds[s] = open_world(s, c->shards, c->batch, c->tail, _i % 2);
+    const struct hd_sampler sampler = {.seed = worlds[0]->setup.seed,
                                        .samples = c->transitions,
                                        .shards = c->shards,
                                        .shuffle = _i % 2,
                                        .tail = c->how};
-    void *args = prepare(&hd_verb_sample_dataset, &w.setup, w.ports);
+    void *args = world_prepare(worlds[0], &sample_dataset);
     int64_t counted[2] = {0};
     for (int64_t epoch = 0; epoch < 3; epoch++)
         for (int64_t next = 0; next < hd_sampler_count_max(&sampler); next += c->batch) {
             ck_assert_int_eq(counted[HD_SAMPLER_STATE_EPOCH], epoch);
-            for (int64_t shard = 0; shard < c->shards; shard++)
-                draw(&w, &sampler, shard, epoch, next);
+            for (int s = 0; s < c->shards; s++)
+                draw(worlds[s], &sampler, epoch, next);
             for (const struct hd_counted_attribute *count = hd_verb_sample_dataset.counted;
                  count->attribute; count++) {
                 int i = 0;
                 while (strcmp(hd_type_sampler_state.counted[i], count->attribute) != 0)
                     i++;
-                ck_assert_int_eq(count->port, SAMPLER_STATE);
+                ck_assert_str_eq(hd_verb_sample_dataset.ports[count->port].name, "sampler_state");
                 counted[i] = count->next(args, counted);
             }
         }
     ck_assert_int_eq(counted[HD_SAMPLER_STATE_EPOCH], 3);
-    unprepare(&hd_verb_sample_dataset, args);
-    world_close(&w);
+    world_release(&sample_dataset, args);
 }
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
-static char said[8192];
-
-static void listen(enum hd_log_level level, const char *line, void *arg)
+/* Resolves a data set with other options; a mistake is told at the place of its key. */
+static void refused(const char *sets, const char *names)
 {
-    (void)level, (void)arg;
-    size_t used = strlen(said);
-    snprintf(said + used, sizeof said - used, "%s\n", line);
-}
-
-/* Resolves a data set with one more option; a mistake is reported at the option's place. */
-static void refused(const char *set, const char *expected)
-{
-    char path[96];
-    snprintf(path, sizeof path, "policy.collect.data_path=%s", folder);
-    const char *const sets[] = {"env.frame_stack=2", path, set ? set : "seed=0"};
-    struct hd_setup s = setup_open(sets, set ? 3 : 2);
-    struct value value = {
-        .spec = {.name = "data", .type = &hd_type_dataset, .placement = HD_GLOBAL}};
-    said[0] = '\0';
-    ck_assert_int_eq(hd_type_dataset.resolve(&value.spec, &s), HD_ERR_INPUT);
-    hd_log_set_sink(listen, NULL);
-    hd_diag_report(s.diag);
-    hd_log_set_sink(NULL, NULL);
-    ck_assert_msg(strstr(said, expected) && strstr(said, "data_path"), "said %s, not %s", said,
-                  expected);
-    hd_type_dataset.release(&value.spec);
-    setup_close(&s);
+    struct world *w = make_world(0, 2);
+    if (sets)
+        world_set(w, "%s", sets);
+    world_open(w, NULL);
+    struct hd_spec spec = {.name = "data", .type = &hd_type_dataset, .placement = HD_GLOBAL};
+    ck_assert_int_eq(hd_type_dataset.resolve(&spec, &w->setup), HD_ERR_INPUT);
+    check_names(hd_diag_get_line(w->setup.diag, 0), "policy.collect.data_path");
+    check_names(hd_diag_get_line(w->setup.diag, 0), names);
+    hd_type_dataset.release(&spec);
 }
 
 TEST(what_does_not_fit_is_told)
 {
     struct hd_dataset_info info = numbers_info(10);
-    refused(NULL, "cannot be used");
-    refused("policy.collect.data_path=''", "no data set is given;");
-    refused("policy.collect.data_path=/no/such/folder", "/no/such/folder cannot be used");
+    refused(NULL, folder);
+    refused("policy.collect.data_path=''", "--set:6:");
+    refused("policy.collect.data_path=/no/such/folder", "/no/such/folder");
     make(&info, 1);
-    refused("env.type=pixel_pong", "was recorded in env.type cartpole, env_id ''");
+    refused("env.type=pixel_pong", "env.type cartpole|env_id ''");
     refused("env.env_id=Other-v0", "env_id 'Other-v0'");
-    refused("env.frame_stack=4", "are 2 frames, but env.frame_stack is 4");
-    refused("policy.model.obs_shape=6", "8 bytes of floats, but policy.model.obs_shape means 12");
-    refused("policy.model.obs_shape=[2,4,2]",
-            "of floats, but policy.model.obs_shape means 8 of pixels");
-    refused("policy.model.action_shape=3",
-            "has 2 actions, but policy.model.action_shape means 3 actions");
+    refused("env.frame_stack=4", "2 frames|env.frame_stack is 4");
+    refused("policy.model.obs_shape=6", "8 bytes|policy.model.obs_shape means 12");
+    refused("policy.model.obs_shape=[2,4,2]", "floats|policy.model.obs_shape means 8");
+    refused("policy.model.action_shape=3", "2 actions|policy.model.action_shape means 3");
 }
 
 TEST(draws_that_cannot_be_are_told)
 {
     const struct hd_dataset_info info = numbers_info(3);
-    static struct world w;
-    struct hd_spec *specs[MAX_PORTS];
-    void *args = NULL;
     make(&info, 1);
-    world_open(&w, 5, 4, "drop_last", true);
-    struct hd_setup step = step_setup(&hd_verb_sample_dataset, &w.setup, w.ports, specs);
-    ck_assert_int_eq(hd_verb_sample_dataset.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_diag_count(w.setup.diag), 1);
-    unprepare(&hd_verb_sample_dataset, args);
-    world_close(&w);
-    struct value value = {.spec = {.name = "data", .type = &hd_type_dataset}}; /* per shard */
-    char path[96];
-    snprintf(path, sizeof path, "policy.collect.data_path=%s", folder);
-    const char *const sets[] = {path, "env.frame_stack=2"};
-    struct hd_setup s = setup_open(sets, 2);
-    value.spec.placement = HD_SHARD;
-    value.spec.location = s.location;
-    ck_assert_int_eq(hd_type_dataset.resolve(&value.spec, &s), HD_ERR_INPUT);
-    setup_close(&s);
+    struct world *w = open_world(0, 5, 4, "drop_last", true);
+    world_mistake(w, &sample_dataset);
+    ck_assert_int_eq(hd_diag_count(w->setup.diag), 1);
+    struct hd_spec per_shard = {
+        .name = "data", .type = &hd_type_dataset, .location = w->setup.location};
+    ck_assert_int_eq(hd_type_dataset.resolve(&per_shard, &w->setup), HD_ERR_INPUT);
 }
 
 TEST(another_data_set_does_not_load)
 {
     struct hd_dataset_info info = numbers_info(10);
-    static struct world w;
     make(&info, 1);
-    world_open(&w, 1, 4, "pad", true);
     FILE *file = tmpfile();
-    const struct value *dataset = &w.values[DATASET];
-    ck_assert_int_eq(hd_value_save(&dataset->spec, dataset->data, file), HD_OK);
+    struct world *w = open_world(0, 1, 4, "pad", true);
+    ck_assert_int_eq(hd_value_save(INSTANCE(w, "dataset"), file), HD_OK);
     rewind(file);
-    ck_assert_int_eq(hd_value_load(&dataset->spec, dataset->data, file), HD_OK);
-    world_close(&w);
+    ck_assert_int_eq(hd_value_load(INSTANCE(w, "dataset"), file), HD_OK);
     teardown();
     setup();
     info.transitions = 11;
     make(&info, 1);
-    world_open(&w, 1, 4, "pad", true);
+    w = open_world(0, 1, 4, "pad", true);
     rewind(file);
-    ck_assert_int_eq(hd_value_load(&dataset->spec, dataset->data, file), HD_ERR_FORMAT);
+    ck_assert_int_eq(hd_value_load(INSTANCE(w, "dataset"), file), HD_ERR_FORMAT);
     fclose(file);
-    world_close(&w);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comparisons of what an update of PPO reports with golden numbers. One thread at a time. */
+/* Comparisons of what an update reports, and of the net after it, with golden numbers. One thread
+ * at a time. */
 #ifndef HD_TESTS_TASKS_LEARN_GOLDEN_UPDATE_H
 #define HD_TESTS_TASKS_LEARN_GOLDEN_UPDATE_H
 
 #include "tests/kernels/net/golden_net.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/world.h"
 
 /* Checks the field `key`_avg of a value of the world with wanted.key. */
-static inline void check_field(const struct world *w, int value, struct golden wanted,
+static inline void check_field(const struct world *w, const char *value, struct golden wanted,
                                const char *key, double tolerance)
 {
     char name[32];
@@ -15,17 +16,24 @@ static inline void check_field(const struct world *w, int value, struct golden w
     CHECK_CLOSE(world_field(w, value, name), golden_number(wanted, "%s", key), 1.0, tolerance, key);
 }
 
-/* Checks all that an update of a policy with choices reports; `norm` is the tolerance of the
+/* Checks all that an update of PPO with choices reports; `norm` is the tolerance of the
  * gradient's. */
-static inline void check_update(const struct world *w, struct golden wanted, double tolerance,
-                                double norm)
+static inline void check_ppo_update(const struct world *w, struct golden wanted, double tolerance,
+                                    double norm)
 {
     static const char *const fields[] = {"cur_lr",       "total_loss", "policy_loss", "value_loss",
                                          "entropy_loss", "adv_max",    "adv_mean",    "value_mean",
                                          "value_max",    "approx_kl",  "clipfrac"};
     for (int i = 0; i < COUNT(fields); i++)
-        check_field(w, STATS, wanted, fields[i], tolerance);
-    check_field(w, GRAD_NORM, wanted, "grad_norm", norm);
+        check_field(w, "stats", wanted, fields[i], tolerance);
+    check_field(w, "grad_norm", wanted, "grad_norm", norm);
+}
+
+/* Checks the tensors of a net's parameters with the list wanted.key. */
+static inline void check_net(const struct world *w, const char *net, struct golden wanted,
+                             const char *key, double tolerance)
+{
+    check_tensors(world_net(w, net), world_get(w, net)->data, wanted, key, tolerance);
 }
 
 #endif

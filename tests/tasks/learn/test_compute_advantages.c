@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compute_advantages (docs/di-engine.md 3.4) against a naive pass over each fragment, which
  * computes the value of every sample's next observation. */
-#include "kernels/net/obs_norm.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/check_close.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/on_policy.h"
 
 enum { MAX_STEPS = 256 };
 
+#define BLINK                                                                                      \
+    "env={type: blink, options: {longest: 12}}; policy.model.action_shape=3; "                     \
+    "policy.model.encoder_hidden_size_list=[16,16,32,48]; "
 static const struct {
-    const char *net[5];
+    const char *net;
     double rounding; /* of a row's value when other rows go beside it */
 } nets[] = {
-    {{"policy.model.encoder_hidden_size_list=[24,16]", "runtime.precision=f32"}, 1e-6},
-    {{"env.frame_stack=3", "policy.model.obs_shape=12",
-      "policy.model.encoder_hidden_size_list=[24,16]"},
+    {"policy.model.encoder_hidden_size_list=[24,16]", 1e-6},
+    {"policy.model.encoder_hidden_size_list=[24,16]; env.frame_stack=3; policy.model.obs_shape=12",
      1e-6},
-    {{"env={type: blink, options: {longest: 12}}", "env.frame_stack=2",
-      "policy.model.obs_shape=[2,36,40]", "policy.model.action_shape=3",
-      "policy.model.encoder_hidden_size_list=[16,16,32,48]"},
-     1e-6},
-    {{"env={type: blink, options: {longest: 12}}", "policy.model.obs_shape=[1,36,40]",
-      "policy.model.action_shape=3", "policy.model.encoder_hidden_size_list=[16,16,32,48]",
-      "runtime.precision=bf16"},
-     2e-2},
+    {BLINK "env.frame_stack=2; policy.model.obs_shape=[2,36,40]", 1e-6},
+    {BLINK "runtime.precision=bf16; policy.model.obs_shape=[1,36,40]", 2e-2},
 };
 enum { NETS = sizeof nets / sizeof *nets };
 
@@ -43,70 +38,44 @@ static const struct advantages_case {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static void add_moments(struct value *value, uint64_t seed, float low, float high)
+static struct world *open_case(const struct advantages_case *c, int net, int microbatch)
 {
-    enum { ROWS = 6 };
-    const int64_t n = hd_moments_count_elements(&value->spec);
-    struct hd_rng rng = hd_rng_make(seed, 4, 3, 2, 1);
-    float *x = hd_alloc(ROWS * n, sizeof *x);
-    void *other = hd_alloc(1, (size_t)value->spec.bytes);
-    for (int64_t i = 0; i < ROWS * n; i++)
-        x[i] = low + (high - low) * (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
-    hd_moments_compute(x, ROWS, n, hd_moments_get(&value->spec, other));
-    hd_moments_join(&value->spec, value->data, other);
-    hd_free(other);
-    hd_free(x);
+    const struct step *collects = c->obs_norm ? &collect_normalised : &collect;
+    struct world *w = make_on_policy(1);
+    world_set(w, "policy.collect.n_sample=%d; env.collector_env_num=%d", c->n_sample, c->envs);
+    world_set(w, "policy.collect.env_groups=%d; policy.collect.segment_at_done=%s", c->groups,
+              c->segment_at_done ? "true" : "false");
+    world_set(w, "policy.learn.microbatch=%d; policy.learn.value_norm=%s", microbatch,
+              c->value_norm ? "true" : "false");
+    world_set(w, "policy.collect.discount_factor=0.9; policy.collect.gae_lambda=0.8; %s",
+              nets[net].net);
+    world_open(w, collects, &compute_advantages_normalised, NULL);
+    add_moments(world_get(w, "return_scale"), 1, -3, 5);
+    add_moments(world_get(w, "obs_norm"), 2, 0, net < 2 ? 1 : 255);
+    for (int64_t iteration = 0; iteration < 3; iteration++)
+        world_run(w, collects, iteration); /* the third starts in the middle of episodes */
+    return w;
 }
 
-static void open_case(struct world *w, const struct advantages_case *c, int net, int microbatch)
+static void run_advantages(struct world *w, const struct advantages_case *c)
 {
-    char text[5][64];
-    const char *sets[16] = {text[0],
-                            text[1],
-                            text[2],
-                            text[3],
-                            text[4],
-                            c->value_norm ? "policy.learn.value_norm=true"
-                                          : "policy.learn.value_norm=false",
-                            "policy.collect.discount_factor=0.9",
-                            "policy.collect.gae_lambda=0.8"};
-    int n = 8;
-    snprintf(text[0], sizeof text[0], "policy.collect.n_sample=%d", c->n_sample);
-    snprintf(text[1], sizeof text[1], "env.collector_env_num=%d", c->envs);
-    snprintf(text[2], sizeof text[2], "policy.collect.env_groups=%d", c->groups);
-    snprintf(text[3], sizeof text[3], "policy.collect.segment_at_done=%s",
-             c->segment_at_done ? "true" : "false");
-    snprintf(text[4], sizeof text[4], "policy.learn.microbatch=%d", microbatch);
-    for (int i = 0; i < 5 && nets[net].net[i]; i++)
-        sets[n++] = nets[net].net[i];
-    *w = (struct world){.plays = true, .normalised = c->obs_norm, .shard = 1};
-    world_open(w, sets, n);
-    add_moments(&w->v[SCALE], 1, -3, 5);
-    add_moments(&w->v[OBS_NORM], 2, 0, net < 2 ? 1 : 255);
-    for (int64_t iteration = 0; iteration < 3; iteration++)
-        world_collect(w, iteration); /* the third collect starts in the middle of episodes */
+    world_run(w, c->obs_norm ? &compute_advantages_normalised : &compute_advantages, 0);
 }
 
 /* -- Against a naive pass ---------------------------------------------------------------------- */
 
 /* Returns the value of the observation before a step, or after it, computed alone. */
 static double value_of(const struct world *w, const struct hd_trajectories *t, int64_t step,
-                       int ahead)
+                       int ahead, bool normalised)
 {
-    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
-    const struct hd_view view = {.spec = &w->v[OBS_NORM].spec,
-                                 .data = w->normalised ? w->v[OBS_NORM].data : NULL};
+    const struct hd_view view = {.spec = &world_get(w, "obs_norm")->spec,
+                                 .data = normalised ? world_get(w, "obs_norm")->data : NULL};
     struct hd_obs_norm norm;
-    float out[8];
-    void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
-    hd_trajectories_copy_obs(hd_trajectories_get_shape(&w->v[TRAJECTORIES].spec), t, step, ahead,
-                             obs);
-    hd_net_forward(net, w->v[POLICY].data, hd_moments_get_obs_norm(&view, &norm), obs, 1, work,
-                   out);
-    hd_free(obs);
-    hd_free(work);
-    return out[hd_net_count_outputs(net) - 1];
+    float out[8], obs[2 * 36 * 40 / sizeof(float)];
+    hd_trajectories_copy_obs(hd_trajectories_get_shape(&world_get(w, "trajectories")->spec), t,
+                             step, ahead, obs);
+    world_forward(w, "policy", hd_moments_get_obs_norm(&view, &norm), obs, 1, out);
+    return out[hd_net_count_outputs(world_net(w, "policy")) - 1];
 }
 
 struct naive_rows {
@@ -118,19 +87,18 @@ struct naive_rows {
 static void naive_advantages(const struct world *w, const struct advantages_case *c,
                              struct naive_rows *rows)
 {
-    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
     const int quota = c->n_sample / c->groups;
     const double gamma = 0.9, lambda = 0.8;
-    const double unit = c->value_norm ? world_field(w, SCALE, "std") : 1;
+    const double unit = c->value_norm ? world_field(w, "return_scale", "std") : 1;
     double returns[MAX_STEPS];
     rows->mean = rows->squares = 0;
     for (int g = 0; g < c->groups; g++) {
-        const struct hd_trajectories t = hd_trajectories_get(spec, w->v[TRAJECTORIES].data, g);
+        const struct hd_trajectories t = hd_trajectories_get(INSTANCE(w, "trajectories"), g);
         double advantage = 0;
         for (int i = quota - 1; i >= 0; i--) {
             const int64_t step = t.row[i], at = g * quota + i;
-            const double v = value_of(w, &t, step, 0) * unit;
-            const double next = value_of(w, &t, step, 1) * unit;
+            const double v = value_of(w, &t, step, 0, c->obs_norm) * unit;
+            const double next = value_of(w, &t, step, 1, c->obs_norm) * unit;
             const double done = (double)t.done[step];
             /* Steps of a fragment follow one another; the quota ends the last one. */
             const bool ends =
@@ -154,40 +122,35 @@ TEST(advantages_are_those_of_a_naive_pass, .runs = count_nets() * CASES)
     const struct advantages_case *c = &cases[_i % CASES];
     const int net = _i / CASES;
     const double off = 20 * nets[net].rounding; /* sums over fragments */
-    struct world w;
+    struct world *w = open_case(c, net, 0);
     struct naive_rows rows;
-    open_case(&w, c, net, 0);
-    world_compute_advantages(&w);
-    naive_advantages(&w, c, &rows);
-    const struct hd_advantages found = world_rows(&w);
+    run_advantages(w, c);
+    naive_advantages(w, c, &rows);
+    const struct hd_advantages found = get_advantages(w);
     for (int i = 0; i < c->n_sample; i++) {
         CHECK_CLOSE(found.value[i], rows.value[i], 1.0, nets[net].rounding, "value");
         CHECK_CLOSE(found.advantage[i], rows.advantage[i], 1.0, off, "advantage");
         CHECK_CLOSE(found.target[i], rows.target[i], 1.0, off, "target");
     }
-    const struct hd_moments of = hd_moments_get(&w.v[RETURNS].spec, w.v[RETURNS].data);
+    const struct hd_moments of = hd_moments_get(INSTANCE(w, "returns"));
     ck_assert_double_eq(*of.count, c->n_sample);
     CHECK_CLOSE(*of.mean, rows.mean, 1.0, off, "mean");
     CHECK_CLOSE(*of.squares, rows.squares, c->n_sample, 20 * off, "squares");
-    world_close(&w);
 }
 
 /* Without running statistics values count as they are, whatever value_norm says. */
 TEST(values_without_a_scale)
 {
     static const struct advantages_case c = {64, 4, 1, true, false, false};
-    struct world w;
+    static const struct step without_scale = {.verb = &hd_verb_compute_advantages};
+    struct world *w = open_case(&c, 0, 0);
     float value[64];
-    open_case(&w, &c, 0, 0);
-    world_compute_advantages(&w);
-    memcpy(value, world_rows(&w).value, sizeof value);
-    const uint64_t hash = value_hash(&w.v[ADVANTAGES]);
-    world_run(&w, &hd_verb_compute_advantages,
-              (int[]){POLICY, TRAJECTORIES, NONE, NONE, ADVANTAGES, NONE, N_VALUES},
-              world_at(&w, 0, 0));
-    ck_assert_uint_eq(value_hash(&w.v[ADVANTAGES]), hash);
-    ck_assert_mem_eq(world_rows(&w).value, value, sizeof value);
-    world_close(&w);
+    run_advantages(w, &c);
+    memcpy(value, get_advantages(w).value, sizeof value);
+    const uint64_t hash = value_hash(world_get(w, "advantages"));
+    world_run(w, &without_scale, 0);
+    ck_assert_uint_eq(value_hash(world_get(w, "advantages")), hash);
+    ck_assert_mem_eq(get_advantages(w).value, value, sizeof value);
 }
 
 /* -- Blocks ------------------------------------------------------------------------------------ */
@@ -199,17 +162,17 @@ TEST(blocks, .runs = count_nets())
     static const struct advantages_case c = {60, 4, 2, true, true, true};
     static const int microbatches[] = {60, 1, 7, 20, 64};
     struct naive_rows whole;
-    struct world w;
     for (int i = 0; i < 5; i++) {
         uint64_t hash[2];
-        open_case(&w, &c, _i, microbatches[i]);
+        struct world *w = open_case(&c, _i, microbatches[i]);
         for (int order = 0; order < 2; order++) {
-            first_item_first = order;
-            world_compute_advantages(&w);
-            hash[order] = value_hash(&w.v[ADVANTAGES]) ^ value_hash(&w.v[RETURNS]);
+            w->first_item_first = order;
+            run_advantages(w, &c);
+            hash[order] =
+                value_hash(world_get(w, "advantages")) ^ value_hash(world_get(w, "returns"));
         }
         ck_assert_uint_eq(hash[0], hash[1]);
-        const struct hd_advantages found = world_rows(&w);
+        const struct hd_advantages found = get_advantages(w);
         for (int j = 0; j < c.n_sample; j++) {
             if (i == 0) {
                 whole.value[j] = (double)found.value[j];
@@ -220,6 +183,5 @@ TEST(blocks, .runs = count_nets())
             if (_i < 2)
                 ck_assert(found.target[j] == (float)whole.target[j]); /* dense nets: by bits */
         }
-        world_close(&w);
     }
 }

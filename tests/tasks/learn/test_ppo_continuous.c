@@ -4,6 +4,7 @@
  * the gradient, and the net after each update. Nets computed layer by layer and as dense nets, the
  * batch whole and in microbatches. */
 #include "tests/tasks/learn/golden_update.h"
+#include "tests/tasks/on_policy.h"
 
 enum { ROWS = 8, OBS = 3, DIMS = 2 };
 
@@ -25,7 +26,7 @@ static void fill_net(const struct hd_net *net, float *params)
 
 static void fill_batch(struct world *w)
 {
-    const struct hd_minibatch batch = world_batch(w);
+    const struct hd_minibatch batch = get_minibatch(w);
     float *obs = (float *)batch.obs;
     *batch.used = ROWS;
     for (int64_t i = 0; i < ROWS * OBS; i++)
@@ -41,58 +42,42 @@ static void fill_batch(struct world *w)
     }
 }
 
-static void open_case(struct world *w, const char *activation, bool cut)
+static struct world *open_case(const char *activation, bool cut)
 {
-    char layers[64];
-    const char *const sets[] = {
-        layers,
-        "policy.model.heads={policy: {type: gaussian}, value: {type: dense, layers: [{dense: 10}, "
-        "relu]}}",
-        "policy.action_space=continuous",
-        "policy.model.obs_shape=3",
-        "policy.model.action_shape=2",
-        "policy.collect.n_sample=8",
-        "env.collector_env_num=2",
-        "policy.learn.batch_size=8",
-        cut ? "policy.learn.microbatch=2" : "policy.learn.microbatch=8",
-        "policy.learn.learning_rate=0.01",
-        "policy.learn.adam_eps=1e-4",
-        "policy.learn.clip_ratio=0.2",
-        "policy.learn.value_clip=false",
-        "policy.learn.value_weight=0.5",
-        "policy.learn.entropy_weight=0.03",
-        "policy.learn.grad_clip_type=clip_norm",
-        "policy.learn.grad_clip_value=0.5"};
-    snprintf(layers, sizeof layers, "policy.model.layers=[{dense: 12}, %s]", activation);
-    *w = (struct world){0};
-    world_open(w, sets, sizeof sets / sizeof *sets);
-    fill_net(hd_params_get_net(&w->v[POLICY].spec), w->v[POLICY].data);
+    struct world *w = make_on_policy(0);
+    world_set(w, "policy.model.layers=[{dense: 12}, %s]; policy.learn.microbatch=%d", activation,
+              cut ? 2 : 8);
+    world_set(w, "policy.model.heads={policy: {type: gaussian}, "
+                 "value: {type: dense, layers: [{dense: 10}, relu]}}; "
+                 "policy.action_space=continuous; policy.model.obs_shape=3; "
+                 "policy.collect.n_sample=8; env.collector_env_num=2; policy.learn.batch_size=8; "
+                 "policy.learn.learning_rate=0.01; policy.learn.adam_eps=1e-4; "
+                 "policy.learn.clip_ratio=0.2; policy.learn.value_clip=false; "
+                 "policy.learn.value_weight=0.5; policy.learn.entropy_weight=0.03; "
+                 "policy.learn.grad_clip_type=clip_norm; policy.learn.grad_clip_value=0.5");
+    open_on_policy(w);
+    fill_net(world_net(w, "policy"), world_get(w, "policy")->data);
     fill_batch(w);
+    return w;
 }
 
-static void check_losses(const struct world *w, struct golden wanted)
+static void check_update(const struct world *w, struct golden wanted)
 {
     static const char *const fields[] = {"total_loss",   "policy_loss", "value_loss",
                                          "entropy_loss", "kl",          "clipfrac"};
     for (int i = 0; i < COUNT(fields); i++)
-        check_field(w, STATS, wanted, fields[i], 1e-6);
-    check_field(w, GRAD_NORM, wanted, "grad_norm", 1e-6);
-    check_tensors(hd_params_get_net(&w->v[POLICY].spec), w->v[POLICY].data, wanted, "params", 1e-6);
+        check_field(w, "stats", wanted, fields[i], 1e-6);
+    check_field(w, "grad_norm", wanted, "grad_norm", 1e-6);
+    check_net(w, "policy", wanted, "params", 1e-6);
 }
 
 TEST(three_updates_are_pytorch_s, .runs = 2 * golden_count(golden_open("ppo_continuous"), "nets"))
 {
     const struct golden golden = golden_get(golden_open("ppo_continuous"), "nets/%d", _i / 2);
-    struct world w;
-    open_case(&w, golden_text(golden, "activation"), _i % 2 == 1);
+    struct world *w = open_case(golden_text(golden, "activation"), _i % 2 == 1);
     ck_assert_int_gt(golden_count(golden, "updates"), 0);
     for (int update = 0; update < golden_count(golden, "updates"); update++) {
-        memset(w.v[STATS].data, 0, (size_t)w.v[STATS].spec.bytes); /* no means over updates */
-        memset(w.v[GRAD_NORM].data, 0, (size_t)w.v[GRAD_NORM].spec.bytes);
-        world_loss(&w);
-        worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-        world_adam(&w);
-        check_losses(&w, golden_get(golden, "updates/%d", update));
+        learn(w);
+        check_update(w, golden_get(golden, "updates/%d", update));
     }
-    world_close(&w);
 }

@@ -3,27 +3,27 @@
  * 9.3): the losses, norms of gradients and statistics of returns, then values, logits and
  * parameters. */
 #include "tests/tasks/learn/golden_update.h"
+#include "tests/tasks/on_policy.h"
 
 /* Tolerances are absolute. Of Pong's gradient PyTorch's norm is off by 3.6e-6: it adds the squares
  * of 800,000 elements in single precision (a naive net in double gives 0.66390774). Adam divides
  * gradients by their own size: the smallest, whose rounding is as large as they are, move
  * parameters by whole steps. */
 static const struct {
-    const char *file, *sets[5];
+    const char *file, *sets;
     double loss, norm, outputs, params;
 } cases[] = {
     {.file = "ppo_cartpole",
-     .sets = {"policy.learn.learning_rate=0.001", "policy.learn.entropy_weight=0.01",
-              "policy.collect.discount_factor=0.9", "policy.model.obs_shape=4",
-              "policy.model.action_shape=2"},
+     .sets = "policy.learn.learning_rate=0.001; policy.learn.entropy_weight=0.01; "
+             "policy.collect.discount_factor=0.9",
      .loss = 4e-7,
      .norm = 2e-7,
      .outputs = 3e-7,
      .params = 1e-6},
     {.file = "ppo_pong",
-     .sets = {"policy.learn.learning_rate=0.0003", "policy.learn.entropy_weight=0.001",
-              "policy.collect.discount_factor=0.99", "policy.model.obs_shape=[4,84,84]",
-              "policy.model.action_shape=6"},
+     .sets = "policy.learn.learning_rate=0.0003; policy.learn.entropy_weight=0.001; "
+             "policy.collect.discount_factor=0.99; policy.model.obs_shape=[4,84,84]; "
+             "policy.model.action_shape=6",
      .loss = 4e-7,
      .norm = 5e-6,
      .outputs = 3e-7,
@@ -31,23 +31,18 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases, EPOCHS = 2 };
 
-static void open_case(struct world *w, int number, bool cut)
+static struct world *open_case(int number, bool cut)
 {
-    const char *sets[15] = {"policy.collect.n_sample=8",
-                            "policy.learn.batch_size=8",
-                            "env.collector_env_num=2",
-                            "policy.collect.gae_lambda=0.95",
-                            "policy.learn.value_weight=0.5",
-                            "policy.learn.clip_ratio=0.2",
-                            "policy.learn.grad_clip_type=clip_norm",
-                            "policy.learn.grad_clip_value=0.5",
-                            "policy.model.encoder_hidden_size_list=[64,64,128]",
-                            cut ? "policy.learn.microbatch=2" : "policy.learn.microbatch=8"};
-    for (int i = 0; i < 5; i++)
-        sets[10 + i] = cases[number].sets[i];
-    *w = (struct world){0};
-    world_open(w, sets, 15);
-    fill_params(hd_params_get_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
+    struct world *w = make_on_policy(0);
+    world_set(w, "policy.collect.n_sample=8; policy.learn.batch_size=8; env.collector_env_num=2; "
+                 "policy.collect.gae_lambda=0.95; policy.learn.value_weight=0.5; "
+                 "policy.learn.clip_ratio=0.2; policy.learn.grad_clip_type=clip_norm; "
+                 "policy.learn.grad_clip_value=0.5; "
+                 "policy.model.encoder_hidden_size_list=[64,64,128]");
+    world_set(w, "policy.learn.microbatch=%d; %s", cut ? 2 : 8, cases[number].sets);
+    open_on_policy(w);
+    fill_params(world_net(w, "policy"), 0, world_get(w, "policy")->data);
+    return w;
 }
 
 /* Observation b of docs/di-engine.md 9.3. */
@@ -67,10 +62,10 @@ static void fill_obs(const struct hd_obs_shape *shape, int b, void *obs)
  * observation b + 1, the envs show observations 0 … 4 and 4 … 8. */
 static void fill_trajectories(struct world *w, int actions)
 {
-    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
-    hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
-    struct hd_trajectories t = hd_trajectories_get(spec, w->v[TRAJECTORIES].data, 0);
+    const struct hd_trajectories_shape *shape =
+        hd_trajectories_get_shape(&world_get(w, "trajectories")->spec);
+    hd_trajectories_clear(INSTANCE(w, "trajectories"), 0);
+    struct hd_trajectories t = hd_trajectories_get(INSTANCE(w, "trajectories"), 0);
     const struct hd_frame_upload show = hd_trajectories_get_show(shape, &t);
     ck_assert_int_eq(shape->fragment, 4);
     for (int env = 0; env < 2; env++)
@@ -96,15 +91,14 @@ static void fill_trajectories(struct world *w, int actions)
 static void check_outputs(struct world *w, struct golden of, const char *value, const char *logit,
                           double tolerance)
 {
-    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
-    const struct hd_obs_shape *shape = &hd_trajectories_get_shape(&w->v[TRAJECTORIES].spec)->obs;
-    const int actions = (int)hd_net_count_actions(net), outputs = actions + 1;
-    char *obs = hd_alloc(8, (size_t)shape->obs_bytes);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 8));
+    const struct hd_obs_shape *shape =
+        &hd_trajectories_get_shape(&world_get(w, "trajectories")->spec)->obs;
+    const int actions = (int)hd_net_count_actions(world_net(w, "policy")), outputs = actions + 1;
+    char *obs = test_alloc(8, (size_t)shape->obs_bytes);
     float out[8 * 7];
     for (int b = 0; b < 8; b++)
         fill_obs(shape, b, obs + b * shape->obs_bytes);
-    hd_net_forward(net, w->v[POLICY].data, NULL, obs, 8, work, out);
+    world_forward(w, "policy", NULL, obs, 8, out);
     for (int b = 0; b < 8; b++) {
         CHECK_CLOSE(out[b * outputs + actions], golden_number(of, "%s/%d", value, b), 1.0,
                     tolerance, "value");
@@ -112,27 +106,21 @@ static void check_outputs(struct world *w, struct golden of, const char *value, 
             CHECK_CLOSE(out[b * outputs + j], golden_number(of, "%s/%d/%d", logit, b, j), 1.0,
                         tolerance, "logit");
     }
-    hd_free(obs);
-    hd_free(work);
 }
 
 static void run_epoch(struct world *w)
 {
-    world_compute_advantages(w);
-    worlds_combine(w, 1, RETURNS, HD_SUM, SUMMED_RETURNS);
-    world_run(w, &hd_verb_merge_stats, merge_returns_ports, world_at(w, 0, 0));
-    world_in_order(w);
-    world_sample_minibatch(w);
-    memset(w->v[STATS].data, 0, (size_t)w->v[STATS].spec.bytes); /* no means over epochs */
-    world_loss(w);
-    worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-    world_adam(w);
+    world_run(w, &compute_advantages, 0);
+    worlds_combine(&w, 1, &sum_returns);
+    world_run(w, &merge_returns, 0);
+    learn_in_order(w);
 }
 
 static void check_running(const struct world *w, struct golden wanted, const char *key,
                           double tolerance)
 {
-    CHECK_CLOSE(world_field(w, SCALE, key), golden_number(wanted, "%s", key), 1.0, tolerance, key);
+    CHECK_CLOSE(world_field(w, "return_scale", key), golden_number(wanted, "%s", key), 1.0,
+                tolerance, key);
 }
 
 /* Once with the minibatch whole, once in microbatches. */
@@ -140,21 +128,18 @@ TEST(two_epochs_are_di_engine_s, .runs = 2 * CASES)
 {
     const int number = _i % CASES;
     const struct golden golden = golden_open(cases[number].file);
-    struct world w;
-    open_case(&w, number, _i >= CASES);
-    fill_trajectories(&w, golden_count(golden, "logit_before/0"));
-    check_outputs(&w, golden, "value_before", "logit_before", cases[number].outputs);
+    struct world *w = open_case(number, _i >= CASES);
+    fill_trajectories(w, golden_count(golden, "logit_before/0"));
+    check_outputs(w, golden, "value_before", "logit_before", cases[number].outputs);
     ck_assert_int_eq(golden_count(golden, "updates"), EPOCHS);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
-        run_epoch(&w);
-        check_update(&w, golden_get(golden, "updates/%d", epoch), cases[number].loss,
-                     cases[number].norm);
+        run_epoch(w);
+        check_ppo_update(w, golden_get(golden, "updates/%d", epoch), cases[number].loss,
+                         cases[number].norm);
     }
-    check_running(&w, golden_get(golden, "running"), "mean", 1e-7);
-    check_running(&w, golden_get(golden, "running"), "std", 1e-7);
-    check_running(&w, golden_get(golden, "running"), "count", 1e-9);
-    check_outputs(&w, golden, "value_after", "logit_after", cases[number].outputs);
-    check_tensors(hd_params_get_net(&w.v[POLICY].spec), w.v[POLICY].data, golden, "params_after",
-                  cases[number].params);
-    world_close(&w);
+    check_running(w, golden_get(golden, "running"), "mean", 1e-7);
+    check_running(w, golden_get(golden, "running"), "std", 1e-7);
+    check_running(w, golden_get(golden, "running"), "count", 1e-9);
+    check_outputs(w, golden, "value_after", "logit_after", cases[number].outputs);
+    check_net(w, "policy", golden, "params_after", cases[number].params);
 }

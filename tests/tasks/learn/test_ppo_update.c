@@ -5,7 +5,7 @@
 #include "tasks/collect/stepper.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/check_close.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/on_policy.h"
 
 /* -- Clip and Adam ----------------------------------------------------------------------------- */
 
@@ -13,30 +13,35 @@
 enum { THREE = 3 };
 static const int64_t places[THREE] = {1, HD_BLOCK + 5, 3 * HD_BLOCK};
 
-static void open_three(struct world *w, const char *clip_type, bool own_grad, double bucket_mb)
+/* The steps by the mean of all shards, by a shard's own gradient, and with an adapted rate. */
+static const struct step own_grad_norm = {.verb = &hd_verb_grad_norm,
+                                          .ports = "grad=grad norm=grad_norm"},
+                         own_adam = {.verb = &hd_verb_adam, .ports = "mean_grad=grad grad_norm"},
+                         adam_at_rate = {.verb = &hd_verb_adam, .ports = "grad_norm learning_rate"};
+
+static struct world *open_three(const char *sets, double bucket_mb)
 {
-    const char *const sets[] = {"policy.model.encoder_hidden_size_list=[96,96]",
-                                "policy.learn.learning_rate=0.001",
-                                "policy.collect.n_sample=32",
-                                "policy.learn.batch_size=8",
-                                "policy.learn.microbatch=2",
-                                "policy.learn.grad_clip_value=0.5",
-                                clip_type};
-    *w = (struct world){.own_grad = own_grad, .bucket_mb = bucket_mb};
-    world_open(w, sets, 7);
-    ck_assert_int_gt(w->v[POLICY].spec.elements, places[THREE - 1]);
-    memset(w->v[POLICY].data, 0, (size_t)w->v[POLICY].spec.bytes);
+    struct world *w = make_on_policy(0);
+    world_set(w, "policy.model.encoder_hidden_size_list=[96,96]; policy.learn.learning_rate=0.001; "
+                 "policy.collect.n_sample=32; policy.learn.batch_size=8; "
+                 "policy.learn.microbatch=2; policy.learn.grad_clip_value=0.5");
+    world_set(w, "%s", sets);
+    w->bucket_mb = bucket_mb;
+    open_on_policy(w);
+    ck_assert_int_gt(world_get(w, "policy")->spec.elements, places[THREE - 1]);
+    value_clear(world_get(w, "policy"));
+    return w;
 }
 
 /* A gradient whose mean is zero but for three elements: of all shards, or of the samples of four
  * partials, one of which has none. */
-static void set_gradient(struct world *w, const float *mean)
+static void set_gradient(struct world *w, bool own, const float *mean)
 {
     static const float rows[] = {3, 0, 4, 1};
-    struct value *value = &w->v[w->own_grad ? GRAD : MEAN_GRAD];
-    memset(value->data, 0, (size_t)value->spec.bytes);
+    struct value *value = world_get(w, own ? "grad" : "mean_grad");
+    value_clear(value);
     for (int64_t partial = 0; partial < value->spec.partials; partial++) {
-        const float n = w->own_grad ? rows[partial] : 1;
+        const float n = own ? rows[partial] : 1;
         float *sums = hd_grad_get_partial(&value->spec, value->data, partial);
         for (int i = 0; i < THREE; i++)
             sums[places[i]] = mean[i] * n;
@@ -45,10 +50,22 @@ static void set_gradient(struct world *w, const float *mean)
     }
 }
 
+static void update_by(struct world *w, bool own, const float *mean)
+{
+    set_gradient(w, own, mean);
+    world_run(w, own ? &own_grad_norm : &grad_norm, 0);
+    world_run(w, own ? &own_adam : &adam, 0);
+}
+
+static const float *get_first_moments(const struct world *w)
+{
+    return hd_adam_state_lay_out(INSTANCE(w, "optimizer")).first;
+}
+
 static void check_three(const struct world *w, const double *wanted)
 {
-    const float *params = w->v[POLICY].data;
-    for (int64_t i = 0, k = 0; i < w->v[POLICY].spec.elements; i++) {
+    const float *params = world_get(w, "policy")->data;
+    for (int64_t i = 0, k = 0; i < world_get(w, "policy")->spec.elements; i++) {
         const bool is_one = k < THREE && i == places[k];
         CHECK_CLOSE(params[i], is_one ? wanted[k] : 0, 1.0, 3e-7, "parameter");
         k += is_one;
@@ -61,25 +78,20 @@ TEST(clipped_adam_of_the_spec, .runs = 4)
     static const float first[] = {.3f, -.4f, 1.2f}, second[] = {.1f, .1f, -.1f};
     static const double after[][THREE] = {{.99900001, -1.999, 2.9990001},
                                           {.99800628, -1.9988439, 2.998503}};
-    struct world w;
-    open_three(&w, "policy.learn.grad_clip_type=clip_norm", _i % 2 == 1, _i / 2 ? 0.001 : 0);
-    ck_assert_int_eq(w.v[POLICY].spec.buckets > 1, _i / 2);
+    const bool own = _i % 2 == 1;
+    struct world *w = open_three("policy.learn.grad_clip_type=clip_norm", _i / 2 ? 0.001 : 0);
+    ck_assert_int_eq(world_get(w, "policy")->spec.buckets > 1, _i / 2);
     for (int i = 0; i < THREE; i++)
-        ((float *)w.v[POLICY].data)[places[i]] = (float[]){1, -2, 3}[i];
-    set_gradient(&w, first);
-    world_adam(&w);
-    ck_assert_double_eq_tol(world_field(&w, GRAD_NORM, "grad_norm_avg"), 1.3, 1e-7);
-    check_three(&w, after[0]);
-    const struct hd_adam_state moments =
-        hd_adam_state_lay_out(&w.v[OPTIMIZER].spec, w.v[OPTIMIZER].data);
+        ((float *)world_get(w, "policy")->data)[places[i]] = (float[]){1, -2, 3}[i];
+    update_by(w, own, first);
+    ck_assert_double_eq_tol(world_field(w, "grad_norm", "grad_norm_avg"), 1.3, 1e-7);
+    check_three(w, after[0]);
     for (int i = 0; i < THREE; i++)
-        CHECK_CLOSE(moments.first[places[i]], .1 * (double)first[i] * .5 / (1.3 + 1e-6), 1.0, 1e-8,
-                    "first moment");
-    set_gradient(&w, second);
-    world_adam(&w);
-    ck_assert_double_eq_tol(world_field(&w, GRAD_NORM, "grad_norm_avg"), sqrt(.03), 1e-7);
-    check_three(&w, after[1]);
-    world_close(&w);
+        CHECK_CLOSE(get_first_moments(w)[places[i]], .1 * (double)first[i] * .5 / (1.3 + 1e-6), 1.0,
+                    1e-8, "first moment");
+    update_by(w, own, second);
+    ck_assert_double_eq_tol(world_field(w, "grad_norm", "grad_norm_avg"), sqrt(.03), 1e-7);
+    check_three(w, after[1]);
 }
 
 /* Gradients no longer than the limit, and all gradients without a clip, stay bitwise as they are.
@@ -88,18 +100,12 @@ TEST(what_is_not_clipped)
 {
     static const float shorter[] = {.3f, -.39f, 0}, longer[] = {3, -4, 12};
     for (int i = 0; i < 2; i++) {
-        struct world w;
-        open_three(&w,
-                   i ? "policy.learn.grad_clip_type=none" : "policy.learn.grad_clip_type=clip_norm",
-                   false, 0);
+        struct world *w = open_three(
+            i ? "policy.learn.grad_clip_type=none" : "policy.learn.grad_clip_type=clip_norm", 0);
         const float *g = i ? longer : shorter;
-        set_gradient(&w, g);
-        world_adam(&w);
-        const struct hd_adam_state moments =
-            hd_adam_state_lay_out(&w.v[OPTIMIZER].spec, w.v[OPTIMIZER].data);
+        update_by(w, false, g);
         for (int k = 0; k < THREE; k++)
-            ck_assert(moments.first[places[k]] == (float)(1 - 0.9) * g[k]);
-        world_close(&w);
+            ck_assert(get_first_moments(w)[places[k]] == (float)(1 - 0.9) * g[k]);
     }
 }
 
@@ -109,71 +115,60 @@ TEST(steps_use_the_adapted_learning_rate)
 {
     static const float g[] = {1, 1, 1};
     for (int i = 0; i < 2; i++) {
-        struct world w;
-        open_three(&w, "policy.learn.grad_clip_type=none", false, 0);
-        w.adapt_lr = true;
+        struct world *w = open_three("policy.learn.grad_clip_type=none", 0);
         if (i == 1)
-            hd_scalars_push(&w.v[RATE].spec, w.v[RATE].data, 0, 0.25, 1);
-        set_gradient(&w, g);
-        world_adam(&w);
+            hd_scalars_push(INSTANCE(w, "learning_rate"), 0, 0.25, 1);
+        set_gradient(w, false, g);
+        world_run(w, &grad_norm, 0);
+        world_run(w, &adam_at_rate, 0);
         const double rate = i ? 0.25 : 0.001;
-        check_three(&w, (double[]){-rate, -rate, -rate});
-        world_close(&w);
+        check_three(w, (double[]){-rate, -rate, -rate});
     }
-}
-
-static void check_mistake(const struct hd_verb *verb, struct world *w, const int *ports,
-                          const char *says)
-{
-    struct value *values[MAX_PORTS];
-    struct hd_spec *specs[MAX_PORTS];
-    void *args = NULL;
-    world_ports(w, ports, values);
-    struct hd_setup step = step_setup(verb, &w->setup, values, specs);
-    ck_assert_int_eq(verb->prepare(&step, &args), HD_ERR_INPUT);
-    const char *line = hd_diag_get_line(w->setup.diag, hd_diag_count(w->setup.diag) - 1);
-    ck_assert_msg(strstr(line, says), "%s", line);
-    unprepare(verb, args);
 }
 
 TEST(mistakes)
 {
-    struct world w;
-    open_three(&w, "policy.learn.grad_clip_type=clip_norm", false, 0);
-    check_mistake(&hd_verb_adam, &w, (int[]){MEAN_GRAD, POLICY, OPTIMIZER, NONE, NONE, N_VALUES},
-                  "clip_norm needs the result of a step grad_norm");
-    check_mistake(&hd_verb_adam, &w, (int[]){MEAN_GRAD, POLICY, OPTIMIZER, STATS, NONE, N_VALUES},
-                  "adam reads grad_norm_avg from port 'grad_norm', but 'stats' has none");
-    check_mistake(&hd_verb_adam, &w,
-                  (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, MEANS, N_VALUES},
-                  "adam reads learning_rate from port 'learning_rate', but 'means' has none");
-    world_close(&w);
-    open_three(&w, "policy.learn.lr_scheduler.type=kl", false, 0);
-    check_mistake(&hd_verb_adam, &w,
-                  (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, NONE, N_VALUES},
-                  "lr_scheduler.type kl needs the result of a step adapt_lr");
-    check_mistake(&hd_verb_adapt_lr, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
-                  "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
-    check_mistake(
-        &hd_verb_loss_grad, &w, (int[]){POLICY, NONE, ADVANTAGES, STATS, GRAD, NONE, N_VALUES},
-        "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages");
-    check_mistake(&hd_verb_loss_grad, &w,
-                  (int[]){POLICY, POLICY, BATCH, STATS, GRAD, NONE, N_VALUES},
-                  "loss ppo has no use for a target net");
-    world_close(&w);
+    static const struct {
+        const char *sets;
+        struct step step;
+        const char *names[3]; /* what the message has to name */
+    } mistakes[] = {
+        {"policy.learn.grad_clip_type=clip_norm",
+         {.verb = &hd_verb_adam},
+         {"clip_norm", "grad_norm"}},
+        {"policy.learn.grad_clip_type=clip_norm",
+         {.verb = &hd_verb_adam, .ports = "grad_norm=stats"},
+         {"grad_norm_avg", "'grad_norm'", "'stats'"}},
+        {"policy.learn.grad_clip_type=clip_norm",
+         {.verb = &hd_verb_adam, .ports = "grad_norm learning_rate=means"},
+         {" learning_rate ", "'learning_rate'", "'means'"}},
+        {"policy.learn.lr_scheduler.type=kl",
+         {.verb = &hd_verb_adam, .ports = "grad_norm"},
+         {"lr_scheduler.type kl", "adapt_lr"}},
+        {"policy.learn.lr_scheduler.type=kl",
+         {.verb = &hd_verb_adapt_lr, .ports = "means=grad_norm"},
+         {"adapt_lr", "kl_avg", "'grad_norm'"}},
+        {"policy.learn.lr_scheduler.type=kl",
+         {&hd_verb_loss_grad, "batch=advantages stats", "{loss: ppo}"},
+         {"ppo", "type minibatch", "'advantages'"}},
+        {"policy.learn.lr_scheduler.type=kl",
+         {&hd_verb_loss_grad, "target=policy stats", "{loss: ppo}"},
+         {"ppo", "target"}},
+    };
+    for (int i = 0; i < COUNT(mistakes); i++) {
+        const char *line = world_mistake(open_three(mistakes[i].sets, 0), &mistakes[i].step);
+        for (int k = 0; k < 3 && mistakes[i].names[k]; k++)
+            ck_assert_msg(strstr(line, mistakes[i].names[k]), "%s", line);
+    }
 }
 
 /* -- Partials and shards ----------------------------------------------------------------------- */
 
-static const struct {
-    const char *net[4];
-} nets[] = {
-    {{"policy.model.encoder_hidden_size_list=[96,80]"}},
-    {{"policy.model.obs_shape=[2,36,40]", "policy.model.action_shape=3",
-      "policy.model.encoder_hidden_size_list=[16,16,32,48]"}},
-    {{"policy.model.obs_shape=[2,36,40]", "policy.model.action_shape=3",
-      "policy.model.encoder_hidden_size_list=[16,16,32,48]", "runtime.precision=bf16"}},
-};
+#define CONV                                                                                       \
+    "policy.model.obs_shape=[2,36,40]; policy.model.action_shape=3; "                              \
+    "policy.model.encoder_hidden_size_list=[16,16,32,48]"
+static const char *const nets[] = {"policy.model.encoder_hidden_size_list=[96,80]", CONV,
+                                   CONV "; runtime.precision=bf16"};
 enum { NETS = sizeof nets / sizeof *nets };
 
 /* The last one is in bf16. */
@@ -182,31 +177,29 @@ static int count_nets(void)
     return bf16_here() ? NETS : NETS - 1;
 }
 
-static void open_net(struct world *w, int net, int batch, int micro, int accumulate, int64_t shard)
+static struct world *make_net(int net, int batch, int micro, int64_t shard)
 {
-    char text[3][64];
-    const char *sets[16] = {text[0],
-                            text[1],
-                            text[2],
-                            "policy.collect.n_sample=96",
-                            "policy.learn.grad_clip_type=clip_norm",
-                            "policy.learn.minibatch_tail=short"};
-    int n = 6;
-    snprintf(text[0], sizeof text[0], "policy.learn.batch_size=%d", batch);
-    snprintf(text[1], sizeof text[1], "policy.learn.microbatch=%d", micro);
-    snprintf(text[2], sizeof text[2], "policy.learn.accumulate=%d", accumulate);
-    for (int i = 0; i < 4 && nets[net].net[i]; i++)
-        sets[n++] = nets[net].net[i];
-    *w = (struct world){.shard = shard};
-    world_open(w, sets, n);
+    struct world *w = make_on_policy(shard);
+    world_set(w, "policy.learn.batch_size=%d; policy.learn.microbatch=%d", batch, micro);
+    world_set(w, "policy.collect.n_sample=96; policy.learn.grad_clip_type=clip_norm; "
+                 "policy.learn.minibatch_tail=short");
+    world_set(w, "%s", nets[net]);
+    return w;
+}
+
+static struct world *open_net(int net, int batch, int micro, int64_t shard)
+{
+    struct world *w = make_net(net, batch, micro, shard);
+    open_on_policy(w);
+    return w;
 }
 
 /* A minibatch of samples [first, first + used) of one fixed list. */
 static void fill_batch(struct world *w, int first, int used)
 {
-    const struct hd_minibatch_shape *shape = hd_minibatch_get_shape(&w->v[BATCH].spec);
-    struct hd_minibatch batch = world_batch(w);
-    const bool u8 = hd_net_has_u8_obs(hd_params_get_net(&w->v[POLICY].spec));
+    const struct hd_minibatch_shape *shape = hd_minibatch_get_shape(&world_get(w, "batch")->spec);
+    const struct hd_minibatch batch = get_minibatch(w);
+    const bool u8 = hd_net_has_u8_obs(world_net(w, "policy"));
     *batch.used = used;
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, b < used ? first + b : first, 0, 0);
@@ -227,33 +220,41 @@ static void fill_batch(struct world *w, int first, int used)
 
 enum { SHARDS = 4, SAMPLES = 32 };
 
+/* Computes the gradient of samples [first, first + used). */
+static void compute(struct world *w, int first, int used)
+{
+    fill_batch(w, first, used);
+    world_run(w, &loss_grad, 0);
+}
+
+static void combine(struct world *const *worlds, int n)
+{
+    worlds_combine(worlds, n, &mean_grad);
+    worlds_combine(worlds, n, &mean_stats);
+}
+
 /* The distribution of samples over shards changes no bit of the mean, nor of what follows from it.
  */
 TEST(distributing_samples_over_shards_changes_no_bit, .runs = count_nets())
 {
-    struct world one, four[SHARDS];
-    open_net(&one, _i, SAMPLES, SAMPLES / SHARDS, 1, 0);
-    fill_batch(&one, 0, SAMPLES);
-    world_loss(&one);
-    worlds_combine(&one, 1, GRAD, HD_MEAN, MEAN_GRAD);
-    worlds_combine(&one, 1, STATS, HD_MEAN, MEANS);
+    struct world *one = open_net(_i, SAMPLES, SAMPLES / SHARDS, 0), *four[SHARDS];
+    compute(one, 0, SAMPLES);
+    combine(&one, 1);
     for (int s = 0; s < SHARDS; s++) {
-        open_net(&four[s], _i, SAMPLES / SHARDS, 0, 1, s);
-        fill_batch(&four[s], s * SAMPLES / SHARDS, SAMPLES / SHARDS);
-        world_loss(&four[s]);
+        four[s] = open_net(_i, SAMPLES / SHARDS, 0, s);
+        compute(four[s], s * SAMPLES / SHARDS, SAMPLES / SHARDS);
     }
-    worlds_combine(four, SHARDS, GRAD, HD_MEAN, MEAN_GRAD);
-    worlds_combine(four, SHARDS, STATS, HD_MEAN, MEANS);
-    ck_assert_uint_eq(value_hash(&one.v[MEAN_GRAD]), value_hash(&four[0].v[MEAN_GRAD]));
-    ck_assert_double_eq_tol(world_field(&one, MEANS, "total_loss_avg"),
-                            world_field(&four[0], MEANS, "total_loss_avg"), 1e-12);
-    world_adam(&one);
+    combine(four, SHARDS);
+    ck_assert_uint_eq(value_hash(world_get(one, "mean_grad")),
+                      value_hash(world_get(four[0], "mean_grad")));
+    ck_assert_double_eq_tol(world_field(one, "means", "total_loss_avg"),
+                            world_field(four[0], "means", "total_loss_avg"), 1e-12);
+    run_adam(one);
     for (int s = 0; s < SHARDS; s++) {
-        world_adam(&four[s]);
-        ck_assert_uint_eq(value_hash(&one.v[POLICY]), value_hash(&four[s].v[POLICY]));
-        world_close(&four[s]);
+        run_adam(four[s]);
+        ck_assert_uint_eq(value_hash(world_get(one, "policy")),
+                          value_hash(world_get(four[s], "policy")));
     }
-    world_close(&one);
 }
 
 /* Shards with short minibatches weigh as many samples as they have: the mean is that of one shard
@@ -261,55 +262,44 @@ TEST(distributing_samples_over_shards_changes_no_bit, .runs = count_nets())
 TEST(shards_weigh_what_they_have, .runs = count_nets())
 {
     static const int used[SHARDS] = {8, 3, 0, 5};
-    struct world one, four[SHARDS];
+    struct world *one = open_net(_i, 16, 0, 0), *four[SHARDS];
     double difference = 0, norm = 0;
     int first = 0;
     for (int s = 0; s < SHARDS; first += used[s++]) {
-        open_net(&four[s], _i, 8, 0, 1, s);
-        fill_batch(&four[s], first, used[s]);
-        world_loss(&four[s]);
+        four[s] = open_net(_i, 8, 0, s);
+        compute(four[s], first, used[s]);
     }
-    worlds_combine(four, SHARDS, GRAD, HD_MEAN, MEAN_GRAD);
-    worlds_combine(four, SHARDS, STATS, HD_MEAN, MEANS);
-    open_net(&one, _i, 16, 0, 1, 0);
-    fill_batch(&one, 0, 16);
-    world_loss(&one);
-    worlds_combine(&one, 1, GRAD, HD_MEAN, MEAN_GRAD);
-    for (int64_t i = 0; i < one.v[MEAN_GRAD].spec.elements; i++) {
-        const double a = ((float *)one.v[MEAN_GRAD].data)[i];
-        const double b = ((float *)four[0].v[MEAN_GRAD].data)[i];
+    combine(four, SHARDS);
+    compute(one, 0, 16);
+    combine(&one, 1);
+    for (int64_t i = 0; i < world_get(one, "mean_grad")->spec.elements; i++) {
+        const double a = ((float *)world_get(one, "mean_grad")->data)[i];
+        const double b = ((float *)world_get(four[0], "mean_grad")->data)[i];
         difference += (a - b) * (a - b);
         norm += a * a;
     }
     ck_assert_double_gt(norm, 0);
     ck_assert_double_lt(sqrt(difference / norm), _i == 2 ? 1e-2 : 1e-5);
-    ck_assert(isfinite(world_field(&four[0], MEANS, "total_loss_avg")));
-    for (int s = 0; s < SHARDS; s++)
-        world_close(&four[s]);
-    world_close(&one);
+    ck_assert(isfinite(world_field(four[0], "means", "total_loss_avg")));
 }
 
 /* k batches accumulated are one batch k times as large, in microbatches of the batch. */
 TEST(accumulating_is_a_larger_batch, .runs = count_nets())
 {
-    struct world worlds[2];
-    open_net(&worlds[0], _i, 8, 0, 3, 0);
-    open_net(&worlds[1], _i, 24, 8, 1, 0);
+    struct world *small = make_net(_i, 8, 0, 0), *large = open_net(_i, 24, 8, 0);
+    world_set(small, "policy.learn.accumulate=3");
+    open_on_policy(small);
     for (int update = 0; update < 3; update++) {
         for (int i = 0; i < 2; i++) {
-            struct world *w = &worlds[i];
-            ck_assert_int_eq(w->v[GRAD].spec.partials, 3);
-            fill_batch(w, update * 24, 24);
-            world_loss(w);
-            worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-            world_adam(w);
+            struct world *w = i ? large : small;
+            ck_assert_int_eq(world_get(w, "grad")->spec.partials, 3);
+            compute(w, update * 24, 24);
+            combine(&w, 1);
+            run_adam(w);
         }
-        for (int v = 0; v < N_VALUES; v++)
-            if (is_there(&worlds[0], v))
-                ck_assert_uint_eq(value_hash(&worlds[0].v[v]), value_hash(&worlds[1].v[v]));
+        for (int i = 0; i < small->n_values; i++)
+            ck_assert_uint_eq(value_hash(&small->values[i]), value_hash(&large->values[i]));
     }
-    world_close(&worlds[0]);
-    world_close(&worlds[1]);
 }
 
 /* One shard's own gradient is bitwise the mean over one shard, in buckets or whole. */
@@ -317,22 +307,17 @@ TEST(own_gradients, .runs = count_nets())
 {
     uint64_t hash[4];
     for (int i = 0; i < 4; i++) {
-        struct world w = {.own_grad = i % 2, .bucket_mb = i / 2 ? 0.02 : 0};
-        const char *sets[8] = {"policy.collect.n_sample=96", "policy.learn.batch_size=24",
-                               "policy.learn.microbatch=8",
-                               "policy.learn.grad_clip_type=clip_norm"};
-        int n = 4;
-        for (int k = 0; k < 4 && nets[_i].net[k]; k++)
-            sets[n++] = nets[_i].net[k];
-        world_open(&w, sets, n);
+        struct world *w = make_net(_i, 24, 8, 0);
+        w->bucket_mb = i / 2 ? 0.02 : 0;
+        open_on_policy(w);
         for (int update = 0; update < 3; update++) {
-            fill_batch(&w, update * 24, update == 1 ? 13 : 24);
-            world_loss(&w);
-            worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-            world_adam(&w);
+            compute(w, update * 24, update == 1 ? 13 : 24);
+            combine(&w, 1);
+            world_run(w, i % 2 ? &own_grad_norm : &grad_norm, 0);
+            world_run(w, i % 2 ? &own_adam : &adam, 0);
         }
-        hash[i] = hd_hash_mix(value_hash(&w.v[POLICY]), value_hash(&w.v[GRAD_NORM]));
-        world_close(&w);
+        hash[i] =
+            hd_hash_mix(value_hash(world_get(w, "policy")), value_hash(world_get(w, "grad_norm")));
     }
     for (int i = 1; i < 4; i++)
         ck_assert_uint_eq(hash[i], hash[0]);
@@ -343,29 +328,27 @@ TEST(own_gradients, .runs = count_nets())
 /* The greedy action is that of the largest logit, however large the value is. */
 TEST(greedy_actions_ignore_the_value)
 {
-    static const char *const sets[] = {"env.collector_env_num=8",
-                                       "policy.learn.ppo_param_init=false"};
-    struct world w = {.plays = true};
-    world_open(&w, sets, 2);
-    world_collect(&w, 0);
-    const struct hd_net *net = hd_params_get_net(&w.v[POLICY].spec);
-    const struct hd_envs_shape *shape = hd_envs_get_shape(&w.v[ENVS].spec);
-    const struct hd_envs envs = hd_envs_get(&w.v[ENVS].spec, w.v[ENVS].data, 0);
+    struct world *w = make_on_policy(0);
+    world_set(w, "env.collector_env_num=8; policy.learn.ppo_param_init=false");
+    world_open(w, &collect, NULL);
+    world_run(w, &collect, 0);
+    const struct hd_net *net = world_net(w, "policy");
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&world_get(w, "envs")->spec);
+    const struct hd_envs envs = hd_envs_get(INSTANCE(w, "envs"), 0);
     const int64_t outputs = hd_net_count_outputs(net);
+    void *params = world_get(w, "policy")->data;
     float out[8 * 3];
     int64_t scratch_bytes, chosen[2] = {0};
     ck_assert_int_eq(hd_stepper_prepare(shape, net, &scratch_bytes), HD_OK);
     void *scratch = hd_alloc(1, (size_t)scratch_bytes);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 8));
     for (int value = -1; value <= 1; value++) {
         for (int t = 0; t < hd_net_count_tensors(net); t++)
             if (strcmp(hd_net_get_tensor(net, t)->name, "critic_head.last.bias") == 0)
-                ck_assert_int_eq(
-                    hd_net_import_tensor(net, &(float){100 * (float)value}, t, w.v[POLICY].data),
-                    HD_OK);
+                ck_assert_int_eq(hd_net_import_tensor(net, &(float){100 * (float)value}, t, params),
+                                 HD_OK);
         struct hd_stepper stepper = hd_stepper_get(shape, net, scratch);
-        hd_stepper_choose_greedy(&stepper, shape, &envs, net, w.v[POLICY].data, NULL);
-        hd_net_forward(net, w.v[POLICY].data, NULL, envs.obs, 8, work, out);
+        hd_stepper_choose_greedy(&stepper, shape, &envs, net, params, NULL);
+        world_forward(w, "policy", NULL, envs.obs, 8, out);
         for (int env = 0; env < 8; env++) {
             const float *logit = out + env * outputs;
             ck_assert_int_eq(stepper.action[env].choice, logit[1] > logit[0]);
@@ -374,6 +357,4 @@ TEST(greedy_actions_ignore_the_value)
     }
     ck_assert(chosen[0] > 0 || chosen[1] > 0);
     hd_free(scratch);
-    hd_free(work);
-    world_close(&w);
 }

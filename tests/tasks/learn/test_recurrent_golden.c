@@ -2,6 +2,7 @@
 /* Three updates of PPO with recurrent nets through the verbs themselves, against PyTorch's numbers
  * for the same case (tests/interop/torch_recurrent.py): losses, norms of gradients, parameters. */
 #include "tests/tasks/learn/golden_update.h"
+#include "tests/tasks/on_policy.h"
 
 enum { GOLDEN_ENVS = 4, GOLDEN_STEPS = 6, UNROLL = 3, SAMPLES = GOLDEN_ENVS * GOLDEN_STEPS };
 
@@ -64,10 +65,10 @@ static void fill_states(const struct hd_trajectories_shape *shape, const struct 
 
 static void fill_trajectories(struct world *w)
 {
-    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
-    hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
-    const struct hd_trajectories t = hd_trajectories_get(spec, w->v[TRAJECTORIES].data, 0);
+    const struct hd_trajectories_shape *shape =
+        hd_trajectories_get_shape(&world_get(w, "trajectories")->spec);
+    hd_trajectories_clear(INSTANCE(w, "trajectories"), 0);
+    const struct hd_trajectories t = hd_trajectories_get(INSTANCE(w, "trajectories"), 0);
     const struct hd_frame_upload frames = hd_trajectories_get_show(shape, &t);
     ck_assert_int_eq(shape->steps, GOLDEN_STEPS);
     for (int env = 0; env < GOLDEN_ENVS; env++) {
@@ -87,80 +88,55 @@ static struct golden get_case(int number)
     return golden_get(golden_open("ppo_recurrent"), "cases/%d", number);
 }
 
-static void open_case(struct world *w, struct golden golden, bool cut)
+static struct world *open_case(struct golden golden, bool cut)
 {
-    char layers[128];
-    snprintf(layers, sizeof layers, "policy.model.layers=%s", golden_text(golden, "layers"));
-    const char *sets[] = {
-        layers,
-        "policy.model.heads={policy: {type: categorical}, value: {type: dense}}",
-        "policy.model.obs_shape=2",
-        "policy.model.action_shape=2",
-        "env.options={velocities: false}",
-        "env.collector_env_num=4",
-        "policy.collect.n_sample=24",
-        "policy.collect.unroll_len=3",
-        "policy.collect.segment_at_done=false",
-        "policy.collect.discount_factor=0.9",
-        "policy.collect.gae_lambda=0.95",
-        "policy.learn.batch_size=24",
-        cut ? "policy.learn.microbatch=6" : "policy.learn.microbatch=24",
-        "policy.learn.value_norm=false",
-        "policy.learn.value_weight=0.5",
-        "policy.learn.entropy_weight=0.01",
-        "policy.learn.clip_ratio=0.2",
-        "policy.learn.learning_rate=0.001",
-        "policy.learn.grad_clip_type=clip_norm",
-        "policy.learn.grad_clip_value=0.5",
-    };
-    *w = (struct world){0};
-    world_open(w, sets, sizeof sets / sizeof *sets);
-    fill_params(hd_params_get_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
+    struct world *w = make_on_policy(0);
+    world_set(w, "policy.model.layers=%s; policy.learn.microbatch=%d",
+              golden_text(golden, "layers"), cut ? 6 : 24);
+    world_set(w, "policy.model.heads={policy: {type: categorical}, value: {type: dense}}; "
+                 "policy.model.obs_shape=2; env.options={velocities: false}; "
+                 "env.collector_env_num=4; policy.collect.n_sample=24; "
+                 "policy.collect.unroll_len=3; policy.collect.segment_at_done=false; "
+                 "policy.collect.discount_factor=0.9; policy.collect.gae_lambda=0.95; "
+                 "policy.learn.batch_size=24; policy.learn.value_norm=false; "
+                 "policy.learn.value_weight=0.5; policy.learn.entropy_weight=0.01; "
+                 "policy.learn.clip_ratio=0.2; policy.learn.learning_rate=0.001; "
+                 "policy.learn.grad_clip_type=clip_norm; policy.learn.grad_clip_value=0.5");
+    open_on_policy(w);
+    fill_params(world_net(w, "policy"), 0, world_get(w, "policy")->data);
+    return w;
 }
 
-static void update(struct world *w)
+static void check_tensor_names(const struct world *w, struct golden golden)
 {
-    world_compute_advantages(w);
-    world_in_order(w);
-    world_sample_minibatch(w);
-    memset(w->v[STATS].data, 0, (size_t)w->v[STATS].spec.bytes); /* no means over updates */
-    world_loss(w);
-    worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-    world_adam(w);
-}
-
-static void check_params(const struct world *w, struct golden golden)
-{
-    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
+    const struct hd_net *net = world_net(w, "policy");
     for (int t = 0; t < hd_net_count_tensors(net); t++)
         ck_assert_str_eq(hd_net_get_tensor(net, t)->name, golden_text(golden, "names/%d", t));
-    check_tensors(net, w->v[POLICY].data, golden, "params_after", 1e-6);
 }
 
 /* Once with the minibatch whole, once in microbatches of two sequences. */
 TEST(three_updates_are_pytorch_s, .runs = 2 * golden_count(golden_open("ppo_recurrent"), "cases"))
 {
     const struct golden golden = get_case(_i / 2);
-    struct world w;
-    open_case(&w, golden, _i % 2 == 1);
-    fill_trajectories(&w);
+    struct world *w = open_case(golden, _i % 2 == 1);
+    fill_trajectories(w);
     ck_assert_int_gt(golden_count(golden, "updates"), 0);
     for (int i = 0; i < golden_count(golden, "updates"); i++) {
-        update(&w);
-        check_update(&w, golden_get(golden, "updates/%d", i), 4e-7, 4e-7);
+        world_run(w, &compute_advantages, 0);
+        learn_in_order(w);
+        check_ppo_update(w, golden_get(golden, "updates/%d", i), 4e-7, 4e-7);
     }
-    check_params(&w, golden);
-    world_close(&w);
+    check_tensor_names(w, golden);
+    check_net(w, "policy", golden, "params_after", 1e-6);
 }
 
 /* Sequences stay whole and in their order. */
 TEST(permutations_are_of_sequences)
 {
-    struct world w;
+    struct world *w = open_case(get_case(0), false);
     bool seen[SAMPLES] = {false}, moved = false;
-    open_case(&w, get_case(0), false);
-    world_shuffle(&w, 0, 0);
-    const struct hd_permutation *permutation = w.v[PERMUTATION].data;
+    world_run(w, &shuffle, 0);
+    const struct hd_permutation *permutation = world_get(w, "permutation")->data;
     for (int i = 0; i < SAMPLES; i++) {
         const int32_t sample = permutation->sample[i];
         ck_assert(sample >= 0 && sample < SAMPLES && !seen[sample]);
@@ -171,5 +147,4 @@ TEST(permutations_are_of_sequences)
             ck_assert_int_eq(sample, permutation->sample[i - 1] + 1);
     }
     ck_assert(moved);
-    world_close(&w);
 }

@@ -3,65 +3,40 @@
  * iteration, against DI-engine's formula (docs/di-engine.md 3.4) over all samples; and the
  * normalisation that follows. */
 #include "tests/kernels/common/device.h"
-#include "tests/tasks/collect/on_policy.h"
+#include "tests/tasks/on_policy.h"
 
 enum { SHARDS = 4, ITERATIONS = 3, ELEMENTS = 2 * 36 * 40, MOST_ROWS = SHARDS * 64 };
 
+#define PICTURES                                                                                   \
+    "env.type=blink; env.frame_stack=2; policy.model.obs_shape=[2,36,40]; "                        \
+    "policy.model.action_shape=3; policy.model.encoder_hidden_size_list=[4,4,8]"
+
 static const struct obs_case {
-    const char *set[8];
+    const char *sets;
     int elements, samples, rows; /* of a shard */
     double first_scale, epsilon;
 } cases[] = {
-    {{"policy.collect.n_sample=60", "policy.collect.env_groups=2", "policy.collect.obs_samples=60"},
-     4,
-     60,
-     60,
-     1,
-     1e-8},
-    {{"policy.collect.n_sample=50", "policy.collect.obs_samples=7", "env.frame_stack=2",
-      "policy.model.obs_shape=8"},
-     8,
-     50,
-     7,
-     1,
-     1e-8},
-    {{"policy.collect.n_sample=30", "policy.collect.env_groups=2", "policy.collect.obs_samples=256",
-      "env.type=blink", "env.frame_stack=2", "policy.model.obs_shape=[2,36,40]",
-      "policy.model.action_shape=3"},
-     ELEMENTS,
-     30,
-     30,
-     1 / 255.0,
-     1},
-    {{"policy.collect.n_sample=64", "policy.collect.obs_samples=9", "env.type=blink",
-      "env.frame_stack=2", "policy.model.obs_shape=[2,36,40]", "policy.model.action_shape=3"},
-     ELEMENTS,
-     64,
-     9,
-     1 / 255.0,
-     1},
+    {"policy.collect.n_sample=60; policy.collect.env_groups=2; policy.collect.obs_samples=60", 4,
+     60, 60, 1, 1e-8},
+    {"policy.collect.n_sample=50; policy.collect.obs_samples=7; env.frame_stack=2; "
+     "policy.model.obs_shape=8",
+     8, 50, 7, 1, 1e-8},
+    {"policy.collect.n_sample=30; policy.collect.env_groups=2; "
+     "policy.collect.obs_samples=256; " PICTURES,
+     ELEMENTS, 30, 30, 1 / 255.0, 1},
+    {"policy.collect.n_sample=64; policy.collect.obs_samples=9; " PICTURES, ELEMENTS, 64, 9,
+     1 / 255.0, 1},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static void open_worlds(struct world *worlds, const struct obs_case *c)
+static void open_worlds(struct world *worlds[SHARDS], const struct obs_case *c)
 {
-    const char *sets[10] = {"env.collector_env_num=4",
-                            c->elements == ELEMENTS
-                                ? "policy.model.encoder_hidden_size_list=[4,4,8]"
-                                : "policy.model.encoder_hidden_size_list=[16,8]"};
-    int n = 2;
-    for (int i = 0; i < 8 && c->set[i]; i++)
-        sets[n++] = c->set[i];
     for (int s = 0; s < SHARDS; s++) {
-        worlds[s] = (struct world){.plays = true, .normalised = true, .shard = s};
-        world_open(&worlds[s], sets, n);
+        worlds[s] = make_on_policy(s);
+        world_set(worlds[s], "env.collector_env_num=4; %s", c->sets);
+        world_open(worlds[s], &collect_normalised, &compute_obs_stats, &sum_obs_stats,
+                   &merge_obs_stats, &compute_advantages, &sum_returns, &merge_returns, NULL);
     }
-}
-
-static void close_worlds(struct world *worlds)
-{
-    for (int s = 0; s < SHARDS; s++)
-        world_close(&worlds[s]);
 }
 
 /* DI-engine's RunningMeanStd, of one number. */
@@ -85,10 +60,10 @@ static void update(struct running *r, const double *x, int n)
 /* Element j of the observation of a sample of a shard. */
 static double element(const struct world *w, int64_t sample, int j)
 {
-    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
+    const struct hd_trajectories_shape *shape =
+        hd_trajectories_get_shape(&world_get(w, "trajectories")->spec);
     const struct hd_trajectories t =
-        hd_trajectories_get(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
+        hd_trajectories_get(INSTANCE(w, "trajectories"), sample / shape->samples);
     static char obs[ELEMENTS * sizeof(float)];
     hd_trajectories_copy_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
     return shape->obs.u8 ? (double)((uint8_t *)obs)[j] : (double)((float *)obs)[j];
@@ -100,7 +75,7 @@ static int stride_of(const struct obs_case *c)
     return c->elements == ELEMENTS ? 97 : 1;
 }
 
-static void update_naive(struct running *running, const struct world *worlds,
+static void update_naive(struct running *running, struct world *const *worlds,
                          const struct obs_case *c)
 {
     for (int j = 0; j < c->elements; j += stride_of(c)) {
@@ -108,29 +83,26 @@ static void update_naive(struct running *running, const struct world *worlds,
         int n = 0;
         for (int s = 0; s < SHARDS; s++)
             for (int i = 0; i < c->rows; i++)
-                x[n++] = element(&worlds[s], (int64_t)i * c->samples / c->rows, j);
+                x[n++] = element(worlds[s], (int64_t)i * c->samples / c->rows, j);
         update(&running[j], x, n);
     }
 }
 
-static void observe(struct world *worlds)
+static void collect_all(struct world *const *worlds, int64_t iteration)
 {
     for (int s = 0; s < SHARDS; s++) {
-        /* Only the moments are spoiled: scale and shift are derived from them and not written. */
-        struct hd_moments of = hd_moments_get(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
-        *of.count = *of.mean = *of.squares = NAN;
-        world_run(&worlds[s], &hd_verb_compute_obs_stats, obs_stats_ports,
-                  world_at(&worlds[s], 0, 0));
+        world_run(worlds[s], &collect_normalised, iteration);
+        world_run(worlds[s], &compute_obs_stats, 0);
     }
-    worlds_combine(worlds, SHARDS, SEEN, HD_SUM, SUMMED_OBS_STATS);
+    worlds_combine(worlds, SHARDS, &sum_obs_stats);
     for (int s = 0; s < SHARDS; s++)
-        world_run(&worlds[s], &hd_verb_merge_stats, merge_obs_ports, world_at(&worlds[s], 0, 0));
+        world_run(worlds[s], &merge_obs_stats, 0);
 }
 
 static void check_obs_norm(const struct world *w, const struct running *running,
                            const struct obs_case *c, bool first)
 {
-    const struct value *value = &w->v[OBS_NORM];
+    const struct value *value = world_get(w, "obs_norm");
     const struct hd_view view = {.spec = &value->spec, .data = value->data};
     const struct hd_moments of = hd_moments_get(&value->spec, value->data);
     struct hd_obs_norm norm;
@@ -154,37 +126,34 @@ TEST(observations, .runs = CASES)
 {
     static struct running running[ELEMENTS];
     const struct obs_case *c = &cases[_i];
-    struct world worlds[SHARDS];
+    struct world *worlds[SHARDS];
     open_worlds(worlds, c);
     for (int j = 0; j < c->elements; j++)
         running[j] = (struct running){1e-4, 0, 1};
-    check_obs_norm(&worlds[0], running, c, true);
+    check_obs_norm(worlds[0], running, c, true);
     for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
-        for (int s = 0; s < SHARDS; s++)
-            world_collect(&worlds[s], iteration);
-        observe(worlds);
+        collect_all(worlds, iteration);
         update_naive(running, worlds, c);
         for (int s = 0; s < SHARDS; s++) {
-            value_save_load(&worlds[s].v[OBS_NORM]);
-            check_obs_norm(&worlds[s], running, c, false);
+            value_save_load(world_get(worlds[s], "obs_norm"));
+            check_obs_norm(worlds[s], running, c, false);
         }
-        ck_assert_uint_eq(value_hash(&worlds[0].v[OBS_NORM]), value_hash(&worlds[3].v[OBS_NORM]));
+        ck_assert_uint_eq(value_hash(world_get(worlds[0], "obs_norm")),
+                          value_hash(world_get(worlds[3], "obs_norm")));
     }
-    close_worlds(worlds);
 }
 
 /* Before there are samples, bytes are divided by 255 as without statistics. */
 TEST(first_observations_enter_as_without_statistics, .runs = CASES)
 {
     const struct obs_case *c = &cases[_i];
-    struct world worlds[SHARDS];
+    struct world *worlds[SHARDS];
     open_worlds(worlds, c);
-    const struct world *w = &worlds[0];
-    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
-    const struct hd_view view = {.spec = &w->v[OBS_NORM].spec, .data = w->v[OBS_NORM].data};
-    const int64_t outputs = hd_net_count_outputs(net);
-    void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
+    const struct world *w = worlds[0];
+    const struct hd_net *net = world_net(w, "policy");
+    const struct value *obs_norm = world_get(w, "obs_norm");
+    const struct hd_view view = {.spec = &obs_norm->spec, .data = obs_norm->data};
+    void *obs = test_alloc(1, (size_t)hd_net_get_obs_bytes(net));
     struct hd_obs_norm norm;
     float row_major[8], scaled[8];
     for (int64_t i = 0; i < hd_net_count_obs(net); i++)
@@ -192,14 +161,10 @@ TEST(first_observations_enter_as_without_statistics, .runs = CASES)
             ((uint8_t *)obs)[i] = (uint8_t)(i * 37);
         else
             ((float *)obs)[i] = (float)i / 3 - 1;
-    hd_net_forward(net, w->v[POLICY].data, NULL, obs, 1, work, row_major);
-    hd_net_forward(net, w->v[POLICY].data, hd_moments_get_obs_norm(&view, &norm), obs, 1, work,
-                   scaled);
-    for (int64_t i = 0; i < outputs; i++)
+    world_forward(w, "policy", NULL, obs, 1, row_major);
+    world_forward(w, "policy", hd_moments_get_obs_norm(&view, &norm), obs, 1, scaled);
+    for (int64_t i = 0; i < hd_net_count_outputs(net); i++)
         CHECK_CLOSE(scaled[i], row_major[i], 1.0, 1e-6, "output");
-    hd_free(obs);
-    hd_free(work);
-    close_worlds(worlds);
 }
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */
@@ -217,30 +182,29 @@ static void check_same_bytes(const struct value *wanted, const void *there)
 TEST(observations_cuda, .runs = CASES, .cuda = true)
 {
     const struct obs_case *c = &cases[_i];
-    struct world worlds[SHARDS];
+    struct world *worlds[SHARDS];
     void *seen[SHARDS];
     open_worlds(worlds, c);
-    struct value *v = worlds[0].v;
-    const int64_t bytes = v[OBS_NORM].spec.bytes;
-    void *summed = device_make(NULL, bytes), *norm = device_make(v[OBS_NORM].data, bytes);
-    const struct hd_view views[] = {{.data = summed, .spec = &v[SUMMED_OBS_STATS].spec},
-                                    {.data = norm, .spec = &v[OBS_NORM].spec}};
+    const struct value *of_shard = world_get(worlds[0], "obs_stats"),
+                       *sum = world_get(worlds[0], "summed_obs_stats"),
+                       *obs_norm = world_get(worlds[0], "obs_norm");
+    const int64_t bytes = obs_norm->spec.bytes;
+    void *summed = device_make(NULL, bytes), *norm = device_make(obs_norm->data, bytes);
+    const struct hd_view views[] = {{.data = summed, .spec = &sum->spec},
+                                    {.data = norm, .spec = &obs_norm->spec}};
     struct hd_context context = {.stream = device_stream()};
     for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
+        collect_all(worlds, iteration);
         for (int s = 0; s < SHARDS; s++)
-            world_collect(&worlds[s], iteration);
-        observe(worlds);
-        for (int s = 0; s < SHARDS; s++)
-            seen[s] = device_make(worlds[s].v[SEEN].data, bytes);
-        ck_assert_int_eq(v[SEEN].spec.type->reduction->reduce_on_gpu(
-                             &v[SEEN].spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
-                             &v[SUMMED_OBS_STATS].spec, summed, context.stream),
+            seen[s] = device_make(world_get(worlds[s], "obs_stats")->data, bytes);
+        ck_assert_int_eq(hd_type_moments.reduction->reduce_on_gpu(
+                             &of_shard->spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
+                             &sum->spec, summed, context.stream),
                          HD_OK);
         ck_assert_int_eq(hd_verb_merge_stats.gpu->body(&context, views, NULL), HD_OK);
-        check_same_bytes(&v[SUMMED_OBS_STATS], summed);
-        check_same_bytes(&v[OBS_NORM], norm);
+        check_same_bytes(sum, summed);
+        check_same_bytes(obs_norm, norm);
     }
-    close_worlds(worlds);
 }
 
 #endif
@@ -251,10 +215,10 @@ TEST(observations_cuda, .runs = CASES, .cuda = true)
 TEST(returns)
 {
     enum { N = 40 };
-    struct world worlds[SHARDS];
+    struct world *worlds[SHARDS];
     struct running running = {1e-4, 0, 1};
     open_worlds(worlds, &cases[0]);
-    ck_assert_double_eq(world_field(&worlds[0], SCALE, "std"), sqrt(1 + 1e-8));
+    ck_assert_double_eq(world_field(worlds[0], "return_scale", "std"), sqrt(1 + 1e-8));
     for (int update_number = 0; update_number < 6; update_number++) {
         double all[SHARDS * N];
         int n = 0;
@@ -264,51 +228,45 @@ TEST(returns)
             const int rows = s == update_number % SHARDS ? 0 : N;
             for (int i = 0; i < rows; i++)
                 all[n++] = x[i] = (float)(10 * s + hd_rng_draw_uniform(&rng, (uint32_t)i));
-            hd_moments_compute(
-                x, rows, 1, hd_moments_get(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));
+            hd_moments_compute(x, rows, 1, hd_moments_get(INSTANCE(worlds[s], "returns")));
         }
-        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, SUMMED_RETURNS);
-        for (int s = 0; s < SHARDS; s++)
-            world_run(&worlds[s], &hd_verb_merge_stats, merge_returns_ports,
-                      world_at(&worlds[s], 0, 0));
+        worlds_combine(worlds, SHARDS, &sum_returns);
         update(&running, all, n);
         for (int s = 0; s < SHARDS; s++) {
-            ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "count"), running.count, 1e-9);
-            ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "mean"), running.mean, 1e-12);
-            ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "std"), sqrt(running.var + 1e-8),
+            const struct world *w = worlds[s];
+            world_run(worlds[s], &merge_returns, 0);
+            ck_assert_double_eq_tol(world_field(w, "return_scale", "count"), running.count, 1e-9);
+            ck_assert_double_eq_tol(world_field(w, "return_scale", "mean"), running.mean, 1e-12);
+            ck_assert_double_eq_tol(world_field(w, "return_scale", "std"), sqrt(running.var + 1e-8),
                                     1e-12);
         }
     }
-    close_worlds(worlds);
 }
 
 /* Merging no samples leaves the running statistics as they are. */
 TEST(no_samples_at_all)
 {
-    struct world worlds[SHARDS];
+    struct world *worlds[SHARDS];
     open_worlds(worlds, &cases[0]);
     for (int rows = 0; rows < 3; rows += 2) {
         const float x[] = {1, 3};
-        hd_moments_compute(x, rows, 1,
-                           hd_moments_get(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
-        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, SUMMED_RETURNS);
-        const uint64_t hash = value_hash(&worlds[0].v[SCALE]);
-        world_run(&worlds[0], &hd_verb_merge_stats, merge_returns_ports,
-                  world_at(&worlds[0], 0, 0));
-        ck_assert_int_eq(value_hash(&worlds[0].v[SCALE]) == hash, rows == 0);
+        const struct value *scale = world_get(worlds[0], "return_scale");
+        const uint64_t hash = value_hash(scale);
+        hd_moments_compute(x, rows, 1, hd_moments_get(INSTANCE(worlds[0], "returns")));
+        worlds_combine(worlds, SHARDS, &sum_returns);
+        world_run(worlds[0], &merge_returns, 0);
+        ck_assert_int_eq(value_hash(scale) == hash, rows == 0);
     }
-    close_worlds(worlds);
 }
 
 /* -- The learning rate ------------------------------------------------------------------------- */
 
 static void push_kl(struct world *w, double kl)
 {
-    const struct value *means = &w->v[MEANS];
-    memset(means->data, 0, (size_t)means->spec.bytes);
+    value_clear(world_get(w, "means"));
     if (!isnan(kl))
-        hd_scalars_push(&means->spec, means->data, hd_value_find_field(&means->spec, "kl_avg"), kl,
-                        1);
+        hd_scalars_push(INSTANCE(w, "means"),
+                        hd_value_find_field(&world_get(w, "means")->spec, "kl_avg"), kl, 1);
 }
 
 TEST(the_rate_follows_the_divergence)
@@ -321,25 +279,19 @@ TEST(the_rate_follows_the_divergence)
         {"kl", 0.005, 1}, {"kl", 0.02, 1},   {"none", 0, 1},  {"none", 1, 1},
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        char type[64];
-        const char *const sets[] = {type,
-                                    "policy.learn.learning_rate=0.001",
-                                    "policy.learn.lr_scheduler.kl_low=0.005",
-                                    "policy.learn.lr_scheduler.kl_high=0.02",
-                                    "policy.learn.lr_scheduler.factor=2",
-                                    "policy.learn.lr_scheduler.min=0.0003",
-                                    "policy.learn.lr_scheduler.max=0.003"};
-        struct world w = {0};
+        struct world *w = make_on_policy(0);
         double rate = 0.001;
-        snprintf(type, sizeof type, "policy.learn.lr_scheduler.type=%s", steps[i].type);
-        world_open(&w, sets, 7);
-        ck_assert(isnan(world_field(&w, RATE, "learning_rate")));
+        world_set(w,
+                  "policy.learn.lr_scheduler={type: %s, kl_low: 0.005, kl_high: 0.02, factor: 2, "
+                  "min: 0.0003, max: 0.003}; policy.learn.learning_rate=0.001",
+                  steps[i].type);
+        open_on_policy(w);
+        ck_assert(isnan(world_field(w, "learning_rate", "learning_rate")));
         for (int times = 0; times < 4; times++) {
-            push_kl(&w, steps[i].kl);
-            world_run(&w, &hd_verb_adapt_lr, adapt_lr_ports, world_at(&w, times, 0));
+            push_kl(w, steps[i].kl);
+            world_run(w, &adapt_lr, times);
             rate = fmin(fmax(rate * steps[i].factor, 0.0003), 0.003);
-            ck_assert_double_eq_tol(world_field(&w, RATE, "learning_rate"), rate, 1e-15);
+            ck_assert_double_eq_tol(world_field(w, "learning_rate", "learning_rate"), rate, 1e-15);
         }
-        world_close(&w);
     }
 }

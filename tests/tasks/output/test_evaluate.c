@@ -3,83 +3,54 @@
 #include "runtime/base/log.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
-#include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
 #include "tasks/types/output/eval_result.h"
-#include "tests/tasks/values.h"
+#include "tests/tasks/world.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
-enum { BATCH_NORM_STATS = 7, BEST_BATCH_NORM_STATS, N_PORTS }; /* ports of nets with batch norm */
 enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
 
-struct world {
-    struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_PORTS]; /* those behind N_VALUES: absent */
-    struct value state, best_state;                 /* of nets with batch norm */
-};
+static const struct step evaluate = {.verb = &hd_verb_evaluate, .ports = "totals best"},
+                         evaluate_norms = {.verb = &hd_verb_evaluate,
+                                           .ports = "totals best batch_norm_stats "
+                                                    "best_batch_norm_stats"};
 
-static bool has_norms(const struct world *w)
+/* Returns a world on rank 0, with batch norm's statistics as if they were learned. */
+static struct world *open_with(const char *sets, const struct step *step)
 {
-    return hd_net_count_levels(hd_params_get_net(&w->values[POLICY].spec)) > 0;
-}
-
-static void open_state(struct world *w, struct value *state, int port, int of)
-{
-    *state = (struct value){.spec = {.name = "batch_norm_stats",
-                                     .type = &hd_type_batch_norm_stats,
-                                     .placement = HD_RANK0,
-                                     .of = &w->values[of].spec,
-                                     .location = w->setup.location,
-                                     .buckets = 1,
-                                     .partials = 1}};
-    ck_assert_int_eq(hd_type_batch_norm_stats.resolve(&state->spec, &w->setup), HD_OK);
-    value_init(state, &w->setup, 0);
-    w->ports[port] = state;
-}
-
-static void world_open(struct world *w, const char *const *sets, int n)
-{
-    static const struct hd_type *const types[] = {&hd_type_params, &hd_type_env_counters,
-                                                  &hd_type_envs, &hd_type_params,
-                                                  &hd_type_eval_result};
-    static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
-    *w = (struct world){.setup = setup_open(sets, n)};
-    for (int i = 0; i < N_VALUES; i++) {
-        value_resolve_at(&w->values[i], &w->setup, types[i], names[i], "evaluator", HD_RANK0);
-        value_init(&w->values[i], &w->setup, 0);
-        w->ports[i] = &w->values[i];
+    struct world *w = world_make(-1, 2);
+    world_set(w, "%s", sets);
+    w->role = "evaluator";
+    if (step == &evaluate_norms) {
+        const struct value *best =
+            world_declare(w, (struct hd_spec){.name = "best", .type = &hd_type_params}, NULL);
+        world_declare(w,
+                      (struct hd_spec){.name = "best_batch_norm_stats",
+                                       .type = &hd_type_batch_norm_stats,
+                                       .of = &best->spec,
+                                       .placement = HD_RANK0},
+                      NULL);
     }
-    if (!has_norms(w))
-        return;
-    open_state(w, &w->state, BATCH_NORM_STATS, POLICY);
-    open_state(w, &w->best_state, BEST_BATCH_NORM_STATS, BEST);
-    float *running = hd_batch_norm_stats_get_running(w->state.data);
-    struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
-    const int64_t floats = hd_net_count_running(hd_params_get_net(&w->state.spec));
-    for (int64_t i = 0; i < floats; i++)
-        running[i] += (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
+    world_open(w, step, NULL);
+    const int64_t floats = hd_net_count_running(world_net(w, "policy"));
+    const struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
+    for (int64_t i = 0; i < floats && step == &evaluate_norms; i++)
+        hd_batch_norm_stats_get_running(world_get(w, "batch_norm_stats")->data)[i] +=
+            (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
+    return w;
 }
 
-static void world_close(struct world *w)
+static struct world *open_plain(void)
 {
-    if (has_norms(w)) {
-        value_close(&w->state);
-        value_close(&w->best_state);
-    }
-    for (int i = 0; i < N_VALUES; i++)
-        value_close(&w->values[i]);
-    setup_close(&w->setup);
+    return open_with("env.type=cartpole", &evaluate);
 }
 
-static struct hd_eval_result *evaluate(struct world *w, int64_t update)
+static const struct hd_eval_result *run(struct world *w, const struct step *step, int64_t update)
 {
-    struct hd_context where = at(&w->setup, -1, update);
-    where.update = update;
-    run(&hd_verb_evaluate, &w->setup, w->ports, &where);
-    return w->values[RESULT].data;
+    w->update = update;
+    world_run(w, step, update);
+    return world_get(w, "result")->data;
 }
 
 /* Sets the policy's action for every observation, whatever the net: all parameters are zero but the
@@ -87,8 +58,8 @@ static struct hd_eval_result *evaluate(struct world *w, int64_t update)
  * observation. */
 static void set_policy(struct world *w, int action)
 {
-    const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
-    float *params = w->values[POLICY].data;
+    const struct hd_net *net = world_net(w, "policy");
+    float *params = world_get(w, "policy")->data;
     struct hd_rng rng = hd_rng_make(3, 3, 0, 0, 0);
     hd_net_init(net, &rng, params);
     if (action < 0)
@@ -102,10 +73,10 @@ static void set_policy(struct world *w, int action)
 }
 
 /* Plays a greedy episode from a seed and returns its return and steps. */
-static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
+static double play(const struct world *w, const float *running, uint64_t seed, int64_t *steps_p)
 {
-    const struct hd_envs_shape *shape = hd_envs_get_shape(&w->values[ENVS].spec);
-    const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&world_get(w, "envs")->spec);
+    const struct hd_net *net = world_net(w, "policy");
     const int64_t stack = shape->obs.stack;
     struct hd_env_settings settings = shape->settings;
     struct hd_env_spec spec;
@@ -123,9 +94,8 @@ static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
             int64_t k = step - stack + 1 + i;
             memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
         }
-        hd_net_forward_running(net, w->values[POLICY].data,
-                               hd_batch_norm_stats_get_running(w->state.data), NULL, obs[0], 1,
-                               work, q);
+        hd_net_forward_running(net, world_get(w, "policy")->data, running, NULL, obs[0], 1, work,
+                               q);
         int32_t action = q[1] > q[0];
         struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
         ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);
@@ -142,37 +112,38 @@ static const char norm_set[] = "policy.model.norm=sync_batch_norm";
 struct quota_case {
     int episodes, envs;
     int env_of[MAX_EPISODES];
-    const char *set[2];
+    const char *set;
 };
 
 static const struct quota_case cases[] = {
-    {5, 5, {0, 1, 2, 3, 4}, {0}},
-    {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}, {0}},
-    {3, 5, {0, 1, 2}, {0}},
-    {4, 1, {0, 0, 0, 0}, {0}},
-    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {0}},
-    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {"env.frame_stack=3", "policy.model.obs_shape=12"}},
-    {5, 5, {0, 1, 2, 3, 4}, {norm_set, "env.frame_stack=1"}},
+    {5, 5, {0, 1, 2, 3, 4}, "env.frame_stack=1"},
+    {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}, "env.frame_stack=1"},
+    {3, 5, {0, 1, 2}, "env.frame_stack=1"},
+    {4, 1, {0, 0, 0, 0}, "env.frame_stack=1"},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, "env.frame_stack=1"},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, "env.frame_stack=3; policy.model.obs_shape=12"},
+    {5, 5, {0, 1, 2, 3, 4}, norm_set},
 };
 
 TEST(test_against_single_episodes, .runs = COUNT(cases))
 {
     const struct quota_case *c = &cases[_i];
-    char episodes[64], envs[64];
-    snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
-    snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
-    const char *const sets[] = {episodes, envs, c->set[0], c->set[1]};
-    struct world w;
-    world_open(&w, sets, c->set[0] ? 4 : 2);
-    ((struct hd_env_counters *)w.values[TOTALS].data)->env_step = 12345;
+    const struct step *step = c->set == norm_set ? &evaluate_norms : &evaluate;
+    char sets[128];
+    snprintf(sets, sizeof sets, "env.n_evaluator_episode=%d; env.evaluator_env_num=%d; %s",
+             c->episodes, c->envs, c->set);
+    struct world *w = open_with(sets, step);
+    const float *running = NULL;
+    if (step == &evaluate_norms)
+        running = hd_batch_norm_stats_get_running(world_get(w, "batch_norm_stats")->data);
+    ((struct hd_env_counters *)world_get(w, "totals")->data)->env_step = 12345;
     for (int action = -1; action < 2; action++) {
-        set_policy(&w, action);
-        memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
-        const struct hd_eval_result *result = evaluate(&w, 77);
+        set_policy(w, action);
+        const struct hd_eval_result *result = run(w, step, 77);
         double sum = 0, squares = 0, max = 0, min = 1e9;
         int64_t steps = 0;
         for (int i = 0; i < c->episodes; i++) {
-            double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i], &steps);
+            double expected = play(w, running, w->setup.seed + (uint64_t)c->env_of[i], &steps);
             ck_assert_double_eq(result->returns[i], expected);
             sum += expected;
             squares += expected * expected;
@@ -190,81 +161,62 @@ TEST(test_against_single_episodes, .runs = COUNT(cases))
         ck_assert_int_eq(result->env_step, 12345);
         ck_assert_int_eq(result->train_iter, 77);
     }
-    world_close(&w);
 }
 
 TEST(test_known_episode)
 {
-    const char *const sets[] = {"env.n_evaluator_episode=1", "env.evaluator_env_num=1"};
-    struct world w;
-    world_open(&w, sets, 2);
-    w.setup.seed = 0;
-    set_policy(&w, 0);
-    ck_assert_double_eq(evaluate(&w, 0)->mean, 11);
-    world_close(&w);
+    struct world *w = open_with("env.n_evaluator_episode=1; env.evaluator_env_num=1", &evaluate);
+    w->setup.seed = 0;
+    set_policy(w, 0);
+    ck_assert_double_eq(run(w, &evaluate, 0)->mean, 11);
 }
 
 TEST(test_repeats)
 {
-    struct world w;
-    world_open(&w, NULL, 0);
-    evaluate(&w, 5);
-    uint64_t result = value_hash(&w.values[RESULT]), envs = value_hash(&w.values[ENVS]);
-    value_save_load(&w.values[ENVS]);
-    value_save_load(&w.values[RESULT]);
-    evaluate(&w, 5);
-    ck_assert_uint_eq(value_hash(&w.values[RESULT]), result);
-    ck_assert_uint_eq(value_hash(&w.values[ENVS]), envs);
-    world_close(&w);
+    struct world *w = open_plain();
+    struct value *result = world_get(w, "result"), *envs = world_get(w, "envs");
+    run(w, &evaluate, 5);
+    const uint64_t result_hash = value_hash(result), envs_hash = value_hash(envs);
+    value_save_load(envs);
+    value_save_load(result);
+    run(w, &evaluate, 5);
+    ck_assert_uint_eq(value_hash(result), result_hash);
+    ck_assert_uint_eq(value_hash(envs), envs_hash);
 }
 
 /* `best` follows the policy only when the mean is above every mean before; the first always is. */
 TEST(test_best)
 {
-    struct world w;
-    world_open(&w, NULL, 0);
+    struct world *w = open_plain();
     uint64_t hashes[2];
     double means[2];
     for (int action = 0; action < 2; action++) {
-        struct world fresh;
-        world_open(&fresh, NULL, 0);
-        set_policy(&fresh, action);
-        means[action] = evaluate(&fresh, 0)->mean;
-        hashes[action] = value_hash(&fresh.values[POLICY]);
-        ck_assert_uint_eq(value_hash(&fresh.values[BEST]), hashes[action]);
-        world_close(&fresh);
+        struct world *fresh = open_plain();
+        set_policy(fresh, action);
+        means[action] = run(fresh, &evaluate, 0)->mean;
+        hashes[action] = value_hash(world_get(fresh, "policy"));
+        ck_assert_uint_eq(value_hash(world_get(fresh, "best")), hashes[action]);
     }
     ck_assert_double_ne(means[0], means[1]);
     int better = means[1] > means[0], worse = !better;
     const int order[] = {worse, better, worse, better};
     for (int i = 0; i < 4; i++) {
-        set_policy(&w, order[i]);
-        evaluate(&w, i);
-        ck_assert_uint_eq(value_hash(&w.values[BEST]), hashes[i == 0 ? worse : better]);
-        value_save_load(&w.values[ENVS]);
+        set_policy(w, order[i]);
+        run(w, &evaluate, i);
+        ck_assert_uint_eq(value_hash(world_get(w, "best")), hashes[i == 0 ? worse : better]);
+        value_save_load(world_get(w, "envs"));
     }
-    world_close(&w);
 }
 
-TEST(test_without_totals)
+TEST(test_without_totals_or_best)
 {
-    struct world w;
-    world_open(&w, NULL, 0);
-    w.ports[TOTALS] = NULL;
-    ck_assert_int_eq(evaluate(&w, 0)->env_step, 0);
-    world_close(&w);
-}
-
-TEST(test_without_best)
-{
-    struct world w;
-    world_open(&w, NULL, 0);
-    uint64_t before = value_hash(&w.values[BEST]);
-    w.ports[BEST] = NULL;
-    set_policy(&w, 1);
-    evaluate(&w, 0);
-    ck_assert_uint_eq(value_hash(&w.values[BEST]), before);
-    world_close(&w);
+    static const struct step alone = {.verb = &hd_verb_evaluate};
+    struct world *w = open_plain();
+    const uint64_t before = value_hash(world_get(w, "best"));
+    ((struct hd_env_counters *)world_get(w, "totals")->data)->env_step = 12345;
+    set_policy(w, 1);
+    ck_assert_int_eq(run(w, &alone, 0)->env_step, 0);
+    ck_assert_uint_eq(value_hash(world_get(w, "best")), before);
 }
 
 static void catch_line(enum hd_log_level level, const char *line, void *arg)
@@ -276,25 +228,20 @@ static void catch_line(enum hd_log_level level, const char *line, void *arg)
 /* An episode that reaches env.max_evaluator_step ends there, and is told of. */
 TEST(test_step_limit, .runs = 4)
 {
-    static const struct {
-        const char *set;
-        double limit;
-    } limits[] = {{"env.max_evaluator_step=5", 5},
-                  {"env.max_evaluator_step=10", 10},
-                  {"env.max_evaluator_step=11", 11},
-                  {"env.max_evaluator_step=0", INFINITY}};
-    const double limit = limits[_i].limit;
-    const char *const sets[] = {"env.n_evaluator_episode=3", "env.evaluator_env_num=2",
-                                limits[_i].set};
-    char line[HD_MESSAGE_BYTES] = "";
+    static const int limits[] = {5, 10, 11, 0};
+    const double limit = limits[_i] > 0 ? limits[_i] : INFINITY;
+    char sets[128], line[HD_MESSAGE_BYTES] = "";
     int64_t steps = 0;
-    struct world w;
-    world_open(&w, sets, 3);
-    w.setup.seed = 0;
-    set_policy(&w, 0);
-    const double longest[] = {play(&w, 0, &steps), play(&w, 0, &steps), play(&w, 1, &steps)};
+    snprintf(sets, sizeof sets,
+             "env.n_evaluator_episode=3; env.evaluator_env_num=2; env.max_evaluator_step=%d",
+             limits[_i]);
+    struct world *w = open_with(sets, &evaluate);
+    w->setup.seed = 0;
+    set_policy(w, 0);
+    const double longest[] = {play(w, NULL, 0, &steps), play(w, NULL, 0, &steps),
+                              play(w, NULL, 1, &steps)};
     hd_log_set_sink(catch_line, line);
-    const struct hd_eval_result *result = evaluate(&w, 30);
+    const struct hd_eval_result *result = run(w, &evaluate, 30);
     hd_log_set_sink(NULL, NULL);
     int64_t cut = 0;
     steps = 0;
@@ -304,53 +251,45 @@ TEST(test_step_limit, .runs = 4)
         cut += longest[i] > limit;
     }
     ck_assert_int_eq(result->steps, steps);
-    ck_assert_int_eq(cut > 0, strstr(line, "did not end within env.max_evaluator_step") != NULL);
+    ck_assert_int_eq(cut > 0, line[0] != '\0');
     if (cut > 0) {
-        char expected[32];
-        snprintf(expected, sizeof expected, "%d of 3 episodes", (int)cut);
-        ck_assert_ptr_nonnull(strstr(line, expected));
+        char names[64];
+        snprintf(names, sizeof names, "%d of 3 episodes|env.max_evaluator_step", (int)cut);
+        check_names(line, names);
     }
-    world_close(&w);
 }
 
 /* The running statistics of a policy are kept with the policy. */
 TEST(test_norms)
 {
-    const char *const sets[] = {norm_set};
-    struct hd_spec *specs[MAX_PORTS];
-    struct world w;
-    void *args = NULL;
-    world_open(&w, sets, 1);
-    set_policy(&w, 1);
-    ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
-    evaluate(&w, 0);
-    ck_assert_uint_eq(value_hash(&w.best_state), value_hash(&w.state));
-    value_save_load(&w.best_state);
-    hd_batch_norm_stats_get_running(w.state.data)[0] += 1;
-    evaluate(&w, 1); /* as good, but not better */
-    ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
-    w.ports[BATCH_NORM_STATS] = NULL;
-    struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
-    ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "batch_norm_stats"));
-    unprepare(&hd_verb_evaluate, args);
-    world_close(&w);
+    struct world *w = open_with(norm_set, &evaluate_norms);
+    const struct value *state = world_get(w, "batch_norm_stats");
+    struct value *best = world_get(w, "best_batch_norm_stats");
+    set_policy(w, 1);
+    ck_assert_uint_ne(value_hash(best), value_hash(state));
+    run(w, &evaluate_norms, 0);
+    ck_assert_uint_eq(value_hash(best), value_hash(state));
+    value_save_load(best);
+    hd_batch_norm_stats_get_running(state->data)[0] += 1;
+    run(w, &evaluate_norms, 1); /* as good, but not better */
+    ck_assert_uint_ne(value_hash(best), value_hash(state));
+    check_names(world_mistake(w, &evaluate), "batch_norm_stats");
 }
 
 /* The snapshot of a group in the middle of its episodes goes on as the group does. */
 TEST(test_snapshot)
 {
-    struct world w;
-    world_open(&w, NULL, 0);
-    evaluate(&w, 0);
-    struct value copy = {.spec = w.values[ENVS].spec};
-    value_init(&copy, &w.setup, 0);
-    ck_assert_uint_ne(value_hash(&copy), value_hash(&w.values[ENVS]));
-    ck_assert_int_eq(hd_value_snapshot(&copy.spec, copy.data, w.values[ENVS].data), HD_OK);
-    ck_assert_uint_eq(value_hash(&copy), value_hash(&w.values[ENVS]));
+    struct world *w = open_plain();
+    const struct value *envs = world_get(w, "envs");
+    run(w, &evaluate, 0);
+    struct value copy = {.spec = envs->spec};
+    value_init(&copy, &w->setup, 0);
+    ck_assert_uint_ne(value_hash(&copy), value_hash(envs));
+    ck_assert_int_eq(hd_value_snapshot(&copy.spec, copy.data, envs->data), HD_OK);
+    ck_assert_uint_eq(value_hash(&copy), value_hash(envs));
     const struct hd_envs_shape *shape = hd_envs_get_shape(&copy.spec);
     struct hd_envs groups[] = {hd_envs_get(&copy.spec, copy.data, 0),
-                               hd_envs_get(&copy.spec, w.values[ENVS].data, 0)};
+                               hd_envs_get(&copy.spec, envs->data, 0)};
     ck_assert_ptr_ne(*groups[0].group, *groups[1].group);
     float obs[2][OBS], reward;
     bool done, truncated;
@@ -361,42 +300,27 @@ TEST(test_snapshot)
         ck_assert_int_eq(shape->env->step(*groups[i].group, &action, &outcome, message), 0);
     }
     ck_assert_mem_eq(obs[0], obs[1], sizeof obs[0]);
-    hd_value_fini(&copy.spec, copy.data);
-    hd_free(copy.data);
-    world_close(&w);
+    value_fini(&copy);
 }
 
 TEST(test_fields)
 {
     static const char *const names[] = {"mean",     "std",   "max",      "min",
                                         "episodes", "steps", "env_step", "train_iter"};
-    struct world w;
-    world_open(&w, NULL, 0);
-    const struct hd_spec *spec = &w.values[RESULT].spec;
-    *(struct hd_eval_result *)w.values[RESULT].data =
+    struct world *w = open_plain();
+    *(struct hd_eval_result *)world_get(w, "result")->data =
         (struct hd_eval_result){1, 2, 3, 4, 5, 6, 7, 8};
-    for (int i = 0; i < 8; i++) {
-        int field = hd_value_find_field(spec, names[i]);
-        ck_assert_int_ge(field, 0);
-        ck_assert_double_eq(spec->type->field(spec, w.values[RESULT].data, field), i + 1);
-    }
-    ck_assert_int_eq(hd_value_find_field(spec, "returns"), -1);
-    ck_assert(spec->type->none);
-    world_close(&w);
+    for (int i = 0; i < 8; i++)
+        ck_assert_double_eq(world_field(w, "result", names[i]), i + 1);
+    ck_assert_int_eq(hd_value_find_field(&world_get(w, "result")->spec, "returns"), -1);
+    ck_assert(hd_type_eval_result.none);
 }
 
 TEST(test_wrong_role)
 {
-    struct world w;
-    world_open(&w, NULL, 0);
-    struct value collector;
-    value_open(&collector, &w.setup, &hd_type_envs, "envs", "collector");
-    w.ports[ENVS] = &collector;
-    struct hd_spec *specs[MAX_PORTS];
-    struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
-    void *args = NULL;
-    ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "evaluator"));
-    value_close(&collector);
-    world_close(&w);
+    static const struct step step = {.verb = &hd_verb_evaluate, .ports = "envs=collecting"};
+    struct world *w = open_plain();
+    w->role = "collector";
+    world_declare(w, (struct hd_spec){.name = "collecting", .type = &hd_type_envs}, NULL);
+    check_names(world_mistake(w, &step), "'collecting'|evaluator");
 }
