@@ -11,6 +11,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from nodes import Nodes, mpirun, need_mpi  # noqa: E402
 from runner import ROOT, Scratch, check, check_no_orphans, launch_nodes, result, sets, train  # noqa: E402
+from ways import take_share  # noqa: E402
 
 EVERY = os.environ.get("HD_MANY_RANKS") == "all"
 SHARDS = 64
@@ -70,32 +71,37 @@ def under_mpirun(ranks, per_node, options):
     check(done.returncode == 0, done.stdout + done.stderr)
 
 
+def list_runs(strategies, place):
+    """Runs with strategies, or half of them."""
+    runs = [(name, strategy) for name in RUNS for strategy in strategies]
+    return runs if EVERY else take_share(runs, f"{place}", of=2)
+
+
 def one_host(table, combinations, strategies):
     """Nodes that share this host's network."""
-    for ranks, nodes, transport in combinations:
-        for name in RUNS:
-            for strategy in (strategies if EVERY or ranks <= FEW else FEW_STRATEGIES):
-                if nodes == 1 and "runtime__exchange" in STRATEGIES[strategy]:
-                    continue
-                if transport == "mpi":
-                    start = lambda options: under_mpirun(ranks, ranks // nodes, options)  # noqa: E731
-                else:
-                    start = lambda options: launch_nodes(nodes, ranks, *options)  # noqa: E731
-                table.add(name, strategy, ranks, nodes, transport, start)
+    for place in combinations:
+        ranks, nodes, transport = place
+        for name, strategy in list_runs(strategies if EVERY or ranks <= FEW else FEW_STRATEGIES, place):
+            if nodes == 1 and "runtime__exchange" in STRATEGIES[strategy]:
+                continue
+            if transport == "mpi":
+                start = lambda options: under_mpirun(ranks, ranks // nodes, options)  # noqa: E731
+            else:
+                start = lambda options: launch_nodes(nodes, ranks, *options)  # noqa: E731
+            table.add(name, strategy, ranks, nodes, transport, start)
 
 
 def namespaces(table, n, combinations, strategies):
     with Nodes(1000, n) as nodes:
         for ranks, transport in combinations:
-            for name in RUNS:
-                for strategy in strategies:
-                    def start(options):
-                        if transport == "mpi":
-                            done = nodes.mpirun(ranks // n, "run", *options)
-                            check(done.returncode == 0, done.stdout + done.stderr)
-                        else:
-                            nodes.launch(ranks // n, *options)
-                    table.add(name, strategy, ranks, n, transport, start)
+            for name, strategy in list_runs(strategies, (ranks, n, transport, "namespaces")):
+                def start(options):
+                    if transport == "mpi":
+                        done = nodes.mpirun(ranks // n, "run", *options)
+                        check(done.returncode == 0, done.stdout + done.stderr)
+                    else:
+                        nodes.launch(ranks // n, *options)
+                table.add(name, strategy, ranks, n, transport, start)
 
 
 def main():
