@@ -49,7 +49,7 @@ static struct hd_net *pong_net(enum hd_precision precision)
 
 /* -- DI-engine's numbers ----------------------------------------------------------------------- */
 
-static void check_names(struct hd_net *net, struct golden golden, int64_t elements)
+static void check_tensor_names(struct hd_net *net, struct golden golden, int64_t elements)
 {
     int64_t offset = 0;
     ck_assert_int_eq(hd_net_count_tensors(net), golden_count(golden, "names"));
@@ -69,8 +69,8 @@ static void check_names(struct hd_net *net, struct golden golden, int64_t elemen
 
 TEST(names_and_shapes_are_di_engine_s)
 {
-    check_names(cartpole_net(), golden_open("ppo_cartpole"), 46211);
-    check_names(pong_net(HD_F32), golden_open("ppo_pong"), 992775);
+    check_tensor_names(cartpole_net(), golden_open("ppo_cartpole"), 46211);
+    check_tensor_names(pong_net(HD_F32), golden_open("ppo_pong"), 992775);
 }
 
 typedef void forward_fn(const struct hd_net *net, const float *params, const void *obs,
