@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import check, children, end, errors, is_running, sets, start  # noqa: E402
-from runner import ROOT, Scratch, call, check_no_orphans, draw_seed, reduce, result, skip, train  # noqa: E402
+from runner import PATIENCE, ROOT, Scratch, call, check_no_orphans, draw_seed, reduce, result, skip, train  # noqa: E402
 
 SEED = draw_seed()
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
@@ -23,7 +23,7 @@ ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**9, env__options__python
                world__shards=1)
 # Another env than the config's, whose spaces are asked for.
 WALK = sets(env__options="{}", env__options__python=PYTHON, env__env_id="gymnasium_envs:Walk-v0", world__shards=1,
-            env__options__path=os.path.join(ROOT, "tests/kernels/envs"), env__options__timeout_s=1,
+            env__options__path=os.path.join(ROOT, "tests/kernels/envs"),
             policy__model__obs_shape=3, policy__model__action_shape=4, env__stop_value="1e9", max_train_iter=10**9)
 # Inherited by all that this test starts, and by nothing else.
 MARK = f"HD_TEST_WORKERS={os.getpid()}"
@@ -72,10 +72,10 @@ def kill_one(rng):
         return check_end(run, pattern)[1]
 
 
-def fail_one(rng, failure, pattern):
+def fail_one(rng, failure, pattern, **keys):
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *WALK,
-                    *sets(env__options__kwargs__failure=failure, env__options__kwargs__only=scratch("now")))
+                    *sets(env__options__kwargs__failure=failure, env__options__kwargs__only=scratch("now"), **keys))
         wait_for_workers(run)
         time.sleep(rng.uniform(0, 2))
         with open(scratch("now"), "w", encoding="ascii"):
@@ -90,7 +90,7 @@ def check_failures():
     for name, count, one in (
             ("killed", os.environ.get("HD_KILLS", reduce(20)), lambda: kill_one(rng)),
             ("hung", os.environ.get("HD_HANGS", reduce(10)),
-             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s")),
+             lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s", env__options__timeout_s=1)),
             ("raised", os.environ.get("HD_RAISES", reduce(10)),
              lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over"))):
         times = [one() for _ in range(int(count))]
@@ -109,7 +109,7 @@ def check_run_killed():
         with contextlib.suppress(ProcessLookupError):  # the kernel may have continued it already
             os.kill(workers[0], signal.SIGCONT)
         run.communicate()
-        until = time.monotonic() + 2
+        until = time.monotonic() + 2 * PATIENCE
         while list_workers():
             check(time.monotonic() < until, "workers outlive their run")
             time.sleep(0.01)

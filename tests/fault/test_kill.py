@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, check, check_left, children, end, environment, errors, free_port,  # noqa: E402
                        is_running, rank_of, sets, start, start_endless, wait_for_ranks)
-from runner import ROOT, SECRET, Scratch, draw_seed, reduce, result, train  # noqa: E402
+from runner import PATIENCE, ROOT, SECRET, Scratch, draw_seed, reduce, result, train  # noqa: E402
 
 SEED = draw_seed()
 
@@ -49,7 +49,7 @@ def check_launcher_killed():
         launcher = start_endless(scratch("run"))
         pids = wait_for_ranks(launcher, scratch("run")).values()
         launcher.kill()
-        limit = time.monotonic() + 2
+        limit = time.monotonic() + 2 * PATIENCE
         while any(is_running(pid) for pid in pids):
             check(time.monotonic() < limit, "ranks outlive their launcher")
             time.sleep(0.01)
