@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/graph/execute/rank.h"
 
+#include "graph/language/load.h"
+#include "runtime/base/config/yaml.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -14,9 +16,36 @@
 struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
                             uint64_t seed)
 {
-    struct rank_graph l;
-    l.graph = hd_toy_load_with(registry, text, shards, seed, &l.document, &l.config, &l.diag);
+    struct rank_graph l = {0};
+    ck_assert_int_eq(hd_diag_create(&l.diag), HD_OK);
+    ck_assert_int_eq(hd_config_create(&hd_toy_registry.keys, 1, NULL, NULL, 0, l.diag, &l.config),
+                     HD_OK);
+    int status = hd_document_parse("toy.yaml", text, (int64_t)strlen(text), l.diag, &l.document);
+    if (status == HD_OK) {
+        const struct hd_graph_source source = {.registry = registry,
+                                               .config = l.config,
+                                               .graph = hd_document_get_root(l.document),
+                                               .shards = shards,
+                                               .seed = seed};
+        status = hd_graph_load(&source, l.diag, &l.graph);
+    }
+    hd_diag_report(l.diag);
+    ck_assert_msg(status == HD_OK, "the graph has mistakes:\n%s", text);
     return l;
+}
+
+struct rank_graph rank_load_with(const struct hd_verb *verb, const struct hd_verb *other,
+                                 const char *text, int64_t shards, uint64_t seed)
+{
+    static const struct hd_verb *verbs[32];
+    static struct hd_registry registry;
+    int n = 0;
+    for (; hd_toy_registry.verbs[n]; n++)
+        verbs[n] = hd_toy_registry.verbs[n];
+    verbs[n] = verb;
+    verbs[n + 1] = other;
+    registry = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
+    return rank_load(&registry, text, shards, seed);
 }
 
 void rank_unload(struct rank_graph *l)
@@ -29,6 +58,22 @@ void rank_unload(struct rank_graph *l)
 
 atomic_int rank_interrupted;
 int rank_hosts = 1;
+
+static void start(struct rank *rank, struct hd_session_options options, int window)
+{
+    const struct hd_executor_options executor_options = {.window = window};
+    options.scratch_bytes = hd_plan_get_scratch_bytes(rank->plan);
+    ck_assert_int_eq(hd_session_create(&options, &rank->session), HD_OK);
+    ck_assert_int_eq(
+        hd_executor_create(rank->plan, rank->session, &executor_options, &rank->executor), HD_OK);
+}
+
+void rank_open(struct rank *rank, struct hd_graph *graph, struct hd_session_options options,
+               int window)
+{
+    ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &rank->plan), HD_OK);
+    start(rank, options, window);
+}
 
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                 bool sequential, int window, int patience_s)
@@ -46,14 +91,9 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                                                .local_rank = world->rank,
                                                .comm = rank->comm,
                                                .exchange = (enum hd_host_exchange)(window % 4),
-                                               .scratch_bytes =
-                                                   hd_plan_get_scratch_bytes(rank->plan),
                                                .watchdog_ns = patience_s * 1000000000LL,
                                                .interrupted = &rank_interrupted};
-    ck_assert_int_eq(hd_session_create(&options, &rank->session), HD_OK);
-    const struct hd_executor_options executor_options = {.window = window};
-    ck_assert_int_eq(
-        hd_executor_create(rank->plan, rank->session, &executor_options, &rank->executor), HD_OK);
+    start(rank, options, window);
 }
 
 void rank_stop(struct rank *rank)

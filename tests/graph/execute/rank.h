@@ -17,9 +17,13 @@ struct rank_graph {
     struct hd_graph *graph;
 };
 
-/* Loads a graph text with the toys of tests/graph/execute/toy.h, or other verbs. */
+/* Load a graph text with an empty configuration of the toys of tests/graph/execute/toy.h: with the
+ * verbs of a registry, or with the toys and one or two (or NULL) verbs more, one registry at a
+ * time. A text with mistakes ends the test. */
 struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
                             uint64_t seed);
+struct rank_graph rank_load_with(const struct hd_verb *verb, const struct hd_verb *other,
+                                 const char *text, int64_t shards, uint64_t seed);
 void rank_unload(struct rank_graph *l);
 
 struct rank {
@@ -42,6 +46,10 @@ extern int rank_hosts;
  * by the window; comparisons every two updates; a watchdog of `patience_s`. */
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                 bool sequential, int window, int patience_s);
+
+/* Makes everything up to the executor of a rank that is alone, with options of its own. */
+void rank_open(struct rank *rank, struct hd_graph *graph, struct hd_session_options options,
+               int window);
 void rank_stop(struct rank *rank);
 
 /* Returns 0 if everything that this rank owns equals the reference's, in bits and number of

@@ -5,7 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tests/graph/execute/reference.h"
+#include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
 #include "tests/harness/check.h"
 
@@ -109,16 +109,6 @@ static const char dense[] = "values:\n"
                             "  - step: {updates: [w]}\n"
                             "  - stop: {if: iteration >= 7, reason: limit}\n";
 
-static void compare(const struct hd_graph *graph, struct hd_executor *executor,
-                    const struct hd_reference *reference)
-{
-    for (int v = 0; v < graph->n_values; v++)
-        ck_assert_msg(memcmp(hd_executor_get_data(executor, v, 0),
-                             hd_reference_data(reference, v, 0),
-                             (size_t)graph->values[v].spec.bytes) == 0,
-                      "'%s' differs", graph->values[v].spec.name);
-}
-
 static void run(const char *text, const char *scheduler, int workers, int window, int pass,
                 int last)
 {
@@ -127,16 +117,11 @@ static void run(const char *text, const char *scheduler, int workers, int window
         if (strcmp(hd_toy_registry.verbs[i]->name, "stop") == 0)
             verbs[3] = hd_toy_registry.verbs[i];
     const struct hd_registry registry = {hd_toy_registry.types, verbs, hd_toy_registry.keys};
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_diag *diag;
-    struct hd_plan *plan;
-    struct hd_session *session;
-    struct hd_executor *executor;
+    struct rank rank = {0};
     const char *reason;
-    struct hd_graph *graph = hd_toy_load_with(&registry, text, 1, 1, &document, &config, &diag);
+    struct rank_graph l = rank_load(&registry, text, 1, 1);
     slow = false;
-    struct hd_reference *reference = hd_reference_run(graph);
+    struct hd_reference *reference = hd_reference_run(l.graph);
     slow = true;
     steps = 0;
     needed = pass;
@@ -147,21 +132,12 @@ static void run(const char *text, const char *scheduler, int workers, int window
                                                .scheduler = scheduler,
                                                .ranks = 1,
                                                .watchdog_ns = 20000000000};
-    const struct hd_executor_options executor_options = {.window = window};
-    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
-    ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
-    ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
-    ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
-    compare(graph, executor, reference);
-    hd_executor_destroy(executor);
-    hd_plan_destroy(plan);
-    hd_session_destroy(session);
+    rank_open(&rank, l.graph, options, window);
+    ck_assert_int_eq(hd_executor_run(rank.executor, &reason), HD_OK);
+    ck_assert_int_eq(rank_compare(&rank, l.graph, reference), 0);
+    rank_stop(&rank);
     hd_reference_destroy(reference);
-    hd_graph_destroy(graph);
-    hd_config_destroy(config);
-    hd_document_destroy(document);
-    hd_diag_destroy(diag);
+    rank_unload(&l);
 }
 
 static const char *const schedulers[] = {"lws", "eager", "random", "prio", "modular-prio", "ws"};

@@ -86,26 +86,19 @@ static const struct hd_verb verb_share = {.name = "share",
                                           .body = share,
                                           .finish = finish};
 
-static const struct hd_registry *registry(void)
+static struct rank_graph load(const char *text, int64_t shards)
 {
-    static const struct hd_verb *verbs[32];
-    static struct hd_registry made;
-    int n = 0;
-    for (; hd_toy_registry.verbs[n]; n++)
-        verbs[n] = hd_toy_registry.verbs[n];
-    verbs[n] = &verb_share;
-    made = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
-    return &made;
+    return rank_load_with(&verb_share, NULL, text, shards, 1);
 }
 
 /* -- Distribution ------------------------------------------------------------------------------ */
 
 enum { ITERATIONS = 6 };
-static const char text[] = "values:\n"
-                           "  right: {type: ints, per: shard}\n"
-                           "iteration:\n"
-                           "  - share: {updates: [right]}\n"
-                           "  - stop: {if: iteration >= 5, reason: limit}\n";
+static const char spread[] = "values:\n"
+                             "  right: {type: ints, per: shard}\n"
+                             "iteration:\n"
+                             "  - share: {updates: [right]}\n"
+                             "  - stop: {if: iteration >= 5, reason: limit}\n";
 
 struct job {
     int64_t shards;
@@ -120,7 +113,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     const char *reason;
     pooling_stage = 1;
     last_stage = 3;
-    struct rank_graph l = rank_load(registry(), text, job->shards, 1);
+    struct rank_graph l = load(spread, job->shards);
     rank_start(&rank, world, l.graph, job->sequential, 3, 30);
     const int value = hd_graph_find_value(l.graph, "right");
     int code = 0;
@@ -145,12 +138,7 @@ TEST(how_samples_are_spread_changes_no_bit, .runs = 8)
     static const struct job jobs[] = {{1, 1, false}, {1, 1, true},  {2, 1, false}, {2, 2, false},
                                       {4, 1, false}, {4, 2, false}, {4, 4, false}, {4, 2, true}};
     struct job job = jobs[_i];
-    struct hd_world world = ranks_world(job.ranks);
-    pid_t pids[RANKS_MAX];
-    ranks_start(&world, pids, run_rank, &job);
-    for (int r = 0; r < job.ranks; r++)
-        ck_assert_msg(ranks_wait(pids[r]) == 0, "%d shards, rank %d of %d", (int)job.shards, r,
-                      job.ranks);
+    ranks_run(job.ranks, run_rank, &job, "");
 }
 
 /* Shows that the test above would not pass with any order. */
@@ -171,7 +159,7 @@ TEST(the_plan_shows_what_is_added_up)
     size_t bytes;
     pooling_stage = 0;
     last_stage = 1;
-    struct rank_graph l = rank_load(registry(), text, 2, 1);
+    struct rank_graph l = load(spread, 2);
     ck_assert_int_eq(hd_plan_create(l.graph, 1, 2, NULL, 100, &plan), HD_OK);
     FILE *file = open_memstream(&dump, &bytes);
     hd_plan_dump(plan, file);
@@ -195,7 +183,7 @@ TEST(sums_that_nobody_can_see_are_refused, .runs = 2)
     struct hd_plan *plan = NULL;
     pooling_stage = 1;
     last_stage = 1 + _i;
-    struct rank_graph l = rank_load(registry(), _i == 0 ? text : global, 2, 1);
+    struct rank_graph l = load(_i == 0 ? spread : global, 2);
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
     rank_unload(&l);

@@ -4,7 +4,7 @@
 #include "graph/execute/execute.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tests/graph/execute/reference.h"
+#include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
 #include "tests/harness/check.h"
 
@@ -50,42 +50,25 @@ static const struct {
 
 TEST(configuration_counts, .runs = 2)
 {
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_diag *diag;
-    struct hd_plan *plan;
-    struct hd_session *session;
-    struct hd_executor *executor;
+    struct rank rank = {0};
     const char *reason;
-    struct hd_graph *graph = hd_toy_load(text, 2, 3, &document, &config, &diag);
-    struct hd_reference *reference = hd_reference_run(graph);
+    struct rank_graph l = rank_load(&hd_toy_registry, text, 2, 3);
+    struct hd_reference *reference = hd_reference_run(l.graph);
     const struct hd_session_options options = {.sequential = _i == 0,
                                                .workers = 2,
                                                .scheduler = "lws",
                                                .ranks = 1,
                                                .watchdog_ns = 20000000000};
-    const struct hd_executor_options executor_options = {.window = 2};
-    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
-    ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
-    ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
-    ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
+    rank_open(&rank, l.graph, options, 2);
+    ck_assert_int_eq(hd_executor_run(rank.executor, &reason), HD_OK);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        int value = hd_graph_find_value(graph, expected[i].name);
-        ck_assert_msg(hd_executor_get_version(executor, value) == expected[i].versions,
+        int value = hd_graph_find_value(l.graph, expected[i].name);
+        ck_assert_msg(hd_executor_get_version(rank.executor, value) == expected[i].versions,
                       "'%s' has %lld versions", expected[i].name,
-                      (long long)hd_executor_get_version(executor, value));
-        ck_assert_int_eq(memcmp(hd_executor_get_data(executor, value, 0),
-                                hd_reference_data(reference, value, 0),
-                                (size_t)graph->values[value].spec.bytes),
-                         0);
+                      (long long)hd_executor_get_version(rank.executor, value));
     }
-    hd_executor_destroy(executor);
-    hd_plan_destroy(plan);
-    hd_session_destroy(session);
+    ck_assert_int_eq(rank_compare(&rank, l.graph, reference), 0);
+    rank_stop(&rank);
     hd_reference_destroy(reference);
-    hd_graph_destroy(graph);
-    hd_config_destroy(config);
-    hd_document_destroy(document);
-    hd_diag_destroy(diag);
+    rank_unload(&l);
 }

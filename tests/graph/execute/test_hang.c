@@ -52,19 +52,6 @@ static const struct hd_verb verb_share = {.name = "share",
                                           .count_cross_shard_sums = count_cross_shard_sums,
                                           .body = share};
 
-static const struct hd_registry *registry(void)
-{
-    static const struct hd_verb *verbs[32];
-    static struct hd_registry made;
-    int n = 0;
-    for (; hd_toy_registry.verbs[n]; n++)
-        verbs[n] = hd_toy_registry.verbs[n];
-    verbs[n] = &verb_stall;
-    verbs[n + 1] = &verb_share;
-    made = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
-    return &made;
-}
-
 /* -- Rank 0's wait ----------------------------------------------------------------------------- */
 
 struct job {
@@ -102,7 +89,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
-    struct rank_graph l = rank_load(registry(), job->text, SHARDS, 1);
+    struct rank_graph l = rank_load_with(&verb_stall, &verb_share, job->text, SHARDS, 1);
     rank_start(&rank, world, l.graph, job->sequential, 1, world->rank == 0 ? PATIENCE_S : 30);
     int status = hd_executor_run(rank.executor, &reason);
     const char *message = hd_session_get_message(rank.session);
@@ -128,10 +115,6 @@ TEST(what_a_rank_waits_in_is_named, .runs = 6)
         {cross_shard_sums, "share.sums1", false},
         {cross_shard_sums, "share.sums1", true},
     };
-    struct hd_world world = ranks_world(RANKS);
     struct job job = jobs[_i];
-    pid_t pids[RANKS];
-    ranks_start(&world, pids, run_rank, &job);
-    for (int r = 0; r < RANKS; r++)
-        ck_assert_msg(ranks_wait(pids[r]) == 0, "job %d, rank %d", _i, r);
+    ranks_run(RANKS, run_rank, &job, job.named);
 }

@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tests/graph/execute/random_graph.h"
-#include "tests/graph/execute/reference.h"
+#include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
 #include "tests/harness/check.h"
 #include "tests/kernels/common/device.h"
@@ -19,56 +19,31 @@
 
 /* -- The comparison ---------------------------------------------------------------------------- */
 
-struct loaded {
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_diag *diag;
-    struct hd_graph *graph;
-    struct hd_reference *reference;
-};
-
-static struct loaded load(const char *text, uint64_t seed)
-{
-    struct loaded l;
-    int64_t shards = (int64_t[]){1, 2, 3, 4}[seed % 4];
-    l.graph = hd_toy_load(text, shards, seed, &l.document, &l.config, &l.diag);
-    l.reference = hd_reference_run(l.graph);
-    return l;
-}
-
-static void unload(struct loaded *l)
-{
-    hd_reference_destroy(l->reference);
-    hd_graph_destroy(l->graph);
-    hd_config_destroy(l->config);
-    hd_document_destroy(l->document);
-    hd_diag_destroy(l->diag);
-}
-
-static void compare_values(const struct loaded *l, struct hd_executor *executor, const char *what,
-                           const char *text)
+static void compare_values(const struct rank_graph *l, struct hd_reference *reference,
+                           struct hd_executor *executor, const char *what, const char *text)
 {
     for (int v = 0; v < l->graph->n_values; v++) {
         const struct hd_spec *spec = &l->graph->values[v].spec;
-        ck_assert_msg(hd_executor_get_version(executor, v) == hd_reference_version(l->reference, v),
+        ck_assert_msg(hd_executor_get_version(executor, v) == hd_reference_version(reference, v),
                       "%s: '%s' has %lld versions, not %lld\n%s", what, spec->name,
                       (long long)hd_executor_get_version(executor, v),
-                      (long long)hd_reference_version(l->reference, v), text);
+                      (long long)hd_reference_version(reference, v), text);
         int64_t n = spec->placement == HD_SHARD ? l->graph->shards : 1;
         if (!hd_executor_get_data(executor, v, 0))
             continue; /* not stored */
         for (int64_t s = 0; s < n; s++)
             ck_assert_msg(memcmp(hd_executor_get_data(executor, v, (int)s),
-                                 hd_reference_data(l->reference, v, s), (size_t)spec->bytes) == 0,
+                                 hd_reference_data(reference, v, s), (size_t)spec->bytes) == 0,
                           "%s: instance %lld of '%s' differs\n%s", what, (long long)s, spec->name,
                           text);
     }
 }
 
 /* Runs the rank of this session and compares what it owns. */
-static void run_and_compare(struct hd_session *session, const struct loaded *l, int window,
+static void run_and_compare(struct hd_session *session, const struct rank_graph *l, int window,
                             bool rebuild, int gpus, const char *what, const char *text)
 {
+    struct hd_reference *reference = hd_reference_run(l->graph);
     const struct hd_plan_gpus with = {.n = gpus};
     struct hd_plan *plan;
     struct hd_executor *executor;
@@ -80,12 +55,13 @@ static void run_and_compare(struct hd_session *session, const struct loaded *l, 
     int status = hd_executor_run(executor, &reason);
     ck_assert_msg(status == HD_OK, "%s: %s\n%s", what, hd_session_get_message(session), text);
     ck_assert_msg(
-        strcmp(reason, hd_reference_reason(l->reference)) == 0 &&
-            hd_executor_get_counter(executor, "iteration") == hd_reference_iterations(l->reference),
+        strcmp(reason, hd_reference_reason(reference)) == 0 &&
+            hd_executor_get_counter(executor, "iteration") == hd_reference_iterations(reference),
         "%s: stopped as '%s' after %lld iterations, not as '%s' after %lld\n%s", what, reason,
-        (long long)hd_executor_get_counter(executor, "iteration"),
-        hd_reference_reason(l->reference), (long long)hd_reference_iterations(l->reference), text);
-    compare_values(l, executor, what, text);
+        (long long)hd_executor_get_counter(executor, "iteration"), hd_reference_reason(reference),
+        (long long)hd_reference_iterations(reference), text);
+    compare_values(l, reference, executor, what, text);
+    hd_reference_destroy(reference);
     hd_executor_destroy(executor);
     hd_plan_destroy(plan);
 }
@@ -116,9 +92,9 @@ static void run_session(const char *scheduler, int workers, int gpus, uint64_t f
                  (unsigned long long)seed, scheduler ? scheduler : "sequential", workers, gpus,
                  window);
         char *text = hd_random_graph(seed);
-        struct loaded l = load(text, seed);
+        struct rank_graph l = rank_load(&hd_toy_registry, text, 1 + (int64_t)(seed % 4), seed);
         run_and_compare(session, &l, window, seed % 5 == 0, gpus, what, text);
-        unload(&l);
+        rank_unload(&l);
         hd_free(text);
     }
     hd_session_destroy(session);
@@ -172,8 +148,7 @@ TEST(all_lowerings_are_among_them)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
-        struct loaded l = {0};
-        l.graph = hd_toy_load(text, 4, seed, &l.document, &l.config, &l.diag);
+        struct rank_graph l = rank_load(&hd_toy_registry, text, 4, seed);
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             sharded_updates += plan->ops[i].mean != NULL;
@@ -195,10 +170,7 @@ TEST(all_lowerings_are_among_them)
                        hd_op_is_distributed(plan, &plan->ops[i]) &&
                        plan->ops[i].step->verb->kind == HD_VERB_COLLECTIVE;
         hd_plan_destroy(plan);
-        hd_graph_destroy(l.graph);
-        hd_config_destroy(l.config);
-        hd_document_destroy(l.document);
-        hd_diag_destroy(l.diag);
+        rank_unload(&l);
         hd_free(text);
     }
     printf("in %d graphs: %d sharded_updates, %d steps in subtasks of sums, %d by items, %d of "

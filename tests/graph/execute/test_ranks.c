@@ -48,15 +48,10 @@ static int run_rank(const struct hd_world *world, void *arg)
 static void run_world(int ranks, uint64_t seed, bool sequential, int hosts)
 {
     struct job job = {seed, sequential, hosts};
-    struct hd_world world = ranks_world(ranks);
-    pid_t pids[RANKS_MAX];
-    ranks_start(&world, pids, run_rank, &job);
-    for (int r = 0; r < ranks; r++) {
-        int code = ranks_wait(pids[r]);
-        ck_assert_msg(code == 0, "seed %llu, rank %d of %d, %s, %d hosts: exit code %d",
-                      (unsigned long long)seed, r, ranks, sequential ? "sequential" : "StarPU",
-                      hosts, code);
-    }
+    char what[64];
+    snprintf(what, sizeof what, "seed %llu, %s, %d hosts", (unsigned long long)seed,
+             sequential ? "sequential" : "StarPU", hosts);
+    ranks_run(ranks, run_rank, &job, what);
 }
 
 TEST(any_number_of_ranks_gives_the_same_bits, .runs = 3)
@@ -106,33 +101,21 @@ static int run_failing(const struct hd_world *world, void *arg)
 TEST(a_failed_task_ends_all_ranks, .runs = 3)
 {
     const int ranks[] = {1, 2, 4};
-    struct hd_world world = ranks_world(ranks[_i]);
-    pid_t pids[RANKS_MAX];
-    ranks_start(&world, pids, run_failing, NULL);
-    for (int r = 0; r < ranks[_i]; r++)
-        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+    ranks_run(ranks[_i], run_failing, NULL, "");
 }
 
 /* One rank's parameters change behind the graph's back: the comparison names bucket and rank. */
-static const char comparing[] = "values:\n"
-                                "  s: {type: floats, per: shard, bucket_mb: 3}\n"
-                                "  g: {type: floats, bucket_mb: 3}\n"
-                                "  w: {type: floats, bucket_mb: 3}\n"
-                                "iteration:\n"
-                                "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
-                                "  - mean: {reads: [s], writes: [g]}\n"
-                                "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
-                                "  - stop: {if: iteration >= 50, reason: limit}\n";
-
-static const char endless[] = "values:\n"
-                              "  s: {type: floats, per: shard, bucket_mb: 3}\n"
-                              "  g: {type: floats, bucket_mb: 3}\n"
-                              "  w: {type: floats, bucket_mb: 3}\n"
-                              "iteration:\n"
-                              "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
-                              "  - mean: {reads: [s], writes: [g]}\n"
-                              "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
-                              "  - stop: {if: iteration >= 100000000, reason: limit}\n";
+#define BLENDING                                                                                   \
+    "values:\n"                                                                                    \
+    "  s: {type: floats, per: shard, bucket_mb: 3}\n"                                              \
+    "  g: {type: floats, bucket_mb: 3}\n"                                                          \
+    "  w: {type: floats, bucket_mb: 3}\n"                                                          \
+    "iteration:\n"                                                                                 \
+    "  - blend: {reads: [a: g, b: g], updates: [s]}\n"                                             \
+    "  - mean: {reads: [s], writes: [g]}\n"                                                        \
+    "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
+static const char comparing[] = BLENDING "  - stop: {if: iteration >= 50, reason: limit}\n";
+static const char endless[] = BLENDING "  - stop: {if: iteration >= 100000000, reason: limit}\n";
 
 static int run_diverging(const struct hd_world *world, void *arg)
 {
@@ -160,11 +143,7 @@ static int run_diverging(const struct hd_world *world, void *arg)
 
 TEST(diverged_ranks_are_found_and_named)
 {
-    struct hd_world world = ranks_world(2);
-    pid_t pids[RANKS_MAX];
-    ranks_start(&world, pids, run_diverging, NULL);
-    for (int r = 0; r < 2; r++)
-        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+    ranks_run(2, run_diverging, NULL, "");
 }
 
 /* A rank that is interrupted at any moment must not let the others read what it did not write. */
@@ -200,9 +179,5 @@ static int run_interrupted(const struct hd_world *world, void *arg)
 TEST(an_interrupted_rank_shows_the_others_nothing, .runs = 30)
 {
     int microseconds = 3000 + 1371 * _i;
-    struct hd_world world = ranks_world(2);
-    pid_t pids[RANKS_MAX];
-    ranks_start(&world, pids, run_interrupted, &microseconds);
-    for (int r = 0; r < 2; r++)
-        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+    ranks_run(2, run_interrupted, &microseconds, "");
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tests/graph/execute/rank.h"
 #include "tests/graph/execute/toy.h"
 #include "tests/harness/check.h"
 
@@ -84,67 +85,36 @@ static const char text[] = "values:\n"
                            "  - meet: {reads: [every: a, first: b], updates: [rows, last]}\n"
                            "  - stop: {reads: [last], if: iteration >= 0, reason: limit}\n";
 
-struct loaded {
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_diag *diag;
-    struct hd_graph *graph;
-};
-
 /* Loads a graph with a seed for which rows have ITEMS partials. */
-static struct loaded load(void)
+static struct rank_graph load(void)
 {
-    static const struct hd_verb *verbs[32];
-    int n = 0;
-    for (; hd_toy_registry.verbs[n]; n++)
-        verbs[n] = hd_toy_registry.verbs[n];
-    verbs[n] = &verb_meet;
-    const struct hd_registry registry = {hd_toy_registry.types, verbs, hd_toy_registry.keys};
-    struct loaded l;
-    l.graph = hd_toy_load_with(&registry, text, 1, 6, &l.document, &l.config, &l.diag);
+    struct rank_graph l = rank_load_with(&verb_meet, NULL, text, 1, 6);
     ck_assert_int_eq(l.graph->values[hd_graph_find_value(l.graph, "rows")].spec.partials, ITEMS);
     return l;
-}
-
-static void unload(struct loaded *l)
-{
-    hd_graph_destroy(l->graph);
-    hd_config_destroy(l->config);
-    hd_document_destroy(l->document);
-    hd_diag_destroy(l->diag);
 }
 
 TEST(items_need_not_wait_for_each_other, .runs = 6)
 {
     static const char *const schedulers[] = {"lws", "eager", "prio"};
-    struct loaded l;
-    struct hd_plan *plan;
-    struct hd_session *session;
-    struct hd_executor *executor;
+    struct rank rank = {0};
     const char *reason;
     given_items = ITEMS;
     first_is_every = _i >= 3;
-    l = load();
+    struct rank_graph l = load();
     const struct hd_session_options options = {
         .workers = 2, .scheduler = schedulers[_i % 3], .ranks = 1, .watchdog_ns = 20000000000};
-    const struct hd_executor_options executor_options = {.window = 1};
-    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
-    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
-    ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
-    int status = hd_executor_run(executor, &reason);
-    ck_assert_msg(status == HD_OK, "%s", hd_session_get_message(session));
+    rank_open(&rank, l.graph, options, 1);
+    int status = hd_executor_run(rank.executor, &reason);
+    ck_assert_msg(status == HD_OK, "%s", hd_session_get_message(rank.session));
     ck_assert_int_eq(met, ITEMS * STAGES);
     ck_assert_int_eq(ended_at_finish, ITEMS * STAGES);
-    hd_executor_destroy(executor);
-    hd_plan_destroy(plan);
-    hd_session_destroy(session);
-    unload(&l);
+    rank_stop(&rank);
+    rank_unload(&l);
 }
 
 TEST(the_plan_shows_items_and_stages)
 {
-    struct loaded l;
+    struct rank_graph l;
     struct hd_plan *plan;
     char *dump = NULL;
     size_t bytes;
@@ -159,16 +129,16 @@ TEST(the_plan_shows_items_and_stages)
     ck_assert_ptr_nonnull(strstr(dump, "partials 2"));
     free(dump);
     hd_plan_destroy(plan);
-    unload(&l);
+    rank_unload(&l);
 }
 
 TEST(items_and_leaves_must_agree)
 {
-    struct loaded l;
+    struct rank_graph l;
     struct hd_plan *plan = NULL;
     given_items = 3;
     l = load();
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
-    unload(&l);
+    rank_unload(&l);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/graph/execute/toy.h"
 
-#include "graph/language/load.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -354,35 +353,3 @@ static const struct hd_key keys[] = {
 };
 
 const struct hd_registry hd_toy_registry = {types, verbs, keys};
-
-struct hd_graph *hd_toy_load(const char *text, int64_t shards, uint64_t seed,
-                             struct hd_document **document_p, struct hd_config **config_p,
-                             struct hd_diag **diag_p)
-{
-    return hd_toy_load_with(&hd_toy_registry, text, shards, seed, document_p, config_p, diag_p);
-}
-
-struct hd_graph *hd_toy_load_with(const struct hd_registry *registry, const char *text,
-                                  int64_t shards, uint64_t seed, struct hd_document **document_p,
-                                  struct hd_config **config_p, struct hd_diag **diag_p)
-{
-    const struct hd_key *const tables[] = {keys};
-    struct hd_graph *graph = NULL;
-    ck_assert_int_eq(hd_diag_create(diag_p), HD_OK);
-    int status = hd_config_create(tables, 1, NULL, NULL, 0, *diag_p, config_p);
-    ck_assert_int_eq(status, HD_OK);
-    status = hd_document_parse("toy.yaml", text, (int64_t)strlen(text), *diag_p, document_p);
-    if (status == HD_OK) {
-        const struct hd_graph_source source = {.registry = registry,
-                                               .config = *config_p,
-                                               .graph = hd_document_get_root(*document_p),
-                                               .shards = shards,
-                                               .seed = seed};
-        status = hd_graph_load(&source, *diag_p, &graph);
-    }
-    if (status != HD_OK) {
-        hd_diag_report(*diag_p);
-        ck_abort_msg("the graph has mistakes:\n%s", text);
-    }
-    return graph;
-}

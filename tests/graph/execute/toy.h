@@ -27,15 +27,4 @@ extern const struct hd_verb hd_toy_spread, hd_toy_fill, hd_toy_apply, hd_toy_cre
  * is none counts as 7. */
 int64_t hd_toy_element(const struct hd_view *view, int i);
 
-/* Loads a graph text with the toy registry and an empty config. Aborts the test when the text has
- * mistakes (printing them). *config_p and *diag_p must be released after the graph. */
-struct hd_graph *hd_toy_load(const char *text, int64_t shards, uint64_t seed,
-                             struct hd_document **document_p, struct hd_config **config_p,
-                             struct hd_diag **diag_p);
-
-/* Loads a graph text like hd_toy_load, with other verbs. */
-struct hd_graph *hd_toy_load_with(const struct hd_registry *registry, const char *text,
-                                  int64_t shards, uint64_t seed, struct hd_document **document_p,
-                                  struct hd_config **config_p, struct hd_diag **diag_p);
-
 #endif

@@ -133,20 +133,11 @@ static inline bool require_gpus(int wanted)
     return enough;
 }
 
-static inline void run_ranks(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
-{
-    struct hd_world world = ranks_world(ranks);
-    pid_t pids[MAX_RANKS];
-    ranks_start(&world, pids, body, arg);
-    for (int r = 0; r < ranks; r++)
-        ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d of %d", r, ranks);
-}
-
 /* A case with a GPU for each rank. */
 static inline void run_case(int ranks, int (*body)(const struct hd_world *, void *))
 {
     if (require_gpus(ranks))
-        run_ranks(ranks, body, NULL);
+        ranks_run(ranks, body, NULL, "");
 }
 
 static inline bool wait_for(struct rank *rank, int64_t sequence)

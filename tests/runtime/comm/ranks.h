@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_ucx.h"
 #include "runtime/ranks/rendezvous.h"
+#include "tests/harness/check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,21 @@ static inline int ranks_wait(pid_t pid)
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+/* Runs body on so many ranks, each of which has to exit with 0; `what` is for the message. */
+static inline void ranks_run(int ranks, int (*body)(const struct hd_world *world, void *arg),
+                             void *arg, const char *what)
+{
+    enum { MOST_RANKS = 64 };
+    const struct hd_world world = ranks_world(ranks);
+    pid_t pids[MOST_RANKS];
+    ck_assert_int_le(ranks, MOST_RANKS);
+    ranks_start(&world, pids, body, arg);
+    for (int r = 0; r < ranks; r++) {
+        const int code = ranks_wait(pids[r]);
+        ck_assert_msg(code == 0, "%s: rank %d of %d: exit code %d", what, r, ranks, code);
+    }
 }
 
 /* Joins the other ranks and makes a communicator of `hosts` hosts with as many ranks each; several

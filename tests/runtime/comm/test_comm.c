@@ -51,15 +51,6 @@ static void stop(struct rank *rank)
     hd_rendezvous_destroy(rank->rendezvous);
 }
 
-static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
-{
-    struct hd_world world = ranks_world(ranks);
-    pid_t pids[MAX_RANKS];
-    ranks_start(&world, pids, body, arg);
-    for (int r = 0; r < ranks; r++)
-        ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d of %d", r, ranks);
-}
-
 static int64_t word(int rank, int64_t seq, int i)
 {
     return (rank * 1000003 + seq) * 131 + i;
@@ -94,7 +85,7 @@ FIXTURE(setup, NULL)
 TEST(every_payload_arrives)
 {
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-        run(ranks, body_exchange, NULL);
+        ranks_run(ranks, body_exchange, NULL, "");
         printf("%d ranks: %.2f us per exchange of %zu bytes\n", ranks, (double)shared->ns[0] / 1e3,
                WORDS * sizeof(int64_t));
     }
@@ -123,7 +114,7 @@ static int body_layout(const struct hd_world *world, void *arg)
 TEST(buffers_are_apart)
 {
     for (int ranks = 1; ranks <= 3; ranks++)
-        run(ranks, body_layout, NULL);
+        ranks_run(ranks, body_layout, NULL, "");
 }
 
 /* Every rank sees every area: zeroed at first, as large as asked for, aligned to huge pages. */
@@ -160,7 +151,7 @@ static int body_areas(const struct hd_world *world, void *arg)
 TEST(areas_are_seen_by_all)
 {
     for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
-        run(ranks, body_areas, NULL);
+        ranks_run(ranks, body_areas, NULL, "");
 }
 
 TEST(sizes_are_checked)
@@ -195,7 +186,7 @@ static int body_too_much(const struct hd_world *world, void *arg)
 
 TEST(no_memory_is_an_error_on_all_ranks)
 {
-    run(3, body_too_much, NULL);
+    ranks_run(3, body_too_much, NULL, "");
 }
 
 /* Rank 0 never arrives, but aborts; the others must come back soon. */
@@ -226,7 +217,7 @@ static int body_abort(const struct hd_world *world, void *arg)
 TEST(abort_releases_all)
 {
     int64_t start_ns = hd_clock_get_ns();
-    run(4, body_abort, NULL);
+    ranks_run(4, body_abort, NULL, "");
     ck_assert_int_lt(hd_clock_get_ns() - start_ns, 20000000000); /* usually less than 2 s */
 }
 
@@ -266,12 +257,12 @@ static int body_give_up(const struct hd_world *world, void *arg)
 
 TEST(late_ranks_are_named)
 {
-    run(2, body_give_up, NULL);
+    ranks_run(2, body_give_up, NULL, "");
     ck_assert_str_eq(shared->text[1],
                      "rank 0 last finished #1 sum(counts) 0 s ago; rank 1 waits in #2 mean(grad.3) "
                      "since 0 s");
     atomic_store(&shared->go, 0);
-    run(3, body_give_up, NULL);
+    ranks_run(3, body_give_up, NULL, "");
     ck_assert_str_eq(shared->text[1],
                      "rank 0 waits in #1 sum(counts) since 0 s; rank 1 waits in #2 mean(grad.3) "
                      "since 0 s; rank 2 has not reached #1");

@@ -45,15 +45,9 @@ static void stop(struct rank *rank)
 
 static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
 {
-    struct hd_world world = ranks_world(ranks);
-    pid_t pids[MAX_RANKS];
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
-    ranks_start(&world, pids, body, arg);
-    for (int r = 0; r < ranks; r++) {
-        int code = ranks_wait(pids[r]);
-        ck_assert_msg(code == 0, "rank %d of %d: exit code %d", r, ranks, code);
-    }
+    ranks_run(ranks, body, arg, "");
     munmap(shared, sizeof *shared);
 }
 

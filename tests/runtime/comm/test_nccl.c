@@ -390,7 +390,7 @@ static int body_devices(const struct hd_world *world, void *arg)
 TEST(threads_keep_their_gpu, .cuda = true)
 {
     if (require_gpus(2))
-        run_ranks(1, body_devices, NULL);
+        ranks_run(1, body_devices, NULL, "");
 }
 
 /* -- Failures ---------------------------------------------------------------------------------- */
@@ -443,7 +443,7 @@ TEST(late_ranks_are_named_and_left, .cuda = true)
     int loaded = 0;
     if (!require_gpus(2))
         return;
-    run_ranks(2, body_late, NULL);
+    ranks_run(2, body_late, NULL, "");
     ck_assert_int_eq(hd_nccl_get_version(&loaded), HD_OK);
     hd_nccl_format_version(loaded, version);
     snprintf(expected, sizeof expected,
@@ -512,7 +512,7 @@ TEST(the_networks_failure_has_a_sentence, .cuda = true)
 {
     if (!emulated() || !require_gpus(2))
         return;
-    run_ranks(2, body_remote_error, NULL);
+    ranks_run(2, body_remote_error, NULL, "");
     ck_assert_str_eq(shared->text[1], "GPU 1 of rank 1 in #2 params: NCCL: remote process gone (a "
                                       "network that is none)");
 }
@@ -543,7 +543,7 @@ static int body_attempt(const struct hd_world *world, void *arg)
 
 static const char *try_to_join(int ranks, struct attempt attempt)
 {
-    run_ranks(ranks, body_attempt, &attempt);
+    ranks_run(ranks, body_attempt, &attempt, "");
     return shared->log[0];
 }
 

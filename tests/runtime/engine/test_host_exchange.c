@@ -182,18 +182,12 @@ TEST(every_way_gives_the_bits_of_one_rank, .runs = 6)
     static const struct {
         int ranks, hosts, instances;
     } shapes[] = {{2, 2, 1}, {4, 4, 2}, {8, 4, 1}, {8, 8, 1}, {16, 8, 2}, {3, 3, 1}};
-    const int ranks = shapes[_i].ranks;
     for (int exchange = HD_EXCHANGE_AUTO; exchange <= (int)HD_EXCHANGE_HALVES; exchange++) {
         struct job job = {shapes[_i].hosts, shapes[_i].instances, exchange % 2 == _i % 2,
                           (enum hd_host_exchange)exchange};
-        struct hd_world world = ranks_world(ranks);
-        pid_t pids[MAX_RANKS];
-        ranks_start(&world, pids, run_sums, &job);
-        for (int r = 0; r < ranks; r++) {
-            const int code = ranks_wait(pids[r]);
-            ck_assert_msg(code == 0, "exchange %d, rank %d of %d: exit code %d", exchange, r, ranks,
-                          code);
-        }
+        char what[32];
+        snprintf(what, sizeof what, "exchange %d", exchange);
+        ranks_run(shapes[_i].ranks, run_sums, &job, what);
     }
 }
 

@@ -283,17 +283,6 @@ static int run_updates(const struct hd_world *world, void *arg)
     return code;
 }
 
-static void run_world(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
-{
-    struct hd_world world = ranks_world(ranks);
-    pid_t pids[MAX_RANKS];
-    ranks_start(&world, pids, body, arg);
-    for (int r = 0; r < ranks; r++) {
-        int code = ranks_wait(pids[r]);
-        ck_assert_msg(code == 0, "rank %d of %d: exit code %d", r, ranks, code);
-    }
-}
-
 /* Few elements: slices of some ranks are empty. */
 TEST(every_rank_holds_every_result_after_every_update, .runs = 3)
 {
@@ -302,7 +291,7 @@ TEST(every_rank_holds_every_result_after_every_update, .runs = 3)
         for (int sequential = 0; sequential < 2; sequential++)
             for (int hosts = 1; hosts <= ranks[_i]; hosts *= 2) {
                 struct job job = {buckets, hosts, sequential, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
-                run_world(ranks[_i], run_updates, &job);
+                ranks_run(ranks[_i], run_updates, &job, "");
             }
 }
 
@@ -323,7 +312,7 @@ TEST(hosts_exchange_directly_or_halves, .runs = 6)
                           (i + _i) % 3 == 0, cases[i].exchange,
                           cases[i].blocks,   cases[i].partials == 1 ? 1 : shapes[_i].instances,
                           cases[i].partials, 4};
-        run_world(shapes[_i].ranks, run_updates, &job);
+        ranks_run(shapes[_i].ranks, run_updates, &job, "");
     }
 }
 
@@ -350,7 +339,7 @@ TEST(a_rank_that_fails_shows_nothing, .runs = 2)
 {
     for (int sequential = 0; sequential < 2; sequential++) {
         struct job job = {3, 1, sequential, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
-        run_world(2 + 2 * _i, run_failing, &job);
+        ranks_run(2 + 2 * _i, run_failing, &job, "");
     }
 }
 
@@ -383,7 +372,7 @@ static int run_late(const struct hd_world *world, void *arg)
 TEST(a_late_rank_is_named_with_the_part)
 {
     struct job job = {3, 1, false, HD_EXCHANGE_AUTO, 4, 2, 2, 24};
-    run_world(2, run_late, &job);
+    ranks_run(2, run_late, &job, "");
 }
 
 /* Rank 1 waits for its pair on host 0, which has nobody to tell it that the others gave up. */
@@ -411,5 +400,5 @@ static int run_late_pair(const struct hd_world *world, void *arg)
 TEST(a_late_pair_is_named_with_the_part)
 {
     struct job job = {3, 4, false, HD_EXCHANGE_HALVES, 16, 2, 2, 2};
-    run_world(4, run_late_pair, &job);
+    ranks_run(4, run_late_pair, &job, "");
 }
