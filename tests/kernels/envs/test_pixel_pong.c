@@ -2,54 +2,14 @@
 /* Pixel Pong: every byte that it shows against whole screens sent through the full pipeline, the
  * rules of the game, the scores of good and bad players, and what its future may depend on. */
 #include "kernels/envs/find.h"
-#include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/rng.h"
-#include "tests/harness/check.h"
+#include "tests/kernels/envs/pong_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME = 84 * 84, SCREEN = 210 * 160 * 3, MAX_ENVS = 3, NOOP = 0, UP = 2, DOWN = 3 };
-
-struct fixture {
-    void *group;
-    uint8_t obs[MAX_ENVS][FRAME];
-    float reward[MAX_ENVS];
-    bool done[MAX_ENVS], truncated[MAX_ENVS];
-};
-
-static const struct hd_env *const env = &hd_env_pixel_pong;
-
-static struct fixture make(int64_t envs, const char *background)
-{
-    struct fixture f;
-    char message[HD_ENV_MESSAGE];
-    const struct hd_env_option option = {"background", background};
-    const struct hd_env_settings settings = {
-        .envs = envs, .env_id = "", .options = &option, .n_options = background != NULL};
-    struct hd_env_spec spec;
-    ck_assert_int_eq(env->create(&settings, &spec, &f.group, message), 0);
-    return f;
-}
-
-static void drop(struct fixture *f)
-{
-    env->destroy(f->group);
-}
-
-static void reset(struct fixture *f, int64_t i, uint64_t seed)
-{
-    char message[HD_ENV_MESSAGE];
-    ck_assert_int_eq(env->reset(f->group, i, seed, f->obs[i], message), 0);
-}
-
-static void step(struct fixture *f, const int32_t *action)
-{
-    char message[HD_ENV_MESSAGE];
-    const struct hd_env_outcome outcome = {f->obs, f->reward, f->done, f->truncated};
-    ck_assert_int_eq(env->step(f->group, action, &outcome, message), 0);
-}
+enum { SCREEN = 210 * 160 * 3, ENVS = 3 };
 
 /* -- Players ----------------------------------------------------------------------------------- */
 
@@ -319,36 +279,36 @@ TEST(test_seeds)
 /* Each env of a group plays as it would alone, and a saved game continues equally elsewhere. */
 TEST(test_group_and_save)
 {
-    struct fixture f = make(MAX_ENVS, NULL), other = make(MAX_ENVS, NULL), alone[MAX_ENVS];
+    struct fixture f = make(ENVS, NULL), other = make(ENVS, NULL), alone[ENVS];
     char message[HD_ENV_MESSAGE], state[256];
     ck_assert_int_le(env->state_bytes(f.group), (int64_t)sizeof state);
-    for (int i = 0; i < MAX_ENVS; i++) {
+    for (int i = 0; i < ENVS; i++) {
         alone[i] = make(1, NULL);
         reset(&f, i, (uint64_t)i);
         reset(&alone[i], 0, (uint64_t)i);
     }
     for (int64_t t = 0; t < 400; t++) {
-        int32_t action[MAX_ENVS], moved[MAX_ENVS];
-        for (int i = 0; i < MAX_ENVS; i++)
+        int32_t action[ENVS], moved[ENVS];
+        for (int i = 0; i < ENVS; i++)
             action[i] = play_mixed(&alone[i], t + i);
-        for (int i = 0; i < MAX_ENVS; i++)
-            moved[i] = action[(i + 1) % MAX_ENVS];
-        for (int i = 0; i < MAX_ENVS && t % 50 == 7; i++) {
-            ck_assert_int_eq(env->save(f.group, (i + 1) % MAX_ENVS, state, message), 0);
+        for (int i = 0; i < ENVS; i++)
+            moved[i] = action[(i + 1) % ENVS];
+        for (int i = 0; i < ENVS && t % 50 == 7; i++) {
+            ck_assert_int_eq(env->save(f.group, (i + 1) % ENVS, state, message), 0);
             ck_assert_int_eq(env->load(other.group, i, state, message), 0);
         }
         step(&f, action);
         if (t >= 7)
             step(&other, moved);
-        for (int i = 0; i < MAX_ENVS; i++) {
+        for (int i = 0; i < ENVS; i++) {
             step(&alone[i], &action[i]);
             ck_assert_mem_eq(f.obs[i], alone[i].obs[0], FRAME);
             ck_assert(f.reward[i] == alone[i].reward[0]);
             if (t >= 7)
-                ck_assert_mem_eq(f.obs[i], other.obs[(i + MAX_ENVS - 1) % MAX_ENVS], FRAME);
+                ck_assert_mem_eq(f.obs[i], other.obs[(i + ENVS - 1) % ENVS], FRAME);
         }
     }
-    for (int i = 0; i < MAX_ENVS; i++)
+    for (int i = 0; i < ENVS; i++)
         drop(&alone[i]);
     drop(&other);
     drop(&f);

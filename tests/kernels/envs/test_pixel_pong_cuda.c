@@ -2,44 +2,21 @@
 /* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step through
  * the plain functions, collect by collect against a collector written separately, and episode by
  * episode of an evaluation. */
-#include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "kernels/envs/seed.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"
+#include "tests/kernels/envs/pong_fixture.h"
 
 #include <string.h>
 
-enum { FRAME = HD_PIXEL_PONG_FRAME, MAX_ENVS = 5, MAX_STATE = 256, NOOP = 0, UP = 2, DOWN = 3 };
-
-static const struct hd_env *const env = &hd_env_pixel_pong;
-
-/* The CPU's envs and their observations. */
-struct fixture {
-    void *group;
-    int64_t envs;
-    uint8_t obs[MAX_ENVS][FRAME];
-    float reward[MAX_ENVS];
-    bool done[MAX_ENVS], truncated[MAX_ENVS];
-};
-
-static void make(struct fixture *f, int64_t envs, const char *background)
-{
-    char message[HD_ENV_MESSAGE];
-    const struct hd_env_option option = {"background", background};
-    const struct hd_env_settings settings = {
-        .envs = envs, .env_id = "", .options = &option, .n_options = 1};
-    struct hd_env_spec spec;
-    f->envs = envs;
-    ck_assert_int_eq(env->create(&settings, &spec, &f->group, message), 0);
-}
+enum { MAX_STATE = 256 };
 
 /* A GPU's group starts like the CPU's and has the same states. */
 TEST(test_group)
 {
-    struct fixture f;
+    struct fixture f = make(3, "-1");
     char message[HD_ENV_MESSAGE], state[MAX_STATE];
-    make(&f, 3, "-1");
     const int64_t one = env->state_bytes(f.group);
     ck_assert_int_le(one, MAX_STATE);
     char *group = test_alloc(hd_pixel_pong_get_cuda_bytes(3), 1);
@@ -51,7 +28,7 @@ TEST(test_group)
     }
     const char *last = hd_pixel_pong_get_cuda_state(group, 2);
     ck_assert_int_eq(last + one - group, hd_pixel_pong_get_cuda_bytes(3));
-    env->destroy(f.group);
+    drop(&f);
 }
 
 TEST(test_seed)
@@ -66,19 +43,6 @@ TEST(test_seed)
 }
 
 #if HD_CUDA
-
-static void reset(struct fixture *f, int64_t i, uint64_t seed)
-{
-    char message[HD_ENV_MESSAGE];
-    ck_assert_int_eq(env->reset(f->group, i, seed, f->obs[i], message), 0);
-}
-
-static void step(struct fixture *f, const int32_t *action)
-{
-    char message[HD_ENV_MESSAGE];
-    const struct hd_env_outcome outcome = {f->obs, f->reward, f->done, f->truncated};
-    ck_assert_int_eq(env->step(f->group, action, &outcome, message), 0);
-}
 
 /* Some players follow the ball, some do so most of the time, others play at random. */
 static int32_t choose(const struct fixture *f, int64_t i, int64_t t)
@@ -183,7 +147,7 @@ static const char *const backgrounds[] = {"-1", "87"};
 TEST(test_steps_cuda, .runs = 2, .cuda = true)
 {
     static struct fixture f;
-    make(&f, MAX_ENVS, backgrounds[_i]);
+    f = make(MAX_ENVS, backgrounds[_i]);
     struct mirror m = mirror_of(&f, atoi(backgrounds[_i]));
     int ends = 0;
     reset_both(&f, &m, true, 77);
@@ -199,7 +163,7 @@ TEST(test_steps_cuda, .runs = 2, .cuda = true)
     }
     ck_assert_int_ge(ends, 6);
     check_states(&f, m.group);
-    env->destroy(f.group);
+    drop(&f);
 }
 
 /* A saved game continues equally on the other processor; a game that is too long is cut off. */
@@ -208,7 +172,7 @@ TEST(test_states_cuda, .cuda = true)
     static struct fixture f;
     char message[HD_ENV_MESSAGE];
     const int64_t screens = HD_PIXEL_PONG_MAX_SCREENS - 6;
-    make(&f, 3, "-1");
+    f = make(3, "-1");
     struct mirror m = mirror_of(&f, -1);
     const int64_t bytes = hd_pixel_pong_get_cuda_bytes(3);
     char *group = test_alloc(bytes, 1);
@@ -230,7 +194,7 @@ TEST(test_states_cuda, .cuda = true)
     step_both(&f, &m, 2);
     ck_assert(f.done[1] && f.truncated[1] && !f.done[0] && !f.done[2]);
     check_states(&f, m.group);
-    env->destroy(f.group);
+    drop(&f);
 }
 
 /* -- Collect by collect ------------------------------------------------------------------------ */
@@ -391,7 +355,7 @@ TEST(test_collects_cuda, .runs = 2, .cuda = true)
     static struct fixture f;
     static struct collector c;
     c = (struct collector){.frames = capacities[_i]};
-    make(&f, ENVS, "-1");
+    f = make(ENVS, "-1");
     memset(c.kept, 0xFF, sizeof c.kept);
     int32_t *action = device_shared(sizeof c.action);
     const struct hd_env_gpu_envs envs = device_envs(&f);
@@ -408,7 +372,7 @@ TEST(test_collects_cuda, .runs = 2, .cuda = true)
     }
     ck_assert_int_ge(c.episode[0] + c.episode[1] + c.episode[3], 4);
     check_states(&f, envs.group);
-    env->destroy(f.group);
+    drop(&f);
 }
 
 /* -- Episode by episode ------------------------------------------------------------------------ */
@@ -488,7 +452,7 @@ TEST(test_evaluation_cuda, .cuda = true)
 {
     static struct fixture f;
     static struct contender c[ENVS];
-    make(&f, ENVS, "-1");
+    f = make(ENVS, "-1");
     memset(c, 0, sizeof c);
     float *out = device_shared(ENVS * OUTPUTS * (int64_t)sizeof *out);
     const struct hd_env_gpu_evaluation evaluation = {
@@ -523,7 +487,7 @@ TEST(test_evaluation_cuda, .cuda = true)
     }
     ck_assert_int_gt(c[0].cut + c[1].cut + c[2].cut, 0);
     ck_assert_int_lt(c[0].cut + c[1].cut + c[2].cut, c[0].ended + c[1].ended + c[2].ended);
-    env->destroy(f.group);
+    drop(&f);
 }
 
 #endif

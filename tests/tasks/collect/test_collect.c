@@ -5,9 +5,10 @@
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"
+#include "tests/tasks/collect/check_episodes.h"
 #include "tests/tasks/collect/naive.h"
 
-enum { OBS = 4, WINDOW = 20 };
+enum { OBS = 4 };
 
 static const struct step collect = {.verb = &hd_verb_collect},
                          push = {.verb = &hd_verb_push_replay};
@@ -45,27 +46,6 @@ static void check_replay(const struct naive *naive, const struct world *w)
             ck_assert_float_eq(row.value_gamma[0], (float)sample->gamma);
     }
     hd_free(block);
-}
-
-/* Statistics of the last episodes. */
-static void check_episodes(const struct naive *naive, const struct world *w)
-{
-    int64_t n = naive->counters.episode, from = n > WINDOW ? n - WINDOW : 0;
-    double sum = 0, squares = 0, length = 0, max = -1e9, min = 1e9;
-    for (int64_t i = from; i < n; i++) {
-        sum += naive->returns[i];
-        squares += naive->returns[i] * naive->returns[i];
-        length += naive->lengths[i];
-        max = fmax(max, naive->returns[i]);
-        min = fmin(min, naive->returns[i]);
-    }
-    double count = (double)(n - from);
-    ck_assert_double_eq_tol(world_field(w, "episodes", "reward_mean"), sum / count, 1e-12);
-    ck_assert_double_eq_tol(world_field(w, "episodes", "avg_envstep_per_episode"), length / count,
-                            1e-12);
-    ck_assert_double_eq_tol(world_field(w, "episodes", "reward_square"), squares / count, 1e-9);
-    ck_assert_double_eq(world_field(w, "episodes", "reward_max"), max);
-    ck_assert_double_eq(world_field(w, "episodes", "reward_min"), min);
 }
 
 struct shape_case {
@@ -126,8 +106,7 @@ TEST(test_against_naive, .runs = COUNT(cases))
             if (w->values[i].data != naive->params)
                 value_save_load(&w->values[i]);
     }
-    ck_assert_int_gt(naive->counters.episode, 0);
-    check_episodes(naive, w);
+    check_episodes(w, naive->returns, naive->lengths, naive->counters.episode);
     naive_close(naive);
     hd_free(naive);
 }

@@ -2,10 +2,11 @@
 /* collect_on_policy against naive collectors (tests/tasks/collect/naive_on_policy.h), one for each
  * environment group. */
 #include "tasks/types/output/env_counters.h"
+#include "tests/tasks/collect/check_episodes.h"
 #include "tests/tasks/collect/naive_on_policy.h"
 #include "tests/tasks/on_policy.h"
 
-enum { MAX_GROUPS = 4, WINDOW = 20, MOST_ENDED = 16384 };
+enum { MAX_GROUPS = 4, MOST_ENDED = 16384 };
 
 /* -- Against the naive collector --------------------------------------------------------------- */
 
@@ -151,28 +152,6 @@ static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
     ck_assert(t.end[group->n_sample - 1] == 1); /* nothing follows */
 }
 
-/* Statistics of the last episodes. */
-static void check_episodes(const struct naive *naive, const struct world *w)
-{
-    const int64_t n = naive->counters.episode, from = n > WINDOW ? n - WINDOW : 0;
-    double sum = 0, squares = 0, length = 0, max = -1e9, min = 1e9;
-    for (int64_t i = from; i < n; i++) {
-        sum += naive->returns[i];
-        squares += naive->returns[i] * naive->returns[i];
-        length += naive->lengths[i];
-        max = fmax(max, naive->returns[i]);
-        min = fmin(min, naive->returns[i]);
-    }
-    const double count = (double)(n - from);
-    ck_assert_int_gt(n, 0);
-    ck_assert_double_eq_tol(world_field(w, "episodes", "reward_mean"), sum / count, 1e-12);
-    ck_assert_double_eq_tol(world_field(w, "episodes", "avg_envstep_per_episode"), length / count,
-                            1e-12);
-    ck_assert_double_eq_tol(world_field(w, "episodes", "reward_square"), squares / count, 1e-9);
-    ck_assert_double_eq(world_field(w, "episodes", "reward_max"), max);
-    ck_assert_double_eq(world_field(w, "episodes", "reward_min"), min);
-}
-
 TEST(test_against_naive, .runs = COUNT(cases))
 {
     const struct shape_case *c = &cases[_i];
@@ -190,7 +169,7 @@ TEST(test_against_naive, .runs = COUNT(cases))
             check_group(INSTANCE(w, "trajectories"), g, &naive->group[g]);
         ck_assert_mem_eq(world_get(w, "counters")->data, &naive->counters, sizeof naive->counters);
     }
-    check_episodes(naive, w);
+    check_episodes(w, naive->returns, naive->lengths, naive->counters.episode);
     destroy_naive(naive);
 }
 

@@ -2,10 +2,9 @@
 /* push_replay and sample_replay: transition blocks pass through the ring to batches. Also the type
  * env_counters. */
 #include "kernels/replay/replay.h"
-#include "tasks/types/collect/transition_block.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/output/env_counters.h"
-#include "tests/tasks/world.h"
+#include "tests/tasks/data/transitions.h"
 
 #include <math.h>
 
@@ -28,21 +27,11 @@ static const struct hd_transition_block_shape *get_block_shape(const struct worl
     return hd_transition_block_get_shape(&world_get(w, "transitions")->spec);
 }
 
-/* Pushes a transition block whose transitions are numbered from `first`. Transition k leads from
- * frame k of env 0 to the next one; frame k starts with the number k. */
 static void push(struct world *w, int32_t first)
 {
-    void *data = world_get(w, "transitions")->data;
-    struct hd_transition_block block = hd_transition_block_get(get_block_shape(w), data);
-    hd_transition_block_clear(get_block_shape(w), data);
-    block.first[0] = first == 0 ? 0 : first + 1;
-    for (int64_t k = block.first[0]; k <= first + N_SAMPLE; k++)
-        ((float *)block.frames)[(*block.n_frames)++ * OBS] = (float)k;
+    const struct hd_transition_block block = fill_transitions(w, first, N_SAMPLE, NSTEP, OBS);
     for (int32_t i = 0; i < N_SAMPLE; i++) {
         struct hd_transition *transition = hd_transition_get(block.transitions, NSTEP, 1, i);
-        transition->frame = transition->age = first + i;
-        hd_transition_get_action(transition, NSTEP)->choice = first + i;
-        transition->ahead = 1;
         transition->reward[0] = (float)(2 * (first + i));
         transition->reward[1] = (float)(3 * (first + i));
         transition->value_gamma = .5f;

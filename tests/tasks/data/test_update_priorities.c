@@ -2,11 +2,10 @@
 /* push_replay, sample_replay and update_priorities with priorities: who is drawn, with which
  * importance-sampling weight, and what becomes of errors of transitions that have left. */
 #include "kernels/replay/replay.h"
-#include "tasks/types/collect/transition_block.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/priorities.h"
 #include "tasks/types/data/td_errors.h"
-#include "tests/tasks/world.h"
+#include "tests/tasks/data/transitions.h"
 
 #include <math.h>
 
@@ -30,22 +29,9 @@ static struct world *open_replay(bool weighs)
     return w;
 }
 
-/* Pushes transitions first … first + N_SAMPLE - 1, whose action is their number. */
 static void push(struct world *w, int32_t first)
 {
-    const struct value *value = world_get(w, "transitions");
-    const struct hd_transition_block_shape *shape = hd_transition_block_get_shape(&value->spec);
-    struct hd_transition_block block = hd_transition_block_get(shape, value->data);
-    hd_transition_block_clear(shape, value->data);
-    block.first[0] = first == 0 ? 0 : first + 1;
-    for (int64_t k = block.first[0]; k <= first + N_SAMPLE; k++)
-        ((float *)block.frames)[(*block.n_frames)++ * OBS] = (float)k;
-    for (int32_t i = 0; i < N_SAMPLE; i++) {
-        struct hd_transition *transition = hd_transition_get(block.transitions, NSTEP, 1, i);
-        transition->frame = transition->age = first + i;
-        transition->ahead = 1;
-        hd_transition_get_action(transition, NSTEP)->choice = first + i;
-    }
+    fill_transitions(w, first, N_SAMPLE, NSTEP, OBS);
     world_run(w, &push_replay, first);
 }
 
