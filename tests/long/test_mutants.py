@@ -250,7 +250,7 @@ class Copy:
     def find_failing(self, *selection):
         """Builds what the tests need and runs them up to the first that fails: (its name, its last line), or None."""
         targets = set().union(*self.list_tests(*selection).values())
-        if not self.compile(*targets):
+        if targets and not self.compile(*targets):
             return None, "does not build"
         report = os.path.join(self.temporary, "tests.xml")
         done = self.run("ctest", JOBS, "--stop-on-failure", "--output-junit", report, *selection)
@@ -260,12 +260,17 @@ class Copy:
         shutil.rmtree(self.temporary)
         return failed[0] if failed else None
 
-    def select_folder(self, path):
-        """ctest's options for the tests of a source's folder, or of the next folder above that has some; None without any."""
+    def find_folder(self, path):
+        """The folder of a source, or the next above it, that has tests; "" without any."""
         folder = os.path.dirname(path)
-        while folder and not self.list_tests("-R", f"^{folder}(/|$)"):
+        while folder and not self.list_tests(*select(folder)):
             folder = os.path.dirname(folder)
-        return ("-R", f"^{folder}(/|$)") if folder else None
+        return folder
+
+
+def select(*folders):
+    """ctest's options for the tests of these folders. (More than some thirty pairs of brackets it does not read.)"""
+    return "-R", f"^({'|'.join(folders)})(/|$)"
 
 
 QUICK = ("-L", "^quick$", "-E", "^lint/")
@@ -337,11 +342,11 @@ def judge(copy, mutant):
     place = find_place(copy.sources, mutant)
     if not place:
         return dict(by="gone", test=None, why="its line is no longer there: draw mutants anew")
-    folder = copy.select_folder(place[0])
+    folder = copy.find_folder(place[0])
     copy.plant(place, mutant["mutated"])
     try:
-        for by, selection in (("folder", folder), ("quick", QUICK)):
-            if selection and (failing := copy.find_failing(*selection)):
+        for by, selection in (("folder", select(folder)), ("quick", QUICK)):
+            if (folder or by == "quick") and (failing := copy.find_failing(*selection)):
                 return dict(by=by if failing[0] else "gone", test=failing[0], why=failing[1])
     finally:
         copy.restore(place)
@@ -351,9 +356,9 @@ def judge(copy, mutant):
 def check_unchanged(copy, mutants):
     """The tests have to pass without a mutant, or they find nothing."""
     places = filter(None, (find_place(copy.sources, mutant) for mutant in mutants))
-    folders = sorted({selection[1] for place in places if (selection := copy.select_folder(place[0]))})
-    for selection in (("-R", "|".join(folders)), QUICK):
-        failing = copy.find_failing(*selection) if selection[1] else None
+    folders = sorted({copy.find_folder(path) for path, _ in places} - {""})
+    for selection in (select(*folders), QUICK) if mutants else ():
+        failing = copy.find_failing(*selection)
         check(not failing, f"without any mutant: {failing}")
 
 
