@@ -196,7 +196,7 @@ TEST(test_wrong_settings_are_refused)
 TEST(test_plugins_have_to_be_allowed)
 {
     struct heddle_envs_settings settings = {.type = "blink", .envs = 2};
-    refuse(&settings, "have to be allowed");
+    refuse(&settings, "allowed");
     settings.allow_plugins = true;
     heddle_envs_destroy(make(&settings));
     settings.type = "no_such_env";
@@ -213,7 +213,7 @@ TEST(test_wrong_steps_are_refused)
     ck_assert_int_eq(heddle_envs_step(envs, action, shown.obs, shown.reward, shown.terminated,
                                       shown.truncated, message),
                      HEDDLE_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(message, "has to be reset first"));
+    ck_assert_ptr_nonnull(strstr(message, "reset first"));
     ck_assert_int_eq(heddle_envs_reset(envs, NULL, seeds, shown.obs, message), HEDDLE_OK);
     ck_assert_int_eq(heddle_envs_step(envs, action, shown.obs, shown.reward, shown.terminated,
                                       shown.truncated, message),
@@ -233,7 +233,7 @@ TEST(test_real_actions_are_finite)
     ck_assert_int_eq(
         heddle_envs_step(envs, &action, obs, &reward, &terminated, &truncated, message),
         HEDDLE_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(message, "expected a finite number"));
+    ck_assert_ptr_nonnull(strstr(message, "finite number"));
     action = 100; /* clipped by the environment */
     for (int i = 0; i < 200; i++)
         ck_assert_int_eq(

@@ -252,26 +252,25 @@ TEST(test_threads_share_a_policy)
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
-static void refuse(const char *path, const char *weights, int status, const char *said)
+static void refuse(const char *path, const char *weights, int status, const char *names)
 {
     struct heddle_policy *untouched = NULL;
     ck_assert_int_eq(heddle_policy_load(path, weights, &untouched, message), status);
     ck_assert_ptr_null(untouched);
-    ck_assert_msg(strstr(message, said), "'%s' is not in '%s'", said, message);
+    check_names(message, names);
     ck_assert_int_eq(heddle_policy_load(path, weights, &untouched, NULL), status);
 }
 
 TEST(test_absent_files_are_named)
 {
-    refuse("/nowhere/at/all", NULL, HEDDLE_ERR_INPUT,
-           "/nowhere/at/all cannot be read: No such file");
-    refuse(NULL, NULL, HEDDLE_ERR_INPUT, "needs a run directory");
-    refuse(run, "/nowhere/weights", HEDDLE_ERR_INPUT, "/nowhere/weights cannot be opened");
+    refuse("/nowhere/at/all", NULL, HEDDLE_ERR_INPUT, "/nowhere/at/all|No such file");
+    refuse(NULL, NULL, HEDDLE_ERR_INPUT, "run directory");
+    refuse(run, "/nowhere/weights", HEDDLE_ERR_INPUT, "/nowhere/weights");
     char path[512];
     snprintf(path, sizeof path, "%s/total_config.yaml", run);
-    refuse(path, NULL, HEDDLE_ERR_INPUT, "its weights have to be named");
+    refuse(path, NULL, HEDDLE_ERR_INPUT, "total_config.yaml|weights");
     snprintf(path, sizeof path, "%s/ckpt", run);
-    refuse(path, NULL, HEDDLE_ERR_INPUT, "ckpt/total_config.yaml cannot be read");
+    refuse(path, NULL, HEDDLE_ERR_INPUT, "ckpt/total_config.yaml");
 }
 
 TEST(test_mistakes_in_a_config_have_places)
@@ -290,16 +289,16 @@ TEST(test_mistakes_in_a_config_have_places)
 TEST(test_damaged_weights_are_refused)
 {
     write_weights(run, best, dueling, DUELING - 1);
-    refuse(run, NULL, HEDDLE_ERR_FORMAT, "has no tensor 'head.V.1.0.bias'");
+    refuse(run, NULL, HEDDLE_ERR_FORMAT, "'head.V.1.0.bias'");
     struct tensor wrong[DUELING];
     memcpy(wrong, dueling, sizeof wrong);
     wrong[2].columns = HIDDEN + 1;
     write_weights(run, best, wrong, DUELING);
-    refuse(run, NULL, HEDDLE_ERR_FORMAT, "tensor 'encoder.main.0.weight' is 3 x 6, but 3 x 5");
+    refuse(run, NULL, HEDDLE_ERR_FORMAT, "'encoder.main.0.weight'|3 x 6|3 x 5");
     for (int64_t bytes = 0; bytes < 1200; bytes += 31) {
         write_weights(run, best, dueling, DUELING);
         cut_file(run, best, bytes);
-        refuse(run, NULL, HEDDLE_ERR_FORMAT, "is an invalid safetensors file");
+        refuse(run, NULL, HEDDLE_ERR_FORMAT, "safetensors");
     }
 }
 
@@ -314,10 +313,10 @@ TEST(test_wrong_arguments_are_refused)
     ck_assert_str_eq(message, "-1 rows of observations");
     ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_U8, bytes, 1, NULL, out, message),
                      HEDDLE_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(message, "the observations are bytes"));
+    ck_assert_ptr_nonnull(strstr(message, "bytes"));
     ck_assert_int_eq(heddle_policy_draw(policy, HEDDLE_F32, obs, 1, NULL, 0, &action, message),
                      HEDDLE_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(message, "no distribution to draw from"));
+    ck_assert_ptr_nonnull(strstr(message, "distribution"));
     ck_assert_int_eq(heddle_policy_forward(policy, HEDDLE_F32, obs, 1, NULL, out, message),
                      HEDDLE_OK);
     ck_assert_str_eq(message, "");

@@ -222,61 +222,61 @@ TEST(test_slots)
 static const struct {
     const char *text;
     int column; /* from 1 within the text */
-    const char *message;
+    const char *names;
 } bad[] = {
-    {"", 1, "expected a number, a name or '(', but the expression ends"},
-    {"  ", 3, "but the expression ends"},
-    {"a +", 4, "expected a number, a name or '(', but the expression ends"},
-    {"a + * 2", 5, "expected a number, a name or '(', found '*'"},
-    {"(a", 3, "expected ')', but the expression ends"},
-    {"a)", 2, "expected an operator, found ')'"},
+    {"", 1, "a number|'('|ends"},
+    {"  ", 3, "ends"},
+    {"a +", 4, "a number|'('|ends"},
+    {"a + * 2", 5, "a number|'('|found '*'"},
+    {"(a", 3, "')'|ends"},
+    {"a)", 2, "operator|found ')'"},
     {"()", 2, "found ')'"},
-    {"a b.size", 3, "expected an operator, found 'b.size'"},
-    {"3x", 2, "expected an operator, found 'x'"},
-    {"0x10", 2, "expected an operator, found 'x10'"},
-    {"1e", 2, "expected an operator, found 'e'"},
-    {"1.2.3", 4, "expected an operator, found '.3'"},
-    {"1 < a < 5", 7, "expected 'and' or 'or' between comparisons, found '<'"},
-    {"a == a == a", 8, "expected 'and' or 'or' between comparisons, found '=='"},
-    {"a = 3", 3, "expected an operator, found '='; equality is '=='"},
-    {"a && 3", 3, "expected an operator, found '&&'; it is spelled 'and'"},
-    {"a || 3", 3, "it is spelled 'or'"},
-    {"!a", 1, "it is spelled 'not'"},
-    {"a == not a", 6, "expected a number, a name or '(', found 'not'"},
+    {"a b.size", 3, "operator|found 'b.size'"},
+    {"3x", 2, "operator|found 'x'"},
+    {"0x10", 2, "operator|found 'x10'"},
+    {"1e", 2, "operator|found 'e'"},
+    {"1.2.3", 4, "operator|found '.3'"},
+    {"1 < a < 5", 7, "'and'|'or'|found '<'"},
+    {"a == a == a", 8, "'and'|'or'|found '=='"},
+    {"a = 3", 3, "found '='|'=='"},
+    {"a && 3", 3, "found '&&'|'and'"},
+    {"a || 3", 3, "'or'"},
+    {"!a", 1, "'not'"},
+    {"a == not a", 6, "a number|'('|found 'not'"},
     {"and a", 1, "found 'and'"},
-    {"a and", 6, "but the expression ends"},
-    {"not", 4, "but the expression ends"},
+    {"a and", 6, "ends"},
+    {"not", 4, "ends"},
     {"+a", 1, "found '+'"},
-    {"a @ 2", 3, "expected an operator, found '@'"},
-    {"a \xC3\xA4 2", 3, "expected an operator, found '\xC3\xA4'"},
+    {"a @ 2", 3, "operator|found '@'"},
+    {"a \xC3\xA4 2", 3, "operator|found '\xC3\xA4'"},
     {"$", 1, "found '$'"},
     {"$ n", 1, "found '$'"},
-    {"a.", 2, "expected an operator, found '.'"},
-    {"a..b", 2, "expected an operator, found '.'"},
-    {"$nn", 1, "unknown number of the configuration '$nn' (did you mean 'n'?)"},
-    {"a > $policy.learn.batchsize", 5, "(did you mean 'policy.learn.batch_size'?)"},
-    {"$qqqqqqqq", 1, "unknown number of the configuration '$qqqqqqqq'"},
-    {"1 + updte", 5, "unknown name 'updte' (did you mean 'update'?)"},
-    {"evaluation.meen > 1", 1, "unknown name 'evaluation.meen' (did you mean 'evaluation.mean'?)"},
-    {"qqqqqqqqq", 1, "unknown name 'qqqqqqqqq'"},
-    {"cel(a)", 1, "unknown function 'cel' (did you mean 'ceil'?)"},
-    {"1 + logarithm(a)", 5, "unknown function (not ceil, floor, min, max) 'logarithm'"},
+    {"a.", 2, "operator|found '.'"},
+    {"a..b", 2, "operator|found '.'"},
+    {"$nn", 1, "configuration '$nn'|'n'?"},
+    {"a > $policy.learn.batchsize", 5, "'policy.learn.batch_size'?"},
+    {"$qqqqqqqq", 1, "configuration '$qqqqqqqq'"},
+    {"1 + updte", 5, "name 'updte'|'update'?"},
+    {"evaluation.meen > 1", 1, "name 'evaluation.meen'|'evaluation.mean'?"},
+    {"qqqqqqqqq", 1, "name 'qqqqqqqqq'"},
+    {"cel(a)", 1, "function 'cel'|'ceil'?"},
+    {"1 + logarithm(a)", 5, "ceil, floor, min, max|'logarithm'"},
     {"ceil()", 6, "found ')'"},
-    {"ceil(a, a)", 7, "expected ')' after the arguments, found ','"},
-    {"min(a)", 6, "expected ',' and a second argument, found ')'"},
-    {"min(a, 1", 9, "expected ')' after the arguments, but the expression ends"},
-    {"max(a, 1, 2)", 9, "expected ')' after the arguments, found ','"},
-    {"a / 0", 3, "a division by zero"},
-    {"1 / (2 - 2)", 3, "a division by zero"},
-    {"a + 1 / $zero", 7, "a division by zero"},
-    {"1e999", 1, "a constant that is not a finite number"},
-    {"1 + 1e300 * 1e300", 11, "a constant that is not a finite number"},
+    {"ceil(a, a)", 7, "')'|arguments|found ','"},
+    {"min(a)", 6, "','|second argument|found ')'"},
+    {"min(a, 1", 9, "')'|arguments|ends"},
+    {"max(a, 1, 2)", 9, "')'|arguments|found ','"},
+    {"a / 0", 3, "division by zero"},
+    {"1 / (2 - 2)", 3, "division by zero"},
+    {"a + 1 / $zero", 7, "division by zero"},
+    {"1e999", 1, "finite number"},
+    {"1 + 1e300 * 1e300", 11, "finite number"},
     {"\xC3\xA4", 1, "found '\xC3\xA4'"},
     {"(\xC3\xA4", 2, "found '\xC3\xA4'"},
     {"'a'", 1, "found '''"},
 };
 
-static void check_rejected(const char *text, int column, const char *message)
+static void check_rejected(const char *text, int column, const char *told)
 {
     struct hd_expr *expr = NULL;
     char place[32];
@@ -286,12 +286,12 @@ static void check_rejected(const char *text, int column, const char *message)
     ck_assert_int_eq(hd_diag_count(diag), 1);
     const char *line = hd_diag_get_line(diag, 0);
     ck_assert_msg(!strncmp(line, place, strlen(place)), "expected %s, got %s", place, line);
-    ck_assert_msg(strstr(line, message), "expected '%s', got %s", message, line);
+    check_names(line, told);
 }
 
 TEST(test_bad, .runs = COUNT(bad))
 {
-    check_rejected(bad[_i].text, bad[_i].column, bad[_i].message);
+    check_rejected(bad[_i].text, bad[_i].column, bad[_i].names);
 }
 
 TEST(test_all_unknown_names_are_told)
@@ -299,9 +299,9 @@ TEST(test_all_unknown_names_are_told)
     struct hd_expr *expr = NULL;
     ck_assert_int_eq(try_parse("updte / $zeroo > b.sizes", &expr), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 3);
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), ":10: unknown name 'updte'"));
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 1), ":18: unknown number"));
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 2), ":27: unknown name 'b.sizes'"));
+    check_names(hd_diag_get_line(diag, 0), ":10: |'updte'");
+    check_names(hd_diag_get_line(diag, 1), ":18: |'$zeroo'");
+    check_names(hd_diag_get_line(diag, 2), ":27: |'b.sizes'");
 }
 
 static char *repeated(const char *piece, int n, const char *end)
@@ -334,7 +334,7 @@ TEST(test_nesting_is_bounded, .runs = 3)
     }
     free(text);
     text = repeated(cases[_i].piece, 1000000, cases[_i].end);
-    check_rejected(text, cases[_i].column, "nested deeper than 64 levels");
+    check_rejected(text, cases[_i].column, "64 levels");
     free(text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes in graph files: each is found at its place, says what was expected, and names the
- * nearest valid name where there is one. */
+/* Mistakes in graph files: each is found at its place and names what it is about, and the nearest
+ * valid name where there is one. */
 #include "graph/language/load.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -30,119 +30,112 @@
 static const struct {
     const char *text;
     int line, column;
-    const char *expected;
+    const char *names;
 } rows[] = {
     /* structure */
     {"", 0, 0, ""},
-    {"42\n", 1, 1, "expected a map, found '42'"},
-    {"[a, b]\n", 1, 1, "expected a map, found a list"},
-    {"values: {}\n", 1, 1, "needs `iteration:`"},
-    {"iteration: []\n", 1, 1, "needs `values:`"},
-    {"valeus: {}\nvalues: {}\niteration: []\n", 1, 1, "did you mean 'values'?"},
-    {"values: [1]\niteration: []\n", 1, 9, "values: expected a map"},
-    {"values: {}\niteration: {a: 1}\n", 2, 12, "steps: expected a list"},
-    {"values: {}\niteration: [1]\n", 2, 13, "a step is `verb: {…}`"},
-    {VALUES "  - {bump: {updates: [s]}, mix: {}}\n" REST, 8, 5, "one key, its verb; found 2"},
+    {"42\n", 1, 1, "'42'"},
+    {"[a, b]\n", 1, 1, "a map|a list"},
+    {"values: {}\n", 1, 1, "`iteration:`"},
+    {"iteration: []\n", 1, 1, "`values:`"},
+    {"valeus: {}\nvalues: {}\niteration: []\n", 1, 1, "'values'?"},
+    {"values: [1]\niteration: []\n", 1, 9, "values|a map"},
+    {"values: {}\niteration: {a: 1}\n", 2, 12, "steps|a list"},
+    {"values: {}\niteration: [1]\n", 2, 13, "verb"},
+    {VALUES "  - {bump: {updates: [s]}, mix: {}}\n" REST, 8, 5, "one key|found 2"},
     {"values: &a {x: *a}\niteration: []\n", 1, 16, ""},
     {"values: {a: {type: ints}\niteration: []\n", 2, 1, ""},
     {"\x01\x02\xff\xfe rubbish", 1, 0, ""},
     {"a\0b", 0, 0, ""},
 
     /* values */
-    {"values:\n  a: {type: intz}\niteration: []\n", 2, 13, "did you mean 'ints'?"},
-    {"values:\n  a: {}\niteration: []\n", 2, 6, "needs a type"},
-    {"values:\n  a: {type: ints, pre: shard}\niteration: []\n", 2, 19, "did you mean 'per'?"},
-    {"values:\n  a: {type: ints, per: rank}\niteration: []\n", 2, 24, "expected 'shard'"},
+    {"values:\n  a: {type: intz}\niteration: []\n", 2, 13, "'ints'?"},
+    {"values:\n  a: {}\niteration: []\n", 2, 6, "type"},
+    {"values:\n  a: {type: ints, pre: shard}\niteration: []\n", 2, 19, "'per'?"},
+    {"values:\n  a: {type: ints, per: rank}\niteration: []\n", 2, 24, "'shard'"},
     {"values:\n  a: {type: ints, placement: rank1}\niteration: []\n", 2, 30, "'rank0'"},
     {"values:\n  a: {type: ints, per: shard, placement: rank0}\niteration: []\n", 2, 42,
      "not both"},
-    {"values:\n  a: {type: ints, slots: 0}\niteration: []\n", 2, 26, "an integer in [1, 64]"},
-    {"values:\n  a: {type: ints, slots: 1e30}\niteration: []\n", 2, 26, "in [1, 64]"},
+    {"values:\n  a: {type: ints, slots: 0}\niteration: []\n", 2, 26, "[1, 64]"},
+    {"values:\n  a: {type: ints, slots: 1e30}\niteration: []\n", 2, 26, "[1, 64]"},
     {"values:\n  a: {type: ints, slots: many}\niteration: []\n", 2, 26, "many"},
     {"values:\n  a b: {type: ints}\niteration: []\n", 2, 3, "letters, digits"},
     {"values:\n  a: {type: ints, init: b}\n  b: {type: ints}\niteration: []\n", 2, 25,
-     "must be declared before"},
-    {"values:\n  a: {type: ints, of: bb}\n  b: {type: ints}\niteration: []\n", 2, 23,
-     "did you mean 'b'?"},
+     "'b'|declared"},
+    {"values:\n  a: {type: ints, of: bb}\n  b: {type: ints}\niteration: []\n", 2, 23, "'b'?"},
     {"values:\n  a: {type: ints}\n  a: {type: ints}\niteration: []\n", 3, 3, ""},
     {"values:\n  a: {type: ints}\n  b: {type: floats, init: a}\niteration:\n"
      "  - mix: {reads: [a], writes: [b]}\n",
-     3, 3, "cannot start as 'a' of type ints"},
-    {"values:\n  a: {type: ints}\niteration: [stop: {if: iteration > 1}]\n", 2, 3,
-     "no step names the value 'a'"},
-    {"values:\n  a: {type: ints, slots: 2}\niteration: [bump: {updates: [a]}]\n", 2, 3,
-     "cannot rotate through 2 slots"},
+     3, 3, "'a' of type ints"},
+    {"values:\n  a: {type: ints}\niteration: [stop: {if: iteration > 1}]\n", 2, 3, "'a'"},
+    {"values:\n  a: {type: ints, slots: 2}\niteration: [bump: {updates: [a]}]\n", 2, 3, "2 slots"},
 
     /* steps */
-    {VALUES "  - bmup: {updates: [s]}\n" REST, 8, 5, "did you mean 'bump'?"},
-    {VALUES "  - bump: {update: [s]}\n" REST, 8, 12, "did you mean 'updates'?"},
-    {VALUES "  - bump: {updates: s}\n" REST, 8, 21, "expected a list"},
-    {VALUES "  - bump: {updates: [ss]}\n" REST, 8, 22, "unknown value 'ss'"},
-    {VALUES "  - bump: {updates: [f]}\n" REST, 8, 22, "no free port under `updates`"},
-    {VALUES "  - bump: {reads: [s]}\n" REST, 8, 20, "no free port under `reads`"},
-    {VALUES "  - bump: {}\n" REST, 8, 5, "needs a value of type ints under `updates`"},
-    {VALUES "  - blend: {reads: [a: s, c: s], updates: [s]}\n" REST, 8, 27, "unknown port 'c'"},
-    {VALUES "  - blend: {reads: [a: s, b: s], updates: [s]}\n" REST, 8, 44,
-     "names 's' more than once"},
-    {VALUES "  - bump: {updates: [s], if: 1}\n" REST, 8, 26, "unknown key of a step 'if'"},
-    {VALUES "  - bump: 3\n" REST, 8, 11, "expected a map"},
+    {VALUES "  - bmup: {updates: [s]}\n" REST, 8, 5, "'bump'?"},
+    {VALUES "  - bump: {update: [s]}\n" REST, 8, 12, "'updates'?"},
+    {VALUES "  - bump: {updates: s}\n" REST, 8, 21, "a list"},
+    {VALUES "  - bump: {updates: [ss]}\n" REST, 8, 22, "'ss'"},
+    {VALUES "  - bump: {updates: [f]}\n" REST, 8, 22, "`updates`"},
+    {VALUES "  - bump: {reads: [s]}\n" REST, 8, 20, "`reads`"},
+    {VALUES "  - bump: {}\n" REST, 8, 5, "type ints|`updates`"},
+    {VALUES "  - blend: {reads: [a: s, c: s], updates: [s]}\n" REST, 8, 27, "port 'c'"},
+    {VALUES "  - blend: {reads: [a: s, b: s], updates: [s]}\n" REST, 8, 44, "'s'|once"},
+    {VALUES "  - bump: {updates: [s], if: 1}\n" REST, 8, 26, "'if'"},
+    {VALUES "  - bump: 3\n" REST, 8, 11, "a map"},
 
     /* placement */
-    {VALUES "  - mix: {reads: [s], writes: [n]}\n" REST, 8, 32, "only a collective changes"},
-    {VALUES "  - mix: {reads: [s], writes: [r]}\n" REST, 8, 19, "cannot see shard value 's'"},
-    {VALUES "  - mix: {reads: [r], writes: [n]}\n" REST, 8, 32, "only a collective changes"},
-    {VALUES "  - sum: {reads: [g], writes: [n]}\n" REST, 8, 5, "is of type ints"},
+    {VALUES "  - mix: {reads: [s], writes: [n]}\n" REST, 8, 32, "collective"},
+    {VALUES "  - mix: {reads: [s], writes: [r]}\n" REST, 8, 19, "shard value 's'"},
+    {VALUES "  - mix: {reads: [r], writes: [n]}\n" REST, 8, 32, "collective"},
+    {VALUES "  - sum: {reads: [g], writes: [n]}\n" REST, 8, 5, "type ints"},
     {VALUES "  - sum: {reads: [s], writes: [s]}\n" REST, 8, 0, ""},
-    {VALUES "  - sum: {reads: [r], writes: [g]}\n" REST, 8, 19, "combines shards"},
+    {VALUES "  - sum: {reads: [r], writes: [g]}\n" REST, 8, 19, "shards"},
     {VALUES "  - broadcast: {reads: [g], writes: [g]}\n" REST, 8, 0, ""},
-    {VALUES "  - sum: {reads: [s], writes: [f]}\n" REST, 8, 5, "is of type floats"},
-    {VALUES "  - reduce: {reads: [s], writes: [r]}\n" REST, 8, 5,
-     "reduce needs the option 'op', one of mean|sum|max|min"},
+    {VALUES "  - sum: {reads: [s], writes: [f]}\n" REST, 8, 5, "type floats"},
+    {VALUES "  - reduce: {reads: [s], writes: [r]}\n" REST, 8, 5, "reduce|'op'|mean|sum|max|min"},
     {VALUES "  - reduce: {reads: [s], writes: [r], op: median}\n" REST, 8, 43,
-     "op: expected mean|sum|max|min, found 'median'"},
+     "op|mean|sum|max|min|'median'"},
     {VALUES "  - reduce: {reads: [s], writes: [g], op: mean}\n" REST, 8, 35,
-     "reduce writes a rank0 value, but 'g' is global"},
-    {VALUES "  - reduce: {reads: [g], writes: [r], op: mean}\n" REST, 8, 22, "combines shards"},
-    {VALUES "  - sum: {reads: [s], writes: [r]}\n" REST, 8, 32, "sum writes a global value"},
-    {VALUES "  - sum: {reads: [s], writes: [g], op: mean}\n" REST, 8, 36,
-     "unknown key of a step 'op'"},
+     "reduce|rank0|'g' is global"},
+    {VALUES "  - reduce: {reads: [g], writes: [r], op: mean}\n" REST, 8, 22, "shards"},
+    {VALUES "  - sum: {reads: [s], writes: [r]}\n" REST, 8, 32, "sum|global value"},
+    {VALUES "  - sum: {reads: [s], writes: [g], op: mean}\n" REST, 8, 36, "'op'"},
     {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  r: {type: sums, placement: "
      "rank0}\n"
      "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
      "  - reduce: {reads: [lea], writes: [r], op: max}\n",
-     7, 45, "values of type sums ('lea') combine by sum, mean, not by max"},
-    {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "cannot see shard value"},
+     7, 45, "sums ('lea')|sum, mean|max"},
+    {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "shard value"},
     /* With this seed the name has more than one partial, as two thirds of all names. */
     {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  sum: {type: sums}\n"
      "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
      "  - broadcast: {reads: [lea], writes: [sum]}\n",
-     7, 5, "partials, 'sum' of 1: add them up"},
-    {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
+     7, 5, "partials, 'sum' of 1"},
+    {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast"},
     {"values:\n  w: {type: floats, per: shard, bucket_mb: 3}\n  m: {type: floats}\n"
      "iteration:\n  - mean: {reads: [w], writes: [m]}\n",
-     5, 33, "mean goes bucket by bucket, but 'w' has 3 buckets and 'm' 1"},
+     5, 33, "mean|'w' has 3 buckets|'m' 1"},
 
     /* lags, guards, expressions */
-    {VALUES "  - mix: {reads: [g@1], writes: [n]}\n" REST, 8, 20, "expected '@-'"},
+    {VALUES "  - mix: {reads: [g@1], writes: [n]}\n" REST, 8, 20, "'@-'"},
     {VALUES "  - mix: {reads: [g@-x], writes: [n]}\n" REST, 8, 22, "x"},
-    {VALUES "  - mix: {reads: [g@--1], writes: [n]}\n" REST, 8, 22, "an integer in [0, 1000]"},
-    {VALUES "  - mix: {reads: [g@-1.5], writes: [n]}\n" REST, 8, 22, "an integer in [0, 1000]"},
-    {VALUES "  - bump: {updates: [s@-1]}\n" REST, 8, 23, "only a read may lag"},
-    {VALUES "  - repeat: 2\n    do: [mix: {reads: [g@-1], writes: [n]}]\n" REST, 9, 25,
-     "not inside a repeat"},
-    {VALUES "  - repeat: 0\n    do: [bump: {updates: [s]}]\n" REST, 8, 13, "in [1, 1000000000]"},
+    {VALUES "  - mix: {reads: [g@--1], writes: [n]}\n" REST, 8, 22, "[0, 1000]"},
+    {VALUES "  - mix: {reads: [g@-1.5], writes: [n]}\n" REST, 8, 22, "[0, 1000]"},
+    {VALUES "  - bump: {updates: [s@-1]}\n" REST, 8, 23, "lag"},
+    {VALUES "  - repeat: 2\n    do: [mix: {reads: [g@-1], writes: [n]}]\n" REST, 9, 25, "repeat"},
+    {VALUES "  - repeat: 0\n    do: [bump: {updates: [s]}]\n" REST, 8, 13, "[1, 1000000000]"},
     {VALUES "  - repeat: $limt\n    do: [bump: {updates: [s]}]\n" REST, 8, 13, "limit"},
-    {VALUES "  - repeat: 2\n" REST, 8, 5, "needs steps: `do:`"},
-    {VALUES "  - repeat: 2\n    doo: []\n    do: []\n" REST, 9, 5, "did you mean 'do'?"},
-    {VALUES "  - bump: {updates: [s], every: 3}\n" REST, 8, 33, "a number and a counter"},
+    {VALUES "  - repeat: 2\n" REST, 8, 5, "`do:`"},
+    {VALUES "  - repeat: 2\n    doo: []\n    do: []\n" REST, 9, 5, "'do'?"},
+    {VALUES "  - bump: {updates: [s], every: 3}\n" REST, 8, 33, "counter"},
     {VALUES "  - bump: {updates: [s], every: 3 itration}\n" REST, 8, 35, "'iteration'?"},
-    {VALUES "  - bump: {updates: [s], every: 0 iteration}\n" REST, 8, 33, "every: expected"},
-    {VALUES "  - bump: {updates: [s], first: 0}\n" REST, 8, 33, "requires `every`"},
+    {VALUES "  - bump: {updates: [s], every: 0 iteration}\n" REST, 8, 33, "every"},
+    {VALUES "  - bump: {updates: [s], first: 0}\n" REST, 8, 33, "`every`"},
     {VALUES "  - bump: {updates: [s], when: s.siz >= 2}\n" REST, 8, 32, "size"},
     {VALUES "  - bump: {updates: [s], when: g.first >= 2}\n" REST, 8, 32, "g.first"},
     {VALUES "  - bump: {updates: [s], when: 1 +}\n" REST, 8, 0, ""},
-    {VALUES "  - stop: {reads: [g]}\n" REST, 8, 5, "needs a condition"},
-    {VALUES "  - stop: {if: g.first > 1}\n" REST, 8, 16, "list 'g' under `reads`"},
+    {VALUES "  - stop: {reads: [g]}\n" REST, 8, 5, "condition"},
+    {VALUES "  - stop: {if: g.first > 1}\n" REST, 8, 16, "'g'|`reads`"},
     {VALUES "  - stop: {reads: [g], if: g.frist > 1}\n" REST, 8, 28, "first"},
     {VALUES "  - stop: {if: $nothing > 1}\n" REST, 8, 16, "nothing"},
 };
@@ -189,13 +182,11 @@ TEST(a_mistake_is_found_at_its_place, .runs = COUNT(rows))
         snprintf(place, sizeof place, "g.yaml:%d:%d:", rows[_i].line, rows[_i].column);
     else if (rows[_i].line)
         snprintf(place, sizeof place, "g.yaml:%d:", rows[_i].line);
-    bool found = false;
-    for (int64_t i = 0; i < hd_diag_count(l.diag); i++)
-        found |= strstr(hd_diag_get_line(l.diag, i), place) &&
-                 strstr(hd_diag_get_line(l.diag, i), rows[_i].expected);
-    ck_assert_msg(found, "row %d: expected %s … %s, found %s (of %d)\n%s", _i, place,
-                  rows[_i].expected, hd_diag_get_line(l.diag, 0), (int)hd_diag_count(l.diag),
-                  rows[_i].text);
+    const char *line = hd_diag_get_line(l.diag, 0);
+    for (int64_t i = 1; i < hd_diag_count(l.diag) && !strstr(line, place); i++)
+        line = hd_diag_get_line(l.diag, i);
+    check_names(line, place);
+    check_names(line, rows[_i].names);
     unload(&l);
 }
 

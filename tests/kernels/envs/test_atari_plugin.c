@@ -251,7 +251,7 @@ TEST(test_wrong_state)
     uint8_t *larger = test_alloc(max + env->state_bytes(other->group), 1);
     memcpy(larger, state, (size_t)env->state_bytes(other->group));
     ck_assert_int_eq(env->load(pong->group, 0, larger, message), -1);
-    ck_assert_ptr_nonnull(strstr(message, "not a saved state of this game"));
+    check_names(message, "saved state");
     reset(pong, 0, 0); /* it plays on */
     step(pong, &(int32_t){0});
     env->destroy(pong->group);
@@ -360,12 +360,12 @@ TEST(test_names)
     static const char *const known[] = {"TicTacToe3DNoFrameskip-v4", "UpNDownNoFrameskip-v4",
                                         "QbertNoFrameskip-v4", "PrivateEyeNoFrameskip-v4"};
     static const char *const wrong[][2] = {
-        {"PongNoFrameskip-v5", "of the form <Game>NoFrameskip-v4"},
-        {"", "such as PongNoFrameskip-v4"},
-        {"NoFrameskip-v4", "of the form"},
-        {"MspacmanNoFrameskip-v4", "near are MsPacmanNoFrameskip-v4, "},
+        {"PongNoFrameskip-v5", "<Game>NoFrameskip-v4"},
+        {"", "PongNoFrameskip-v4"},
+        {"NoFrameskip-v4", "<Game>NoFrameskip-v4"},
+        {"MspacmanNoFrameskip-v4", "MsPacmanNoFrameskip-v4, "},
         {"SpaceInvaderNoFrameskip-v4", "SpaceInvadersNoFrameskip-v4"},
-        {"CombatNoFrameskip-v4", "no rules for a single player"},
+        {"CombatNoFrameskip-v4", "single player"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         env->destroy(make(known[i], 1)->group);
@@ -381,21 +381,21 @@ TEST(test_wrong_options)
 {
     static const struct {
         struct hd_env_option option;
-        const char *says;
+        const char *names;
     } wrong[] = {
-        {{"nops", "3"}, "env.options.nops is unknown to atari"},
-        {{"noops", "many"}, "noops must be a whole number from 0 to 1000, not 'many'"},
-        {{"noops", "-1"}, "noops must be"},
-        {{"background", "256"}, "background must be a whole number from 0 to 255"},
-        {{"episodic_life", "1"}, "episodic_life must be true or false, not '1'"},
-        {{"clip_reward", ""}, "clip_reward must be true or false"},
+        {{"nops", "3"}, "env.options.nops|atari"},
+        {{"noops", "many"}, "noops|0 to 1000|'many'"},
+        {{"noops", "-1"}, "noops"},
+        {{"background", "256"}, "background|0 to 255"},
+        {{"episodic_life", "1"}, "episodic_life|true or false|'1'"},
+        {{"clip_reward", ""}, "clip_reward|true or false"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct fixture f;
         struct hd_env_settings settings = {
             .envs = 1, .env_id = "PongNoFrameskip-v4", .options = &wrong[i].option, .n_options = 1};
         ck_assert_int_eq(create(&f, settings), -1);
-        ck_assert_msg(strstr(message, wrong[i].says) != NULL, "%s", message);
+        check_names(message, wrong[i].names);
     }
 }
 

@@ -162,7 +162,7 @@ TEST(test_example_refuses)
         const struct hd_env_settings settings = {
             .envs = 1, .env_id = "", .options = &options[i], .n_options = 1};
         ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
-        ck_assert_str_eq(message, "the only option is `cells`, from 3 to 1000");
+        check_names(message, "`cells`|3 to 1000");
     }
 }
 
@@ -263,8 +263,7 @@ TEST(test_missing)
     /* Whoever may write above the program's folder has no say in what it loads. */
     ck_assert_ptr_null(strstr(message, "/../plugins"));
     CHECK_REFUSED("cartpol", "'cartpol' (did you mean 'cartpole'?)", "heddle_env_cartpol.so");
-    CHECK_REFUSED("atari", "'atari' is a plug-in that scripts/atari builds", "heddle_env_atari.so",
-                  folder);
+    CHECK_REFUSED("atari", "'atari'", "scripts/atari", "heddle_env_atari.so", folder);
     CHECK_REFUSED("", "no environment ''");
     CHECK_REFUSED("./no/such.so", "./no/such.so cannot be loaded", "No such file");
 }
@@ -286,16 +285,16 @@ TEST(test_unusable)
 {
     build_named("old", "#define ABI 1");
     CHECK_REFUSED("old", "heddle_env_old.so has version 1 of the interface", "needs 2",
-                  "kernels/envs/env.h", "what is new in version 2");
+                  "kernels/envs/env.h", "version 2");
     build_named("later", "#define ABI 3");
     CHECK_REFUSED("later", "version 3 of the interface", "needs 2");
     build_named("nothing", "#define ENV NULL");
     CHECK_REFUSED("nothing", "hd_env_plugin returned nothing");
     build_named("partial", "#define NAME \"partial\", create, free, NULL, NULL, NULL, NULL, NULL};"
                            "static const struct hd_env unused = {2, \"unused\"");
-    CHECK_REFUSED("partial", "heddle_env_partial.so lacks a name or a function");
+    CHECK_REFUSED("partial", "heddle_env_partial.so");
     build("plain", "int x;\n");
-    CHECK_REFUSED("plain", "heddle_env_plain.so is not an environment plug-in", "hd_env_plugin");
+    CHECK_REFUSED("plain", "heddle_env_plain.so", "hd_env_plugin");
     build("unresolved", "void nowhere(void);\nvoid f(void) { nowhere(); }\n");
     CHECK_REFUSED("unresolved", "heddle_env_unresolved.so cannot be loaded", "nowhere");
 }

@@ -68,35 +68,33 @@ TEST(test_colours)
 }
 
 static const struct {
-    const char *env_id, *options, *says;
+    const char *env_id, *options, *names;
 } refused[] = {
-    {WALK, "kwargs={\"obs\": \"dict\"}",
-     "observations of Dict cannot be trained on; "
-     "env.options.wrappers: [FlattenObservation]"},
+    {WALK, "kwargs={\"obs\": \"dict\"}", "Dict|env.options.wrappers: [FlattenObservation]"},
     {WALK, "kwargs={\"obs\": \"tuple\"}", "[FlattenObservation]"},
     {WALK, "kwargs={\"obs\": \"choice\"}", "[FlattenObservation]"},
-    {WALK, "kwargs={\"obs\": \"matrix\"}", "float32 of shape (2, 2)"},
-    {WALK, "kwargs={\"actions\": \"long\"}", "an action has 65 numbers"},
-    {WALK, "kwargs={\"actions\": \"text\"}", "actions of Text cannot be taken"},
-    {WALK, "kwargs={\"speed\": 3}", "unexpected keyword argument 'speed'"},
-    {WALK, "wrappers=Halve", "there is no Halve in gymnasium.wrappers"},
-    {WALK, "lives=3", "env.options.lives is unknown to gymnasium"},
-    {WALK, "worker=0", "env.options.worker must be a number from 1"},
-    {WALK, "worker=1.5", "env.options.worker must be a whole number"},
-    {WALK, "save=always", "env.options.save must be actions or pickle"},
-    {WALK, "obs_shape=[3,]", "env.options.obs_shape needs `actions` or `box`"},
-    {WALK, "obs_shape=x", "env.options.obs_shape must be a number or a list"},
-    {WALK, "obs_shape=3;actions=4", "needs max_episode_steps as well"},
-    {"gymnasium_envs:Walk", "", "episodes have no limit"},
+    {WALK, "kwargs={\"obs\": \"matrix\"}", "float32|(2, 2)"},
+    {WALK, "kwargs={\"actions\": \"long\"}", "65 numbers"},
+    {WALK, "kwargs={\"actions\": \"text\"}", "actions of Text"},
+    {WALK, "kwargs={\"speed\": 3}", "'speed'"},
+    {WALK, "wrappers=Halve", "Halve|gymnasium.wrappers"},
+    {WALK, "lives=3", "env.options.lives|gymnasium"},
+    {WALK, "worker=0", "env.options.worker|number from 1"},
+    {WALK, "worker=1.5", "env.options.worker|whole number"},
+    {WALK, "save=always", "env.options.save|actions or pickle"},
+    {WALK, "obs_shape=[3,]", "env.options.obs_shape|`actions`|`box`"},
+    {WALK, "obs_shape=x", "env.options.obs_shape|a list"},
+    {WALK, "obs_shape=3;actions=4", "max_episode_steps"},
+    {"gymnasium_envs:Walk", "", "no limit"},
     {"NoSuchEnv-v3", "", "NoSuchEnv"},
-    {"no_such_module:Env-v0", "", "No module named 'no_such_module'"},
-    {"", "", "env.env_id must name"},
-    {WALK, "python=/no/such/python", "cannot be started"},
+    {"no_such_module:Env-v0", "", "'no_such_module'"},
+    {"", "", "env.env_id"},
+    {WALK, "python=/no/such/python", "/no/such/python"},
 };
 
 TEST(test_refused, .runs = COUNT(refused))
 {
-    check_refused(refused[_i].env_id, refused[_i].options, refused[_i].says);
+    check_refused(refused[_i].env_id, refused[_i].options, refused[_i].names);
 }
 
 TEST(test_wrappers)
@@ -174,7 +172,7 @@ TEST(test_time_limit)
     }
     ck_assert(f->done[0] && f->truncated[0]);
     ck_assert_int_eq(env->step(f->group, &action, &f->outcome, message), -1);
-    ck_assert_msg(strstr(message, "an episode has more than its 4 steps") != NULL, "%s", message);
+    check_names(message, "4 steps");
     release(f);
 }
 
@@ -207,7 +205,7 @@ TEST(test_declared)
     uint8_t *state = save(f, 0);
     ck_assert_int_eq(env->load(f->group, 0, state, message), 0);
     ck_assert_int_eq(env->reset(f->group, 0, 1, obs, message), -1);
-    ck_assert_msg(strstr(message, "/no/such/python) cannot be started") != NULL, "%s", message);
+    check_names(message, "/no/such/python)");
     release(f);
 }
 
@@ -215,10 +213,7 @@ TEST(test_declared_wrongly)
 {
     struct fixture *f = make(1, WALK, "obs_shape=3;box=2;max_episode_steps=50");
     ck_assert_int_eq(env->reset(f->group, 0, 1, f->obs, message), -1);
-    ck_assert_msg(strstr(message,
-                         "say obs_shape [3], actions a box of 2, but the env has obs_shape "
-                         "[3], actions [4]") != NULL,
-                  "%s", message);
+    check_names(message, "obs_shape [3]|a box of 2|actions [4]");
     release(f);
 }
 
@@ -285,7 +280,7 @@ TEST(test_damaged_states)
         memcpy(damaged, state, (size_t)bytes);
         memcpy(damaged + 8, &steps[i], sizeof *steps);
         ck_assert_int_eq(env->load(f->group, 0, damaged, message), -1);
-        ck_assert_msg(strstr(message, "not a saved state") != NULL, "%s", message);
+        check_names(message, "saved state");
     }
     const int32_t choice = 4;
     memcpy(state + 32, &choice, sizeof choice); /* the first action */
@@ -299,7 +294,7 @@ TEST(test_small_pickle)
     uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
     reset(f, 0, 1);
     ck_assert_int_eq(env->save(f->group, 0, state, message), -1);
-    ck_assert_msg(strstr(message, "set env.options.pickle_bytes") != NULL, "%s", message);
+    check_names(message, "env.options.pickle_bytes");
     release(f);
 }
 
@@ -315,8 +310,7 @@ TEST(test_memory)
     ck_assert_int_eq(env->load(f->group, 0, state, message), 0);
     const int32_t action[2] = {0, 0};
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
-    ck_assert_msg(strstr(message, "the same actions from the same seed led elsewhere") != NULL,
-                  "%s", message);
+    check_names(message, "same seed");
     release(f);
 }
 
@@ -370,21 +364,19 @@ TEST(test_announced_failure)
     env->announce(f->group, 0, 71);
     step(f, action);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
-    ck_assert_msg(strstr(message,
-                         ": env 0, step 2 from seed 70: Python raised ValueError in the "
-                         "reset from seed 71: no walk is left (gymnasium_envs.py:") != NULL,
-                  "%s", message);
+    check_names(message, ": env 0, step 2 from seed 70: |ValueError|seed 71: no walk is left "
+                           "(gymnasium_envs.py:");
     release(f);
 }
 
 /* -- Failures ---------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *failure, *says;
+    const char *failure, *names;
 } failures[] = {
-    {"raise", "Python raised ValueError: the walk fell over (gymnasium_envs.py:"},
-    {"exit", "exited with code 7"},
-    {"hang", "gave no answer for 0.5 s (env.options.timeout_s)"},
+    {"raise", "ValueError: the walk fell over (gymnasium_envs.py:"},
+    {"exit", "code 7"},
+    {"hang", "0.5 s|env.options.timeout_s"},
 };
 
 /* The message says which env failed, where, and how; the group then refuses to go on. */
@@ -404,9 +396,9 @@ TEST(test_failures, .runs = COUNT(failures))
     step(f, action);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
     ck_assert_msg(strstr(message, WALK ": env 1, step 5 from seed 71: ") != NULL, "%s", message);
-    ck_assert_msg(strstr(message, failures[_i].says) != NULL, "%s", message);
+    check_names(message, failures[_i].names);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
-    ck_assert_msg(strstr(message, "failed before") != NULL, "%s", message);
+    check_names(message, "failed before");
     release(f);
 }
 
@@ -415,7 +407,6 @@ TEST(test_not_reset)
     struct fixture *f = make(1, WALK, "");
     const int32_t action = 1;
     ck_assert_int_eq(env->step(f->group, &action, &f->outcome, message), -1);
-    ck_assert_msg(strstr(message, "env 0, step 0 from seed 0: it must be reset") != NULL, "%s",
-                  message);
+    check_names(message, "env 0, step 0 from seed 0: |reset");
     release(f);
 }

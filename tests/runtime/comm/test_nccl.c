@@ -446,15 +446,15 @@ TEST(late_ranks_are_named_and_left, .cuda = true)
     ranks_run(2, body_late, NULL, "");
     ck_assert_int_eq(hd_nccl_get_version(&loaded), HD_OK);
     hd_nccl_format_version(loaded, version);
-    snprintf(expected, sizeof expected,
-             "error: GPU 1 of rank 1 is in #412 mean(grad.3) since 0 s (waits for the others; NCCL "
-             "%s reports no error); rank 0 last finished #411 sum(counts) 0 s ago; rank 1 waits in "
-             "#412 mean(grad.3) since 0 s",
-             version);
+    snprintf(
+        expected, sizeof expected,
+        "error: |GPU 1 of rank 1|#412 mean(grad.3) since 0 s|NCCL %s|rank 0|#411 sum(counts) 0 s|"
+        "rank 1 waits in #412 mean(grad.3) since 0 s",
+        version);
     if (emulated()) /* NCCL may be connecting still */
-        ck_assert_str_eq(shared->log[1], expected);
-    ck_assert_ptr_nonnull(strstr(shared->text[1], "is in #412 mean(grad.3) since 0 s"));
-    ck_assert_str_eq(shared->text[0], "GPU 0 of rank 0 is in no collective, last finished #411");
+        check_names(shared->log[1], expected);
+    check_names(shared->text[1], "#412 mean(grad.3) since 0 s");
+    check_names(shared->text[0], "GPU 0 of rank 0|#411");
 }
 
 /* A rank that dies leaves the others waiting until they abort. */
@@ -551,9 +551,9 @@ TEST(versions_are_checked, .cuda = true)
 {
     if (!emulated() || !require_gpus(3))
         return;
-    ck_assert_ptr_nonnull(
-        strstr(try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
-               "libnccl.so.2 is NCCL 2.17.5; 2.18.0 or newer is needed"));
+    check_names(
+        try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
+        "libnccl.so.2|2.17.5|2.18.0");
     ck_assert_ptr_nonnull(strstr(
         try_to_join(3, (struct attempt){{"22809", "22809", "22703"}, .status = HD_ERR_INPUT}),
         "rank 2 has NCCL 2.27.3, rank 0 has 2.28.9"));
@@ -569,11 +569,11 @@ TEST(ranks_on_one_gpu, .cuda = true)
                "GPU 0 of rank 0: NCCL: invalid usage (Multiple Ranks are using the same GPU"));
     try_to_join(2, (struct attempt){{"23007", "23007"}, true, false, 0, HD_ERR_DEVICE});
     try_to_join(2, (struct attempt){{"23007", "23007"}, true, true, 0, HD_OK});
-    ck_assert_ptr_nonnull(strstr(
+    check_names(
         try_to_join(
             3,
             (struct attempt){{"23007", "23007", "23007"}, true, true, SECOND_NS / 2, HD_ERR_PEER}),
-        "GPU 0 of rank 0: NCCL: not all ranks joined within 0.5 s"));
+        "GPU 0 of rank 0: NCCL: |0.5 s");
 }
 
 #endif

@@ -133,9 +133,7 @@ static void expect_other_length(int64_t sent, int64_t expected)
     start(1, true, 3, from, sent);
     start(0, false, 3, to, expected);
     ck_assert_int_eq(drive(0, 0), HD_ERR_PEER);
-    ck_assert_str_eq(links[0]->ops->error(links[0]),
-                     "the connection to rank 1 broke: it sent another message than this rank "
-                     "expected");
+    check_names(links[0]->ops->error(links[0]), "rank 1|message");
     close_all(false);
     memset(done, 0, sizeof done);
 }
@@ -161,7 +159,7 @@ TEST(a_rank_that_goes_is_told)
     links[1]->ops->close(links[1], false);
     links[1] = NULL;
     ck_assert_int_eq(drive(0, 1), HD_ERR_PEER);
-    ck_assert(strncmp(links[0]->ops->error(links[0]), "the connection to rank 1 broke: ", 32) == 0);
+    check_names(links[0]->ops->error(links[0]), "rank 1");
     close_all(false);
     memset(done, 0, sizeof done);
 }

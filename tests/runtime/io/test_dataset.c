@@ -244,7 +244,7 @@ TEST(all_or_nothing)
     write_two(&a, &a, in("empty"));
     ck_assert_int_eq(entries(in("empty")), 2);
     ck_assert_int_eq(hd_dataset_create(in("empty"), &a.info, 2, &writer), HD_ERR_INPUT);
-    ck_assert(strstr(said, "empty exists and is not an empty directory"));
+    ck_assert(strstr(said, "/empty exists"));
     ck_assert_ptr_null(writer);
     ck_assert_int_eq(entries(in("empty")), 2);
     ck_assert_int_eq(entries(folder), 1);
@@ -253,31 +253,30 @@ TEST(all_or_nothing)
 #define FIRST "set/transitions-00001-of-00002.safetensors"
 #define SECOND "set/transitions-00002-of-00002.safetensors"
 
-static void refused(int status, const char *file, const char *cause)
+static void refused(int status, const char *file, const char *names)
 {
     struct hd_dataset *dataset = NULL;
     ck_assert_int_eq(hd_dataset_open(in("set"), &dataset), status);
     ck_assert_ptr_null(dataset);
-    ck_assert_msg(strstr(said, in(file)) && strstr(said, cause), "said '%s', not '%s' of %s", said,
-                  cause, file);
+    check_names(said, in(file));
+    check_names(said, names);
 }
 
 TEST(missing_files_are_named)
 {
     struct recorded a = record(true);
-    refused(HD_ERR_INPUT, "set", "cannot be opened");
+    refused(HD_ERR_INPUT, "set", "opened");
     ck_assert_int_eq(mkdir(in("set"), 0777), 0);
-    refused(HD_ERR_INPUT, "set", "is not a data set");
+    refused(HD_ERR_INPUT, "set", "data set");
     ck_assert_int_eq(rmdir(in("set")), 0);
     write_two(&a, &a, in("set"));
     ck_assert_int_eq(unlink(in(FIRST)), 0);
-    refused(HD_ERR_INPUT, FIRST, "is missing: 1 of the data set's 2 files are there");
+    refused(HD_ERR_INPUT, FIRST, "missing|1 of|2 files");
     ck_assert_int_eq(rename(in(SECOND), in("set/transitions-00001-of-00001.safetensors")), 0);
-    refused(HD_ERR_FORMAT, "set/transitions-00001-of-00001.safetensors",
-            "starts with transition 5");
+    refused(HD_ERR_FORMAT, "set/transitions-00001-of-00001.safetensors", "transition 5");
     FILE *other = fopen(in(SECOND), "w");
     fclose(other);
-    refused(HD_ERR_FORMAT, "set", "several data sets");
+    refused(HD_ERR_FORMAT, "set", "several");
 }
 
 /* A name that speaks of millions of files costs no memory for them. */
@@ -286,7 +285,7 @@ TEST(a_boast_is_refused_at_once)
     ck_assert_int_eq(mkdir(in("set"), 0777), 0);
     fclose(fopen(in("set/transitions-00001-of-9000000000000000.safetensors"), "w"));
     refused(HD_ERR_INPUT, "set/transitions-00002-of-9000000000000000.safetensors",
-            "is missing: 1 of the data set's 9000000000000000 files are there");
+            "missing|1 of|9000000000000000 files");
 }
 
 TEST(truncated_files_are_named)
@@ -342,10 +341,9 @@ TEST(damaged_data_are_told, .runs = 2)
     for (int64_t bit = 0; bit < 8 * bytes; bit++) {
         flip(in(SECOND), bit);
         ck_assert_int_eq(hd_dataset_open(in("set"), &dataset), HD_ERR_FORMAT);
-        ck_assert_msg(
-            strstr(said, in(SECOND)) &&
-                (strstr(said, "is damaged: its data have the hash ") || strstr(said, "tensor '")),
-            "bit %d: %s", (int)bit, said);
+        ck_assert_msg(strstr(said, in(SECOND)) &&
+                          (strstr(said, "damaged") || strstr(said, "tensor '")),
+                      "bit %d: %s", (int)bit, said);
         flip(in(SECOND), bit);
         said[0] = '\0';
         ck_assert_int_eq(hd_dataset_open(in("set"), &dataset), HD_OK);

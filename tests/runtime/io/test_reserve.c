@@ -87,7 +87,7 @@ TEST(reserved_room_becomes_the_file)
 TEST(no_room_is_told)
 {
     hd_reserve_make(top, "weights", INT64_C(1) << 60);
-    ck_assert_ptr_nonnull(strstr(said, "has no room for the results"));
+    ck_assert_ptr_nonnull(strstr(said, "no room"));
     ck_assert_int_eq(hd_reserve_write(top, "weights", in("w"), "abc", 3), HD_OK);
     assert_content("w", "abc");
     hd_reserve_remove(top);
@@ -128,14 +128,14 @@ TEST(a_state_names_only_logs)
     hd_logbook_destroy(book);
     json_t *other = json_deep_copy(state);
     json_object_set_new(other, "board", json_string("events.out.tfevents./../../x"));
-    refused(other, "'board' is no event file");
+    refused(other, "'board'");
     other = json_deep_copy(state);
     json_object_set_new(other, "board_bytes", json_integer(-1));
     refused(other, "board_bytes");
     other = json_deep_copy(state);
     json_object_set_new(json_object_get(other, "texts"), "../x", json_integer(0));
     refused(other, "text logs");
-    refused(json_object(), "'board' is no event file");
+    refused(json_object(), "'board'");
     said[0] = '\0';
     ck_assert_int_eq(truncate(in("log/learner/learner_logger.txt"), 3), 0);
     ck_assert_int_eq(hd_logbook_create(top, state, &book), HD_OK);

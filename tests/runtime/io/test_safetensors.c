@@ -140,7 +140,7 @@ TEST(what_no_reader_could_read_is_not_written)
     const char *const key = "k", *const text = "\xff";
     ck_assert_int_eq(hd_safetensors_write(path, twins, 1, NULL, NULL, 0), HD_OK);
     ck_assert_int_eq(hd_safetensors_write(path, twins, 2, NULL, NULL, 0), HD_ERR_INPUT);
-    ck_assert(strstr(said, "'w' is a duplicate name"));
+    ck_assert(strstr(said, "'w'"));
     ck_assert_int_eq(hd_safetensors_write(path, &reserved, 1, NULL, NULL, 0), HD_ERR_INPUT);
     ck_assert_int_eq(hd_safetensors_write(path, &bad, 1, NULL, NULL, 0), HD_ERR_INPUT);
     ck_assert(strstr(said, "UTF-8"));
@@ -179,7 +179,7 @@ TEST(unaligned_data_is_read)
 static const struct {
     const char *header;
     int data_bytes;
-    const char *cause; /* "": well-formed */
+    const char *names; /* of the message; "": well-formed */
 } rows[] = {
     {"{}", 0, ""},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, ""},
@@ -187,16 +187,16 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7, "truncated"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "bytes follow"},
     {"{\"a\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8,
-     "is a valid safetensors file, but its tensor 'a' is of F16: F32, I32, I64 and U8 are read"},
+     "'a' is of F16|F32, I32, I64 and U8"},
     {"{\"a\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8, "is of BF16"},
-    {"{\"a\":{\"dtype\":\"F31\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8, "none of the format's"},
-    {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "none of the format's"},
+    {"{\"a\":{\"dtype\":\"F31\",\"shape\":[4],\"data_offsets\":[0,8]}}", 8, "'a'|format's"},
+    {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'a'|format's"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "shape"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "sane"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8,
      "sane"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,8]}}", 8, "sane"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "as long as its shape"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "'a'|as long"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
      "up to 8"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "outside"},
@@ -209,8 +209,8 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
      "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
      8, "duplicate"},
-    {"[1]", 0, "not a JSON object"},
-    {" {}", 0, "not a JSON object"},
+    {"[1]", 0, "JSON object"},
+    {" {}", 0, "JSON object"},
     {"{}x", 0, "end of file"},
     {"{\"__metadata__\":{\"k\":\"v\"}}", 0, ""},
     {"{\"__metadata__\":3}", 0, "__metadata__"},
@@ -223,14 +223,14 @@ static const struct {
      "\"data_offsets\":[0,0]}}",
      0, "sane"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
-     "as long as its shape"},
+     "'a'|as long"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
      12, "does not follow"},
     {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "safetensors"},
     {"{\"\xff\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "safetensors"},
     {"{", 0, "safetensors"},
-    {"{\"a\":3}", 0, "none of the format's"},
+    {"{\"a\":3}", 0, "'a'|format's"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,8]}}", 8,
      "safetensors"},
 };
@@ -252,15 +252,15 @@ TEST(a_malformed_file_is_refused_with_its_cause, .runs = COUNT(rows))
     write_row(rows[_i].header, strlen(rows[_i].header), rows[_i].data_bytes);
     for (int mapped = 0; mapped < 2; mapped++) {
         int status = (mapped ? hd_safetensors_map : hd_safetensors_open)(path, &file);
-        if (rows[_i].cause[0] == '\0') {
+        if (rows[_i].names[0] == '\0') {
             ck_assert_int_eq(status, HD_OK);
             hd_safetensors_close(file);
             continue;
         }
         ck_assert_int_eq(status, HD_ERR_FORMAT);
         ck_assert_ptr_null(file);
-        ck_assert_msg(strstr(said, rows[_i].cause) && strstr(said, path), "row %d: said '%s'", _i,
-                      said);
+        check_names(said, path);
+        check_names(said, rows[_i].names);
     }
 }
 
@@ -287,7 +287,7 @@ TEST(lengths_that_lie_are_refused)
     ck_assert_int_eq(hd_safetensors_open("/no/such/file", &file), HD_ERR_INPUT);
     ck_assert(strstr(said, "/no/such/file"));
     ck_assert_int_eq(hd_safetensors_open("/tmp", &file), HD_ERR_FORMAT);
-    ck_assert(strstr(said, "not a regular file"));
+    ck_assert(strstr(said, "/tmp"));
     ck_assert_ptr_null(file);
     hd_safetensors_close(NULL);
 }

@@ -124,7 +124,7 @@ TEST(open_files_are_refused)
     }
     ck_assert_int_eq(read_secret("/dev/null", secret), HD_ERR_INPUT);
     ck_assert_int_eq(read_secret("/nowhere", secret), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(last, "cannot read the secret /nowhere: No such file"));
+    ck_assert_ptr_nonnull(strstr(last, "/nowhere: No such file"));
 }
 
 TEST(sizes_are_bounded)
@@ -133,7 +133,7 @@ TEST(sizes_are_bounded)
     static char large[HD_SECRET_FILE_MAX + 1];
     setenv("HEDDLE_SECRET", "swordfish", 1);
     ck_assert_int_eq(read_secret(NULL, secret), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(last, "HEDDLE_SECRET holds 9 bytes, expected at least 32"));
+    check_names(last, "HEDDLE_SECRET|9 bytes|32");
     write_file(large, HD_SECRET_FILE_MAX);
     ck_assert_int_eq(read_secret(path, secret), HD_OK);
     write_file(large, sizeof large);

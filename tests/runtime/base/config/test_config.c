@@ -159,29 +159,20 @@ TEST(test_wrong_kind_aborts, .signal = SIGABRT)
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
-static const char batch[] = "policy.learn.batch_size: expected an integer in [1, 1000000]";
+static const char batch[] = "policy.learn.batch_size|an integer in [1, 1000000]";
 
 static const struct {
     const char *text; /* "env: {type: pong}" is put before it */
     const char *sets[MAX_SETS];
-    const char *place, *message;
+    const char *place, *names;
 } bad[] = {
-    {"polcy: 1", {0}, "c.yaml:2:1", "unknown key 'polcy' (did you mean 'policy'?)"},
-    {"policy: {learn: {batchsize: 1}}",
-     {0},
-     "c.yaml:2:18",
-     "unknown key 'batchsize' (did you mean 'batch_size'?)"},
-    {"batch_size: 1",
-     {0},
-     "c.yaml:2:1",
-     "unknown key 'batch_size' (did you mean 'policy.learn.batch_size'?)"},
-    {"policy: {xyzzy: 1}",
-     {0},
-     "c.yaml:2:10",
-     "unknown key 'xyzzy' (the keys here are: multi_gpu, model, learn)"},
-    {"policy.multi_gpu: true", {0}, "c.yaml:2:1", "unknown key 'policy.multi_gpu'"},
-    {"policy: 5", {0}, "c.yaml:2:9", "policy: expected a map of keys, found '5'"},
-    {"policy: [a]", {0}, "c.yaml:2:9", "policy: expected a map of keys, found a list"},
+    {"polcy: 1", {0}, "c.yaml:2:1", "'polcy'|'policy'?"},
+    {"policy: {learn: {batchsize: 1}}", {0}, "c.yaml:2:18", "'batchsize'|'batch_size'?"},
+    {"batch_size: 1", {0}, "c.yaml:2:1", "'batch_size'|'policy.learn.batch_size'?"},
+    {"policy: {xyzzy: 1}", {0}, "c.yaml:2:10", "'xyzzy'|multi_gpu, model, learn"},
+    {"policy.multi_gpu: true", {0}, "c.yaml:2:1", "key 'policy.multi_gpu'"},
+    {"policy: 5", {0}, "c.yaml:2:9", "policy|a map|found '5'"},
+    {"policy: [a]", {0}, "c.yaml:2:9", "policy|a map|found a list"},
     {"policy:\n  learn:\n    batch_size: abc", {0}, "c.yaml:4:17", batch},
     {"policy: {learn: {batch_size: abc}}", {0}, "c.yaml:2:30", "found 'abc'"},
     {"policy: {learn: {batch_size: 0}}", {0}, "c.yaml:2:30", "found '0'"},
@@ -196,64 +187,46 @@ static const struct {
     {"policy: {learn: {batch_size: {a: 1}}}", {0}, "c.yaml:2:30", "found a map"},
     {"policy: {learn: {batch_size: 1e99}}", {0}, "c.yaml:2:30", "found '1e99'"},
     {"policy: {learn: {batch_size: 1e}}", {0}, "c.yaml:2:30", "found '1e'"},
-    {"seed: 9223372036854775808",
-     {0},
-     "c.yaml:2:7",
-     "seed: expected an integer, found '9223372036854775808'"},
-    {"seed: 1e19", {0}, "c.yaml:2:7", "seed: expected an integer, found '1e19'"},
-    {"seed: .inf", {0}, "c.yaml:2:7", "seed: expected an integer, found '.inf'"},
+    {"seed: 9223372036854775808", {0}, "c.yaml:2:7", "seed|an integer|found '9223372036854775808'"},
+    {"seed: 1e19", {0}, "c.yaml:2:7", "seed|an integer|found '1e19'"},
+    {"seed: .inf", {0}, "c.yaml:2:7", "seed|an integer|found '.inf'"},
     {"env: {stop_value: 1}", {0}, "c.yaml:2:1", "duplicate key 'env'"},
-    {"policy: {learn: {learning_rate: 1.01}}",
-     {0},
-     "c.yaml:2:33",
-     "expected a finite number in [0, 1], found '1.01'"},
-    {"policy: {learn: {clip: .nan}}",
-     {0},
-     "c.yaml:2:24",
-     "expected a finite number >= 0, found '.nan'"},
+    {"policy: {learn: {learning_rate: 1.01}}", {0}, "c.yaml:2:33", "number in [0, 1]|found '1.01'"},
+    {"policy: {learn: {clip: .nan}}", {0}, "c.yaml:2:24", "number >= 0|found '.nan'"},
     {"policy: {learn: {clip: inf}}", {0}, "c.yaml:2:24", "found 'inf'"},
     {"policy: {learn: {clip: 1e999}}", {0}, "c.yaml:2:24", "found '1e999'"},
     {"policy: {learn: {clip: -1e999}}", {0}, "c.yaml:2:24", "found '-1e999'"},
     {"policy: {learn: {clip: 1 2}}", {0}, "c.yaml:2:24", "found '1 2'"},
-    {"policy: {multi_gpu: yes}", {0}, "c.yaml:2:21", "expected true or false, found 'yes'"},
-    {"policy: {multi_gpu: 1}", {0}, "c.yaml:2:21", "expected true or false, found '1'"},
+    {"policy: {multi_gpu: yes}", {0}, "c.yaml:2:21", "true|false|found 'yes'"},
+    {"policy: {multi_gpu: 1}", {0}, "c.yaml:2:21", "true|false|found '1'"},
     {"policy: {model: {hidden: []}}", {0}, "c.yaml:2:26", "found a list"},
     {"policy: {model: {hidden: [64, x]}}",
      {0},
      "c.yaml:2:31",
-     "expected an integer or a list of integers in [1, 4096], found 'x'"},
+     "list of integers|[1, 4096]|found 'x'"},
     {"policy: {model: {hidden: [64, 0]}}", {0}, "c.yaml:2:31", "found '0'"},
     {"policy: {model: {hidden: [[64]]}}", {0}, "c.yaml:2:27", "found a list"},
     {"policy: {model: {hidden: {a: 1}}}", {0}, "c.yaml:2:26", "found a map"},
-    {"exp_name:", {0}, "c.yaml:2:10", "exp_name: expected a text, found nothing"},
-    {"exp_name: [a]", {0}, "c.yaml:2:11", "exp_name: expected a text, found a list"},
-    {"world: {shards: aut}", {0}, "c.yaml:2:17", "expected an integer in [1, 1024] or auto"},
-    {"world: {order: aside}",
-     {0},
-     "c.yaml:2:16",
-     "expected an integer >= 0, or one of up, down, found 'aside'"},
-    {"",
-     {"env.type=pongg"},
-     "--set:1:10",
-     "env.type: expected one of cartpole, pong, found 'pongg' (did you mean 'pong'?)"},
-    {"",
-     {"env.type=breakout"},
-     "--set:1:10",
-     "env.type: expected one of cartpole, pong, found 'breakout'"},
-    {"", {"seed"}, "--set:1:1", "expected key=value, found 'seed'"},
-    {"", {"seed=1", "polcy.learn=1"}, "--set:2:1", "did you mean 'policy'?"},
-    {"", {"policy.lern.clip=1"}, "--set:1:8", "unknown key 'lern' (did you mean 'learn'?)"},
-    {"", {"policy.learn.clp=1"}, "--set:1:14", "unknown key 'clp' (did you mean 'clip'?)"},
-    {"", {"policy.learn.clip.x=1"}, "--set:1:19", "'policy.learn.clip' has no keys inside"},
-    {"", {"policy..clip=1"}, "--set:1:8", "expected the name of a key"},
-    {"", {"policy.=1"}, "--set:1:8", "expected the name of a key"},
-    {"", {"=1"}, "--set:1:1", "expected the name of a key"},
-    {"", {""}, "--set:1:1", "expected key=value, found ''"},
-    {"", {"policy.learn=5"}, "--set:1:14", "learn: expected a map of keys, found '5'"},
-    {"", {"policy.learn={clip: 1, clpi: 2}"}, "--set:1:24", "did you mean 'clip'?"},
-    {"", {"seed=[1"}, "--set:1:8", "expected ',' or ']'"},
-    {"", {"seed=1\n---\n2"}, "--set:1:8", "a second document"},
-    {"", {"seed=*x"}, "--set:1:6", "no anchor '&x'"},
+    {"exp_name:", {0}, "c.yaml:2:10", "exp_name|a text|found nothing"},
+    {"exp_name: [a]", {0}, "c.yaml:2:11", "exp_name|a text|found a list"},
+    {"world: {shards: aut}", {0}, "c.yaml:2:17", "[1, 1024]|auto"},
+    {"world: {order: aside}", {0}, "c.yaml:2:16", ">= 0|up, down|found 'aside'"},
+    {"", {"env.type=pongg"}, "--set:1:10", "env.type|cartpole, pong|found 'pongg'|'pong'?"},
+    {"", {"env.type=breakout"}, "--set:1:10", "env.type|cartpole, pong|found 'breakout'"},
+    {"", {"seed"}, "--set:1:1", "key=value|found 'seed'"},
+    {"", {"seed=1", "polcy.learn=1"}, "--set:2:1", "'policy'?"},
+    {"", {"policy.lern.clip=1"}, "--set:1:8", "'lern'|'learn'?"},
+    {"", {"policy.learn.clp=1"}, "--set:1:14", "'clp'|'clip'?"},
+    {"", {"policy.learn.clip.x=1"}, "--set:1:19", "'policy.learn.clip'"},
+    {"", {"policy..clip=1"}, "--set:1:8", "name"},
+    {"", {"policy.=1"}, "--set:1:8", "name"},
+    {"", {"=1"}, "--set:1:1", "name"},
+    {"", {""}, "--set:1:1", "key=value|found ''"},
+    {"", {"policy.learn=5"}, "--set:1:14", "learn|a map|found '5'"},
+    {"", {"policy.learn={clip: 1, clpi: 2}"}, "--set:1:24", "'clip'?"},
+    {"", {"seed=[1"}, "--set:1:8", "','|']'"},
+    {"", {"seed=1\n---\n2"}, "--set:1:8", "second document"},
+    {"", {"seed=*x"}, "--set:1:6", "'&x'"},
     {"", {"policy.model.hidden=[1, two]"}, "--set:1:25", "found 'two'"},
 };
 
@@ -269,41 +242,37 @@ TEST(test_bad, .runs = COUNT(bad))
     size_t length = strlen(bad[_i].place);
     ck_assert_msg(!strncmp(line, bad[_i].place, length) && line[length] == ':',
                   "expected %s, got %s", bad[_i].place, line);
-    ck_assert_msg(strstr(line, bad[_i].message), "expected %s, got %s", bad[_i].message, line);
+    check_names(line, bad[_i].names);
 }
 
 TEST(test_root_is_no_map)
 {
     struct hd_config *config;
     ck_assert_int_eq(create("- a", SETS("env.type=pong"), &config), HD_ERR_INPUT);
-    ck_assert_str_eq(hd_diag_get_line(diag, 0), "c.yaml:1:1: expected a map of keys, found a list");
+    check_names(hd_diag_get_line(diag, 0), "c.yaml:1:1: |a map|found a list");
 }
 
 TEST(test_required)
 {
-    static const char message[] = "the key 'env.type' must be given: one of cartpole, pong";
     struct hd_config *config;
     ck_assert_int_eq(create("seed: 1", NULL, &config), HD_ERR_INPUT);
     ck_assert_int_eq(create(NULL, NULL, &config), HD_ERR_INPUT);
     ck_assert_int_eq(create("env: {type: }", NULL, &config), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 3);
-    ck_assert(!strncmp(hd_diag_get_line(diag, 0), "--set: ", 7));
-    ck_assert_str_eq(hd_diag_get_line(diag, 0) + 7, message);
-    ck_assert(!strncmp(hd_diag_get_line(diag, 1), "c.yaml: ", 8));
-    ck_assert_str_eq(hd_diag_get_line(diag, 1) + 8, message);
-    ck_assert_ptr_nonnull(
-        strstr(hd_diag_get_line(diag, 2), "c.yaml:1:13: env.type: expected one of"));
+    check_names(hd_diag_get_line(diag, 0), "--set: |'env.type'|cartpole, pong");
+    check_names(hd_diag_get_line(diag, 1), "c.yaml: |'env.type'|cartpole, pong");
+    check_names(hd_diag_get_line(diag, 2), "c.yaml:1:13: env.type");
 }
 
 TEST(test_several_at_once)
 {
     static const char *const expected[] = {
-        "--set:1:7: unknown key 'sharts' (did you mean 'shards'?)",
-        "--set:3:6: seed: expected an integer, found 'x'",
-        "c.yaml: the key 'env.type' must be given: one of cartpole, pong",
-        "c.yaml:1:1: unknown key 'polcy' (did you mean 'policy'?)",
-        "c.yaml:3:15: policy.multi_gpu: expected true or false, found 'maybe'",
-        "c.yaml:3:22: unknown key 'modle' (did you mean 'model'?)",
+        "--set:1:7: |'sharts'|'shards'?",
+        "--set:3:6: seed|found 'x'",
+        "c.yaml: |'env.type'|cartpole, pong",
+        "c.yaml:1:1: |'polcy'|'policy'?",
+        "c.yaml:3:15: policy.multi_gpu|found 'maybe'",
+        "c.yaml:3:22: |'modle'|'model'?",
     };
     struct hd_config *config;
     ck_assert_int_eq(create("polcy: 1\npolicy:\n"
@@ -312,15 +281,15 @@ TEST(test_several_at_once)
                      HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 6);
     for (int i = 0; i < 6; i++)
-        ck_assert_str_eq(hd_diag_get_line(diag, i), expected[i]);
+        check_names(hd_diag_get_line(diag, i), expected[i]);
 }
 
-static void check_schema_rejected(const struct hd_key *keys, const char *line)
+static void check_schema_rejected(const struct hd_key *keys, const char *names)
 {
     struct hd_config *config = NULL;
     ck_assert_int_eq(hd_config_create(&keys, 1, NULL, NULL, 0, diag, &config), HD_ERR_INPUT);
     ck_assert_ptr_null(config);
-    ck_assert_str_eq(hd_diag_get_line(diag, 0), line);
+    check_names(hd_diag_get_line(diag, 0), names);
 }
 
 TEST(test_schema_twice)
@@ -328,7 +297,7 @@ TEST(test_schema_twice)
     static const struct hd_key keys[] = {{.path = "a.b", .kind = HD_KEY_TEXT, .initial = "x"},
                                          {.path = "a.b", .kind = HD_KEY_TEXT, .initial = "y"},
                                          {.path = NULL}};
-    check_schema_rejected(keys, "schema: 'a.b' and another key exclude each other");
+    check_schema_rejected(keys, "schema: 'a.b'");
 }
 
 TEST(test_schema_key_in_key)
@@ -336,14 +305,14 @@ TEST(test_schema_key_in_key)
     static const struct hd_key keys[] = {{.path = "a", .kind = HD_KEY_TEXT, .initial = "x"},
                                          {.path = "a.b", .kind = HD_KEY_TEXT, .initial = "y"},
                                          {.path = NULL}};
-    check_schema_rejected(keys, "schema: 'a.b' and another key exclude each other");
+    check_schema_rejected(keys, "schema: 'a.b'");
 }
 
 TEST(test_schema_default_out_of_range)
 {
     static const struct hd_key keys[] = {{.path = "a", INT_RANGE(1, 2), .initial = "3"},
                                          {.path = NULL}};
-    check_schema_rejected(keys, "schema: a: expected an integer in [1, 2], found '3'");
+    check_schema_rejected(keys, "schema: a: |[1, 2]|found '3'");
 }
 
 /* -- Trees and changes at start ---------------------------------------------------------------- */
@@ -399,8 +368,7 @@ TEST(test_override)
     ck_assert_ptr_null(hd_config_get_word(config, "world.shards"));
     hd_log_set_sink(keep_line, NULL);
     ck_assert_int_eq(hd_config_override(config, "world.shards", "0"), HD_ERR_INPUT);
-    ck_assert_str_eq(last_log, "error: derived value: world.shards: expected an integer in [1, "
-                               "1024] or auto, found '0'");
+    check_names(last_log, "error: |world.shards|[1, 1024]|auto|found '0'");
     ck_assert_int_eq(hd_config_get_int(config, "world.shards"), 4);
     hd_config_destroy(config);
 }

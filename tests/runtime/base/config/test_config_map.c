@@ -134,13 +134,13 @@ TEST(test_json)
 }
 
 static const struct {
-    const char *text, *set, *line;
+    const char *text, *set, *names;
 } bad[] = {
-    {"env: {colours: 5}", NULL, "c.yaml:1:16: env.colours: expected a map, found '5'"},
-    {"env: {type: a}", NULL, "c.yaml: the key 'env.colours' must be given: a map"},
-    {"env: {colours: {a: }}", NULL, "c.yaml:1:20: env.colours.a: expected a value, found nothing"},
-    {"env: {colours: {}}", "env.options=5", "--set:1:13: env.options: expected a map, found '5'"},
-    {"env: {colours: {}}", "env.options.=1", "--set:1:13: expected the name of a key"},
+    {"env: {colours: 5}", NULL, "c.yaml:1:16: env.colours|a map|found '5'"},
+    {"env: {type: a}", NULL, "c.yaml: |'env.colours'|a map"},
+    {"env: {colours: {a: }}", NULL, "c.yaml:1:20: env.colours.a|found nothing"},
+    {"env: {colours: {}}", "env.options=5", "--set:1:13: env.options|a map|found '5'"},
+    {"env: {colours: {}}", "env.options.=1", "--set:1:13: |name"},
 };
 
 TEST(test_bad, .runs = COUNT(bad))
@@ -149,5 +149,5 @@ TEST(test_bad, .runs = COUNT(bad))
     ck_assert_int_eq(create(bad[_i].text, &bad[_i].set, bad[_i].set != NULL, &config),
                      HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 1);
-    ck_assert_str_eq(hd_diag_get_line(diag, 0), bad[_i].line);
+    check_names(hd_diag_get_line(diag, 0), bad[_i].names);
 }

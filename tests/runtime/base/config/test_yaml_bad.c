@@ -15,66 +15,65 @@ static const struct {
     const char *text;
     size_t bytes;
     int line, column; /* line 0: the file as a whole */
-    const char *message;
+    const char *names;
 } bad[] = {
-    {TEXT(""), 0, 0, "holds no value"},
-    {TEXT("# nothing but a comment\n"), 0, 0, "holds no value"},
-    {TEXT("\xEF\xBB\xBF"), 0, 0, "holds no value"},
+    {TEXT(""), 0, 0, "no value"},
+    {TEXT("# nothing but a comment\n"), 0, 0, "no value"},
+    {TEXT("\xEF\xBB\xBF"), 0, 0, "no value"},
     {TEXT("\xFF\xFE"
           "a\0"),
      0, 0, "UTF-16"},
     {TEXT("\xFE\xFF\0a"), 0, 0, "UTF-16"},
-    {TEXT("a: 1\nb: 2\na: 3\n"), 3, 1, "duplicate key 'a', first at 1:1"},
-    {TEXT("{b: {a: 1, 'a': 2}}"), 1, 12, "duplicate key 'a', first at 1:6"},
-    {TEXT("[a, b]: 1\n"), 1, 1, "a key that is a list or a map"},
-    {TEXT("{{a: 1}: 2}"), 1, 2, "a key that is a list or a map"},
-    {TEXT("a: &x [1]\n*x : 2\n"), 1, 4, "a key that is a list or a map"},
-    {TEXT("{: 1}\n"), 1, 2, "expected a value"},
-    {TEXT("? \n: 1\n"), 1, 2, "an empty key"},
-    {TEXT("<<: {a: 1}\n"), 1, 1, "merge keys ('<<') are not supported"},
-    {TEXT("a: 1\n---\nb: 2\n"), 2, 1, "a second document"},
-    {TEXT("a: *b\n"), 1, 4, "no anchor '&b' stands before this alias"},
-    {TEXT("a: &x [1, *x]\n"), 1, 11, "the alias '*x' stands inside its own anchor"},
-    {TEXT("&x a: {b: 1, c: *y}\n"), 1, 17, "no anchor '&y'"},
-    {TEXT("a: !thing 1\n"), 1, 4, "the tag '!thing' is not supported"},
-    {TEXT("a: !!binary aGk=\n"), 1, 4, "binary' is not supported"},
-    {TEXT("a: !!map 1\n"), 1, 4, "map' is not supported"},
-    {TEXT("a: !!str [1]\n"), 1, 4, "str' is not supported"},
-    {TEXT("a: !x!y 1\n"), 1, 4, "undefined tag handle"},
-    {TEXT("a: 1\n\tb: 2\n"), 2, 1, "a tab; indent with spaces"},
-    {TEXT("a:\n\t- 1\n"), 2, 1, "a tab; indent with spaces"},
-    {TEXT("a: @x\n"), 1, 4, "nothing can start with '@'; put the text in quotes"},
-    {TEXT("a: `x`\n"), 1, 4, "nothing can start with '`'"},
-    {TEXT("a: b: c\n"), 1, 5, "a ':' that starts a map where none can stand"},
-    {TEXT("a: [1, 2\nb: 3\n"), 2, 2, "expected ',' or ']' (while parsing a flow sequence"},
-    {TEXT("a: {b: 1\n"), 2, 1, "expected ',' or '}' (while parsing a flow mapping"},
-    {TEXT("a: 'b\n"), 2, 1, "the text ends inside quotes"},
-    {TEXT("a: \"\\q\"\n"), 1, 5, "an unknown escape"},
-    {TEXT("a: 1\n b: 2\n"), 2, 3, "a ':' that starts a map where none can stand"},
-    {TEXT("a:\n  b: 1\n c: 2\n"), 3, 2, "expected a key at the indentation of its siblings"},
-    {TEXT("- a\nb: 1\n"), 2, 1, "expected '- ' at the indentation of its siblings"},
-    {TEXT("a: 1\nbc\nd: 2\n"), 3, 1, "expected ':' after this key"},
-    {TEXT("a: ]\n"), 1, 4, "expected a value"},
-    {TEXT("a: - b\n"), 1, 4, "a '- ' where no list can start"},
-    {TEXT("a: 1\n...\nb\n"), 3, 1, "expected the end of the file"},
-    {TEXT("%FOO\n"), 1, 5, "found unknown directive name"},
-    {TEXT("a: \0b\n"), 1, 4, "the control character 0x00"},
-    {TEXT("a: 1\n\xC3\xA4\x01\n"), 2, 2, "the control character 0x01"},
+    {TEXT("a: 1\nb: 2\na: 3\n"), 3, 1, "'a'|1:1"},
+    {TEXT("{b: {a: 1, 'a': 2}}"), 1, 12, "'a'|1:6"},
+    {TEXT("[a, b]: 1\n"), 1, 1, "key|list|map"},
+    {TEXT("{{a: 1}: 2}"), 1, 2, "key|list|map"},
+    {TEXT("a: &x [1]\n*x : 2\n"), 1, 4, "key|list|map"},
+    {TEXT("{: 1}\n"), 1, 2, "value"},
+    {TEXT("? \n: 1\n"), 1, 2, "empty key"},
+    {TEXT("<<: {a: 1}\n"), 1, 1, "'<<'"},
+    {TEXT("a: 1\n---\nb: 2\n"), 2, 1, "second document"},
+    {TEXT("a: *b\n"), 1, 4, "'&b'"},
+    {TEXT("a: &x [1, *x]\n"), 1, 11, "'*x'"},
+    {TEXT("&x a: {b: 1, c: *y}\n"), 1, 17, "'&y'"},
+    {TEXT("a: !thing 1\n"), 1, 4, "'!thing'"},
+    {TEXT("a: !!binary aGk=\n"), 1, 4, "binary'"},
+    {TEXT("a: !!map 1\n"), 1, 4, "map'"},
+    {TEXT("a: !!str [1]\n"), 1, 4, "str'"},
+    {TEXT("a: !x!y 1\n"), 1, 4, "tag handle"},
+    {TEXT("a: 1\n\tb: 2\n"), 2, 1, "tab"},
+    {TEXT("a:\n\t- 1\n"), 2, 1, "tab"},
+    {TEXT("a: @x\n"), 1, 4, "'@'|quotes"},
+    {TEXT("a: `x`\n"), 1, 4, "'`'"},
+    {TEXT("a: b: c\n"), 1, 5, "':'|map"},
+    {TEXT("a: [1, 2\nb: 3\n"), 2, 2, "','|']'"},
+    {TEXT("a: {b: 1\n"), 2, 1, "','|'}'"},
+    {TEXT("a: 'b\n"), 2, 1, "quotes"},
+    {TEXT("a: \"\\q\"\n"), 1, 5, "escape"},
+    {TEXT("a: 1\n b: 2\n"), 2, 3, "':'|map"},
+    {TEXT("a:\n  b: 1\n c: 2\n"), 3, 2, "a key|indentation"},
+    {TEXT("- a\nb: 1\n"), 2, 1, "'- '|indentation"},
+    {TEXT("a: 1\nbc\nd: 2\n"), 3, 1, "':'|key"},
+    {TEXT("a: ]\n"), 1, 4, "value"},
+    {TEXT("a: - b\n"), 1, 4, "'- '|list"},
+    {TEXT("a: 1\n...\nb\n"), 3, 1, "end"},
+    {TEXT("%FOO\n"), 1, 5, "directive"},
+    {TEXT("a: \0b\n"), 1, 4, "0x00"},
+    {TEXT("a: 1\n\xC3\xA4\x01\n"), 2, 2, "0x01"},
     {TEXT("\xEF\xBB\xBF"
           "ab\x7F"),
-     1, 3, "the control character 0x7f"},
-    {TEXT("a: \"\\0\"\n"), 1, 4, "the text holds a NUL character"},
-    {TEXT("a: \xFF\n"), 1, 4, "not UTF-8"},
-    {TEXT("a: \xC3"), 1, 4, "not UTF-8"},
-    {TEXT("a: \xC0\x80\n"), 1, 4, "not UTF-8"},
+     1, 3, "0x7f"},
+    {TEXT("a: \"\\0\"\n"), 1, 4, "NUL"},
+    {TEXT("a: \xFF\n"), 1, 4, "UTF-8"},
+    {TEXT("a: \xC3"), 1, 4, "UTF-8"},
+    {TEXT("a: \xC0\x80\n"), 1, 4, "UTF-8"},
     {TEXT("\x7F"
           "ELF\x02\x01\x01\0\0\0"),
-     1, 1, "the control character 0x7f"},
-    {TEXT("\x89PNG\r\n\x1A\n"), 1, 1, "not UTF-8"},
+     1, 1, "0x7f"},
+    {TEXT("\x89PNG\r\n\x1A\n"), 1, 1, "UTF-8"},
 };
 
-static void check_rejected(const char *text, size_t bytes, int line, int column,
-                           const char *message)
+static void check_rejected(const char *text, size_t bytes, int line, int column, const char *names)
 {
     struct hd_document *document = NULL;
     char place[64];
@@ -89,12 +88,12 @@ static void check_rejected(const char *text, size_t bytes, int line, int column,
     snprintf(place, sizeof place, line ? "t.yaml:%d:%d: " : "t.yaml: ", line, column);
     const char *got = hd_diag_get_line(diag, 0);
     ck_assert_msg(!strncmp(got, place, strlen(place)), "expected %s, got %s", place, got);
-    ck_assert_msg(strstr(got, message), "expected '%s', got %s", message, got);
+    check_names(got, names);
 }
 
 TEST(test_bad, .runs = COUNT(bad))
 {
-    check_rejected(bad[_i].text, bad[_i].bytes, bad[_i].line, bad[_i].column, bad[_i].message);
+    check_rejected(bad[_i].text, bad[_i].bytes, bad[_i].line, bad[_i].column, bad[_i].names);
 }
 
 TEST(test_several_mistakes)
@@ -129,7 +128,7 @@ TEST(test_depth)
     hd_document_destroy(parse(text));
     fill(text, "[", 65);
     fill(text + 65, "]", 65);
-    check_rejected(text, 130, 1, 65, "nested deeper than 64 levels");
+    check_rejected(text, 130, 1, 65, "64 levels");
 }
 
 TEST(test_endless_depth, .runs = 3)
@@ -137,7 +136,7 @@ TEST(test_endless_depth, .runs = 3)
     size_t bytes = 4 << 20;
     char *text = malloc(bytes + 1);
     fill(text, _i == 0 ? "[" : _i == 1 ? "{" : "- ", (int)(bytes / (_i < 2 ? 1 : 2)));
-    check_rejected(text, bytes, 1, _i < 2 ? 65 : 129, "nested deeper than 64 levels");
+    check_rejected(text, bytes, 1, _i < 2 ? 65 : 129, "64 levels");
     free(text);
 }
 
@@ -156,7 +155,7 @@ TEST(test_depth_by_aliases)
     fill(end, "[", 24);
     sprintf(end + 24, "*x");
     fill(end + 26, "]", 24);
-    check_rejected(text, strlen(text), 2, 28, "nested deeper than 64 levels");
+    check_rejected(text, strlen(text), 2, 28, "64 levels");
 }
 
 TEST(test_alias_bomb)
@@ -171,7 +170,7 @@ TEST(test_alias_bomb)
     }
     /* Keys count too: up to a3 there are 12,349 nodes, and a4's aliases have 11,111 each, so that
      * the eighth passes the limit. */
-    check_rejected(text, strlen(text), 5, 45, "more than 100000 keys and values");
+    check_rejected(text, strlen(text), 5, 45, "100000");
 }
 
 TEST(test_number_of_nodes)
@@ -183,7 +182,7 @@ TEST(test_number_of_nodes)
     hd_document_destroy(parse(text));
     fill(text + 1, "1,", 100000);
     strcat(text + 199990, "]");
-    check_rejected(text, strlen(text), 1, 200000, "more than 100000 keys and values");
+    check_rejected(text, strlen(text), 1, 200000, "100000");
     free(text);
 }
 
@@ -192,7 +191,7 @@ TEST(test_number_of_anchors)
     char *text = malloc(100000), *end = text;
     for (int i = 0; i < 1001; i++)
         end += sprintf(end, "- &a%d %d\n", i, i);
-    check_rejected(text, strlen(text), 1001, 3, "more than 1000 anchors");
+    check_rejected(text, strlen(text), 1001, 3, "1000 anchors");
     free(text);
 }
 
@@ -204,7 +203,7 @@ TEST(test_long_keys)
     hd_document_destroy(parse(text));
     fill(text, "k", 201);
     strcat(text, ": 1");
-    check_rejected(text, strlen(text), 1, 1, "a key longer than 200 bytes");
+    check_rejected(text, strlen(text), 1, 1, "200 bytes");
 }
 
 TEST(test_many_keys_are_checked_fast)
@@ -213,7 +212,7 @@ TEST(test_many_keys_are_checked_fast)
     for (int i = 0; i < 40000; i++)
         end += sprintf(end, "key%d: 1\n", i);
     sprintf(end, "key0: 1\n");
-    check_rejected(text, strlen(text), 40001, 1, "duplicate key 'key0', first at 1:1");
+    check_rejected(text, strlen(text), 40001, 1, "'key0'|1:1");
     free(text);
 }
 
@@ -224,40 +223,39 @@ TEST(test_size_of_text)
     memset(text, '#', limit + 2);
     memcpy(text, "a\n", 2);
     hd_document_destroy(parse_bytes(text, limit));
-    check_rejected(text, limit + 1, 0, 0, "larger than 16 MiB");
+    check_rejected(text, limit + 1, 0, 0, "16 MiB");
     free(text);
 }
 
 /* -- Files ------------------------------------------------------------------------------------- */
 
-static void check_unreadable(const char *path, const char *line)
+static void check_unreadable(const char *path, const char *names)
 {
     struct hd_document *document = NULL;
     ck_assert_int_eq(hd_document_read(path, diag, &document), HD_ERR_INPUT);
     ck_assert_ptr_null(document);
     ck_assert_int_eq(hd_diag_count(diag), 1);
-    ck_assert_str_eq(hd_diag_get_line(diag, 0), line);
+    check_names(hd_diag_get_line(diag, 0), names);
 }
 
 TEST(test_file_missing)
 {
-    check_unreadable("/nonexistent/x.yaml",
-                     "/nonexistent/x.yaml: cannot open: No such file or directory");
+    check_unreadable("/nonexistent/x.yaml", "/nonexistent/x.yaml: |No such file");
 }
 
 TEST(test_file_is_a_directory)
 {
-    check_unreadable("/", "/: is a directory; expected a YAML file");
+    check_unreadable("/", "/: |directory");
 }
 
 TEST(test_file_without_end)
 {
-    check_unreadable("/dev/zero", "/dev/zero: larger than 16 MiB");
+    check_unreadable("/dev/zero", "/dev/zero: |16 MiB");
 }
 
 TEST(test_file_is_empty)
 {
-    check_unreadable("/dev/null", "/dev/null: the file holds no value");
+    check_unreadable("/dev/null", "/dev/null: |no value");
 }
 
 TEST(test_file_not_permitted)
@@ -272,8 +270,8 @@ TEST(test_file_not_permitted)
     unlink(path);
     ck_assert_int_eq(status, HD_ERR_INPUT);
     /* root may read it anyway, and then finds it empty */
-    const char *expected = geteuid() == 0 ? "holds no value" : "cannot open: Permission denied";
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), expected));
+    const char *expected = geteuid() == 0 ? "no value" : "Permission denied";
+    check_names(hd_diag_get_line(diag, 0), expected);
 }
 
 TEST(test_file_good)

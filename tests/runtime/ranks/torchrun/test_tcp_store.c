@@ -153,16 +153,16 @@ struct strange {
     }
 
 static const struct strange answers[] = {
-    STRANGE("", false, "it does not answer"),
-    STRANGE("HTTP/1.1 400", false, "it does not answer"),
-    STRANGE(COUNTS, false, "gave no answer in time"),
-    STRANGE(COUNTS "\1", false, "gave no answer in time"),
+    STRANGE("", false, "not answer"),
+    STRANGE("HTTP/1.1 400", false, "not answer"),
+    STRANGE(COUNTS, false, "in time"),
+    STRANGE(COUNTS "\1", false, "in time"),
     STRANGE(COUNTS "\0", true, "closed the connection"),
     STRANGE(COUNTS "\0\377\377\377\377\377\377\377\377", false, "18446744073709551615 bytes"),
     STRANGE(COUNTS "\0\0\2\0\0\0\0\0\0", false, "512 bytes"),
-    STRANGE(COUNTS "\0" U64("\5") "127.", false, "gave no answer in time"),
-    STRANGE(COUNTS "\0" U64("\5") "1\0332\0333", false, "holds no text"),
-    STRANGE(COUNTS "\0" U64("\5") "1\0002 3", false, "holds no text"),
+    STRANGE(COUNTS "\0" U64("\5") "127.", false, "in time"),
+    STRANGE(COUNTS "\0" U64("\5") "1\0332\0333", false, "no text"),
+    STRANGE(COUNTS "\0" U64("\5") "1\0002 3", false, "no text"),
     STRANGE(COUNTS "\0" U64("\5") "alone", false, "found 'alone'"),
     STRANGE(COUNTS "\0" U64("\7") "a 70000", false, "found 'a 70000'"),
     STRANGE(COUNTS "\0" U64("\5") "a 1 b", false, "found 'a 1 b'"),
