@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Actions of real numbers and of several choices, from end to end: PPO learns the pendulum; ranks, executors
-and a resumed run end in the same bits; recordings hold the actions; and what cannot choose such actions is
-refused with its place."""
+and a resumed run end in the same bits; recordings hold the actions."""
 
 import json
 import os
@@ -67,33 +66,12 @@ def check_recording(scratch):
     check(sum(abs(torque) <= 2 for torque in torques) > 300, "random actions are not within the bounds")
 
 
-def refused(expected, **keys):
-    done = call("graph", PENDULUM, *sets(**keys), expect=2)
-    check(expected in done.stderr, f"expected {expected} in:\n{done.stderr}")
-
-
-def check_refusals():
-    place = "pendulum_ppo.yaml:13:39: policy.model.action_shape: "
-    refused(place + "policy.type dqn has an output for each action, so it cannot choose actions of 1 real number",
-            policy__type="dqn", graph=os.path.join(ROOT, "configs/graphs/dqn.yaml"))
-    refused(place + "env.type pendulum has actions of 1 real number, found 1 actions (policy.action_space: continuous)",
-            policy__action_space="discrete")
-    refused("env.type pendulum has actions of 1 real number, found actions of 3 real numbers",
-            policy__model__action_shape=3)
-    heads = "{policy: {type: %s}, value: {type: dense}}"
-    refused("categorical: expected gaussian, because policy.action_space is continuous",
-            policy__model__layers="[{dense: 8}]", policy__model__heads=heads % "categorical")
-    refused("env.type cartpole has 2 actions, found actions of 1 real number", env__type="cartpole",
-            policy__model__obs_shape=4)
-
-
 def main():
     if not shutil.which("cc"):
         skip("there is no compiler `cc`")
     with Scratch() as scratch:
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-I", ROOT, "-o", scratch("heddle_env_blink.so"),
                         os.path.join(ROOT, "tests/tasks/plugin/blink.c")], check=True)
-        check_refusals()
         check_learning(scratch)
         check_recording(scratch)
         check_resumed(scratch, check_ways(scratch, "pendulum", dict(SHORT, config=PENDULUM), WAYS))

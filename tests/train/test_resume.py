@@ -4,7 +4,6 @@
 checkpoints or with another config: parameters, returns and logs are those of a run that nobody
 touched. HD_KILLS sets the number of kills of the first case."""
 
-import json
 import os
 import random
 import re
