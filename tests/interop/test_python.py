@@ -121,7 +121,7 @@ def check_cartpole(scratch):
     check(policy.act(obs[0]) == outputs[0].argmax() and policy.act(obs[0]).shape == (), "the action of one observation")
     check(policy.action_space == gymnasium.spaces.Discrete(2), f"{policy.action_space}")
     check(not policy.can_draw, "a policy of values can draw")
-    raises(heddle.InputError, "no distribution to draw from", policy.act, obs, seed=1)
+    raises(heddle.InputError, "distribution", policy.act, obs, seed=1)
     check_threads(policy, obs)
     play(policy, directory, 5)
     return directory
@@ -197,10 +197,10 @@ def check_recurrent(scratch):
     check(same(batch[0, 0], first) and same(states[0, 0], after), "a batch of two dimensions")
     drawn = policy.predict(np.tile(obs[:1], (500, 1)), seed=3)[0]
     check(0 < drawn.mean() < 1 and same(drawn, policy.predict(np.tile(obs[:1], (500, 1)), seed=3)[0]), "draws")
-    raises(heddle.InputError, "it needs the state of each row", policy.act, obs)
-    raises(heddle.InputError, "it needs the state of each row", policy.forward, obs)
-    raises(heddle.InputError, "a state of the shape (130, 64), found (130, 63)", policy.predict, obs, np.zeros((130, 63)))
-    raises(heddle.InputError, "an episode_start of the shape (130,), found (2,)", policy.predict, obs, None, [True, False])
+    raises(heddle.InputError, "state", policy.act, obs)
+    raises(heddle.InputError, "state", policy.forward, obs)
+    raises(heddle.InputError, "(130, 64), found (130, 63)", policy.predict, obs, np.zeros((130, 63)))
+    raises(heddle.InputError, "episode_start", policy.predict, obs, None, [True, False])
     predict_episodes(policy, os.path.join(directory, "total_config.yaml"),
                      os.path.join(directory, "ckpt/best/policy.safetensors"), 5)
 
@@ -218,7 +218,7 @@ def check_pong(scratch):
     print(f"outputs of bytes and of bytes divided by 255 differ by at most {error:.1e} of the largest")
     # Floats are rounded once more, to 2^-24 of a pixel, or in bf16 to 2^-9 where a pixel lies between two numbers.
     check(error < 1e-2, "outputs of bytes differ")
-    raises(heddle.InputError, "floats are bytes divided by 255, but number", policy.forward, frames.astype(np.float32))
+    raises(heddle.InputError, "divided by 255", policy.forward, frames.astype(np.float32))
     raises(TypeError, "are uint8, found int64", policy.forward, frames.astype(np.int64))
     openmp = ctypes.CDLL("libgomp.so.1")
     openmp.omp_set_num_threads(3)
@@ -326,7 +326,7 @@ def check_files(scratch, directory):
     raises(FileNotFoundError, "nothing/here", heddle.load, "nothing/here")
     raises(FileNotFoundError, "there is no none", heddle.load, directory, "none")
     raises(heddle.InputError, "total_config.yaml cannot be read", heddle.load, os.path.dirname(weights))
-    raises(heddle.InputError, "have to be named", heddle.load, config_of("cartpole_dqn_ddp"))
+    raises(heddle.InputError, "weights", heddle.load, config_of("cartpole_dqn_ddp"))
     raises(heddle.InputError, "tensor 'encoder.init.weight' is 128 x 4", heddle.load, config_of("acrobot_dqn"), weights)
     for length in (0, 7, 8, 100, 1000, len(whole) // 2, len(whole) - 1):
         with open(scratch("cut.safetensors"), "wb") as file:
@@ -352,7 +352,7 @@ def check_arguments(directory):
     raises(TypeError, "found <U1", policy.act, np.array(list("abcd")))
     raises(TypeError, "found complex128", policy.act, np.zeros(4, complex))
     envs = heddle.make_vec("cartpole", 3)
-    raises(heddle.InputError, "has to be reset first", envs.step, [0, 0, 0])
+    raises(heddle.InputError, "reset", envs.step, [0, 0, 0])
     envs.reset(seed=0)
     raises(heddle.InputError, "action 1 is 2, expected 0 to 1", envs.step, [0, 2, 0])
     raises(heddle.InputError, "action 0 is -1", envs.step, [-1, 0, 0])
@@ -367,7 +367,7 @@ def check_arguments(directory):
     env = heddle.make("cartpole")
     raises(heddle.Error, "call reset", env.step, 0)
     raises(heddle.InputError, "no environment 'cartpol'", heddle.make, "cartpol")
-    raises(heddle.InputError, "have to be allowed", heddle.make, "atari", env_id="PongNoFrameskip-v4")
+    raises(heddle.InputError, "allowed", heddle.make, "atari", env_id="PongNoFrameskip-v4")
     raises(heddle.InputError, "unknown option 'speed'", heddle.make, "pixel_pong", options={"speed": 2})
     raises(heddle.InputError, "expected 1 to", heddle.make_vec, "cartpole", 0)
     raises(heddle.InputError, "render mode", heddle.make, "cartpole", render_mode="human")

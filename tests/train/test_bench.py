@@ -96,7 +96,7 @@ def check_mistakes(scratch):
     mistakes = [
         ([], "missing --strategies"),
         (["--strategies", "serial,pipelind"], "did you mean 'pipelined.yaml'?"),
-        (["--strategies", "serial,"], "a name is missing"),
+        (["--strategies", "serial,"], "name is missing"),
         (["--strategy", "serial"], "did you mean '--strategies'?"),
         (["--strategies", "serial", "--updates", "0"], "--updates: expected"),
         (["--strategies", "serial", "--set", "policy.learn.batch_sise=3"], "batch_size"),

@@ -48,6 +48,7 @@ SHORT = [
      "{q: {type: dueling, layers: [{dense: 64}, relu]}}"),
 ]
 
+
 def check_short_form(scratch):
     for number, (fixed, layers, heads) in enumerate(SHORT):
         short = train(scratch(f"short{number}"), **fixed)["param_hash"]

@@ -119,7 +119,7 @@ def check_outage(scratch, nodes, reference):
     keys = dict(max_train_iter=1500, runtime__heartbeat_timeout_s=2)
     reference = train(scratch("whole"), ranks=2, **{**FIXED, **keys})["param_hash"]
     found, text = launch("outage", cut, **keys)
-    check("has acknowledged nothing for" in text, f"the link was not away: {text}")
+    check("acknowledged nothing" in text, f"the link was not away: {text}")
     check(found == reference, f"after an outage: {found}, not {reference}")
     print("a link that was away for 4 s: same bits")
 

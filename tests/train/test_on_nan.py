@@ -20,13 +20,13 @@ WILD = dict(env__stop_value="1e9", max_train_iter=60, world__shards=2, policy__l
 def main():
     with Scratch() as scratch:
         done = call("run", CONFIG, "--dir", scratch("stopped"), "--quiet", *sets(**WILD), expect=1)
-        check("is not a number (shard " in done.stderr, f"the message: {done.stderr}")
-        update = int(done.stderr.partition("the loss of update ")[2].split()[0])
+        check("(shard " in done.stderr, f"the message: {done.stderr}")
+        update = int(done.stderr.partition(" of update ")[2].split()[0])
         check(1 < update < 60, f"update {update}")
         kept = os.path.join(scratch("stopped"), "failed")
         names = os.listdir(kept)
         check(names and all(name.startswith(f"update_{update}_shard_") for name in names), f"{names}")
-        check(f"the batch is kept in {kept}/{names[0]}" in done.stderr, done.stderr)
+        check(f"{kept}/{names[0]}" in done.stderr, done.stderr)
         with open(os.path.join(kept, names[0]), "rb") as file:
             header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         check(header["__metadata__"]["update"] == str(update), f"{header}")
@@ -34,8 +34,7 @@ def main():
 
         skips = dict(WILD, runtime__on_nan="skip")
         done = call("run", CONFIG, "--dir", scratch("said"), "--quiet", *sets(**skips))
-        check(f"the loss of update {update} is not a number" in done.stderr and
-              "it is skipped" in done.stderr, f"the message: {done.stderr[:500]}")
+        check(f" of update {update} " in done.stderr and "skipped" in done.stderr, f"the message: {done.stderr[:500]}")
         found = {}
         for ranks, bucket_mb, executor in ((1, 25, "sequential"), (1, 0.02, "starpu"), (2, 25, "starpu"),
                                            (2, 0.02, "starpu")):

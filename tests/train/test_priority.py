@@ -22,6 +22,8 @@ WAYS = [dict(ranks=2), dict(ranks=4, strategy__bucket_mb=0.02), dict(runtime__ex
 CASES = {"small": SMALL, "lag": dict(SMALL, strategy__policy_lag=1, strategy__batch_buffers=2),
          "microbatches": dict(SMALL, policy__nstep=3, policy__learn__microbatch=16, policy__learn__accumulate=2,
                               policy__learn__batch_size=32)}
+
+
 def check_uniform(scratch):
     """Equal weights are drawn like no weights, and one is not like the other."""
     wanted = train(scratch("dqn"), config=CONFIG, **LONG)["param_hash"]

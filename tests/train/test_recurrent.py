@@ -26,6 +26,7 @@ WAYS = [dict(ranks=2), dict(ranks=4, runtime__scheduler="eager", strategy__bucke
         dict(runtime__executor="sequential", policy__collect__overlap_act_step="true"),
         dict(policy__collect__env_groups=2)]
 
+
 def outputs(scratch, rows):
     """What `runner eval` prints for these observations."""
     import numpy as np

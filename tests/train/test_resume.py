@@ -155,11 +155,11 @@ def check_nothing(scratch):
     keys = sets(**dict(DQN, max_train_iter=5))
     for directory in (scratch("new"), scratch("without")):
         done = call("run", runner.CONFIG, "--dir", directory, "--resume", *keys)
-        check(f"--resume: there is no run {directory}, so a new one begins" in done.stderr, done.stderr)
+        check(f"--resume: there is no run {directory}" in done.stderr, done.stderr)
     os.remove(os.path.join(directory, "result.json"))
     shutil.rmtree(os.path.join(directory, "ckpt/state"), ignore_errors=True)
     done = call("run", runner.CONFIG, "--resume", directory, *keys)
-    check(f"--resume: {directory} has no checkpoint, so the run begins anew there" in done.stderr, done.stderr)
+    check(f"--resume: {directory} has no checkpoint" in done.stderr, done.stderr)
     check_same(directory, scratch("new"))
     print("nothing to resume: told")
 
@@ -173,7 +173,7 @@ def check_restarts(scratch):
         os.kill(int(file.read().split()[-1]), signal.SIGKILL)
     _, said = process.communicate(timeout=100 * SLOWDOWN)
     check(process.returncode == 0, said)
-    check("was killed by signal 9" in said and "restart 1 of 3" in said, said)
+    check("signal 9" in said and "restart 1 of 3" in said, said)
     check_same(directory, scratch("dqn"))
     print("--max-restarts: the same bits")
 
@@ -189,7 +189,7 @@ def check_refusals(scratch):
     holder = start(scratch("held"), 1, runner.CONFIG, {**DQN, **ENDLESS, **OFTEN})
     check(wait_for_checkpoint(scratch("held"), holder), "the run that holds its directory ended")
     done = call("run", runner.CONFIG, "--resume", scratch("held"), *sets(**DQN), expect=2)
-    check("another run is writing" in done.stderr, done.stderr)
+    check("another run" in done.stderr, done.stderr)
     kill_all(holder)
     os.remove(os.path.join(directory, "result.json"))  # else it has ended
     with open(os.path.join(newest, "policy"), "r+b") as file:
