@@ -126,7 +126,7 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 
 def check_poisoned(scratch, reference):
-    """A rank 1 of another user comes first and is refused; the true one joins afterwards."""
+    """A rank 1 of another user comes first, and is refused until it gives up; the true one joins afterwards."""
     library = scratch("poison.so")
     os.chmod(scratch.path, 0o755)
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=POISON, text=True,
@@ -136,11 +136,10 @@ def check_poisoned(scratch, reference):
     wait_for_port(ranks[0])
     evil = by_hand(1, port, "/tmp", secret=SECRET[::-1], user=attacks.become_nobody, LD_PRELOAD=library,
                    HD_RENDEZVOUS_TIMEOUT_S=3, HOME="/tmp")
-    time.sleep(0.7)
-    ranks.append(by_hand(1, port, scratch("poison")))
-    finish(ranks, scratch("poison"), reference, "a poisoned rank")
     code, text, _ = end(evil, 20)
     check(code == 1 and "cannot reach rank 0" in text, f"the poisoned rank: {code}: {text}")
+    ranks.append(by_hand(1, port, scratch("poison")))
+    finish(ranks, scratch("poison"), reference, "a poisoned rank")
     print("a poisoned rank of another user: refused, same bits")
 
 

@@ -12,11 +12,23 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import (CONFIG, ROOT, check, check_left, end, environment, sets, start,  # noqa: E402
-                       start_endless, wait_for_ranks)
+from processes import (CONFIG, PATIENCE, ROOT, check, check_left, end, environment, sets, start,  # noqa: E402
+                       start_endless, wait_for_ranks, wait_for_text)
 from runner import Scratch, skip  # noqa: E402
 
 WHERE = r"submitted \S+.* of iteration \d+ \([\d.]+ s ago\), started \S+.*, finished \S+.*"
+
+
+def ask(launcher, pid, expected):
+    """Asks a rank where it is until it has heard of the others, and returns what it said."""
+    said = ""
+    for _ in range(5 * int(PATIENCE)):
+        os.kill(pid, signal.SIGUSR1)
+        said += wait_for_text(launcher, r"\n")
+        if re.search(expected, said):
+            return said
+        time.sleep(0.2)
+    sys.exit(f"{expected} is not in: {said}")
 
 
 def check_frozen():
@@ -24,14 +36,12 @@ def check_frozen():
     with Scratch() as scratch:
         launcher = start_endless(scratch("run"))
         pids = wait_for_ranks(launcher, scratch("run"))
-        time.sleep(1.5)
-        os.kill(pids[0], signal.SIGUSR1)
-        time.sleep(0.5)
+        said = ask(launcher, pids[0], rf"rank 1 \(pid {pids[1]} on \S+\), [\d.]+ s ago: {WHERE}")
         os.kill(pids[1], signal.SIGSTOP)
         code, text, seconds = end(launcher, 12)
+        text = said + text
         check(code == 1, f"{code}: {text}")
         check(re.search(rf"rank 0 \(pid {pids[0]}\), now: {WHERE}", text), text)
-        check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\), [\d.]+ s ago: {WHERE}", text), text)
         check("rank 1 has not answered for 4." in text, text)
         check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\) last reported: {WHERE}", text), text)
         check(f"rank 1 (pid {pids[1]}) does not exit" in text, text)

@@ -256,7 +256,7 @@ static int body_late(const struct hd_world *world, void *arg)
         hd_comm_arrive(rank.comm, 2, "mean(grad)");
     const char *sentence =
         world->rank == 0 ? "rank 1 waits in #2" : "rank 0 last finished #1 sum(counts)";
-    for (int i = 0; i < 2000 && !strstr(report, sentence); i++) {
+    for (int i = 0; i < 20000 && !strstr(report, sentence); i++) {
         usleep(1000);
         hd_comm_test(rank.comm, 2);
         hd_comm_probe(rank.comm);
@@ -264,10 +264,13 @@ static int body_late(const struct hd_world *world, void *arg)
     }
     if (!strstr(report, sentence))
         code = hd_fail(2, "rank %d: %s", world->rank, report);
-    if (world->rank == 0) {
-        usleep(300000); /* rank 1 is still to see that this rank is late */
-        hd_comm_arrive(rank.comm, 2, "mean(grad)");
+    atomic_fetch_add(&shared->late, 1);
+    for (int i = 0; i < 20000 && atomic_load(&shared->late) < 2; i++) {
+        usleep(1000);
+        hd_comm_probe(rank.comm); /* the other rank is still to see that this one is late */
     }
+    if (world->rank == 0)
+        hd_comm_arrive(rank.comm, 2, "mean(grad)");
     if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
         code = 3;
     stop(&rank);

@@ -551,9 +551,8 @@ TEST(versions_are_checked, .cuda = true)
 {
     if (!emulated() || !require_gpus(3))
         return;
-    check_names(
-        try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
-        "libnccl.so.2|2.17.5|2.18.0");
+    check_names(try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
+                "libnccl.so.2|2.17.5|2.18.0");
     ck_assert_ptr_nonnull(strstr(
         try_to_join(3, (struct attempt){{"22809", "22809", "22703"}, .status = HD_ERR_INPUT}),
         "rank 2 has NCCL 2.27.3, rank 0 has 2.28.9"));

@@ -12,8 +12,10 @@
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { PARTIALS_MAX = 2, INSTANCES_MAX = 2, MAX_RANKS = 16 };
 
@@ -375,6 +377,8 @@ TEST(a_late_rank_is_named_with_the_part)
     ranks_run(2, run_late, &job, "");
 }
 
+static atomic_int *n_given_up; /* ranks whose watchdog has ended their run */
+
 /* Rank 1 waits for its pair on host 0, which has nobody to tell it that the others gave up. */
 static int run_late_pair(const struct hd_world *world, void *arg)
 {
@@ -391,8 +395,10 @@ static int run_late_pair(const struct hd_world *world, void *arg)
                                       strstr(message, "rank 0 last finished #12 mean(grad.2)"));
     if (!named)
         hd_log(HD_LOG_ERROR, "%d: %s", status, message);
-    if (world->rank == 0)
-        sleep(4);
+    if (world->rank != 0)
+        atomic_fetch_add(n_given_up, 1);
+    for (int ms = 0; world->rank == 0 && atomic_load(n_given_up) < 3 && ms < 60000; ms++)
+        usleep(1000);
     close_run();
     return status == (world->rank == 0 ? HD_OK : HD_ERR_WATCHDOG) && named ? 0 : 1;
 }
@@ -400,5 +406,8 @@ static int run_late_pair(const struct hd_world *world, void *arg)
 TEST(a_late_pair_is_named_with_the_part)
 {
     struct job job = {3, 4, false, HD_EXCHANGE_HALVES, 16, 2, 2, 2};
+    n_given_up =
+        mmap(NULL, sizeof *n_given_up, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(n_given_up, MAP_FAILED);
     ranks_run(4, run_late_pair, &job, "");
 }

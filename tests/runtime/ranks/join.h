@@ -24,6 +24,7 @@ static struct seen {
     atomic_int lost_calls[MAX_RANKS]; /* counted last */
     int64_t lost_ns[MAX_RANKS];
     atomic_int up;
+    atomic_int attacked; /* the attacks are over */
 } * seen;
 
 static struct plan {

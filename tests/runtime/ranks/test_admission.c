@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+enum { ANSWER_MS = 20000 }; /* an answer takes less than a millisecond on a quiet machine */
+
 /* Joins as a rank that has another secret, or none. */
 static int body_other_secret(const struct hd_world *world, void *arg)
 {
@@ -34,21 +36,27 @@ TEST(other_secret_is_refused)
     }
 }
 
-/* Rank 1 comes half a second after the attacks. */
+/* Returns once the test has made its attacks. */
+static void wait_for_attacks(void)
+{
+    for (int ms = 0; !atomic_load(&seen->attacked) && ms < 60000; ms++)
+        usleep(1000);
+}
+
+/* Rank 1 comes after the attacks. */
 static int body_late(const struct hd_world *world, void *arg)
 {
     if (world->rank == 1)
-        usleep(500000);
+        wait_for_attacks();
     return body_join(world, arg);
 }
 
-/* Reads the challenge of rank 0. */
-static void receive_challenge(int fd, struct hd_frame *frame)
+static void receive(int fd, enum hd_wire_kind kind, struct hd_frame *frame)
 {
     struct hd_frame_reader reader = {0};
-    ck_assert_int_eq(hd_frame_reader_wait(&reader, fd, hd_clock_get_ns() + 2000000000),
+    ck_assert_int_eq(hd_frame_reader_wait(&reader, fd, hd_clock_get_ns() + ANSWER_MS * 1000000LL),
                      HD_FRAME_COMPLETE);
-    ck_assert_int_eq(reader.frame.kind, HD_WIRE_CHALLENGE);
+    ck_assert_int_eq(reader.frame.kind, kind);
     *frame = reader.frame;
 }
 
@@ -57,7 +65,7 @@ static bool is_dropped(int fd)
 {
     char byte;
     struct pollfd one = {.fd = fd, .events = POLLIN};
-    return poll(&one, 1, 2000) == 1 && recv(fd, &byte, 1, 0) <= 0;
+    return poll(&one, 1, ANSWER_MS) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
 static size_t frame_size(const struct hd_frame *frame)
@@ -71,12 +79,12 @@ static void send_perfect_hello(int fd, const struct hd_hello *hello, const uint8
     struct hd_frame frame;
     uint8_t payload[HD_NONCE_BYTES + sizeof *hello];
     struct hd_wire_key own = {.count = 0};
-    receive_challenge(fd, &frame);
+    receive(fd, HD_WIRE_CHALLENGE, &frame);
     memcpy(own.key, key, sizeof own.key);
     hd_secret_draw(payload);
     memcpy(payload + HD_NONCE_BYTES, hello, sizeof *hello);
     ck_assert(hd_wire_send(fd, &own, HD_WIRE_HELLO, 0, payload, sizeof payload,
-                           hd_clock_get_ns() + 1000000000));
+                           hd_clock_get_ns() + ANSWER_MS * 1000000LL));
 }
 
 TEST(perfect_speakers_without_the_secret_are_dropped)
@@ -98,12 +106,13 @@ TEST(perfect_speakers_without_the_secret_are_dropped)
         if (attack < 3) {
             send_perfect_hello(fd, &hello, key);
         } else { /* the challenge sent back */
-            receive_challenge(fd, &challenge);
+            receive(fd, HD_WIRE_CHALLENGE, &challenge);
             send(fd, &challenge, frame_size(&challenge), MSG_NOSIGNAL);
         }
         ck_assert_msg(is_dropped(fd), "attack %d", attack);
         close(fd);
     }
+    atomic_store(&seen->attacked, 1);
     ck_assert_msg(ranks_wait(pids[0]) == 0, "rank 0: %s", seen->log[0]);
     ck_assert_msg(ranks_wait(pids[1]) == 0, "rank 1: %s", seen->log[1]);
     ASSERT_SAYS(0, "127.0.0.1 port ");
@@ -116,7 +125,7 @@ TEST(perfect_speakers_without_the_secret_are_dropped)
 TEST(replayed_hello_is_dropped)
 {
     struct hd_world world = ranks_world(3), front = ranks_world(2);
-    char hello[4096];
+    char bytes[4096];
     pid_t pids[3];
     const int root_port = world.master_port;
     plan.sent_rank[2] = 2;
@@ -127,29 +136,28 @@ TEST(replayed_hello_is_dropped)
         world.rank = world.local_rank = r;
         world.master_port = r == 1 ? front.master_port : root_port;
         if (r == 2)
-            usleep(500000);
+            wait_for_attacks();
         _exit(body_join(&world, NULL));
     }
     int to_1 = accept(front.rendezvous_fd, NULL, NULL), to_0 = connect_to(root_port);
-    struct hd_frame frame;
-    receive_challenge(to_0, &frame);
+    struct hd_frame frame, hello;
+    receive(to_0, HD_WIRE_CHALLENGE, &frame);
     send(to_1, &frame, frame_size(&frame), MSG_NOSIGNAL);
-    usleep(100000);
-    const ssize_t bytes = recv(to_1, hello, sizeof hello, 0);
-    ck_assert_int_gt(bytes, (ssize_t)sizeof(struct hd_hello));
+    receive(to_1, HD_WIRE_HELLO, &hello);
     int replay = connect_to(root_port);
-    receive_challenge(replay, &frame);
-    send(replay, hello, (size_t)bytes, MSG_NOSIGNAL);
+    receive(replay, HD_WIRE_CHALLENGE, &frame);
+    send(replay, &hello, frame_size(&hello), MSG_NOSIGNAL);
     ck_assert(is_dropped(replay));
-    send(to_0, hello, (size_t)bytes, MSG_NOSIGNAL); /* the first one is still good */
+    atomic_store(&seen->attacked, 1);
+    send(to_0, &hello, frame_size(&hello), MSG_NOSIGNAL); /* the first one is still good */
     for (;;) {
         struct pollfd both[2] = {{.fd = to_0, .events = POLLIN}, {.fd = to_1, .events = POLLIN}};
         poll(both, 2, 5000);
         const int from = both[0].revents ? to_0 : to_1;
-        const ssize_t n = recv(from, hello, sizeof hello, 0);
+        const ssize_t n = recv(from, bytes, sizeof bytes, 0);
         if (n <= 0)
             break;
-        send(from == to_0 ? to_1 : to_0, hello, (size_t)n, MSG_NOSIGNAL);
+        send(from == to_0 ? to_1 : to_0, bytes, (size_t)n, MSG_NOSIGNAL);
     }
     close(to_0);
     close(to_1);
@@ -224,6 +232,7 @@ TEST(other_users_are_dropped)
         _exit(is_dropped(fd) ? 0 : 1);
     }
     ck_assert_int_eq(ranks_wait(nobody), 0);
+    atomic_store(&seen->attacked, 1);
     for (int r = 0; r < 2; r++)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d: %s", r, seen->log[r]);
     ASSERT_SAYS(0, "(user 65534): |another user");
@@ -237,8 +246,10 @@ enum { SILENT_MAX = 100 };
 static int body_few_descriptors(const struct hd_world *world, void *arg)
 {
     const int *fds = arg;
-    if (world->rank != 0)
-        return body_late(world, NULL);
+    if (world->rank != 0) {
+        usleep(500000); /* in which rank 0 could spin */
+        return body_join(world, NULL);
+    }
     for (int i = 0; i < SILENT_MAX; i++)
         close(fds[i]);
     struct rlimit limit = {.rlim_cur = 24, .rlim_max = 24};
@@ -277,6 +288,7 @@ TEST(two_thousand_silent_connections)
     ranks_start(&world, pids, body_late, NULL);
     for (; n < SILENT && n + 50 < (int)enough.rlim_cur; n++)
         fds[n] = connect_to(world.master_port);
+    atomic_store(&seen->attacked, 1);
     for (int r = 0; r < 2; r++)
         ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d: %s", r, seen->log[r]);
     while (n > 0)
