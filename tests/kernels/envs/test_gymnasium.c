@@ -365,7 +365,7 @@ TEST(test_announced_failure)
     step(f, action);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
     check_names(message, ": env 0, step 2 from seed 70: |ValueError|seed 71: no walk is left "
-                           "(gymnasium_envs.py:");
+                         "(gymnasium_envs.py:");
     release(f);
 }
 
