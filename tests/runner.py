@@ -14,7 +14,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 SLOWDOWN = float(os.environ.get("HD_SLOWDOWN", "1"))  # of the program, by sanitizers
-TIMEOUT = 120 * SLOWDOWN  # of a call, in seconds
+TIMEOUT = 900 * SLOWDOWN  # of a call, in seconds; the guard of a test may end it earlier
 PATIENCE = 10 * SLOWDOWN  # how many times its usual need a promise is given, since machines are shared
 SECRET = "a secret that only this test's ranks know"
 RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))

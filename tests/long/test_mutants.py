@@ -40,7 +40,7 @@ FOR_GPUS = re.compile(r"cuda|gpu|nccl")
 TRIES = 20  # mutants drawn of a file before another file is taken
 CONTEXT = 4  # lines kept before and after the changed one
 JOBS = "-j2"
-SECONDS = 120  # for a test; one that hangs has found its mutant
+SECONDS = 300  # for a test; one that hangs has found its mutant
 MEMORY = 8 << 30  # bytes of a process: a mutant may want more than there is
 
 # -- The code of a C file ------------------------------------------------------------------------------

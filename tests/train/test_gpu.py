@@ -46,7 +46,6 @@ SMALL_LIST = {key: value for key, value in SMALL_PIXELS.items() if "encoder" not
 def emulate():
     """The program that is tested is linked with the emulation."""
     runner.RUNNER = runner.find_emulated()
-    runner.TIMEOUT = 300  # every emulated GPU keeps two threads busy
 
 
 def weights(directory):
