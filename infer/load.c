@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads policies: the net as the run file describes it, and the weights. */
-#include "graph/runner/run_keys.h"
 #include "infer/call_internal.h"
 #include "infer/policy_internal.h"
 #include "infer/spaces_internal.h"
@@ -9,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 #include "runtime/io/run_dir.h"
+#include "tasks/run_keys.h"
 #include "tasks/types/collect/actions.h"
 #include "tasks/types/collect/env_options.h"
 #include "tasks/types/learn/policy.h"

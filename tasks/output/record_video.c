@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `record_video`: hands a policy that is evaluated to what makes a video of it: writes it to
  * video/iteration_<update>.safetensors of the run directory, which rank 0's process finds there
- * (graph/runner/train/videos.h). Its ports are those that `evaluate` reads, by the same names. */
+ * (runner/train/videos.h). Its ports are those that `evaluate` reads, by the same names. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"

@@ -3,7 +3,7 @@
  * checks them as `runner` does, plans every rank, and reads the effective config back as an equal
  * one. Besides libFuzzer's mutations of bytes, a scalar becomes a list, a map or nothing: the bytes
  * that open and close it are far apart, so that mutations of bytes seldom hit both. */
-#include "graph/runner/run_spec.h"
+#include "runner/base/run_spec.h"
 #include "runtime/base/status.h"
 #include "tests/fuzz/fuzz.h"
 

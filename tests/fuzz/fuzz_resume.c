@@ -2,8 +2,8 @@
 /* Goes on from a checkpoint that was changed and whose hashes are right, and trains 50 iterations.
  * The first byte of an input chooses DQN or PPO; the rest are edits of the checkpoint's files and
  * of its metadata. The run ends as others do: trained, or refused with a message. */
-#include "graph/runner/commands.h"
-#include "graph/runner/options.h"
+#include "runner/base/commands.h"
+#include "runner/base/options.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"

@@ -10,7 +10,7 @@ import re
 import tree
 
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".js")
-PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "infer/")
+PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "runner/", "infer/")
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 FRAGMENT = re.compile(r"(Of|The same|What|Whether|Where|That of|Those of|As|Likewise|How|Which|For|By|From|To|With|In)\b")
 NUMBER = re.compile(r"_(count|find|get|draw|add|compare|read)_")  # functions whose int is no status

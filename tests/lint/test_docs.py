@@ -12,7 +12,7 @@ EXAMPLES = ("tests/howto/", "tests/infer/installed/", "kernels/envs/example/", "
             "tasks/learn/losses/", "kernels/net/layers/layer_norm.c", "kernels/net/layers/gpu/layer_norm.cu")
 BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
-NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|infer|python|configs|tests|bench|docs|scripts)/[\w./*-]*)")
+NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|runner|infer|python|configs|tests|bench|docs|scripts)/[\w./*-]*)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
 SECTION = re.compile(r"docs/di-engine\.md,? (?:section )?(\d+(?:\.\d+)?)")
 NUMBER = re.compile(r"^#+ (\d+(?:\.\d+)?) ", re.M)

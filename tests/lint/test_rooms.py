@@ -14,7 +14,7 @@ MOST = 26  # files side by side
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 FUNCTOR = re.compile(r"^(?:template *<.*> *)?struct (\w+) \{\n(?:(?!\};).*\n)*?.*__device__", re.M)
-PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "infer/")
+PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "runner/", "infer/")
 
 
 def crowded(paths):

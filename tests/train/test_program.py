@@ -23,7 +23,7 @@ RESULT_FIELDS = {"stop", "env_step", "train_iter", "eval_value", "eval_value_raw
 # -- Plans ---------------------------------------------------------------------------------------
 
 
-# One for each strategy on CPUs and on GPUs; tests/graph/plan/test_plan.c says how the plans of other ranks and numbers
+# One for each strategy on CPUs and on GPUs; tests/runner/test_plan.c says how the plans of other ranks and numbers
 # of shards follow from them.
 CASES = [("serial", 4, 1, 0, 0), ("pipelined", 4, 2, 1, 0), ("serial", 2, 1, 0, 1), ("pipelined", 2, 1, 0, 2)]
 

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/base/run_spec.h"
+
+#include "graph/language/load.h"
+#include "runner/base/video_steps.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/run_keys.h"
+#include "tasks/types/collect/env_options.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GRAPH_DOCUMENT, STRATEGY_DOCUMENT, OVERRIDE_DOCUMENT };
+
+/* Returns a path of a config, which is relative to the folder of the config; freed with hd_free. */
+static char *resolve_path(const char *config, const char *path)
+{
+    const char *slash = strrchr(config, '/');
+    if (path[0] == '/' || !slash)
+        return hd_strdup(path);
+    return hd_format("%.*s/%s", (int)(slash - config), config, path);
+}
+
+static int is_yaml(const struct dirent *entry)
+{
+    const size_t length = strlen(entry->d_name);
+    return length > 5 && strcmp(entry->d_name + length - 5, ".yaml") == 0;
+}
+
+/* Returns the name of the file in a folder that is nearest to `name`, or NULL; freed with hd_free.
+ */
+static char *find_nearest_in(const char *folder, const char *name)
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, is_yaml, alphasort);
+    const char **names = n > 0 ? hd_alloc(n, sizeof *names) : NULL;
+    for (int i = 0; names && i < n; i++)
+        names[i] = entries[i]->d_name;
+    const char *nearest = names ? hd_find_nearest_name(name, names, n) : NULL;
+    char *found = nearest ? hd_strdup(nearest) : NULL;
+    hd_free(names);
+    for (int i = 0; i < n; i++)
+        free(entries[i]);
+    if (n >= 0)
+        free(entries);
+    return found;
+}
+
+/* Returns the name of the file beside a path that is nearest to it, or NULL; freed with hd_free. */
+static char *find_nearest_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? hd_format("%.*s", (int)(slash - path), path) : hd_strdup(".");
+    char *found = folder ? find_nearest_in(folder, slash ? slash + 1 : path) : NULL;
+    hd_free(folder);
+    return found;
+}
+
+/* Returns the config that was probably meant, of the same folder or of ./configs, or NULL; freed
+ * with hd_free. */
+static char *find_nearest_config(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *beside = find_nearest_beside(path), *found;
+    if (beside) {
+        found = hd_format("%.*s%s", (int)(name - path), path, beside);
+    } else {
+        beside = find_nearest_in("configs", name);
+        found = beside ? hd_format("configs/%s", beside) : NULL;
+    }
+    hd_free(beside);
+    return found;
+}
+
+/* Tells of a file that cannot be read, for a reason of errno, and which may be meant. */
+static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
+                             const struct hd_source_location location, const char *path)
+{
+    int reason = errno;
+    char *nearest = key[0] ? find_nearest_beside(path) : find_nearest_config(path);
+    int status = hd_diag_add_error(run_spec->diag, location, "%s%s%s cannot be read: %s%s%s%s", key,
+                                   key[0] ? ": file " : "", key[0] ? path : "the config",
+                                   strerror(reason), nearest ? " (did you mean '" : "",
+                                   nearest ? nearest : "", nearest ? "'?)" : "");
+    hd_free(nearest);
+    return status;
+}
+
+static int read_config(struct hd_run_spec *run_spec, const char *path,
+                       struct hd_document **document_p)
+{
+    if (access(path, R_OK) != 0)
+        return report_unreadable(run_spec, "", (struct hd_source_location){.file = path}, path);
+    return hd_document_read(path, run_spec->diag, document_p);
+}
+
+/* Finds the tree that a key holds: it is written in place, or in the file that the key names. */
+static int load_tree(struct hd_run_spec *run_spec, const char *config_path, const char *key,
+                     int document, const struct hd_node **tree_p)
+{
+    const struct hd_node *node = hd_config_get_node(run_spec->config, key);
+    *tree_p = node;
+    if (!node || node->kind != HD_NODE_SCALAR || node->text[0] == '\0')
+        return HD_OK;
+    char *path = resolve_path(config_path, node->text);
+    if (!path)
+        return HD_ERR_NOMEM;
+    int status = access(path, R_OK) == 0
+                     ? hd_document_read(path, run_spec->diag, &run_spec->documents[document])
+                     : report_unreadable(run_spec, key, node->location, path);
+    if (status == HD_OK)
+        *tree_p = hd_document_get_root(run_spec->documents[document]);
+    hd_free(path);
+    return status;
+}
+
+/* Collects the --set strategy.x=v options in a map. */
+static int collect_overrides(struct hd_run_spec *run_spec, struct hd_node **map_p)
+{
+    const struct hd_source_location location = {"--set", 1, 1};
+    HD_TRY(hd_document_create(&run_spec->documents[OVERRIDE_DOCUMENT]));
+    struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];
+    struct hd_node *map = hd_node_create_map(document, location);
+    if (!map)
+        return HD_ERR_NOMEM;
+    const struct hd_node *name, *value;
+    for (int64_t i = 0; (name = hd_config_get_inner_set(run_spec->config, "strategy", i, &value));
+         i++) {
+        struct hd_node *copy = hd_node_copy(document, value);
+        if (!copy)
+            return HD_ERR_NOMEM;
+        HD_TRY(hd_node_put(document, map, name->text, copy));
+    }
+    *map_p = map;
+    return HD_OK;
+}
+
+/* Adds the steps that record videos, if the config asks for them. */
+static int add_videos(struct hd_run_spec *run_spec, const struct hd_node *graph,
+                      const struct hd_node **graph_p)
+{
+    const int64_t every = hd_config_get_int(run_spec->config, "policy.eval.video_every");
+    *graph_p = graph;
+    if (!graph || every == 0)
+        return HD_OK;
+    return hd_video_steps_add(run_spec->documents[OVERRIDE_DOCUMENT], graph, every, run_spec->diag,
+                              graph_p);
+}
+
+static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
+{
+    const struct hd_node *graph, *filmed, *strategies[2];
+    struct hd_node *overrides;
+    int n = 0;
+    HD_TRY(load_tree(run_spec, config_path, "graph", GRAPH_DOCUMENT, &graph));
+    HD_TRY(load_tree(run_spec, config_path, "strategy", STRATEGY_DOCUMENT, &strategies[0]));
+    n += strategies[0] != NULL;
+    HD_TRY(collect_overrides(run_spec, &overrides));
+    strategies[n++] = overrides;
+    HD_TRY(add_videos(run_spec, graph, &filmed));
+    const struct hd_graph_source source = {
+        .registry = hd_registry_get_builtin(),
+        .config = run_spec->config,
+        .graph = filmed,
+        .strategies = strategies,
+        .n_strategies = n,
+        .shards = run_spec->shards,
+        .seed = (uint64_t)hd_config_get_int(run_spec->config, "seed"),
+    };
+    HD_TRY(hd_graph_load(&source, run_spec->diag, &run_spec->graph));
+    return hd_config_override_tree(run_spec->config, "graph", graph);
+}
+
+/* Puts the resulting strategy into the effective config, so that it needs no other file. */
+static int override_strategy(struct hd_run_spec *run_spec)
+{
+    struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];
+    const struct hd_source_location location = {"strategy", 1, 1};
+    struct hd_node *map = hd_node_create_map(document, location);
+    for (int i = 0; map && i < run_spec->graph->n_parameters; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.17g", run_spec->graph->parameters[i].value);
+        struct hd_node *value = hd_node_create_scalar(document, location, text);
+        if (!value)
+            return HD_ERR_NOMEM;
+        HD_TRY(hd_node_put(document, map, run_spec->graph->parameters[i].name, value));
+    }
+    return map ? hd_config_override_tree(run_spec->config, "strategy", map) : HD_ERR_NOMEM;
+}
+
+static int choose_shards(struct hd_run_spec *run_spec, int ranks)
+{
+    char text[32];
+    run_spec->shards_are_ranks = hd_config_get_word(run_spec->config, "world.shards") != NULL;
+    run_spec->shards =
+        run_spec->shards_are_ranks ? ranks : hd_config_get_int(run_spec->config, "world.shards");
+    snprintf(text, sizeof text, "%lld", (long long)run_spec->shards);
+    return hd_config_override(run_spec->config, "world.shards", text);
+}
+
+/* Python is asked for the spaces of Gymnasium's envs, unless they are declared; it also draws them.
+ */
+static bool needs_python(const struct hd_run_spec *run_spec)
+{
+    const struct hd_node *options = hd_config_get_node(run_spec->config, "env.options");
+    const struct hd_node *render = hd_node_get(options, "render");
+    return !hd_node_get(options, "obs_shape") ||
+           (render && render->kind == HD_NODE_SCALAR && strcmp(render->text, "false") != 0);
+}
+
+/* Refuses an environment that is a plug-in named by its path, or that needs Python, and says which
+ * code it would load. */
+static int refuse_plugin(const struct hd_run_spec *run_spec)
+{
+    char code[PATH_MAX];
+    const struct hd_node *type = hd_config_get_node(run_spec->config, "env.type");
+    if (!type || type->kind != HD_NODE_SCALAR)
+        return HD_OK;
+    if (strcmp(type->text, "gymnasium") == 0 && needs_python(run_spec))
+        return hd_diag_add_error(
+            run_spec->diag, type->location,
+            "env.type: Python would be started to ask for the spaces of env_id '%.120s'; "
+            "--allow-plugin allows that, or env.options declares obs_shape, actions or box, and "
+            "max_episode_steps",
+            hd_config_get_text(run_spec->config, "env.env_id"));
+    if (!strchr(type->text, '/'))
+        return HD_OK;
+    return hd_diag_add_error(run_spec->diag, type->location,
+                             "env.type: the config names a plug-in by its path, and its code (%s) "
+                             "would be loaded; --allow-plugin allows that",
+                             realpath(type->text, code) ? code : type->text);
+}
+
+static int load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec)
+{
+    int n;
+    const struct hd_key *const *tables = hd_run_keys_get(&n);
+    struct hd_document *document;
+    HD_TRY(hd_diag_create(&run_spec->diag));
+    HD_TRY(read_config(run_spec, options->config, &document));
+    int status = hd_config_create(tables, n, document, options->sets, options->n_sets,
+                                  run_spec->diag, &run_spec->config);
+    if (status != HD_OK) {
+        hd_document_destroy(document);
+        return status;
+    }
+    if (options->refuses_plugins)
+        HD_TRY(refuse_plugin(run_spec));
+    HD_TRY(hd_env_options_resolve(run_spec->config));
+    run_spec->param_check_interval =
+        hd_config_get_int(run_spec->config, "runtime.param_check_interval");
+    HD_TRY(choose_shards(run_spec, ranks));
+    HD_TRY(load_graph(run_spec, options->config));
+    HD_TRY(override_strategy(run_spec));
+    if (!hd_config_get_bool(run_spec->config, "policy.multi_gpu") && ranks > 1)
+        return hd_fail(HD_ERR_INPUT,
+                       "policy.multi_gpu is false, but there are %d ranks: training "
+                       "with several ranks is data-parallel",
+                       ranks);
+    return hd_plan_allows(run_spec->shards, ranks);
+}
+
+int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p)
+{
+    *run_spec_p = (struct hd_run_spec){0};
+    int status = load(options, ranks, run_spec_p);
+    if (status != HD_OK) {
+        if (run_spec_p->diag)
+            hd_diag_report(run_spec_p->diag);
+        hd_run_spec_release(run_spec_p);
+    }
+    return status;
+}
+
+void hd_run_spec_release(struct hd_run_spec *run_spec)
+{
+    hd_graph_destroy(run_spec->graph);
+    hd_config_destroy(run_spec->config);
+    for (int i = 0; i < (int)(sizeof run_spec->documents / sizeof *run_spec->documents); i++)
+        hd_document_destroy(run_spec->documents[i]);
+    hd_diag_destroy(run_spec->diag);
+    *run_spec = (struct hd_run_spec){0};
+}
+
+static void warn_of_unused(const struct hd_run_spec *run_spec)
+{
+    const char *policy = hd_config_get_text(run_spec->config, "policy.type"), *line;
+    struct hd_diag *diag;
+    if (hd_diag_create(&diag) != HD_OK)
+        return;
+    hd_config_report_unused(run_spec->config, "policy", policy, diag);
+    hd_config_report_unused(run_spec->config, "env", policy, diag);
+    for (int64_t i = 0; (line = hd_diag_get_line(diag, i)); i++)
+        hd_log(HD_LOG_WARN, "%s", line);
+    hd_diag_destroy(diag);
+}
+
+void hd_run_spec_explain(const struct hd_run_spec *run_spec)
+{
+    const long long shards = run_spec->shards;
+    warn_of_unused(run_spec);
+    if (run_spec->shards_are_ranks)
+        hd_log(HD_LOG_INFO,
+               "world.shards: auto is %lld here: another number of ranks gives other bits "
+               "(--set world.shards=%lld keeps these)",
+               shards, shards);
+}
+
+/* Ranks of one run may differ in these. */
+static const char *const free_to_differ[] = {"exp_name", "runtime.workers", "runtime.scheduler"};
+
+enum { N_FREE = sizeof free_to_differ / sizeof *free_to_differ };
+
+bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec)
+{
+    return strcmp(hd_config_get_text(run_spec->config, "runtime.executor"), "sequential") == 0;
+}
+
+enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec)
+{
+    const char *name = hd_config_get_text(run_spec->config, "runtime.exchange");
+    return strcmp(name, "halves") == 0   ? HD_EXCHANGE_HALVES
+           : strcmp(name, "pairs") == 0  ? HD_EXCHANGE_PAIRS
+           : strcmp(name, "direct") == 0 ? HD_EXCHANGE_DIRECT
+                                         : HD_EXCHANGE_AUTO;
+}
+
+uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
+{
+    return hd_config_hash(run_spec->config, free_to_differ, N_FREE);
+}
+
+char *hd_run_spec_list(const struct hd_run_spec *run_spec)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    int status =
+        memory ? hd_config_list(run_spec->config, free_to_differ, N_FREE, memory) : HD_ERR_NOMEM;
+    if (memory && fclose(memory) != 0)
+        status = HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return text;
+    free(text);
+    return NULL;
+}
+
+char *hd_run_spec_format(const struct hd_run_spec *run_spec)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    int status = memory ? hd_config_dump(run_spec->config, memory) : HD_ERR_NOMEM;
+    if (memory && fclose(memory) != 0)
+        status = HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return text;
+    free(text);
+    return NULL;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run file with everything it names, checked. One thread at a time. */
+#ifndef HD_RUNNER_BASE_RUN_SPEC_H
+#define HD_RUNNER_BASE_RUN_SPEC_H
+
+#include "graph/plan/plan.h"
+#include "runner/base/options.h"
+#include "runtime/engine/session.h"
+
+struct hd_run_spec {
+    struct hd_diag *diag;
+    struct hd_document *documents[3]; /* graph, strategy, overrides */
+    struct hd_config *config;
+    struct hd_graph *graph;
+    int64_t shards;
+    bool shards_are_ranks; /* the config leaves their number open */
+    int64_t param_check_interval;
+};
+
+/* Loads options->config for `ranks` ranks. Mistakes are logged with their places.
+ * hd_run_spec_release releases it. Errors: HD_ERR_INPUT, HD_ERR_NOMEM. */
+int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
+void hd_run_spec_release(struct hd_run_spec *run_spec);
+
+/* Warns of keys that the config gives but its policy does not use, and says what a number of shards
+ * costs that the config leaves open (world.shards: auto). Called when all that reads the config at
+ * the start has read it. */
+void hd_run_spec_explain(const struct hd_run_spec *run_spec);
+
+/* Returns whether tasks run one after another, without StarPU. */
+bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec);
+
+/* Returns how hosts exchange vectors (runtime.exchange). */
+enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec);
+
+/* Returns a hash of everything that must be equal on all ranks. */
+uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec);
+
+/* Returns what the hash is made of, as hd_config_list writes it, to be freed with free; NULL: no
+ * memory. */
+char *hd_run_spec_list(const struct hd_run_spec *run_spec);
+
+/* Returns the effective config as YAML, to be freed with free; NULL: no memory. */
+char *hd_run_spec_format(const struct hd_run_spec *run_spec);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/base/commands.h"
+#include "runner/base/options.h"
+#include "runner/base/process.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/subnormal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(struct hd_options *options);
+    const char *help;
+    const char *aliases; /* what others call it, "a|b", for suggestions; or NULL */
+} commands[] = {
+    {"run", hd_command_run, "train: one rank, or this rank when RANK and WORLD_SIZE are set",
+     "train|start|resume"},
+    {"launch", hd_command_launch, "train: start and supervise the ranks of this node", "torchrun"},
+    {"graph", hd_command_graph, "print the plan of any rank without starting anything", "plan"},
+    {"eval", hd_command_eval, "evaluate weights, or print their outputs for observations",
+     "evaluate|test|infer"},
+    {"watch", hd_command_watch, "play with weights in the terminal or on a page, live",
+     "play|render|show|enjoy"},
+    {"record", hd_command_record, "play with weights and write a data set of transitions",
+     "collect"},
+    {"bench", hd_command_bench, "train with several strategies in turns and compare their speed",
+     "benchmark"},
+    {"calibrate", hd_command_calibrate, "measure how long tasks take, for simulate", NULL},
+    {"simulate", hd_command_simulate, "compute how fast a cluster would train", "predict"},
+    {"report", hd_command_report, "write a run as one HTML page", NULL},
+    {"trace", hd_command_trace, "print where the time of a run went", "profile"},
+    {"compare", hd_command_compare, "compare several runs", "diff"},
+    {"doctor", hd_command_doctor, "look at the machine, the program and the path between ranks",
+     "check"},
+    {"keys", hd_command_keys, "print the keys of a config with their ranges and defaults", NULL},
+    {"verbs", hd_command_verbs, "print the verbs of a graph with their ports and options", NULL},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *file)
+{
+    fprintf(file, "usage: runner COMMAND [ARGUMENT ...] [OPTION ...]\n\n"
+                  "Trains reinforcement-learning agents data-parallel, as a dataflow graph of "
+                  "tasks.\n\ncommands:\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(file, "  %-9s %s\n", commands[i].name, commands[i].help);
+    fprintf(file, "\n'runner COMMAND --help' tells the options of a command.\n"
+                  "Exit codes: 0 done, 1 failure, 2 bad input, 3 watchdog, 4 ranks diverged,\n"
+                  "75 stopped but resumable, 130 interrupted.\n");
+}
+
+static const char *find_similar_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (commands[i].aliases && hd_names_contain(commands[i].aliases, name))
+            return commands[i].name;
+    }
+    return hd_find_nearest_name(name, names, N_COMMANDS);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *similar = find_similar_command(name);
+    hd_log(HD_LOG_ERROR, "unknown command '%s'%s%s%s; see 'runner --help'", name,
+           similar ? " (did you mean '" : "", similar ? similar : "", similar ? "'?)" : "");
+    return hd_status_get_exit_code(HD_ERR_INPUT);
+}
+
+static int run_command(int (*run)(struct hd_options *options), int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read(argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
+    int code = run(&options);
+    hd_options_release(&options);
+    return code;
+}
+
+static int run_program(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (argc < 2) {
+        print_help(stderr);
+        return hd_status_get_exit_code(HD_ERR_INPUT);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("heddle %s\n", HD_VERSION);
+        return 0;
+    }
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return run_command(commands[i].run, argc - 1, argv + 1);
+    return unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+    hd_process_open_standard_descriptors();
+    hd_process_buffer_output();
+    signal(SIGPIPE, SIG_IGN);
+    hd_subnormals_flush();
+    const int status = hd_process_check_limits();
+    return status == HD_OK ? hd_process_end(run_program(argc, argv))
+                           : hd_status_get_exit_code(status);
+}

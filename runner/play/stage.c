@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/play/stage.h"
+
+#include "runner/base/signals.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/run_dir.h"
+
+#include <inttypes.h>
+
+/* The values of an evaluation. Its step declares them and is never run: the player plays. A policy
+ * that was saved with scales of its observations has a value obs_norm. */
+static const char graph_text[] =
+    "graph={values: {policy: {type: params}, batch_norm_stats: {type: batch_norm_stats, of: "
+    "policy}, %seval_envs: {type: envs, placement: rank0, role: evaluator},"
+    " result: {type: eval_result, placement: rank0}, evaluation: {type: eval_result}},"
+    " iteration: [evaluate: {every: 1 iteration, reads: [policy, batch_norm_stats%s],"
+    " updates: [eval_envs], writes: [result]},"
+    " broadcast: {reads: [result], writes: [evaluation]},"
+    " stop: {if: iteration >= 0, reason: done}]}";
+
+static int add_sets(struct hd_options *options)
+{
+    bool normalised;
+    if (!options->weights)
+        return hd_fail(HD_ERR_INPUT,
+                       "missing --weights FILE, such as ckpt/best of a run; or name the run "
+                       "directory in place of the config");
+    HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
+    HD_TRY(hd_options_add_set(options,
+                              hd_format(graph_text, normalised ? "obs_norm: {type: moments}, " : "",
+                                        normalised ? ", obs_norm" : ""),
+                              NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}"), NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("policy.eval.video_every=0"), NULL));
+    HD_TRY(hd_options_add_set(options, hd_strdup("env.evaluator_env_num=1"), NULL));
+    if (options->episodes == 0)
+        return HD_OK;
+    return hd_options_add_set(
+        options, hd_format("env.n_evaluator_episode=%" PRId64, options->episodes), "--episodes");
+}
+
+static int open_run_dir(struct hd_options *options, struct hd_stage *stage)
+{
+    if (!hd_folder_exists(options->config))
+        return HD_OK;
+    HD_TRY(hd_run_dir_find_policy(options->config, &stage->config,
+                                  options->weights ? NULL : &stage->weights));
+    options->config = stage->config;
+    if (stage->weights)
+        options->weights = stage->weights;
+    return HD_OK;
+}
+
+int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p)
+{
+    *stage_p = (struct hd_stage){0};
+    HD_TRY(open_run_dir(options, stage_p));
+    HD_TRY(add_sets(options));
+    stat(options->weights, &stage_p->file);
+    HD_TRY(hd_inference_open(options, &hd_interrupted, &stage_p->inference));
+    const struct hd_graph *graph = stage_p->inference.run_spec.graph;
+    const struct hd_config *config = stage_p->inference.run_spec.config;
+    const int envs = hd_graph_find_value(graph, "eval_envs");
+    stage_p->seed = graph->seed;
+    stage_p->episodes = hd_config_get_int(config, "env.n_evaluator_episode");
+    return hd_player_create(&stage_p->inference.weights, &graph->values[envs].spec,
+                            hd_executor_get_writable(stage_p->inference.executor, envs, 0),
+                            hd_config_get_int(config, "env.max_evaluator_step"), &stage_p->player);
+}
+
+void hd_stage_close(struct hd_stage *stage)
+{
+    hd_player_destroy(stage->player);
+    hd_inference_close(&stage->inference);
+    hd_free(stage->config);
+    hd_free(stage->weights);
+}

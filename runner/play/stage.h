@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A config and weights made ready to play: for eval and watch. Called by the main thread only. */
+#ifndef HD_RUNNER_PLAY_STAGE_H
+#define HD_RUNNER_PLAY_STAGE_H
+
+#include "runner/play/inference.h"
+#include "tasks/output/player.h"
+
+#include <sys/stat.h>
+
+struct hd_stage {
+    char *config, *weights; /* of a run directory; NULL: as the options say */
+    struct hd_inference inference;
+    struct hd_player *player;
+    struct stat file; /* of the weights, before they were loaded */
+    uint64_t seed;    /* of the first episode; that of episode k is seed + k */
+    int64_t episodes; /* of an evaluation: --episodes, else env.n_evaluator_episode */
+};
+
+/* Loads options->config and options->weights and makes a player of one env. A run directory stands
+ * for its config and, without options->weights, for its best weights so far, which the options then
+ * name. hd_stage_close releases it, after an error too, and with it what the options name. Errors
+ * (logged): those of hd_inference_open. */
+int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p);
+void hd_stage_close(struct hd_stage *stage);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/report/page.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Puts a file of the source tree into the program as a string; CMake says where they are. */
+#define EMBED(name, file)                                                                          \
+    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" HD_PAGE_DIR "/" file                    \
+            "\"\n.byte 0\n.popsection\n");                                                         \
+    extern const char name[] __attribute__((visibility("hidden")));
+
+EMBED(hd_page_frame, "page.html")
+EMBED(hd_page_style, "page.css")
+EMBED(hd_page_base, "base.js")
+EMBED(hd_page_chart, "chart.js")
+EMBED(hd_page_timeline, "timeline.js")
+EMBED(hd_page_learning, "learning.js")
+EMBED(hd_page_times, "times.js")
+EMBED(hd_page_report, "report.js")
+EMBED(hd_page_simulation, "simulation.js")
+EMBED(hd_page_compare, "compare.js")
+
+/* Writes JSON inside of HTML: '<' occurs in texts only, and may not open or close anything there.
+ */
+static void write_data(const json_t *data, FILE *file)
+{
+    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(14));
+    for (const char *at = text; at && *at;) {
+        const size_t literal = strcspn(at, "<");
+        fwrite(at, 1, literal, file);
+        at += literal;
+        if (*at == '<') {
+            fputs("\\u003c", file);
+            at++;
+        }
+    }
+    free(text);
+}
+
+static void write_part(const char *name, const json_t *data, FILE *file)
+{
+    static const char *const scripts[] = {hd_page_base,       hd_page_chart,  hd_page_timeline,
+                                          hd_page_learning,   hd_page_times,  hd_page_report,
+                                          hd_page_simulation, hd_page_compare};
+    if (strcmp(name, "style") == 0)
+        fputs(hd_page_style, file);
+    if (strcmp(name, "data") == 0)
+        write_data(data, file);
+    if (strcmp(name, "script") == 0)
+        for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+            fputs(scripts[i], file);
+}
+
+/* The frame names its parts as @part@. */
+static void write_frame(const json_t *data, FILE *file)
+{
+    char name[16];
+    for (const char *at = hd_page_frame; *at;) {
+        const size_t literal = strcspn(at, "@");
+        fwrite(at, 1, literal, file);
+        at += literal;
+        int length = 0;
+        if (*at && sscanf(at, "@%15[a-z]@%n", name, &length) == 1 && length > 0) {
+            write_part(name, data, file);
+            at += length;
+        } else if (*at) {
+            fputc(*at++, file);
+        }
+    }
+}
+
+int hd_page_write(const char *path, json_t *data)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = data ? open_memstream(&text, &bytes) : NULL;
+    if (memory)
+        write_frame(data, memory);
+    json_decref(data);
+    int status = HD_OK;
+    if (!memory || fclose(memory) != 0)
+        status = hd_fail(HD_ERR_NOMEM, "%s: no memory for the page", path);
+    else
+        status = hd_file_write_atomic(path, text, (int64_t)bytes);
+    free(text);
+    return status;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages for a browser: one HTML file that needs no other and no network. Its parts are the files of
+ * runner/report/page/, which the build puts into the program. Thread safe. */
+#ifndef HD_RUNNER_REPORT_PAGE_H
+#define HD_RUNNER_REPORT_PAGE_H
+
+#include <jansson.h>
+
+/* Writes a page that shows `data` to `path`, atomically. Texts in data may hold anything: the page
+ * takes them for text. Takes the reference. Errors (logged): HD_ERR_SYSTEM; HD_ERR_NOMEM, also when
+ * data is NULL. */
+int hd_page_write(const char *path, json_t *data);
+
+#endif

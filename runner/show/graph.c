@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner graph: the plan of any rank of any number of ranks. */
+#include "graph/plan/memory.h"
+#include "runner/base/commands.h"
+#include "runner/train/gpus.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int print_plan(const struct hd_options *options)
+{
+    struct hd_run_spec run_spec;
+    struct hd_plan *plan;
+    if (options->rank >= options->ranks)
+        return hd_fail(HD_ERR_INPUT, "--rank %d: with --ranks %d ranks are 0 to %d", options->rank,
+                       options->ranks, options->ranks - 1);
+    HD_TRY(hd_run_spec_load(options, options->ranks, &run_spec));
+    const struct hd_plan_gpus gpus = hd_gpus_plan(&run_spec, options->ranks);
+    hd_run_spec_explain(&run_spec);
+    int status = hd_plan_create(run_spec.graph, options->rank, options->ranks, &gpus,
+                                run_spec.param_check_interval, &plan);
+    if (status == HD_OK) {
+        (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
+        if (!options->dot)
+            hd_plan_dump_memory(plan, stdout);
+        hd_plan_destroy(plan);
+    }
+    hd_run_spec_release(&run_spec);
+    return status;
+}
+
+/* A plan is looked at before a config is trusted. */
+int hd_command_graph(struct hd_options *options)
+{
+    const char *allowed = getenv("HEDDLE_ALLOW_PLUGIN");
+    options->refuses_plugins = !options->allow_plugin && !(allowed && strcmp(allowed, "1") == 0);
+    return hd_status_get_exit_code(print_plan(options));
+}

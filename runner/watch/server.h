@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server of one page for browsers on this host, which shows pictures as they come. It listens at
+ * 127.0.0.1 only, answers only requests that are addressed to this host by its own names, so that a
+ * page from elsewhere which a browser shows cannot read it, and takes no input. A browser that is
+ * slow misses pictures. It has no thread: it works in hd_server_serve. Called by one thread. */
+#ifndef HD_RUNNER_WATCH_SERVER_H
+#define HD_RUNNER_WATCH_SERVER_H
+
+#include <stddef.h>
+
+struct hd_server;
+
+/* Listens at `port`; 0: a free one. Returns HD_OK, HD_ERR_INPUT when the port is in use, or another
+ * error (logged). hd_server_close accepts NULL. */
+int hd_server_open(int port, struct hd_server **server_p);
+void hd_server_close(struct hd_server *server);
+
+/* Returns the port at which it listens. */
+int hd_server_get_port(const struct hd_server *server);
+
+/* Makes a picture the newest: its PNG, png[bytes], and what is beside it, a JSON object, to which
+ * the picture is added. Copies both. Returns HD_OK or HD_ERR_NOMEM (logged). */
+int hd_server_show(struct hd_server *server, const char *png, size_t bytes, const char *about);
+
+/* Answers requests for `timeout_ms`, or until a signal comes. */
+void hd_server_serve(struct hd_server *server, int timeout_ms);
+
+#endif
