@@ -4,7 +4,7 @@
 #include "infer/call_internal.h"
 #include "infer/policy_internal.h"
 #include "infer/spaces_internal.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "kernels/envs/seed.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"

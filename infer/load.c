@@ -8,10 +8,10 @@
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 #include "runtime/io/run_dir.h"
-#include "tasks/run_keys.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/base/run_keys.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/policy.h"
 #include "tasks/types/collect/env_options.h"
-#include "tasks/types/learn/policy.h"
 #include "tasks/types/learn/policy_net.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "runner/base/commands.h"
 #include "runner/base/options.h"
 #include "runner/base/process.h"
+#include "runner/report/report.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/subnormal.h"
@@ -72,12 +73,18 @@ static int unknown_command(const char *name)
     return hd_status_get_exit_code(HD_ERR_INPUT);
 }
 
+static void write_report(const char *dir)
+{
+    hd_report_write(dir, NULL, NULL);
+}
+
 static int run_command(int (*run)(struct hd_options *options), int argc, char **argv)
 {
     struct hd_options options;
     int status = hd_options_read(argc, argv, &options);
     if (status != HD_OK)
         return status > 0 ? 0 : hd_status_get_exit_code(status);
+    options.write_report = write_report;
     int code = run(&options);
     hd_options_release(&options);
     return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 
 static const struct hd_type *const types[] = {
     &hd_type_adam_state,     &hd_type_advantages,

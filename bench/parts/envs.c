@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures how fast a group of envs steps on one core with random actions, resets included. */
 #include "bench/parts/parts.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"

@@ -3,7 +3,7 @@
  * time on the clock, or with the actions of a net; and what a pass of the turn between two
  * processes takes at least. */
 #include "bench/parts/parts.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "kernels/envs/gymnasium/turn.h"
 #include "kernels/net/net.h"
 #include "runtime/base/alloc.h"

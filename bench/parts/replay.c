@@ -6,7 +6,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/data/batch.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #define HD_GRAPH_LANGUAGE_GRAPH_H
 
 #include "graph/language/expr.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 enum { HD_NO_COUNTER = -1, HD_NO_VALUE = -1, HD_PORTS_MAX = 16 };
 

@@ -10,7 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 #include "runtime/io/video/video.h"
-#include "tasks/run_keys.h"
+#include "tasks/base/run_keys.h"
 
 #include <errno.h>
 #include <stddef.h>

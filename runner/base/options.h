@@ -61,6 +61,9 @@ struct hd_options {
     bool as_json;        /* doctor, eval */
     int64_t transitions;
     double epsilon;
+
+    /* run, launch: writes the report of a run that has ended; a failure is logged. NULL: none. */
+    void (*write_report)(const char *dir);
 };
 
 /* Reads the options of subcommand argv[0]. hd_options_release releases them. Returns HD_OK;

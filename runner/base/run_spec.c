@@ -7,8 +7,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
-#include "tasks/run_keys.h"
+#include "tasks/base/builtin.h"
+#include "tasks/base/run_keys.h"
 #include "tasks/types/collect/env_options.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
 #define HD_RUNNER_BENCH_BENCH_H
 
 #include "runner/base/options.h"
-#include "runner/train/rates.h"
+#include "runner/train/base/rates.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /* runner compare: several runs over each other, as a table of text and as a page. */
 #include "runner/base/commands.h"
 #include "runner/base/options.h"
-#include "runner/report/history.h"
+#include "runner/history/history.h"
 #include "runner/report/page.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"

@@ -3,7 +3,7 @@
 
 #include "runner/base/commands.h"
 #include "runner/base/options.h"
-#include "runner/report/history.h"
+#include "runner/history/history.h"
 #include "runner/report/page.h"
 #include "runner/report/videos.h"
 #include "runtime/base/alloc.h"

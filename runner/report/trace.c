@@ -2,7 +2,7 @@
 /* runner trace: where the time of a run went. */
 #include "runner/base/commands.h"
 #include "runner/base/options.h"
-#include "runner/report/history.h"
+#include "runner/history/history.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 

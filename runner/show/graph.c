@@ -2,7 +2,7 @@
 /* runner graph: the plan of any rank of any number of ranks. */
 #include "graph/plan/memory.h"
 #include "runner/base/commands.h"
-#include "runner/train/gpus.h"
+#include "runner/train/base/gpus.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 

@@ -4,8 +4,8 @@
 #include "runner/base/options.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
-#include "tasks/run_keys.h"
+#include "tasks/base/builtin.h"
+#include "tasks/base/run_keys.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "runner/base/process.h"
 #include "runner/base/run_spec.h"
 #include "runner/base/signals.h"
-#include "runner/train/gpus.h"
-#include "runner/train/results.h"
+#include "runner/train/base/gpus.h"
+#include "runner/train/outputs/results.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -96,6 +96,7 @@ static void on_end(void *arg, const char *dir, int number, const char *why)
     else
         snprintf(detail, sizeof detail, "%s", why);
     hd_end_write(&(struct hd_end){
+        .options = launching->options,
         .dir = dir,
         .reason = number ? HD_RESULT_STOPPED : HD_RESULT_FAILED,
         .detail = detail,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/nccl/comm_nccl.h"
 #include "runtime/device.h"
 #include "runtime/engine/session.h"
 #include "runtime/machine/gpu_path.h"

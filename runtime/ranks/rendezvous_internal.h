@@ -5,8 +5,8 @@
 #define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 
 #include "runtime/base/clock.h"
-#include "runtime/base/patience.h"
 #include "runtime/ranks/handshake.h"
+#include "runtime/ranks/patience.h"
 #include "runtime/ranks/rendezvous.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_COLLECT_EPISODES_H
 #define HD_TASKS_COLLECT_EPISODES_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/output/env_counters.h"
 

@@ -4,7 +4,7 @@
 #include "kernels/envs/env_gpu.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 #include "tasks/types/output/moments.h"
 
 /* The header, and what the GPU's work memory begins with. */

@@ -4,7 +4,7 @@
 #include "kernels/rollout/fragments.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/output/moments.h"

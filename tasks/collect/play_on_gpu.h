@@ -5,7 +5,7 @@
 #define HD_TASKS_COLLECT_PLAY_ON_GPU_H
 
 #include "kernels/net/net.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 /* The values of such a collect, as views that a body for GPUs gets. */
 struct hd_play_on_gpu {

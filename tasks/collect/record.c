@@ -9,7 +9,7 @@
 #include "kernels/act/draw.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/data/transition_log.h"
 #include "tasks/types/learn/batch_norm_stats.h"

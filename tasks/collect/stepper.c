@@ -4,7 +4,7 @@
 #include "kernels/act/draw.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 
 #include <math.h>
 #include <stdio.h>

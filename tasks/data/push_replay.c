@@ -4,7 +4,7 @@
 #include "kernels/replay/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/data/priorities.h"
 

@@ -7,7 +7,7 @@
 #include "kernels/replay/sampler.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/dataset.h"
 #include "tasks/types/data/sampler_state.h"

@@ -5,7 +5,7 @@
 #include "kernels/rollout/minibatch.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/data/minibatch.h"
 #include "tasks/types/data/permutation.h"

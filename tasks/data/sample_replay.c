@@ -5,7 +5,7 @@
 #include "kernels/replay/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/priorities.h"
 

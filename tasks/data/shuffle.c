@@ -3,7 +3,7 @@
  * sequences of a recurrent net, whose samples keep their order. Item i of the step's stream chooses
  * the sample or sequence at index i. */
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/data/permutation.h"
 
 enum { PERMUTATION };

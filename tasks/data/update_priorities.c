@@ -3,7 +3,7 @@
  * errors, in the order of rows (docs/di-engine.md 2.9). Transitions that have left the replay since
  * they were drawn, and errors that are not finite, change nothing. */
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/priorities.h"
 #include "tasks/types/data/td_errors.h"

@@ -9,7 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/learn/learning_rate.h"
 #include "tasks/types/learn/adam_state.h"
 #include "tasks/types/learn/grad.h"

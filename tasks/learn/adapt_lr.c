@@ -4,7 +4,7 @@
  * divergence is small and divides it when the divergence is large. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/learn/learning_rate.h"
 #include "tasks/types/output/scalars.h"
 

@@ -6,8 +6,8 @@
 #include "kernels/learn/adam.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/base/builtin.h"
+#include "tasks/types/base/actions.h"
 #include "tasks/types/learn/temperature.h"
 #include "tasks/types/output/scalars.h"
 

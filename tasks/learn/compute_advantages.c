@@ -12,8 +12,8 @@
 #include "kernels/learn/gae.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/builtin.h"
+#include "tasks/base/arena.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/advantages.h"
 #include "tasks/types/learn/batch_norm_stats.h"
@@ -77,7 +77,7 @@ static int64_t count_bootstraps(const struct hd_trajectories_shape *shape)
     return shape->groups * (shape->samples / shape->fragment + 1);
 }
 
-/* A group's fragments are all of one length (tasks/types/learn/sequences.h). */
+/* A group's fragments are all of one length (tasks/types/base/sequences.h). */
 static int prepare_sequences(const struct hd_trajectories_shape *from, struct args *args)
 {
     args->steps = from->fragment + 1;

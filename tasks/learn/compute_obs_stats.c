@@ -3,8 +3,8 @@
  * of a shard's samples, at equal distances. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/builtin.h"
+#include "tasks/base/arena.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/output/moments.h"

@@ -7,13 +7,13 @@
 #include "kernels/net/net.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/builtin.h"
+#include "tasks/base/arena.h"
+#include "tasks/base/builtin.h"
+#include "tasks/types/base/policy.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/critic_batch.h"
 #include "tasks/types/learn/critic.h"
 #include "tasks/types/learn/params.h"
-#include "tasks/types/learn/policy.h"
 #include "tasks/types/learn/temperature.h"
 
 #include <string.h>

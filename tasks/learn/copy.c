@@ -2,7 +2,7 @@
 /* Verb `copy`: copies parameters to another value, bucket by bucket. */
 #include "runtime/base/status.h"
 #include "runtime/device.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/learn/params.h"
 
 static const struct hd_port ports[] = {

@@ -7,7 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"

@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_LEARN_LEARNING_RATE_H
 #define HD_TASKS_LEARN_LEARNING_RATE_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 struct hd_learning_rate {
     double first; /* of the option or a key of the config */

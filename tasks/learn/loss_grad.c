@@ -9,14 +9,14 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/learn/loss_grad_internal.h"
+#include "tasks/types/base/policy.h"
+#include "tasks/types/base/sequences.h"
 #include "tasks/types/data/priorities.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
-#include "tasks/types/learn/policy.h"
-#include "tasks/types/learn/sequences.h"
 #include "tasks/types/output/moments.h"
 
 #include <math.h>

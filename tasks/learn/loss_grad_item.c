@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 #include "tasks/learn/loss_grad_internal.h"
 #include "tasks/types/data/td_errors.h"
 

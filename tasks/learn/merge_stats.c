@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `merge_stats`: adds the moments of new samples to running ones. */
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/output/moments.h"
 
 enum { NEW, RUNNING };

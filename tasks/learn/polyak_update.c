@@ -5,7 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/learn/params.h"
 
 enum { NET, TARGET };

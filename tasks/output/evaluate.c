@@ -14,7 +14,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/collect/evaluate_on_gpu.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/learn/batch_norm_stats.h"

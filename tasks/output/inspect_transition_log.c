@@ -3,7 +3,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/dataset.h"
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 #include "tasks/output/inspect.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/data/transition_log.h"

@@ -3,7 +3,7 @@
  * its normalisation of observations. The policy that the step reads must be the one that was
  * evaluated: a copy made for the evaluation, read with the same lag. */
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/output/eval_result.h"
 #include "tasks/types/output/moments.h"
 

@@ -4,7 +4,7 @@
  * no part of what must be bitwise identical. */
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/output/env_counters.h"
 #include "tasks/types/output/eval_result.h"
 #include "tasks/types/output/scalars.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `record_video`: hands a policy that is evaluated to what makes a video of it: writes it to
  * video/iteration_<update>.safetensors of the run directory, which rank 0's process finds there
- * (runner/train/videos.h). Its ports are those that `evaluate` reads, by the same names. */
+ * (runner/train/outputs/videos.h). Its ports are those that `evaluate` reads, by the same names. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/output/inspect.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/output/moments.h"

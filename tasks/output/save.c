@@ -5,7 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/output/inspect.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 

@@ -4,7 +4,7 @@
 #define HD_TESTS_HOWTO_HOWTO_H
 
 #include "runtime/comm/comm_links.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 enum { HD_SOCKET_RANKS = 8 };
 

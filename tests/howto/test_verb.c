@@ -3,7 +3,7 @@
 #include "graph/execute/execute.h"
 #include "graph/language/load.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tests/harness/check.h"
 #include "tests/howto/howto.h"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_links.py [FOLDER OF OBJECTS]: no two modules of the libraries call each other, directly or round a
-circle. Modules are those of rooms.py; calls are the symbols that their objects define and need."""
+circle, nor do two folders. Modules are those of rooms.py; calls are the symbols that their objects define and need."""
 
 import collections
 import glob
@@ -35,9 +35,8 @@ def list_objects(folder):
                 yield path, source
 
 
-def main(folder):
-    sources = dict(list_objects(folder))
-    objects = {sources[path]: both for path, both in (symbols(sources) if sources else {}).items()}
+def find_circles(objects):
+    """Circles of modules and of folders, of {source: (what it defines, what it needs of others)}."""
     home = {name: test_rooms.module_of(path) for path, (defined, _) in objects.items() for name in defined}
     edges = collections.defaultdict(set)
     for path, (_, needed) in objects.items():
@@ -47,7 +46,17 @@ def main(folder):
     for members in test_rooms.circles(edges):
         calls = sorted(f"{a} -> {b}" for a in members for b in edges[a] if b in members)
         found.append(f"{members[0]}:1: modules that call each other: {'; '.join(calls)}")
-    tree.report(found, objects)
+    for members in test_rooms.circles(test_rooms.folder_edges(edges)):
+        calls = sorted(f"{a} -> {b}" for a in edges for b in edges[a] if os.path.dirname(a) != os.path.dirname(b)
+                       and {os.path.dirname(a), os.path.dirname(b)} <= set(members))
+        found.append(f"{members[0]}/:1: folders that call each other: {'; '.join(calls)}")
+    return found
+
+
+def main(folder):
+    sources = dict(list_objects(folder))
+    objects = {sources[path]: both for path, both in (symbols(sources) if sources else {}).items()}
+    tree.report(find_circles(objects), objects)
 
 
 if __name__ == "__main__":

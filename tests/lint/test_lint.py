@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+import test_links
 import tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,11 +32,11 @@ CASES = [
     ("includes", include("kernels/common/a.c", '"runtime/engine/session.h"'), "may not be seen by kernels/common/"),
     ("includes", include("runtime/base/a.c", '"runtime/value.h"'), "not be seen by runtime/base/"),
     ("includes", include("runtime/base/a.c", "<hwloc.h>"), "hwloc.h is for runtime/machine/topology.c alone"),
-    ("includes", include("runtime/a.c", '"tasks/registry.h"'), "may not be seen by runtime/"),
+    ("includes", include("runtime/a.c", '"tasks/base/registry.h"'), "may not be seen by runtime/"),
     ("includes", include("runtime/comm/comm_shm.c", "<mpi.h>"), "mpi.h is for runtime/comm/comm_mpi.c alone"),
     ("includes", include("runtime/comm/comm_mpi.c", "<mpi.h>"), None),
-    ("includes", include("tasks/a.c", '"runtime/engine/submit.h"'), "may not be seen by tasks/"),
-    ("includes", include("tasks/a.c", '"runtime/value.h"'), None),
+    ("includes", include("tasks/base/a.c", '"runtime/engine/submit.h"'), "may not be seen by tasks/base/"),
+    ("includes", include("tasks/base/a.c", '"runtime/value.h"'), None),
     ("includes", include("graph/language/a.c", '"kernels/common/a.h"'), "may not be seen by graph/language/"),
     ("includes", include("graph/language/a.c", '"runner/base/options.h"'), "may not be seen by graph/language/"),
     ("includes", include("runner/base/a.c", '"graph/plan/plan.h"'), None),
@@ -76,7 +77,10 @@ CASES = [
     ("contracts", {"kernels/common/a.c": SPDX + "/* Of one. */\nint x;\n"}, "a.c:2: begins as a fragment"),
     ("rooms", {**include("kernels/common/b.h", '"kernels/common/c.h"'), **include("kernels/common/c.h", '"kernels/common/b.h"')},
      "includes in a circle: kernels/common/b kernels/common/c"),
-    ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(27)}, "29 files side by side"),
+    ("rooms", {**include("kernels/common/b.h", '"kernels/learn/c.h"'), "kernels/learn/c.h": GUARDED.format(""),
+               **include("kernels/learn/d.h", '"kernels/common/e.h"'), "kernels/common/e.h": GUARDED.format("")},
+     "folders include each other in a circle: kernels/common kernels/learn"),
+    ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(24)}, "26 files side by side"),
     ("rooms", {f"kernels/common/{name}.cu": SPDX + "struct one {\n    __device__ int get() const;\n};\n" for name in "ab"},
      "kernels/common/b.cu:1: kernels/common/a.cu has a type one"),
     ("docs", {"docs/di-engine.md": "### 3.4 Scale\n", "README.md": "See docs/di-engine.md 3.5.\n"},
@@ -122,7 +126,15 @@ def run_on_library(name, source):
         return run("symbols", library)
 
 
+# Folders that call each other, though no two of their files do.
+CALLS = {"kernels/common/a.c": ({"hd_a"}, {"hd_c"}), "kernels/common/b.c": ({"hd_b"}, set()),
+         "kernels/learn/c.c": ({"hd_c"}, set()), "kernels/learn/d.c": ({"hd_d"}, {"hd_b"})}
+
+
 if __name__ == "__main__":
+    found = test_links.find_circles(CALLS)
+    if len(found) != 1 or "kernels/common/a -> kernels/learn/c; kernels/learn/d -> kernels/common/b" not in found[0]:
+        sys.exit(f"failed: test_links found {found} in {CALLS}")
     for case, files, said in CASES:
         judge(case, *run_in_tree(case, files), said)
     needs = "int MPI_Barrier(void); int hd_a(void) { return MPI_Barrier(); }"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_rooms.py [ROOT]: no folder of code has more files side by side than a reader can look over, and
-no two modules include each other, directly or round a circle. A module is the files of one name:
+no two modules include each other, directly or round a circle, nor do two folders. A module is the files of one name:
 adam.h, adam_cpu.c, adam_cuda.cu and adam_internal.h. No two CUDA sources have types of one name with functions for
 GPUs, of which the linker would keep one."""
 
@@ -10,7 +10,7 @@ import re
 
 import tree
 
-MOST = 26  # files side by side
+MOST = 25  # files side by side
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 FUNCTOR = re.compile(r"^(?:template *<.*> *)?struct (\w+) \{\n(?:(?!\};).*\n)*?.*__device__", re.M)
@@ -34,6 +34,19 @@ def twins(root, paths):
 
 def module_of(path):
     return re.sub(r"(_cpu|_cuda|_internal)?\.\w+$", "", path)
+
+
+# Nets of DI-engine's forms and lists of layers call each other.
+KNOWN = ({"kernels/net", "kernels/net/list"}, {"kernels/net/gpu", "kernels/net/list/gpu"})
+
+
+def folder_edges(edges):
+    """Edges between the folders of modules or files."""
+    between = collections.defaultdict(set)
+    for a, others in edges.items():
+        a = os.path.dirname(a)
+        between[a] |= {b for b in map(os.path.dirname, others) if b != a and {a, b} not in KNOWN}
+    return between
 
 
 def circles(edges):
@@ -67,6 +80,8 @@ def main(root):
                                    if header.startswith(PRODUCT)} - {module_of(path)}
     found = [f"{members[0]}:1: includes in a circle: {' '.join(members)}"
              for members in circles(edges)]
+    found += [f"{members[0]}/:1: folders include each other in a circle: {' '.join(members)}"
+              for members in circles(folder_edges(edges))]
     tree.report(crowded(paths) + found + twins(root, paths), paths)
 
 

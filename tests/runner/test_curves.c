@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Curves of a run: tables out of TensorBoard events, and thinning that keeps their shape. */
-#include "runner/report/curves.h"
+#include "runner/history/curves.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Run directories read back: config, result, the parts of a resumed run, and damaged files. */
-#include "runner/report/history.h"
+#include "runner/history/history.h"
 #include "runtime/base/status.h"
 #include "tests/harness/check.h"
 #include "tests/runner/scratch.h"

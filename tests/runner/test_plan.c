@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of the run files: every rank's follows from rank 0's, and those of CartPole on any number
  * of ranks from one rank's, so that a few golden plans speak for all (tests/golden/plans). */
-#include "runner/train/gpus.h"
+#include "runner/train/base/gpus.h"
 #include "runtime/base/status.h"
 #include "runtime/io/dataset.h"
 #include "tests/harness/check.h"

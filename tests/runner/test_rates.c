@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates of a run: their file, the numbers they give, and the stopwatch that measures them. */
-#include "runner/train/stopwatch.h"
+#include "runner/train/base/stopwatch.h"
 #include "runtime/base/status.h"
 #include "tests/harness/check.h"
 #include "tests/runner/scratch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces read back: what hd_trace_write wrote, what events add up to, and files that are damaged.
  */
-#include "runner/report/trace_file.h"
+#include "runner/history/trace_file.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of the table of verbs as a whole. */
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tests/harness/check.h"
 
 #include <stdlib.h>

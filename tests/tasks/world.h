@@ -17,7 +17,7 @@
 #include "kernels/net/net.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tests/harness/check.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/common/softmax.h"
 #include "kernels/learn/losses/a2c_loss.h"
+#include "kernels/learn/losses/softmax.h"
 
 /* Writes row b's derivative by its outputs to d[actions + 1] and adds its numbers to the sums. */
 static void add_row(const struct hd_a2c_loss *loss, int64_t b, float *d, struct hd_a2c_sums *sums)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/common/cuda.cuh"
-#include "kernels/common/rows.cuh"
+#include "kernels/learn/losses/rows.cuh"
 
 extern "C" {
 #include "kernels/learn/losses/cross_entropy_internal.h"

@@ -4,8 +4,8 @@
 #define HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_INTERNAL_H
 
 #include "kernels/common/argmax.h"
-#include "kernels/common/softmax.h"
 #include "kernels/learn/losses/cross_entropy.h"
+#include "kernels/learn/losses/softmax.h"
 
 /* Writes row b's derivative to d[actions] and adds its numbers to the sums. */
 HD_INLINE void hd_cross_entropy_add_row(const struct hd_cross_entropy *l, int64_t b, float *d,

@@ -4,8 +4,8 @@
 #define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
 
 #include "kernels/act/gaussian.h"
-#include "kernels/common/softmax.h"
 #include "kernels/learn/losses/ppo_loss.h"
+#include "kernels/learn/losses/softmax.h"
 
 /* Returns x, or the bound beyond which it lies. */
 HD_INLINE float hd_ppo_clamp(float x, float lo, float hi)

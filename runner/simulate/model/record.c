@@ -218,7 +218,7 @@ static struct floats sum_ring(const struct hd_comm *comm, int64_t n)
     return (struct floats){n * (ranks - 1) / ranks, n * (ranks - 1) / ranks};
 }
 
-/* NCCL gathers equal slices by a ring (runtime/comm/comm_nccl.c). */
+/* NCCL gathers equal slices by a ring (runtime/comm/nccl/comm_nccl.c). */
 static struct floats sum_gather(const struct hd_comm *comm, int64_t n)
 {
     const bool equal = n % ((int64_t)hd_comm_count_ranks(comm) * HD_BLOCK) == 0;

@@ -57,7 +57,7 @@
 struct hd_sharded_update {
     const char *verb, *name;   /* of the step that uses the mean, as in hd_task */
     const char *const *labels; /* [buckets]: of the sync points; outlive the session */
-    /* The function is the verb's (tasks/registry.h). */
+    /* The function is the verb's (tasks/base/registry.h). */
     int (*update_slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                         int64_t lo, int64_t hi, const float *sum, float count);
     const void *args; /* outlives the tasks */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The description of a loss. A loss computes its derivative by the net's outputs for a microbatch;
  * the verb `loss_grad` passes it back through the net and adds up. A loss is one file with one
- * `const struct hd_loss`, and a row of tasks/policies.h.
+ * `const struct hd_loss`, and a row of tasks/base/policies.h.
  *
  * Threads: `prepare` is called by the thread that builds the graph; the other functions by any
  * worker, for several microbatches at once. */
@@ -9,8 +9,8 @@
 #define HD_TASKS_LEARN_LOSSES_LOSS_H
 
 #include "kernels/net/net.h"
-#include "tasks/policies.h"
-#include "tasks/registry.h"
+#include "tasks/base/policies.h"
+#include "tasks/base/registry.h"
 #include "tasks/types/output/scalars.h"
 
 /* Ports of loss_grad. */

@@ -5,7 +5,7 @@
 #include "kernels/learn/losses/sac_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/learn/critic.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/collect/envs.h"
 
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/sequences.h"
 #include "tasks/types/collect/env_options.h"
 #include "tasks/types/collect/transition_block.h"
-#include "tasks/types/learn/sequences.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,10 +11,10 @@
 
 #include "kernels/envs/actions.h"
 #include "kernels/envs/env_gpu.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "kernels/envs/seed.h"
-#include "tasks/registry.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/registry.h"
+#include "tasks/types/base/obs.h"
 
 extern const struct hd_type hd_type_envs;
 

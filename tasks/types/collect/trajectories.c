@@ -5,8 +5,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/actions.h"
 
 #include <math.h>
 #include <string.h>

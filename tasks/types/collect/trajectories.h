@@ -9,9 +9,9 @@
 #include "kernels/envs/actions.h"
 #include "kernels/rollout/frame_upload.h"
 #include "kernels/rollout/steps.h"
-#include "tasks/registry.h"
-#include "tasks/types/collect/obs.h"
-#include "tasks/types/learn/sequences.h"
+#include "tasks/base/registry.h"
+#include "tasks/types/base/obs.h"
+#include "tasks/types/base/sequences.h"
 
 extern const struct hd_type hd_type_trajectories;
 

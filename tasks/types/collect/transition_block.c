@@ -5,9 +5,9 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/actions.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 
 #include <string.h>
 

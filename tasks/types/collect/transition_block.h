@@ -7,7 +7,7 @@
 #define HD_TASKS_TYPES_COLLECT_TRANSITION_BLOCK_H
 
 #include "kernels/replay/transitions.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_transition_block;
 

@@ -4,9 +4,9 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/safetensors.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/actions.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/learn/learn.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #define HD_TASKS_TYPES_DATA_BATCH_H
 
 #include "kernels/replay/transitions.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_batch;
 
@@ -15,7 +15,7 @@ const struct hd_transition_shape *hd_batch_get_shape(const struct hd_spec *spec)
 
 /* Returns the arrays of the instance at `data`: obs[B][obs_bytes], next_obs[B][obs_bytes],
  * action[B][dims], reward[nstep][B], done[B], value_gamma[B] (or NULL). Observations are bytes or
- * floats (tasks/types/collect/obs.h). */
+ * floats (tasks/types/base/obs.h). */
 struct hd_transitions hd_batch_get_rows(const struct hd_spec *spec, void *data);
 
 /* The use of the rows of an instance. */

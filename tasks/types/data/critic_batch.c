@@ -3,9 +3,9 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/actions.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/learn/learn.h"
 
 static int64_t lay_out(const struct hd_critic_batch_shape *shape, void *memory,

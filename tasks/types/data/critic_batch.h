@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_TYPES_DATA_CRITIC_BATCH_H
 #define HD_TASKS_TYPES_DATA_CRITIC_BATCH_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_critic_batch;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/data/dataset.h"
 
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/types/collect/actions.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #define HD_TASKS_TYPES_DATA_DATASET_H
 
 #include "runtime/io/dataset.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_dataset;
 

@@ -5,8 +5,8 @@
 #define HD_TASKS_TYPES_DATA_MINIBATCH_H
 
 #include "kernels/envs/actions.h"
-#include "tasks/registry.h"
-#include "tasks/types/learn/sequences.h"
+#include "tasks/base/registry.h"
+#include "tasks/types/base/sequences.h"
 
 extern const struct hd_type hd_type_minibatch;
 

@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_TYPES_DATA_PERMUTATION_H
 #define HD_TASKS_TYPES_DATA_PERMUTATION_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 #include "tasks/types/learn/learn.h"
 
 extern const struct hd_type hd_type_permutation;

@@ -6,7 +6,7 @@
 #define HD_TASKS_TYPES_DATA_PRIORITIES_H
 
 #include "kernels/replay/priorities.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_priorities;
 

@@ -6,9 +6,9 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
-#include "tasks/types/collect/actions.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/builtin.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/collect/transition_block.h"
 
 /* The part that bodies see comes first. */

@@ -5,7 +5,7 @@
 #ifndef HD_TASKS_TYPES_DATA_SAMPLER_STATE_H
 #define HD_TASKS_TYPES_DATA_SAMPLER_STATE_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_sampler_state;
 

@@ -3,8 +3,8 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/actions.h"
 
 /* Returns the bytes; memory NULL: only counts. */
 static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory,

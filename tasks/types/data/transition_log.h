@@ -6,8 +6,8 @@
 #define HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
 
 #include "kernels/envs/actions.h"
-#include "tasks/registry.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/registry.h"
+#include "tasks/types/base/obs.h"
 
 extern const struct hd_type hd_type_transition_log;
 

@@ -2,7 +2,7 @@
 #include "tasks/types/learn/advantages.h"
 
 #include "runtime/base/status.h"
-#include "tasks/arena.h"
+#include "tasks/base/arena.h"
 #include "tasks/types/learn/learn.h"
 
 static int64_t lay_out(int64_t rows, void *memory, struct hd_advantages *advantages)

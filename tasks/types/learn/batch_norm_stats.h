@@ -6,7 +6,7 @@
 #ifndef HD_TASKS_TYPES_LEARN_BATCH_NORM_STATS_H
 #define HD_TASKS_TYPES_LEARN_BATCH_NORM_STATS_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_batch_norm_stats;
 

@@ -2,7 +2,7 @@
 #include "tasks/types/learn/critic.h"
 
 #include "runtime/base/status.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/types/base/actions.h"
 #include "tasks/types/learn/params.h"
 
 int hd_critic_check(const struct hd_setup *setup, const struct hd_spec *critic)

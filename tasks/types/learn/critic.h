@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_TYPES_LEARN_CRITIC_H
 #define HD_TASKS_TYPES_LEARN_CRITIC_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 /* Checks, from a verb's `prepare`, that `critic`, a value of type params, has a net that takes an
  * observation joined with an action, yields one value, and can be differentiated by the action.

@@ -7,7 +7,7 @@
 #define HD_TASKS_TYPES_LEARN_GRAD_H
 
 #include "kernels/common/partials.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_grad;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/learn/learn.h"
 
-#include "tasks/types/learn/policy.h"
-#include "tasks/types/learn/sequences.h"
+#include "tasks/types/base/policy.h"
+#include "tasks/types/base/sequences.h"
 
 #include <string.h>
 

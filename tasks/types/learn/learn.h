@@ -22,7 +22,7 @@ struct hd_minibatch_split {
     int64_t samples; /* N */
     int64_t rows;    /* of a minibatch */
     int64_t count;   /* minibatches of an epoch */
-    int64_t steps; /* of a sequence of samples that stay together (tasks/types/learn/sequences.h) */
+    int64_t steps; /* of a sequence of samples that stay together (tasks/types/base/sequences.h) */
     bool overlap;  /* a last minibatch that would be short overlaps the one before */
 };
 

@@ -4,8 +4,8 @@
 #include "kernels/net/layers/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/policies.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/base/policies.h"
+#include "tasks/types/base/actions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,7 +202,7 @@ static const struct heads policies[] = {
 
 #define ONE(name, outputs, on_policy, actions) 1
 _Static_assert(sizeof policies / sizeof *policies == HD_POLICIES(ONE, +),
-               "every algorithm of tasks/policies.h has a row here");
+               "every algorithm of tasks/base/policies.h has a row here");
 
 /* A net beside the policy's yields one value. */
 static const struct heads others[] = {

@@ -5,7 +5,7 @@
 #define HD_TASKS_TYPES_LEARN_NET_LAYERS_H
 
 #include "kernels/net/net.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 /* Reads the list, if there is one, and stores it in `fields`, with what the net yields. The source
  * of a layer is its node. The caller releases fields->layers by hd_free. Returns HD_OK,

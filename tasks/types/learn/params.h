@@ -7,7 +7,7 @@
 #define HD_TASKS_TYPES_LEARN_PARAMS_H
 
 #include "kernels/net/net.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_params;
 

@@ -3,10 +3,10 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/types/collect/actions.h"
+#include "tasks/types/base/actions.h"
+#include "tasks/types/base/policy.h"
+#include "tasks/types/base/sequences.h"
 #include "tasks/types/learn/net_layers.h"
-#include "tasks/types/learn/policy.h"
-#include "tasks/types/learn/sequences.h"
 
 #include <stdio.h>
 #include <string.h>

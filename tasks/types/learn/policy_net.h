@@ -6,7 +6,7 @@
 #define HD_TASKS_TYPES_LEARN_POLICY_NET_H
 
 #include "kernels/net/net.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 /* Creates the net of `spec`, a value of type params, which `net:` of its declaration names; freed
  * by hd_net_destroy. Returns HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT after adding the mistake to

@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_TYPES_LEARN_TEMPERATURE_H
 #define HD_TASKS_TYPES_LEARN_TEMPERATURE_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 extern const struct hd_type hd_type_temperature;
 

@@ -5,8 +5,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
-#include "tasks/arena.h"
-#include "tasks/types/collect/obs.h"
+#include "tasks/base/arena.h"
+#include "tasks/types/base/obs.h"
 
 #include <math.h>
 #include <string.h>

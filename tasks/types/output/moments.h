@@ -7,7 +7,7 @@
 
 #include "kernels/common/moments.h"
 #include "kernels/net/obs_norm.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 /* The most deviations from their mean with which elements of an observation enter a net. */
 #define HD_OBS_NORM_LIMIT 5.0f

@@ -7,7 +7,7 @@
 #define HD_TASKS_TYPES_OUTPUT_SCALARS_H
 
 #include "kernels/common/scalar.h"
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 struct hd_scalar_field {
     const char *name; /* outlives the spec */

@@ -7,7 +7,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/learn/adam_state.h"
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"

@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "tasks/builtin.h"
+#include "tasks/base/builtin.h"
 #include "tests/graph/execute/toy_gpu.h"
 #include "tests/harness/check.h"
 

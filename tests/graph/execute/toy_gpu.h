@@ -4,7 +4,7 @@
 #ifndef HD_TESTS_GRAPH_EXECUTE_TOY_GPU_H
 #define HD_TESTS_GRAPH_EXECUTE_TOY_GPU_H
 
-#include "tasks/registry.h"
+#include "tasks/base/registry.h"
 
 typedef int hd_toy_body(struct hd_context *context, const struct hd_view *views, const void *args);
 

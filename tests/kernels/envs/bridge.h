@@ -3,7 +3,7 @@
 #ifndef HD_TESTS_KERNELS_ENVS_BRIDGE_H
 #define HD_TESTS_KERNELS_ENVS_BRIDGE_H
 
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "tests/kernels/common/check_close.h"
 
 #include <errno.h>

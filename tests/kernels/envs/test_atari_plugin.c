@@ -2,7 +2,7 @@
 /* The Atari plug-in, if scripts/atari has built it: DI-engine's wrappers to the byte, saved states,
  * groups, names and options. */
 #include "kernels/envs/atari/atari.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "tests/golden/golden.h"
 #include "tests/kernels/common/check_close.h"
 

@@ -3,7 +3,7 @@
  */
 #include "kernels/envs/classic/classic.h"
 #include "kernels/envs/classic/pcg64.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "tests/golden/golden.h"
 #include "tests/harness/check.h"
 

@@ -2,7 +2,7 @@
 /* The envs of classic control against Gymnasium's: starts, steps from equal states, time limits;
  * and what they share: groups, saved states, settings, pictures. */
 #include "kernels/envs/classic/classic.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "tests/golden/golden.h"
 #include "tests/harness/check.h"
 

@@ -2,7 +2,7 @@
 /* Environment plug-ins: the example, built and used as its comment says; where plug-ins are
  * searched; messages about files that are missing or cannot be used. */
 #include "kernels/envs/classic/classic.h"
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "tests/harness/check.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pixel Pong: every byte that it shows against whole screens sent through the full pipeline, the
  * rules of the game, the scores of good and bad players, and what its future may depend on. */
-#include "kernels/envs/find.h"
+#include "kernels/envs/find/find.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/rng.h"
 #include "tests/kernels/envs/pong_fixture.h"

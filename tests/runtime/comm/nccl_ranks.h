@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/nccl/comm_nccl.h"
 #include "tests/emulation/emulation.h"
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"

@@ -5,7 +5,7 @@
  * versions, a failing network) is tested there. */
 #include "kernels/common/partials.h"
 #include "runtime/base/tree.h"
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/nccl/comm_nccl.h"
 #include "runtime/machine/gpu_path.h"
 #include "tests/kernels/common/device.h"
 

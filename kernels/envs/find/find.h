@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the environment that a run file names (env.type). */
+#ifndef HD_KERNELS_ENVS_FIND_FIND_H
+#define HD_KERNELS_ENVS_FIND_FIND_H
+
+#include "kernels/envs/env.h"
+
+#include <stddef.h>
+
+/* Finds an environment: a built-in one, else a plug-in heddle_env_<type>.so in the folders of
+ * runtime/base/plugin.h; a type with a slash is the path of a plug-in. The first file that exists
+ * counts, whether it can be used or not. Plug-ins stay loaded; *env_p lives as long as the process.
+ * Thread safe. Returns HD_OK, or HD_ERR_INPUT with a sentence that says where it searched, or what
+ * is wrong with the file. */
+int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE]);
+
+/* Returns the built-in environment of this name, or NULL. Loads no code. */
+const struct hd_env *hd_env_find_builtin(const char *type);
+
+/* Writes the names of the built-in ones, "cartpole, acrobot, ...", to list[bytes]; the end is cut.
+ */
+void hd_env_list_builtin(char *list, size_t bytes);
+
+/* Writes "environment corridor (plug-in /path/heddle_env_corridor.so)" or "environment cartpole".
+ */
+void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE]);
+
+/* Returns how many envs of a group are the agents of one parallel env, or 1. */
+int64_t hd_env_count_agents(const struct hd_env_spec *spec);
+
+/* Returns the bytes of one frame. */
+int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec);
+
+/* Gives the shape of an observation of `stack` frames, and returns its dimensions: [stack, H, W]
+ * for frames of two dimensions; other frames are joined along their first dimension. */
+int hd_env_get_obs_shape(const struct hd_env_spec *spec, int64_t stack, int64_t obs[HD_ENV_DIMS]);
+
+#endif

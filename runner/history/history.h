@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run directory read back for reports; the run has ended, was killed or still runs. One thread at
+ * a time. */
+#ifndef HD_RUNNER_HISTORY_HISTORY_H
+#define HD_RUNNER_HISTORY_HISTORY_H
+
+#include "runner/history/curves.h"
+#include "runner/history/trace_file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct hd_history {
+    const char *dir;
+    char *config_text;           /* total_config.yaml */
+    json_t *config;              /* [[path, text], …] of its leaves, in order */
+    json_t *result;              /* result.json; NULL: the run has not ended in order */
+    json_t *start;               /* the last one (metrics.h); NULL: it left none */
+    json_t *end;                 /* of the last part of the run; or NULL */
+    json_t *samples;             /* objects; "s" made to grow over all parts of the run */
+    int starts;                  /* parts that it had */
+    struct hd_curves curves;     /* HD_CURVES_WALL made the same seconds */
+    struct hd_trace_file *trace; /* or NULL */
+};
+
+/* Reads what a run left in `dir`, which must outlive the history. hd_history_release releases it.
+ * Errors (logged): HD_ERR_INPUT when dir is not a run directory, HD_ERR_FORMAT when a file in it is
+ * damaged, HD_ERR_NOMEM. */
+int hd_history_read(const char *dir, struct hd_history *history_p);
+void hd_history_release(struct hd_history *history);
+
+/* Returns the text of a leaf of the config; "" when there is none. */
+const char *hd_history_get_key(const struct hd_history *history, const char *path);
+
+/* Returns everything as one object for a page, thinned out to some megabytes at most; NULL without
+ * memory. The timeline is left out unless wanted. Thins the history's own tables. */
+json_t *hd_history_build_json(struct hd_history *history, bool timeline);
+
+/* Writes where the time went as a table for people: from the trace, or from the totals. */
+void hd_history_print_times(const struct hd_history *history, FILE *file);
+
+#endif

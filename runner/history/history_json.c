@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers of a run that a page shows, few enough to be quick in any browser. */
+#include "runner/history/history.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 600, SAMPLES_MAX = 600, EVENTS_MAX = 60000 };
+
+/* Numbers of six digits are enough for pictures. */
+static json_t *real(double value)
+{
+    char text[32];
+    if (!isfinite(value))
+        return json_null();
+    snprintf(text, sizeof text, "%.6g", value);
+    const double rounded = strtod(text, NULL);
+    if (rounded == floor(rounded) && fabs(rounded) < 1e15)
+        return json_integer((json_int_t)rounded);
+    return json_real(rounded);
+}
+
+static json_t *whole(double value)
+{
+    return isfinite(value) ? json_integer((json_int_t)value) : json_null();
+}
+
+static json_t *text(const char *string)
+{
+    json_t *json = json_string(string);
+    return json ? json : json_string("(not UTF-8)");
+}
+
+/* -- Tables and samples ------------------------------------------------------------------------ */
+
+/* Returns the column whose shape is kept when rows are left out: the one people look at first. */
+static int main_column(const struct hd_table *table)
+{
+    static const char *const names[] = {"eval_episode_return_mean", "reward_mean",
+                                        "total_loss_avg"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (hd_table_find_column(table, names[i]) >= 0)
+            return hd_table_find_column(table, names[i]);
+    return HD_CURVES_FIRST;
+}
+
+static json_t *table_json(struct hd_table *table)
+{
+    json_t *columns = json_pack("[s, s, s]", "update", "env_step", "s"), *rows = json_array();
+    hd_table_downsample(table, main_column(table), ROWS_MAX);
+    for (int i = 0; i < table->n_columns; i++)
+        json_array_append_new(columns, text(table->columns[i]));
+    for (int64_t r = 0; r < table->n_rows; r++) {
+        const double *from = table->rows[r];
+        json_t *row = json_array();
+        for (int i = 0; i < HD_CURVES_FIRST + table->n_columns; i++)
+            json_array_append_new(row, i < HD_CURVES_WALL ? whole(from[i]) : real(from[i]));
+        json_array_append_new(rows, row);
+    }
+    return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
+}
+
+static json_t *tables_json(struct hd_curves *curves)
+{
+    json_t *tables = json_object();
+    for (int i = 0; i < curves->n_tables; i++)
+        json_object_set_new(tables, curves->tables[i].name, table_json(&curves->tables[i]));
+    return tables;
+}
+
+/* Keeps every k-th sample: they are counted from the start, so that the rates between them stay
+ * true.
+ */
+static json_t *samples_json(const json_t *samples)
+{
+    static const char *const names[] = {"s",         "update",     "env_step",
+                                        "busy_s",    "gpu_busy_s", "waited_s",
+                                        "exposed_s", "rss_bytes",  "peak_bytes"};
+    enum { N_NAMES = sizeof names / sizeof *names };
+    const size_t n = json_array_size(samples), step = n / SAMPLES_MAX + 1;
+    json_t *columns = json_array(), *rows = json_array();
+    for (int i = 0; i < N_NAMES; i++)
+        json_array_append_new(columns, json_string(names[i]));
+    for (size_t r = 0; r < n; r = r + step < n || r + 1 == n ? r + step : n - 1) {
+        const json_t *sample = json_array_get(samples, r);
+        json_t *row = json_array();
+        for (int i = 0; i < N_NAMES; i++) {
+            const json_t *value = json_object_get(sample, names[i]);
+            json_array_append_new(row, json_is_integer(value)
+                                           ? json_integer(json_integer_value(value))
+                                           : real(json_number_value(value)));
+        }
+        json_array_append_new(rows, row);
+    }
+    return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
+}
+
+/* -- The trace --------------------------------------------------------------------------------- */
+
+static json_t *sums_json(const struct hd_trace_file *trace)
+{
+    json_t *sums = json_array();
+    for (int i = 0; i < trace->n_names; i++) {
+        const struct hd_trace_sum *sum = &trace->sums[i];
+        json_array_append_new(sums, json_pack("[o, b, I, o, o]", text(sum->name), (int)sum->wait,
+                                              (json_int_t)sum->count, real(sum->busy_us * 1e-6),
+                                              real(sum->any_us * 1e-6)));
+    }
+    return sums;
+}
+
+static json_t *lanes_json(const struct hd_trace_file *trace)
+{
+    json_t *lanes = json_array();
+    for (int i = 0; i < trace->n_lanes; i++)
+        json_array_append_new(lanes,
+                              json_pack("[o, i, b]", text(trace->lanes[i].name),
+                                        trace->lanes[i].rank, (int)trace->lanes[i].collectives));
+    return lanes;
+}
+
+/* Lists the newest events, six integers each: lane, name, time since the one before and duration in
+ * tenths of microseconds, iteration, shard. */
+static json_t *events_json(const struct hd_trace_file *trace, int64_t first)
+{
+    enum { TENTHS = 10 };
+    json_t *events = json_array();
+    int64_t before = llround(trace->begin_us * TENTHS);
+    for (int64_t i = first; i < trace->n_events; i++) {
+        const struct hd_trace_event *event = &trace->events[i];
+        const int64_t begin = llround(event->begin_us * TENTHS);
+        const int64_t length = llround((event->end_us - event->begin_us) * TENTHS);
+        const int64_t numbers[] = {event->lane, event->name,      begin - before,
+                                   length,      event->iteration, event->shard};
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            json_array_append_new(events, json_integer((json_int_t)numbers[k]));
+        before = begin;
+    }
+    return events;
+}
+
+static json_t *trace_json(const struct hd_trace_file *trace, bool timeline)
+{
+    if (!trace)
+        return json_null();
+    int64_t first = trace->n_events > EVENTS_MAX ? trace->n_events - EVENTS_MAX : 0;
+    if (!timeline)
+        first = trace->n_events;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "begin_s",
+                     trace->begin_us * 1e-6, "end_s", trace->end_us * 1e-6, "worked_s",
+                     trace->worked_us * 1e-6, "waited_s", trace->waited_us * 1e-6, "exposed_s",
+                     trace->exposed_us * 1e-6, "workers", trace->workers, "cut",
+                     (int)(trace->cut || first > 0), "n_events", (json_int_t)trace->n_events,
+                     "left_out", (json_int_t)first, "sums", sums_json(trace), "lanes",
+                     lanes_json(trace), "events", events_json(trace, first));
+}
+
+/* -- All of it --------------------------------------------------------------------------------- */
+
+static json_t *or_null(json_t *json)
+{
+    return json ? json_incref(json) : json_null();
+}
+
+json_t *hd_history_build_json(struct hd_history *history, bool timeline)
+{
+    const char *stop = hd_history_get_key(history, "env.stop_value");
+    char *end;
+    const double value = strtod(stop, &end);
+    json_t *stop_value = end != stop && *end == '\0' ? real(value) : json_null();
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:O, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "dir",
+        text(history->dir), "name", text(hd_history_get_key(history, "exp_name")), "env",
+        text(hd_history_get_key(history, "env.type")), "policy",
+        text(hd_history_get_key(history, "policy.type")), "stop_value", stop_value, "yaml",
+        text(history->config_text), "config", history->config, "result", or_null(history->result),
+        "start", or_null(history->start), "end", or_null(history->end), "starts", history->starts,
+        "samples", samples_json(history->samples), "tables", tables_json(&history->curves), "trace",
+        trace_json(history->trace, timeline));
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/train/base/monitor.h"
+
+#include "runner/base/signals.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { POLL_MS = 100 };
+
+/* When the watchdog fires, the main thread has this long to wake up and leave; it cannot if it is
+ * in a task. */
+enum { LEAVE_S = 1, RECORD_S = 10 };
+
+static sigset_t only_usr1(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    return set;
+}
+
+void hd_monitor_prepare(void)
+{
+    const sigset_t set = only_usr1();
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void hd_monitor_show(const struct hd_monitor *monitor)
+{
+    char local[1024], others[16384];
+    const struct hd_session *session = atomic_load(&monitor->session);
+    if (!session)
+        return;
+    hd_session_describe(session, local, sizeof local);
+    hd_log(HD_LOG_WARN, "rank %d (pid %d), now: %s", monitor->rank, (int)getpid(), local);
+    hd_rendezvous_describe_peers(monitor->rendezvous, others, sizeof others);
+    for (char *line = others, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        hd_log(HD_LOG_WARN, "%.*s", (int)(end - line), line);
+        end += *end == '\n';
+    }
+}
+
+void hd_monitor_describe(struct hd_monitor *monitor, char *text, int64_t bytes)
+{
+    pthread_mutex_lock(&monitor->lock);
+    const struct hd_session *session = atomic_load(&monitor->session);
+    if (session)
+        hd_session_describe(session, text, bytes);
+    else
+        snprintf(text, (size_t)bytes, "starting or ending");
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+static void give_up(int number)
+{
+    (void)number;
+    _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
+}
+
+static void end_process(struct hd_monitor *monitor, struct hd_session *session)
+{
+    for (int i = 0; i < LEAVE_S * 1000 / POLL_MS && !atomic_load(&monitor->ends); i++)
+        usleep(POLL_MS * 1000);
+    if (atomic_load(&monitor->ends))
+        return;
+    hd_monitor_show(monitor);
+    hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
+           hd_session_get_message(session));
+    hd_rendezvous_fail(monitor->rendezvous, HD_ERR_WATCHDOG, hd_session_get_message(session));
+    signal(SIGALRM, give_up); /* the task may hold what recording needs */
+    alarm(RECORD_S);
+    if (monitor->record)
+        monitor->record(monitor->arg);
+    _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
+}
+
+static void *run_monitor(void *arg)
+{
+    struct hd_monitor *monitor = arg;
+    const sigset_t set = only_usr1();
+    const struct timespec look = {.tv_nsec = POLL_MS * 1000000L};
+    while (!atomic_load(&monitor->ends)) {
+        if (sigtimedwait(&set, NULL, &look) == SIGUSR1 && !atomic_load(&monitor->ends))
+            hd_monitor_show(monitor);
+        struct hd_session *session = atomic_load(&monitor->session);
+        if (session && hd_session_get_status(session) == HD_OK)
+            hd_signals_announce();
+        if (session && hd_session_watch(session)) {
+            end_process(monitor, session);
+            break;
+        }
+    }
+    return NULL;
+}
+
+int hd_monitor_start(struct hd_monitor *monitor, int rank, struct hd_rendezvous *rendezvous)
+{
+    monitor->rank = rank;
+    monitor->rendezvous = rendezvous;
+    sigset_t all, before; /* the main thread takes all other signals */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&monitor->thread, NULL, run_monitor, monitor);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return hd_fail(HD_ERR_SYSTEM, "cannot start a thread: %s", strerror(error));
+    monitor->started = true;
+    return HD_OK;
+}
+
+void hd_monitor_stop(struct hd_monitor *monitor)
+{
+    pthread_mutex_lock(&monitor->lock);
+    atomic_store(&monitor->session, NULL);
+    pthread_mutex_unlock(&monitor->lock);
+    atomic_store(&monitor->ends, true);
+    if (monitor->started) {
+        pthread_kill(monitor->thread, SIGUSR1); /* ends its wait */
+        pthread_join(monitor->thread, NULL);
+    }
+    monitor->started = false;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/train/base/ranks.h"
+
+#include "graph/execute/execute.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_mpi.h"
+#include "runtime/comm/comm_ucx.h"
+#include "runtime/comm/nccl/comm_nccl.h"
+#include "runtime/ranks/torchrun/agent_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_requested(const struct hd_config *config, const char *name)
+{
+    return strcmp(hd_config_get_text(config, "runtime.transport"), name) == 0;
+}
+
+/* Returns whether MPI can start: an srun that offers what its ranks need says so. */
+static bool may_use_mpi(const struct hd_world *world)
+{
+    return world->launcher == HD_LAUNCHER_MPIRUN ||
+           (world->launcher == HD_LAUNCHER_SRUN && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
+}
+
+static bool uses_ucx(const struct hd_ranks *ranks, const struct hd_config *config)
+{
+    return is_requested(config, "ucx") ||
+           (is_requested(config, "auto") && !may_use_mpi(&ranks->world));
+}
+
+int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
+                  const char *config_text, const char *fingerprint)
+{
+    struct hd_world *world = &ranks->world;
+    if (world->launcher == HD_LAUNCHER_MPIRUN)
+        HD_TRY(hd_mpi_exchange_address(world));
+    if (world->store_key[0] && world->rank == 0)
+        HD_TRY(hd_agent_store_publish(world));
+    const struct hd_rendezvous_options options = {
+        .world = world,
+        .find_root = world->store_key[0] ? hd_agent_store_look_up : NULL,
+        .config_hash = config_hash,
+        .config = config_text,
+        .fingerprint = fingerprint,
+        .allow_fingerprint_mismatch =
+            hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
+    };
+    HD_TRY(hd_rendezvous_create(&options, &ranks->rendezvous));
+    hd_rendezvous_get_root(ranks->rendezvous, world);
+    return HD_OK;
+}
+
+/* Logs on rank 0 alone what all ranks know. */
+static int refuse(const struct hd_ranks *ranks, const char *text)
+{
+    return ranks->world.rank == 0 ? hd_fail(HD_ERR_INPUT, "%s", text) : HD_ERR_INPUT;
+}
+
+/* Finds which ranks share memory; all ranks find the same. */
+static int find_hosts(const struct hd_ranks *ranks, const struct hd_config *config,
+                      struct hd_comm_hosts *hosts_p)
+{
+    const struct hd_world *world = &ranks->world;
+    bool one_host;
+    HD_TRY(hd_rendezvous_check_one_host(ranks->rendezvous, &one_host));
+    if (is_requested(config, "shm") && !one_host)
+        return refuse(ranks, "runtime.transport is shm, but the ranks are on several hosts; auto "
+                             "finds what joins them");
+    if (is_requested(config, "mpi") && world->launcher == HD_LAUNCHER_ENV && world->world > 1)
+        return refuse(ranks, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
+                             "-n RANKS runner run ...'; ucx needs neither");
+    if (!is_requested(config, "shm") && !(is_requested(config, "auto") && one_host))
+        return hd_comm_find_hosts(world, ranks->rendezvous, hosts_p);
+    *hosts_p = (struct hd_comm_hosts){1, world->world};
+    return HD_OK;
+}
+
+static int join_mpi(struct hd_ranks *ranks, struct hd_links **links_p)
+{
+    if (ranks->world.launcher == HD_LAUNCHER_SRUN)
+        HD_TRY(hd_mpi_exchange_address(&ranks->world));
+    return hd_mpi_open_links(links_p);
+}
+
+static int open_transport(struct hd_ranks *ranks, const struct hd_config *config,
+                          const struct hd_plan *plan)
+{
+    const struct hd_world *world = &ranks->world;
+    const int64_t bytes = hd_plan_get_payload_bytes(plan), area_bytes = plan->shared_bytes;
+    struct hd_comm_hosts hosts;
+    struct hd_links *links;
+    HD_TRY(find_hosts(ranks, config, &hosts));
+    if (hosts.n == 1 || uses_ucx(ranks, config))
+        hd_mpi_leave(); /* it has named the ranks, and that was all */
+    if (hosts.n == 1)
+        return hd_comm_create(world, ranks->rendezvous, bytes, area_bytes, &ranks->comm);
+    if (uses_ucx(ranks, config))
+        HD_TRY(hd_ucx_open_links(world, ranks->rendezvous, &links));
+    else
+        HD_TRY(join_mpi(ranks, &links));
+    return hd_comm_create_message_passing(world, &hosts, ranks->rendezvous, links, bytes,
+                                          area_bytes, &ranks->comm);
+}
+
+int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,
+                     const struct hd_plan *plan, const struct hd_gpus *gpus)
+{
+    HD_TRY(open_transport(ranks, config, plan));
+    if (!plan->device_comm)
+        return HD_OK;
+    const struct hd_nccl_options nccl = {.rank = ranks->world.rank,
+                                         .ranks = ranks->world.world,
+                                         .devices = gpus->share.devices,
+                                         .n_devices = gpus->share.n,
+                                         .comm = ranks->comm};
+    return hd_nccl_join(&nccl, ranks->rendezvous, &ranks->device_comm);
+}
+
+void hd_ranks_leave(struct hd_ranks *ranks)
+{
+    hd_device_comm_destroy(ranks->device_comm);
+    hd_rendezvous_destroy(ranks->rendezvous);
+    hd_comm_destroy(ranks->comm);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/train/outputs/outputs.h"
+
+#include "runner/train/outputs/results.h"
+#include "runner/train/outputs/videos.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/logbook.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- The run directory ------------------------------------------------------------------------- */
+
+static int write_config(const struct hd_train *train)
+{
+    char *text = hd_run_spec_format(&train->run_spec),
+         *path = hd_format("%s/total_config.yaml", train->dir);
+    int status =
+        text && path ? hd_file_write_atomic(path, text, (int64_t)strlen(text)) : HD_ERR_NOMEM;
+    free(text);
+    hd_free(path);
+    return status;
+}
+
+/* Logs ranks, shards and the global batch side by side, which a user may confuse. */
+static void announce(const struct hd_train *train)
+{
+    const struct hd_config *config = train->run_spec.config;
+    int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
+    hd_log(HD_LOG_INFO,
+           "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64 " x %" PRId64
+           "; effective config in %s/total_config.yaml",
+           hd_config_get_text(config, "exp_name"), train->ranks.world.world,
+           train->ranks.world.world == 1 ? "rank" : "ranks", train->run_spec.shards,
+           train->run_spec.shards == 1 ? "shard" : "shards", train->run_spec.shards, batch,
+           train->dir);
+}
+
+/* A run that goes on has not ended. */
+static int remove_result(const char *dir)
+{
+    char *path = hd_format("%s/result.json", dir);
+    if (!path)
+        return HD_ERR_NOMEM;
+    const bool removed = unlink(path) == 0 || errno == ENOENT;
+    const int status = removed ? HD_OK : hd_fail(HD_ERR_SYSTEM, "%s cannot be removed: %m", path);
+    hd_free(path);
+    return status;
+}
+
+int hd_outputs_open(struct hd_train *train)
+{
+    const char *wanted = train->options->dir;
+    const json_t *log = NULL;
+    if (!train->dir)
+        HD_TRY(hd_rundir_create(wanted ? wanted
+                                       : hd_config_get_text(train->run_spec.config, "exp_name"),
+                                wanted != NULL, &train->dir));
+    else if (train->resume_from)
+        log = json_object_get(
+            json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run"), "log");
+    HD_TRY(hd_rundir_lock(train->dir, &train->outputs.dir_lock));
+    HD_TRY(remove_result(train->dir));
+    HD_TRY(write_config(train));
+    HD_TRY(hd_logbook_create(train->dir, log, &train->outputs.logbook));
+    train->outputs.opened = true;
+    hd_results_reserve(train);
+    hd_videos_open(train);
+    announce(train);
+    return HD_OK;
+}
+
+/* -- Progress ---------------------------------------------------------------------------------- */
+
+enum { TERMINAL_MS = 100, LOG_FILE_MS = 5000 };
+
+/* Returns the share of the way to the nearest limit, 0 to 1. */
+static double share_done(const struct hd_train *train, int64_t updates, int64_t env_steps)
+{
+    double by_steps =
+        (double)env_steps / (double)hd_config_get_int(train->run_spec.config, "max_env_step");
+    double by_updates =
+        (double)updates / (double)hd_config_get_int(train->run_spec.config, "max_train_iter");
+    return by_steps > by_updates ? by_steps : by_updates;
+}
+
+/* Writes the two largest units of a time: "1 h 22 min". */
+static void format_duration(double seconds, char *text, size_t bytes)
+{
+    static const struct {
+        const char *name;
+        int64_t seconds;
+    } units[] = {{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}};
+    enum { LAST = sizeof units / sizeof *units - 1 };
+    const int64_t whole = (int64_t)ceil(seconds);
+    int i = 0;
+    while (i < LAST && whole < units[i].seconds)
+        i++;
+    const int64_t rest = whole % units[i].seconds;
+    const int used =
+        snprintf(text, bytes, "%" PRId64 " %s", whole / units[i].seconds, units[i].name);
+    if (i < LAST && rest >= units[i + 1].seconds)
+        snprintf(text + used, bytes - (size_t)used, " %" PRId64 " %s", rest / units[i + 1].seconds,
+                 units[i + 1].name);
+}
+
+/* Writes which task a long iteration waits for. */
+static int format_wait(const struct hd_train *train, int64_t now_ns, char *text, size_t bytes)
+{
+    enum { LONG_NS = 1000000000 };
+    const int64_t waited_ns = now_ns - train->outputs.iteration_ns;
+    const char *name = hd_session_get_running(train->session);
+    if (waited_ns < LONG_NS || !name)
+        return 0;
+    return snprintf(text, bytes, "  in %s for %.0f s", name, (double)waited_ns * 1e-9);
+}
+
+static void format_progress(const struct hd_train *train, int64_t now_ns, char *line, size_t bytes)
+{
+    struct hd_progress progress = hd_logbook_get_progress(train->outputs.logbook);
+    int64_t updates = hd_executor_get_counter(train->executor, "update");
+    double seconds = (double)(now_ns - train->timing.train_ns) * 1e-9;
+    char left[32];
+    double share = share_done(train, updates, progress.env_step);
+    int used = snprintf(line, bytes, "update %" PRId64 "  ", updates);
+    if (progress.env_step > 0)
+        used += snprintf(line + used, bytes - (size_t)used, "env step %" PRId64 "  ",
+                         progress.env_step);
+    used +=
+        snprintf(line + used, bytes - (size_t)used, "%.0f updates/s", (double)updates / seconds);
+    if (!isnan(progress.eval_mean))
+        used += snprintf(line + used, bytes - (size_t)used, "  return %.1f (best %.1f)",
+                         progress.eval_mean, progress.best);
+    used += format_wait(train, now_ns, line + used, bytes - (size_t)used);
+    if (share > 0.001 && share < 1) {
+        format_duration(seconds * (1 - share) / share, left, sizeof left);
+        snprintf(line + used, bytes - (size_t)used, "  ETA <= %s", left);
+    }
+}
+
+void hd_outputs_show_progress(struct hd_train *train)
+{
+    bool terminal = hd_log_can_show_progress();
+    int64_t now_ns = hd_clock_get_ns();
+    int64_t wait_ns = (terminal ? TERMINAL_MS : LOG_FILE_MS) * INT64_C(1000000);
+    if (train->options->quiet || now_ns - train->outputs.shown_ns < wait_ns)
+        return;
+    bool first = train->outputs.shown_ns == 0;
+    train->outputs.shown_ns = now_ns;
+    if (first)
+        return;
+    char line[256];
+    format_progress(train, now_ns, line, sizeof line);
+    if (terminal)
+        hd_log_show_progress(line);
+    else
+        hd_log(HD_LOG_INFO, "%s", line);
+}

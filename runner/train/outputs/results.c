@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/train/outputs/results.h"
+
+#include "runner/base/process.h"
+#include "runner/play/inference.h"
+#include "runner/train/outputs/videos.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/trace.h"
+#include "runtime/io/files.h"
+#include "runtime/io/reserve.h"
+#include "runtime/io/result.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static double field_of(const struct hd_train *train, const char *value, const char *field)
+{
+    const struct hd_graph *graph = train->run_spec.graph;
+    int index = hd_graph_find_value(graph, value);
+    if (index == HD_NO_VALUE || hd_executor_get_data(train->executor, index, 0) == NULL)
+        return NAN;
+    const struct hd_spec *spec = &graph->values[index].spec;
+    int at = hd_value_find_field(spec, field);
+    if (at < 0 || (spec->type->none && hd_executor_get_version(train->executor, index) == 0))
+        return NAN;
+    return spec->type->field(spec, hd_executor_get_data(train->executor, index, 0), at);
+}
+
+/* Returns the env steps of all shards so far, 0 where nothing is collected. */
+static double env_steps_of(const struct hd_train *train)
+{
+    double env_steps = field_of(train, "totals", "env_step");
+    return isnan(env_steps) ? 0 : env_steps;
+}
+
+/* -- Room for the results ---------------------------------------------------------------------- */
+
+static const char weights_name[] = "weights", result_name[] = "result";
+
+static int put_weights(void *dir, const char *path, const void *data, int64_t bytes)
+{
+    return hd_reserve_write(dir, weights_name, path, data, bytes);
+}
+
+int hd_results_put(void *dir, const char *path, const void *data, int64_t bytes)
+{
+    return hd_reserve_write(dir, result_name, path, data, bytes);
+}
+
+static int64_t bytes_of(const struct hd_graph *graph, const char *value)
+{
+    const int index = hd_graph_find_value(graph, value);
+    return index == HD_NO_VALUE ? 0 : graph->values[index].spec.bytes;
+}
+
+void hd_results_reserve(const struct hd_train *train)
+{
+    enum { HEADER = 256 << 10 }; /* of a file: names, shapes, hashes, returns */
+    const struct hd_graph *graph = train->run_spec.graph;
+    const int policy = hd_graph_find_value(graph, "policy");
+    const int64_t floats = policy == HD_NO_VALUE ? 0 : graph->values[policy].spec.elements;
+    hd_reserve_make(train->dir, weights_name,
+                    floats * (int64_t)sizeof(float) + bytes_of(graph, "obs_norm") +
+                        bytes_of(graph, "batch_norm_stats") + HEADER);
+    hd_reserve_make(train->dir, result_name, HEADER);
+}
+
+/* -- Results ----------------------------------------------------------------------------------- */
+
+static int save_weights(const struct hd_train *train, int64_t updates, uint64_t *hash_p)
+{
+    const struct hd_graph *graph = train->run_spec.graph;
+    if (hd_graph_find_value(graph, "policy") == HD_NO_VALUE)
+        return HD_OK;
+    const struct hd_weights weights = hd_weights_find(graph, train->executor);
+    *hash_p = hd_value_hash(weights.params, weights.data);
+    char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
+    if (!path)
+        return HD_ERR_NOMEM;
+    const struct hd_file_put put = {put_weights, train->dir};
+    int status = hd_weights_save(&weights, &put, path, updates);
+    hd_free(path);
+    return status;
+}
+
+/* Returns the key of the limit that ended the run; NULL: it was none of them. */
+static const char *limit_of(const struct hd_train *train, const char *reason, int64_t updates)
+{
+    const struct hd_config *config = train->run_spec.config;
+    if (strcmp(reason, "limit") != 0)
+        return NULL;
+    if (updates >= hd_config_get_int(config, "max_train_iter"))
+        return "max_train_iter";
+    return (int64_t)env_steps_of(train) >= hd_config_get_int(config, "max_env_step")
+               ? "max_env_step"
+               : NULL;
+}
+
+static int write_result(const struct hd_train *train, const char *reason, int64_t updates,
+                        uint64_t hash, double wall_s)
+{
+    char command[HD_COMMAND_BYTES];
+    const struct hd_config *config = train->run_spec.config;
+    hd_process_get_command(command);
+    double mean = field_of(train, "evaluation", "mean");
+    struct hd_result result = {
+        .stop = strcmp(reason, "solved") == 0,
+        .env_step = (int64_t)env_steps_of(train),
+        .train_iter = updates,
+        .eval_value = mean,
+        .reason = reason,
+        .detail = limit_of(train, reason, updates),
+        .param_hash = hash,
+        .fingerprint = train->fingerprint.hash,
+        .wall_s = wall_s,
+        .ranks = train->ranks.world.world,
+        .shards = train->run_spec.shards,
+        .seed = hd_config_get_int(config, "seed"),
+        .env = hd_config_get_text(config, "env.type"),
+        .command = command,
+    };
+    if (!isnan(mean)) {
+        int evaluation = hd_graph_find_value(train->run_spec.graph, "evaluation");
+        result.eval_value_raw = hd_eval_result_get_returns(
+            hd_executor_get_data(train->executor, evaluation, 0), &result.n_eval_value_raw);
+    }
+    char *path = hd_format("%s/result.json", train->dir);
+    if (!path)
+        return HD_ERR_NOMEM;
+    const struct hd_file_put put = {hd_results_put, train->dir};
+    int status = hd_result_write(&put, path, &result);
+    hd_free(path);
+    return status;
+}
+
+static int write_trace(const struct hd_train *train)
+{
+    if (!train->options->trace)
+        return HD_OK;
+    char *path = hd_format("%s/trace.json", train->dir);
+    if (!path)
+        return HD_ERR_NOMEM;
+    int status = hd_trace_write(hd_session_get_trace(train->session), path, train->ranks.world.rank,
+                                train->timing.train_ns);
+    hd_free(path);
+    return status;
+}
+
+static int write_rates(const struct hd_train *train, uint64_t param_hash)
+{
+    struct hd_rates rates = {
+        .workers = hd_session_count_workers(train->session),
+        .gpus = hd_session_count_devices(train->session),
+        .ranks = train->ranks.world.world,
+        .shards = train->run_spec.shards,
+        .param_hash = param_hash,
+        .fingerprint = train->fingerprint.hash,
+    };
+    if (train->timing.watch.after < 0)
+        return HD_OK;
+    HD_TRY(hd_stopwatch_read(&train->timing.watch, env_steps_of(train),
+                             hd_executor_get_counter(train->executor, "iteration"), &rates));
+    char *path = hd_format("%s/rates.json", train->dir);
+    if (!path)
+        return HD_ERR_NOMEM;
+    int status = hd_rates_write(path, &rates);
+    hd_free(path);
+    return status;
+}
+
+static void print_summary(const struct hd_train *train, const char *reason, int64_t updates,
+                          uint64_t hash, double train_s)
+{
+    int64_t busy_ns, tasks;
+    const struct hd_trace *trace = hd_session_get_trace(train->session);
+    hd_trace_get_totals(trace, &busy_ns, &tasks);
+    const double env_steps = env_steps_of(train);
+    double return_mean = field_of(train, "evaluation", "mean");
+    int workers = hd_session_count_workers(train->session);
+    const int gpus = hd_session_count_devices(train->session);
+    const char *limit = limit_of(train, reason, updates);
+    char collected[64] = "", rate[64] = "", gpu[64] = "", by[64] = ",";
+    if (gpus > 0)
+        snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
+                 100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
+    if (limit)
+        snprintf(by, sizeof by, ": %s;", limit);
+    if (env_steps > 0) {
+        snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
+        snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
+    }
+    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s return %.1f, in %.2f s: %.0f updates/s%s",
+           limit ? "stopped" : reason, updates, by, collected, return_mean, train_s,
+           (double)updates / train_s, rate);
+    hd_log(HD_LOG_INFO,
+           "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
+           " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",
+           workers, workers == 1 ? "worker" : "workers",
+           100.0 * (double)busy_ns * 1e-9 / (train_s * workers), gpu,
+           100.0 * (double)hd_trace_get_exposed_ns(trace) * 1e-9 / train_s, tasks,
+           (double)(hd_trace_get_first_ns(trace) - train->timing.begin_ns) * 1e-6, hash,
+           train->dir);
+}
+
+int hd_results_write(struct hd_train *train, const char *reason)
+{
+    int64_t now_ns = hd_clock_get_ns();
+    int64_t updates = hd_executor_get_counter(train->executor, "update");
+    uint64_t hash = 0;
+    HD_TRY(save_weights(train, updates, &hash));
+    hd_videos_finish(train); /* a run that has a result is not resumed to make them */
+    HD_TRY(write_result(train, reason, updates, hash,
+                        (double)(now_ns - train->timing.begin_ns) * 1e-9));
+    HD_TRY(write_trace(train));
+    HD_TRY(write_rates(train, hash));
+    print_summary(train, reason, updates, hash, (double)(now_ns - train->timing.train_ns) * 1e-9);
+    if (train->timing.watch.after < 0 && train->options->write_report)
+        train->options->write_report(train->dir);
+    return HD_OK;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/train/outputs/resume.h"
+
+#include "runner/base/config_leaves.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/result.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- The config -------------------------------------------------------------------------------- */
+
+/* Returns whether a key does not touch the bits so far, or says only when a run ends. */
+static bool may_differ(const char *path)
+{
+    static const char *const keys[] = {"exp_name",
+                                       "max_env_step",
+                                       "max_train_iter",
+                                       "env.stop_value",
+                                       "runtime.executor",
+                                       "runtime.workers",
+                                       "runtime.gpus",
+                                       "runtime.cuda_devices",
+                                       "runtime.scheduler",
+                                       "runtime.max_inflight_iterations",
+                                       "runtime.param_check_interval",
+                                       "runtime.watchdog_s",
+                                       "runtime.sigterm_grace_s",
+                                       "runtime.heartbeat_timeout_s",
+                                       "runtime.checkpoint_interval_s",
+                                       "runtime.checkpoint_keep",
+                                       "runtime.checkpoint_timeout_s",
+                                       "runtime.allow_fingerprint_mismatch"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(path, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+static int list_leaves(const char *name, const char *text, json_t **list_p)
+{
+    json_t *list = json_array();
+    const int status = hd_config_list_leaves(name, text, (int64_t)strlen(text), list);
+    if (status == HD_OK)
+        *list_p = list;
+    else
+        json_decref(list);
+    return status;
+}
+
+static bool are_equal(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+static int report_difference(const char *path, const char *then, const char *now, const char *where)
+{
+    if (may_differ(path) || are_equal(then, now))
+        return 0;
+    hd_log(HD_LOG_ERROR, "  %s: %s in %s, %s now", path, then ? then : "absent", where,
+           now ? now : "absent");
+    return 1;
+}
+
+static int count_differences(const json_t *then, const json_t *now, const char *where)
+{
+    size_t i;
+    json_t *leaf;
+    int n = 0;
+    json_array_foreach(then, i, leaf)
+    {
+        const char *path = json_string_value(json_array_get(leaf, 0));
+        n += report_difference(path, hd_config_find_leaf(then, path),
+                               hd_config_find_leaf(now, path), where);
+    }
+    json_array_foreach(now, i, leaf)
+    {
+        const char *path = json_string_value(json_array_get(leaf, 0));
+        if (!hd_config_find_leaf(then, path))
+            n += report_difference(path, NULL, hd_config_find_leaf(now, path), where);
+    }
+    return n;
+}
+
+static int list_now(const struct hd_train *train, json_t **now_p)
+{
+    char *text = hd_run_spec_format(&train->run_spec);
+    const int status = text ? list_leaves("the config", text, now_p) : HD_ERR_NOMEM;
+    free(text);
+    return status;
+}
+
+/* Refuses a run whose config was another one; `where` says in which file that stands. */
+static int check_config(const struct hd_train *train, const json_t *then, const char *where)
+{
+    json_t *now;
+    HD_TRY(list_now(train, &now));
+    const int n = count_differences(then, now, where);
+    json_decref(now);
+    if (n == 0)
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT,
+                   "the config is not that of the run in %s, of which nothing was touched. These "
+                   "may differ: limits (max_env_step, max_train_iter, env.stop_value), exp_name "
+                   "and, of runtime.*, all but precision, reduction, on_nan and transport",
+                   train->dir);
+}
+
+/* -- Finding ----------------------------------------------------------------------------------- */
+
+/* Returns the last of name, name_1, … that exists; NULL: none, or no memory. */
+static char *newest_of(const char *name)
+{
+    char *newest = NULL;
+    for (int i = 0;; i++) {
+        char *next = i == 0 ? hd_strdup(name) : hd_format("%s_%d", name, i);
+        if (!next || !hd_folder_exists(next)) {
+            hd_free(next);
+            return newest;
+        }
+        hd_free(newest);
+        newest = next;
+    }
+}
+
+int hd_resume_check(const struct hd_train *train)
+{
+    if (!train->resume_from)
+        return HD_OK;
+    const json_t *run = json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run");
+    const char *then = json_string_value(json_object_get(run, "fingerprint"));
+    if (then && strcmp(then, train->fingerprint.text) == 0)
+        return HD_OK;
+    if (hd_config_get_bool(train->run_spec.config, "runtime.allow_fingerprint_mismatch")) {
+        hd_log(HD_LOG_WARN, "the checkpoint was made with other arithmetic: bits will differ");
+        return HD_OK;
+    }
+    return hd_fail(HD_ERR_INPUT,
+                   "the checkpoint was made with other arithmetic (%s, now %s): the run would not "
+                   "be the one that was interrupted; runtime.allow_fingerprint_mismatch: true lets "
+                   "it go on",
+                   then ? then : "unknown", train->fingerprint.text);
+}
+
+/* Takes the run's number of shards where the config leaves it open. */
+static int adopt_shards(struct hd_train *train, const json_t *then)
+{
+    const char *text = hd_config_find_leaf(then, "world.shards");
+    const int64_t shards = text ? atoll(text) : 0;
+    if (shards == train->run_spec.shards || !train->run_spec.shards_are_ranks)
+        return HD_OK;
+    HD_TRY(hd_options_add_set(train->options, hd_format("world.shards=%" PRId64, shards), NULL));
+    hd_run_spec_release(&train->run_spec);
+    return hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
+}
+
+/* Finds the run directory that --resume means. */
+static void find_dir(struct hd_train *train)
+{
+    const struct hd_options *options = train->options;
+    if (options->resume[0])
+        train->dir = hd_strdup(options->resume);
+    else if (options->dir)
+        train->dir = hd_folder_exists(options->dir) ? hd_strdup(options->dir) : NULL;
+    else
+        train->dir = newest_of(hd_config_get_text(train->run_spec.config, "exp_name"));
+}
+
+/* Lists the config that the run directory holds; NULL: the directory is empty. */
+static int list_then(const struct hd_train *train, json_t **then_p)
+{
+    char *text, *path = hd_format("%s/total_config.yaml", train->dir);
+    *then_p = NULL;
+    if (!path)
+        return HD_ERR_NOMEM;
+    int status = HD_OK;
+    if (access(path, F_OK) == 0) {
+        status = hd_file_read(path, &text, NULL);
+        if (status == HD_OK) {
+            status = list_leaves(path, text, then_p);
+            hd_free(text);
+        }
+    } else if (!hd_folder_is_empty(train->dir)) {
+        status = hd_fail(HD_ERR_INPUT,
+                         "%s is not the directory of a run (there is no total_config.yaml in it), "
+                         "so --resume cannot go on there; nothing was touched",
+                         train->dir);
+    }
+    hd_free(path);
+    return status;
+}
+
+/* -- Ended runs -------------------------------------------------------------------------------- */
+
+static bool are_limits_equal(const json_t *then, const json_t *now)
+{
+    static const char *const limits[] = {"max_env_step", "max_train_iter", "env.stop_value"};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (!are_equal(hd_config_find_leaf(then, limits[i]), hd_config_find_leaf(now, limits[i])))
+            return false;
+    return true;
+}
+
+/* Returns how a run ended; NULL: it has not, or not in order. */
+static json_t *read_result(const char *dir)
+{
+    char *path = hd_format("%s/result.json", dir);
+    json_t *result = path ? json_load_file(path, 0, NULL) : NULL;
+    hd_free(path);
+    return result;
+}
+
+static double number(const json_t *result, const char *key)
+{
+    const json_t *value = json_object_get(result, key);
+    return json_is_number(value) ? json_number_value(value) : -INFINITY;
+}
+
+/* Returns whether the run as it ended would stop at once under the limits of today. */
+static bool is_limit_reached(const struct hd_config *config, const json_t *result)
+{
+    return number(result, "train_iter") >= (double)hd_config_get_int(config, "max_train_iter") ||
+           number(result, "env_step") >= (double)hd_config_get_int(config, "max_env_step") ||
+           number(result, "eval_value") >= hd_config_get_real(config, "env.stop_value");
+}
+
+/* Returns HD_RESUME_ENDED for a run that a stop step has ended, unless other limits let it go on;
+ * signals and failures have not ended it for good. */
+static int check_ended(const struct hd_train *train, const json_t *then)
+{
+    json_t *now;
+    HD_TRY(list_now(train, &now));
+    const bool limits_equal = are_limits_equal(then, now);
+    json_decref(now);
+    json_t *result = read_result(train->dir);
+    const char *reason = json_string_value(json_object_get(result, "reason"));
+    const bool ended = reason && strcmp(reason, HD_RESULT_STOPPED) != 0 &&
+                       strcmp(reason, HD_RESULT_FAILED) != 0 &&
+                       (limits_equal || is_limit_reached(train->run_spec.config, result));
+    if (ended && train->ranks.world.rank == 0)
+        hd_log(HD_LOG_INFO, "%s has ended (%s): nothing to do", train->dir, reason);
+    json_decref(result);
+    return ended ? HD_RESUME_ENDED : HD_OK;
+}
+
+/* -- Resuming ---------------------------------------------------------------------------------- */
+
+/* Opens the newest good checkpoint, whose config is the run's unless somebody changed files. */
+static int open_checkpoint(struct hd_train *train)
+{
+    json_t *then;
+    HD_TRY(hd_checkpoint_open(train->dir, &train->resume_from));
+    if (!train->resume_from)
+        return HD_OK;
+    const json_t *run = json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run");
+    const char *text = json_string_value(json_object_get(run, "config"));
+    if (!text)
+        return hd_fail(HD_ERR_FORMAT, "the checkpoint in %s does not say its config", train->dir);
+    HD_TRY(list_leaves("the checkpoint's config", text, &then));
+    const int status = check_config(train, then, "the checkpoint");
+    json_decref(then);
+    return status;
+}
+
+static int check_run(struct hd_train *train, const json_t *then)
+{
+    HD_TRY(adopt_shards(train, then));
+    HD_TRY(check_config(train, then, "its total_config.yaml"));
+    HD_TRY(check_ended(train, then));
+    return open_checkpoint(train);
+}
+
+/* Refuses a new run where there is one. */
+static int check_unused(const struct hd_train *train)
+{
+    const char *dir = train->options->dir;
+    char *path = dir ? hd_format("%s/total_config.yaml", dir) : NULL;
+    const bool used = path && access(path, F_OK) == 0;
+    hd_free(path);
+    if (!used)
+        return HD_OK;
+    json_t *result = read_result(dir);
+    const char *reason = json_string_value(json_object_get(result, "reason"));
+    if (train->ranks.world.rank == 0)
+        hd_log(HD_LOG_ERROR, "%s is a run (%s): --resume goes on with it, or name another --dir",
+               dir, reason ? reason : "unfinished");
+    json_decref(result);
+    return HD_ERR_INPUT;
+}
+
+/* Says that nothing is continued, so that nobody takes a new run for an old one. */
+static void tell_new(const struct hd_train *train)
+{
+    const char *wanted = train->options->dir
+                             ? train->options->dir
+                             : hd_config_get_text(train->run_spec.config, "exp_name");
+    if (train->ranks.world.rank > 0)
+        return;
+    if (train->dir)
+        hd_log(HD_LOG_INFO, "--resume: %s has no checkpoint, so the run begins anew there",
+               train->dir);
+    else
+        hd_log(HD_LOG_INFO, "--resume: there is no run %s, so a new one begins", wanted);
+}
+
+static int find_checkpoint(struct hd_train *train)
+{
+    json_t *then = NULL;
+    HD_TRY(list_then(train, &then));
+    const int status = then ? check_run(train, then) : HD_OK;
+    json_decref(then);
+    return status;
+}
+
+int hd_resume_find(struct hd_train *train)
+{
+    if (!train->options->resume)
+        return check_unused(train);
+    find_dir(train);
+    if (train->dir)
+        HD_TRY(find_checkpoint(train));
+    if (!train->resume_from)
+        tell_new(train);
+    return HD_OK;
+}
+
+int hd_resume_restore(struct hd_train *train)
+{
+    if (!train->resume_from)
+        return HD_OK;
+    HD_TRY(hd_executor_restore(
+        train->executor, train->resume_from,
+        json_object_get(hd_checkpoint_get_metadata(train->resume_from), "executor")));
+    if (train->ranks.world.rank == 0)
+        hd_log(HD_LOG_INFO,
+               "resuming from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
+               hd_executor_get_counter(train->executor, "update"),
+               hd_checkpoint_get_iteration(train->resume_from), train->dir);
+    hd_checkpoint_close(train->resume_from);
+    train->resume_from = NULL;
+    return HD_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/base/registry.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+const char *hd_setup_get_option(const struct hd_setup *setup, const char *name)
+{
+    const struct hd_node *node = hd_node_get(setup->options, name);
+    return node ? node->text : NULL;
+}
+
+int hd_setup_check_order(const struct hd_setup *setup, const char *low, const char *high,
+                         const char *why)
+{
+    const struct hd_config *config = setup->config;
+    const struct hd_node *at = hd_config_get_node(config, low);
+    const char *nearest;
+    double a = 0, b = 0;
+    if (!hd_config_find_number(config, low, &a, &nearest) ||
+        !hd_config_find_number(config, high, &b, &nearest) || a <= b)
+        return HD_OK;
+    at = at ? at : hd_config_get_node(config, high);
+    return hd_diag_add_error(setup->diag, at ? at->location : setup->location,
+                             "%s: expected at most %s, which is %.15g, found %.15g: %s", low, high,
+                             b, a, why);
+}
+
+const struct hd_type *hd_registry_find_type(const struct hd_registry *from, const char *name)
+{
+    for (int i = 0; from->types[i]; i++)
+        if (strcmp(from->types[i]->name, name) == 0)
+            return from->types[i];
+    return NULL;
+}
+
+const struct hd_verb *hd_registry_find_verb(const struct hd_registry *from, const char *name)
+{
+    for (int i = 0; from->verbs[i]; i++)
+        if (strcmp(from->verbs[i]->name, name) == 0)
+            return from->verbs[i];
+    return NULL;
+}

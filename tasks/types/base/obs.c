@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/base/obs.h"
+
+struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config)
+{
+    int64_t dimensions, elements = 1;
+    const int64_t *obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &dimensions);
+    for (int64_t i = 0; i < dimensions; i++)
+        elements *= obs_shape[i];
+    struct hd_obs_shape shape = {.u8 = dimensions == 3,
+                                 .stack = hd_config_get_int(config, "env.frame_stack")};
+    shape.frame_bytes = elements / shape.stack * (shape.u8 ? 1 : (int64_t)sizeof(float));
+    shape.obs_bytes = shape.frame_bytes * shape.stack;
+    return shape;
+}

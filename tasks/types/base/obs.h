@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shape of observations: env.frame_stack frames of one env, oldest first. The type `envs`
+ * checks that its environment shows such frames. Thread safe. */
+#ifndef HD_TASKS_TYPES_BASE_OBS_H
+#define HD_TASKS_TYPES_BASE_OBS_H
+
+#include "runtime/base/config/config.h"
+
+struct hd_obs_shape {
+    bool u8;       /* elements are bytes (pictures: three dimensions); else floats */
+    int64_t stack; /* frames of an observation */
+    int64_t frame_bytes, obs_bytes;
+};
+
+/* Returns the shape that policy.model.obs_shape and env.frame_stack describe. */
+struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/base/policy.h"
+
+#include "runtime/base/status.h"
+#include "tasks/base/policies.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off */
+#define POLICY(name, outputs, on_policy, actions) \
+    {#name, HD_POLICY_##outputs, on_policy, HD_POLICY_##actions}
+/* clang-format on */
+#define COMMA ,
+static const struct hd_policy policies[] = {HD_POLICIES(POLICY, COMMA)};
+
+enum { N_POLICIES = sizeof policies / sizeof *policies };
+
+static const struct hd_policy *find(const char *name)
+{
+    for (int i = 0; i < N_POLICIES; i++)
+        if (strcmp(policies[i].name, name) == 0)
+            return &policies[i];
+    return NULL;
+}
+
+const struct hd_policy *hd_policy_get(const struct hd_config *config)
+{
+    return find(hd_config_get_text(config, "policy.type"));
+}
+
+static int refuse(const struct hd_setup *setup, const char *why, const char *types)
+{
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.type");
+    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                             "%s: policy.type must be %s, found %s", why, types,
+                             hd_config_get_text(setup->config, "policy.type"));
+}
+
+int hd_policy_check_loss(const struct hd_setup *setup, const char *loss)
+{
+    static const char *const outputs[] = {[HD_POLICY_LOGITS] = "logits",
+                                          [HD_POLICY_ACTION_VALUES] = "values of actions",
+                                          [HD_POLICY_ACTOR_CRITIC] = "an actor and a critic",
+                                          [HD_POLICY_SQUASHED_GAUSSIAN] =
+                                              "means and deviations of actions"};
+    const struct hd_policy *policy = find(loss);
+    char why[128];
+    if (!policy || hd_policy_get(setup->config)->outputs == policy->outputs)
+        return HD_OK;
+    snprintf(why, sizeof why, "loss %s learns %s", loss, outputs[policy->outputs]);
+    return refuse(setup, why, loss);
+}
+
+int hd_policy_check_on_policy(const struct hd_setup *setup, const char *why)
+{
+    char types[128] = "";
+    size_t length = 0;
+    if (hd_policy_get(setup->config)->on_policy)
+        return HD_OK;
+    for (int i = 0; i < N_POLICIES; i++)
+        if (policies[i].on_policy && length < sizeof types)
+            length += (size_t)snprintf(types + length, sizeof types - length, "%s%s",
+                                       length > 0 ? " or " : "", policies[i].name);
+    return refuse(setup, why, types);
+}

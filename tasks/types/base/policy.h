@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The facts about an algorithm that types and verbs need: its row of tasks/base/policies.h. Thread
+ * safe.
+ */
+#ifndef HD_TASKS_TYPES_BASE_POLICY_H
+#define HD_TASKS_TYPES_BASE_POLICY_H
+
+#include "tasks/base/registry.h"
+
+enum hd_policy_outputs {
+    HD_POLICY_LOGITS,           /* of each action */
+    HD_POLICY_ACTION_VALUES,    /* by dueling heads, if policy.model.dueling says so */
+    HD_POLICY_ACTOR_CRITIC,     /* logits and the observation's value */
+    HD_POLICY_SQUASHED_GAUSSIAN /* means and logarithms of deviations of real numbers */
+};
+
+enum hd_policy_actions {
+    HD_POLICY_ONE_CHOICE,
+    HD_POLICY_ANY_ACTIONS, /* also several choices or real numbers */
+    HD_POLICY_REAL_NUMBERS /* within bounds */
+};
+
+struct hd_policy {
+    const char *name;
+    enum hd_policy_outputs outputs;
+    bool on_policy; /* learns from minibatches of a collect, else from batches that are drawn */
+    enum hd_policy_actions actions; /* that it chooses */
+};
+
+/* Returns the algorithm that policy.type names. */
+const struct hd_policy *hd_policy_get(const struct hd_config *config);
+
+/* Check that the policy's net yields what a loss learns, unless that is a loss of other nets, and
+ * that the policy is on-policy, for a verb that says `why`. Return HD_OK, or HD_ERR_INPUT after
+ * adding a mistake to setup->diag, at policy.type. */
+int hd_policy_check_loss(const struct hd_setup *setup, const char *loss);
+int hd_policy_check_on_policy(const struct hd_setup *setup, const char *why);
+
+#endif
