@@ -9,7 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/types/collect/env_options.h"
+#include "tasks/types/base/env_options.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,13 +6,13 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
-#include "runtime/io/run_dir.h"
+#include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 #include "tasks/base/run_keys.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/env_options.h"
 #include "tasks/types/base/policy.h"
-#include "tasks/types/collect/env_options.h"
-#include "tasks/types/learn/policy_net.h"
+#include "tasks/types/base/policy_net.h"
 
 #include <string.h>
 #include <unistd.h>

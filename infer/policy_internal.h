@@ -7,7 +7,7 @@
 #include "infer/infer.h"
 #include "kernels/envs/actions.h"
 #include "runtime/base/config/config.h"
-#include "tasks/output/policy_arrays.h"
+#include "tasks/types/base/policy_arrays.h"
 
 #include <pthread.h>
 

@@ -24,7 +24,7 @@ enum hd_mode {
 };
 
 struct hd_type;
-struct hd_tensor_data; /* runtime/io/safetensors.h */
+struct hd_tensor_data; /* runtime/io/base/safetensors.h */
 enum { HD_TENSORS_MAX = 16 };
 
 /* One declared value. graph/ makes it, its type completes it; read-only once there is a plan. */

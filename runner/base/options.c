@@ -8,7 +8,7 @@
 #include "runtime/base/config/diag.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/video/video.h"
 #include "tasks/base/run_keys.h"
 

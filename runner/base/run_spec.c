@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
 #include "tasks/base/run_keys.h"
-#include "tasks/types/collect/env_options.h"
+#include "tasks/types/base/env_options.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,8 +5,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
-#include "runtime/io/run_dir.h"
+#include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 
 #include <inttypes.h>
 

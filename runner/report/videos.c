@@ -3,7 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -18,7 +18,7 @@
 #ifndef HD_RUNTIME_IO_DATASET_H
 #define HD_RUNTIME_IO_DATASET_H
 
-#include "runtime/io/safetensors.h"
+#include "runtime/io/base/safetensors.h"
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/dataset_internal.h"
-#include "runtime/io/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>

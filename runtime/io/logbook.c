@@ -6,7 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/append.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/log_state_internal.h"
 #include "runtime/io/tensorboard.h"
 

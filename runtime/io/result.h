@@ -29,8 +29,8 @@ struct hd_result {
 struct hd_file_put;
 
 /* Writes the result as JSON with the time, this host and the program's version, by `put`
- * (runtime/io/files.h; NULL: hd_file_write_atomic). Returns HD_OK, HD_ERR_NOMEM (logged) or what
- * `put` does. */
+ * (runtime/io/base/files.h; NULL: hd_file_write_atomic). Returns HD_OK, HD_ERR_NOMEM (logged) or
+ * what `put` does. */
 int hd_result_write(const struct hd_file_put *put, const char *path,
                     const struct hd_result *result);
 

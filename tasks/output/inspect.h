@@ -6,7 +6,7 @@
 #define HD_TASKS_OUTPUT_INSPECT_H
 
 #include "runtime/value.h"
-#include "tasks/output/policy_arrays.h"
+#include "tasks/types/base/policy_arrays.h"
 
 /* The values that a policy consists of: parameters; moments by which observations are normalised
  * (obs_norm NULL: they are not); running statistics of the net's batch norms (NULL: it has none).
@@ -22,8 +22,8 @@ struct hd_weights {
 
 struct hd_file_put;
 
-/* Writes a policy to a safetensors file by `put` (runtime/io/files.h), which appears whole or not
- * at all. It holds tensors of DI-engine's names and shapes; running_mean, running_var and
+/* Writes a policy to a safetensors file by `put` (runtime/io/base/files.h), which appears whole or
+ * not at all. It holds tensors of DI-engine's names and shapes; running_mean, running_var and
  * num_batches_tracked of batch norms as in PyTorch; obs_norm.scale and obs_norm.shift for each
  * element of an observation; and, as metadata, the number of updates and hashes of the content. A
  * file that has these hashes already is left alone. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM

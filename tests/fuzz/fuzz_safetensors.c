@@ -2,7 +2,7 @@
 /* A safetensors file of any bytes: read or mapped it is the same, every tensor it claims is there,
  * and what was read can be written and read again. */
 #include "runtime/base/status.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/base/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 #include "tests/harness/check.h"
 
 #include <stdio.h>

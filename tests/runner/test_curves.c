@@ -3,7 +3,7 @@
 #include "runner/history/curves.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/tensorboard.h"
 #include "tests/harness/check.h"
 #include "tests/runner/scratch.h"

@@ -7,7 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/logbook.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/reserve.h"
 #include "runtime/io/result.h"
 

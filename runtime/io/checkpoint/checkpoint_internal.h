@@ -5,8 +5,8 @@
 #ifndef HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_INTERNAL_H
 #define HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_INTERNAL_H
 
+#include "runtime/io/base/files.h"
 #include "runtime/io/checkpoint/checkpoint.h"
-#include "runtime/io/files.h"
 
 #include <pthread.h>
 

@@ -3,8 +3,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
-#include "runtime/io/files.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes checkpoints that are not kept, and what was left unfinished. */
 #include "runtime/base/alloc.h"
+#include "runtime/io/base/files.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
-#include "runtime/io/files.h"
 
 #include <dirent.h>
 #include <inttypes.h>

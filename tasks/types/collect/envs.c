@@ -9,8 +9,8 @@
 #include "runtime/base/status.h"
 #include "tasks/base/arena.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/env_options.h"
 #include "tasks/types/base/sequences.h"
-#include "tasks/types/collect/env_options.h"
 #include "tasks/types/collect/transition_block.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/base/safetensors.h"
 #include "tasks/base/arena.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/obs.h"

@@ -2,7 +2,7 @@
 #include "tasks/types/data/minibatch.h"
 
 #include "runtime/base/status.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/base/safetensors.h"
 #include "tasks/base/arena.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/obs.h"

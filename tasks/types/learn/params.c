@@ -3,7 +3,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "tasks/types/learn/policy_net.h"
+#include "tasks/types/base/policy_net.h"
 
 #include <math.h>
 #include <string.h>

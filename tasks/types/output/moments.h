@@ -9,9 +9,6 @@
 #include "kernels/net/obs_norm.h"
 #include "tasks/base/registry.h"
 
-/* The most deviations from their mean with which elements of an observation enter a net. */
-#define HD_OBS_NORM_LIMIT 5.0f
-
 extern const struct hd_type hd_type_moments;
 
 /* Give `spec` its shape, from a verb's `declare`: the moments of one number, of observations as the

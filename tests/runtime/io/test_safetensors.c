@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/base/safetensors.h"
 #include "tests/harness/check.h"
 
 #include <math.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/output/policy_arrays.h"
+#include "tasks/types/base/policy_arrays.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/io/safetensors.h"
-#include "tasks/types/output/moments.h"
+#include "runtime/io/base/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>

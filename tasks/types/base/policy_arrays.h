@@ -2,8 +2,8 @@
 /* The arrays of a policy that is used and not trained: they are read from a file of weights, and
  * turn observations into the net's outputs. Reading is for one thread at a time, passes are thread
  * safe on different memory. */
-#ifndef HD_TASKS_OUTPUT_POLICY_ARRAYS_H
-#define HD_TASKS_OUTPUT_POLICY_ARRAYS_H
+#ifndef HD_TASKS_TYPES_BASE_POLICY_ARRAYS_H
+#define HD_TASKS_TYPES_BASE_POLICY_ARRAYS_H
 
 #include "kernels/net/net.h"
 

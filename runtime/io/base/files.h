@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directories and whole files. Thread safe on different paths. */
-#ifndef HD_RUNTIME_IO_FILES_H
-#define HD_RUNTIME_IO_FILES_H
+#ifndef HD_RUNTIME_IO_BASE_FILES_H
+#define HD_RUNTIME_IO_BASE_FILES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* The nets of values, as the run file describes them: the policy's (policy.type, policy.model,
  * runtime.precision), and a critic's (policy.critic). Called by the thread that builds the graph.
  */
-#ifndef HD_TASKS_TYPES_LEARN_POLICY_NET_H
-#define HD_TASKS_TYPES_LEARN_POLICY_NET_H
+#ifndef HD_TASKS_TYPES_BASE_POLICY_NET_H
+#define HD_TASKS_TYPES_BASE_POLICY_NET_H
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/types/learn/net_layers.h"
+#include "tasks/types/base/net_layers.h"
 
 #include "kernels/net/layers/find.h"
 #include "runtime/base/alloc.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/types/learn/policy_net.h"
+#include "tasks/types/base/policy_net.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/net_layers.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/sequences.h"
-#include "tasks/types/learn/net_layers.h"
 
 #include <stdio.h>
 #include <string.h>

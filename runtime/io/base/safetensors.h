@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads safetensors files: eight bytes of header length, a JSON header, the tensors'
  * bytes. Opening a file checks its whole header. Several threads may read an open file. */
-#ifndef HD_RUNTIME_IO_SAFETENSORS_H
-#define HD_RUNTIME_IO_SAFETENSORS_H
+#ifndef HD_RUNTIME_IO_BASE_SAFETENSORS_H
+#define HD_RUNTIME_IO_BASE_SAFETENSORS_H
 
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/types/collect/env_options.h"
+#include "tasks/types/base/env_options.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/node_json.h"

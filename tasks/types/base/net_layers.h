@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets as lists of layers in the run file: the policy's (policy.model.layers and
  * policy.model.heads), and others (policy.critic). Called by the thread that builds the graph. */
-#ifndef HD_TASKS_TYPES_LEARN_NET_LAYERS_H
-#define HD_TASKS_TYPES_LEARN_NET_LAYERS_H
+#ifndef HD_TASKS_TYPES_BASE_NET_LAYERS_H
+#define HD_TASKS_TYPES_BASE_NET_LAYERS_H
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"

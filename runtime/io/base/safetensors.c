@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/io/safetensors.h"
+#include "runtime/io/base/safetensors.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
+#include "runtime/io/base/files.h"
 
 #include <inttypes.h>
 #include <jansson.h>

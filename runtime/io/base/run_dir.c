@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/io/run_dir.h"
+#include "runtime/io/base/run_dir.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"

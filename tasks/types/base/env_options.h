@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options that a run file gives to its environment. Thread safe on different settings. */
-#ifndef HD_TASKS_TYPES_COLLECT_ENV_OPTIONS_H
-#define HD_TASKS_TYPES_COLLECT_ENV_OPTIONS_H
+#ifndef HD_TASKS_TYPES_BASE_ENV_OPTIONS_H
+#define HD_TASKS_TYPES_BASE_ENV_OPTIONS_H
 
 #include "kernels/envs/env.h"
 #include "runtime/base/config/config.h"
