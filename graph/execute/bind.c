@@ -112,7 +112,7 @@ static int64_t get_read_version(const struct hd_binder *binder, const struct hd_
     return hd_binder_get_slot(binder, op, i)->version;
 }
 
-bool hd_binder_is_fresh(const struct hd_binder *binder, const struct hd_op *op, int i)
+static bool is_fresh(const struct hd_binder *binder, const struct hd_op *op, int i)
 {
     return get_read_version(binder, op, i) != binder->last_read[op->step->index][i];
 }
@@ -125,7 +125,7 @@ static bool only_reads(const struct hd_ref *ref)
 bool hd_binder_has_fresh(const struct hd_binder *binder, const struct hd_op *op)
 {
     for (int i = 0; i < op->step->n_refs; i++)
-        if (only_reads(&op->step->refs[i]) && hd_binder_is_fresh(binder, op, i))
+        if (only_reads(&op->step->refs[i]) && is_fresh(binder, op, i))
             return true;
     return false;
 }
@@ -212,7 +212,7 @@ void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op,
                              .spec = spec,
                              .bucket = bucket,
                              .version = slot->version,
-                             .fresh = hd_binder_is_fresh(binder, op, i)};
+                             .fresh = is_fresh(binder, op, i)};
     *access = (struct hd_access){replica->buffers[at], by_bucket ? bucket : HD_ALL_BUCKETS,
                                  HD_ALL_PARTIALS, ref->mode};
 }

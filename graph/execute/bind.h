@@ -52,9 +52,8 @@ struct hd_version_slot *hd_binder_get_slot(const struct hd_binder *binder, const
 const struct hd_replica *hd_binder_get_replica(const struct hd_binder *binder,
                                                const struct hd_op *op, int i, int home);
 
-/* Return whether ref i, or any ref of a step that only reads, would read a version other than the
- * one that the step read last. */
-bool hd_binder_is_fresh(const struct hd_binder *binder, const struct hd_op *op, int i);
+/* Returns whether a ref of a step that only reads would read a version other than the one that the
+ * step read last. */
 bool hd_binder_has_fresh(const struct hd_binder *binder, const struct hd_op *op);
 
 /* Returns the context of a task at the present place in program order; step NULL: a task that the

@@ -18,7 +18,9 @@ static const char *format_bytes(double bytes, char text[BYTES_TEXT])
     return text;
 }
 
-double hd_plan_count_value_bytes(const struct hd_plan *plan, int value)
+/* Returns the bytes of all buffers and snapshots of a value's instances, as a double because a
+ * config may ask for more than fits in 64 bits. */
+static double count_value_bytes(const struct hd_plan *plan, int value)
 {
     const struct hd_plan_value *planned = &plan->values[value];
     const int copies = planned->buffers + planned->lag_snapshots + planned->background_snapshots;
@@ -31,7 +33,7 @@ static double count_all(const struct hd_plan *plan, int *largest_p)
 {
     double sum = 0, most = -1;
     for (int i = 0; i < plan->graph->n_values; i++) {
-        const double bytes = hd_plan_count_value_bytes(plan, i);
+        const double bytes = count_value_bytes(plan, i);
         sum += bytes;
         if (bytes > most) {
             most = bytes;
@@ -48,7 +50,7 @@ void hd_plan_dump_memory(const struct hd_plan *plan, FILE *file)
     fprintf(file, "memory\n");
     for (int i = 0; i < plan->graph->n_values; i++)
         fprintf(file, "  %-16s %s\n", plan->graph->values[i].spec.name,
-                format_bytes(hd_plan_count_value_bytes(plan, i), text));
+                format_bytes(count_value_bytes(plan, i), text));
     fprintf(file, "  %-16s %s\n", "all", format_bytes(count_all(plan, &largest), text));
 }
 
@@ -81,7 +83,7 @@ int hd_plan_check_memory(const struct hd_plan *plan, int ranks, int64_t availabl
                    ranks > 1 ? "what runs on this host" : "the run",
                    format_bytes(needed * ranks, all), format_bytes((double)available, there),
                    spec->name, spec->type->name,
-                   format_bytes(hd_plan_count_value_bytes(plan, largest), most), key);
+                   format_bytes(count_value_bytes(plan, largest), most), key);
 }
 
 void hd_plan_report_no_memory(const struct hd_graph_value *value, int64_t bytes)

@@ -5,10 +5,6 @@
 
 #include "graph/plan/plan.h"
 
-/* Returns the bytes of all buffers and snapshots of a value's instances on the plan's rank, as a
- * double because a config may ask for more than fits in 64 bits. */
-double hd_plan_count_value_bytes(const struct hd_plan *plan, int value);
-
 /* Writes a line for each value, with its bytes, and their sum. Errors of the file are the caller's
  * to look for (ferror). */
 void hd_plan_dump_memory(const struct hd_plan *plan, FILE *file);

@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct hd_env_actions hd_actions_make_discrete(int64_t n)
-{
-    return (struct hd_env_actions){.kind = HD_ENV_DISCRETE, .dims = 1, .n = {n}};
-}
-
 bool hd_actions_are_equal(const struct hd_env_actions *a, const struct hd_env_actions *b)
 {
     return a->kind == b->kind && a->dims == b->dims &&

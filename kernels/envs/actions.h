@@ -14,9 +14,6 @@ union hd_action_number {
 
 enum { HD_ACTIONS_TEXT = 256 };
 
-/* Returns one choice of n. */
-struct hd_env_actions hd_actions_make_discrete(int64_t n);
-
 /* Returns whether both take the same numbers; of boxes, bounds do not count. */
 bool hd_actions_are_equal(const struct hd_env_actions *a, const struct hd_env_actions *b);
 

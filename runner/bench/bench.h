@@ -49,12 +49,4 @@ struct hd_range {
     double median, min, max;
 };
 
-/* Returns the range of a number of each run; number is one of hd_rates_get_*. */
-struct hd_range hd_bench_get_range(const struct hd_bench_strategy *strategy,
-                                   double (*number)(const struct hd_rates *rates));
-
-/* Returns the share of time in which at least one body of a verb ran: the median over a strategy's
- * runs. */
-double hd_bench_get_verb_share(const struct hd_bench_strategy *strategy, const char *verb);
-
 #endif

@@ -28,8 +28,8 @@ static double middle(double *sorted, int n)
 
 enum { RUNS_MAX = 1000 }; /* the range of --repeats */
 
-struct hd_range hd_bench_get_range(const struct hd_bench_strategy *strategy,
-                                   double (*number)(const struct hd_rates *rates))
+static struct hd_range get_range(const struct hd_bench_strategy *strategy,
+                                 double (*number)(const struct hd_rates *rates))
 {
     double values[RUNS_MAX];
     int n = strategy->n_runs;
@@ -47,7 +47,7 @@ static double share_of(const struct hd_rates *rates, const char *verb)
     return 0;
 }
 
-double hd_bench_get_verb_share(const struct hd_bench_strategy *strategy, const char *verb)
+static double get_verb_share(const struct hd_bench_strategy *strategy, const char *verb)
 {
     double values[RUNS_MAX];
     for (int i = 0; i < strategy->n_runs; i++)
@@ -115,8 +115,7 @@ static void print_tasks(const struct hd_bench_strategy *strategy, FILE *file)
     struct cost costs[HD_RATES_VERBS];
     const struct hd_rates *run = &strategy->runs[0];
     for (int i = 0; i < run->n_verbs; i++)
-        costs[i] = (struct cost){run->verbs[i].verb,
-                                 hd_bench_get_verb_share(strategy, run->verbs[i].verb)};
+        costs[i] = (struct cost){run->verbs[i].verb, get_verb_share(strategy, run->verbs[i].verb)};
     qsort(costs, (size_t)run->n_verbs, sizeof *costs, more_expensive);
     for (int i = 0; i < run->n_verbs && i < SHOWN; i++)
         fprintf(file, "%s%s %.1f", i > 0 ? ", " : "", costs[i].verb, 100 * costs[i].share);
@@ -126,18 +125,17 @@ static void print_strategy(const struct hd_bench_strategy *strategy, int width, 
 {
     const struct hd_rates *run = &strategy->runs[0];
     fprintf(file, "%-*s %4d", width, strategy->name, strategy->lag);
-    print_rate(hd_bench_get_range(strategy, hd_rates_get_updates_per_s), 15, file);
-    print_rate(hd_bench_get_range(strategy, hd_rates_get_env_steps_per_s), 17, file);
-    fprintf(file, " %4.0f %%", 100 * hd_bench_get_range(strategy, hd_rates_get_busy).median);
+    print_rate(get_range(strategy, hd_rates_get_updates_per_s), 15, file);
+    print_rate(get_range(strategy, hd_rates_get_env_steps_per_s), 17, file);
+    fprintf(file, " %4.0f %%", 100 * get_range(strategy, hd_rates_get_busy).median);
     if (run->gpus > 0)
-        fprintf(file, " %4.0f %%",
-                100 * hd_bench_get_range(strategy, hd_rates_get_gpu_busy).median);
+        fprintf(file, " %4.0f %%", 100 * get_range(strategy, hd_rates_get_gpu_busy).median);
     if (run->ranks > 1)
-        fprintf(file, " %6.1f %%", 100 * hd_bench_get_range(strategy, hd_rates_get_exposed).median);
+        fprintf(file, " %6.1f %%", 100 * get_range(strategy, hd_rates_get_exposed).median);
     else
         fprintf(file, " %8s", "-");
     fprintf(file, " %4.0f %%  %016" PRIx64 "  ",
-            100 * hd_bench_get_range(strategy, hd_rates_get_idle).median, run->param_hash);
+            100 * get_range(strategy, hd_rates_get_idle).median, run->param_hash);
     print_tasks(strategy, file);
     fprintf(file, "\n");
 }
@@ -162,7 +160,7 @@ void hd_bench_print(const struct hd_bench *bench, FILE *file)
 static json_t *range_of(const struct hd_bench_strategy *strategy,
                         double (*number)(const struct hd_rates *rates))
 {
-    struct hd_range range = hd_bench_get_range(strategy, number);
+    struct hd_range range = get_range(strategy, number);
     return json_pack("{s:f, s:f, s:f}", "median", range.median, "min", range.min, "max", range.max);
 }
 
@@ -171,7 +169,7 @@ static json_t *verbs_of(const struct hd_bench_strategy *strategy)
     json_t *verbs = json_object();
     for (int i = 0; i < strategy->runs[0].n_verbs; i++) {
         const char *verb = strategy->runs[0].verbs[i].verb;
-        json_object_set_new(verbs, verb, json_real(hd_bench_get_verb_share(strategy, verb)));
+        json_object_set_new(verbs, verb, json_real(get_verb_share(strategy, verb)));
     }
     return verbs;
 }

@@ -15,11 +15,6 @@ int64_t hd_clock_get_ns(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
-int64_t hd_clock_get_cpu_ns(void)
-{
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
-
 int64_t hd_clock_get_wall_ns(void)
 {
     return read_clock(CLOCK_REALTIME);

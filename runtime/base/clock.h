@@ -8,9 +8,6 @@
 /* Returns nanoseconds of a monotonic clock that all processes of a machine share. */
 int64_t hd_clock_get_ns(void);
 
-/* Returns the nanoseconds of CPU time that this process has used. */
-int64_t hd_clock_get_cpu_ns(void);
-
 /* Returns nanoseconds since 1970-01-01 UTC. */
 int64_t hd_clock_get_wall_ns(void);
 

@@ -65,12 +65,6 @@ const char *hd_session_get_message(const struct hd_session *session)
     return session->message;
 }
 
-void hd_session_reset(struct hd_session *session)
-{
-    atomic_store(&session->status, HD_OK);
-    session->message[0] = '\0';
-}
-
 static bool is_signal(int status)
 {
     return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED;

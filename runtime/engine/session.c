@@ -98,11 +98,6 @@ const char *hd_session_get_running(const struct hd_session *session)
     return name;
 }
 
-int64_t hd_session_count_finished(const struct hd_session *session)
-{
-    return atomic_load(&session->finished);
-}
-
 /* -- Progress and waiting ---------------------------------------------------------------------- */
 
 static void describe_hang(const struct hd_session *session, int64_t waited_ns, char *text,

@@ -113,12 +113,6 @@ bool hd_session_watch(struct hd_session *session);
 /* Returns the name of a task that a CPU worker runs, or NULL. Thread safe. */
 const char *hd_session_get_running(const struct hd_session *session);
 
-/* Returns how many tasks have ended so far. Thread safe. */
-int64_t hd_session_count_finished(const struct hd_session *session);
-
-/* Forgets the first error, for tests that go on. Nothing may be running. */
-void hd_session_reset(struct hd_session *session);
-
 /* Returns this rank's area of the memory that all ranks see (hd_comm_create), as large as it was
  * asked for; NULL without other ranks. */
 char *hd_session_get_area(const struct hd_session *session);

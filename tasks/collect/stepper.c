@@ -174,8 +174,8 @@ int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape
     return HD_OK;
 }
 
-int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                         uint64_t env_seed, void *frame, struct hd_context *context)
+static int start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                     uint64_t env_seed, void *frame, struct hd_context *context)
 {
     char message[HD_ENV_MESSAGE] = "";
     if (hd_envs_start(shape, envs, env, env_seed, frame, message) == HD_OK)
@@ -191,8 +191,8 @@ int hd_stepper_start_next(const struct hd_envs_shape *shape, struct hd_envs *env
 {
     const uint64_t seed = context->seed;
     const int64_t shard = context->shard, episode = envs->episode[env];
-    HD_TRY(hd_stepper_start_env(shape, envs, env, hd_env_get_seed(seed, shard, number, episode),
-                                frame, context));
+    HD_TRY(
+        start_env(shape, envs, env, hd_env_get_seed(seed, shard, number, episode), frame, context));
     if (shape->env->announce)
         shape->env->announce(*envs->group, env, hd_env_get_seed(seed, shard, number, episode + 1));
     return HD_OK;
@@ -202,7 +202,7 @@ int hd_stepper_start_episode(const struct hd_stepper *stepper, const struct hd_e
                              struct hd_envs *envs, uint64_t env_seed, struct hd_context *context)
 {
     for (int64_t i = 0; i < *envs->count; i++)
-        HD_TRY(hd_stepper_start_env(shape, envs, i, env_seed, stepper->outcome.obs, context));
+        HD_TRY(start_env(shape, envs, i, env_seed, stepper->outcome.obs, context));
     return HD_OK;
 }
 

@@ -75,18 +75,14 @@ int hd_gpu_stepper_forward(const struct hd_gpu_stepper *stepper, const struct hd
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context);
 
-/* Does hd_envs_start. Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose message names env and
- * seed. */
-int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                         uint64_t env_seed, void *frame, struct hd_context *context);
-
 /* Starts the next episode of env `env`, which is the shard's env `number`, from its own seed, and
- * announces the seed of the one after it. Otherwise as hd_stepper_start_env, errors too. */
+ * announces the seed of the one after it. Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose
+ * message names env and seed. */
 int hd_stepper_start_next(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
                           int64_t number, void *frame, struct hd_context *context);
 
-/* Does hd_stepper_start_env for all envs of an evaluating group: one env, or the agents of one
- * parallel env. Returns HD_OK or HD_ERR_TASK as it does. */
+/* Starts an episode from one seed in all envs of an evaluating group: one env, or the agents of one
+ * parallel env. Returns HD_OK or HD_ERR_TASK as hd_stepper_start_next does. */
 int hd_stepper_start_episode(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                              struct hd_envs *envs, uint64_t env_seed, struct hd_context *context);
 

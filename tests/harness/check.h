@@ -10,6 +10,7 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #undef ck_assert_msg
 #define ck_assert_msg(expr, ...)                                                                   \
@@ -20,6 +21,9 @@
 /* Fails unless a message has each of `names`, separated by '|': the place, the keys and the numbers
  * that it is about, whatever its wording. */
 void check_names(const char *message, const char *names);
+
+/* Returns the nanoseconds of CPU time that this process has used. */
+int64_t get_cpu_ns(void);
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 enum { SKIPPED = 77 };
 
@@ -44,6 +45,13 @@ void check_names(const char *message, const char *names)
         snprintf(name, sizeof name, "%.*s", length, names);
         ck_assert_msg(strstr(message, name), "'%s' does not name '%s'", message, name);
     }
+}
+
+int64_t get_cpu_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
 void test_register(struct test_entry *entry)

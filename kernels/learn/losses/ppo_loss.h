@@ -58,7 +58,4 @@ void hd_standardise(float *adv, int64_t n);
  * another fixed order. One launch of one block. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_standardise_cuda(float *adv, const int64_t *n, void *stream);
 
-/* Writes log_p[n] of a row of logits and returns the entropy. */
-float hd_log_softmax_compute(const float *logit, int64_t n, float *log_p);
-
 #endif

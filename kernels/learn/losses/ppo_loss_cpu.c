@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/learn/losses/ppo_loss_internal.h"
 
-float hd_log_softmax_compute(const float *logit, int64_t n, float *log_p)
-{
-    return hd_softmax_compute_log_probs(logit, n, log_p);
-}
-
 void hd_standardise(float *adv, int64_t n)
 {
     double sum = 0, squares = 0;

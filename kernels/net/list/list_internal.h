@@ -92,7 +92,6 @@ struct list_memory {
     const struct hd_net_sequences *sequences; /* forward; NULL as in struct hd_net_rows */
 };
 float *hd_list_get_value(const struct list_net *net, struct list_memory memory, int value);
-float *hd_list_get_end(const struct list_net *net, struct list_memory memory);
 
 /* Copies the observations to the values. */
 void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows,

@@ -47,7 +47,7 @@ static int64_t find_kept(const struct list_net *net, int64_t rows, int64_t steps
     return floats + HEADER;
 }
 
-float *hd_list_get_end(const struct list_net *net, struct list_memory memory)
+static float *get_end(const struct list_net *net, struct list_memory memory)
 {
     return memory.values + find_kept(net, memory.rows, memory.steps, net->n_ops);
 }
@@ -161,7 +161,7 @@ struct hd_layer_run hd_list_make_forward(const struct list_net *net, const struc
                                .bias = params + op->bias,
                                .x = hd_list_get_value(net, memory, op->in),
                                .to = hd_list_get_value(net, memory, op->out),
-                               .scratch = hd_list_get_end(net, memory)};
+                               .scratch = get_end(net, memory)};
     set_sequences(net, op, memory, &run);
     return run;
 }
@@ -254,7 +254,7 @@ struct hd_layer_run hd_list_make_backward(const struct list_net *net, const stru
                                           struct list_memory deltas)
 {
     struct hd_layer_run run = hd_list_make_forward(net, op, params, values);
-    float *spare = hd_list_get_end(net, deltas);
+    float *spare = get_end(net, deltas);
     run.rows = deltas.rows;
     run.y = run.to;
     run.dy = hd_list_get_value(net, deltas, op->out);

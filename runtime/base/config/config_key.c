@@ -84,7 +84,7 @@ int hd_schema_print(const struct hd_key *const *schema, int n_schema, const char
 
 /* -- Suggestions ------------------------------------------------------------------------------- */
 
-bool hd_key_is_called(const struct hd_key *key, const char *name)
+static bool is_called(const struct hd_key *key, const char *name)
 {
     const char *last = strrchr(key->path, '.');
     return strcmp(last ? last + 1 : key->path, name) == 0 ||
@@ -112,7 +112,7 @@ void hd_schema_list_called(const struct hd_key *const *schema, int n_schema, con
     list[0] = '\0';
     for (int i = 0; i < n_schema; i++)
         for (const struct hd_key *key = schema[i]; key->path; key++)
-            if (hd_key_is_called(key, last ? last + 1 : name) && n++ < LISTED)
+            if (is_called(key, last ? last + 1 : name) && n++ < LISTED)
                 append(list, "%s'%s'%s", list[0] ? " or " : "", key->path,
                        strchr(key->path, '.') ? "" : " at the top level");
 }

@@ -34,9 +34,6 @@ enum { HD_DESCRIPTION_BYTES = 256 };
 /* Describes what values a key takes: "an integer in [1, 64] or 'auto'". */
 void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_BYTES]);
 
-/* Returns whether `name` is the last part of a key's path, or one of its aliases. */
-bool hd_key_is_called(const struct hd_key *key, const char *name);
-
 /* Prints the keys of the tables schema[n_schema] that are `path` or below it (NULL: all) as a
  * reference: two lines a key, with its default, meaning, kind and scope. Returns the number of
  * keys; cannot fail. */

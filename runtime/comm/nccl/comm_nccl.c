@@ -109,7 +109,7 @@ int hd_nccl_get_version(int *version_p)
 
 /* -- A communicator ---------------------------------------------------------------------------- */
 
-int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char *says)
+static int fail(struct hd_nccl *nccl, int status, const char *what, const char *says)
 {
     if (hd_nccl_is_ok(nccl)) {
         const struct hd_nccl_posted *open =
@@ -131,7 +131,7 @@ int hd_nccl_check_cuda(struct hd_nccl *nccl, int error, const char *what)
         return HD_OK;
     hd_gpu_end_if_asked(nccl->options.devices[0], what, cudaGetErrorString(error),
                         cudaGetErrorName(error));
-    return hd_nccl_fail(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
+    return fail(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
 }
 
 /* Work that NCCL goes on with by itself is no failure. */
@@ -143,7 +143,7 @@ static int check_nccl(struct hd_nccl *nccl, ncclResult_t result, const char *wha
     const char *last = nccl->comm ? library.GetLastError(nccl->comm) : "";
     const char *more = last && *last ? last : "NCCL_DEBUG=WARN tells more";
     snprintf(says, sizeof says, "%s (%.160s)", library.GetErrorString(result), more);
-    return hd_nccl_fail(nccl, result == ncclRemoteError ? HD_ERR_PEER : HD_ERR_DEVICE, what, says);
+    return fail(nccl, result == ncclRemoteError ? HD_ERR_PEER : HD_ERR_DEVICE, what, says);
 }
 
 bool hd_nccl_is_ready(struct hd_nccl *nccl)
@@ -339,7 +339,7 @@ int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_
         return HD_OK;
     next->stage++;
     int status = stage(nccl, &next->collective);
-    return status == HD_OK ? HD_OK : hd_nccl_fail(nccl, status, "adding the operands", "failed");
+    return status == HD_OK ? HD_OK : fail(nccl, status, "adding the operands", "failed");
 }
 
 /* -- Start and stop ---------------------------------------------------------------------------- */
@@ -400,7 +400,7 @@ static int connect_ranks(struct hd_nccl *nccl, const unsigned char *id)
         return HD_OK;
     char late[64];
     snprintf(late, sizeof late, "not all ranks joined within %g s", (double)timeout_ns * 1e-9);
-    return hd_nccl_fail(nccl, HD_ERR_PEER, "NCCL", late);
+    return fail(nccl, HD_ERR_PEER, "NCCL", late);
 }
 
 int hd_nccl_connect(struct hd_nccl *nccl, const unsigned char id[HD_NCCL_ID_BYTES])
@@ -433,7 +433,7 @@ void hd_nccl_abort(struct hd_device_comm *device_comm)
     until.tv_sec += PATIENCE_S;
     const bool locked = pthread_mutex_timedlock(&nccl->lock, &until) == 0;
     if (nccl->comm) {
-        hd_nccl_fail(nccl, HD_ERR_PEER, "NCCL", "aborted");
+        fail(nccl, HD_ERR_PEER, "NCCL", "aborted");
         int before = hd_nccl_enter(nccl);
         library.CommAbort(nccl->comm);
         hd_nccl_leave(nccl, before);

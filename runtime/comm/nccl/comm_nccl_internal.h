@@ -51,9 +51,6 @@ static inline bool hd_nccl_is_ok(const struct hd_nccl *nccl)
     return atomic_load_explicit(&nccl->status, memory_order_acquire) == HD_OK;
 }
 
-/* Keeps the first failure with its sentence and returns its status. */
-int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char *says);
-
 /* Returns HD_OK, or keeps CUDA's `error` as a failure and returns the first one's status. */
 int hd_nccl_check_cuda(struct hd_nccl *nccl, int error, const char *what);
 

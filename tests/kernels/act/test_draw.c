@@ -225,7 +225,7 @@ TEST(squashed_actions)
 
 TEST(descriptions)
 {
-    const struct hd_env_actions one = hd_actions_make_discrete(7);
+    const struct hd_env_actions one = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {7}};
     char text[HD_ACTIONS_TEXT];
     ck_assert_str_eq(hd_actions_describe(&one, text), "7 actions");
     ck_assert_str_eq(hd_actions_describe(&choices, text), "actions of [2, 4, 3]");

@@ -274,15 +274,11 @@ TEST(test_hash)
 
 TEST(test_clocks)
 {
-    int64_t last = hd_clock_get_ns(), cpu = hd_clock_get_cpu_ns();
+    int64_t last = hd_clock_get_ns();
     for (int i = 0; i < 1000; i++) {
         int64_t now = hd_clock_get_ns();
         ck_assert_int_ge(now, last);
         last = now;
     }
-    volatile double busy = 1;
-    while (hd_clock_get_ns() - last < 5000000)
-        busy *= 1.0000001;
-    ck_assert_int_gt(hd_clock_get_cpu_ns(), cpu);
     ck_assert_int_gt(hd_clock_get_wall_ns(), INT64_C(1700000000) * 1000000000); /* after 2023 */
 }

@@ -251,10 +251,6 @@ TEST(the_first_error_ends_the_run, .runs = KINDS)
     ck_assert_int_eq(hd_session_drain(session), HD_ERR_TASK);
     ck_assert_int_eq(ran, 10);
     ck_assert(strstr(hd_session_get_message(session), "number 7"));
-    hd_session_reset(session);
-    submit(count_run, NULL, &access, 1, NULL);
-    ck_assert_int_eq(hd_session_drain(session), HD_OK);
-    ck_assert_int_eq(ran, 11);
     hd_buffer_destroy(buffer);
     hd_session_destroy(session);
 }
@@ -348,9 +344,9 @@ TEST(idle_workers_leave_the_cores_alone)
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     const struct timespec settle = {0, 100000000}, measure = {0, 500000000};
     nanosleep(&settle, NULL);
-    int64_t cpu = hd_clock_get_cpu_ns(), wall = hd_clock_get_ns();
+    int64_t cpu = get_cpu_ns(), wall = hd_clock_get_ns();
     nanosleep(&measure, NULL); /* the submitter is away: one worker idles */
-    double share = (double)(hd_clock_get_cpu_ns() - cpu) / (double)(hd_clock_get_ns() - wall);
+    double share = (double)(get_cpu_ns() - cpu) / (double)(hd_clock_get_ns() - wall);
     printf("an idle worker uses %.0f %% of a core\n", 100 * share);
     ck_assert_double_lt(share, 0.5);
     hd_session_destroy(session);
