@@ -17,15 +17,15 @@ struct hd_control_requests {
     struct request requests[];
 };
 
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void control_requests_combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                     void *into, const void *other)
 {
     (void)spec, (void)bucket, (void)how;
     *(unsigned *)into |= *(const unsigned *)other;
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void control_requests_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                    const void *vector, void *data)
 {
     (void)spec, (void)bucket, (void)how;
     *(unsigned *)data = *(const unsigned *)vector;
@@ -33,8 +33,8 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
 
 static const struct hd_reduction reduction = {.bytes = hd_value_get_vector_bytes,
                                               .pack = hd_value_pack,
-                                              .combine = combine,
-                                              .unpack = unpack};
+                                              .combine = control_requests_combine,
+                                              .unpack = control_requests_unpack};
 static const struct hd_type type = {.name = "control_requests", .reduction = &reduction};
 static const struct hd_spec spec = {.name = "control_requests",
                                     .type = &type,

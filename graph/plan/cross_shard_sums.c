@@ -31,7 +31,8 @@ static double add_partials(const double *first, int64_t stride, int64_t lo, int6
     return left + add_partials(first, stride, lo + n / 2, n - n / 2);
 }
 
-static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
+static void cross_shard_sums_pack(const struct hd_spec *spec, int bucket, const void *data,
+                                  void *vector)
 {
     (void)bucket;
     const int64_t stride = spec->bytes / spec->partials / (int64_t)sizeof(double);
@@ -39,16 +40,16 @@ static void pack(const struct hd_spec *spec, int bucket, const void *data, void 
         ((double *)vector)[i] = add_partials((const double *)data + i, stride, 0, spec->partials);
 }
 
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void cross_shard_sums_combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                     void *into, const void *other)
 {
     (void)bucket, (void)how;
     for (int64_t i = 0; i < count_of(spec); i++)
         ((double *)into)[i] += ((const double *)other)[i];
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void cross_shard_sums_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                    const void *vector, void *data)
 {
     (void)how;
     memcpy(data, vector, (size_t)vector_bytes(spec, bucket));
@@ -56,9 +57,9 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
 
 static const struct hd_reduction reduction = {
     .bytes = vector_bytes,
-    .pack = pack,
-    .combine = combine,
-    .unpack = unpack,
+    .pack = cross_shard_sums_pack,
+    .combine = cross_shard_sums_combine,
+    .unpack = cross_shard_sums_unpack,
     .hows = 1 << HD_SUM,
 };
 static const struct hd_type type = {.name = "cross_shard_sums", .reduction = &reduction};

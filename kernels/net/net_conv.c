@@ -157,7 +157,7 @@ static int64_t choose_part(const struct hd_conv_net *net, int64_t row)
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-static void destroy(struct hd_net *base)
+static void net_conv_destroy(struct hd_net *base)
 {
     struct hd_conv_net *net = conv_net(base);
     for (int i = 0; i < HD_CONVS; i++)
@@ -166,7 +166,7 @@ static void destroy(struct hd_net *base)
 }
 
 static const struct hd_net_ops ops = {
-    .destroy = destroy,
+    .destroy = net_conv_destroy,
     .export_tensor = hd_conv_net_export,
     .import_tensor = hd_conv_net_import,
     .refresh = hd_conv_net_refresh,
@@ -182,7 +182,7 @@ static const struct hd_net_ops ops = {
 /* The trunk: convolutions with ReLU, flatten, and the dense layer `mid`. */
 enum { MID = 2 * HD_CONVS + 1, TRUNK = MID + 1 };
 
-static int build(struct hd_net *base)
+static int net_conv_build(struct hd_net *base)
 {
     struct hd_conv_net *net = (struct hd_conv_net *)base;
     enum hd_layout output;
@@ -234,5 +234,8 @@ static bool fits(const struct hd_layer_list *list)
     return true;
 }
 
-const struct hd_net_kind hd_conv_net_kind = {
-    .fits = fits, .on_gpu = fits, .ops = &ops, .bytes = sizeof(struct hd_conv_net), .build = build};
+const struct hd_net_kind hd_conv_net_kind = {.fits = fits,
+                                             .on_gpu = fits,
+                                             .ops = &ops,
+                                             .bytes = sizeof(struct hd_conv_net),
+                                             .build = net_conv_build};

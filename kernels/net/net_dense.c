@@ -69,7 +69,7 @@ static void add_all(struct dense_net *net)
     }
 }
 
-static void destroy(struct hd_net *net)
+static void net_dense_destroy(struct hd_net *net)
 {
     hd_free(((struct dense_net *)net)->layers);
 }
@@ -90,7 +90,7 @@ static int import(const struct hd_net *net, const float *row_major, int i, float
 }
 
 static const struct hd_net_ops ops = {
-    .destroy = destroy,
+    .destroy = net_dense_destroy,
     .export_tensor = export,
     .import_tensor = import,
     .forward_bytes = hd_dense_get_forward_bytes,
@@ -166,7 +166,7 @@ static bool fits(const struct hd_layer_list *list)
     return true;
 }
 
-static int build(struct hd_net *base)
+static int net_dense_build(struct hd_net *base)
 {
     struct dense_net *net = (struct dense_net *)base;
     net->layers = hd_alloc(base->list.n, sizeof *net->layers);
@@ -181,4 +181,4 @@ const struct hd_net_kind hd_dense_net_kind = {.fits = fits,
                                               .on_gpu = is_di_engine_s,
                                               .ops = &ops,
                                               .bytes = sizeof(struct dense_net),
-                                              .build = build};
+                                              .build = net_dense_build};

@@ -102,7 +102,7 @@ static void on_message(void *arg, int rank, const void *data, int64_t bytes)
     hd_checkpoint_writer_receive(train->checkpoints.writer, rank, data, bytes);
 }
 
-static void describe(void *arg, char *text, int64_t bytes)
+static void run_describe(void *arg, char *text, int64_t bytes)
 {
     struct hd_train *train = arg;
     hd_monitor_describe(&train->monitor, text, bytes);
@@ -166,7 +166,7 @@ static int join_ranks(struct hd_train *train)
     const struct hd_rendezvous_watch_options watch = {
         .on_lost = on_lost,
         .on_message = on_message,
-        .describe = describe,
+        .describe = run_describe,
         .arg = train,
         .heartbeat_timeout_s = hd_config_get_real(config, "runtime.heartbeat_timeout_s"),
     };

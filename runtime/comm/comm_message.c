@@ -190,7 +190,7 @@ static void note_arrivals(struct hd_comm *comm)
     state->n = 0;
 }
 
-static void progress(struct hd_comm *comm)
+static void comm_message_progress(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
     if (pthread_mutex_trylock(&state->lock) != 0)
@@ -306,7 +306,7 @@ static void close_messages(struct hd_comm *comm)
 static const struct hd_comm_ops ops = {.post = post,
                                        .post_pairs = post_pairs,
                                        .test_pairs = test_pairs,
-                                       .progress = progress,
+                                       .progress = comm_message_progress,
                                        .wait_for_data = wait_for_data,
                                        .is_awaited = is_awaited,
                                        .is_ahead = is_ahead,

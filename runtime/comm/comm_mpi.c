@@ -55,7 +55,8 @@ static int reserve(struct mpi_links *links, int more)
     return HD_OK;
 }
 
-static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
+static int comm_mpi_start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers,
+                          int n)
 {
     struct mpi_links *links = of(base);
     HD_TRY(reserve(links, n));
@@ -74,7 +75,7 @@ static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *
 }
 
 /* A long message goes over a socket in many segments, and each call transfers a few of them. */
-static int progress(struct hd_links *base, bool *done)
+static int comm_mpi_progress(struct hd_links *base, bool *done)
 {
     enum { CALLS = 8 };
     struct mpi_links *links = of(base);
@@ -90,7 +91,7 @@ static int progress(struct hd_links *base, bool *done)
     return HD_OK;
 }
 
-static void reset(struct hd_links *base)
+static void comm_mpi_reset(struct hd_links *base)
 {
     of(base)->n = 0;
 }
@@ -117,9 +118,9 @@ static void close_links(struct hd_links *base, bool orderly)
     free(links);
 }
 
-static const struct hd_links_ops ops = {.start = start,
-                                        .progress = progress,
-                                        .reset = reset,
+static const struct hd_links_ops ops = {.start = comm_mpi_start,
+                                        .progress = comm_mpi_progress,
+                                        .reset = comm_mpi_reset,
                                         .probe = probe,
                                         .error = error,
                                         .close = close_links};

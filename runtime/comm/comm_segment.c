@@ -61,7 +61,7 @@ static bool test_pairs(struct hd_comm *comm, int64_t seq)
     return true;
 }
 
-static void progress(struct hd_comm *comm)
+static void comm_segment_progress(struct hd_comm *comm)
 {
     (void)comm;
 }
@@ -86,7 +86,7 @@ void hd_comm_unmap(struct hd_comm *comm)
 static const struct hd_comm_ops ops = {.post = post,
                                        .post_pairs = post_pairs,
                                        .test_pairs = test_pairs,
-                                       .progress = progress,
+                                       .progress = comm_segment_progress,
                                        .is_awaited = is_awaited,
                                        .is_ahead = is_ahead,
                                        .close = hd_comm_unmap};

@@ -134,7 +134,8 @@ static int start_one(struct ucx_links *links, int tag, const struct hd_comm_tran
     return HD_OK;
 }
 
-static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
+static int comm_ucx_start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers,
+                          int n)
 {
     struct ucx_links *links = of(base);
     if (links->n + n > links->capacity) {
@@ -175,7 +176,7 @@ static int look_at(struct ucx_links *links, struct message *message)
     return check_end(links, message, status, info.length);
 }
 
-static int progress(struct hd_links *base, bool *done)
+static int comm_ucx_progress(struct hd_links *base, bool *done)
 {
     struct ucx_links *links = of(base);
     progress_worker(links);
@@ -194,7 +195,7 @@ static bool arm(struct hd_links *base, int *fd_p)
            ucp_worker_arm(links->worker) == UCS_OK;
 }
 
-static void reset(struct hd_links *base)
+static void comm_ucx_reset(struct hd_links *base)
 {
     of(base)->n = 0;
 }
@@ -269,10 +270,10 @@ static void close_links(struct hd_links *base, bool orderly)
 
 /* -- Opening ----------------------------------------------------------------------------------- */
 
-static const struct hd_links_ops ops = {.start = start,
-                                        .progress = progress,
+static const struct hd_links_ops ops = {.start = comm_ucx_start,
+                                        .progress = comm_ucx_progress,
                                         .arm = arm,
-                                        .reset = reset,
+                                        .reset = comm_ucx_reset,
                                         .probe = probe,
                                         .error = error,
                                         .close = close_links};

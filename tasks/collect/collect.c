@@ -67,7 +67,7 @@ struct args {
 /* A random constant that no verb has as its stream_id. */
 static const uint64_t NOISE_STREAM = 0xb7046e5f12cd983a;
 
-static int declare(const struct hd_setup *setup)
+static int collect_declare(const struct hd_setup *setup)
 {
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
@@ -79,7 +79,7 @@ static bool bootstraps(const struct hd_config *config, const struct hd_net *net)
                                            : strcmp(truncation, "bootstrap") == 0;
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int collect_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
     const struct hd_spec *envs = setup->specs[ENVS];
@@ -123,7 +123,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-static int64_t scratch(const void *args)
+static int64_t collect_scratch(const void *args)
 {
     return ((const struct args *)args)->scratch;
 }
@@ -163,7 +163,7 @@ static int64_t lay_out_header(const struct args *args, bool gpu, void *memory,
     return arena.used;
 }
 
-static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
+static void collect_get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     struct header unused;
     *subtasks_p = (struct hd_subtasks){
@@ -305,7 +305,7 @@ static int end_episode(struct collector *c, int64_t env)
 }
 
 /* Steps all envs once, which write their frames into the transition block. */
-static int step(struct collector *c)
+static int collect_step(struct collector *c)
 {
     if (hd_net_is_squashed(c->net))
         draw_actions(c);
@@ -360,7 +360,7 @@ static int play_beside_gpu(struct collector *c)
         HD_TRY(begin(c));
         push_current_obs(c);
     } else if (!is_complete(c)) {
-        HD_TRY(step(c));
+        HD_TRY(collect_step(c));
         push_last_frames(c);
     }
     return HD_OK;
@@ -370,7 +370,7 @@ static int play_all(struct collector *c)
 {
     HD_TRY(begin(c));
     while (!is_complete(c))
-        HD_TRY(step(c));
+        HD_TRY(collect_step(c));
     return HD_OK;
 }
 
@@ -388,7 +388,7 @@ static bool is_random(const struct hd_context *context, const struct args *args,
     return totals->sample < args->random_size * context->shards;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int collect_body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
     const struct hd_transition_block_shape *block =
@@ -410,7 +410,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return context->gpu ? play_beside_gpu(&c) : play_all(&c);
 }
 
-static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int collect_finish(struct hd_context *context, const struct hd_view *views,
+                          const void *memory)
 {
     const struct args *args = memory;
     struct hd_env_counters *counters = views[COUNTERS].data;
@@ -426,7 +427,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 /* -- With a GPU -------------------------------------------------------------------------------- */
 /* Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns. */
 
-static bool supports_gpu(const void *args)
+static bool collect_supports_gpu(const void *args)
 {
     const struct args *collect = args;
     return collect->overlap_act_step && !hd_net_is_squashed(collect->net);
@@ -469,7 +470,7 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
                                        .finish_last = true};
 }
 
-static int ready_on_gpu(const void *memory)
+static int collect_ready_on_gpu(const void *memory)
 {
     const struct args *args = memory;
     return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
@@ -489,7 +490,8 @@ static int get_graph(const struct hd_context *context, const struct hd_view *vie
     return acts ? ACT : HD_NO_GRAPH;
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int collect_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                               const void *memory)
 {
     const struct args *args = memory;
     const struct hd_net *net = args->net;
@@ -506,14 +508,14 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu,
-    .supports = supports_gpu,
+    .body = collect_body_on_gpu,
+    .supports = collect_supports_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,
     .graph_capturable = true,
     .get_graph = get_graph,
-    .ready = ready_on_gpu,
+    .ready = collect_ready_on_gpu,
 };
 #endif
 
@@ -521,12 +523,12 @@ const struct hd_verb hd_verb_collect = {
     .name = "collect",
     .stream_id = 0x79b598d9ee8b50d0,
     .ports = ports,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
-    .get_subtasks = get_subtasks,
-    .finish = finish,
+    .declare = collect_declare,
+    .prepare = collect_prepare,
+    .scratch = collect_scratch,
+    .body = collect_body,
+    .get_subtasks = collect_get_subtasks,
+    .finish = collect_finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help =
         "plays the environments with epsilon-greedy actions, or with those that a squashed policy "

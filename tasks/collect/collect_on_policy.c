@@ -69,13 +69,13 @@ struct args {
     bool steps_on_gpu; /* where GPUs take part */
 };
 
-static int declare(const struct hd_setup *setup)
+static int collect_on_policy_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_spec *envs = setup->specs[ENVS];
     const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
@@ -101,12 +101,12 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
 
-static int64_t scratch(const void *args)
+static int64_t collect_on_policy_scratch(const void *args)
 {
     return ((const struct args *)args)->scratch;
 }
 
-static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
+static void collect_on_policy_get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     *subtasks_p = (struct hd_subtasks){.items = args->groups,
@@ -336,7 +336,8 @@ static int begin_on_gpu(const struct hd_context *context, const struct args *arg
     return HD_OK;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int collect_on_policy_body(struct hd_context *context, const struct hd_view *views,
+                                  const void *memory)
 {
     const struct args *args = memory;
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
@@ -363,7 +364,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-static bool supports_gpu(const void *memory)
+static bool collect_on_policy_supports_gpu(const void *memory)
 {
     const struct args *args = memory;
     return args->envs->frame.actions.kind == HD_ENV_DISCRETE &&
@@ -437,7 +438,7 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
         .joint_items = args->joint_groups};
 }
 
-static int ready_on_gpu(const void *memory)
+static int collect_on_policy_ready_on_gpu(const void *memory)
 {
     const struct args *args = memory;
     return hd_net_prepare_cuda(args->net, args->steps_on_gpu ? args->envs->envs : args->acting.envs,
@@ -525,7 +526,8 @@ static int act_on_gpu(struct hd_context *context, const struct hd_view *views,
     return draw_actions(context, to, args, &stepper);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int collect_on_policy_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                         const void *memory)
 {
     const struct args *args = memory;
     if (!args->steps_on_gpu)
@@ -539,20 +541,21 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu,
-    .supports = supports_gpu,
+    .body = collect_on_policy_body_on_gpu,
+    .supports = collect_on_policy_supports_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,
     .scratch = scratch_on_gpu,
     .graph_capturable = true,
     .get_graph = get_graph,
-    .ready = ready_on_gpu,
+    .ready = collect_on_policy_ready_on_gpu,
 };
 #endif
 
 /* Adds what all groups did to counters and statistics, in the order of groups. */
-static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int collect_on_policy_finish(struct hd_context *context, const struct hd_view *views,
+                                    const void *memory)
 {
     const struct args *args = memory;
     const struct hd_spec *spec = args->trajectories;
@@ -574,12 +577,12 @@ const struct hd_verb hd_verb_collect_on_policy = {
     .name = "collect_on_policy",
     .stream_id = 0x87bfe050ae054a9b,
     .ports = ports,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
-    .get_subtasks = get_subtasks,
-    .finish = finish,
+    .declare = collect_on_policy_declare,
+    .prepare = collect_on_policy_prepare,
+    .scratch = collect_on_policy_scratch,
+    .body = collect_on_policy_body,
+    .get_subtasks = collect_on_policy_get_subtasks,
+    .finish = collect_on_policy_finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "plays the environments with actions sampled from the policy until n_sample samples "
             "are made",

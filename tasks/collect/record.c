@@ -49,7 +49,7 @@ static int wrong_number(const struct hd_setup *setup, const char *name, const ch
                              hd_setup_get_option(setup, name));
 }
 
-static int declare(const struct hd_setup *setup)
+static int record_declare(const struct hd_setup *setup)
 {
     enum { TRANSITIONS_MAX = 1000000000, ROUND_BYTES = 16 << 20 };
     const char *text = hd_setup_get_option(setup, "transitions");
@@ -62,7 +62,7 @@ static int declare(const struct hd_setup *setup)
     return hd_transition_log_declare(setup, setup->specs[TRANSITION_LOG], transitions, ROUND_BYTES);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int record_prepare(const struct hd_setup *setup, void **args_p)
 {
     HD_TRY(hd_envs_check_role(setup->specs[ENVS], setup, false));
     const char *text = hd_setup_get_option(setup, "epsilon");
@@ -80,7 +80,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
                               hd_params_get_net(setup->specs[POLICY]), &args->scratch);
 }
 
-static int64_t scratch(const void *args)
+static int64_t record_scratch(const void *args)
 {
     return ((const struct args *)args)->scratch;
 }
@@ -195,7 +195,7 @@ static int step(struct recorder *r)
     return HD_OK;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int record_body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
     const struct hd_transition_log_shape *shape =
@@ -222,9 +222,9 @@ const struct hd_verb hd_verb_record = {
     .stream_id = 0x5071f2d417f91bab,
     .ports = ports,
     .options = options,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
+    .declare = record_declare,
+    .prepare = record_prepare,
+    .scratch = record_scratch,
+    .body = record_body,
     .help = "plays environments and records all their transitions",
 };

@@ -11,7 +11,7 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static int declare(const struct hd_setup *setup)
+static int collectives_declare(const struct hd_setup *setup)
 {
     struct hd_spec *from = setup->specs[0], *to = setup->specs[1];
     if (from->type != to->type)
@@ -28,7 +28,7 @@ const struct hd_verb hd_verb_sum = {
     .combine = HD_SUM,
     .ports = ports,
     .by_bucket = true,
-    .declare = declare,
+    .declare = collectives_declare,
     .help = "adds the instances of all shards in the fixed tree",
 };
 
@@ -39,7 +39,7 @@ const struct hd_verb hd_verb_mean = {
     .combine = HD_MEAN,
     .ports = ports,
     .by_bucket = true,
-    .declare = declare,
+    .declare = collectives_declare,
     .help = "averages the instances of all shards by their weights",
 };
 
@@ -50,7 +50,7 @@ const struct hd_verb hd_verb_max = {
     .combine = HD_MAX,
     .ports = ports,
     .by_bucket = true,
-    .declare = declare,
+    .declare = collectives_declare,
     .help = "takes the maximum over all shards, element by element",
 };
 
@@ -61,7 +61,7 @@ const struct hd_verb hd_verb_min = {
     .combine = HD_MIN,
     .ports = ports,
     .by_bucket = true,
-    .declare = declare,
+    .declare = collectives_declare,
     .help = "takes the minimum over all shards, element by element",
 };
 
@@ -75,7 +75,7 @@ const struct hd_verb hd_verb_reduce = {
     .ports = ports,
     .options = reduce_options,
     .by_bucket = true,
-    .declare = declare,
+    .declare = collectives_declare,
     .help = "combines the instances of all shards on rank 0, as the option `op` says",
 };
 
@@ -84,7 +84,7 @@ const struct hd_verb hd_verb_broadcast = {
     .stream_id = 0xe2f182bdd291b536,
     .kind = HD_VERB_BROADCAST,
     .ports = ports,
-    .declare = declare,
+    .declare = collectives_declare,
     .help = "copies the instance of rank 0, or of shard 0, to every rank",
 };
 

@@ -26,7 +26,7 @@ struct args {
     bool priority;
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int push_replay_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -71,7 +71,8 @@ static void push_priorities(const struct hd_view *replay, const struct hd_view *
     hd_priorities_push(hd_priorities_get_shape(priorities->spec), priorities->data, first, end);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int push_replay_body(struct hd_context *context, const struct hd_view *views,
+                            const void *args)
 {
     (void)args;
     const struct hd_replay_shape *shape = views[REPLAY].spec->shape;
@@ -92,14 +93,15 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
+static void push_replay_get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
     *subtasks_p = (struct hd_subtasks){
         .items = 1, .stages = 1, .header_bytes = sizeof(struct hd_replay_result)};
 }
 
-static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
+static int push_replay_finish(struct hd_context *context, const struct hd_view *views,
+                              const void *args)
 {
     (void)args;
     const struct hd_replay_result *report = context->headers[0];
@@ -123,7 +125,8 @@ static int64_t scratch_on_gpu(const void *memory)
     return hd_replay_get_scratch_bytes(((const struct args *)memory)->frames);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+static int push_replay_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                   const void *args)
 {
     (void)args;
     const struct hd_transition_block_shape *from =
@@ -143,8 +146,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                                context->scratch, context->header, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .supports = supports, .scratch = scratch_on_gpu, .graph_capturable = true};
+static const struct hd_gpu_verb on_gpu = {.body = push_replay_body_on_gpu,
+                                          .supports = supports,
+                                          .scratch = scratch_on_gpu,
+                                          .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_push_replay = {
@@ -152,10 +157,10 @@ const struct hd_verb hd_verb_push_replay = {
     .stream_id = 0xa13763df740e071e,
     .ports = ports,
     .counted = counted,
-    .prepare = prepare,
-    .body = body,
-    .get_subtasks = get_subtasks,
-    .finish = finish,
+    .prepare = push_replay_prepare,
+    .body = push_replay_body,
+    .get_subtasks = push_replay_get_subtasks,
+    .finish = push_replay_finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "appends a transition block to the replay ring, overwriting the oldest transitions",
 };

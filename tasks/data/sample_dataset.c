@@ -40,7 +40,7 @@ struct args {
     int64_t max_length; /* length of the longest list of a shard */
 };
 
-static int declare(const struct hd_setup *setup)
+static int sample_dataset_declare(const struct hd_setup *setup)
 {
     return hd_scalars_declare(setup, setup->specs[STATS], "sampler", fields, N_FIELDS);
 }
@@ -68,7 +68,7 @@ static int check(const struct hd_setup *setup, const struct args *args)
     return HD_OK;
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int sample_dataset_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -156,7 +156,8 @@ static void advance(const struct args *args, struct hd_sampler_state *state)
     state->epoch++;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int sample_dataset_body(struct hd_context *context, const struct hd_view *views,
+                               const void *memory)
 {
     const struct args *args = memory;
     struct hd_sampler_state *state = views[SAMPLER_STATE].data;
@@ -194,8 +195,8 @@ const struct hd_verb hd_verb_sample_dataset = {
     .stream_id = 0x0cba20b02851c259,
     .ports = ports,
     .counted = counted,
-    .declare = declare,
-    .prepare = prepare,
-    .body = body,
+    .declare = sample_dataset_declare,
+    .prepare = sample_dataset_prepare,
+    .body = sample_dataset_body,
     .help = "takes the next batch of a data set, which is distributed to the shards epoch by epoch",
 };

@@ -28,7 +28,7 @@ struct args {
     bool recurrent; /* rows come with states, which GPUs do not copy */
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int sample_minibatch_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -88,7 +88,8 @@ static int take_minibatch(struct hd_context *context, const struct hd_view *view
     return HD_OK;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int sample_minibatch_body(struct hd_context *context, const struct hd_view *views,
+                                 const void *memory)
 {
     const struct args *args = memory;
     const struct hd_minibatch_split *split = hd_permutation_get_split(views[PERMUTATION].spec);
@@ -105,7 +106,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-static bool supports_gpu(const void *memory)
+static bool sample_minibatch_supports_gpu(const void *memory)
 {
     return !((const struct args *)memory)->recurrent;
 }
@@ -119,7 +120,8 @@ static int set_inputs(struct hd_context *context, const struct hd_view *views, c
     return take_minibatch(context, views, &range->lo, &range->hi);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int sample_minibatch_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                        const void *memory)
 {
     const struct args *args = memory;
     const struct hd_minibatch_split *split = hd_permutation_get_split(views[PERMUTATION].spec);
@@ -143,8 +145,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                              : HD_OK;
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
-                                          .supports = supports_gpu,
+static const struct hd_gpu_verb on_gpu = {.body = sample_minibatch_body_on_gpu,
+                                          .supports = sample_minibatch_supports_gpu,
                                           .graph_capturable = true,
                                           .set_inputs = set_inputs,
                                           .input_bytes = sizeof(struct hd_minibatch_range)};
@@ -154,8 +156,8 @@ const struct hd_verb hd_verb_sample_minibatch = {
     .name = "sample_minibatch",
     .stream_id = 0x637b33a41b1e4b2d,
     .ports = ports,
-    .prepare = prepare,
-    .body = body,
+    .prepare = sample_minibatch_prepare,
+    .body = sample_minibatch_body,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "takes the next minibatch of the permutation",
 };

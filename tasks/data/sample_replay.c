@@ -36,7 +36,7 @@ static void read_beta(const struct hd_config *config, struct args *args)
     args->anneal = steps > 0 ? (1 - args->beta) / steps : 0;
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -94,7 +94,8 @@ static void sample_uniformly(struct hd_context *context, const struct hd_view *v
     }
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int sample_replay_body(struct hd_context *context, const struct hd_view *views,
+                              const void *args)
 {
     const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
     const struct hd_transition_shape *batch_shape = hd_batch_get_shape(views[BATCH].spec);
@@ -127,7 +128,8 @@ static int set_inputs(struct hd_context *context, const struct hd_view *views, c
 
 /* Only the GPU knows the size of the ring: from an empty one it makes a batch in which no row
  * counts. */
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+static int sample_replay_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                     const void *args)
 {
     (void)args;
     const struct hd_view *batch = &views[BATCH];
@@ -138,7 +140,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                                  context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+static const struct hd_gpu_verb on_gpu = {.body = sample_replay_body_on_gpu,
                                           .supports = supports,
                                           .graph_capturable = true,
                                           .set_inputs = set_inputs,
@@ -149,8 +151,8 @@ const struct hd_verb hd_verb_sample_replay = {
     .name = "sample_replay",
     .stream_id = 0x06a58212247c13bb,
     .ports = ports,
-    .prepare = prepare,
-    .body = body,
+    .prepare = sample_replay_prepare,
+    .body = sample_replay_body,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "samples a batch from the replay ring, one transition from each of equal strata, or by "
             "priorities",

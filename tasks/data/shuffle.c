@@ -23,7 +23,7 @@ static void expand_sequences(int64_t n, int64_t steps, int32_t *sample)
     }
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int shuffle_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     struct hd_permutation *permutation = views[PERMUTATION].data;
@@ -47,6 +47,6 @@ const struct hd_verb hd_verb_shuffle = {
     .name = "shuffle",
     .stream_id = 0xaf9fe1a0d95842c4,
     .ports = ports,
-    .body = body,
+    .body = shuffle_body,
     .help = "makes a new permutation of the samples",
 };

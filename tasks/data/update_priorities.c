@@ -19,13 +19,14 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int update_priorities_prepare(const struct hd_setup *setup, void **args_p)
 {
     (void)args_p;
     return hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities");
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int update_priorities_body(struct hd_context *context, const struct hd_view *views,
+                                  const void *args)
 {
     (void)context, (void)args;
     const struct hd_view *batch = &views[BATCH], *errors = &views[TD_ERRORS];
@@ -44,7 +45,7 @@ const struct hd_verb hd_verb_update_priorities = {
     .name = "update_priorities",
     .stream_id = 0x5d2e9b7140c8a36f,
     .ports = ports,
-    .prepare = prepare,
-    .body = body,
+    .prepare = update_priorities_prepare,
+    .body = update_priorities_body,
     .help = "gives the transitions of a batch the priorities that follow from their errors",
 };

@@ -48,7 +48,7 @@ static int refuse(const struct hd_setup *setup, const char *key, const char *val
                              "%s %s needs the result of a step %s under `reads`", key, value, verb);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int adam_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
     struct args *args = hd_alloc(1, sizeof *args);
@@ -114,13 +114,13 @@ static void update(const struct hd_view *views, const struct args *args, bool fi
     }
 }
 
-static int64_t scratch(const void *args)
+static int64_t adam_scratch(const void *args)
 {
     (void)args;
     return HD_BLOCK * (int64_t)sizeof(float);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int adam_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct hd_view *grad = &views[MEAN_GRAD];
     int64_t bucket_lo, bucket_hi;
@@ -143,7 +143,7 @@ static int update_slice(struct hd_context *context, const struct hd_view *views,
 }
 
 #if HD_CUDA
-static bool supports_gpu(const void *args)
+static bool adam_supports_gpu(const void *args)
 {
     return !((const struct args *)args)->skips;
 }
@@ -154,7 +154,8 @@ static const struct hd_scalar *find_entry(const struct hd_view *view, int index)
     return view->data ? hd_scalars_get_slot(view->spec, view->data, index).entry : NULL;
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int adam_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                            const void *memory)
 {
     const struct args *args = memory;
     const struct hd_view *policy = &views[POLICY];
@@ -174,9 +175,9 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                              moments.second, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
-                                          .supports = supports_gpu,
-                                          .scratch = scratch,
+static const struct hd_gpu_verb on_gpu = {.body = adam_body_on_gpu,
+                                          .supports = adam_supports_gpu,
+                                          .scratch = adam_scratch,
                                           .graph_capturable = true,
                                           .in_slices = true};
 #endif
@@ -187,9 +188,9 @@ const struct hd_verb hd_verb_adam = {
     .ports = ports,
     .options = options,
     .by_bucket = true,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
+    .prepare = adam_prepare,
+    .scratch = adam_scratch,
+    .body = adam_body,
     .update_slice = update_slice,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "makes one step of Adam by the mean gradient, or by each shard's own",

@@ -27,12 +27,12 @@ struct args {
     double low, high, factor, min, max;
 };
 
-static int declare(const struct hd_setup *setup)
+static int adapt_lr_declare(const struct hd_setup *setup)
 {
     return hd_scalars_declare(setup, setup->specs[RATE], "learner", fields, 1);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int adapt_lr_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
     struct args *args = hd_alloc(1, sizeof *args);
@@ -64,7 +64,8 @@ static double field(const struct hd_view *view, const char *name)
     return view->spec->type->field(view->spec, view->data, hd_value_find_field(view->spec, name));
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int adapt_lr_body(struct hd_context *context, const struct hd_view *views,
+                         const void *memory)
 {
     (void)context;
     const struct args *args = memory;
@@ -83,9 +84,9 @@ const struct hd_verb hd_verb_adapt_lr = {
     .stream_id = 0xc2828cf3d5b2ee69,
     .ports = ports,
     .run_on_change = true,
-    .declare = declare,
-    .prepare = prepare,
-    .body = body,
+    .declare = adapt_lr_declare,
+    .prepare = adapt_lr_prepare,
+    .body = adapt_lr_body,
     .help = "adapts the learning rate to the divergence between the policies before and after an "
             "iteration",
 };

@@ -28,7 +28,7 @@ struct args {
     bool adapts;
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int adapt_temperature_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
     struct args *args = hd_alloc(1, sizeof *args);
@@ -44,7 +44,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 }
 
 /* A mean that is not there, of updates that were skipped, changes nothing. */
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int adapt_temperature_body(struct hd_context *context, const struct hd_view *views,
+                                  const void *memory)
 {
     (void)context;
     const struct args *args = memory;
@@ -64,7 +65,7 @@ const struct hd_verb hd_verb_adapt_temperature = {
     .name = "adapt_temperature",
     .stream_id = 0xc35d08e17a64f29b,
     .ports = ports,
-    .prepare = prepare,
-    .body = body,
+    .prepare = adapt_temperature_prepare,
+    .body = adapt_temperature_body,
     .help = "makes one step of Adam on the weight of the entropy",
 };

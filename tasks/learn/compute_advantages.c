@@ -63,7 +63,7 @@ struct args {
     bool value_norm;
 };
 
-static int declare(const struct hd_setup *setup)
+static int compute_advantages_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     HD_TRY(hd_moments_declare_number(setup, setup->specs[SCALE]));
@@ -86,7 +86,7 @@ static int prepare_sequences(const struct hd_trajectories_shape *from, struct ar
     return HD_OK;
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int compute_advantages_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
     const struct hd_trajectories_shape *from =
@@ -149,7 +149,7 @@ static int64_t lay_out(const struct args *args, int64_t rows, void *memory, stru
     return arena.used;
 }
 
-static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
+static void compute_advantages_get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     struct work unused;
@@ -243,7 +243,8 @@ static void forward(const struct args *args, const struct hd_view *views, int64_
                    work->obs, rows, work->forward, work->out);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int compute_advantages_body(struct hd_context *context, const struct hd_view *views,
+                                   const void *memory)
 {
     const struct args *args = memory;
     const int64_t rows = rows_of(args, context->item);
@@ -277,7 +278,7 @@ static int64_t lay_out_rows(int64_t n, void *memory, struct rows *rows)
     return arena.used;
 }
 
-static int64_t scratch(const void *memory)
+static int64_t compute_advantages_scratch(const void *memory)
 {
     struct rows unused;
     return lay_out_rows(((const struct args *)memory)->samples, NULL, &unused);
@@ -324,7 +325,8 @@ static void fill_rows(const struct args *args, const struct hd_context *context,
     }
 }
 
-static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int compute_advantages_finish(struct hd_context *context, const struct hd_view *views,
+                                     const void *memory)
 {
     const struct args *args = memory;
     const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
@@ -399,7 +401,7 @@ static void get_subtasks_on_gpu(const void *args, struct hd_subtasks *subtasks_p
         .items = 1, .stages = 1, .work_bytes = lay_out_on_gpu(args, NULL, &unused)};
 }
 
-static int ready_on_gpu(const void *memory)
+static int compute_advantages_ready_on_gpu(const void *memory)
 {
     const struct args *args = memory;
     HD_TRY(hd_net_prepare_cuda(args->net, block_on_gpu(args), 0));
@@ -419,7 +421,8 @@ static int values_on_gpu(const struct args *args, const struct hd_view *views, i
                                             stream);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int compute_advantages_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                          const void *memory)
 {
     const struct args *args = memory;
     const struct hd_steps steps =
@@ -470,10 +473,10 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu,
+    .body = compute_advantages_body_on_gpu,
     .finish = finish_on_gpu,
     .get_subtasks = get_subtasks_on_gpu,
-    .ready = ready_on_gpu,
+    .ready = compute_advantages_ready_on_gpu,
     .graph_capturable = true,
 };
 #endif
@@ -482,12 +485,12 @@ const struct hd_verb hd_verb_compute_advantages = {
     .name = "compute_advantages",
     .stream_id = 0xe707603eca47c6bc,
     .ports = ports,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
-    .get_subtasks = get_subtasks,
-    .finish = finish,
+    .declare = compute_advantages_declare,
+    .prepare = compute_advantages_prepare,
+    .scratch = compute_advantages_scratch,
+    .body = compute_advantages_body,
+    .get_subtasks = compute_advantages_get_subtasks,
+    .finish = compute_advantages_finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "computes values, advantages and returns of the samples under the policy",
 };

@@ -24,12 +24,12 @@ struct args {
     int64_t samples, rows, elements;
 };
 
-static int declare(const struct hd_setup *setup)
+static int compute_obs_stats_declare(const struct hd_setup *setup)
 {
     return hd_moments_declare_obs(setup, setup->specs[SEEN]);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int compute_obs_stats_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -60,7 +60,7 @@ static int64_t lay_out(const struct args *args, void *memory, struct work *work)
     return arena.used;
 }
 
-static int64_t scratch(const void *args)
+static int64_t compute_obs_stats_scratch(const void *args)
 {
     struct work unused;
     return lay_out(args, NULL, &unused);
@@ -74,7 +74,8 @@ static void copy_obs(const struct hd_view *from, int64_t sample, void *obs)
     hd_trajectories_copy_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int compute_obs_stats_body(struct hd_context *context, const struct hd_view *views,
+                                  const void *memory)
 {
     const struct args *args = memory;
     const struct hd_view *seen = &views[SEEN];
@@ -118,7 +119,8 @@ static int64_t scratch_on_gpu(const void *args)
     return lay_out_on_gpu(args, NULL, &unused);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int compute_obs_stats_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                         const void *memory)
 {
     const struct args *args = memory;
     const struct hd_view *seen = &views[SEEN];
@@ -137,17 +139,17 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
+    .body = compute_obs_stats_body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_compute_obs_stats = {
     .name = "compute_obs_stats",
     .stream_id = 0x5191e5c0dde92859,
     .ports = ports,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
+    .declare = compute_obs_stats_declare,
+    .prepare = compute_obs_stats_prepare,
+    .scratch = compute_obs_stats_scratch,
+    .body = compute_obs_stats_body,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "computes the moments of a collect's observations",
 };

@@ -36,7 +36,7 @@ struct args {
     float gamma;
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int compute_targets_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -78,7 +78,7 @@ static int64_t lay_out(const struct args *args, void *memory, struct work *work)
     return arena.used;
 }
 
-static int64_t scratch(const void *args)
+static int64_t compute_targets_scratch(const void *args)
 {
     struct work unused;
     return lay_out(args, NULL, &unused);
@@ -95,7 +95,8 @@ static void join_actions(const struct hd_critic_batch_shape *shape,
     }
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int compute_targets_body(struct hd_context *context, const struct hd_view *views,
+                                const void *memory)
 {
     const struct args *args = memory;
     const struct hd_critic_batch_shape *shape = args->shape;
@@ -139,8 +140,8 @@ const struct hd_verb hd_verb_compute_targets = {
     .name = "compute_targets",
     .stream_id = 0x51c7a3f09be2d846,
     .ports = ports,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
+    .prepare = compute_targets_prepare,
+    .scratch = compute_targets_scratch,
+    .body = compute_targets_body,
     .help = "computes the values that the critics of soft actor-critic learn from a batch",
 };

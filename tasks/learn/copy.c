@@ -11,7 +11,7 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int copy_prepare(const struct hd_setup *setup, void **args_p)
 {
     (void)args_p;
     if (setup->specs[0]->buckets != setup->specs[1]->buckets)
@@ -22,7 +22,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return hd_params_check_same_net(setup, setup->specs[0], setup->specs[1]);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int copy_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)args;
     int64_t lo, hi;
@@ -31,7 +31,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+static int copy_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                            const void *args)
 {
     (void)args;
     const float *from = views[0].data;
@@ -42,7 +43,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     return hd_net_refresh_cuda(hd_params_get_net(views[1].spec), to, lo, hi, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .graph_capturable = true};
+static const struct hd_gpu_verb on_gpu = {.body = copy_body_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_copy = {
@@ -50,8 +51,8 @@ const struct hd_verb hd_verb_copy = {
     .stream_id = 0x6768761f34e1f655,
     .ports = ports,
     .by_bucket = true,
-    .prepare = prepare,
-    .body = body,
+    .prepare = copy_prepare,
+    .body = copy_body,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "copies parameters to another value",
 };

@@ -24,7 +24,7 @@ static const struct hd_port ports[] = {
 
 static const struct hd_scalar_field fields[] = {{"grad_norm_avg", HD_MEAN, 1}};
 
-static int declare(const struct hd_setup *setup)
+static int grad_norm_declare(const struct hd_setup *setup)
 {
     return hd_scalars_declare(setup, setup->specs[NORM], "learner", fields, 1);
 }
@@ -55,7 +55,7 @@ static double *lay_out(int64_t blocks, void *memory, float **buffer_p)
     return memory;
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int grad_norm_prepare(const struct hd_setup *setup, void **args_p)
 {
     int64_t *blocks = hd_alloc(1, sizeof *blocks);
     if (!blocks)
@@ -65,13 +65,13 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-static int64_t scratch(const void *blocks)
+static int64_t grad_norm_scratch(const void *blocks)
 {
     return hd_align_up(*(const int64_t *)blocks * (int64_t)sizeof(double)) +
            HD_BLOCK * (int64_t)sizeof(float);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int grad_norm_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
@@ -92,7 +92,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+static int grad_norm_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                 const void *args)
 {
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
@@ -112,17 +113,17 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .scratch = scratch, .graph_capturable = true};
+    .body = grad_norm_body_on_gpu, .scratch = grad_norm_scratch, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_grad_norm = {
     .name = "grad_norm",
     .stream_id = 0xef283e725e9dfb17,
     .ports = ports,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
+    .declare = grad_norm_declare,
+    .prepare = grad_norm_prepare,
+    .scratch = grad_norm_scratch,
+    .body = grad_norm_body,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "computes the L2 norm of the mean gradient, or of each shard's own",
 };

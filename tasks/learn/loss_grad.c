@@ -71,7 +71,7 @@ static bool skips(const struct hd_setup *setup)
     return strcmp(hd_config_get_text(setup->config, "runtime.on_nan"), "skip") == 0;
 }
 
-static int declare(const struct hd_setup *setup)
+static int loss_grad_declare(const struct hd_setup *setup)
 {
     const struct hd_loss *loss = hd_loss_find(setup);
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
@@ -173,7 +173,7 @@ static int check_sequences(const struct hd_setup *setup, struct hd_loss_grad *ar
                              key, (long long)sequences.steps, (long long)args->micro);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int loss_grad_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct hd_loss_grad *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -200,7 +200,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return args->loss->prepare(setup, args->net, args->micro, &args->loss_args);
 }
 
-static void release(void *memory)
+static void loss_grad_release(void *memory)
 {
     struct hd_loss_grad *args = memory;
     if (args)
@@ -208,7 +208,7 @@ static void release(void *memory)
     hd_free(args);
 }
 
-static int64_t scratch(const void *memory)
+static int64_t loss_grad_scratch(const void *memory)
 {
     const struct hd_loss_grad *args = memory;
     return args->loss->scratch_bytes ? args->loss->scratch_bytes(args->loss_args) : 0;
@@ -221,7 +221,8 @@ static enum hd_access_scope get_scope(const void *arg, int port)
     return args->levels > 0 && throughout ? HD_SCOPE_ALL : ports[port].scope;
 }
 
-static int finish(struct hd_context *context, const struct hd_view *views, const void *arg)
+static int loss_grad_finish(struct hd_context *context, const struct hd_view *views,
+                            const void *arg)
 {
     const struct hd_loss_grad *args = arg;
     const struct hd_view *stats = &views[HD_LOSS_STATS];
@@ -253,14 +254,14 @@ const struct hd_verb hd_verb_loss_grad = {
     .stream_id = 0x8d40da7acaa4ad77,
     .ports = ports,
     .options = options,
-    .declare = declare,
-    .prepare = prepare,
-    .release = release,
-    .scratch = scratch,
+    .declare = loss_grad_declare,
+    .prepare = loss_grad_prepare,
+    .release = loss_grad_release,
+    .scratch = loss_grad_scratch,
     .body = hd_loss_grad_run_stage,
     .get_subtasks = hd_loss_grad_get_subtasks,
     .stage_range = hd_loss_grad_get_stage_range,
-    .finish = finish,
+    .finish = loss_grad_finish,
     .get_scope = get_scope,
     .count_cross_shard_sums = hd_loss_grad_count_cross_shard_sums,
     .gpu = HD_ON_GPU(hd_loss_grad_on_gpu),

@@ -30,7 +30,7 @@ static int64_t lay_out(const struct hd_loss_grad *args, void *memory, void *head
         hd_net_get_backward_cuda_bytes(args->net, args->micro), memory, header, item_p);
 }
 
-static void get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
+static void loss_grad_get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
 {
     const struct hd_loss_grad *args = arg;
     struct hd_loss_item unused;
@@ -108,7 +108,7 @@ static int go_backward(const struct hd_loss_grad *args, const struct hd_loss_pas
     return count_samples(grad, pass, item, lo, hi);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
+static int loss_grad_body(struct hd_context *context, const struct hd_view *views, const void *arg)
 {
     const struct hd_loss_grad *args = arg;
     const int stage = context->stage;
@@ -124,9 +124,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 const struct hd_gpu_verb hd_loss_grad_on_gpu = {
-    .body = body,
+    .body = loss_grad_body,
     .supports = supports,
-    .get_subtasks = get_subtasks,
+    .get_subtasks = loss_grad_get_subtasks,
     .ready = ready,
     .graph_capturable = true,
     .finishes_at_end = true,

@@ -20,7 +20,7 @@ struct args {
     float share;
 };
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int polyak_update_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -37,7 +37,8 @@ static void move(float share, int64_t n, const float *restrict from, float *rest
 }
 
 /* Moves whole blocks one after another, each with its shadow weights while it is in cache. */
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int polyak_update_body(struct hd_context *context, const struct hd_view *views,
+                              const void *memory)
 {
     (void)context;
     const struct args *args = memory;
@@ -59,7 +60,7 @@ const struct hd_verb hd_verb_polyak_update = {
     .stream_id = 0x2e90b6d4f1573ac8,
     .ports = ports,
     .by_bucket = true,
-    .prepare = prepare,
-    .body = body,
+    .prepare = polyak_update_prepare,
+    .body = polyak_update_body,
     .help = "moves a target net's parameters a share of the way towards those of another value",
 };

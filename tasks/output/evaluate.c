@@ -86,13 +86,13 @@ struct args {
     bool seed_of_episode, keeps_best;
 };
 
-static int declare(const struct hd_setup *setup)
+static int evaluate_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     return hd_moments_declare_obs(setup, setup->specs[BEST_NORM]);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
 {
     HD_TRY(hd_envs_check_role(setup->specs[ENVS], setup, true));
     struct args *args = hd_alloc(1, sizeof *args);
@@ -110,7 +110,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return hd_stepper_prepare(args->shape, args->net, &args->scratch);
 }
 
-static int64_t scratch(const void *args)
+static int64_t evaluate_scratch(const void *args)
 {
     return ((const struct args *)args)->scratch;
 }
@@ -122,7 +122,7 @@ static int64_t get_played_bytes(const struct args *args)
     return (int64_t)sizeof(struct hd_played) + most * (int64_t)sizeof(double);
 }
 
-static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
+static void evaluate_get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     *subtasks_p = (struct hd_subtasks){.items = args->shape->groups,
@@ -230,7 +230,8 @@ static int prepare_for_gpu(const struct hd_context *context, const struct hd_vie
     return HD_OK;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int evaluate_body(struct hd_context *context, const struct hd_view *views,
+                         const void *memory)
 {
     const struct args *args = memory;
     if (context->gpu)
@@ -309,7 +310,8 @@ static int keep_if_best(const struct hd_view *views, const struct hd_envs *envs)
     return copy_if_present(views, POLICY, BEST);
 }
 
-static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+static int evaluate_finish(struct hd_context *context, const struct hd_view *views,
+                           const void *memory)
 {
     const struct args *args = memory;
     int64_t cut = 0;
@@ -330,7 +332,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 #if HD_CUDA
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
-static bool supports_gpu(const void *memory)
+static bool evaluate_supports_gpu(const void *memory)
 {
     const struct args *args = memory;
     return args->shape->env->gpu;
@@ -366,13 +368,14 @@ static int64_t scratch_on_gpu(const void *args)
     return hd_evaluate_get_scratch_bytes(&evaluate);
 }
 
-static int ready_on_gpu(const void *memory)
+static int evaluate_ready_on_gpu(const void *memory)
 {
     const struct args *args = memory;
     return hd_net_prepare_cuda(args->net, args->shape->groups, 0);
 }
 
-static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+static int evaluate_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                const void *args)
 {
     const struct hd_evaluate_on_gpu evaluate = make_evaluate_on_gpu(args);
     return hd_evaluate_on_gpu(&evaluate, &views[POLICY], &views[NORM], context);
@@ -389,15 +392,15 @@ static bool has_more(const struct hd_context *context, const void *args)
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu,
-    .supports = supports_gpu,
+    .body = evaluate_body_on_gpu,
+    .supports = evaluate_supports_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,
     .scratch = scratch_on_gpu,
     .graph_capturable = true,
     .again = has_more,
-    .ready = ready_on_gpu,
+    .ready = evaluate_ready_on_gpu,
 };
 #endif
 
@@ -406,12 +409,12 @@ const struct hd_verb hd_verb_evaluate = {
     .stream_id = 0x3ce0c361ca2c5a01,
     .ports = ports,
     .options = options,
-    .declare = declare,
-    .prepare = prepare,
-    .scratch = scratch,
-    .body = body,
-    .get_subtasks = get_subtasks,
-    .finish = finish,
+    .declare = evaluate_declare,
+    .prepare = evaluate_prepare,
+    .scratch = evaluate_scratch,
+    .body = evaluate_body,
+    .get_subtasks = evaluate_get_subtasks,
+    .finish = evaluate_finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "plays greedy episodes from fixed starts and keeps the best policy so far",
 };

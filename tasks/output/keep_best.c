@@ -24,13 +24,13 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static int declare(const struct hd_setup *setup)
+static int keep_best_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     return hd_moments_declare_obs(setup, setup->specs[BEST_NORM]);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int keep_best_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)args;
     const struct hd_eval_result *result = views[EVALUATION].data;
@@ -48,7 +48,7 @@ const struct hd_verb hd_verb_keep_best = {
     .stream_id = 0x5af16eb25f0f29f5,
     .ports = ports,
     .run_on_change = true,
-    .declare = declare,
-    .body = body,
+    .declare = keep_best_declare,
+    .body = keep_best_body,
     .help = "keeps the policy with the best evaluation, and its result",
 };

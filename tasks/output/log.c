@@ -166,7 +166,7 @@ static int log_view(struct hd_context *context, const struct hd_view *view,
     return HD_OK;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int log_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     if (!context->logbook)
@@ -189,6 +189,6 @@ const struct hd_verb hd_verb_log = {
     .ports = ports,
     .many = true,
     .logs = true,
-    .body = body,
+    .body = log_body,
     .help = "writes what it reads to the logs",
 };

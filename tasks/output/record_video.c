@@ -23,18 +23,19 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static int declare(const struct hd_setup *setup)
+static int record_video_declare(const struct hd_setup *setup)
 {
     return hd_moments_declare_obs(setup, setup->specs[OBS_NORM]);
 }
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int record_video_prepare(const struct hd_setup *setup, void **args_p)
 {
     (void)args_p;
     return hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS);
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int record_video_body(struct hd_context *context, const struct hd_view *views,
+                             const void *args)
 {
     (void)args;
     if (!context->logbook)
@@ -55,8 +56,8 @@ const struct hd_verb hd_verb_record_video = {
     .stream_id = 0x9b1de0c47a52f683,
     .ports = ports,
     .logs = true,
-    .declare = declare,
-    .prepare = prepare,
-    .body = body,
+    .declare = record_video_declare,
+    .prepare = record_video_prepare,
+    .body = record_video_body,
     .help = "hands an evaluated policy to what makes a video of it",
 };

@@ -23,14 +23,14 @@ static const struct hd_port ports[] = {
 
 static const struct hd_option options[] = {{"as", NULL, true}, {0}};
 
-static int prepare(const struct hd_setup *setup, void **args_p)
+static int save_prepare(const struct hd_setup *setup, void **args_p)
 {
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[PARAMS], BATCH_NORM_STATS));
     *args_p = hd_strdup(hd_setup_get_option(setup, "as"));
     return *args_p ? HD_OK : HD_ERR_NOMEM;
 }
 
-static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int save_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const char *as = args;
     if (!context->logbook)
@@ -52,7 +52,7 @@ const struct hd_verb hd_verb_save = {
     .ports = ports,
     .options = options,
     .logs = true,
-    .prepare = prepare,
-    .body = body,
+    .prepare = save_prepare,
+    .body = save_body,
     .help = "writes parameters to the run directory",
 };

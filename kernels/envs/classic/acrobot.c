@@ -14,7 +14,7 @@ static const double gravity = 9.8, seconds_per_step = 0.2;
 static const double max_dot_1 = 4 * M_PI, max_dot_2 = 9 * M_PI;
 
 /* Gymnasium keeps the start, and only the start, in single precision. */
-static void start(struct hd_pcg64 *rng, double *state)
+static void acrobot_start(struct hd_pcg64 *rng, double *state)
 {
     for (int i = 0; i < STATES; i++)
         state[i] = (float)hd_pcg64_uniform(rng, -0.1, 0.1);
@@ -79,7 +79,7 @@ static double wrap(double angle)
     return angle;
 }
 
-static bool step(double *s, const void *action, double *reward_p)
+static bool acrobot_step(double *s, const void *action, double *reward_p)
 {
     integrate(s, *(const int32_t *)action - 1);
     s[THETA_1] = wrap(s[THETA_1]);
@@ -91,7 +91,7 @@ static bool step(double *s, const void *action, double *reward_p)
     return terminal;
 }
 
-static void draw(const double *s, const struct hd_canvas *canvas)
+static void acrobot_draw(const double *s, const struct hd_canvas *canvas)
 {
     const double joint[2] = {0, 0}, elbow[2] = {sin(s[THETA_1]), -cos(s[THETA_1])};
     const double tip[2] = {elbow[0] + sin(s[THETA_1] + s[THETA_2]),
@@ -111,10 +111,10 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
         .max_steps = 500,
         .scale = 45,
         .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {3}},
-        .start = start,
+        .start = acrobot_start,
         .observe = observe,
-        .step = step,
-        .draw = draw,
+        .step = acrobot_step,
+        .draw = acrobot_draw,
     };
     return hd_classic_create(&physics, settings, spec_p, group_p, message);
 }

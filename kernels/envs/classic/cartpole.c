@@ -15,7 +15,7 @@ static const double pole_moment = 0.05; /* mass of the pole times half its lengt
 static const double push = 10.0, seconds_per_step = 0.02;
 static const double x_limit = 2.4, theta_limit = 12 * 2 * M_PI / 360;
 
-static void start(struct hd_pcg64 *rng, double *state)
+static void cartpole_start(struct hd_pcg64 *rng, double *state)
 {
     for (int i = 0; i < STATES; i++)
         state[i] = hd_pcg64_uniform(rng, -0.05, 0.05);
@@ -33,7 +33,7 @@ static void observe_positions(const double *state, float *obs)
     obs[1] = (float)state[THETA];
 }
 
-static bool step(double *s, const void *action, double *reward_p)
+static bool cartpole_step(double *s, const void *action, double *reward_p)
 {
     const double force = *(const int32_t *)action == 1 ? push : -push;
     const double cosine = cos(s[THETA]), sine = sin(s[THETA]);
@@ -50,7 +50,7 @@ static bool step(double *s, const void *action, double *reward_p)
     return s[X] < -x_limit || s[X] > x_limit || s[THETA] < -theta_limit || s[THETA] > theta_limit;
 }
 
-static void draw(const double *s, const struct hd_canvas *canvas)
+static void cartpole_draw(const double *s, const struct hd_canvas *canvas)
 {
     const double track[2][2] = {{-3, -0.6}, {3, -0.6}};
     const double cart[2][2] = {{s[X] - 0.2, -0.6}, {s[X] + 0.2, -0.6}};
@@ -64,8 +64,8 @@ static void draw(const double *s, const struct hd_canvas *canvas)
 #define PHYSICS(numbers, observes, most)                                                           \
     {                                                                                              \
         .states = STATES, .shown = (numbers), .max_steps = (most), .scale = 50,                    \
-        .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {2}}, .start = start,                 \
-        .observe = (observes), .step = step, .draw = draw                                          \
+        .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {2}}, .start = cartpole_start,        \
+        .observe = (observes), .step = cartpole_step, .draw = cartpole_draw                        \
     }
 static const struct {
     const char *env_id;

@@ -16,7 +16,7 @@ enum {
 
 static const double left = -1.2, right = 0.6, max_speed = 0.07;
 
-static void start(struct hd_pcg64 *rng, double *state)
+static void mountain_car_start(struct hd_pcg64 *rng, double *state)
 {
     state[POSITION] = hd_pcg64_uniform(rng, -0.6, -0.4);
 }
@@ -27,7 +27,7 @@ static void observe(const double *state, float *obs)
     obs[1] = (float)state[VELOCITY];
 }
 
-static bool step(double *s, const void *action, double *reward_p)
+static bool mountain_car_step(double *s, const void *action, double *reward_p)
 {
     const double push = *(const int32_t *)action - 1;
     s[VELOCITY] += push * 0.001 + cos(3 * s[POSITION]) * -0.0025;
@@ -39,7 +39,7 @@ static bool step(double *s, const void *action, double *reward_p)
     return s[POSITION] >= 0.5 && s[VELOCITY] >= 0;
 }
 
-static void draw(const double *s, const struct hd_canvas *canvas)
+static void mountain_car_draw(const double *s, const struct hd_canvas *canvas)
 {
     const struct hd_canvas_color black = {0, 0, 0}, red = {200, 30, 30};
     double point[2][2] = {{left + 0.3, -0.55}, {left + 0.3, -0.55}};
@@ -64,10 +64,10 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
         .max_steps = 200,
         .scale = 150,
         .actions = {.kind = HD_ENV_DISCRETE, .dims = 1, .n = {3}},
-        .start = start,
+        .start = mountain_car_start,
         .observe = observe,
-        .step = step,
-        .draw = draw,
+        .step = mountain_car_step,
+        .draw = mountain_car_draw,
     };
     return hd_classic_create(&physics, settings, spec_p, group_p, message);
 }
@@ -120,10 +120,10 @@ static int create_continuous(const struct hd_env_settings *settings, struct hd_e
         .max_steps = 999,
         .scale = 150,
         .actions = {.kind = HD_ENV_BOX, .dims = 1, .low = {-1}, .high = {1}},
-        .start = start,
+        .start = mountain_car_start,
         .observe = observe,
         .step = step_continuous,
-        .draw = draw,
+        .draw = mountain_car_draw,
     };
     return hd_classic_create(&physics, settings, spec_p, group_p, message);
 }

@@ -11,7 +11,7 @@ enum { THETA, THETA_DOT, STATES };
 static const double seconds_per_step = 0.05, max_dot = 8;
 static const float max_torque = 2;
 
-static void start(struct hd_pcg64 *rng, double *state)
+static void pendulum_start(struct hd_pcg64 *rng, double *state)
 {
     state[THETA] = hd_pcg64_uniform(rng, -M_PI, M_PI);
     state[THETA_DOT] = hd_pcg64_uniform(rng, -1, 1);
@@ -33,7 +33,7 @@ static double normalize(double angle)
     return rest - M_PI;
 }
 
-static bool step(double *s, const void *action, double *reward_p)
+static bool pendulum_step(double *s, const void *action, double *reward_p)
 {
     const float torque = fminf(fmaxf(*(const float *)action, -max_torque), max_torque);
     const float effort = 0.001f * (torque * torque), push = 3.0f * torque;
@@ -46,7 +46,7 @@ static bool step(double *s, const void *action, double *reward_p)
     return false;
 }
 
-static void draw(const double *s, const struct hd_canvas *canvas)
+static void pendulum_draw(const double *s, const struct hd_canvas *canvas)
 {
     const double joint[2] = {0, 0}, tip[2] = {-sin(s[THETA]), cos(s[THETA])};
     hd_canvas_draw_line(canvas, joint, tip, 0.1, (struct hd_canvas_color){204, 77, 77});
@@ -62,10 +62,10 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
         .max_steps = 200,
         .scale = 70,
         .actions = {.kind = HD_ENV_BOX, .dims = 1, .low = {-2}, .high = {2}},
-        .start = start,
+        .start = pendulum_start,
         .observe = observe,
-        .step = step,
-        .draw = draw,
+        .step = pendulum_step,
+        .draw = pendulum_draw,
     };
     return hd_classic_create(&physics, settings, spec_p, group_p, message);
 }

@@ -43,15 +43,15 @@ static int read_background(const struct hd_env_settings *settings, int *backgrou
     return 0;
 }
 
-static void destroy(void *memory)
+static void pixel_pong_destroy(void *memory)
 {
     struct group *group = memory;
     hd_free(group->scenes);
     hd_free(group);
 }
 
-static int create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
-                  void **group_p, char message[HD_ENV_MESSAGE])
+static int pixel_pong_create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
+                             void **group_p, char message[HD_ENV_MESSAGE])
 {
     int background = -1;
     if (read_background(settings, &background, message) != 0)
@@ -76,7 +76,8 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
     return 0;
 }
 
-static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
+static int pixel_pong_reset(void *memory, int64_t env, uint64_t seed, void *obs,
+                            char message[HD_ENV_MESSAGE])
 {
     (void)message;
     struct group *group = memory;
@@ -86,8 +87,8 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
     return 0;
 }
 
-static int step(void *memory, const void *actions, const struct hd_env_outcome *outcome,
-                char message[HD_ENV_MESSAGE])
+static int pixel_pong_step(void *memory, const void *actions, const struct hd_env_outcome *outcome,
+                           char message[HD_ENV_MESSAGE])
 {
     (void)message;
     struct group *group = memory;
@@ -115,7 +116,8 @@ static int64_t state_bytes(const void *group)
     return sizeof(struct hd_pong_game);
 }
 
-static int save(const void *memory, int64_t env, void *state, char message[HD_ENV_MESSAGE])
+static int pixel_pong_save(const void *memory, int64_t env, void *state,
+                           char message[HD_ENV_MESSAGE])
 {
     (void)message;
     memcpy(state, &((const struct group *)memory)->games[env], sizeof(struct hd_pong_game));
@@ -152,7 +154,8 @@ static bool is_saved(const struct hd_pong_game *game)
     return memcmp(game, &never, sizeof never) == 0 || (game->started == 1 && is_possible(game));
 }
 
-static int load(void *memory, int64_t env, const void *state, char message[HD_ENV_MESSAGE])
+static int pixel_pong_load(void *memory, int64_t env, const void *state,
+                           char message[HD_ENV_MESSAGE])
 {
     struct hd_pong_game game;
     memcpy(&game, state, sizeof game);
@@ -206,13 +209,13 @@ static const struct hd_env_gpu on_gpu = {
 const struct hd_env hd_env_pixel_pong = {
     .abi = HD_ENV_ABI,
     .name = "pixel_pong",
-    .create = create,
-    .destroy = destroy,
-    .reset = reset,
-    .step = step,
+    .create = pixel_pong_create,
+    .destroy = pixel_pong_destroy,
+    .reset = pixel_pong_reset,
+    .step = pixel_pong_step,
     .state_bytes = state_bytes,
-    .save = save,
-    .load = load,
+    .save = pixel_pong_save,
+    .load = pixel_pong_load,
 #if HD_CUDA
     .gpu = &on_gpu,
 #endif

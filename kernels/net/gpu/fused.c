@@ -65,7 +65,7 @@ static int run_dry(const struct hd_gpu_plan *plan, int64_t batch, int64_t backwa
     return HD_OK;
 }
 
-static int prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch)
+static int fused_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch)
 {
     struct hd_gpu_plan plan;
     HD_TRY(hd_gpu_plan_make(net, &plan));
@@ -123,8 +123,8 @@ static int64_t get_forward_bytes(const struct hd_net *net, int64_t batch)
                                                  : 0;
 }
 
-static int forward(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
-                   int64_t rows, void *memory, float *q, void *stream)
+static int fused_forward(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
+                         int64_t rows, void *memory, float *q, void *stream)
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_work work;
@@ -167,9 +167,9 @@ const struct hd_net_gpu_ops hd_fused_net_on_gpu = {
     .count_gradient = count_gradient,
     .gradient_table = get_gradient_table,
     .tiles = get_tiles,
-    .prepare = prepare,
+    .prepare = fused_prepare,
     .forward_bytes = get_forward_bytes,
-    .forward = forward,
+    .forward = fused_forward,
     .backward_bytes = get_backward_bytes,
     .backward = backward,
 };

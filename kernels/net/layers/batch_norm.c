@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+static int batch_norm_list_tensors(const struct hd_layer *layer,
+                                   struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     const int64_t *channels = layer->in.size;
     tensors[0] = hd_layer_make_tensor(1, channels, HD_TENSOR_ONES, 0);
@@ -48,7 +49,8 @@ static void forward_running(const struct hd_layer_run *run)
         normalise(run, c, make_channel(run, c, run->mean[c], run->var[c]));
 }
 
-static void forward(const struct hd_layer_run *run, const double *mean, const double *variance)
+static void batch_norm_forward(const struct hd_layer_run *run, const double *mean,
+                               const double *variance)
 {
     for (int64_t c = 0; c < run->layer->in.size[0]; c++)
         normalise(run, c, make_channel(run, c, mean[c], variance[c]));
@@ -104,7 +106,7 @@ static void backward(const struct hd_layer_run *run, const double *mean, const d
 
 static const struct hd_layer_batch batch = {
     .add_up = add_up,
-    .forward = forward,
+    .forward = batch_norm_forward,
     .add_up_backward = add_up_backward,
     .backward = backward,
 };
@@ -112,7 +114,7 @@ static const struct hd_layer_batch batch = {
 const struct hd_layer_type hd_layer_batch_norm = {
     .name = "batch_norm",
     .infer = hd_layer_keep_shape,
-    .list_tensors = list_tensors,
+    .list_tensors = batch_norm_list_tensors,
     .forward = forward_running,
     .batch = &batch,
 };

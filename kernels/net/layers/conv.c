@@ -37,7 +37,7 @@ static struct sizes sizes_of(const struct hd_layer *layer)
     return s;
 }
 
-static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
+static bool conv_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
 {
     const int64_t kernel = layer->fields[HD_CONV_KERNEL], stride = layer->fields[HD_CONV_STRIDE];
     const int64_t padding = layer->fields[HD_CONV_PADDING];
@@ -53,7 +53,8 @@ static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
     return layer->in.dims == 3 && layer->out.size[1] > 0 && layer->out.size[2] > 0;
 }
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+static int conv_list_tensors(const struct hd_layer *layer,
+                             struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     const struct sizes s = sizes_of(layer);
     const int64_t shape[] = {s.out, s.channels, s.kernel, s.kernel};
@@ -81,7 +82,7 @@ static int64_t lay_out(const struct sizes *s, float *memory, struct part *part)
     return part->dbias + s->out - memory;
 }
 
-static int64_t count_scratch(const struct hd_layer *layer, int64_t rows)
+static int64_t conv_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
     const struct sizes s = sizes_of(layer);
     struct part part;
@@ -198,7 +199,7 @@ static void write_outputs(const struct sizes *s, const float *outputs, int64_t f
                (size_t)(lines * s->out_width) * sizeof *outputs);
 }
 
-static void forward(const struct hd_layer_run *run)
+static void conv_forward(const struct hd_layer_run *run)
 {
     const struct sizes s = sizes_of(run->layer);
     const int64_t in = hd_shape_count(&run->layer->in), out = hd_shape_count(&run->layer->out);
@@ -214,7 +215,7 @@ static void forward(const struct hd_layer_run *run)
         }
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void conv_backward_data(const struct hd_layer_run *run)
 {
     const struct sizes s = sizes_of(run->layer);
     const int64_t in = hd_shape_count(&run->layer->in), out = hd_shape_count(&run->layer->out);
@@ -237,7 +238,7 @@ static void add(int64_t n, const float *from, float *to)
         to[i] += from[i];
 }
 
-static void backward_weights(const struct hd_layer_run *run)
+static void conv_backward_weights(const struct hd_layer_run *run)
 {
     const struct sizes s = sizes_of(run->layer);
     const int64_t in = hd_shape_count(&run->layer->in), out = hd_shape_count(&run->layer->out);
@@ -262,11 +263,11 @@ static void backward_weights(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_conv = {
     .name = "conv",
     .fields = {{"channels", 1, 0}, {"kernel", 1, 0}, {"stride", 1, 1}, {"padding", 0, 0}},
-    .infer = infer,
-    .list_tensors = list_tensors,
-    .count_scratch = count_scratch,
-    .forward = forward,
-    .backward_data = backward_data,
-    .backward_weights = backward_weights,
+    .infer = conv_infer,
+    .list_tensors = conv_list_tensors,
+    .count_scratch = conv_count_scratch,
+    .forward = conv_forward,
+    .backward_data = conv_backward_data,
+    .backward_weights = conv_backward_weights,
     .gpu = HD_ON_GPU(hd_conv_on_gpu),
 };

@@ -5,14 +5,15 @@
 
 #include <stdio.h>
 
-static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
+static bool dense_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
 {
     layer->out = (struct hd_shape){1, {layer->fields[HD_DENSE_OUT]}};
     snprintf(message, HD_LAYER_MESSAGE, "takes an input of one dimension, which flatten makes");
     return layer->in.dims == 1;
 }
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+static int dense_list_tensors(const struct hd_layer *layer,
+                              struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     const int64_t in = layer->in.size[0], shape[] = {layer->out.size[0], in};
     tensors[0] = hd_layer_make_tensor(2, shape, HD_TENSOR_UNIFORM, in);
@@ -21,12 +22,12 @@ static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[H
 }
 
 /* Input and output, feature-major. */
-static int64_t count_scratch(const struct hd_layer *layer, int64_t rows)
+static int64_t dense_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
     return (layer->in.size[0] + layer->out.size[0]) * hd_linear_get_ld(rows);
 }
 
-static void forward(const struct hd_layer_run *run)
+static void dense_forward(const struct hd_layer_run *run)
 {
     const int64_t in = run->layer->in.size[0], out = run->layer->out.size[0];
     const int64_t ld = hd_linear_get_ld(run->rows);
@@ -36,7 +37,7 @@ static void forward(const struct hd_layer_run *run)
     hd_transpose(out, run->rows, y, ld, run->to, out);
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void dense_backward_data(const struct hd_layer_run *run)
 {
     const int64_t in = run->layer->in.size[0], out = run->layer->out.size[0];
     const int64_t ld = hd_linear_get_ld(run->rows);
@@ -46,7 +47,7 @@ static void backward_data(const struct hd_layer_run *run)
     hd_transpose(in, run->rows, dx, ld, run->to, in);
 }
 
-static void backward_weights(const struct hd_layer_run *run)
+static void dense_backward_weights(const struct hd_layer_run *run)
 {
     const int64_t in = run->layer->in.size[0], out = run->layer->out.size[0];
     const int64_t ld = hd_linear_get_ld(run->rows);
@@ -58,11 +59,11 @@ static void backward_weights(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_dense = {
     .name = "dense",
     .fields = {{"out", 1, 0}},
-    .infer = infer,
-    .list_tensors = list_tensors,
-    .count_scratch = count_scratch,
-    .forward = forward,
-    .backward_data = backward_data,
-    .backward_weights = backward_weights,
+    .infer = dense_infer,
+    .list_tensors = dense_list_tensors,
+    .count_scratch = dense_count_scratch,
+    .forward = dense_forward,
+    .backward_data = dense_backward_data,
+    .backward_weights = dense_backward_weights,
     .gpu = HD_ON_GPU(hd_dense_on_gpu),
 };

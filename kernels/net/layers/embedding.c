@@ -7,14 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
+static bool embedding_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
 {
     layer->out = (struct hd_shape){2, {layer->in.size[0], layer->fields[HD_EMBEDDING_WIDTH]}};
     snprintf(message, HD_LAYER_MESSAGE, "takes an input of one dimension");
     return layer->in.dims == 1;
 }
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+static int embedding_list_tensors(const struct hd_layer *layer,
+                                  struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     const int64_t shape[] = {layer->fields[HD_EMBEDDING_VALUES], layer->fields[HD_EMBEDDING_WIDTH]};
     tensors[0] = hd_layer_make_tensor(2, shape, HD_TENSOR_NORMAL, 0);
@@ -28,7 +29,7 @@ static int64_t find_row(const struct hd_layer *layer, float x)
     return x >= 0 && x < values && x == truncf(x) ? (int64_t)x : -1;
 }
 
-static void forward(const struct hd_layer_run *run)
+static void embedding_forward(const struct hd_layer_run *run)
 {
     const int64_t width = run->layer->fields[HD_EMBEDDING_WIDTH];
     for (int64_t i = 0; i < run->rows * run->layer->in.size[0]; i++) {
@@ -38,7 +39,7 @@ static void forward(const struct hd_layer_run *run)
     }
 }
 
-static void backward_weights(const struct hd_layer_run *run)
+static void embedding_backward_weights(const struct hd_layer_run *run)
 {
     const int64_t width = run->layer->fields[HD_EMBEDDING_WIDTH];
     const int64_t values = run->layer->fields[HD_EMBEDDING_VALUES];
@@ -54,9 +55,9 @@ const struct hd_layer_type hd_layer_embedding = {
     .name = "embedding",
     .fields = {{"values", 1, 0}, {"width", 1, 0}},
     .observation = true,
-    .infer = infer,
-    .list_tensors = list_tensors,
-    .forward = forward,
-    .backward_weights = backward_weights,
+    .infer = embedding_infer,
+    .list_tensors = embedding_list_tensors,
+    .forward = embedding_forward,
+    .backward_weights = embedding_backward_weights,
     .gpu = HD_ON_GPU(hd_embedding_on_gpu),
 };

@@ -4,7 +4,7 @@
 #include "kernels/net/layers/layer.h"
 #include "kernels/net/layers/smooth.h"
 
-static void forward(const struct hd_layer_run *run)
+static void gelu_forward(const struct hd_layer_run *run)
 {
     const int64_t n = run->rows * hd_shape_count(&run->layer->in);
     const float *restrict x = run->x;
@@ -13,7 +13,7 @@ static void forward(const struct hd_layer_run *run)
         y[i] = x[i] * hd_gauss_compute(x[i]).distribution;
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void gelu_backward_data(const struct hd_layer_run *run)
 {
     const int64_t n = run->rows * hd_shape_count(&run->layer->in);
     const float *restrict x = run->x, *restrict dy = run->dy;
@@ -27,7 +27,7 @@ static void backward_data(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_gelu = {
     .name = "gelu",
     .infer = hd_layer_keep_shape,
-    .forward = forward,
-    .backward_data = backward_data,
+    .forward = gelu_forward,
+    .backward_data = gelu_backward_data,
     .gpu = HD_ON_GPU(hd_gelu_on_gpu),
 };

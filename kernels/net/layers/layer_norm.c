@@ -8,7 +8,8 @@
 
 #define EPSILON 1e-5
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+static int layer_norm_list_tensors(const struct hd_layer *layer,
+                                   struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     const struct hd_shape *shape = &layer->in;
     tensors[0] = hd_layer_make_tensor(shape->dims, shape->size, HD_TENSOR_ONES, 0);
@@ -31,7 +32,7 @@ static struct moments compute_moments(int64_t n, const float *x)
     return (struct moments){(float)mean, (float)(1 / sqrt(squares / (double)n + EPSILON))};
 }
 
-static void forward(const struct hd_layer_run *run)
+static void layer_norm_forward(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     for (int64_t r = 0; r < run->rows; r++) {
@@ -42,7 +43,7 @@ static void forward(const struct hd_layer_run *run)
     }
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void layer_norm_backward_data(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     for (int64_t r = 0; r < run->rows; r++) {
@@ -62,7 +63,7 @@ static void backward_data(const struct hd_layer_run *run)
     }
 }
 
-static void backward_weights(const struct hd_layer_run *run)
+static void layer_norm_backward_weights(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     memset(run->dweight, 0, (size_t)n * sizeof *run->dweight);
@@ -80,9 +81,9 @@ static void backward_weights(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_layer_norm = {
     .name = "layer_norm",
     .infer = hd_layer_keep_shape,
-    .list_tensors = list_tensors,
-    .forward = forward,
-    .backward_data = backward_data,
-    .backward_weights = backward_weights,
+    .list_tensors = layer_norm_list_tensors,
+    .forward = layer_norm_forward,
+    .backward_data = layer_norm_backward_data,
+    .backward_weights = layer_norm_backward_weights,
     .gpu = HD_ON_GPU(hd_layer_norm_on_gpu),
 };

@@ -6,21 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
+static bool log_std_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
 {
     layer->out = (struct hd_shape){1, {2 * layer->in.size[0]}};
     snprintf(message, HD_LAYER_MESSAGE, "takes an input of one dimension");
     return layer->in.dims == 1;
 }
 
-static int list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+static int log_std_list_tensors(const struct hd_layer *layer,
+                                struct hd_tensor tensors[HD_LAYER_TENSORS])
 {
     tensors[0] = hd_layer_make_tensor(1, layer->in.size, HD_TENSOR_ZEROS, 0);
     snprintf(tensors[0].name, sizeof tensors[0].name, "log_std");
     return 1;
 }
 
-static void forward(const struct hd_layer_run *run)
+static void log_std_forward(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
     for (int64_t r = 0; r < run->rows; r++) {
@@ -29,14 +30,14 @@ static void forward(const struct hd_layer_run *run)
     }
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void log_std_backward_data(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
     for (int64_t r = 0; r < run->rows; r++)
         memcpy(run->to + r * n, run->dy + 2 * r * n, (size_t)n * sizeof *run->to);
 }
 
-static void backward_weights(const struct hd_layer_run *run)
+static void log_std_backward_weights(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
     for (int64_t i = 0; i < n; i++) {
@@ -49,10 +50,10 @@ static void backward_weights(const struct hd_layer_run *run)
 
 const struct hd_layer_type hd_layer_log_std = {
     .name = "log_std",
-    .infer = infer,
-    .list_tensors = list_tensors,
-    .forward = forward,
-    .backward_data = backward_data,
-    .backward_weights = backward_weights,
+    .infer = log_std_infer,
+    .list_tensors = log_std_list_tensors,
+    .forward = log_std_forward,
+    .backward_data = log_std_backward_data,
+    .backward_weights = log_std_backward_weights,
     .gpu = HD_ON_GPU(hd_log_std_on_gpu),
 };

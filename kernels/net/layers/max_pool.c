@@ -14,7 +14,7 @@ static int64_t stride_of(const struct hd_layer *layer)
     return stride > 0 ? stride : layer->fields[HD_POOL_KERNEL];
 }
 
-static bool infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
+static bool max_pool_infer(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
 {
     const int64_t kernel = layer->fields[HD_POOL_KERNEL], padding = layer->fields[HD_POOL_PADDING];
     if (2 * padding > kernel) {
@@ -117,7 +117,7 @@ static struct line make_line(const struct hd_layer_run *run, int64_t plane, int6
                          .top = oy * stride_of(layer) - layer->fields[HD_POOL_PADDING]};
 }
 
-static void forward(const struct hd_layer_run *run)
+static void max_pool_forward(const struct hd_layer_run *run)
 {
     const int64_t height = run->layer->out.size[1], width = run->layer->out.size[2];
     for (int64_t i = 0; i < run->rows * run->layer->out.size[0] * height; i++) {
@@ -128,13 +128,13 @@ static void forward(const struct hd_layer_run *run)
 }
 
 /* The maxima of a line and their pixels. */
-static int64_t count_scratch(const struct hd_layer *layer, int64_t rows)
+static int64_t max_pool_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
     (void)rows;
     return 2 * layer->out.size[2];
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void max_pool_backward_data(const struct hd_layer_run *run)
 {
     const int64_t height = run->layer->out.size[1], width = run->layer->out.size[2];
     const int64_t plane = hd_shape_count_plane(&run->layer->in);
@@ -152,9 +152,9 @@ static void backward_data(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_max_pool = {
     .name = "max_pool",
     .fields = {{"kernel", 1, 0}, {"stride", 0, 0}, {"padding", 0, 0}},
-    .infer = infer,
-    .count_scratch = count_scratch,
-    .forward = forward,
-    .backward_data = backward_data,
+    .infer = max_pool_infer,
+    .count_scratch = max_pool_count_scratch,
+    .forward = max_pool_forward,
+    .backward_data = max_pool_backward_data,
     .gpu = HD_ON_GPU(hd_max_pool_on_gpu),
 };

@@ -3,7 +3,7 @@
 #include "kernels/net/layers/layer.h"
 #include "kernels/net/layers/smooth.h"
 
-static void forward(const struct hd_layer_run *run)
+static void tanh_forward(const struct hd_layer_run *run)
 {
     const int64_t n = run->rows * hd_shape_count(&run->layer->in);
     const float *restrict x = run->x;
@@ -12,7 +12,7 @@ static void forward(const struct hd_layer_run *run)
         y[i] = hd_tanh_compute(x[i]);
 }
 
-static void backward_data(const struct hd_layer_run *run)
+static void tanh_backward_data(const struct hd_layer_run *run)
 {
     const int64_t n = run->rows * hd_shape_count(&run->layer->in);
     const float *restrict y = run->y, *restrict dy = run->dy;
@@ -24,7 +24,7 @@ static void backward_data(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_tanh = {
     .name = "tanh",
     .infer = hd_layer_keep_shape,
-    .forward = forward,
-    .backward_data = backward_data,
+    .forward = tanh_forward,
+    .backward_data = tanh_backward_data,
     .gpu = HD_ON_GPU(hd_tanh_on_gpu),
 };

@@ -155,7 +155,7 @@ static void get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, 
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-static void destroy(struct hd_net *base)
+static void list_destroy(struct hd_net *base)
 {
     struct list_net *net = (struct list_net *)base;
     hd_free(net->ops);
@@ -164,7 +164,7 @@ static void destroy(struct hd_net *base)
 }
 
 static const struct hd_net_ops ops = {
-    .destroy = destroy,
+    .destroy = list_destroy,
     .export_tensor = export,
     .import_tensor = import,
     .forward_bytes = hd_list_get_forward_bytes,
@@ -183,7 +183,7 @@ static const struct hd_net_ops ops = {
     .update_running = hd_list_update_running,
 };
 
-static int build(struct hd_net *base)
+static int list_build(struct hd_net *base)
 {
     struct list_net *net = (struct list_net *)base;
     const int64_t n = net->base.list.n;
@@ -206,4 +206,4 @@ static bool fits(const struct hd_layer_list *list)
 }
 
 const struct hd_net_kind hd_list_net_kind = {
-    .fits = fits, .ops = &ops, .bytes = sizeof(struct list_net), .build = build};
+    .fits = fits, .ops = &ops, .bytes = sizeof(struct list_net), .build = list_build};

@@ -31,7 +31,7 @@ static int fail(const struct writer *writer)
                    reason ? reason : "giflib failed");
 }
 
-static int begin(const struct hd_video_start *start, void **writer_p)
+static int gif_begin(const struct hd_video_start *start, void **writer_p)
 {
     struct writer *writer = hd_alloc(1, sizeof *writer);
     int error;
@@ -118,7 +118,7 @@ static bool put_part(struct writer *writer, const struct hd_palette *palette,
     return done;
 }
 
-static int add(void *memory, const struct hd_video_part *part)
+static int gif_add(void *memory, const struct hd_video_part *part)
 {
     struct writer *writer = memory;
     const bool first = writer->pictures == 0;
@@ -147,7 +147,7 @@ static int end(void *memory)
     return closed ? HD_OK : fail(writer);
 }
 
-static void release(void *memory)
+static void gif_release(void *memory)
 {
     struct writer *writer = memory;
     int error;
@@ -159,4 +159,4 @@ static void release(void *memory)
 }
 
 const struct hd_video_format hd_video_gif = {
-    .begin = begin, .add = add, .end = end, .release = release};
+    .begin = gif_begin, .add = gif_add, .end = end, .release = gif_release};

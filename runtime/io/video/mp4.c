@@ -63,7 +63,7 @@ static int spawn(struct writer *writer, int input)
     return hd_fail(HD_ERR_SYSTEM, "ffmpeg cannot be started: %s", strerror(error));
 }
 
-static int begin(const struct hd_video_start *start, void **writer_p)
+static int mp4_begin(const struct hd_video_start *start, void **writer_p)
 {
     int ends[2];
     struct writer *writer = hd_alloc(1, sizeof *writer);
@@ -83,7 +83,7 @@ static int begin(const struct hd_video_start *start, void **writer_p)
 }
 
 /* Keeps the whole picture, of which a part is new, and sends it. */
-static int add(void *memory, const struct hd_video_part *part)
+static int mp4_add(void *memory, const struct hd_video_part *part)
 {
     struct writer *writer = memory;
     const int64_t bytes = 3 * writer->start.width * writer->start.height;
@@ -123,7 +123,7 @@ static int end(void *memory)
                : hd_fail(HD_ERR_SYSTEM, "%s: ffmpeg has failed", writer->start.path);
 }
 
-static void release(void *memory)
+static void mp4_release(void *memory)
 {
     struct writer *writer = memory;
     if (writer->process > 0) {
@@ -137,4 +137,4 @@ static void release(void *memory)
 }
 
 const struct hd_video_format hd_video_mp4 = {
-    .begin = begin, .add = add, .end = end, .release = release};
+    .begin = mp4_begin, .add = mp4_add, .end = end, .release = mp4_release};

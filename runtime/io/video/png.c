@@ -137,7 +137,7 @@ static void put_animation(const struct writer *writer)
     put_chunk(writer->start.file, "acTL", NULL, 0, data, sizeof data);
 }
 
-static int begin(const struct hd_video_start *start, void **writer_p)
+static int png_begin(const struct hd_video_start *start, void **writer_p)
 {
     struct writer *writer = hd_alloc(1, sizeof *writer);
     if (!writer)
@@ -162,7 +162,7 @@ static void put_control(struct writer *writer, const struct hd_video_part *part)
     put_chunk(writer->start.file, "fcTL", NULL, 0, data, sizeof data);
 }
 
-static int add(void *memory, const struct hd_video_part *part)
+static int png_add(void *memory, const struct hd_video_part *part)
 {
     struct writer *writer = memory;
     uint8_t sequence[SEQUENCE_BYTES];
@@ -192,7 +192,7 @@ static int end(void *memory)
     return ferror(file) ? fail(writer) : HD_OK;
 }
 
-static void release(void *memory)
+static void png_release(void *memory)
 {
     struct writer *writer = memory;
     free_rows(&writer->rows);
@@ -200,4 +200,4 @@ static void release(void *memory)
 }
 
 const struct hd_video_format hd_video_png = {
-    .begin = begin, .add = add, .end = end, .release = release};
+    .begin = png_begin, .add = png_add, .end = end, .release = png_release};

@@ -28,8 +28,8 @@ struct header {
     struct hd_a2c_sums sums;
 };
 
-static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
-                   void **args_p)
+static int a2c_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                       void **args_p)
 {
     (void)net, (void)rows;
     struct args *args = hd_alloc(1, sizeof *args);
@@ -41,7 +41,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     return HD_OK;
 }
 
-static void differentiate(const void *memory, const struct hd_loss_pass *pass)
+static void a2c_differentiate(const void *memory, const struct hd_loss_pass *pass)
 {
     const struct args *args = memory;
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
@@ -60,8 +60,8 @@ static void differentiate(const void *memory, const struct hd_loss_pass *pass)
     hd_a2c_loss_compute(&loss, pass->dout, &header->sums);
 }
 
-static double sum(const void *memory, void *const *items, int64_t n, double *values,
-                  double *weights)
+static double a2c_sum(const void *memory, void *const *items, int64_t n, double *values,
+                      double *weights)
 {
     const struct args *args = memory;
     struct hd_a2c_sums sums = {0};
@@ -88,8 +88,8 @@ const struct hd_loss hd_loss_a2c = {
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
-    .prepare = prepare,
+    .prepare = a2c_prepare,
     .header_bytes = sizeof(struct header),
-    .differentiate = differentiate,
-    .sum = sum,
+    .differentiate = a2c_differentiate,
+    .sum = a2c_sum,
 };

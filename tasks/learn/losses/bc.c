@@ -19,8 +19,8 @@ static const struct hd_scalar_field fields[N_FIELDS] = {
     [ACCURACY] = {"accuracy_avg", HD_MEAN, HD_LOSS_WINDOW},
 };
 
-static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
-                   void **args_p)
+static int bc_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                      void **args_p)
 {
     (void)setup, (void)net, (void)rows, (void)args_p;
     return HD_OK;
@@ -43,7 +43,7 @@ static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t 
     };
 }
 
-static void differentiate(const void *args, const struct hd_loss_pass *pass)
+static void bc_differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     (void)args;
     struct header *header = pass->header;
@@ -62,8 +62,8 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
 }
 #endif
 
-static double sum(const void *memory, void *const *items, int64_t n, double *values,
-                  double *weights)
+static double bc_sum(const void *memory, void *const *items, int64_t n, double *values,
+                     double *weights)
 {
     (void)memory;
     struct hd_cross_entropy_sums sums = {0};
@@ -87,11 +87,11 @@ const struct hd_loss hd_loss_bc = {
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
-    .prepare = prepare,
+    .prepare = bc_prepare,
     .header_bytes = sizeof(struct header),
-    .differentiate = differentiate,
+    .differentiate = bc_differentiate,
 #if HD_CUDA
     .differentiate_on_gpu = differentiate_on_gpu,
 #endif
-    .sum = sum,
+    .sum = bc_sum,
 };

@@ -26,8 +26,8 @@ struct header {
     struct hd_dqn_sums sums;
 };
 
-static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
-                   void **args_p)
+static int dqn_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                       void **args_p)
 {
     (void)rows;
     struct args *args = hd_alloc(1, sizeof *args);
@@ -63,7 +63,7 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
     };
 }
 
-static void differentiate(const void *args, const struct hd_loss_pass *pass)
+static void dqn_differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     struct header *header = pass->header;
     const struct hd_dqn_loss loss = loss_of(args, pass, header->used);
@@ -83,8 +83,8 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
 }
 #endif
 
-static double sum(const void *memory, void *const *items, int64_t n, double *values,
-                  double *weights)
+static double dqn_sum(const void *memory, void *const *items, int64_t n, double *values,
+                      double *weights)
 {
     const struct args *args = memory;
     struct hd_dqn_sums sums = {0};
@@ -113,11 +113,11 @@ const struct hd_loss hd_loss_dqn = {
     .passes = HD_LOSS_OBS_AND_NEXT,
     .fields = fields,
     .n_fields = N_FIELDS,
-    .prepare = prepare,
+    .prepare = dqn_prepare,
     .header_bytes = sizeof(struct header),
-    .differentiate = differentiate,
+    .differentiate = dqn_differentiate,
 #if HD_CUDA
     .differentiate_on_gpu = differentiate_on_gpu,
 #endif
-    .sum = sum,
+    .sum = dqn_sum,
 };

@@ -49,8 +49,8 @@ struct header {
     struct hd_ppo_sums sums;
 };
 
-static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
-                   void **args_p)
+static int ppo_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                       void **args_p)
 {
     (void)net, (void)rows;
     const struct hd_config *config = setup->config;
@@ -91,7 +91,7 @@ static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_
     return loss;
 }
 
-static void differentiate(const void *args, const struct hd_loss_pass *pass)
+static void ppo_differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     struct header *header = pass->header;
     const struct hd_ppo_loss loss = loss_of(args, pass, header->used);
@@ -123,8 +123,8 @@ static void add(struct hd_ppo_sums *into, const struct hd_ppo_sums *sums)
     into->v_max = fmax(into->v_max, sums->v_max);
 }
 
-static double sum(const void *memory, void *const *items, int64_t n, double *values,
-                  double *weights)
+static double ppo_sum(const void *memory, void *const *items, int64_t n, double *values,
+                      double *weights)
 {
     const struct args *args = memory;
     struct hd_ppo_sums sums = {.adv_max = -INFINITY, .v_max = -INFINITY};
@@ -159,11 +159,11 @@ const struct hd_loss hd_loss_ppo = {
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
-    .prepare = prepare,
+    .prepare = ppo_prepare,
     .header_bytes = sizeof(struct header),
-    .differentiate = differentiate,
+    .differentiate = ppo_differentiate,
 #if HD_CUDA
     .differentiate_on_gpu = differentiate_on_gpu,
 #endif
-    .sum = sum,
+    .sum = ppo_sum,
 };

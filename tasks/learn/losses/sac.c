@@ -36,8 +36,8 @@ struct header {
     struct hd_sac_sums sums;
 };
 
-static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
-                   void **args_p)
+static int sac_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                       void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -119,7 +119,7 @@ static void go_through_critics(const struct args *args, const struct hd_loss_pas
                             s->forward[i], s->dq[i], s->backward, s->by_input[i]);
 }
 
-static void differentiate(const void *memory, const struct hd_loss_pass *pass)
+static void sac_differentiate(const void *memory, const struct hd_loss_pass *pass)
 {
     const struct args *args = memory;
     struct header *header = pass->header;
@@ -142,7 +142,8 @@ static void differentiate(const void *memory, const struct hd_loss_pass *pass)
     hd_sac_loss_compute(&loss, pass->dout, &header->sums);
 }
 
-static double sum(const void *args, void *const *items, int64_t n, double *values, double *weights)
+static double sac_sum(const void *args, void *const *items, int64_t n, double *values,
+                      double *weights)
 {
     (void)args;
     double sums[N_FIELDS] = {0}, rows = 0;
@@ -164,9 +165,9 @@ const struct hd_loss hd_loss_sac = {
     .passes = HD_LOSS_OBS,
     .fields = fields,
     .n_fields = N_FIELDS,
-    .prepare = prepare,
+    .prepare = sac_prepare,
     .header_bytes = sizeof(struct header),
     .scratch_bytes = scratch_bytes,
-    .differentiate = differentiate,
-    .sum = sum,
+    .differentiate = sac_differentiate,
+    .sum = sac_sum,
 };

@@ -22,14 +22,14 @@ struct header {
     struct hd_sac_critic_sums sums;
 };
 
-static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
-                   void **args_p)
+static int sac_critic_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                              void **args_p)
 {
     (void)net, (void)rows, (void)args_p;
     return hd_critic_check(setup, setup->specs[HD_LOSS_POLICY]);
 }
 
-static void differentiate(const void *args, const struct hd_loss_pass *pass)
+static void sac_critic_differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     (void)args;
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
@@ -40,7 +40,8 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
                           &header->sums);
 }
 
-static double sum(const void *args, void *const *items, int64_t n, double *values, double *weights)
+static double sac_critic_sum(const void *args, void *const *items, int64_t n, double *values,
+                             double *weights)
 {
     (void)args;
     double sums[N_FIELDS] = {0}, rows = 0;
@@ -63,8 +64,8 @@ const struct hd_loss hd_loss_sac_critic = {
     .n_fields = N_FIELDS,
     .rate_name = "cur_lr_q_avg",
     .rate_key = "policy.learn.learning_rate_q",
-    .prepare = prepare,
+    .prepare = sac_critic_prepare,
     .header_bytes = sizeof(struct header),
-    .differentiate = differentiate,
-    .sum = sum,
+    .differentiate = sac_critic_differentiate,
+    .sum = sac_critic_sum,
 };

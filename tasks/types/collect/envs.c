@@ -201,12 +201,12 @@ static void release_shape(struct hd_envs_shape *shape)
     hd_free(shape);
 }
 
-static void release(struct hd_spec *spec)
+static void envs_release(struct hd_spec *spec)
 {
     release_shape(spec->shape);
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int envs_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const char *role = spec->role ? spec->role : "";
     if (strcmp(role, "evaluator") != 0 && strcmp(role, "collector") != 0)
@@ -324,7 +324,8 @@ static int init_partial(const struct hd_spec *spec, int64_t shard, void *data, i
     return make_group(spec, &envs);
 }
 
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int envs_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                     void *data)
 {
     (void)setup;
     for (int64_t group = 0; group < spec->partials; group++)
@@ -419,7 +420,7 @@ static int save_partial(const struct hd_spec *spec, const struct hd_envs *envs, 
     return status;
 }
 
-static int save(const struct hd_spec *spec, const void *data, FILE *file)
+static int envs_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     for (int64_t group = 0; group < spec->partials; group++) {
         struct hd_envs envs = hd_envs_get(spec, (void *)data, group);
@@ -456,7 +457,7 @@ static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *
 }
 
 /* Loads into an instance of the same shard or into one that was never initialised. */
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int envs_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     for (int64_t group = 0; group < spec->partials; group++) {
         struct hd_envs envs = hd_envs_get(spec, data, group);
@@ -493,7 +494,8 @@ static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs
 }
 
 /* The states of the envs themselves were checked by the env's `load`. */
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int envs_check(const struct hd_spec *spec, const void *data,
+                      char message[HD_NUMBERS_MESSAGE])
 {
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_envs envs = hd_envs_get(spec, (void *)data, group);
@@ -502,7 +504,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     return HD_OK;
 }
 
-static uint64_t hash(const struct hd_spec *spec, const void *data)
+static uint64_t envs_hash(const struct hd_spec *spec, const void *data)
 {
     uint64_t result = 0;
     for (int64_t group = 0; group < spec->partials; group++) {
@@ -587,14 +589,14 @@ struct hd_env_gpu_envs hd_envs_get_on_gpu(const struct hd_spec *spec, void *data
 const struct hd_type hd_type_envs = {
     .name = "envs",
     .size_key = "env.collector_env_num",
-    .resolve = resolve,
-    .release = release,
-    .init = init,
+    .resolve = envs_resolve,
+    .release = envs_release,
+    .init = envs_init,
     .fini = fini,
     .snapshot = snapshot,
-    .save = save,
-    .load = load,
-    .check = check,
-    .hash = hash,
+    .save = envs_save,
+    .load = envs_load,
+    .check = envs_check,
+    .hash = envs_hash,
     .device = HD_ON_GPU(device_form),
 };

@@ -82,7 +82,7 @@ static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup
         (long long)n_sample, (long long)groups);
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int trajectories_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
     const int64_t groups = hd_config_get_int(config, "policy.collect.env_groups");
@@ -273,7 +273,8 @@ static int check_group(const struct hd_trajectories_shape *shape, const struct h
     return check_steps(shape, t, message);
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int trajectories_check(const struct hd_spec *spec, const void *data,
+                              char message[HD_NUMBERS_MESSAGE])
 {
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_trajectories t = hd_trajectories_get(spec, (void *)data, group);
@@ -322,14 +323,14 @@ static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
     return visit_used(spec, src, copy_block, &transfer);
 }
 
-static int save(const struct hd_spec *spec, const void *data, FILE *file)
+static int trajectories_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     struct transfer transfer = {.spec = spec, .file = file};
     return visit_used(spec, data, write_block, &transfer);
 }
 
 /* The arrays of a group are read before its frames, so that their number is known. */
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int trajectories_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     struct transfer transfer = {.spec = spec, .file = file};
     int status = visit_used(spec, data, read_block, &transfer);
@@ -338,7 +339,7 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
     return status;
 }
 
-static uint64_t hash(const struct hd_spec *spec, const void *data)
+static uint64_t trajectories_hash(const struct hd_spec *spec, const void *data)
 {
     struct transfer transfer = {0};
     visit_used(spec, data, hash_block, &transfer);
@@ -348,10 +349,10 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 const struct hd_type hd_type_trajectories = {
     .name = "trajectories",
     .size_key = "policy.collect.n_sample",
-    .resolve = resolve,
+    .resolve = trajectories_resolve,
     .snapshot = snapshot,
-    .save = save,
-    .load = load,
-    .check = check,
-    .hash = hash,
+    .save = trajectories_save,
+    .load = trajectories_load,
+    .check = trajectories_check,
+    .hash = trajectories_hash,
 };

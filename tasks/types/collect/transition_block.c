@@ -49,7 +49,7 @@ static int64_t lay_out(const struct hd_transition_block_shape *shape, void *memo
     return arena.used;
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int transition_block_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_transition_block unused;
     struct hd_transition_block_shape *shape = hd_alloc(1, sizeof *shape);
@@ -100,12 +100,12 @@ static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
     return HD_OK;
 }
 
-static int save(const struct hd_spec *spec, const void *data, FILE *file)
+static int transition_block_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     return hd_value_write(spec, data, used_bytes(spec, data), file);
 }
 
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int transition_block_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     const struct hd_transition_block_shape *shape = spec->shape;
     size_t header_bytes = count_header_bytes(shape, data);
@@ -119,7 +119,8 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
                          file);
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int transition_block_check(const struct hd_spec *spec, const void *data,
+                                  char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_transition_block_shape *shape = spec->shape;
     const struct hd_transition_block block = hd_transition_block_get(shape, (void *)data);
@@ -132,7 +133,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     return HD_OK;
 }
 
-static uint64_t hash(const struct hd_spec *spec, const void *data)
+static uint64_t transition_block_hash(const struct hd_spec *spec, const void *data)
 {
     return hd_hash_bytes(data, used_bytes(spec, data));
 }
@@ -140,10 +141,10 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 const struct hd_type hd_type_transition_block = {
     .name = "transition_block",
     .size_key = "policy.collect.n_sample",
-    .resolve = resolve,
+    .resolve = transition_block_resolve,
     .snapshot = snapshot,
-    .save = save,
-    .load = load,
-    .check = check,
-    .hash = hash,
+    .save = transition_block_save,
+    .load = transition_block_load,
+    .check = transition_block_check,
+    .hash = transition_block_hash,
 };

@@ -37,7 +37,7 @@ static int64_t lay_out(const struct shape *shape, void *memory, struct layout *l
     return arena.used;
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int batch_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct shape *whole = hd_alloc(1, sizeof *whole);
     if (!whole)
@@ -110,7 +110,8 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     return n + 2;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int batch_check(const struct hd_spec *spec, const void *data,
+                       char message[HD_NUMBERS_MESSAGE])
 {
     const struct shape *shape = spec->shape;
     const int64_t rows = shape->rows.rows;
@@ -125,6 +126,6 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_batch = {.name = "batch",
                                       .size_key = "policy.learn.batch_size",
-                                      .resolve = resolve,
-                                      .check = check,
+                                      .resolve = batch_resolve,
+                                      .check = batch_check,
                                       .tensors = tensors};

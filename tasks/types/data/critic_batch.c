@@ -19,7 +19,7 @@ static int64_t lay_out(const struct hd_critic_batch_shape *shape, void *memory,
     return arena.used;
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int critic_batch_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_env_actions actions = hd_actions_read(setup->config);
     const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
@@ -52,7 +52,8 @@ struct hd_critic_batch hd_critic_batch_get(const struct hd_spec *spec, void *dat
     return batch;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int critic_batch_check(const struct hd_spec *spec, const void *data,
+                              char message[HD_NUMBERS_MESSAGE])
 {
     return hd_number_check(message, "used", -1, *hd_critic_batch_get(spec, (void *)data).used, 0,
                            hd_critic_batch_get_shape(spec)->rows);
@@ -60,5 +61,5 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_critic_batch = {.name = "critic_batch",
                                              .size_key = "policy.learn.batch_size",
-                                             .resolve = resolve,
-                                             .check = check};
+                                             .resolve = critic_batch_resolve,
+                                             .check = critic_batch_check};

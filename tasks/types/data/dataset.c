@@ -84,7 +84,7 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
 
 /* -- The value --------------------------------------------------------------------------------- */
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int dataset_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const char *path = hd_config_get_text(setup->config, PATH);
     const struct hd_source_location location = location_of(spec, setup);
@@ -107,7 +107,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return check_shapes(setup, location, hd_dataset_get_info(dataset));
 }
 
-static void release(struct hd_spec *spec)
+static void dataset_release(struct hd_spec *spec)
 {
     hd_dataset_close(spec->shape);
 }
@@ -124,14 +124,15 @@ static struct identity identity_of(const struct hd_spec *spec)
                              hd_dataset_get_info(dataset)->transitions};
 }
 
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int dataset_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                        void *data)
 {
     (void)setup, (void)shard;
     *(struct identity *)data = identity_of(spec);
     return HD_OK;
 }
 
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int dataset_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     const struct identity here = identity_of(spec);
     struct identity there;
@@ -149,9 +150,9 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
 /* A loaded instance is equal to the one that is here. */
 const struct hd_type hd_type_dataset = {
     .name = "dataset",
-    .resolve = resolve,
-    .release = release,
-    .init = init,
-    .load = load,
+    .resolve = dataset_resolve,
+    .release = dataset_release,
+    .init = dataset_init,
+    .load = dataset_load,
     .check = hd_value_accept,
 };

@@ -33,7 +33,7 @@ static int64_t lay_out(const struct hd_minibatch_shape *shape, void *memory,
     return arena.used;
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int minibatch_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_minibatch unused;
     struct hd_minibatch_shape *shape = hd_alloc(1, sizeof *shape);
@@ -86,7 +86,8 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     return n;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int minibatch_check(const struct hd_spec *spec, const void *data,
+                           char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_minibatch_shape *shape = spec->shape;
     const struct hd_minibatch batch = hd_minibatch_get(spec, (void *)data);
@@ -96,6 +97,6 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_minibatch = {.name = "minibatch",
                                           .size_key = "policy.learn.batch_size",
-                                          .resolve = resolve,
-                                          .check = check,
+                                          .resolve = minibatch_resolve,
+                                          .check = minibatch_check,
                                           .tensors = tensors};

@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int permutation_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_minibatch_split *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
@@ -21,7 +21,8 @@ const struct hd_minibatch_split *hd_permutation_get_split(const struct hd_spec *
     return spec->shape;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int permutation_check(const struct hd_spec *spec, const void *data,
+                             char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_minibatch_split *split = spec->shape;
     const struct hd_permutation *permutation = data;
@@ -33,5 +34,5 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 const struct hd_type hd_type_permutation = {.name = "permutation",
                                             .size_key = "policy.collect.n_sample",
                                             .pinned = true,
-                                            .resolve = resolve,
-                                            .check = check};
+                                            .resolve = permutation_resolve,
+                                            .check = permutation_check};

@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int priorities_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_priorities_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
@@ -43,19 +43,20 @@ int hd_priorities_check_use(const struct hd_setup *setup, const struct hd_spec *
         setup->verb, port);
 }
 
-static int save(const struct hd_spec *spec, const void *data, FILE *file)
+static int priorities_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     return hd_value_write(spec, data, (size_t)hd_priorities_get_saved_bytes(spec->shape), file);
 }
 
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int priorities_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     HD_TRY(hd_value_read(spec, data, (size_t)hd_priorities_get_saved_bytes(spec->shape), file));
     hd_priorities_build(spec->shape, data);
     return HD_OK;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int priorities_check(const struct hd_spec *spec, const void *data,
+                            char message[HD_NUMBERS_MESSAGE])
 {
     return hd_priorities_check(spec->shape, data, message);
 }
@@ -63,8 +64,8 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 const struct hd_type hd_type_priorities = {
     .name = "priorities",
     .size_key = "policy.other.replay_buffer.replay_buffer_size",
-    .resolve = resolve,
-    .save = save,
-    .load = load,
-    .check = check,
+    .resolve = priorities_resolve,
+    .save = priorities_save,
+    .load = priorities_load,
+    .check = priorities_check,
 };

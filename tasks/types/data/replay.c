@@ -37,7 +37,7 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     return any < usual ? any : usual;
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int replay_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
     const struct hd_obs_shape obs = hd_obs_shape_read(config);
@@ -58,7 +58,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int replay_check(const struct hd_spec *spec, const void *data,
+                        char message[HD_NUMBERS_MESSAGE])
 {
     const struct shape *shape = spec->shape;
     return hd_replay_check(&shape->ring, &shape->actions, data, message);
@@ -69,5 +70,5 @@ static const char *const counted[] = {"size", NULL};
 const struct hd_type hd_type_replay = {.name = "replay",
                                        .size_key = "policy.other.replay_buffer.replay_buffer_size",
                                        .counted = counted,
-                                       .resolve = resolve,
-                                       .check = check};
+                                       .resolve = replay_resolve,
+                                       .check = replay_check};

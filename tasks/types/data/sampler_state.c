@@ -3,14 +3,15 @@
 
 #include "runtime/base/status.h"
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int sampler_state_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     (void)setup;
     spec->bytes = sizeof(struct hd_sampler_state);
     return HD_OK;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int sampler_state_check(const struct hd_spec *spec, const void *data,
+                               char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_sampler_state *state = data;
     (void)spec;
@@ -21,5 +22,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 static const char *const counted[] = {
     [HD_SAMPLER_STATE_BATCHES] = "batches", [HD_SAMPLER_STATE_EPOCH] = "epoch", NULL};
 
-const struct hd_type hd_type_sampler_state = {
-    .name = "sampler_state", .counted = counted, .resolve = resolve, .check = check};
+const struct hd_type hd_type_sampler_state = {.name = "sampler_state",
+                                              .counted = counted,
+                                              .resolve = sampler_state_resolve,
+                                              .check = sampler_state_check};

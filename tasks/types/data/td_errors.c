@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/types/learn/learn.h"
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int td_errors_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_learn_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
@@ -26,5 +26,5 @@ float *hd_td_errors_get(const struct hd_spec *spec, void *data, int64_t row)
 
 const struct hd_type hd_type_td_errors = {.name = "td_errors",
                                           .size_key = "policy.learn.batch_size",
-                                          .resolve = resolve,
+                                          .resolve = td_errors_resolve,
                                           .check = hd_value_accept};

@@ -82,7 +82,8 @@ struct hd_transition_log hd_transition_log_get(const struct hd_transition_log_sh
 
 /* Only `runner record` has such values, and it makes no checkpoints; what follows is what indexes.
  */
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int transition_log_check(const struct hd_spec *spec, const void *data,
+                                char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_transition_log_shape *shape = spec->shape;
     const struct hd_transition_log log = hd_transition_log_get(shape, (void *)data);
@@ -92,4 +93,5 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
                                 shape->frames - 1);
 }
 
-const struct hd_type hd_type_transition_log = {.name = "transition_log", .check = check};
+const struct hd_type hd_type_transition_log = {.name = "transition_log",
+                                               .check = transition_log_check};

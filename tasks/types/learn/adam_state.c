@@ -11,7 +11,7 @@ static int64_t floats_bytes(const struct hd_spec *spec)
     return hd_align_up(spec->elements * (int64_t)sizeof(float));
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int adam_state_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(hd_params_check_of(spec, setup));
     spec->elements = spec->of->elements;
@@ -35,7 +35,7 @@ static int64_t get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo
     return i < 2 ? (hi - lo) * (int64_t)sizeof(float) : i == 2 ? (int64_t)sizeof(int64_t) : -1;
 }
 
-static uint64_t hash(const struct hd_spec *spec, const void *data)
+static uint64_t adam_state_hash(const struct hd_spec *spec, const void *data)
 {
     struct hd_adam_state moments = hd_adam_state_lay_out(spec, (void *)data);
     uint64_t hash = hd_hash_floats(0, moments.first, spec->elements);
@@ -43,7 +43,8 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
     return hd_hash_mix(hash, (uint64_t)moments.updates[0]);
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int adam_state_check(const struct hd_spec *spec, const void *data,
+                            char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_adam_state state = hd_adam_state_lay_out(spec, (void *)data);
     return hd_numbers_check_i64(message, "updates", state.updates, spec->buckets, 0, HD_COUNT_MAX);
@@ -53,8 +54,8 @@ const struct hd_type hd_type_adam_state = {
     .name = "adam_state",
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
-    .resolve = resolve,
+    .resolve = adam_state_resolve,
     .get_byte_range = get_byte_range,
-    .check = check,
-    .hash = hash,
+    .check = adam_state_check,
+    .hash = adam_state_hash,
 };

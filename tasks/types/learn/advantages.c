@@ -14,7 +14,7 @@ static int64_t lay_out(int64_t rows, void *memory, struct hd_advantages *advanta
     return arena.used;
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int advantages_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_advantages unused;
     int64_t *rows = hd_alloc(1, sizeof *rows);
@@ -40,5 +40,5 @@ struct hd_advantages hd_advantages_get(const struct hd_spec *spec, void *data)
 
 const struct hd_type hd_type_advantages = {.name = "advantages",
                                            .size_key = "policy.collect.n_sample",
-                                           .resolve = resolve,
+                                           .resolve = advantages_resolve,
                                            .check = hd_value_accept};

@@ -33,7 +33,7 @@ int hd_batch_norm_stats_check(const struct hd_setup *setup, const struct hd_spec
                              setup->verb);
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int batch_norm_stats_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(hd_params_check_of(spec, setup));
     const struct hd_net *net = hd_params_get_net(spec); /* NULL: its mistake has been told */
@@ -42,14 +42,16 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int batch_norm_stats_init(const struct hd_spec *spec, const struct hd_setup *setup,
+                                 int64_t shard, void *data)
 {
     (void)setup, (void)shard;
     hd_net_init_running(hd_params_get_net(spec), hd_batch_norm_stats_get_running(data));
     return HD_OK;
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int batch_norm_stats_check(const struct hd_spec *spec, const void *data,
+                                  char message[HD_NUMBERS_MESSAGE])
 {
     const int64_t n = hd_net_count_running(hd_params_get_net(spec));
     HD_TRY(hd_number_check(message, "batches", -1, *hd_batch_norm_stats_get_batches((void *)data),
@@ -60,7 +62,7 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_batch_norm_stats = {
     .name = "batch_norm_stats",
-    .resolve = resolve,
-    .init = init,
-    .check = check,
+    .resolve = batch_norm_stats_resolve,
+    .init = batch_norm_stats_init,
+    .check = batch_norm_stats_check,
 };

@@ -34,7 +34,7 @@ static void set_gpu_order(struct hd_spec *spec, bool gpu_order)
     spec->bytes = spec->partials * partial_bytes(spec);
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int grad_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(hd_params_check_of(spec, setup));
     spec->elements = spec->of->elements;
@@ -65,7 +65,7 @@ float *hd_grad_get_counts(const struct hd_spec *spec, void *data, int64_t partia
     return (float *)partial_counts(spec, data, partial);
 }
 
-static uint64_t hash(const struct hd_spec *spec, const void *data)
+static uint64_t grad_hash(const struct hd_spec *spec, const void *data)
 {
     uint64_t hash = 0;
     for (int64_t partial = 0; partial < spec->partials; partial++) {
@@ -118,7 +118,7 @@ static int64_t get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo
 }
 
 /* The vector is the sum of the partials: floats, then their count. */
-static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
+static void grad_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
     int64_t lo, hi, stride = partial_bytes(spec) / (int64_t)sizeof(float);
     float *sum = vector;
@@ -128,8 +128,8 @@ static void pack(const struct hd_spec *spec, int bucket, const void *data, void 
     hd_tree_add(1, &counts, spec->partials, stride, bucket, bucket + 1, sum + (hi - lo));
 }
 
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void grad_combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
+                         const void *other)
 {
     (void)how;
     int64_t n = vector_bytes(spec, bucket) / (int64_t)sizeof(float);
@@ -139,8 +139,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
         sum[i] += operand[i];
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void grad_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                        const void *vector, void *data)
 {
     int64_t lo, hi;
     hd_spec_get_bucket(spec, bucket, &lo, &hi);
@@ -201,9 +201,9 @@ static float *count_of(const struct hd_spec *spec, int bucket, void *data)
 
 static const struct hd_reduction reduction = {
     .bytes = vector_bytes,
-    .pack = pack,
-    .combine = combine,
-    .unpack = unpack,
+    .pack = grad_pack,
+    .combine = grad_combine,
+    .unpack = grad_unpack,
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
 #if HD_CUDA
     .reduce_on_gpu = reduce_on_gpu,
@@ -217,10 +217,10 @@ const struct hd_type hd_type_grad = {
     .name = "grad",
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
-    .resolve = resolve,
+    .resolve = grad_resolve,
     .get_byte_range = get_byte_range,
     .check = hd_value_accept,
-    .hash = hash,
+    .hash = grad_hash,
     .reduction = &reduction,
     .weight = weight,
     .set_gpu_order = set_gpu_order,

@@ -51,7 +51,7 @@ int hd_params_check_made_of(const struct hd_setup *setup, const struct hd_spec *
                                    spec->of->name, params->name);
 }
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int params_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_net *net;
     HD_TRY(hd_policy_net_create(spec, setup, &net));
@@ -64,14 +64,15 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-static void release(struct hd_spec *spec)
+static void params_release(struct hd_spec *spec)
 {
     hd_net_destroy(spec->shape);
 }
 
 /* The stream does not depend on the shard, so all shards start from the same parameters. Values
  * have different ones. */
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int params_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                       void *data)
 {
     (void)shard;
     const uint64_t stream = hd_hash_text("params");
@@ -95,12 +96,12 @@ static int copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *
 }
 
 /* Files hold the floats only: the shadow weights are derived from them. */
-static int save(const struct hd_spec *spec, const void *data, FILE *file)
+static int params_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     return hd_value_write(spec, data, (size_t)spec->elements * sizeof(float), file);
 }
 
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int params_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     HD_TRY(hd_value_read(spec, data, (size_t)spec->elements * sizeof(float), file));
     hd_net_refresh(spec->shape, data, 0, spec->elements);
@@ -108,7 +109,7 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
 }
 
 #if HD_CUDA
-static bool supports_gpu(const struct hd_spec *spec)
+static bool params_supports_gpu(const struct hd_spec *spec)
 {
     return !hd_net_find_cpu_layer(spec->shape);
 }
@@ -124,7 +125,7 @@ static int64_t device_bytes(const struct hd_spec *spec)
     return hd_net_get_device_bytes(spec->shape);
 }
 
-static int ready_on_gpu(const struct hd_spec *spec)
+static int params_ready_on_gpu(const struct hd_spec *spec)
 {
     return hd_net_prepare_cuda(spec->shape, 0, 0);
 }
@@ -142,16 +143,17 @@ static int renew_on_host(const struct hd_spec *spec, void *data)
 }
 
 static const struct hd_device_form device_form = {
-    .supports = supports_gpu,
+    .supports = params_supports_gpu,
     .common = common_bytes,
     .bytes = device_bytes,
-    .ready = ready_on_gpu,
+    .ready = params_ready_on_gpu,
     .renew_on_gpu = renew_on_gpu,
     .renew_on_host = renew_on_host,
 };
 #endif
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int params_check(const struct hd_spec *spec, const void *data,
+                        char message[HD_NUMBERS_MESSAGE])
 {
     return hd_numbers_check_f32(message, "parameter", data, spec->elements, -INFINITY);
 }
@@ -160,13 +162,13 @@ const struct hd_type hd_type_params = {
     .name = "params",
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
-    .resolve = resolve,
-    .release = release,
-    .init = init,
+    .resolve = params_resolve,
+    .release = params_release,
+    .init = params_init,
     .copy_range = copy_range,
-    .save = save,
-    .load = load,
-    .check = check,
+    .save = params_save,
+    .load = params_load,
+    .check = params_check,
     .device = HD_ON_GPU(device_form),
 };
 

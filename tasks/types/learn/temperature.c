@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int temperature_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     double *alpha = hd_alloc(1, sizeof *alpha);
     if (!alpha)
@@ -17,7 +17,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int temperature_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                            void *data)
 {
     (void)setup, (void)shard;
     struct hd_temperature *temperature = data;
@@ -30,7 +31,8 @@ float hd_temperature_get(const void *data)
     return expf(((const struct hd_temperature *)data)->log_alpha);
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int temperature_check(const struct hd_spec *spec, const void *data,
+                             char message[HD_NUMBERS_MESSAGE])
 {
     (void)spec;
     const struct hd_temperature *temperature = data;
@@ -38,13 +40,13 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     return hd_number_check(message, "updates", -1, temperature->updates, 0, HD_COUNT_MAX);
 }
 
-static const char *field_name(const struct hd_spec *spec, int field)
+static const char *temperature_field_name(const struct hd_spec *spec, int field)
 {
     (void)spec;
     return field == 0 ? "alpha" : NULL;
 }
 
-static double field(const struct hd_spec *spec, const void *data, int number)
+static double temperature_field(const struct hd_spec *spec, const void *data, int number)
 {
     (void)spec, (void)number;
     return (double)hd_temperature_get(data);
@@ -52,9 +54,9 @@ static double field(const struct hd_spec *spec, const void *data, int number)
 
 const struct hd_type hd_type_temperature = {
     .name = "temperature",
-    .resolve = resolve,
-    .init = init,
-    .check = check,
-    .field_name = field_name,
-    .field = field,
+    .resolve = temperature_resolve,
+    .init = temperature_init,
+    .check = temperature_check,
+    .field_name = temperature_field_name,
+    .field = temperature_field,
 };

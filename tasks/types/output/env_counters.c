@@ -8,15 +8,15 @@
 static const char *const names[] = {"env_step", "episode", "sample"};
 enum { FIELDS = sizeof names / sizeof names[0] };
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int env_counters_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     (void)setup;
     spec->bytes = sizeof(struct hd_env_counters);
     return HD_OK;
 }
 
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void env_counters_combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                 void *into, const void *other)
 {
     (void)spec, (void)bucket, (void)how;
     struct hd_env_counters *sum = into;
@@ -26,20 +26,20 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
     sum->sample += added->sample;
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void env_counters_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                const void *vector, void *data)
 {
     (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
 }
 
-static const char *field_name(const struct hd_spec *spec, int field)
+static const char *env_counters_field_name(const struct hd_spec *spec, int field)
 {
     (void)spec;
     return field < FIELDS ? names[field] : NULL;
 }
 
-static double field(const struct hd_spec *spec, const void *data, int index)
+static double env_counters_field(const struct hd_spec *spec, const void *data, int index)
 {
     (void)spec;
     const struct hd_env_counters *counters = data;
@@ -47,7 +47,8 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return (double)fields[index];
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int env_counters_check(const struct hd_spec *spec, const void *data,
+                              char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_env_counters *counters = data;
     (void)spec;
@@ -59,17 +60,17 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 static const struct hd_reduction reduction = {
     .bytes = hd_value_get_vector_bytes,
     .pack = hd_value_pack,
-    .combine = combine,
-    .unpack = unpack,
+    .combine = env_counters_combine,
+    .unpack = env_counters_unpack,
     .hows = 1 << HD_SUM,
 };
 
 const struct hd_type hd_type_env_counters = {
     .name = "env_counters",
     .pinned = true,
-    .resolve = resolve,
-    .check = check,
+    .resolve = env_counters_resolve,
+    .check = env_counters_check,
     .reduction = &reduction,
-    .field_name = field_name,
-    .field = field,
+    .field_name = env_counters_field_name,
+    .field = env_counters_field,
 };

@@ -10,7 +10,7 @@ static const char *const names[] = {"mean",     "std",   "max",      "min",
                                     "episodes", "steps", "env_step", "train_iter"};
 enum { FIELDS = sizeof names / sizeof names[0] };
 
-static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+static int eval_result_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     int64_t episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     spec->bytes = (int64_t)sizeof(struct hd_eval_result) + episodes * (int64_t)sizeof(double);
@@ -36,8 +36,8 @@ void hd_eval_result_summarise(struct hd_eval_result *result)
 
 /* -- Results of shards: each has the returns of its own episodes, zeros for the others' -------- */
 
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void eval_result_combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                                void *into, const void *other)
 {
     (void)spec, (void)bucket, (void)how;
     struct hd_eval_result *sum = into;
@@ -47,8 +47,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
         sum->returns[i] += added->returns[i];
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void eval_result_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                               const void *vector, void *data)
 {
     (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
@@ -56,7 +56,8 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
 }
 
 /* The result of no evaluation is all zeros. */
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int eval_result_check(const struct hd_spec *spec, const void *data,
+                             char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_eval_result *result = data;
     const int64_t episodes =
@@ -71,13 +72,13 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
     return hd_numbers_check_f64(message, "returns", result->returns, episodes, -INFINITY);
 }
 
-static const char *field_name(const struct hd_spec *spec, int field)
+static const char *eval_result_field_name(const struct hd_spec *spec, int field)
 {
     (void)spec;
     return field < FIELDS ? names[field] : NULL;
 }
 
-static double field(const struct hd_spec *spec, const void *data, int index)
+static double eval_result_field(const struct hd_spec *spec, const void *data, int index)
 {
     (void)spec;
     const struct hd_eval_result *result = data;
@@ -97,17 +98,17 @@ static double field(const struct hd_spec *spec, const void *data, int index)
 static const struct hd_reduction reduction = {
     .bytes = hd_value_get_vector_bytes,
     .pack = hd_value_pack,
-    .combine = combine,
-    .unpack = unpack,
+    .combine = eval_result_combine,
+    .unpack = eval_result_unpack,
     .hows = 1 << HD_SUM,
 };
 
 const struct hd_type hd_type_eval_result = {
     .name = "eval_result",
     .none = true,
-    .resolve = resolve,
-    .check = check,
+    .resolve = eval_result_resolve,
+    .check = eval_result_check,
     .reduction = &reduction,
-    .field_name = field_name,
-    .field = field,
+    .field_name = eval_result_field_name,
+    .field = eval_result_field,
 };

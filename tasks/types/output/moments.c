@@ -107,7 +107,8 @@ static void update_scales(const struct shape *shape, const struct arrays *arrays
                                  arrays->shift + j);
 }
 
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int moments_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                        void *data)
 {
     (void)setup, (void)shard;
     const struct shape *shape = spec->shape;
@@ -173,16 +174,16 @@ const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
 
 /* -- Combining --------------------------------------------------------------------------------- */
 
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void moments_combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
+                            const void *other)
 {
     (void)bucket, (void)how;
     hd_moments_merge(arrays_of(spec, into).moments, arrays_of(spec, other).moments,
                      hd_moments_count_elements(spec));
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void moments_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                           const void *vector, void *data)
 {
     (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
@@ -210,8 +211,8 @@ static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine
 static const struct hd_reduction reduction = {
     .bytes = hd_value_get_vector_bytes,
     .pack = hd_value_pack,
-    .combine = combine,
-    .unpack = unpack,
+    .combine = moments_combine,
+    .unpack = moments_unpack,
     .hows = 1 << HD_SUM,
 #if HD_CUDA
     .reduce_on_gpu = reduce_on_gpu,
@@ -223,14 +224,14 @@ static const struct hd_reduction reduction = {
 
 enum { COUNT, MEAN, STD, N_FIELDS };
 
-static const char *field_name(const struct hd_spec *spec, int field)
+static const char *moments_field_name(const struct hd_spec *spec, int field)
 {
     static const char *const names[N_FIELDS] = {"count", "mean", "std"};
     (void)spec;
     return field < N_FIELDS ? names[field] : NULL;
 }
 
-static double field(const struct hd_spec *spec, const void *data, int field)
+static double moments_field(const struct hd_spec *spec, const void *data, int field)
 {
     const struct hd_moments moments = arrays_of(spec, data).moments;
     return field == COUNT  ? *moments.count
@@ -238,7 +239,8 @@ static double field(const struct hd_spec *spec, const void *data, int field)
                            : hd_moments_get_deviation(spec, data);
 }
 
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int moments_check(const struct hd_spec *spec, const void *data,
+                         char message[HD_NUMBERS_MESSAGE])
 {
     const struct shape *shape = spec->shape;
     const struct arrays arrays = arrays_of(spec, data);
@@ -251,9 +253,9 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 const struct hd_type hd_type_moments = {
     .name = "moments",
-    .init = init,
-    .check = check,
+    .init = moments_init,
+    .check = moments_check,
     .reduction = &reduction,
-    .field_name = field_name,
-    .field = field,
+    .field_name = moments_field_name,
+    .field = moments_field,
 };

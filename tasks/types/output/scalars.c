@@ -157,7 +157,7 @@ static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
     return ((const struct shape *)spec->shape)->n * (int64_t)sizeof(struct hd_scalar);
 }
 
-static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
+static void scalars_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
     (void)bucket;
     const struct shape *shape = spec->shape;
@@ -166,8 +166,8 @@ static void pack(const struct hd_spec *spec, int bucket, const void *data, void 
 }
 
 /* Each field combines as it was declared to, whichever verb asks. */
-static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                    const void *other)
+static void scalars_combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
+                            const void *other)
 {
     (void)bucket, (void)how;
     const struct shape *shape = spec->shape;
@@ -176,8 +176,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
                       ((const struct hd_scalar *)other)[i]);
 }
 
-static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
-                   void *data)
+static void scalars_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                           const void *vector, void *data)
 {
     (void)bucket, (void)how;
     const struct shape *shape = spec->shape;
@@ -191,14 +191,14 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
     }
 }
 
-static const char *field_name(const struct hd_spec *spec, int field)
+static const char *scalars_field_name(const struct hd_spec *spec, int field)
 {
     const struct shape *shape = spec->shape;
     return shape && field < shape->n ? shape->fields[field].declared.name : NULL;
 }
 
 /* Returns NaN while the field has no weight: the value is none. */
-static double field(const struct hd_spec *spec, const void *data, int index)
+static double scalars_field(const struct hd_spec *spec, const void *data, int index)
 {
     const struct shape *shape = spec->shape;
     struct hd_scalar sum = reduce_window(shape, data, index);
@@ -208,7 +208,8 @@ static double field(const struct hd_spec *spec, const void *data, int index)
 }
 
 /* The values of entries are statistics of losses, which may be anything. */
-static int check(const struct hd_spec *spec, const void *data, char message[HD_NUMBERS_MESSAGE])
+static int scalars_check(const struct hd_spec *spec, const void *data,
+                         char message[HD_NUMBERS_MESSAGE])
 {
     const struct shape *shape = spec->shape;
     HD_TRY(hd_numbers_check_i64(message, "pushes", data, shape->n, 0, HD_COUNT_MAX));
@@ -220,17 +221,17 @@ static int check(const struct hd_spec *spec, const void *data, char message[HD_N
 
 static const struct hd_reduction reduction = {
     .bytes = vector_bytes,
-    .pack = pack,
-    .combine = combine,
-    .unpack = unpack,
+    .pack = scalars_pack,
+    .combine = scalars_combine,
+    .unpack = scalars_unpack,
     .hows = 1 << HD_MEAN,
 };
 
 const struct hd_type hd_type_scalars = {
     .name = "scalars",
     .pinned = true,
-    .check = check,
+    .check = scalars_check,
     .reduction = &reduction,
-    .field_name = field_name,
-    .field = field,
+    .field_name = scalars_field_name,
+    .field = scalars_field,
 };

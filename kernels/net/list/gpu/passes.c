@@ -128,8 +128,9 @@ static int go_forward(const struct pass *pass)
     return HD_OK;
 }
 
-static int forward(const struct hd_net *base, const void *params, const struct hd_gpu_obs *obs,
-                   int64_t rows, void *work, float *q, void *stream)
+static int passes_forward(const struct hd_net *base, const void *params,
+                          const struct hd_gpu_obs *obs, int64_t rows, void *work, float *q,
+                          void *stream)
 {
     const struct pass pass = make_pass(base, params, rows, work, stream);
     const struct hd_list_heads heads = find_heads(&pass);
@@ -198,7 +199,7 @@ static int backward(const struct hd_net *base, const void *params, int64_t batch
 /* -- Preparing, and parameters ----------------------------------------------------------------- */
 
 /* Goes both ways without computing, on addresses that are never accessed, to prepare products. */
-static int prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch)
+static int passes_prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch)
 {
     void *nowhere = (void *)(uintptr_t)HD_GEMM_WORKSPACE_ALIGNMENT;
     struct pass pass = make_pass(base, nowhere, batch, nowhere, NULL);
@@ -234,9 +235,9 @@ const struct hd_net_gpu_ops hd_list_net_on_gpu = {
     .count_gradient = count_gradient,
     .gradient_table = get_gradient_table,
     .tiles = get_tiles,
-    .prepare = prepare,
+    .prepare = passes_prepare,
     .forward_bytes = get_forward_bytes,
-    .forward = forward,
+    .forward = passes_forward,
     .backward_bytes = get_backward_bytes,
     .backward = backward,
 };
