@@ -55,9 +55,9 @@ static enum hd_sampler_tail tail_of(const struct hd_config *config)
 
 static int check(const struct hd_setup *setup, const struct args *args)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.nstep");
     if (hd_batch_get_shape(setup->specs[BATCH])->nstep != 1)
-        return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+        return hd_diag_add_error(setup->diag,
+                                 hd_config_locate(setup->config, "policy.nstep", setup->location),
                                  "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
                                  hd_batch_get_shape(setup->specs[BATCH])->nstep);
     if (args->max_length == 0)

@@ -107,32 +107,32 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 
 static int check_priority(const struct hd_setup *setup, const struct hd_loss *loss)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.priority");
-    const struct hd_node *weight = hd_config_get_node(setup->config, "policy.priority_IS_weight");
     const bool priority = hd_config_get_bool(setup->config, "policy.priority");
     if (priority && !loss->td_errors)
-        return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
-                                 "policy.priority: loss %s has no temporal-difference errors from "
-                                 "which priorities could follow; loss dqn has",
-                                 loss->name);
+        return hd_diag_add_error(
+            setup->diag, hd_config_locate(setup->config, "policy.priority", setup->location),
+            "policy.priority: loss %s has no temporal-difference errors from "
+            "which priorities could follow; loss dqn has",
+            loss->name);
     if (!priority && hd_config_get_bool(setup->config, "policy.priority_IS_weight"))
-        return hd_diag_add_error(setup->diag, weight ? weight->location : setup->location,
-                                 "policy.priority_IS_weight: true needs policy.priority: true");
+        return hd_diag_add_error(
+            setup->diag,
+            hd_config_locate(setup->config, "policy.priority_IS_weight", setup->location),
+            "policy.priority_IS_weight: true needs policy.priority: true");
     return hd_priorities_check_use(setup, setup->specs[HD_LOSS_TD_ERRORS], "td_errors");
 }
 
 static int check_norm(const struct hd_setup *setup, const struct hd_loss_grad *args)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.norm");
     if (args->levels > 0 && args->loss->passes != HD_LOSS_OBS)
         return hd_diag_add_error(
-            setup->diag, node ? node->location : setup->location,
+            setup->diag, hd_config_locate(setup->config, "policy.model.norm", setup->location),
             "norm: loss %s takes a batch through its nets more than once, each "
             "time of other statistics; it needs nets without norms",
             args->loss->name);
     if (args->levels > 0 && args->skips)
         return hd_diag_add_error(
-            setup->diag, node ? node->location : setup->location,
+            setup->diag, hd_config_locate(setup->config, "policy.model.norm", setup->location),
             "norm: with runtime.on_nan: skip nets cannot have norms, whose running "
             "statistics would take in what is skipped");
     return hd_batch_norm_stats_check(setup, setup->specs[HD_LOSS_POLICY], HD_LOSS_BATCH_NORM_STATS);
@@ -143,13 +143,12 @@ static int check_microbatch(const struct hd_setup *setup, struct hd_loss_grad *a
     const struct hd_learn_shape learn = hd_learn_shape_read(setup->config);
     const bool asked = hd_config_get_int(setup->config, "policy.learn.microbatch") > 0;
     const char *key = asked ? "policy.learn.microbatch" : "policy.learn.batch_size";
-    const struct hd_node *node = hd_config_get_node(setup->config, key);
     args->batch = learn.rows;
     args->micro = learn.micro;
     args->items = learn.partials;
     if (learn.rows % learn.micro == 0)
         return HD_OK;
-    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+    return hd_diag_add_error(setup->diag, hd_config_locate(setup->config, key, setup->location),
                              "%s: expected a divisor of the batch's %lld rows, found %lld%s", key,
                              (long long)learn.rows, (long long)learn.micro,
                              asked ? "" : "; policy.learn.microbatch may be one instead");
@@ -161,13 +160,12 @@ static int check_sequences(const struct hd_setup *setup, struct hd_loss_grad *ar
     const struct hd_sequences sequences = hd_sequences_read(setup->config);
     const bool asked = hd_config_get_int(setup->config, "policy.learn.microbatch") > 0;
     const char *key = asked ? "policy.learn.microbatch" : "policy.learn.batch_size";
-    const struct hd_node *node = hd_config_get_node(setup->config, key);
     if (hd_net_count_state(args->net) == 0)
         return HD_OK;
     args->steps = sequences.steps;
     if (args->micro % sequences.steps == 0)
         return HD_OK;
-    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+    return hd_diag_add_error(setup->diag, hd_config_locate(setup->config, key, setup->location),
                              "%s: expected whole sequences of %lld steps "
                              "(policy.collect.unroll_len), found %lld samples",
                              key, (long long)sequences.steps, (long long)args->micro);

@@ -82,6 +82,13 @@ const struct hd_node *hd_config_get_node(const struct hd_config *config, const c
     return setting->given || tree_default ? setting->node : NULL;
 }
 
+struct hd_source_location hd_config_locate(const struct hd_config *config, const char *path,
+                                           struct hd_source_location otherwise)
+{
+    const struct hd_node *node = hd_config_get_node(config, path);
+    return node ? node->location : otherwise;
+}
+
 static const char *nearest_path(const struct hd_config *config, const char *path)
 {
     const char **names = hd_alloc(config->count, sizeof *names);

@@ -45,6 +45,10 @@ const int64_t *hd_config_get_ints(const struct hd_config *config, const char *pa
  * did; for a TREE or MAP key also the default's node, unless that is empty. Borrowed. */
 const struct hd_node *hd_config_get_node(const struct hd_config *config, const char *path);
 
+/* Returns where a key was decided, or `otherwise` when the default did. */
+struct hd_source_location hd_config_locate(const struct hd_config *config, const char *path,
+                                           struct hd_source_location otherwise);
+
 /* Returns the i-th --set of something inside a TREE key ("strategy.policy_lag=1" where "strategy"
  * is one): its name within the tree ("policy_lag", with its location), and the value in *value_p;
  * NULL past the end. They come in the order of the options and override the tree. The tree's owner

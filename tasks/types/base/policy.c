@@ -31,8 +31,8 @@ const struct hd_policy *hd_policy_get(const struct hd_config *config)
 
 static int refuse(const struct hd_setup *setup, const char *why, const char *types)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.type");
-    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+    return hd_diag_add_error(setup->diag,
+                             hd_config_locate(setup->config, "policy.type", setup->location),
                              "%s: policy.type must be %s, found %s", why, types,
                              hd_config_get_text(setup->config, "policy.type"));
 }

@@ -30,9 +30,8 @@ static int report(const struct hd_spec *spec, const struct hd_setup *setup, cons
         snprintf(key, sizeof key, "policy.model.%s", field);
     else if (strcmp(field, "precision") != 0)
         snprintf(key, sizeof key, "%s", get_key(setup));
-    const struct hd_node *node = hd_config_get_node(setup->config, key);
-    return hd_diag_add_error(setup->diag, node ? node->location : spec->location, "%s: %s",
-                             strrchr(key, '.') + 1, message);
+    return hd_diag_add_error(setup->diag, hd_config_locate(setup->config, key, spec->location),
+                             "%s: %s", strrchr(key, '.') + 1, message);
 }
 
 /* Reports a mistake that hd_net_find_mistake found: in a list, at the layer. */

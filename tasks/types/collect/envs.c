@@ -53,8 +53,8 @@ static int64_t group_bytes(const struct hd_envs_shape *shape)
 static int probe_env(struct hd_envs_shape *shape, const struct hd_spec *spec,
                      const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "env.type");
-    const struct hd_source_location location = node ? node->location : spec->location;
+    const struct hd_source_location location =
+        hd_config_locate(setup->config, "env.type", spec->location);
     const char *type = hd_config_get_text(setup->config, "env.type");
     struct hd_env_settings one = shape->settings;
     char message[HD_ENV_MESSAGE] = "";
@@ -84,8 +84,8 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
 {
     int64_t dims, stacked[HD_ENV_DIMS];
     const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.obs_shape");
-    const struct hd_source_location location = node ? node->location : spec->location;
+    const struct hd_source_location location =
+        hd_config_locate(setup->config, "policy.model.obs_shape", spec->location);
     const struct hd_env_spec *frame = &shape->frame;
     const bool u8 = frame->element == HD_ENV_U8;
     const int n = hd_env_get_obs_shape(frame, shape->obs.stack, stacked);
@@ -109,8 +109,8 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
 static int check_actions(const struct hd_spec *spec, const struct hd_setup *setup,
                          const struct hd_envs_shape *shape)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.action_shape");
-    const struct hd_source_location location = node ? node->location : spec->location;
+    const struct hd_source_location location =
+        hd_config_locate(setup->config, "policy.model.action_shape", spec->location);
     const struct hd_env_actions actions = hd_actions_read(setup->config);
     char expected[HD_ACTIONS_TEXT], found[HD_ACTIONS_TEXT];
     if (!hd_actions_are_equal(&actions, &shape->frame.actions))
@@ -160,8 +160,7 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
 {
     const int64_t agents = hd_env_count_agents(&shape->frame), unit = agents * shape->groups;
     const char *key = agents > 1 ? "env.collector_env_num" : "policy.collect.env_groups";
-    const struct hd_node *node = hd_config_get_node(setup->config, key);
-    const struct hd_source_location location = node ? node->location : spec->location;
+    const struct hd_source_location location = hd_config_locate(setup->config, key, spec->location);
     if (shape->evaluator || shape->total % unit == 0)
         return HD_OK;
     if (agents > 1)

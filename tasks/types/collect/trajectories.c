@@ -72,11 +72,10 @@ static void set_limits(struct hd_trajectories_shape *shape)
 static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup, int64_t n_sample,
                         int64_t groups)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, "policy.collect.env_groups");
     if (n_sample % groups == 0)
         return HD_OK;
     return hd_diag_add_error(
-        setup->diag, node ? node->location : spec->location,
+        setup->diag, hd_config_locate(setup->config, "policy.collect.env_groups", spec->location),
         "policy.collect.env_groups: expected a divisor of policy.collect.n_sample "
         "%lld, found %lld",
         (long long)n_sample, (long long)groups);

@@ -23,8 +23,7 @@ struct identity {
 static struct hd_source_location location_of(const struct hd_spec *spec,
                                              const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, PATH);
-    return node ? node->location : spec->location;
+    return hd_config_locate(setup->config, PATH, spec->location);
 }
 
 static int check_env(const struct hd_setup *setup, struct hd_source_location location,

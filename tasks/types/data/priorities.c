@@ -24,8 +24,7 @@ const struct hd_priorities_shape *hd_priorities_get_shape(const struct hd_spec *
 
 static struct hd_source_location location_of(const struct hd_setup *setup, const char *key)
 {
-    const struct hd_node *node = hd_config_get_node(setup->config, key);
-    return node ? node->location : setup->location;
+    return hd_config_locate(setup->config, key, setup->location);
 }
 
 int hd_priorities_check_use(const struct hd_setup *setup, const struct hd_spec *value,
