@@ -179,7 +179,8 @@ def check_restarts(scratch):
 
 
 def check_refusals(scratch):
-    directory = scratch("dqn_killed")
+    directory = scratch("damaged")
+    train(directory, config=runner.CONFIG, **DQN, runtime__checkpoint_interval_s=0.01)  # two are left
     newest = os.path.realpath(os.path.join(directory, "ckpt/state/latest"))
     keys = dict(DQN, policy__learn__batch_size=32, policy__nstep=3)
     done = call("run", runner.CONFIG, "--resume", directory, *sets(**keys), expect=2)

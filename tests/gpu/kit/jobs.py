@@ -4,6 +4,7 @@ is a line of JSON in results.jsonl. Files lie in the bundle's folder `work`; OUT
 result, so that a kit which is killed has told all that it knew."""
 
 import collections
+import ctypes
 import io
 import json
 import os
@@ -23,6 +24,15 @@ FILE_MAX, PACK_MAX = 256 << 10, 12 << 20  # bytes: of a packed file, of all of t
 NOT_PACKED = re.compile(r"/(ckpt|log|inductor)(/|$)|/events\.")
 # Builds of runner for processors that have all of these; the first that fits acts on CPUs where speed counts.
 RUNNERS = {"runner-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
+
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_kit():
+    """Called in a program's process: it does not outlive a kit that is killed, nor its thread."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def ld_path(*folders):
@@ -117,7 +127,8 @@ class Kit:
             file.write("$ " + " ".join(map(str, command)) + "\n")
             file.flush()
             process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file, cwd=cwd or self.work,
-                                       stdin=subprocess.DEVNULL, env=env or self.environment(), start_new_session=True)
+                                       stdin=subprocess.DEVNULL, env=env or self.environment(), start_new_session=True,
+                                       preexec_fn=end_with_kit)
         process.log, process.began = log, time.monotonic()
         return process
 
