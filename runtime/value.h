@@ -7,7 +7,7 @@
 #ifndef HD_RUNTIME_VALUE_H
 #define HD_RUNTIME_VALUE_H
 
-#include "runtime/base/config/config.h"
+#include "runtime/base/config/config_read.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/rng.h"
 

@@ -173,7 +173,7 @@ static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
         .strategies = strategies,
         .n_strategies = n,
         .shards = run_spec->shards,
-        .seed = (uint64_t)hd_config_get_int(run_spec->config, "seed"),
+        .seed = (uint64_t)run_spec->settings.seed,
     };
     HD_TRY(hd_graph_load(&source, run_spec->diag, &run_spec->graph));
     return hd_config_override_tree(run_spec->config, "graph", graph);
@@ -255,12 +255,11 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     if (options->refuses_plugins)
         HD_TRY(refuse_plugin(run_spec));
     HD_TRY(hd_env_options_resolve(run_spec->config));
-    run_spec->param_check_interval =
-        hd_config_get_int(run_spec->config, "runtime.param_check_interval");
+    hd_settings_read(run_spec->config, &run_spec->settings);
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(load_graph(run_spec, options->config));
     HD_TRY(override_strategy(run_spec));
-    if (!hd_config_get_bool(run_spec->config, "policy.multi_gpu") && ranks > 1)
+    if (!run_spec->settings.multi_gpu && ranks > 1)
         return hd_fail(HD_ERR_INPUT,
                        "policy.multi_gpu is false, but there are %d ranks: training "
                        "with several ranks is data-parallel",
@@ -319,14 +318,9 @@ static const char *const free_to_differ[] = {"exp_name", "runtime.workers", "run
 
 enum { N_FREE = sizeof free_to_differ / sizeof *free_to_differ };
 
-bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec)
-{
-    return strcmp(hd_config_get_text(run_spec->config, "runtime.executor"), "sequential") == 0;
-}
-
 enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec)
 {
-    const char *name = hd_config_get_text(run_spec->config, "runtime.exchange");
+    const char *name = run_spec->settings.exchange;
     return strcmp(name, "halves") == 0   ? HD_EXCHANGE_HALVES
            : strcmp(name, "pairs") == 0  ? HD_EXCHANGE_PAIRS
            : strcmp(name, "direct") == 0 ? HD_EXCHANGE_DIRECT

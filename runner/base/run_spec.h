@@ -5,6 +5,7 @@
 
 #include "graph/plan/plan.h"
 #include "runner/base/options.h"
+#include "runner/base/settings.h"
 #include "runtime/engine/session.h"
 
 struct hd_run_spec {
@@ -14,7 +15,7 @@ struct hd_run_spec {
     struct hd_graph *graph;
     int64_t shards;
     bool shards_are_ranks; /* the config leaves their number open */
-    int64_t param_check_interval;
+    struct hd_settings settings;
 };
 
 /* Loads options->config for `ranks` ranks. Mistakes are logged with their places.
@@ -26,9 +27,6 @@ void hd_run_spec_release(struct hd_run_spec *run_spec);
  * costs that the config leaves open (world.shards: auto). Called when all that reads the config at
  * the start has read it. */
 void hd_run_spec_explain(const struct hd_run_spec *run_spec);
-
-/* Returns whether tasks run one after another, without StarPU. */
-bool hd_run_spec_is_sequential(const struct hd_run_spec *run_spec);
 
 /* Returns how hosts exchange vectors (runtime.exchange). */
 enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec);

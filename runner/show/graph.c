@@ -20,7 +20,7 @@ static int print_plan(const struct hd_options *options)
     const struct hd_plan_gpus gpus = hd_gpus_plan(&run_spec, options->ranks);
     hd_run_spec_explain(&run_spec);
     int status = hd_plan_create(run_spec.graph, options->rank, options->ranks, &gpus,
-                                run_spec.param_check_interval, &plan);
+                                run_spec.settings.param_check_interval, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
         if (!options->dot)

@@ -37,15 +37,15 @@ int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,
                        const struct hd_comm_hosts *hosts, int gpus, int iterations,
                        struct hd_submission **submission_p, struct hd_peers **exchanges_p)
 {
-    const struct hd_record_options options = {
-        .graph = run_spec->graph,
-        .rank = rank,
-        .ranks = ranks,
-        .gpus = gpus,
-        .hosts = *hosts,
-        .exchange = hd_run_spec_get_exchange(run_spec),
-        .param_check_interval = run_spec->param_check_interval,
-        .window = (int)hd_config_get_int(run_spec->config, "runtime.max_inflight_iterations"),
-        .iterations = iterations};
+    const struct hd_record_options options = {.graph = run_spec->graph,
+                                              .rank = rank,
+                                              .ranks = ranks,
+                                              .gpus = gpus,
+                                              .hosts = *hosts,
+                                              .exchange = hd_run_spec_get_exchange(run_spec),
+                                              .param_check_interval =
+                                                  run_spec->settings.param_check_interval,
+                                              .window = run_spec->settings.window,
+                                              .iterations = iterations};
     return hd_submission_record(&options, submission_p, exchanges_p);
 }

@@ -145,8 +145,7 @@ static int simulate_loaded(const struct hd_simulate_request *request,
                            const struct hd_run_spec *run_spec, struct hd_cluster *cluster,
                            json_t **json_p)
 {
-    const int ranks = cluster->ranks,
-              window = (int)hd_config_get_int(run_spec->config, "runtime.max_inflight_iterations");
+    const int ranks = cluster->ranks, window = run_spec->settings.window;
     const struct recorded recorded = {hd_alloc(ranks, sizeof(void *)),
                                       hd_alloc(ranks, sizeof(void *))};
     if (!recorded.submissions || !recorded.exchanges)
@@ -191,11 +190,10 @@ int hd_simulate_once(const struct hd_simulate_request *request, int nodes, json_
     HD_TRY(hd_options_use_strategy(request->options, request->strategy));
     HD_TRY(set_shards(request->options, ranks));
     HD_TRY(hd_run_spec_load(request->options, ranks, &run_spec));
-    const bool counted = !hd_config_get_word(run_spec.config, "runtime.workers");
     struct simulating simulating = {request->strategy, nodes};
     struct hd_cluster cluster = {
         .ranks = ranks,
-        .workers = counted ? (int)hd_config_get_int(run_spec.config, "runtime.workers") : 1,
+        .workers = run_spec.settings.workers > 0 ? run_spec.settings.workers : 1,
         .hosts = nodes == 1 ? (struct hd_comm_hosts){1, ranks} : hd_comm_fit_hosts(ranks, per_node),
         .calibration = &calibration,
         .scale = request->scale,

@@ -41,7 +41,7 @@ static void describe(const struct hd_train *train, const char *sentence, char *t
     char tasks[HD_MESSAGE_BYTES / 2] = "";
     if (train->session)
         hd_session_describe_in_flight(train->session, tasks, sizeof tasks);
-    const char *hint = !tasks[0] || hd_run_spec_is_sequential(&train->run_spec)
+    const char *hint = !tasks[0] || train->run_spec.settings.sequential
                            ? ""
                            : "; --set runtime.executor=sequential names the task at fault";
     snprintf(text, (size_t)bytes, "%s; %s%s%s", sentence,

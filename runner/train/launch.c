@@ -168,7 +168,7 @@ static int check_memory(const struct launching *launching, const struct hd_run_s
     struct hd_plan *plan;
     const struct hd_plan_gpus gpus = hd_gpus_plan(run_spec, launching->ranks);
     HD_TRY(hd_plan_create(run_spec->graph, 0, launching->ranks, &gpus,
-                          run_spec->param_check_interval, &plan));
+                          run_spec->settings.param_check_interval, &plan));
     int status = hd_plan_check_memory(plan, launching->nproc_per_node, hd_memory_count_available());
     hd_plan_destroy(plan);
     return status;
@@ -176,8 +176,7 @@ static int check_memory(const struct launching *launching, const struct hd_run_s
 
 static int note_run(struct launching *launching, const struct hd_run_spec *run_spec)
 {
-    launching->sigterm_grace_s =
-        (int)hd_config_get_int(run_spec->config, "runtime.sigterm_grace_s");
+    launching->sigterm_grace_s = run_spec->settings.sigterm_grace_s;
     launching->shards = run_spec->shards;
     return check_memory(launching, run_spec);
 }

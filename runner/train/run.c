@@ -57,7 +57,7 @@ static int leave_cores_to_gpus(struct hd_train *train, const struct hd_topology 
     struct hd_core_share rest = train->share;
     struct hd_gpus *gpus = &train->gpus;
     if (gpus->plan.n == 0 || rest.oversubscribed || rest.cores <= gpus->plan.n ||
-        hd_run_spec_is_sequential(&train->run_spec))
+        train->run_spec.settings.sequential)
         return HD_OK;
     for (int i = 0; i < gpus->plan.n; i++)
         gpus->cpus[i] = hd_topology_take_core(topology, gpus->cores[i], &rest);
@@ -144,7 +144,7 @@ static int join_equal_ranks(struct hd_train *train)
     if (!text)
         return HD_ERR_NOMEM;
     const int status =
-        hd_ranks_join(&train->ranks, train->run_spec.config,
+        hd_ranks_join(&train->ranks, &train->run_spec.settings,
                       hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from), text,
                       train->fingerprint.text);
     hd_free(text);
@@ -153,7 +153,6 @@ static int join_equal_ranks(struct hd_train *train)
 
 static int join_ranks(struct hd_train *train)
 {
-    const struct hd_config *config = train->run_spec.config;
     if (train->ranks.world.world == 1)
         return HD_OK;
     HD_TRY(join_equal_ranks(train));
@@ -161,14 +160,14 @@ static int join_ranks(struct hd_train *train)
     HD_TRY(hd_rendezvous_agree(train->ranks.rendezvous, status,
                                "rank 0 cannot make the run directory"));
     HD_TRY(share_dir(train));
-    HD_TRY(hd_ranks_connect(&train->ranks, config, train->plan, &train->gpus));
+    HD_TRY(hd_ranks_connect(&train->ranks, &train->run_spec.settings, train->plan, &train->gpus));
     HD_TRY(hd_checkpoints_open(train)); /* before other ranks can say anything about them */
     const struct hd_rendezvous_watch_options watch = {
         .on_lost = on_lost,
         .on_message = on_message,
         .describe = run_describe,
         .arg = train,
-        .heartbeat_timeout_s = hd_config_get_real(config, "runtime.heartbeat_timeout_s"),
+        .heartbeat_timeout_s = train->run_spec.settings.heartbeat_timeout_s,
     };
     return hd_rendezvous_watch(train->ranks.rendezvous, &watch);
 }
@@ -190,8 +189,8 @@ static int count_workers(const struct hd_train *train)
     const char *forced = getenv("STARPU_NCPU");
     if (forced && atoi(forced) > 0)
         return atoi(forced);
-    if (!hd_config_get_word(train->run_spec.config, "runtime.workers"))
-        return (int)hd_config_get_int(train->run_spec.config, "runtime.workers");
+    if (train->run_spec.settings.workers > 0)
+        return train->run_spec.settings.workers;
     if (train->share.oversubscribed || cores < 1)
         return 1;
     return cores < max ? cores : max;
@@ -206,12 +205,12 @@ static void show_waiting(void *arg)
 
 static int start_session(struct hd_train *train)
 {
-    const struct hd_config *config = train->run_spec.config;
+    const struct hd_settings *settings = &train->run_spec.settings;
     const char *scheduler = getenv("STARPU_SCHED");
     struct hd_session_options options = {
-        .sequential = hd_run_spec_is_sequential(&train->run_spec),
+        .sequential = settings->sequential,
         .workers = count_workers(train),
-        .scheduler = scheduler ? scheduler : hd_config_get_text(config, "runtime.scheduler"),
+        .scheduler = scheduler ? scheduler : settings->scheduler,
         .rank = train->ranks.world.rank,
         .ranks = train->ranks.world.world,
         .local_rank = train->ranks.world.local_rank,
@@ -222,10 +221,10 @@ static int start_session(struct hd_train *train)
         .bind_devices = train->gpus.bound,
         .device_scratch_bytes = hd_plan_get_device_scratch_bytes(train->plan),
         .device_comm = train->ranks.device_comm,
-        .library_order = strcmp(hd_config_get_text(config, "runtime.reduction"), "nccl") == 0,
+        .library_order = settings->library_order,
         .device_comm_bytes =
             train->ranks.device_comm ? hd_plan_get_device_comm_bytes(train->plan) : 0,
-        .watchdog_ns = (int64_t)(hd_config_get_real(config, "runtime.watchdog_s") * 1e9),
+        .watchdog_ns = (int64_t)(settings->watchdog_s * 1e9),
         .measure = train->timing.watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->outputs.logbook,
@@ -269,7 +268,7 @@ static void tick(void *arg)
 static int create_executor(struct hd_train *train)
 {
     const struct hd_executor_options options = {
-        .window = (int)hd_config_get_int(train->run_spec.config, "runtime.max_inflight_iterations"),
+        .window = train->run_spec.settings.window,
         .tick = train->ranks.world.rank == 0 ? tick : NULL,
         .tick_arg = train,
         .get_requests = hd_checkpoints_get_requests,
@@ -290,8 +289,7 @@ static int take_fingerprint(struct hd_train *train)
         hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
                            (int64_t)(sizeof libraries - used - 2));
     }
-    return hd_fingerprint_create(libraries,
-                                 hd_config_get_text(train->run_spec.config, "runtime.precision"),
+    return hd_fingerprint_create(libraries, train->run_spec.settings.precision,
                                  &train->fingerprint);
 }
 
@@ -307,13 +305,13 @@ static int prepare(struct hd_train *train)
     HD_TRY(take_fingerprint(train));
     HD_TRY(hd_resume_check(train));
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
-                          &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
+                          &train->gpus.plan, train->run_spec.settings.param_check_interval,
+                          &train->plan));
     if (!train->ranks.world.supervised) /* else the launcher has checked it, and told it once */
         HD_TRY(hd_plan_check_memory(train->plan, train->ranks.world.local_world,
                                     hd_memory_count_available()));
     HD_TRY(join_ranks(train));
-    hd_signals_set_started(
-        (int)hd_config_get_int(train->run_spec.config, "runtime.sigterm_grace_s"));
+    hd_signals_set_started(train->run_spec.settings.sigterm_grace_s);
     HD_TRY(open_alone(train));
     HD_TRY(start_session(train));
     HD_TRY(create_executor(train));

@@ -55,13 +55,30 @@ struct args {
     const struct hd_net *net;
     const struct hd_envs_shape *envs;
     int64_t steps; /* most steps of a collect */
-    bool overlap_act_step;
+    bool overlap_act_step, corrects_tail;
     double gamma;
-    enum hd_nstep_tail tail;
     struct hd_epsilon epsilon;
     bool bootstraps;      /* ends by time limits are no terminal states */
     int64_t random_size;  /* samples of a shard by random actions, before a squashed policy acts */
     int64_t noise_repeat; /* steps of an episode with the same noise */
+};
+
+static const struct hd_field fields[] = {
+    HD_FIELD(struct args, overlap_act_step, "policy.collect.overlap_act_step"),
+    HD_FIELD(struct args, n_sample, "policy.collect.n_sample"),
+    HD_FIELD(struct args, gamma, "policy.discount_factor"),
+    HD_FIELD_IS(struct args, corrects_tail, "policy.nstep_tail", "corrected"),
+    HD_FIELD_IS(struct args, epsilon.linear, "policy.other.eps.type", "linear"),
+    HD_FIELD(struct args, epsilon.start, "policy.other.eps.start"),
+    HD_FIELD(struct args, epsilon.end, "policy.other.eps.end"),
+    HD_FIELD(struct args, epsilon.decay, "policy.other.eps.decay"),
+    {0},
+};
+
+static const struct hd_field squashed_fields[] = {
+    HD_FIELD(struct args, random_size, "policy.random_collect_size"),
+    HD_FIELD(struct args, noise_repeat, "policy.collect.noise_repeat"),
+    {0},
 };
 
 /* A random constant that no verb has as its stream_id. */
@@ -103,23 +120,10 @@ static int collect_prepare(const struct hd_setup *setup, void **args_p)
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
-    args->overlap_act_step = hd_config_get_bool(config, "policy.collect.overlap_act_step");
-    args->n_sample = hd_config_get_int(config, "policy.collect.n_sample");
-    args->gamma = hd_config_get_real(config, "policy.discount_factor");
-    args->tail = strcmp(hd_config_get_text(config, "policy.nstep_tail"), "corrected") == 0
-                     ? HD_NSTEP_CORRECTED
-                     : HD_NSTEP_DI_ENGINE;
-    if (hd_net_is_squashed(net)) {
-        args->random_size = hd_config_get_int(config, "policy.random_collect_size");
-        args->noise_repeat = hd_config_get_int(config, "policy.collect.noise_repeat");
-    }
+    hd_config_read(config, fields, args);
+    if (hd_net_is_squashed(net))
+        hd_config_read(config, squashed_fields, args);
     args->bootstraps = bootstraps(config, net);
-    args->epsilon = (struct hd_epsilon){
-        .linear = strcmp(hd_config_get_text(config, "policy.other.eps.type"), "linear") == 0,
-        .start = hd_config_get_real(config, "policy.other.eps.start"),
-        .end = hd_config_get_real(config, "policy.other.eps.end"),
-        .decay = hd_config_get_real(config, "policy.other.eps.decay"),
-    };
     return HD_OK;
 }
 
@@ -286,8 +290,10 @@ static struct hd_fragment append_step(struct collector *c, int64_t env)
 static void emit_samples(struct collector *c, const struct hd_fragment *fragment)
 {
     const int64_t remaining = c->args->n_sample - *c->header.made;
+    const enum hd_nstep_tail tail =
+        c->args->corrects_tail ? HD_NSTEP_CORRECTED : HD_NSTEP_DI_ENGINE;
     if (remaining > 0)
-        hd_nstep_assemble(fragment, c->args->gamma, c->args->tail, c->nstep,
+        hd_nstep_assemble(fragment, c->args->gamma, tail, c->nstep,
                           fragment->length < remaining ? fragment->length : remaining,
                           hd_transition_get(c->block.transitions, c->nstep,
                                             c->shape->frame.actions.dims, *c->header.made));

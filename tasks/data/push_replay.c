@@ -26,14 +26,18 @@ struct args {
     bool priority;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, n_sample, "policy.collect.n_sample"),
+    HD_FIELD(struct args, capacity, "policy.other.replay_buffer.replay_buffer_size"),
+    {0},
+};
+
 static int push_replay_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
-    args->n_sample = hd_config_get_int(setup->config, "policy.collect.n_sample");
-    args->capacity =
-        hd_config_get_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
+    hd_config_read(setup->config, keys, args);
     args->frames = hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->frames;
     args->priority = setup->specs[PRIORITIES] != NULL;
     *args_p = args;

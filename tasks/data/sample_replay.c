@@ -25,16 +25,16 @@ static const struct hd_port ports[] = {
 
 struct args {
     bool priority, importance; /* draws by priorities; weighs rows by their importance */
-    double beta, anneal;       /* exponent of the first draw, and how much it grows with each */
+    int64_t anneal_steps;
+    double beta, anneal; /* exponent of the first draw, and how much it grows with each */
 };
 
-static void read_beta(const struct hd_config *config, struct args *args)
-{
-    const double steps =
-        (double)hd_config_get_int(config, "policy.other.replay_buffer.anneal_step");
-    args->beta = hd_config_get_real(config, "policy.other.replay_buffer.beta");
-    args->anneal = steps > 0 ? (1 - args->beta) / steps : 0;
-}
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, importance, "policy.priority_IS_weight"),
+    HD_FIELD(struct args, anneal_steps, "policy.other.replay_buffer.anneal_step"),
+    HD_FIELD(struct args, beta, "policy.other.replay_buffer.beta"),
+    {0},
+};
 
 static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
 {
@@ -43,8 +43,8 @@ static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->priority = setup->specs[PRIORITIES] != NULL;
-    args->importance = hd_config_get_bool(setup->config, "policy.priority_IS_weight");
-    read_beta(setup->config, args);
+    hd_config_read(setup->config, keys, args);
+    args->anneal = args->anneal_steps > 0 ? (1 - args->beta) / (double)args->anneal_steps : 0;
     HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
     return hd_setup_check_order(setup, "policy.learn.batch_size",
                                 "policy.other.replay_buffer.replay_buffer_size",

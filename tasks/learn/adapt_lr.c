@@ -27,6 +27,16 @@ struct args {
     double low, high, factor, min, max;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD_IS(struct args, adaptive, "policy.learn.lr_scheduler.type", "kl"),
+    HD_FIELD(struct args, low, "policy.learn.lr_scheduler.kl_low"),
+    HD_FIELD(struct args, high, "policy.learn.lr_scheduler.kl_high"),
+    HD_FIELD(struct args, factor, "policy.learn.lr_scheduler.factor"),
+    HD_FIELD(struct args, min, "policy.learn.lr_scheduler.min"),
+    HD_FIELD(struct args, max, "policy.learn.lr_scheduler.max"),
+    {0},
+};
+
 static int adapt_lr_declare(const struct hd_setup *setup)
 {
     return hd_scalars_declare(setup, setup->specs[RATE], "learner", fields, 1);
@@ -34,7 +44,6 @@ static int adapt_lr_declare(const struct hd_setup *setup)
 
 static int adapt_lr_prepare(const struct hd_setup *setup, void **args_p)
 {
-    const struct hd_config *config = setup->config;
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -43,13 +52,7 @@ static int adapt_lr_prepare(const struct hd_setup *setup, void **args_p)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
                                  setup->specs[MEANS]->name);
-    args->adaptive =
-        strcmp(hd_config_get_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
-    args->low = hd_config_get_real(config, "policy.learn.lr_scheduler.kl_low");
-    args->high = hd_config_get_real(config, "policy.learn.lr_scheduler.kl_high");
-    args->factor = hd_config_get_real(config, "policy.learn.lr_scheduler.factor");
-    args->min = hd_config_get_real(config, "policy.learn.lr_scheduler.min");
-    args->max = hd_config_get_real(config, "policy.learn.lr_scheduler.max");
+    hd_config_read(setup->config, keys, args);
     HD_TRY(hd_setup_check_order(setup, "policy.learn.lr_scheduler.kl_low",
                                 "policy.learn.lr_scheduler.kl_high",
                                 "no divergence would leave the learning rate as it is"));

@@ -28,6 +28,14 @@ struct args {
     bool adapts;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, adam.learning_rate, "policy.learn.learning_rate_alpha"),
+    HD_FIELD(struct args, adam.epsilon, "policy.learn.adam_eps"),
+    HD_FIELD(struct args, target, "policy.learn.target_entropy_per_dim"), /* of one dimension */
+    HD_FIELD(struct args, adapts, "policy.learn.auto_alpha"),
+    {0},
+};
+
 static int adapt_temperature_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
@@ -36,10 +44,9 @@ static int adapt_temperature_prepare(const struct hd_setup *setup, void **args_p
         return HD_ERR_NOMEM;
     *args_p = args;
     const struct hd_env_actions actions = hd_actions_read(config);
-    args->adam = hd_adam_make(hd_config_get_real(config, "policy.learn.learning_rate_alpha"));
-    args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
-    args->adapts = hd_config_get_bool(config, "policy.learn.auto_alpha");
-    args->target = hd_config_get_real(config, "policy.learn.target_entropy_per_dim") * actions.dims;
+    args->adam = hd_adam_make(0);
+    hd_config_read(config, keys, args);
+    args->target *= actions.dims;
     return hd_scalars_find(setup, ports, MEANS, "log_prob_avg", &args->log_prob);
 }
 

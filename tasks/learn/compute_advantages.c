@@ -63,6 +63,13 @@ struct args {
     bool value_norm;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, gamma, "policy.collect.discount_factor"),
+    HD_FIELD(struct args, lambda, "policy.collect.gae_lambda"),
+    HD_FIELD(struct args, value_norm, "policy.learn.value_norm"),
+    {0},
+};
+
 static int compute_advantages_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
@@ -98,9 +105,7 @@ static int compute_advantages_prepare(const struct hd_setup *setup, void **args_
     args->net = hd_params_get_net(setup->specs[POLICY]);
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     args->samples = hd_advantages_count_rows(setup->specs[ADVANTAGES]);
-    args->gamma = (float)hd_config_get_real(config, "policy.collect.discount_factor");
-    args->lambda = (float)hd_config_get_real(config, "policy.collect.gae_lambda");
-    args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
+    hd_config_read(config, keys, args);
     /* Passes of dense nets are too short to be cut. */
     const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
     args->block = whole ? args->samples : hd_learn_shape_read(config).micro;

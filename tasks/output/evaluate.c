@@ -92,6 +92,12 @@ static int evaluate_declare(const struct hd_setup *setup)
     return hd_moments_declare_obs(setup, setup->specs[BEST_NORM]);
 }
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, episodes, "env.n_evaluator_episode"),
+    HD_FIELD(struct args, max_steps, "env.max_evaluator_step"),
+    {0},
+};
+
 static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
 {
     HD_TRY(hd_envs_check_role(setup->specs[ENVS], setup, true));
@@ -104,8 +110,7 @@ static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_get_net(setup->specs[POLICY]);
     args->keeps_best = setup->specs[BEST] != NULL;
     args->seed_of_episode = seeds && strcmp(seeds, "episode") == 0;
-    args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
-    args->max_steps = hd_config_get_int(setup->config, "env.max_evaluator_step");
+    hd_config_read(setup->config, keys, args);
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_stepper_prepare(args->shape, args->net, &args->scratch);
 }

@@ -20,8 +20,8 @@ static void plan(struct hd_run_spec *run_spec)
     size_t length;
     for (int rank = 0; rank < RANKS; rank++) {
         struct hd_plan *plan;
-        if (hd_plan_create(run_spec->graph, rank, RANKS, NULL, run_spec->param_check_interval,
-                           &plan) != HD_OK)
+        if (hd_plan_create(run_spec->graph, rank, RANKS, NULL,
+                           run_spec->settings.param_check_interval, &plan) != HD_OK)
             continue;
         FILE *file = open_memstream(&text, &length);
         hd_plan_dump(plan, file);

@@ -41,7 +41,8 @@ static int plan_all(struct hd_run_spec *job)
     int status = HD_OK;
     for (int rank = 0; status == HD_OK && rank < RANKS; rank++) {
         struct hd_plan *plan;
-        status = hd_plan_create(job->graph, rank, RANKS, NULL, job->param_check_interval, &plan);
+        status = hd_plan_create(job->graph, rank, RANKS, NULL, job->settings.param_check_interval,
+                                &plan);
         if (status == HD_OK)
             hd_plan_destroy(plan);
     }
@@ -106,7 +107,8 @@ static void run_all(const char *config, const char *scheduler, int64_t step)
     struct hd_run_spec job;
     struct hd_plan *plan;
     ck_assert_int_eq(load(config, &job), HD_OK);
-    ck_assert_int_eq(hd_plan_create(job.graph, 0, 1, NULL, job.param_check_interval, &plan), HD_OK);
+    ck_assert_int_eq(
+        hd_plan_create(job.graph, 0, 1, NULL, job.settings.param_check_interval, &plan), HD_OK);
     int status = HD_ERR_NOMEM;
     int64_t n = 1;
     hd_log_set_sink(drop, NULL);

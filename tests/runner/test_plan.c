@@ -131,7 +131,7 @@ static char *plan(const struct job *job, int rank)
     size_t bytes;
     FILE *file = open_memstream(&text, &bytes);
     ck_assert_int_eq(hd_plan_create(job->run_spec.graph, rank, job->ranks, &gpus,
-                                    job->run_spec.param_check_interval, &plan),
+                                    job->run_spec.settings.param_check_interval, &plan),
                      HD_OK);
     hd_plan_dump(plan, file);
     hd_plan_destroy(plan);

@@ -15,28 +15,18 @@ static int count_requested(const struct hd_run_spec *run_spec, int ranks, int fo
 {
     const int shards = (int)(run_spec->shards / ranks);
     int n = found / ranks > 0 ? found / ranks : found > 0;
-    if (!hd_config_get_word(run_spec->config, "runtime.gpus"))
-        n = (int)hd_config_get_int(run_spec->config, "runtime.gpus");
+    if (run_spec->settings.gpus > 0)
+        n = run_spec->settings.gpus;
     return n < shards ? n : shards;
-}
-
-static bool disables_gpus(const struct hd_run_spec *run_spec)
-{
-    return strcmp(hd_config_get_text(run_spec->config, "policy.cuda"), "false") == 0;
-}
-
-static bool requires_gpus(const struct hd_run_spec *run_spec)
-{
-    return strcmp(hd_config_get_text(run_spec->config, "policy.cuda"), "true") == 0;
 }
 
 struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks)
 {
-    if (disables_gpus(run_spec))
+    if (run_spec->settings.disables_gpus)
         return (struct hd_plan_gpus){0};
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
-    const int n =
-        count_requested(run_spec, ranks, requires_gpus(run_spec) && found < ranks ? ranks : found);
+    const int n = count_requested(
+        run_spec, ranks, run_spec->settings.requires_gpus && found < ranks ? ranks : found);
     return (struct hd_plan_gpus){.n = n, .device_comm = ranks > 1 && n > 0};
 }
 
@@ -97,7 +87,7 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
 {
     struct hd_gpu gpus[HD_GPUS_MAX];
     *gpus_p = (struct hd_gpus){0};
-    if (disables_gpus(run_spec))
+    if (run_spec->settings.disables_gpus)
         return HD_OK;
     const int found = hd_session_supports_devices() ? hd_gpus_list(topology, gpus) : 0;
     int n_map = 0, map[HD_GPUS_MAX];
@@ -107,7 +97,7 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
         gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
     if (found == 0) {
         gpus_p->plan.n = 0;
-        return requires_gpus(run_spec) ? fail_without_gpus() : HD_OK;
+        return run_spec->settings.requires_gpus ? fail_without_gpus() : HD_OK;
     }
     const struct hd_gpu_request request = {
         .local_world = world->local_world,
@@ -119,7 +109,5 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
     HD_TRY(hd_gpus_assign(gpus, found, &request, world->local_rank, &gpus_p->share));
     for (int i = 0; i < gpus_p->share.n; i++)
         gpus_p->cores[i] = gpus[gpus_p->share.devices[i]].core;
-    return choose_path(
-        world, strcmp(hd_config_get_text(run_spec->config, "runtime.reduction"), "nccl") == 0,
-        gpus_p);
+    return choose_path(world, run_spec->settings.library_order, gpus_p);
 }

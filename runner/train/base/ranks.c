@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_requested(const struct hd_config *config, const char *name)
+static bool is_requested(const struct hd_settings *settings, const char *name)
 {
-    return strcmp(hd_config_get_text(config, "runtime.transport"), name) == 0;
+    return strcmp(settings->transport, name) == 0;
 }
 
 /* Returns whether MPI can start: an srun that offers what its ranks need says so. */
@@ -24,13 +24,13 @@ static bool may_use_mpi(const struct hd_world *world)
            (world->launcher == HD_LAUNCHER_SRUN && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
 }
 
-static bool uses_ucx(const struct hd_ranks *ranks, const struct hd_config *config)
+static bool uses_ucx(const struct hd_ranks *ranks, const struct hd_settings *settings)
 {
-    return is_requested(config, "ucx") ||
-           (is_requested(config, "auto") && !may_use_mpi(&ranks->world));
+    return is_requested(settings, "ucx") ||
+           (is_requested(settings, "auto") && !may_use_mpi(&ranks->world));
 }
 
-int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
+int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
                   const char *config_text, const char *fingerprint)
 {
     struct hd_world *world = &ranks->world;
@@ -44,8 +44,7 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64
         .config_hash = config_hash,
         .config = config_text,
         .fingerprint = fingerprint,
-        .allow_fingerprint_mismatch =
-            hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
+        .allow_fingerprint_mismatch = settings->allow_fingerprint_mismatch,
     };
     HD_TRY(hd_rendezvous_create(&options, &ranks->rendezvous));
     hd_rendezvous_get_root(ranks->rendezvous, world);
@@ -59,19 +58,19 @@ static int refuse(const struct hd_ranks *ranks, const char *text)
 }
 
 /* Finds which ranks share memory; all ranks find the same. */
-static int find_hosts(const struct hd_ranks *ranks, const struct hd_config *config,
+static int find_hosts(const struct hd_ranks *ranks, const struct hd_settings *settings,
                       struct hd_comm_hosts *hosts_p)
 {
     const struct hd_world *world = &ranks->world;
     bool one_host;
     HD_TRY(hd_rendezvous_check_one_host(ranks->rendezvous, &one_host));
-    if (is_requested(config, "shm") && !one_host)
+    if (is_requested(settings, "shm") && !one_host)
         return refuse(ranks, "runtime.transport is shm, but the ranks are on several hosts; auto "
                              "finds what joins them");
-    if (is_requested(config, "mpi") && world->launcher == HD_LAUNCHER_ENV && world->world > 1)
+    if (is_requested(settings, "mpi") && world->launcher == HD_LAUNCHER_ENV && world->world > 1)
         return refuse(ranks, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
                              "-n RANKS runner run ...'; ucx needs neither");
-    if (!is_requested(config, "shm") && !(is_requested(config, "auto") && one_host))
+    if (!is_requested(settings, "shm") && !(is_requested(settings, "auto") && one_host))
         return hd_comm_find_hosts(world, ranks->rendezvous, hosts_p);
     *hosts_p = (struct hd_comm_hosts){1, world->world};
     return HD_OK;
@@ -84,19 +83,19 @@ static int join_mpi(struct hd_ranks *ranks, struct hd_links **links_p)
     return hd_mpi_open_links(links_p);
 }
 
-static int open_transport(struct hd_ranks *ranks, const struct hd_config *config,
+static int open_transport(struct hd_ranks *ranks, const struct hd_settings *settings,
                           const struct hd_plan *plan)
 {
     const struct hd_world *world = &ranks->world;
     const int64_t bytes = hd_plan_get_payload_bytes(plan), area_bytes = plan->shared_bytes;
     struct hd_comm_hosts hosts;
     struct hd_links *links;
-    HD_TRY(find_hosts(ranks, config, &hosts));
-    if (hosts.n == 1 || uses_ucx(ranks, config))
+    HD_TRY(find_hosts(ranks, settings, &hosts));
+    if (hosts.n == 1 || uses_ucx(ranks, settings))
         hd_mpi_leave(); /* it has named the ranks, and that was all */
     if (hosts.n == 1)
         return hd_comm_create(world, ranks->rendezvous, bytes, area_bytes, &ranks->comm);
-    if (uses_ucx(ranks, config))
+    if (uses_ucx(ranks, settings))
         HD_TRY(hd_ucx_open_links(world, ranks->rendezvous, &links));
     else
         HD_TRY(join_mpi(ranks, &links));
@@ -104,10 +103,10 @@ static int open_transport(struct hd_ranks *ranks, const struct hd_config *config
                                           area_bytes, &ranks->comm);
 }
 
-int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,
+int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_settings *settings,
                      const struct hd_plan *plan, const struct hd_gpus *gpus)
 {
-    HD_TRY(open_transport(ranks, config, plan));
+    HD_TRY(open_transport(ranks, settings, plan));
     if (!plan->device_comm)
         return HD_OK;
     const struct hd_nccl_options nccl = {.rank = ranks->world.rank,

@@ -22,13 +22,13 @@ struct hd_ranks {
  * another config_hash, made of the lines in config_text (hd_rendezvous_options), or of another
  * fingerprint if the config does not allow that, are refused. Errors: those of
  * hd_mpi_exchange_address, hd_agent_store_publish and hd_rendezvous_create. */
-int hd_ranks_join(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
+int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
                   const char *config_text, const char *fingerprint);
 
 /* Creates ranks->comm and, if the plan uses it, ranks->device_comm. Errors (logged): HD_ERR_INPUT
  * when the ranks are where this transport does not reach; those of hd_comm_create,
  * hd_mpi_exchange_address, hd_mpi_open_links, hd_ucx_open_links and hd_nccl_join. */
-int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,
+int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_settings *settings,
                      const struct hd_plan *plan, const struct hd_gpus *gpus);
 
 /* Releases all but what others were given. The session must be gone. */

@@ -42,19 +42,19 @@ static int send_message(void *arg, int rank, const void *data, int64_t bytes)
 
 int hd_checkpoints_open(struct hd_train *train)
 {
-    const struct hd_config *config = train->run_spec.config;
+    const struct hd_settings *settings = &train->run_spec.settings;
     const struct hd_checkpoint_writer_options options = {
         .dir = train->dir,
         .rank = train->ranks.world.rank,
         .ranks = train->ranks.world.world,
-        .keep = (int)hd_config_get_int(config, "runtime.checkpoint_keep"),
+        .keep = settings->checkpoint_keep,
         .from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1,
-        .timeout_s = hd_config_get_real(config, "runtime.checkpoint_timeout_s"),
+        .timeout_s = settings->checkpoint_timeout_s,
         .send = send_message,
         .arg = train,
     };
     train->checkpoints.begun_ns = hd_clock_get_ns();
-    train->checkpoints.interval_s = hd_config_get_real(config, "runtime.checkpoint_interval_s");
+    train->checkpoints.interval_s = settings->checkpoint_interval_s;
     return hd_checkpoint_writer_create(&options, &train->checkpoints.writer);
 }
 

@@ -38,7 +38,7 @@ static void announce(const struct hd_train *train)
     hd_log(HD_LOG_INFO,
            "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64 " x %" PRId64
            "; effective config in %s/total_config.yaml",
-           hd_config_get_text(config, "exp_name"), train->ranks.world.world,
+           train->run_spec.settings.exp_name, train->ranks.world.world,
            train->ranks.world.world == 1 ? "rank" : "ranks", train->run_spec.shards,
            train->run_spec.shards == 1 ? "shard" : "shards", train->run_spec.shards, batch,
            train->dir);
@@ -61,9 +61,8 @@ int hd_outputs_open(struct hd_train *train)
     const char *wanted = train->options->dir;
     const json_t *log = NULL;
     if (!train->dir)
-        HD_TRY(hd_rundir_create(wanted ? wanted
-                                       : hd_config_get_text(train->run_spec.config, "exp_name"),
-                                wanted != NULL, &train->dir));
+        HD_TRY(hd_rundir_create(wanted ? wanted : train->run_spec.settings.exp_name, wanted != NULL,
+                                &train->dir));
     else if (train->resume_from)
         log = json_object_get(
             json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run"), "log");
@@ -85,10 +84,8 @@ enum { TERMINAL_MS = 100, LOG_FILE_MS = 5000 };
 /* Returns the share of the way to the nearest limit, 0 to 1. */
 static double share_done(const struct hd_train *train, int64_t updates, int64_t env_steps)
 {
-    double by_steps =
-        (double)env_steps / (double)hd_config_get_int(train->run_spec.config, "max_env_step");
-    double by_updates =
-        (double)updates / (double)hd_config_get_int(train->run_spec.config, "max_train_iter");
+    double by_steps = (double)env_steps / (double)train->run_spec.settings.max_env_step;
+    double by_updates = (double)updates / (double)train->run_spec.settings.max_train_iter;
     return by_steps > by_updates ? by_steps : by_updates;
 }
 

@@ -90,21 +90,18 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
 /* Returns the key of the limit that ended the run; NULL: it was none of them. */
 static const char *limit_of(const struct hd_train *train, const char *reason, int64_t updates)
 {
-    const struct hd_config *config = train->run_spec.config;
+    const struct hd_settings *settings = &train->run_spec.settings;
     if (strcmp(reason, "limit") != 0)
         return NULL;
-    if (updates >= hd_config_get_int(config, "max_train_iter"))
+    if (updates >= settings->max_train_iter)
         return "max_train_iter";
-    return (int64_t)env_steps_of(train) >= hd_config_get_int(config, "max_env_step")
-               ? "max_env_step"
-               : NULL;
+    return (int64_t)env_steps_of(train) >= settings->max_env_step ? "max_env_step" : NULL;
 }
 
 static int write_result(const struct hd_train *train, const char *reason, int64_t updates,
                         uint64_t hash, double wall_s)
 {
     char command[HD_COMMAND_BYTES];
-    const struct hd_config *config = train->run_spec.config;
     hd_process_get_command(command);
     double mean = field_of(train, "evaluation", "mean");
     struct hd_result result = {
@@ -119,8 +116,8 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .wall_s = wall_s,
         .ranks = train->ranks.world.world,
         .shards = train->run_spec.shards,
-        .seed = hd_config_get_int(config, "seed"),
-        .env = hd_config_get_text(config, "env.type"),
+        .seed = train->run_spec.settings.seed,
+        .env = train->run_spec.settings.env_type,
         .command = command,
     };
     if (!isnan(mean)) {

@@ -137,7 +137,7 @@ int hd_resume_check(const struct hd_train *train)
     const char *then = json_string_value(json_object_get(run, "fingerprint"));
     if (then && strcmp(then, train->fingerprint.text) == 0)
         return HD_OK;
-    if (hd_config_get_bool(train->run_spec.config, "runtime.allow_fingerprint_mismatch")) {
+    if (train->run_spec.settings.allow_fingerprint_mismatch) {
         hd_log(HD_LOG_WARN, "the checkpoint was made with other arithmetic: bits will differ");
         return HD_OK;
     }
@@ -169,7 +169,7 @@ static void find_dir(struct hd_train *train)
     else if (options->dir)
         train->dir = hd_folder_exists(options->dir) ? hd_strdup(options->dir) : NULL;
     else
-        train->dir = newest_of(hd_config_get_text(train->run_spec.config, "exp_name"));
+        train->dir = newest_of(train->run_spec.settings.exp_name);
 }
 
 /* Lists the config that the run directory holds; NULL: the directory is empty. */
@@ -223,11 +223,11 @@ static double number(const json_t *result, const char *key)
 }
 
 /* Returns whether the run as it ended would stop at once under the limits of today. */
-static bool is_limit_reached(const struct hd_config *config, const json_t *result)
+static bool is_limit_reached(const struct hd_run_spec *run_spec, const json_t *result)
 {
-    return number(result, "train_iter") >= (double)hd_config_get_int(config, "max_train_iter") ||
-           number(result, "env_step") >= (double)hd_config_get_int(config, "max_env_step") ||
-           number(result, "eval_value") >= hd_config_get_real(config, "env.stop_value");
+    return number(result, "train_iter") >= (double)run_spec->settings.max_train_iter ||
+           number(result, "env_step") >= (double)run_spec->settings.max_env_step ||
+           number(result, "eval_value") >= hd_config_get_real(run_spec->config, "env.stop_value");
 }
 
 /* Returns HD_RESUME_ENDED for a run that a stop step has ended, unless other limits let it go on;
@@ -242,7 +242,7 @@ static int check_ended(const struct hd_train *train, const json_t *then)
     const char *reason = json_string_value(json_object_get(result, "reason"));
     const bool ended = reason && strcmp(reason, HD_RESULT_STOPPED) != 0 &&
                        strcmp(reason, HD_RESULT_FAILED) != 0 &&
-                       (limits_equal || is_limit_reached(train->run_spec.config, result));
+                       (limits_equal || is_limit_reached(&train->run_spec, result));
     if (ended && train->ranks.world.rank == 0)
         hd_log(HD_LOG_INFO, "%s has ended (%s): nothing to do", train->dir, reason);
     json_decref(result);
@@ -297,9 +297,8 @@ static int check_unused(const struct hd_train *train)
 /* Says that nothing is continued, so that nobody takes a new run for an old one. */
 static void tell_new(const struct hd_train *train)
 {
-    const char *wanted = train->options->dir
-                             ? train->options->dir
-                             : hd_config_get_text(train->run_spec.config, "exp_name");
+    const char *wanted =
+        train->options->dir ? train->options->dir : train->run_spec.settings.exp_name;
     if (train->ranks.world.rank > 0)
         return;
     if (train->dir)

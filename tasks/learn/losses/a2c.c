@@ -28,6 +28,12 @@ struct header {
     struct hd_a2c_sums sums;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, value_weight, "policy.learn.value_weight"),
+    HD_FIELD(struct args, entropy_weight, "policy.learn.entropy_weight"),
+    {0},
+};
+
 static int a2c_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                        void **args_p)
 {
@@ -36,8 +42,7 @@ static int a2c_prepare(const struct hd_setup *setup, const struct hd_net *net, i
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->value_weight = (float)hd_config_get_real(setup->config, "policy.learn.value_weight");
-    args->entropy_weight = (float)hd_config_get_real(setup->config, "policy.learn.entropy_weight");
+    hd_config_read(setup->config, keys, args);
     return HD_OK;
 }
 

@@ -49,19 +49,23 @@ struct header {
     struct hd_ppo_sums sums;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct args, clip, "policy.learn.clip_ratio"),
+    HD_FIELD(struct args, value_weight, "policy.learn.value_weight"),
+    HD_FIELD(struct args, entropy_weight, "policy.learn.entropy_weight"),
+    HD_FIELD(struct args, value_clip, "policy.learn.value_clip"),
+    {0},
+};
+
 static int ppo_prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                        void **args_p)
 {
     (void)net, (void)rows;
-    const struct hd_config *config = setup->config;
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->clip = (float)hd_config_get_real(config, "policy.learn.clip_ratio");
-    args->value_weight = (float)hd_config_get_real(config, "policy.learn.value_weight");
-    args->entropy_weight = (float)hd_config_get_real(config, "policy.learn.entropy_weight");
-    args->value_clip = hd_config_get_bool(config, "policy.learn.value_clip");
+    hd_config_read(setup->config, keys, args);
     return HD_OK;
 }
 

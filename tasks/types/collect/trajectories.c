@@ -69,6 +69,15 @@ static void set_limits(struct hd_trajectories_shape *shape)
     shape->frames = shape->obs.stack + 2 * shape->steps;
 }
 
+/* These are numbers of all groups together. */
+static const struct hd_field keys[] = {
+    HD_FIELD(struct hd_trajectories_shape, groups, "policy.collect.env_groups"),
+    HD_FIELD(struct hd_trajectories_shape, envs, "env.collector_env_num"),
+    HD_FIELD(struct hd_trajectories_shape, samples, "policy.collect.n_sample"),
+    HD_FIELD(struct hd_trajectories_shape, segment_at_done, "policy.collect.segment_at_done"),
+    {0},
+};
+
 static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup, int64_t n_sample,
                         int64_t groups)
 {
@@ -84,27 +93,25 @@ static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup
 static int trajectories_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
-    const int64_t groups = hd_config_get_int(config, "policy.collect.env_groups");
-    const int64_t n_sample = hd_config_get_int(config, "policy.collect.n_sample");
-    HD_TRY(check_groups(spec, setup, n_sample, groups));
-    struct hd_trajectories_shape *shape = hd_alloc(1, sizeof *shape);
-    if (!shape)
-        return HD_ERR_NOMEM;
-    *shape = (struct hd_trajectories_shape){
-        .groups = groups,
-        .envs = hd_config_get_int(config, "env.collector_env_num") / groups,
-        .samples = n_sample / groups,
+    struct hd_trajectories_shape whole = {
         .actions = hd_actions_read(config),
-        .segment_at_done = hd_config_get_bool(config, "policy.collect.segment_at_done"),
         .obs = hd_obs_shape_read(config),
         .sequences = hd_sequences_read(config),
     };
+    hd_config_read(config, keys, &whole);
+    HD_TRY(check_groups(spec, setup, whole.samples, whole.groups));
+    struct hd_trajectories_shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    *shape = whole;
+    shape->envs = whole.envs / whole.groups;
+    shape->samples = whole.samples / whole.groups;
     shape->logits = hd_actions_count_logits(&shape->actions);
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
     set_limits(shape);
     spec->shape = shape;
-    spec->partials = groups;
-    spec->bytes = groups * group_bytes(shape);
+    spec->partials = whole.groups;
+    spec->bytes = whole.groups * group_bytes(shape);
     return HD_OK;
 }
 

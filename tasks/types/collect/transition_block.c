@@ -11,6 +11,14 @@
 
 #include <string.h>
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct hd_transition_block_shape, n_sample, "policy.collect.n_sample"),
+    HD_FIELD(struct hd_transition_block_shape, envs, "env.collector_env_num"),
+    HD_FIELD(struct hd_transition_block_shape, nstep, "policy.nstep"),
+    HD_FIELD(struct hd_transition_block_shape, stack, "env.frame_stack"),
+    {0},
+};
+
 /* A bound on how far a collect of n samples can go: before its last step of all E envs, at most n -
  * 1 samples are made and L - 1 steps of each env are pending, so the envs made at most n - 1 + E (L
  * - 1) steps; and as the end of an episode completes a fragment, at most n - 1 episodes ended. So
@@ -18,20 +26,15 @@
  * episode, the first one included. */
 struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_config *config)
 {
-    const int64_t n = hd_config_get_int(config, "policy.collect.n_sample");
-    const int64_t envs = hd_config_get_int(config, "env.collector_env_num");
-    const int64_t fragment = (n + envs - 1) / envs;
-    return (struct hd_transition_block_shape){
-        .envs = envs,
-        .fragment = fragment,
-        .n_sample = n,
-        .nstep = hd_config_get_int(config, "policy.nstep"),
-        .stack = hd_config_get_int(config, "env.frame_stack"),
+    struct hd_transition_block_shape shape = {
         .actions = hd_actions_read(config),
         .frame_bytes = hd_obs_shape_read(config).frame_bytes,
-        .frames_of_env = 2 * (2 * fragment - 1) + 1,
-        .frames = 2 * (n - 1) + envs * (fragment - 1) + 3 * envs,
     };
+    hd_config_read(config, keys, &shape);
+    shape.fragment = (shape.n_sample + shape.envs - 1) / shape.envs;
+    shape.frames_of_env = 2 * (2 * shape.fragment - 1) + 1;
+    shape.frames = 2 * (shape.n_sample - 1) + shape.envs * (shape.fragment - 1) + 3 * shape.envs;
+    return shape;
 }
 
 /* Returns the bytes; memory NULL: only counts. */

@@ -4,14 +4,18 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct hd_priorities_shape, capacity, "policy.other.replay_buffer.replay_buffer_size"),
+    HD_FIELD(struct hd_priorities_shape, alpha, "policy.other.replay_buffer.alpha"),
+    {0},
+};
+
 static int priorities_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_priorities_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    shape->capacity =
-        hd_config_get_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
-    shape->alpha = hd_config_get_real(setup->config, "policy.other.replay_buffer.alpha");
+    hd_config_read(setup->config, keys, shape);
     spec->shape = shape;
     spec->bytes = hd_priorities_get_bytes(shape);
     return HD_OK;

@@ -17,6 +17,13 @@ struct shape {
     struct hd_env_actions actions;
 };
 
+static const struct hd_field keys[] = {
+    HD_FIELD(struct hd_replay_shape, capacity, "policy.other.replay_buffer.replay_buffer_size"),
+    HD_FIELD(struct hd_replay_shape, envs, "env.collector_env_num"),
+    HD_FIELD(struct hd_replay_shape, nstep, "policy.nstep"),
+    {0},
+};
+
 /* Returns how many frames of each env to keep. The transitions of a full ring come from `blocks`
  * transition blocks and begin at most `before` frames earlier. If it costs little, the capacity is
  * for all frames that these blocks can have; else for the frames of long episodes, plus a share
@@ -27,7 +34,7 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     const struct hd_transition_block_shape block = hd_transition_block_shape_read(config);
     const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
     int64_t blocks = (capacity + block.n_sample - 1) / block.n_sample + 1;
-    int64_t before = block.fragment + hd_config_get_int(config, "env.frame_stack");
+    int64_t before = block.fragment + block.stack;
     int64_t any = blocks * block.frames_of_env + before;
     int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
     if (any <= LITTLE / (block.envs * block.frame_bytes))
@@ -46,12 +53,10 @@ static int replay_resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return HD_ERR_NOMEM;
     struct hd_replay_shape *shape = &whole->ring;
     whole->actions = hd_actions_read(config);
-    shape->capacity = hd_config_get_int(config, "policy.other.replay_buffer.replay_buffer_size");
-    shape->envs = hd_config_get_int(config, "env.collector_env_num");
+    hd_config_read(config, keys, shape);
     shape->frames = frames_of_env(config, shape->capacity);
     shape->frame_bytes = obs.frame_bytes;
     shape->stack = obs.stack;
-    shape->nstep = hd_config_get_int(config, "policy.nstep");
     shape->dims = whole->actions.dims;
     spec->shape = whole;
     spec->bytes = hd_replay_get_bytes(shape);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/base/settings.h"
+
+#include "runtime/base/config/config_read.h"
+
+#define SETTING(member, path) HD_FIELD(struct hd_settings, member, path)
+#define SETTING_IS(member, path, word) HD_FIELD_IS(struct hd_settings, member, path, word)
+
+static const struct hd_field fields[] = {
+    SETTING(exp_name, "exp_name"),
+    SETTING(env_type, "env.type"),
+    SETTING(seed, "seed"),
+    SETTING(max_env_step, "max_env_step"),
+    SETTING(max_train_iter, "max_train_iter"),
+    SETTING(param_check_interval, "runtime.param_check_interval"),
+    SETTING(multi_gpu, "policy.multi_gpu"),
+    SETTING_IS(sequential, "runtime.executor", "sequential"),
+    SETTING(workers, "runtime.workers"),
+    SETTING(gpus, "runtime.gpus"),
+    SETTING_IS(requires_gpus, "policy.cuda", "true"),
+    SETTING_IS(disables_gpus, "policy.cuda", "false"),
+    SETTING(scheduler, "runtime.scheduler"),
+    SETTING(transport, "runtime.transport"),
+    SETTING(exchange, "runtime.exchange"),
+    SETTING(precision, "runtime.precision"),
+    SETTING_IS(library_order, "runtime.reduction", "nccl"),
+    SETTING(allow_fingerprint_mismatch, "runtime.allow_fingerprint_mismatch"),
+    SETTING(window, "runtime.max_inflight_iterations"),
+    SETTING(watchdog_s, "runtime.watchdog_s"),
+    SETTING(heartbeat_timeout_s, "runtime.heartbeat_timeout_s"),
+    SETTING(checkpoint_interval_s, "runtime.checkpoint_interval_s"),
+    SETTING(checkpoint_timeout_s, "runtime.checkpoint_timeout_s"),
+    SETTING(checkpoint_keep, "runtime.checkpoint_keep"),
+    SETTING(sigterm_grace_s, "runtime.sigterm_grace_s"),
+    {0},
+};
+
+void hd_settings_read(const struct hd_config *config, struct hd_settings *settings_p)
+{
+    hd_config_read(config, fields, settings_p);
+}

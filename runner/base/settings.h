@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings of the program itself, which every run file has. Graphs,
+ * verbs and types read their own. One thread at a time. */
+#ifndef HD_RUNNER_BASE_SETTINGS_H
+#define HD_RUNNER_BASE_SETTINGS_H
+
+#include "runtime/base/config/config.h"
+
+/* Texts belong to the config. */
+struct hd_settings {
+    const char *exp_name, *env_type;
+    int64_t seed, max_env_step, max_train_iter;
+    int64_t param_check_interval;
+    bool multi_gpu;
+    bool sequential;                   /* without StarPU */
+    int workers, gpus;                 /* 0: as many as there are */
+    bool requires_gpus, disables_gpus; /* neither: takes those that are there */
+    const char *scheduler, *transport, *exchange, *precision;
+    bool library_order; /* NCCL adds gradients in its own order */
+    bool allow_fingerprint_mismatch;
+    int window; /* iterations submitted before the oldest has ended */
+    double watchdog_s, heartbeat_timeout_s;
+    double checkpoint_interval_s, checkpoint_timeout_s;
+    int checkpoint_keep, sigterm_grace_s;
+};
+
+/* Reads them. Cannot fail. */
+void hd_settings_read(const struct hd_config *config, struct hd_settings *settings_p);
+
+#endif
