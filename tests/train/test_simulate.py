@@ -106,7 +106,7 @@ def check_gpus(scratch):
         print("no GPUs are simulated here")
         return
     check("Not simulated" in refused.stdout, refused.stdout)
-    slow = simulate(scratch, *arguments, "--gpu-speedup", "0.01")
+    slow = simulate(scratch, *arguments, "--gpu-speedup", "0.01", calibration="tasks.json")
     with open(scratch("gpus.json"), encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
@@ -114,12 +114,12 @@ def check_gpus(scratch):
     check(found == {"GPU 0", "GPU 1"}, f"gradients are computed by {found}")
     copies = [event for event in events if event["name"].startswith("transfer")]
     check(copies and all(lanes[event["tid"]].startswith("GPU") for event in copies if event["dur"] > 1e3), "copies")
-    fast = simulate(scratch, *arguments, "--gpu-speedup", "1")
+    fast = simulate(scratch, *arguments, "--gpu-speedup", "1", calibration="tasks.json")
     for one, other in zip(slow, fast):
         check(one["gpu_busy"] > other["gpu_busy"] > 0, f"{one} {other}")
         check(5 * one["updates_per_s"] < other["updates_per_s"], f"GPUs 100 times as fast: {one} {other}")
     check(slow[1]["sent_bytes_per_update"] > 1e5, "GPUs of two nodes exchange no gradients")
-    link = simulate(scratch, *arguments, "--gpu-speedup", "1", "--gpu-link", "1Mbit")
+    link = simulate(scratch, *arguments, "--gpu-speedup", "1", "--gpu-link", "1Mbit", calibration="tasks.json")
     check(10 * link[0]["updates_per_s"] < fast[0]["updates_per_s"], "a slow way to the GPU costs nothing")
 
 
