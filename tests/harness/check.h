@@ -10,6 +10,7 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #undef ck_assert_msg
@@ -24,6 +25,9 @@ void check_names(const char *message, const char *names);
 
 /* Returns the nanoseconds of CPU time that this process has used. */
 int64_t get_cpu_ns(void);
+
+/* Returns zeroed memory that this process shares with those that it forks later. */
+void *share_memory(size_t bytes);
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 

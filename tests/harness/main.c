@@ -47,6 +47,16 @@ void check_names(const char *message, const char *names)
     }
 }
 
+void *share_memory(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        perror("mmap");
+        exit(EXIT_FAILURE);
+    }
+    return memory;
+}
+
 int64_t get_cpu_ns(void)
 {
     struct timespec time;
@@ -196,10 +206,7 @@ int main(int argc, char **argv)
         list |= option == 'l';
     }
     setenv("CK_DEFAULT_TIMEOUT", "0", 0); /* harness/guard has a limit, and prints stacks */
-    left_out =
-        mmap(NULL, sizeof *left_out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (left_out == MAP_FAILED)
-        return EXIT_FAILURE;
+    left_out = share_memory(sizeof *left_out);
     choice.names = argv + optind;
     choice.n = argc - optind;
     return list ? list_tests(&choice) : run_tests(&choice);

@@ -10,7 +10,6 @@ import re
 import tree
 
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".js")
-PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "runner/", "infer/")
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 FRAGMENT = re.compile(r"(Of|The same|What|Whether|Where|That of|Those of|As|Likewise|How|Which|For|By|From|To|With|In)\b")
 NUMBER = re.compile(r"_(count|find|get|draw|add|compare|read)_")  # functions whose int is no status
@@ -58,7 +57,7 @@ def without_threads(path, text):
 
 def main(root):
     found = []
-    paths = [path for path in tree.files(root, *CODE) if path.startswith(PRODUCT)]
+    paths = [path for path in tree.files(root, *CODE) if path.startswith(tree.PRODUCT)]
     for path in paths:
         text = tree.read(root, path)
         found += fragments(path, text)

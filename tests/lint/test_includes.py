@@ -10,7 +10,7 @@ import sys
 import tree
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
-TOPS = ("runtime/", "kernels/", "tasks/", "graph/", "runner/", "infer/", "tests/", "bench/")
+TOPS = (*tree.PRODUCT, "tests/", "bench/")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

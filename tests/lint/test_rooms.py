@@ -14,7 +14,6 @@ MOST = 25  # files side by side
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 FUNCTOR = re.compile(r"^(?:template *<.*> *)?struct (\w+) \{\n(?:(?!\};).*\n)*?.*__device__", re.M)
-PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "runner/", "infer/")
 
 
 def crowded(paths):
@@ -73,11 +72,11 @@ def circles(edges):
 
 
 def main(root):
-    paths = [path for path in tree.files(root, *CODE) if path.startswith(PRODUCT)]
+    paths = [path for path in tree.files(root, *CODE) if path.startswith(tree.PRODUCT)]
     edges = collections.defaultdict(set)
     for path in paths:
         edges[module_of(path)] |= {module_of(header) for header in INCLUDE.findall(tree.read(root, path))
-                                   if header.startswith(PRODUCT)} - {module_of(path)}
+                                   if header.startswith(tree.PRODUCT)} - {module_of(path)}
     found = [f"{members[0]}:1: includes in a circle: {' '.join(members)}"
              for members in circles(edges)]
     found += [f"{members[0]}/:1: folders include each other in a circle: {' '.join(members)}"

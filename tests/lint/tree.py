@@ -9,6 +9,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.dirname(os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner")))
+PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/", "runner/", "infer/")
 
 
 def root():

@@ -10,14 +10,13 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { SHARDS = 2, RANKS = 2, PATIENCE_S = 2, LONGEST_S = 60 };
 
 /* Rank 0 sets it once its watchdog has ended the run. */
 static atomic_bool *given_up;
 
-/* -- A verb that is late on rank 1 ------------------------------------------------------ */
+/* -- A verb that is late on rank 1 ------------------------------------------------------------- */
 
 static int stall(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -125,8 +124,6 @@ TEST(what_a_rank_waits_in_is_named, .runs = 6)
         {cross_shard_sums, "share.sums1", true},
     };
     struct job job = jobs[_i];
-    given_up =
-        mmap(NULL, sizeof *given_up, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(given_up, MAP_FAILED);
+    given_up = share_memory(sizeof *given_up);
     ranks_run(RANKS, run_rank, &job, job.named);
 }

@@ -16,7 +16,6 @@
 
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 enum { MAX_RANKS = 4, SECOND_NS = 1000000000 };
 
@@ -45,8 +44,7 @@ static struct shared {
 static inline void make_shared(void)
 {
     setenv("HD_EMULATED_DEVICES", "4", 0);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = share_memory(sizeof *shared);
 }
 
 /* -- Ranks ------------------------------------------------------------------------------------- */

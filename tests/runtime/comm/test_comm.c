@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum { WORDS = 100, EXCHANGES = 10000, MAX_RANKS = 4 };
 
@@ -25,8 +24,7 @@ static struct shared {
 
 static void setup(void)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = share_memory(sizeof *shared);
 }
 
 struct rank {

@@ -45,8 +45,7 @@ static void stop(struct rank *rank)
 
 static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = share_memory(sizeof *shared);
     ranks_run(ranks, body, arg, "");
     munmap(shared, sizeof *shared);
 }

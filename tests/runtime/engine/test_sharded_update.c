@@ -15,7 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { PARTIALS_MAX = 2, INSTANCES_MAX = 2, MAX_RANKS = 16 };
 
@@ -406,8 +405,6 @@ static int run_late_pair(const struct hd_world *world, void *arg)
 TEST(a_late_pair_is_named_with_the_part)
 {
     struct job job = {3, 4, false, HD_EXCHANGE_HALVES, 16, 2, 2, 2};
-    n_given_up =
-        mmap(NULL, sizeof *n_given_up, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(n_given_up, MAP_FAILED);
+    n_given_up = share_memory(sizeof *n_given_up);
     ranks_run(4, run_late_pair, &job, "");
 }

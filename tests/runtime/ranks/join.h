@@ -12,7 +12,6 @@
 
 #include <arpa/inet.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 enum { MAX_RANKS = 4, TIMEOUT_MS = 5000 };
 
@@ -44,8 +43,7 @@ static inline void keep_log(enum hd_log_level level, const char *line, void *arg
 
 static inline void setup(void)
 {
-    seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(seen, MAP_FAILED);
+    seen = share_memory(sizeof *seen);
     for (int r = 0; r < MAX_RANKS; r++) {
         plan.options[r] = (struct hd_rendezvous_options){.config_hash = 7,
                                                          .fingerprint = "isa=avx2; omp=1",

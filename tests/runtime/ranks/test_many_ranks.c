@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -110,8 +109,7 @@ static double wait_for(atomic_int *count, int n)
 TEST(a_thousand_ranks_meet)
 {
     static pid_t pids[RANKS];
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = share_memory(sizeof *shared);
     struct hd_world world = ranks_world(RANKS);
     ranks_start(&world, pids, run_rank, NULL);
     const double joined_s = wait_for(&shared->joined, RANKS);
