@@ -15,16 +15,14 @@ int hd_setup_check_order(const struct hd_setup *setup, const char *low, const ch
                          const char *why)
 {
     const struct hd_config *config = setup->config;
-    const struct hd_node *at = hd_config_get_node(config, low);
     const char *nearest;
     double a = 0, b = 0;
     if (!hd_config_find_number(config, low, &a, &nearest) ||
         !hd_config_find_number(config, high, &b, &nearest) || a <= b)
         return HD_OK;
-    at = at ? at : hd_config_get_node(config, high);
-    return hd_diag_add_error(setup->diag, at ? at->location : setup->location,
-                             "%s: expected at most %s, which is %.15g, found %.15g: %s", low, high,
-                             b, a, why);
+    return hd_diag_add_error(
+        setup->diag, hd_config_locate(config, low, hd_config_locate(config, high, setup->location)),
+        "%s: expected at most %s, which is %.15g, found %.15g: %s", low, high, b, a, why);
 }
 
 const struct hd_type *hd_registry_find_type(const struct hd_registry *from, const char *name)

@@ -26,11 +26,6 @@ const struct hd_priorities_shape *hd_priorities_get_shape(const struct hd_spec *
     return spec->shape;
 }
 
-static struct hd_source_location location_of(const struct hd_setup *setup, const char *key)
-{
-    return hd_config_locate(setup->config, key, setup->location);
-}
-
 int hd_priorities_check_use(const struct hd_setup *setup, const struct hd_spec *value,
                             const char *port)
 {
@@ -38,7 +33,7 @@ int hd_priorities_check_use(const struct hd_setup *setup, const struct hd_spec *
     if (asked == (value != NULL))
         return HD_OK;
     return hd_diag_add_error(
-        setup->diag, location_of(setup, "policy.priority"),
+        setup->diag, hd_config_locate(setup->config, "policy.priority", setup->location),
         asked ? "policy.priority: true: the step %s of this graph has no value for its port '%s'; "
                 "graphs/dqn_priority.yaml has"
               : "policy.priority must be true: the step %s of this graph has a value for its port "
