@@ -24,7 +24,8 @@ void *hd_part_make_on_gpu(int64_t bytes)
 {
     void *memory = NULL;
     if (cudaMalloc(&memory, (size_t)bytes) != cudaSuccess ||
-        cudaMemset(memory, 0, (size_t)bytes) != cudaSuccess)
+        cudaMemset(memory, 0, (size_t)bytes) != cudaSuccess ||
+        cudaStreamSynchronize(NULL) != cudaSuccess)
         return NULL;
     return memory;
 }
@@ -33,7 +34,8 @@ int hd_part_put_on_gpu(void *to, const void *from, int64_t bytes)
 {
     if (!to || !from)
         return HD_ERR_NOMEM;
-    return cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice) == cudaSuccess
+    return cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice) == cudaSuccess &&
+                   cudaStreamSynchronize(NULL) == cudaSuccess
                ? HD_OK
                : hd_fail(HD_ERR_DEVICE, "nothing can be copied to the GPU");
 }

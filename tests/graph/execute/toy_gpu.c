@@ -7,9 +7,59 @@
 
 #if HD_CUDA
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 enum { PORTS = 8 };
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+/* Copies from memory that is not pinned read it when they are queued, so what bodies work on is
+ * pinned. Functions on a stream may not call CUDA: memory is used again, and never freed. */
+static struct block {
+    struct block *next;
+    void *memory;
+    int64_t bytes;
+    bool taken;
+} * blocks;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards them */
+
+static struct block *find_free(int64_t bytes)
+{
+    struct block *block = blocks;
+    while (block && (block->taken || block->bytes < bytes))
+        block = block->next;
+    return block;
+}
+
+static struct block *make_block(int64_t bytes)
+{
+    struct block *block = hd_alloc(1, sizeof *block);
+    *block = (struct block){.next = blocks, .memory = hd_pinned_alloc(bytes), .bytes = bytes};
+    return blocks = block;
+}
+
+static void *take_memory(int64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    struct block *block = find_free(bytes);
+    if (!block)
+        block = make_block(bytes);
+    block->taken = true;
+    pthread_mutex_unlock(&lock);
+    return block->memory;
+}
+
+static void give_memory(const void *memory)
+{
+    pthread_mutex_lock(&lock);
+    for (struct block *block = blocks; block; block = block->next)
+        if (block->memory == memory)
+            block->taken = false;
+    pthread_mutex_unlock(&lock);
+}
+
+/* -- Bodies ------------------------------------------------------------------------------------ */
 
 struct call {
     struct hd_context context;
@@ -30,7 +80,7 @@ static void free_call(void *arg)
 {
     struct call *call = arg;
     for (int i = 0; i < PORTS; i++)
-        hd_free(call->views[i].data);
+        give_memory(call->views[i].data);
     hd_free(call);
 }
 
@@ -63,7 +113,7 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
         call->views[i] = views[i];
         if (!views[i].data)
             continue;
-        call->views[i].data = hd_alloc(views[i].spec->bytes, 1);
+        call->views[i].data = take_memory(views[i].spec->bytes);
         HD_TRY(copy(views[i].spec, -1, call->views[i].data, views[i].data, context->stream));
     }
     HD_TRY(checked(cudaLaunchHostFunc(context->stream, run_call, call)));
@@ -129,12 +179,12 @@ static void free_sum(void *arg)
 {
     struct sum *sum = arg;
     for (int i = 0; i < sum->n_in; i++) {
-        hd_free(sum->in[i]);
-        hd_free(sum->vector[i]);
+        give_memory(sum->in[i]);
+        give_memory(sum->vector[i]);
     }
     hd_free(sum->in);
     hd_free(sum->vector);
-    hd_free(sum->out);
+    give_memory(sum->out);
     hd_free(sum);
 }
 
@@ -145,7 +195,7 @@ static struct sum *make_sum(enum hd_combine how, int n_in, int64_t n)
     sum->in = hd_alloc(n_in, sizeof *sum->in);
     sum->vector = hd_alloc(n_in, sizeof *sum->vector);
     for (int i = 0; i < n_in; i++)
-        sum->vector[i] = hd_alloc(n + 1, sizeof(float));
+        sum->vector[i] = take_memory((n + 1) * (int64_t)sizeof(float));
     return sum;
 }
 
@@ -158,9 +208,9 @@ int hd_toy_reduce(const struct hd_spec *spec, int bucket, enum hd_combine how, i
     sum->spec = spec;
     sum->out_spec = out_spec;
     sum->bucket = bucket;
-    sum->out = hd_alloc(out_spec->bytes, 1);
+    sum->out = take_memory(out_spec->bytes);
     for (int i = 0; i < n_in; i++) {
-        sum->in[i] = hd_alloc(spec->bytes, 1);
+        sum->in[i] = take_memory(spec->bytes);
         HD_TRY(copy(spec, -1, sum->in[i], in[i], stream));
     }
     HD_TRY(checked(cudaLaunchHostFunc(stream, run_reduce, sum)));

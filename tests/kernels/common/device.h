@@ -37,6 +37,31 @@ static inline void device_get(void *to, const void *device, int64_t bytes)
     DEVICE_TRY(cudaMemcpy(to, device, (size_t)bytes, cudaMemcpyDeviceToHost));
 }
 
+/* Waits for what is enqueued on the stream, if there is one. */
+static inline void device_settle(void)
+{
+    if (device_stream_)
+        DEVICE_TRY(cudaStreamSynchronize(device_stream_));
+}
+
+/* Copies bytes of the host to device memory, after all that is enqueued on the stream. cudaMemcpy
+ * returns when it has read pageable memory, which may be before the device has the bytes, and
+ * streams that do not block do not wait for it. */
+static inline void device_put(void *device, const void *from, int64_t bytes)
+{
+    device_settle();
+    DEVICE_TRY(cudaMemcpy(device, from, (size_t)bytes, cudaMemcpyHostToDevice));
+    DEVICE_TRY(cudaDeviceSynchronize());
+}
+
+/* Fills device memory with bytes of 0xFF, which are NaN, likewise. */
+static inline void device_fill(void *device, int64_t bytes)
+{
+    device_settle();
+    DEVICE_TRY(cudaMemset(device, 0xFF, (size_t)bytes));
+    DEVICE_TRY(cudaDeviceSynchronize());
+}
+
 /* Returns device memory with this content (NULL: bytes of 0xFF, which are NaN), until the test
  * ends. */
 static inline void *device_make(const void *content, int64_t bytes)
@@ -45,10 +70,9 @@ static inline void *device_make(const void *content, int64_t bytes)
     void **block = &device_blocks[n_device_blocks++];
     DEVICE_TRY(cudaMalloc(block, (size_t)(bytes > 0 ? bytes : 1)));
     if (content)
-        DEVICE_TRY(cudaMemcpy(*block, content, (size_t)bytes, cudaMemcpyHostToDevice));
+        device_put(*block, content, bytes);
     else
-        DEVICE_TRY(cudaMemset(*block, 0xFF, (size_t)bytes));
-    DEVICE_TRY(cudaDeviceSynchronize());
+        device_fill(*block, bytes);
     return *block;
 }
 
@@ -63,8 +87,7 @@ static inline void *device_shared(int64_t bytes)
 
 static inline void free_device_blocks(void)
 {
-    if (device_stream_)
-        DEVICE_TRY(cudaStreamSynchronize(device_stream_));
+    device_settle();
     while (n_device_blocks > 0)
         DEVICE_TRY(cudaFree(device_blocks[--n_device_blocks]));
     while (n_shared_blocks > 0)

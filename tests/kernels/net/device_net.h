@@ -38,12 +38,6 @@ struct device_pass {
     float *q, *dq, *grad, *scale, *shift;
 };
 
-static inline void device_put(void *to, const void *from, int64_t bytes)
-{
-    DEVICE_TRY(cudaStreamSynchronize(device_stream()));
-    DEVICE_TRY(cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice));
-}
-
 static inline struct device_pass device_pass(const struct hd_net *net, int64_t rows, int64_t back)
 {
     struct device_pass p = {.net = net, .rows = rows, .back = back};
@@ -123,9 +117,8 @@ static inline void device_run_captured(const struct device_pass *p, int64_t rows
                      HD_OK);
     DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
     DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
-    DEVICE_TRY(cudaMemset(p->grad, 0xFF, (size_t)n * 4));
-    DEVICE_TRY(cudaMemset(p->q, 0xFF, (size_t)q_bytes));
-    DEVICE_TRY(cudaDeviceSynchronize());
+    device_fill(p->grad, n * 4);
+    device_fill(p->q, q_bytes);
     DEVICE_TRY(cudaGraphLaunch(exec, stream));
     device_get(q, p->q, q_bytes);
     device_get(grad, p->grad, n * 4);

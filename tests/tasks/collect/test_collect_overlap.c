@@ -95,7 +95,7 @@ static void collect_overlapped(struct overlap *s, struct world *w, int64_t itera
     context.gpu = true;
     context.header = s->header;
     memset(s->header, 0xA5, (size_t)s->subtasks.header_bytes);
-    DEVICE_TRY(cudaMemset(s->work, 0xFF, (size_t)s->subtasks.work_bytes));
+    device_fill(s->work, s->subtasks.work_bytes);
     memset(block->data, 0xFF, (size_t)block->spec.bytes);
     for (context.stage = 0; context.stage < s->subtasks.stages; context.stage++)
         run_stage(s, w, &context);

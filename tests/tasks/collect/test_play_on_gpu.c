@@ -156,8 +156,7 @@ static void put_envs(const struct mirror *m, struct world *from)
 {
     struct value *value = world_get(from, "envs");
     value_save_load(value);
-    DEVICE_TRY(cudaMemcpy(m->views[ENVS].data, value->data,
-                          (size_t)hd_value_get_common_bytes(&value->spec), cudaMemcpyHostToDevice));
+    device_put(m->views[ENVS].data, value->data, hd_value_get_common_bytes(&value->spec));
 }
 
 /* The found logits become the wanted ones if they are close. */
