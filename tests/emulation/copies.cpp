@@ -3,7 +3,9 @@
  * devices and bounds are verified. */
 #include "tests/emulation/runtime.hpp"
 
+#include <memory>
 #include <string.h>
+#include <vector>
 
 using namespace emulation;
 
@@ -20,14 +22,19 @@ size_t span(const Box &box, size_t row, size_t plane)
     return (box.planes - 1) * plane + (box.rows - 1) * row + box.bytes;
 }
 
-/* Whether a copy may be made; tells whether the host's pageable memory takes part. */
+/* Where a copy goes and comes from: a device, PINNED or PAGEABLE. */
+struct Ends {
+    int to, from;
+};
+
+/* Whether a copy may be made; tells its ends. */
 cudaError_t check(const void *to, const void *from, const Box &box, cudaMemcpyKind kind,
-                  bool *pageable_p)
+                  Ends *ends_p)
 {
     bool to_fits, from_fits;
     const int there = place(to, span(box, box.to_row, box.to_plane), &to_fits);
     const int here = place(from, span(box, box.from_row, box.from_plane), &from_fits);
-    *pageable_p = there == PAGEABLE || here == PAGEABLE;
+    *ends_p = {there, here};
     if (!to_fits || !from_fits)
         return refuse(cudaErrorInvalidValue, "a copy exceeds its %s",
                       to_fits ? "source" : "target");
@@ -38,27 +45,51 @@ cudaError_t check(const void *to, const void *from, const Box &box, cudaMemcpyKi
     return cudaSuccess;
 }
 
-/* As on a GPU a copy from or to pageable memory makes the caller wait. */
+/* The bytes that a copy from pageable memory reads, which is at the call: CUDA puts them aside. A
+ * node of a graph reads them when it runs. */
+const char *put_aside(const void *from, const Box &box, const Ends &ends, cudaStream_t stream,
+                      std::shared_ptr<std::vector<char>> &aside)
+{
+    const char *begin = (const char *)from;
+    if (ends.from != PAGEABLE || is_captured(stream))
+        return begin;
+    aside =
+        std::make_shared<std::vector<char>>(begin, begin + span(box, box.from_row, box.from_plane));
+    return aside->data();
+}
+
+/* Whether the caller goes on before the copy is made: cudaMemcpy returns when pageable memory has
+ * been read, and between places of devices at once. A copy on a stream from or to pageable memory
+ * makes the caller wait, as it may. */
+bool returns_before(const Ends &ends, bool synchronous)
+{
+    return synchronous ? ends.to >= 0 && ends.from != PINNED
+                       : ends.to != PAGEABLE && ends.from != PAGEABLE;
+}
+
 cudaError_t copy(void *to, const void *from, const Box &box, cudaMemcpyKind kind,
                  cudaStream_t stream, bool synchronous)
 {
-    bool pageable;
+    Ends ends;
     EMU_TRY(usable());
     if (box.bytes == 0 || box.rows == 0 || box.planes == 0)
         return cudaSuccess;
-    EMU_TRY(check(to, from, box, kind, &pageable));
-    if (pageable && !synchronous)
+    EMU_TRY(check(to, from, box, kind, &ends));
+    if (!synchronous && (ends.to == PAGEABLE || ends.from == PAGEABLE))
         count(PAGEABLE_COPIES);
-    EMU_TRY(enqueue(stream, [=] {
+    std::shared_ptr<std::vector<char>> aside;
+    const char *source = put_aside(from, box, ends, stream, aside);
+    const auto work = [to, source, box, aside] {
         for (size_t p = 0; p < box.planes; p++)
             for (size_t r = 0; r < box.rows; r++)
                 memmove((char *)to + p * box.to_plane + r * box.to_row,
-                        (const char *)from + p * box.from_plane + r * box.from_row, box.bytes);
-    }));
-    if (!pageable && !synchronous)
-        return cudaSuccess;
-    count(SYNCHRONOUS_CALLS);
-    return result(wait_for_stream(stream));
+                        source + p * box.from_plane + r * box.from_row, box.bytes);
+    };
+    const bool goes_on = returns_before(ends, synchronous);
+    EMU_TRY(enqueue(stream, work, synchronous && goes_on));
+    if (synchronous || !goes_on)
+        count(SYNCHRONOUS_CALLS);
+    return goes_on ? cudaSuccess : result(wait_for_stream(stream));
 }
 
 Box line(size_t bytes)
@@ -165,13 +196,13 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
         return cudaSuccess;
     if (place(to, bytes, &fits) == PAGEABLE || !fits)
         return result(refuse(cudaErrorInvalidValue, "cudaMemset beyond a device's memory"));
-    return result(enqueue(stream, [=] { memset(to, value, bytes); }));
+    return result(enqueue(
+        stream, [=] { memset(to, value, bytes); }, !stream));
 }
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
     count(SYNCHRONOUS_CALLS);
     EMU_TRY(begin_synchronous("cudaMemset"));
-    EMU_TRY(cudaMemsetAsync(to, value, bytes, nullptr));
-    return result(wait_for_stream(nullptr));
+    return cudaMemsetAsync(to, value, bytes, nullptr);
 }

@@ -58,8 +58,10 @@ bool reaches(int from, int to);
 typedef std::function<void()> Work;
 
 /* Appends to the stream; NULL is the calling thread's device's default stream. While the stream is
- * being captured, the work goes to the graph instead. */
-cudaError_t enqueue(cudaStream_t stream, Work work);
+ * being captured, the work goes to the graph instead. `late`: it is done when somebody waits. */
+cudaError_t enqueue(cudaStream_t stream, Work work, bool late = false);
+
+bool is_captured(cudaStream_t stream);
 
 /* Return when all that was enqueued before the call is done: on the stream, on a device (-1: on
  * all), on the device's streams that synchronise with its default stream. */

@@ -16,9 +16,12 @@ Streams *const emulation::streams = new Streams;
 
 /* -- Serving ----------------------------------------------------------------------------------- */
 
-static bool ready(const Operation &operation)
+static bool ready(const CUstream_st &stream)
 {
-    return !operation.event || operation.event->reached >= operation.reached;
+    const Operation &next = stream.queue.front();
+    if (next.late && stream.queue.back().late && stream.waiters == 0)
+        return false;
+    return !next.event || next.event->reached >= next.reached;
 }
 
 /* Of the streams whose first operation can run the next after the one served last, or any if the
@@ -30,7 +33,7 @@ static cudaStream_t next_stream()
     static uint64_t n_served;
     able.clear();
     for (cudaStream_t stream : streams->all)
-        if (!stream->queue.empty() && ready(stream->queue.front()))
+        if (!stream->queue.empty() && ready(*stream))
             able.push_back(stream);
     if (able.empty())
         return nullptr;
@@ -114,7 +117,7 @@ static cudaError_t no_stream(cudaStream_t stream, const char *call)
                   (void *)stream);
 }
 
-cudaError_t emulation::enqueue(cudaStream_t stream, Work work)
+cudaError_t emulation::enqueue(cudaStream_t stream, Work work, bool late)
 {
     Held held(streams->lock);
     cudaStream_t to = resolve(stream);
@@ -123,8 +126,15 @@ cudaError_t emulation::enqueue(cudaStream_t stream, Work work)
     if (to->capture)
         capture(to, std::move(work));
     else
-        append(to, {std::move(work), nullptr, 0});
+        append(to, {std::move(work), nullptr, 0, late});
     return cudaSuccess;
+}
+
+bool emulation::is_captured(cudaStream_t stream)
+{
+    Held held(streams->lock);
+    cudaStream_t of = resolve(stream);
+    return of && of->capture;
 }
 
 /* -- Waiting ----------------------------------------------------------------------------------- */
@@ -132,8 +142,12 @@ cudaError_t emulation::enqueue(cudaStream_t stream, Work work)
 static void wait_for(Held &held, cudaStream_t stream)
 {
     const uint64_t enqueued = stream->enqueued;
+    stream->waiters++;
+    streams->to_do.notify_one();
     streams->progress.wait(held,
                            [=] { return !streams->all.count(stream) || stream->done >= enqueued; });
+    if (streams->all.count(stream))
+        stream->waiters--;
 }
 
 cudaError_t emulation::wait_for_stream(cudaStream_t stream)

@@ -39,11 +39,13 @@ struct Count {
     std::chrono::steady_clock::time_point when; /* it was last reached */
 };
 
-/* What a stream does next, once the event (if any) has been reached so often. */
+/* What a stream does next, once the event (if any) has been reached so often. What is late is done
+ * when somebody waits for the stream, as late as a GPU may do it. */
 struct Operation {
     Work work;
     std::shared_ptr<Count> event;
     uint64_t reached;
+    bool late = false;
 };
 
 } // namespace emulation
@@ -53,6 +55,7 @@ struct CUstream_st {
     bool blocking; /* synchronises with the default stream */
     bool destroyed = false;
     uint64_t enqueued = 0, done = 0;
+    int waiters = 0; /* threads that wait for what is enqueued */
     std::deque<emulation::Operation> queue = {};
     std::shared_ptr<emulation::Capture> capture = {};
 };
