@@ -280,8 +280,11 @@ static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
     HD_TRY(copy_part(on->memory, &used, tables->tiles, tiles, (const void **)&on->tiles.tiles));
     HD_TRY(copy_part(on->memory, &used, tables->flat, flat, (const void **)&on->tiles.flat));
     HD_TRY(copy_part(on->memory, &used, tables->local, local, (const void **)&on->tiles.local));
-    return copy_part(on->memory, &used, tables->gradient_at, gradient_at,
-                     (const void **)&on->tiles.gradient_at);
+    HD_TRY(copy_part(on->memory, &used, tables->gradient_at, gradient_at,
+                     (const void **)&on->tiles.gradient_at));
+    /* cudaMemcpy returns when it has read pageable memory; streams that do not block do not wait
+     * for the rest. */
+    return hd_cuda_check(cudaStreamSynchronize(NULL), "copies of tables to the GPU");
 }
 
 /* Returns the stage in which a float of the flat array is computed. */

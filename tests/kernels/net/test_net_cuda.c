@@ -107,6 +107,33 @@ TEST(many_rows_in_parts_are_the_cpu_s, .cuda = true)
     hd_net_destroy(net);
 }
 
+/* Its tables are there before work on a stream that does not wait for copies. */
+TEST(a_prepared_net_can_be_used_at_once, .cuda = true)
+{
+    enum { ROWS = 2 };
+    struct hd_net *nets[2];
+    for (int i = 0; i < 2; i++)
+        nets[i] = make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32, HD_BF16);
+    const int64_t n = hd_net_count_params(nets[0]);
+    struct pass p = make_pass(nets[0], ROWS);
+    struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
+    float *grad = test_alloc(n, sizeof *grad);
+    ck_assert_int_eq(hd_net_init(nets[0], &rng, p.params), HD_OK);
+    struct device_pass device = device_pass(nets[0], ROWS, ROWS);
+    device_params(&device, p.params);
+    device_forward(&device, NULL, p.obs, NULL, ROWS, p.q);
+    device_backward(&device, ROWS, ROWS, p.dq, p.grad);
+    ck_assert_int_eq(hd_net_prepare_cuda(nets[1], ROWS, ROWS), HD_OK);
+    ck_assert_int_eq(hd_net_backward_cuda(
+                         nets[1], device.params, ROWS, ROWS, device.work, device.dq, device.scratch,
+                         0, hd_net_count_stages(nets[1]), device.grad, false, device_stream()),
+                     HD_OK);
+    device_get(grad, device.grad, n * 4);
+    ck_assert_mem_eq(grad, p.grad, (size_t)n * 4);
+    for (int i = 0; i < 2; i++)
+        hd_net_destroy(nets[i]);
+}
+
 /* Stages run one by one and in ranges. */
 TEST(stages_on_a_gpu_write_their_range_only, .runs = 2, .cuda = true)
 {
