@@ -219,6 +219,8 @@ static int make_ready(int device, const struct hd_gemm *gemm, struct ready **rea
             *ready_p = r;
             return HD_OK;
         }
+    if (gemm->add && gemm->to == HD_GEMM_BF16)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a product cannot be added to bf16");
     struct ready *ready = hd_alloc(1, sizeof *ready);
     if (!ready)
         return HD_ERR_NOMEM;

@@ -23,7 +23,7 @@ struct hd_gemm {
     enum hd_gemm_type from, to; /* types of A and B, and of C and the bias */
     bool tf32;                  /* f32 factors may be rounded to tf32 */
     enum hd_gemm_epilogue epilogue;
-    bool add;
+    bool add; /* of f32 only: into bf16, kernels for Hopper round the product before they add */
     bool unaligned; /* A, B, C and the bias are aligned like floats only */
 };
 
