@@ -45,7 +45,7 @@ def take(source, target, strip=False):
     os.makedirs(os.path.dirname(target), exist_ok=True)
     shutil.copy2(os.path.realpath(source), target)
     if strip:
-        subprocess.run(["strip", "--strip-unneeded", target], check=True)
+        subprocess.run(["strip", "--strip-debug", target], check=True)  # a debugger finds names
 
 
 def libraries(program):

@@ -101,12 +101,17 @@ def sanitizer(kit):
                 kit.record(f"sanitizer/{tool}/{name}", NO_TIME)
 
 
+def share_of(line):
+    """A residual beside what is allowed, which is nothing where bits are compared."""
+    return line["residual"] / line["limit"] if line["limit"] else 2.0 * (line["residual"] > 0)
+
+
 def worst_of_places(path):
     """Of the lines that a test's processes have left, for every place the one nearest its limit."""
     table = {}
     for line in read_lines(path):
         known = table.setdefault((line["at"], line["what"]), {**line, "share": -1, "checks": 0})
-        checks, share = known["checks"] + line["checks"], line["residual"] / line["limit"]
+        checks, share = known["checks"] + line["checks"], share_of(line)
         if share > known["share"]:
             known.update(line, share=round(share, 6))
         known["checks"] = checks

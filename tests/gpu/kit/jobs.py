@@ -5,10 +5,12 @@ result, so that a kit which is killed has told all that it knew."""
 
 import collections
 import ctypes
+import glob
 import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -54,6 +56,15 @@ def read_lines(path):
 def read_json(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+def read_text(path):
+    """Of a file of the kernel's, "" if it is gone."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 class Done:
@@ -138,6 +149,7 @@ class Kit:
         try:
             code = process.wait(timeout=max(1, min(limit, self.left())))
         except subprocess.TimeoutExpired:
+            log_threads(process)
             self.stop(process)
         seconds = time.monotonic() - process.began
         signal_group(process, signal.SIGKILL)
@@ -209,6 +221,39 @@ def packed(folder):
             member.size, member.mtime = len(content), int(os.path.getmtime(path))
             archive.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def processes_of(session):
+    """Those that a program started with start_new_session is and has started."""
+    found = []
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(stat, encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[3]) == session:
+            found.append(stat.split("/")[2])
+    return found
+
+
+def log_threads(process):
+    """Appends to a program's log where each of its threads is: what the kernel says, and the debugger that this
+    machine has, if it has one."""
+    debugger = shutil.which("cuda-gdb", path=os.environ["PATH"] + ":/usr/local/cuda/bin") or shutil.which("gdb")
+    with open(process.log, "a", encoding="utf-8") as log:
+        for pid in processes_of(process.pid):
+            log.write(f"\nthreads of process {pid}:\n")
+            for thread in sorted(glob.glob(f"/proc/{pid}/task/*")):
+                log.write(f"{thread}: {read_text(thread + '/comm')} in {read_text(thread + '/wchan')}\n")
+            log.flush()
+            if not debugger:
+                continue
+            words = [debugger, "-p", pid, "-batch", "-nx", "-ex", "thread apply all backtrace 24"]
+            try:
+                subprocess.run(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=False, timeout=20)
+            except subprocess.TimeoutExpired:
+                log.write("the debugger did not end\n")
 
 
 def signal_group(process, number):
