@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from jobs import NO_GPU, NO_TIME, ROOT, SKIPPED  # noqa: E402
 
 LEFT_OUT = (NO_GPU, NO_TIME, SKIPPED)
-DROPPED = ("cases_passed", "what")  # long, or said by other fields
+DROPPED = ("cases_passed", "places", "what")  # long, or said by other fields
 HOME = os.path.dirname(os.path.dirname(ROOT))
 
 
