@@ -88,34 +88,23 @@ static void give_work(struct hd_work_list *works, struct hd_pass_work *work)
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
-static void choose_squashed(const struct heddle_policy *policy, const struct request *request,
-                            const struct hd_rng *rng, uint32_t i, const float *out,
-                            union hd_action_number *action)
-{
-    const int dims = policy->actions.dims;
-    union hd_action_number unit[HD_ENV_ACTION_DIMS];
-    if (request->draws)
-        hd_act_squashed_by_draw(dims, out, rng, i * (uint32_t)dims, unit);
-    else
-        hd_act_squashed_greedily(dims, out, unit);
-    hd_act_scale(&policy->actions, unit, action);
-}
-
 /* Chooses actions of rows [first, first + n) by their outputs. Draws are numbered within a pass. */
 static void choose(const struct heddle_policy *policy, const struct request *request, int64_t first,
                    int64_t n, const float *out)
 {
+    const struct hd_outputs *outputs = policy->algorithm->outputs;
     const struct hd_env_actions *actions = &policy->actions;
+    const int64_t numbers = hd_net_count_actions(policy->net);
     const struct hd_rng rng =
         hd_rng_make(request->seed, hd_hash_text("infer: draw"), first / HD_POLICY_ROWS, 0, 0);
     union hd_action_number action[HD_ENV_ACTION_DIMS];
     for (int64_t i = 0; i < n; i++, out += policy->spec.outputs) {
-        if (hd_net_is_squashed(policy->net))
-            choose_squashed(policy, request, &rng, (uint32_t)i, out, action);
-        else if (request->draws)
-            hd_act_by_draw(actions, out, &rng, (uint32_t)i, action);
+        if (request->draws)
+            outputs->draw(actions, out, &rng, (uint32_t)(i * actions->dims), action);
         else
-            hd_act_greedily(actions, out, action);
+            outputs->choose(actions, numbers, out, action);
+        if (outputs->squashed)
+            hd_act_scale(actions, action, action);
         hd_actions_give(actions, action, actions->dims,
                         (char *)request->action +
                             (first + i) * actions->dims * hd_actions_get_number_bytes(actions));
@@ -181,8 +170,9 @@ static int check(const struct heddle_policy *policy, const struct request *reque
     if (policy->spec.state_size > 0 && !request->state)
         return hd_fail(HD_ERR_INPUT, "the policy is recurrent: it needs the state of each row");
     if (request->draws && !policy->spec.can_draw)
-        return hd_fail(HD_ERR_INPUT, "the policy has values of actions and no distribution to draw "
-                                     "from (policy.type dqn)");
+        return hd_fail(HD_ERR_INPUT,
+                       "the policy has %s and no distribution to draw from (policy.type %s)",
+                       policy->algorithm->outputs->what, policy->algorithm->name);
     return request->floats && bytes ? check_pixels(policy, request->obs, request->rows) : HD_OK;
 }
 

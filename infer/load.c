@@ -56,12 +56,13 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
 {
     int64_t dims;
     const int64_t *shape = hd_config_get_ints(policy->config, "policy.model.obs_shape", &dims);
+    policy->algorithm = hd_policy_get(policy->config);
     policy->actions = hd_actions_read(policy->config);
     for (int i = 0; i < policy->actions.dims && policy->actions.kind == HD_ENV_BOX; i++) {
         policy->actions.low[i] = -__builtin_inff();
         policy->actions.high[i] = __builtin_inff();
     }
-    if (hd_net_is_squashed(policy->net))
+    if (policy->algorithm->outputs->squashed)
         HD_TRY(hd_policy_find_bounds(policy));
     if (dims > HEDDLE_OBS_DIMS)
         return hd_diag_add_error(setup->diag, setup->location,
@@ -73,7 +74,7 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
         .actions = hd_actions_publish(&policy->actions),
         .outputs = hd_net_count_outputs(policy->net),
         .state_size = hd_net_count_state(policy->net),
-        .can_draw = hd_policy_get(policy->config)->outputs != HD_POLICY_ACTION_VALUES,
+        .can_draw = policy->algorithm->outputs->draw != NULL,
     };
     memcpy(policy->spec.obs.shape, shape, (size_t)dims * sizeof *shape);
     return HD_OK;

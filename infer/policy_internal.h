@@ -7,6 +7,7 @@
 #include "infer/infer.h"
 #include "kernels/envs/actions.h"
 #include "runtime/base/config/config.h"
+#include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_arrays.h"
 
 #include <pthread.h>
@@ -28,6 +29,7 @@ struct hd_work_list {
 struct heddle_policy {
     struct heddle_policy_spec spec;
     struct hd_config *config;
+    const struct hd_policy *algorithm;
     struct hd_net *net;
     struct hd_policy_arrays arrays;
     struct hd_env_actions actions;

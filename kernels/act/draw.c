@@ -8,9 +8,10 @@
 
 #include <math.h>
 
-void hd_act_greedily(const struct hd_env_actions *actions, const float *out,
+void hd_act_greedily(const struct hd_env_actions *actions, int64_t n, const float *out,
                      union hd_action_number *action)
 {
+    (void)n;
     for (int d = 0; d < actions->dims; d++) {
         if (actions->kind == HD_ENV_BOX) {
             action[d].real = out[d];
@@ -18,6 +19,23 @@ void hd_act_greedily(const struct hd_env_actions *actions, const float *out,
         }
         action[d].choice = (int32_t)hd_argmax(out, actions->n[d]);
         out += actions->n[d];
+    }
+}
+
+void hd_act_by_mean(const struct hd_env_actions *actions, int64_t n, const float *out,
+                    union hd_action_number *action)
+{
+    const int64_t each = n / actions->n[0];
+    double best = -INFINITY;
+    action->choice = 0;
+    for (int64_t a = 0; a < actions->n[0]; a++) {
+        double sum = 0;
+        for (int64_t i = 0; i < each; i++)
+            sum += (double)out[a * each + i];
+        if (sum > best) {
+            best = sum;
+            action->choice = (int32_t)a;
+        }
     }
 }
 
@@ -31,9 +49,8 @@ static void draw_choices(const struct hd_env_actions *actions, const float *out,
 }
 
 void hd_act_by_draw(const struct hd_env_actions *actions, const float *out,
-                    const struct hd_rng *rng, uint32_t item, union hd_action_number *action)
+                    const struct hd_rng *rng, uint32_t first, union hd_action_number *action)
 {
-    const uint32_t first = item * (uint32_t)actions->dims;
     if (actions->kind != HD_ENV_BOX) {
         draw_choices(actions, out, rng, first, action);
         return;
@@ -62,19 +79,22 @@ void hd_act_randomly(const struct hd_env_actions *actions, const struct hd_rng *
     }
 }
 
-void hd_act_squashed_greedily(int dims, const float *out, union hd_action_number *action)
+void hd_act_squashed_greedily(const struct hd_env_actions *actions, int64_t n, const float *out,
+                              union hd_action_number *action)
 {
-    for (int d = 0; d < dims; d++)
+    (void)n;
+    for (int d = 0; d < actions->dims; d++)
         action[d].real = tanhf(out[d]);
 }
 
-void hd_act_squashed_by_draw(int dims, const float *out, const struct hd_rng *rng, uint32_t first,
+void hd_act_squashed_by_draw(const struct hd_env_actions *actions, const float *out,
+                             const struct hd_rng *rng, uint32_t first,
                              union hd_action_number *action)
 {
-    for (int d = 0; d < dims; d++)
-        action[d].real =
-            hd_squashed_draw(out[d], out[dims + d], hd_normal_draw(rng, first + (uint32_t)d))
-                .action;
+    for (int d = 0; d < actions->dims; d++)
+        action[d].real = hd_squashed_draw(out[d], out[actions->dims + d],
+                                          hd_normal_draw(rng, first + (uint32_t)d))
+                             .action;
 }
 
 void hd_act_squashed_randomly(int dims, const struct hd_rng *rng, uint32_t first,

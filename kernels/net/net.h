@@ -77,8 +77,6 @@ struct hd_net_fields {
     int64_t actions;          /* numbers that the stream of the actions yields */
     bool log_std; /* the second half of them are parameters, the same for all observations */
     enum hd_heads heads;
-    bool squashed; /* the net yields means and logarithms of deviations of numbers that tanh maps to
-                      [-1, 1] (kernels/act/gaussian.h) */
     /* The short form, which counts if `layers` is NULL. */
     const int64_t *hidden; /* encoder_hidden_size_list */
     int64_t n_hidden;
@@ -121,9 +119,6 @@ int64_t hd_net_get_obs_bytes(const struct hd_net *net); /* bytes of an observati
 bool hd_net_has_u8_obs(const struct hd_net *net);
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
-
-/* Returns whether tanh maps the numbers that the net yields to actions (the field `squashed`). */
-bool hd_net_is_squashed(const struct hd_net *net);
 
 /* Returns whether the list is of DI-engine's form, which has passes of its own, on CPUs and,
  * without batch norm, on GPUs. */

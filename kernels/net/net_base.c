@@ -63,7 +63,6 @@ int hd_net_fill_base(struct hd_net *net, const struct hd_net_fields *fields,
     net->actions = net->outputs = fields->actions;
     net->obs_u8 = fields->obs_u8;
     net->heads = fields->heads;
-    net->squashed = fields->squashed;
     net->init = fields->init;
     net->bf16 = fields->precision == HD_BF16;
     net->on_gpu = fields->on_gpu;
@@ -128,11 +127,6 @@ int64_t hd_net_count_actions(const struct hd_net *net)
 enum hd_heads hd_net_get_heads(const struct hd_net *net)
 {
     return net->heads;
-}
-
-bool hd_net_is_squashed(const struct hd_net *net)
-{
-    return net->squashed;
 }
 
 bool hd_net_is_fused(const struct hd_net *net)

@@ -114,7 +114,7 @@ struct hd_net {
     struct hd_layer_list list;
     int64_t obs, actions, outputs, elements, params_bytes, state;
     int64_t row_major_elements; /* sum of the tensors' counts so far */
-    bool obs_u8, bf16, batch_norm, fused, squashed;
+    bool obs_u8, bf16, batch_norm, fused;
     enum hd_heads heads;
     enum hd_init init;
     int n_tensors;

@@ -72,6 +72,8 @@ const struct hd_key hd_task_keys[] = {
      "critic_net|qf"},
     {"policy.model.dueling", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "the net has an advantage stream and a value stream instead of one head", NULL},
+    {"policy.model.num_quantiles", HD_KEY_INT, 1, 1000, "32", NULL, "global",
+     "quantiles of the return of each action (qrdqn)", NULL},
     {"policy.model.norm", HD_KEY_CHOICE, 0, 0, "none", "none|sync_batch_norm", "global",
      "normalisation between each hidden layer of a dense net and its ReLU; sync_batch_norm: "
      "that of torch.nn.SyncBatchNorm, over the samples of all shards, for graphs/bc_norm.yaml",

@@ -14,7 +14,6 @@
  * A policy whose numbers are squashed (sac) draws its actions instead, at first uniformly
  * (policy.random_collect_size). Number d of env e in steps k policy.collect.noise_repeat and after
  * of an episode is item e dims + d of a stream of its own at (shard, episode, k). */
-#include "kernels/act/draw.h"
 #include "kernels/act/exploration.h"
 #include "kernels/learn/losses/dqn_loss.h"
 #include "kernels/replay/nstep.h"
@@ -25,6 +24,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/collect/episodes.h"
 #include "tasks/collect/stepper.h"
+#include "tasks/types/base/policy_net.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -89,10 +89,10 @@ static int collect_declare(const struct hd_setup *setup)
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
-static bool bootstraps(const struct hd_config *config, const struct hd_net *net)
+static bool bootstraps(const struct hd_config *config, const struct hd_outputs *outputs)
 {
     const char *truncation = hd_config_get_text(config, "policy.collect.truncation");
-    return strcmp(truncation, "auto") == 0 ? hd_net_is_squashed(net)
+    return strcmp(truncation, "auto") == 0 ? outputs->squashed
                                            : strcmp(truncation, "bootstrap") == 0;
 }
 
@@ -110,20 +110,22 @@ static int collect_prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
-    if (hd_envs_get_shape(envs)->frame.actions.kind != HD_ENV_DISCRETE && !hd_net_is_squashed(net))
+    const struct hd_outputs *outputs = hd_envs_get_shape(envs)->outputs;
+    if (hd_envs_get_shape(envs)->frame.actions.kind != HD_ENV_DISCRETE && !outputs->squashed)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "%s explores by one choice for each step, which env.type %s does "
                                  "not take",
                                  setup->verb, hd_envs_get_shape(envs)->env->name);
+    HD_TRY(hd_policy_net_check(setup, net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch));
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
     hd_config_read(config, fields, args);
-    if (hd_net_is_squashed(net))
+    if (outputs->squashed)
         hd_config_read(config, squashed_fields, args);
-    args->bootstraps = bootstraps(config, net);
+    args->bootstraps = bootstraps(config, outputs);
     return HD_OK;
 }
 
@@ -260,8 +262,8 @@ static void draw_actions(const struct collector *c)
         if (c->random)
             hd_stepper_choose_randomly(&c->stepper, c->shape, env, &rng, first);
         else
-            hd_act_squashed_by_draw(dims, c->stepper.outputs + env * outputs, &rng, first,
-                                    c->stepper.action + env * dims);
+            c->shape->outputs->draw(&c->shape->frame.actions, c->stepper.outputs + env * outputs,
+                                    &rng, first, c->stepper.action + env * dims);
     }
 }
 
@@ -313,7 +315,7 @@ static int end_episode(struct collector *c, int64_t env)
 /* Steps all envs once, which write their frames into the transition block. */
 static int collect_step(struct collector *c)
 {
-    if (hd_net_is_squashed(c->net))
+    if (c->shape->outputs->squashed)
         draw_actions(c);
     else
         choose_actions(c);
@@ -436,7 +438,7 @@ static int collect_finish(struct hd_context *context, const struct hd_view *view
 static bool collect_supports_gpu(const void *args)
 {
     const struct args *collect = args;
-    return collect->overlap_act_step && !hd_net_is_squashed(collect->net);
+    return collect->overlap_act_step && collect->envs->outputs->argmax;
 }
 
 static bool stage_on_gpu(const void *args, int stage)

@@ -16,7 +16,6 @@
  * of D numbers are sampled by items (f E + e) D to (f E + e) D + D - 1. GPUs sample only single
  * choices. */
 #include "kernels/act/categorical.h"
-#include "kernels/act/draw.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
@@ -26,6 +25,7 @@
 #include "tasks/collect/play_on_gpu.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/base/policy.h"
+#include "tasks/types/base/policy_net.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -82,6 +82,7 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     HD_TRY(hd_envs_check_role(envs, setup, false));
     HD_TRY(
         hd_policy_check_on_policy(setup, "collect_on_policy samples from the logits of an actor"));
+    HD_TRY(hd_policy_net_check(setup, net));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -192,8 +193,10 @@ static void act(struct collector *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const float *logit = c->stepper.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
+        const struct hd_env_actions *actions = &c->to->actions;
         record_logits(c, env, logit);
-        hd_act_by_draw(&c->to->actions, logit, &c->context->rng, item, get_action(c, env));
+        c->shape->outputs->draw(actions, logit, &c->context->rng, item * (uint32_t)actions->dims,
+                                get_action(c, env));
     }
 }
 

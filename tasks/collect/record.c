@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
 #include "tasks/collect/stepper.h"
+#include "tasks/types/base/policy_net.h"
 #include "tasks/types/data/transition_log.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -75,6 +76,7 @@ static int record_prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->epsilon = epsilon;
+    HD_TRY(hd_policy_net_check(setup, hd_params_get_net(setup->specs[POLICY])));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_stepper_prepare(hd_envs_get_shape(setup->specs[ENVS]),
                               hd_params_get_net(setup->specs[POLICY]), &args->scratch);

@@ -17,7 +17,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
     const int64_t n = shape->envs;
     stepper->action = hd_arena_take(&arena, n * shape->frame.actions.dims, sizeof *stepper->action);
     stepper->taken = stepper->action;
-    if (hd_net_is_squashed(net))
+    if (shape->outputs->squashed)
         stepper->taken =
             hd_arena_take(&arena, n * shape->frame.actions.dims, sizeof *stepper->taken);
     stepper->outcome.obs = hd_arena_take(&arena, n, (size_t)shape->obs.frame_bytes);
@@ -65,17 +65,12 @@ void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_
                               const struct hd_envs *envs, const struct hd_net *net,
                               const void *params, const struct hd_obs_norm *norm)
 {
-    const int64_t outputs = hd_net_count_outputs(net);
+    const int64_t outputs = hd_net_count_outputs(net), n = hd_net_count_actions(net);
     const struct hd_env_actions *actions = &shape->frame.actions;
     hd_stepper_forward(stepper, shape, envs, net, params, norm);
-    for (int64_t i = 0; i < shape->envs; i++) {
-        const float *out = stepper->outputs + i * outputs;
-        union hd_action_number *action = stepper->action + i * actions->dims;
-        if (hd_net_is_squashed(net))
-            hd_act_squashed_greedily(actions->dims, out, action);
-        else
-            hd_act_greedily(actions, out, action);
-    }
+    for (int64_t i = 0; i < shape->envs; i++)
+        shape->outputs->choose(actions, n, stepper->outputs + i * outputs,
+                               stepper->action + i * actions->dims);
 }
 
 void hd_stepper_choose_randomly(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
@@ -83,7 +78,7 @@ void hd_stepper_choose_randomly(const struct hd_stepper *stepper, const struct h
 {
     const struct hd_env_actions *actions = &shape->frame.actions;
     union hd_action_number *action = stepper->action + env * actions->dims;
-    if (stepper->taken != stepper->action)
+    if (shape->outputs->squashed)
         hd_act_squashed_randomly(actions->dims, rng, first, action);
     else
         hd_act_randomly(actions, rng, first, action);
@@ -145,7 +140,7 @@ static int check_outcome(const struct hd_stepper *stepper, const struct hd_envs_
 static void scale_actions(const struct hd_stepper *stepper, const struct hd_envs_shape *shape)
 {
     const struct hd_env_actions *actions = &shape->frame.actions;
-    for (int64_t i = 0; i < shape->envs && stepper->taken != stepper->action; i++)
+    for (int64_t i = 0; i < shape->envs && shape->outputs->squashed; i++)
         hd_act_scale(actions, stepper->action + i * actions->dims,
                      stepper->taken + i * actions->dims);
 }

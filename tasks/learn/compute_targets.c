@@ -10,6 +10,7 @@
 #include "tasks/base/arena.h"
 #include "tasks/base/builtin.h"
 #include "tasks/types/base/policy.h"
+#include "tasks/types/base/policy_net.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/critic_batch.h"
 #include "tasks/types/learn/critic.h"
@@ -47,8 +48,8 @@ static int compute_targets_prepare(const struct hd_setup *setup, void **args_p)
     args->shape = hd_critic_batch_get_shape(setup->specs[CRITIC_BATCH]);
     for (int i = POLICY; i <= TARGET2; i++) {
         args->net[i] = hd_params_get_net(setup->specs[i]);
-        if (i != POLICY)
-            HD_TRY(hd_critic_check(setup, setup->specs[i]));
+        HD_TRY(i == POLICY ? hd_policy_net_check(setup, args->net[i])
+                           : hd_critic_check(setup, setup->specs[i]));
         HD_TRY(hd_net_prepare(args->net[i], args->shape->rows, 0));
     }
     return HD_OK;

@@ -12,6 +12,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/learn/loss_grad_internal.h"
 #include "tasks/types/base/policy.h"
+#include "tasks/types/base/policy_net.h"
 #include "tasks/types/base/sequences.h"
 #include "tasks/types/data/priorities.h"
 #include "tasks/types/learn/batch_norm_stats.h"
@@ -181,6 +182,8 @@ static int loss_grad_prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_get_net(setup->specs[HD_LOSS_POLICY]);
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(hd_policy_check_loss(setup, args->loss->name));
+    if (hd_policy_find(args->loss->name))
+        HD_TRY(hd_policy_net_check(setup, args->net));
     HD_TRY(check_priority(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     HD_TRY(check_sequences(setup, args));

@@ -17,6 +17,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/collect/evaluate_on_gpu.h"
 #include "tasks/collect/stepper.h"
+#include "tasks/types/base/policy_net.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
@@ -111,6 +112,7 @@ static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
     args->keeps_best = setup->specs[BEST] != NULL;
     args->seed_of_episode = seeds && strcmp(seeds, "episode") == 0;
     hd_config_read(setup->config, keys, args);
+    HD_TRY(hd_policy_net_check(setup, args->net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_stepper_prepare(args->shape, args->net, &args->scratch);
 }
@@ -340,7 +342,7 @@ static int evaluate_finish(struct hd_context *context, const struct hd_view *vie
 static bool evaluate_supports_gpu(const void *memory)
 {
     const struct args *args = memory;
-    return args->shape->env->gpu;
+    return args->shape->env->gpu && args->shape->outputs->argmax;
 }
 
 static bool stage_on_gpu(const void *args, int stage)

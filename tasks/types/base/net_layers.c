@@ -4,8 +4,8 @@
 #include "kernels/net/layers/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/base/policies.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@ enum { FIELD_MAX = 1000000 };
 
 struct reader {
     struct hd_diag *diag;
+    const char *net; /* whose layers these are, for messages */
     int64_t actions;
     bool real; /* actions are real numbers */
     struct hd_layer *layers;
@@ -173,49 +174,8 @@ static int read_sequence(struct reader *reader, const struct hd_node *list, cons
 
 /* -- Heads ------------------------------------------------------------------------------------- */
 
-/* The heads that a policy needs, and the types that each may have. */
-struct head {
-    const char *name, *types;
-    enum hd_output output;
-};
-
-struct heads {
-    const char *net; /* whose heads these are */
-    enum hd_heads kind;
-    struct head head[HD_NET_STREAMS];
-};
-
-#define ACTOR_CRITIC                                                                               \
-    {                                                                                              \
-        {"policy", "categorical|gaussian", HD_OUTPUT_ACTIONS},                                     \
-        {                                                                                          \
-            "value", "dense", HD_OUTPUT_VALUE                                                      \
-        }                                                                                          \
-    }
-static const struct heads policies[] = {
-    {"policy.type a2c", HD_HEADS_ACTOR_CRITIC, ACTOR_CRITIC},
-    {"policy.type bc", HD_HEADS_Q, {{"policy", "categorical", HD_OUTPUT_ACTIONS}}},
-    {"policy.type dqn", HD_HEADS_Q, {{"q", "dense|dueling", HD_OUTPUT_ACTIONS}}},
-    {"policy.type ppo", HD_HEADS_ACTOR_CRITIC, ACTOR_CRITIC},
-    {"policy.type sac", HD_HEADS_Q, {{"policy", "squashed_gaussian", HD_OUTPUT_ACTIONS}}},
-};
-
-#define ONE(name, outputs, on_policy, actions) 1
-_Static_assert(sizeof policies / sizeof *policies == HD_POLICIES(ONE, +),
-               "every algorithm of tasks/base/policies.h has a row here");
-
 /* A net beside the policy's yields one value. */
-static const struct heads others[] = {
-    {"policy.critic", HD_HEADS_Q, {{"value", "dense", HD_OUTPUT_ACTIONS}}},
-};
-
-static const struct heads *find_policy(const char *type)
-{
-    size_t i = 0;
-    while (strcmp(policies[i].net + strlen("policy.type "), type) != 0)
-        i++;
-    return &policies[i];
-}
+static const struct hd_head value_heads[HD_NET_STREAMS] = {{"value", "dense", HD_OUTPUT_ACTIONS}};
 
 /* Reads a stream: the layers of the head, if it has any, then a dense layer. A stream of one layer
  * is a module; one of several is a Sequential. */
@@ -262,7 +222,7 @@ static int check_distribution(const struct reader *reader, const struct hd_node 
                              reader->real ? "continuous" : "discrete");
 }
 
-static int read_head(struct reader *reader, const struct head *form, const struct hd_node *node,
+static int read_head(struct reader *reader, const struct hd_head *form, const struct hd_node *node,
                      struct hd_net_fields *fields)
 {
     const struct hd_node *type = hd_node_get(node, "type");
@@ -290,27 +250,26 @@ static int read_head(struct reader *reader, const struct head *form, const struc
 }
 
 /* `at` is the place to tell of a head that is not there. */
-static int read_heads(struct reader *reader, const struct heads *wanted,
+static int read_heads(struct reader *reader, const struct hd_head *wanted,
                       const struct hd_node *heads, const struct hd_node *at,
                       struct hd_net_fields *fields)
 {
-    fields->heads = wanted->kind;
     for (int64_t i = 0; heads && i < heads->count; i++) {
-        const struct head *form = wanted->head;
+        const struct hd_head *form = wanted;
         while (form->name && strcmp(form->name, heads->keys[i]->text) != 0 &&
-               form < &wanted->head[HD_NET_STREAMS - 1])
+               form < &wanted[HD_NET_STREAMS - 1])
             form++;
         if (!form->name || strcmp(form->name, heads->keys[i]->text) != 0)
             return hd_diag_add_error(reader->diag, heads->keys[i]->location,
-                                     "a net of %s has no head '%.60s'", wanted->net,
+                                     "a net of %s has no head '%.60s'", reader->net,
                                      heads->keys[i]->text);
         HD_TRY(read_head(reader, form, heads->items[i], fields));
     }
-    for (int i = 0; i < HD_NET_STREAMS && wanted->head[i].name; i++)
-        if (!hd_node_get(heads, wanted->head[i].name))
+    for (int i = 0; i < HD_NET_STREAMS && wanted[i].name; i++)
+        if (!hd_node_get(heads, wanted[i].name))
             return hd_diag_add_error(reader->diag, at->location,
-                                     "heads: a net of %s needs a head %s of type %s", wanted->net,
-                                     wanted->head[i].name, wanted->head[i].types);
+                                     "heads: a net of %s needs a head %s of type %s", reader->net,
+                                     wanted[i].name, wanted[i].types);
     return HD_OK;
 }
 
@@ -330,8 +289,9 @@ static int refuse_inner_sets(const struct hd_setup *setup, const char *key)
                                      key);
 }
 
-static int read_all(struct reader *reader, const struct heads *wanted, const struct hd_node *layers,
-                    const struct hd_node *heads, struct hd_net_fields *fields)
+static int read_all(struct reader *reader, const struct hd_head *wanted,
+                    const struct hd_node *layers, const struct hd_node *heads,
+                    struct hd_net_fields *fields)
 {
     HD_TRY(read_sequence(reader, layers, "layers"));
     fields->trunk = reader->n;
@@ -340,11 +300,13 @@ static int read_all(struct reader *reader, const struct heads *wanted, const str
     return read_heads(reader, wanted, heads, is_empty(heads) ? layers : heads, fields);
 }
 
-static int read_net(const struct hd_setup *setup, const struct heads *wanted,
+/* `net`: for messages. */
+static int read_net(const struct hd_setup *setup, const char *net, const struct hd_head *wanted,
                     const struct hd_node *layers, const struct hd_node *heads,
                     struct hd_net_fields *fields)
 {
     struct reader reader = {.diag = setup->diag,
+                            .net = net,
                             .actions = fields->actions,
                             .real = hd_actions_read(setup->config).kind == HD_ENV_BOX};
     const int status = read_all(&reader, wanted, layers, heads, fields);
@@ -366,8 +328,11 @@ int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *field
         return is_empty(heads) ? HD_OK
                                : hd_diag_add_error(setup->diag, heads->location,
                                                    "policy.model.heads needs policy.model.layers");
-    return read_net(setup, find_policy(hd_config_get_text(config, "policy.type")), layers, heads,
-                    fields);
+    const struct hd_policy *policy = hd_policy_get(config);
+    char net[64];
+    snprintf(net, sizeof net, "policy.type %s", policy->name);
+    fields->heads = policy->outputs->heads;
+    return read_net(setup, net, policy->outputs->head, layers, heads, fields);
 }
 
 /* -- Other nets -------------------------------------------------------------------------------- */
@@ -392,9 +357,6 @@ int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_ne
 {
     const struct hd_node *tree = hd_config_get_node(setup->config, key);
     const struct hd_node *named = hd_node_get(setup->options, "net");
-    const struct heads *wanted = others;
-    while (strcmp(wanted->net, key) != 0)
-        wanted++;
     HD_TRY(refuse_inner_sets(setup, key));
     if (!tree || tree->kind != HD_NODE_MAP || is_empty(hd_node_get(tree, "layers")))
         return hd_diag_add_error(setup->diag, tree ? tree->location : named->location,
@@ -405,5 +367,7 @@ int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_ne
                                      "expected a net's keys input, layers and heads, found %.60s",
                                      tree->keys[i]->text);
     HD_TRY(read_input(setup, hd_node_get(tree, "input"), action_p));
-    return read_net(setup, wanted, hd_node_get(tree, "layers"), hd_node_get(tree, "heads"), fields);
+    fields->heads = HD_HEADS_Q;
+    return read_net(setup, key, value_heads, hd_node_get(tree, "layers"),
+                    hd_node_get(tree, "heads"), fields);
 }

@@ -9,14 +9,14 @@
 
 /* clang-format off */
 #define POLICY(name, outputs, on_policy, actions) \
-    {#name, HD_POLICY_##outputs, on_policy, HD_POLICY_##actions}
+    {#name, &hd_outputs[HD_OUTPUTS_##outputs], on_policy, HD_POLICY_##actions}
 /* clang-format on */
 #define COMMA ,
 static const struct hd_policy policies[] = {HD_POLICIES(POLICY, COMMA)};
 
 enum { N_POLICIES = sizeof policies / sizeof *policies };
 
-static const struct hd_policy *find(const char *name)
+const struct hd_policy *hd_policy_find(const char *name)
 {
     for (int i = 0; i < N_POLICIES; i++)
         if (strcmp(policies[i].name, name) == 0)
@@ -26,7 +26,7 @@ static const struct hd_policy *find(const char *name)
 
 const struct hd_policy *hd_policy_get(const struct hd_config *config)
 {
-    return find(hd_config_get_text(config, "policy.type"));
+    return hd_policy_find(hd_config_get_text(config, "policy.type"));
 }
 
 static int refuse(const struct hd_setup *setup, const char *why, const char *types)
@@ -39,16 +39,11 @@ static int refuse(const struct hd_setup *setup, const char *why, const char *typ
 
 int hd_policy_check_loss(const struct hd_setup *setup, const char *loss)
 {
-    static const char *const outputs[] = {[HD_POLICY_LOGITS] = "logits",
-                                          [HD_POLICY_ACTION_VALUES] = "values of actions",
-                                          [HD_POLICY_ACTOR_CRITIC] = "an actor and a critic",
-                                          [HD_POLICY_SQUASHED_GAUSSIAN] =
-                                              "means and deviations of actions"};
-    const struct hd_policy *policy = find(loss);
+    const struct hd_policy *policy = hd_policy_find(loss);
     char why[128];
     if (!policy || hd_policy_get(setup->config)->outputs == policy->outputs)
         return HD_OK;
-    snprintf(why, sizeof why, "loss %s learns %s", loss, outputs[policy->outputs]);
+    snprintf(why, sizeof why, "loss %s learns %s", loss, policy->outputs->what);
     return refuse(setup, why, loss);
 }
 

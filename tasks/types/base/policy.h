@@ -6,13 +6,7 @@
 #define HD_TASKS_TYPES_BASE_POLICY_H
 
 #include "tasks/base/registry.h"
-
-enum hd_policy_outputs {
-    HD_POLICY_LOGITS,           /* of each action */
-    HD_POLICY_ACTION_VALUES,    /* by dueling heads, if policy.model.dueling says so */
-    HD_POLICY_ACTOR_CRITIC,     /* logits and the observation's value */
-    HD_POLICY_SQUASHED_GAUSSIAN /* means and logarithms of deviations of real numbers */
-};
+#include "tasks/types/base/outputs.h"
 
 enum hd_policy_actions {
     HD_POLICY_ONE_CHOICE,
@@ -22,12 +16,13 @@ enum hd_policy_actions {
 
 struct hd_policy {
     const char *name;
-    enum hd_policy_outputs outputs;
+    const struct hd_outputs *outputs; /* of its net */
     bool on_policy; /* learns from minibatches of a collect, else from batches that are drawn */
     enum hd_policy_actions actions; /* that it chooses */
 };
 
-/* Returns the algorithm that policy.type names. */
+/* Return the algorithm of this name, or NULL, and the one that policy.type names. */
+const struct hd_policy *hd_policy_find(const char *name);
 const struct hd_policy *hd_policy_get(const struct hd_config *config);
 
 /* Check that the policy's net yields what a loss learns, unless that is a loss of other nets, and

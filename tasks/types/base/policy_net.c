@@ -46,11 +46,11 @@ static int report_mistake(const struct hd_spec *spec, const struct hd_setup *set
 /* The algorithm decides what a net of the short form yields. */
 static void choose_heads(const struct hd_config *config, struct hd_net_fields *fields)
 {
-    const enum hd_policy_outputs outputs = hd_policy_get(config)->outputs;
-    if (outputs == HD_POLICY_ACTION_VALUES && hd_config_get_bool(config, "policy.model.dueling"))
-        fields->heads = HD_HEADS_DUELING;
-    if (outputs == HD_POLICY_ACTOR_CRITIC)
-        fields->heads = HD_HEADS_ACTOR_CRITIC;
+    const struct hd_outputs *outputs = hd_policy_get(config)->outputs;
+    const bool may_duel = hd_names_contain(outputs->head[0].types, "dueling");
+    fields->heads = may_duel && hd_config_get_bool(config, "policy.model.dueling")
+                        ? HD_HEADS_DUELING
+                        : outputs->heads;
 }
 
 static void choose_init(const struct hd_config *config, struct hd_net_fields *fields)
@@ -177,10 +177,10 @@ static int read_policy(const struct hd_spec *spec, const struct hd_setup *setup,
                        struct hd_net_fields *fields)
 {
     const struct hd_env_actions actions = hd_actions_read(setup->config);
-    fields->actions = hd_actions_count_logits(&actions);
-    fields->squashed = hd_policy_get(setup->config)->outputs == HD_POLICY_SQUASHED_GAUSSIAN;
+    const struct hd_outputs *outputs = hd_policy_get(setup->config)->outputs;
+    fields->actions = outputs->count(setup->config, &actions);
     fields->log_std =
-        actions.kind == HD_ENV_BOX && !fields->squashed &&
+        actions.kind == HD_ENV_BOX && !outputs->squashed &&
         strcmp(hd_config_get_text(setup->config, "policy.model.sigma_type"), "independent") == 0;
     HD_TRY(hd_net_layers_read(setup, fields));
     HD_TRY(fields->layers ? HD_OK : read_short_form(spec, setup, fields));
@@ -237,4 +237,20 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
         status = create(spec, setup, &fields, net_p);
     hd_free((void *)fields.layers);
     return status;
+}
+
+int hd_policy_net_check(const struct hd_setup *setup, const struct hd_net *net)
+{
+    const struct hd_policy *policy = hd_policy_get(setup->config);
+    const struct hd_env_actions actions = hd_actions_read(setup->config);
+    const int64_t wanted = policy->outputs->count(setup->config, &actions);
+    const int64_t found = hd_net_count_actions(net);
+    char text[HD_ACTIONS_TEXT];
+    if (found == wanted)
+        return HD_OK;
+    return hd_diag_add_error(setup->diag, setup->location,
+                             "%s: policy.type %s reads %s from %lld numbers (%s), but the net "
+                             "yields %lld: is it the policy's?",
+                             setup->verb, policy->name, hd_actions_describe(&actions, text),
+                             (long long)wanted, policy->outputs->what, (long long)found);
 }

@@ -14,4 +14,9 @@
 int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setup,
                          struct hd_net **net_p);
 
+/* Checks, from a verb's `prepare`, that `net` yields as many numbers as the policy's actions are
+ * read from, which the net of something else may not. Returns HD_OK, or HD_ERR_INPUT (in
+ * setup->diag). */
+int hd_policy_net_check(const struct hd_setup *setup, const struct hd_net *net);
+
 #endif

@@ -10,6 +10,7 @@
 #include "tasks/base/arena.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/policy.h"
 #include "tasks/types/base/sequences.h"
 #include "tasks/types/collect/transition_block.h"
 
@@ -180,6 +181,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     const struct hd_node *options = hd_config_get_node(setup->config, "env.options");
     shape->evaluator = strcmp(spec->role, "evaluator") == 0;
     shape->obs = hd_obs_shape_read(setup->config);
+    shape->outputs = hd_policy_get(setup->config)->outputs;
     shape->state = hd_sequences_read(setup->config).state;
     shape->settings = (struct hd_env_settings){
         .evaluator = shape->evaluator,

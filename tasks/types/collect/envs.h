@@ -15,6 +15,7 @@
 #include "kernels/envs/seed.h"
 #include "tasks/base/registry.h"
 #include "tasks/types/base/obs.h"
+#include "tasks/types/base/outputs.h"
 
 extern const struct hd_type hd_type_envs;
 
@@ -31,8 +32,9 @@ struct hd_envs_shape {
     int64_t instances; /* over which envs are distributed: S for a sharded evaluation, else 1 */
     int64_t fragment;  /* L: most steps of a fragment; evaluator: 0 */
     struct hd_obs_shape obs;
-    int64_t state;       /* floats of a recurrent net's state; 0: the net has none */
-    int64_t state_bytes; /* of the saved state of one env */
+    const struct hd_outputs *outputs; /* from which the policy's actions come */
+    int64_t state;                    /* floats of a recurrent net's state; 0: the net has none */
+    int64_t state_bytes;              /* of the saved state of one env */
 };
 
 /* The arrays of a group. It has *count envs; those of a group without envs stay zero. */

@@ -149,13 +149,13 @@ TEST(several_choices)
     union hd_action_number action[3];
     for (uint32_t item = 0; item < 50; item++) {
         const float *logit = out;
-        hd_act_by_draw(&choices, out, &rng, item, action);
+        hd_act_by_draw(&choices, out, &rng, item * (uint32_t)choices.dims, action);
         for (int d = 0; d < 3; logit += choices.n[d++]) {
             const double u = hd_rng_draw_uniform(&rng, 3 * item + (uint32_t)d);
             ck_assert_int_eq(action[d].choice, hd_categorical_draw(logit, choices.n[d], u));
         }
     }
-    hd_act_greedily(&choices, out, action);
+    hd_act_greedily(&choices, 0, out, action);
     ck_assert_int_eq(action[0].choice, 0);
     ck_assert_int_eq(action[1].choice, 1); /* the lowest of equal ones */
     ck_assert_int_eq(action[2].choice, 2);
@@ -165,14 +165,14 @@ TEST(numbers_of_a_box)
 {
     union hd_action_number action[2];
     for (uint32_t item = 0; item < 50; item++) {
-        hd_act_by_draw(&reals, out, &rng, item, action);
+        hd_act_by_draw(&reals, out, &rng, 2 * item, action);
         for (int d = 0; d < 2; d++)
             ck_assert_float_eq(
                 action[d].real,
                 (float)((double)out[d] + exp((double)out[2 + d] > 2 ? 2 : out[2 + d]) *
                                              hd_normal_draw(&rng, 2 * item + (uint32_t)d)));
     }
-    hd_act_greedily(&reals, out, action);
+    hd_act_greedily(&reals, 0, out, action);
     ck_assert(action[0].real == out[0] && action[1].real == out[1]);
 }
 
@@ -203,11 +203,11 @@ TEST(squashed_actions)
 {
     union hd_action_number action[2], scaled[2];
     float least = 9, most = -9;
-    hd_act_squashed_greedily(2, out, action);
+    hd_act_squashed_greedily(&reals, 4, out, action);
     ck_assert(action[0].real == tanhf(out[0]) && action[1].real == tanhf(out[1]));
     for (uint32_t item = 0; item < 50; item++) {
-        hd_act_squashed_by_draw(2, out, &rng, 2 * item, action);
-        hd_act_by_draw(&reals, out, &rng, item, scaled);
+        hd_act_squashed_by_draw(&reals, out, &rng, 2 * item, action);
+        hd_act_by_draw(&reals, out, &rng, 2 * item, scaled);
         for (int d = 0; d < 2; d++)
             ck_assert_float_eq_tol(action[d].real, tanhf(scaled[d].real), 1e-6f);
     }

@@ -128,3 +128,18 @@ TEST(a_time_limit_is_no_terminal_state, .runs = 3)
         ck_assert(get(&block, i)->done == (float)(_i == 2 && get(&block, i)->age == LENGTH - 1));
     ck_assert_int_eq(((struct hd_env_counters *)world_get(w, "counters")->data)->episode, 2);
 }
+
+/* A critic yields one number, from which a policy's actions cannot come. */
+TEST(a_net_of_something_else_does_not_act)
+{
+    static const struct step step = {.verb = &hd_verb_collect, .ports = "policy=critic"};
+    struct world *w = world_make(0, 2);
+    world_set(w, "policy.type=sac; policy.action_space=continuous; env.type=pendulum; "
+                 "policy.model.obs_shape=3; policy.model.action_shape=1; "
+                 "policy.critic={layers: [{dense: 8}, relu], heads: {value: {type: dense}}}");
+    world_declare(
+        w, (struct hd_spec){.name = "critic", .type = &hd_type_params, .placement = HD_GLOBAL},
+        "{net: policy.critic}");
+    world_open(w, &step, NULL);
+    check_names(world_mistake(w, &step), "collect|policy.type sac|2 numbers|yields 1");
+}
