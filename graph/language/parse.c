@@ -233,6 +233,24 @@ static int parse_when(struct hd_parser *parser, struct hd_step *step, const stru
                 : HD_OK;
 }
 
+/* Checks what an option says: a text, or a key of the run file that has one ("$policy.type"). */
+static void check_option(struct hd_parser *parser, const struct hd_option *option,
+                         const struct hd_node *node)
+{
+    const bool is_key = node->text[0] == '$';
+    const char *nearest = NULL, *text = node->text;
+    if (is_key)
+        text = hd_config_find_text(parser->graph->config, text + 1, &nearest);
+    if (!text)
+        hd_diag_add_error(parser->diag, node->location, "%s: no key has a text at %.60s%s%s",
+                          option->name, node->text, nearest ? "; is it $" : "",
+                          nearest ? nearest : "");
+    else if (!hd_names_contain(option->choices, text))
+        hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found '%s'%s%s",
+                          option->name, option->choices, text, is_key ? " by " : "",
+                          is_key ? node->text : "");
+}
+
 static void check_options(struct hd_parser *parser, const struct hd_step *step,
                           const struct hd_node *map)
 {
@@ -248,9 +266,8 @@ static void check_options(struct hd_parser *parser, const struct hd_step *step,
             hd_diag_add_error(parser->diag, step->location, "%s needs the option '%s'%s%s",
                               step->verb->name, option->name, option->choices ? ", one of " : "",
                               option->choices ? option->choices : "");
-        if (node && option->choices && !hd_names_contain(option->choices, node->text))
-            hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found '%s'",
-                              option->name, option->choices, node->text);
+        if (node && option->choices)
+            check_option(parser, option, node);
     }
     check_keys(parser, map, "key of a step", known, n);
 }

@@ -39,8 +39,8 @@ const struct hd_key hd_task_keys[] = {
      "this update leaves the parameters as they are",
      NULL},
     {"policy.type", HD_KEY_CHOICE, 0, 0, "dqn", HD_POLICY_NAMES, "global",
-     "the algorithm, and with it the outputs of the policy's net; dqn: action values; a2c and "
-     "ppo: logits and a value; bc: logits; sac: means and deviations",
+     "the algorithm, and with it the outputs of the policy's net; dqn: action values; qrdqn: "
+     "quantiles of returns; a2c and ppo: logits and a value; bc: logits; sac: means and deviations",
      "algo|algorithm|agent"},
     {"policy.multi_gpu", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "data-parallel training; must be true when there are several ranks", NULL},
@@ -61,7 +61,8 @@ const struct hd_key hd_task_keys[] = {
      "of maps from a name to its fields",
      NULL},
     {"policy.model.heads", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
-     "what reads the last one of layers: q of type dense or dueling (dqn), policy of type "
+     "what reads the last one of layers: q of type dense or dueling (dqn) or quantiles (qrdqn), "
+     "policy of type "
      "categorical (a2c, bc, ppo), gaussian (ppo with real actions) or squashed_gaussian (sac), "
      "value of type dense (a2c, ppo)",
      NULL},

@@ -11,6 +11,7 @@
     X(bc, LOGITS, false, ONE_CHOICE) AND                                                           \
     X(dqn, ACTION_VALUES, false, ONE_CHOICE) AND                                                   \
     X(ppo, ACTOR_CRITIC, true, ANY_ACTIONS) AND                                                    \
+    X(qrdqn, QUANTILES, false, ONE_CHOICE) AND                                                     \
     X(sac, SQUASHED_GAUSSIAN, false, REAL_NUMBERS)
 
 /* The losses hd_loss_<name> of nets that are no policies: X(name). */

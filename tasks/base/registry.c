@@ -8,7 +8,11 @@
 const char *hd_setup_get_option(const struct hd_setup *setup, const char *name)
 {
     const struct hd_node *node = hd_node_get(setup->options, name);
-    return node ? node->text : NULL;
+    const char *nearest;
+    const char *text = node && node->text && node->text[0] == '$'
+                           ? hd_config_find_text(setup->config, node->text + 1, &nearest)
+                           : NULL;
+    return text ? text : node ? node->text : NULL;
 }
 
 int hd_setup_check_order(const struct hd_setup *setup, const char *low, const char *high,

@@ -8,7 +8,7 @@ import re
 
 import tree
 
-EXAMPLES = ("tests/howto/", "tests/infer/installed/", "kernels/envs/example/", "kernels/learn/losses/",
+EXAMPLES = ("tasks/types/base/outputs.c", "tests/howto/", "tests/infer/installed/", "kernels/envs/example/", "kernels/learn/losses/",
             "tasks/learn/losses/", "kernels/net/layers/layer_norm.c", "kernels/net/layers/gpu/layer_norm.cu")
 BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")

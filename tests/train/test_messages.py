@@ -16,6 +16,9 @@ A2C, DQN, PPO, SAC = (f"configs/{name}.yaml" for name in ("cartpole_a2c_ddp", "c
 CLONE, GRU, PENDULUM = (f"configs/{name}.yaml" for name in ("cartpole_bc_ddp", "cartpole_hidden_ppo_gru", "pendulum_ppo"))
 PONG, PRIORITY = "configs/pixel_pong_dqn_ddp.yaml", "configs/cartpole_dqn_priority.yaml"
 
+ALGORITHMS = re.search(r"one of ([\w, ]+);", call("keys", "policy.type").stdout)[1]
+LOSSES = ALGORITHMS.replace(", ", "|") + "|sac_critic"
+
 # What is typed, and parts of the one message that answers.
 COMMANDS = [
     (["keys", "policy.learn.lr"], ["no key 'policy.learn.lr'", "did you mean 'policy.learn.learning_rate'?"]),
@@ -28,8 +31,8 @@ COMMANDS = [
     (["run", "-"], ["'-': a config is not read from standard input"]),
     (["run", "--", "-x"], ["-x: the config cannot be read"]),
     (["doctor", "here"], ["doctor takes no argument, found 'here'"]),
-    (["graph", "configs/cartpole_dqn.yaml"],
-     ["configs/cartpole_dqn.yaml", "No such file", "did you mean 'configs/cartpole_dqn_ddp.yaml'?"]),
+    (["graph", "configs/cartpole_dqn_dp.yaml"],
+     ["configs/cartpole_dqn_dp.yaml", "No such file", "did you mean 'configs/cartpole_dqn_ddp.yaml'?"]),
     (["graph", "cartpole_bc_ddp"], ["did you mean 'configs/cartpole_bc_ddp.yaml'?"]),
 ]
 OPTIONS = [
@@ -38,7 +41,7 @@ OPTIONS = [
     (["--set", "policy.learn.learning_rate", "0.1"],
      ["--set needs KEY=VALUE, found 'policy.learn.learning_rate'; write --set policy.learn.learning_rate=0.1"]),
     (["--set", "policy.learn.learning_rate"], ["write --set policy.learn.learning_rate=VALUE"]),
-    (["--set", "policy.type=td3"], ["--set:1:13: policy.type: expected one of a2c, bc, dqn, ppo, sac, found 'td3'\n"]),
+    (["--set", "policy.type=td3"], ["--set:1:13: policy.type: expected one of " + ALGORITHMS + ", found 'td3'\n"]),
     (["--set", "max_env_step=0.5"], ["an integer in [1, 1000000000000000], found '0.5'"]),
     (["--lr", "0.1"], ["unknown option '--lr'", "--set KEY=VALUE", "'policy.learn.learning_rate'"]),
     (["--batch-size=3"], ["'policy.learn.batch_size'"]),
@@ -108,7 +111,7 @@ FILES = {
          "policy.learn.grad_clip_type clip_norm needs the result of a step grad_norm under `reads`"),
         ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, advantages]",
          "loss_grad:", "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages"),
-        ("loss: ppo", "loss: pqn", "pqn", "loss: expected a2c|bc|dqn|ppo|sac|sac_critic, found 'pqn'")],
+        ("loss: ppo", "loss: pqn", "pqn", f"loss: expected {LOSSES}, found 'pqn'")],
     "graphs/ppo_fast": [
         ("adapt_lr:  {reads: [means]", "adapt_lr:  {reads: [episode_means]", "adapt_lr",
          "adapt_lr needs the divergence kl_avg, which 'episode_means' does not hold")],
@@ -335,7 +338,9 @@ SETS = [
     (PPO, "policy.learn.lr_scheduler.type=kl",
      "configs/graphs/ppo.yaml:50:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
      "`reads`"),
-    (DQN, "policy.type=ppo", "--set:1:13: loss dqn learns values of actions: policy.type must be dqn, found ppo"),
+    (DQN, "policy.type=ppo",
+     "configs/graphs/dqn.yaml:36:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: this graph is not for "
+     "policy.type ppo"),
     (DQN, "policy.learn.microbatch=5",
      "--set:1:25: policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 5"),
     (A2C, "policy.type=dqn",

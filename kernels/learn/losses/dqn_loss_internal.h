@@ -9,16 +9,23 @@
 
 #include <math.h>
 
-/* Returns the target y of row b. */
-HD_INLINE float hd_dqn_compute_target(const struct hd_dqn_loss *l, int64_t b)
+/* Returns the discounted rewards of row b, and the factor of the bootstrap value. */
+HD_INLINE float hd_dqn_add_rewards(const struct hd_dqn_loss *l, int64_t b, float *factor_p)
 {
     float reward = 0, factor = 1;
     for (int64_t j = 0; j < l->nstep; j++) {
         reward += factor * l->reward[j * l->ld_reward + b];
         factor *= l->gamma;
     }
-    if (l->value_gamma)
-        factor = l->value_gamma[b];
+    *factor_p = l->value_gamma ? l->value_gamma[b] : factor;
+    return reward;
+}
+
+/* Returns the target y of row b. */
+HD_INLINE float hd_dqn_compute_target(const struct hd_dqn_loss *l, int64_t b)
+{
+    float factor;
+    const float reward = hd_dqn_add_rewards(l, b, &factor);
     const int64_t action = hd_argmax(l->online_next + b * l->actions, l->actions);
     return reward + factor * l->target_next[b * l->actions + action] * (1 - l->done[b]);
 }

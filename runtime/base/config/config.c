@@ -89,16 +89,18 @@ struct hd_source_location hd_config_locate(const struct hd_config *config, const
     return node ? node->location : otherwise;
 }
 
-static const char *nearest_path(const struct hd_config *config, const char *path)
+/* Among the keys with texts, or those with numbers. */
+static const char *nearest_path(const struct hd_config *config, const char *path, bool text)
 {
     const char **names = hd_alloc(config->count, sizeof *names);
     if (!names)
         return NULL;
     for (int64_t i = 0; i < config->count; i++) {
         const struct hd_key *key = config->settings[i].key;
-        bool number =
-            key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_BOOL;
-        names[i] = number ? key->path : NULL;
+        const bool fits =
+            text ? key->kind == HD_KEY_TEXT || key->kind == HD_KEY_CHOICE
+                 : key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_BOOL;
+        names[i] = fits ? key->path : NULL;
     }
     const char *nearest = hd_find_nearest_name(path, names, config->count);
     hd_free(names);
@@ -118,8 +120,18 @@ bool hd_config_find_number(const struct hd_config *config, const char *path, dou
     else if (kind == HD_KEY_INT && !setting->word)
         *value_p = (double)setting->integer;
     else
-        *nearest_p = setting ? NULL : nearest_path(config, path);
+        *nearest_p = setting ? NULL : nearest_path(config, path, false);
     return kind == HD_KEY_REAL || kind == HD_KEY_BOOL || (kind == HD_KEY_INT && !setting->word);
+}
+
+const char *hd_config_find_text(const struct hd_config *config, const char *path,
+                                const char **nearest_p)
+{
+    struct hd_setting *setting = hd_config_find_setting(config, path);
+    *nearest_p = setting ? NULL : nearest_path(config, path, true);
+    if (!setting || (setting->key->kind != HD_KEY_TEXT && setting->key->kind != HD_KEY_CHOICE))
+        return NULL;
+    return hd_config_get_text(config, path);
 }
 
 static const struct hd_inner_set *find_inner_set(const struct hd_config *config, const char *path,

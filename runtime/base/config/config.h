@@ -62,6 +62,12 @@ const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, co
 bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
                            const char **nearest_p);
 
+/* Looks a dotted path up as a text for options ("$policy.type"): TEXT and CHOICE keys. Returns NULL
+ * when there is no such key or it is no text (then *nearest_p is a suggestion or NULL). Borrowed.
+ */
+const char *hd_config_find_text(const struct hd_config *config, const char *path,
+                                const char **nearest_p);
+
 /* Tells `diag` of the keys below `section` ("policy") to which the file or a --set gave another
  * value than the default, and for which none of the functions above has been asked, as "PATH is not
  * used by USER". */

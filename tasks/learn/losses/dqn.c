@@ -3,8 +3,7 @@
 #include "kernels/learn/losses/dqn_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "tasks/learn/losses/loss.h"
-#include "tasks/types/data/batch.h"
+#include "tasks/learn/losses/dqn_rows.h"
 
 #include <string.h>
 
@@ -39,34 +38,12 @@ static int dqn_prepare(const struct hd_setup *setup, const struct hd_net *net, i
     return HD_OK;
 }
 
-static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
-                                  int64_t rows)
-{
-    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions from = hd_batch_get_rows(batch->spec, batch->data);
-    const float *importance = hd_batch_get_draws(batch->spec, batch->data).importance;
-    const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
-    return (struct hd_dqn_loss){
-        .batch = rows,
-        .actions = actions,
-        .nstep = hd_batch_get_shape(batch->spec)->nstep,
-        .gamma = args->gamma,
-        .q = pass->out,
-        .online_next = pass->out + pass->rows * actions,
-        .target_next = pass->target_next,
-        .action = &from.action[first].choice,
-        .reward = from.reward + first,
-        .ld_reward = pass->batch,
-        .done = from.done + first,
-        .value_gamma = from.value_gamma ? from.value_gamma + first : NULL,
-        .importance = importance ? importance + first : NULL,
-    };
-}
-
 static void dqn_differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     struct header *header = pass->header;
-    const struct hd_dqn_loss loss = loss_of(args, pass, header->used);
+    const struct args *from = args;
+    const struct hd_dqn_loss loss =
+        hd_dqn_rows_get(pass, hd_net_count_actions(pass->net), from->gamma, header->used);
     const int64_t rows = pass->rows, actions = loss.actions;
     memset(pass->dout + header->used * actions, 0,
            (size_t)((rows - header->used) * actions) * sizeof *pass->dout);
@@ -76,7 +53,9 @@ static void dqn_differentiate(const void *args, const struct hd_loss_pass *pass)
 #if HD_CUDA
 static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
 {
-    const struct hd_dqn_loss loss = loss_of(args, pass, pass->rows);
+    const struct args *from = args;
+    const struct hd_dqn_loss loss =
+        hd_dqn_rows_get(pass, hd_net_count_actions(pass->net), from->gamma, pass->rows);
     return hd_dqn_loss_compute_cuda(&loss, hd_loss_get_used_address(pass), pass->dout,
                                     pass->td_errors, &((struct header *)pass->header)->sums,
                                     pass->stream);

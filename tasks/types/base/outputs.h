@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the net of a policy yields for an observation, and how actions come from it, wherever they
- * are chosen: in collects, in evaluations, in libheddle-infer. This is the one place that knows: a
- * row of hd_outputs for each kind. Thread safe. */
+/* The table of what nets of policies yield, a row for each kind: how actions come from it, wherever
+ * they are chosen (in collects, evaluations and libheddle-infer). Nothing else knows. Thread safe.
+ */
 #ifndef HD_TASKS_TYPES_BASE_OUTPUTS_H
 #define HD_TASKS_TYPES_BASE_OUTPUTS_H
 
