@@ -14,14 +14,14 @@
 __attribute__((format(printf, 4, 0))) static bool latch(struct hd_session *session, int status,
                                                         int cause, const char *format, va_list args)
 {
-    pthread_mutex_lock(&session->lock);
-    const bool first = atomic_load(&session->status) == HD_OK;
+    pthread_mutex_lock(&session->failure.lock);
+    const bool first = atomic_load(&session->failure.status) == HD_OK;
     if (first) {
-        vsnprintf(session->message, sizeof session->message, format, args);
-        session->cause = cause;
-        atomic_store(&session->status, status);
+        vsnprintf(session->failure.message, sizeof session->failure.message, format, args);
+        session->failure.cause = cause;
+        atomic_store(&session->failure.status, status);
     }
-    pthread_mutex_unlock(&session->lock);
+    pthread_mutex_unlock(&session->failure.lock);
     return first;
 }
 
@@ -36,7 +36,7 @@ void hd_session_fail(struct hd_session *session, int status, const char *format,
     if (!first || !session->options.comm)
         return;
     snprintf(text, sizeof text, "rank %d failed: %.*s", rank, HD_RENDEZVOUS_TEXT - 32,
-             session->message);
+             session->failure.message);
     hd_comm_abort(session->options.comm, &(struct hd_comm_failure){rank, status, text});
 }
 
@@ -52,17 +52,17 @@ __attribute__((format(printf, 3, 4))) static void fail_by_peer(struct hd_session
 
 int hd_session_get_status(const struct hd_session *session)
 {
-    return atomic_load(&session->status);
+    return atomic_load(&session->failure.status);
 }
 
 int hd_session_get_cause(const struct hd_session *session)
 {
-    return hd_session_get_status(session) == HD_OK ? HD_OK : session->cause;
+    return hd_session_get_status(session) == HD_OK ? HD_OK : session->failure.cause;
 }
 
 const char *hd_session_get_message(const struct hd_session *session)
 {
-    return session->message;
+    return session->failure.message;
 }
 
 static bool is_signal(int status)
@@ -77,9 +77,9 @@ static void tell_waiting(struct hd_session *session)
     if (!session->options.waiting || !pthread_equal(pthread_self(), session->thread))
         return;
     const int64_t now_ns = hd_clock_get_ns();
-    if (now_ns - session->told_ns < PERIOD_NS)
+    if (now_ns - session->failure.told_ns < PERIOD_NS)
         return;
-    session->told_ns = now_ns;
+    session->failure.told_ns = now_ns;
     session->options.waiting(session->options.waiting_arg);
 }
 

@@ -17,13 +17,13 @@
 static void *drive(void *arg)
 {
     struct hd_session *session = arg;
-    struct hd_progress_thread *thread = &session->progress_thread;
+    struct hd_progress_thread *thread = &session->exchanges.thread;
     for (;;) {
         while (sem_wait(&thread->begun) != 0)
             ;
         if (atomic_load(&thread->stop))
             return NULL;
-        while (atomic_load(&session->collective.name) && !atomic_load(&thread->stop)) {
+        while (atomic_load(&session->events.collective.name) && !atomic_load(&thread->stop)) {
             hd_session_progress(session);
             hd_comm_wait_for_data(session->options.comm);
         }
@@ -32,7 +32,7 @@ static void *drive(void *arg)
 
 int hd_progress_thread_start(struct hd_session *session)
 {
-    struct hd_progress_thread *thread = &session->progress_thread;
+    struct hd_progress_thread *thread = &session->exchanges.thread;
     struct hd_comm *comm = session->options.comm;
     if (session->options.sequential || !comm || hd_comm_count_hosts(comm) == 1)
         return HD_OK;
@@ -46,7 +46,7 @@ int hd_progress_thread_start(struct hd_session *session)
 
 void hd_progress_thread_stop(struct hd_session *session)
 {
-    struct hd_progress_thread *thread = &session->progress_thread;
+    struct hd_progress_thread *thread = &session->exchanges.thread;
     if (!thread->running)
         return;
     atomic_store(&thread->stop, true);
@@ -86,7 +86,7 @@ unsigned hd_idle_hook(void *arg)
     if (is_submitter)
         return 1;
     hd_session_progress(session);
-    int64_t finished = atomic_load_explicit(&session->finished, memory_order_relaxed);
+    int64_t finished = atomic_load_explicit(&session->tasks.finished, memory_order_relaxed);
     if (finished != worker_finished)
         worker_idle_rounds = 0;
     worker_finished = finished;

@@ -47,7 +47,8 @@ static int64_t describe_in_flight(const struct hd_session *session, char *text, 
         char where[32];
         snprintf(where, sizeof where, " on GPU %d", session->options.devices[i]);
         for (int task = 0; task < HD_IN_FLIGHT_MAX; task++)
-            used = describe_running(&session->in_flight[i].tasks[task], where, text, used, bytes);
+            used =
+                describe_running(&session->gpus[i].in_flight.tasks[task], where, text, used, bytes);
     }
     return used;
 }
@@ -64,9 +65,9 @@ static void describe_work(const struct hd_session *session, char *text, int64_t 
     char list[HD_MESSAGE_BYTES];
     int64_t used = 0;
     for (int lane = 0; lane < session->options.workers; lane++)
-        used = describe_running(&session->running[lane], "", list, used, sizeof list);
+        used = describe_running(&session->events.running[lane], "", list, used, sizeof list);
     used = describe_in_flight(session, list, used, sizeof list);
-    const char *waits_for = atomic_load(&session->waits_for);
+    const char *waits_for = atomic_load(&session->events.waits_for);
     if (used > 0)
         snprintf(text, (size_t)bytes, "runs %s", list);
     else
@@ -79,12 +80,12 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
     static const char *const forms[] = {"submitted %s of iteration %lld (%.1f s ago), ",
                                         "started %s of %lld (%.1f s ago), ",
                                         "finished %s of %lld (%.1f s ago), "};
-    const struct hd_last_event *events[] = {&session->submitted, &session->started_task,
-                                            &session->ended};
+    const struct hd_last_event *events[] = {&session->events.submitted, &session->events.begun,
+                                            &session->events.ended};
     int64_t used = 0;
     for (int i = 0; i < 3; i++)
         used += describe_event(events[i], forms[i], "", text + used, bytes - used);
-    used += describe_event(&session->collective, "waits in %s #%lld since %.1f s, ",
+    used += describe_event(&session->events.collective, "waits in %s #%lld since %.1f s, ",
                            "in no collective, ", text + used, bytes - used);
     if (used < bytes)
         describe_work(session, text + used, bytes - used);
@@ -94,7 +95,7 @@ const char *hd_session_get_running(const struct hd_session *session)
 {
     const char *name = NULL;
     for (int lane = 0; lane < session->options.workers && !name; lane++)
-        name = atomic_load(&session->running[lane].name);
+        name = atomic_load(&session->events.running[lane].name);
     return name;
 }
 
@@ -144,9 +145,9 @@ static int64_t patience_ns(const struct hd_session *session)
 static void watch_devices(struct hd_session *session, int64_t now_ns)
 {
     enum { CHECK_NS = 90000000 };
-    int64_t before_ns = atomic_load(&session->devices_checked_ns);
+    int64_t before_ns = atomic_load(&session->events.gpus_checked_ns);
     if (now_ns - before_ns < CHECK_NS || hd_session_get_status(session) == HD_ERR_DEVICE ||
-        !atomic_compare_exchange_strong(&session->devices_checked_ns, &before_ns, now_ns))
+        !atomic_compare_exchange_strong(&session->events.gpus_checked_ns, &before_ns, now_ns))
         return;
     int status = hd_session_check_devices(session);
     if (status != HD_OK)
@@ -155,13 +156,13 @@ static void watch_devices(struct hd_session *session, int64_t now_ns)
 
 bool hd_session_watch(struct hd_session *session)
 {
-    const int64_t finished = atomic_load(&session->finished), now_ns = hd_clock_get_ns();
+    const int64_t finished = atomic_load(&session->tasks.finished), now_ns = hd_clock_get_ns();
     watch_devices(session, now_ns);
-    if (finished != session->seen_finished || session->seen_ns == 0) {
-        session->seen_finished = finished;
-        session->seen_ns = now_ns;
+    if (finished != session->events.seen_finished || session->events.seen_ns == 0) {
+        session->events.seen_finished = finished;
+        session->events.seen_ns = now_ns;
     }
-    const int64_t waited_ns = now_ns - session->seen_ns;
+    const int64_t waited_ns = now_ns - session->events.seen_ns;
     if (session->options.watchdog_ns == 0 || waited_ns < patience_ns(session))
         return false;
     report_hang(session, waited_ns);
@@ -174,14 +175,14 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
                        bool stop_on_error)
 {
     int idle_rounds = 0;
-    session->seen_ns = hd_clock_get_ns();
+    session->events.seen_ns = hd_clock_get_ns();
     for (unsigned round = 0; !ready(arg); round++) {
         if (stop_on_error && hd_session_get_status(session) != HD_OK)
             return;
-        int64_t before = atomic_load_explicit(&session->finished, memory_order_relaxed);
-        starpu_driver_run_once(&session->driver);
+        int64_t before = atomic_load_explicit(&session->tasks.finished, memory_order_relaxed);
+        starpu_driver_run_once(&session->starpu.driver);
         hd_session_progress(session);
-        if (atomic_load_explicit(&session->finished, memory_order_relaxed) == before)
+        if (atomic_load_explicit(&session->tasks.finished, memory_order_relaxed) == before)
             hd_idle(&idle_rounds);
         else
             idle_rounds = 0;
@@ -199,13 +200,13 @@ static void wait_until(struct hd_session *session, bool (*ready)(void *), void *
     if (status != HD_OK)
         hd_session_fail(session, status, "tasks of a GPU cannot be submitted: %s",
                         hd_status_get_text(status));
-    atomic_store(&session->waits_for,
+    atomic_store(&session->events.waits_for,
                  stop_on_error ? "an iteration's tasks to end" : "all that was submitted to end");
     if (session->options.sequential)
         hd_session_poll(session);
     else
         work_until(session, ready, arg, stop_on_error);
-    atomic_store(&session->waits_for, NULL);
+    atomic_store(&session->events.waits_for, NULL);
 }
 
 int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg)
@@ -217,7 +218,7 @@ int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *
 static bool nothing_pending(void *arg)
 {
     struct hd_session *session = arg;
-    return atomic_load(&session->pending) == 0;
+    return atomic_load(&session->tasks.pending) == 0;
 }
 
 int hd_session_drain(struct hd_session *session)
@@ -269,8 +270,8 @@ static int start(struct hd_session *session)
         HD_TRY(hd_session_start_starpu(session));
     HD_TRY(hd_session_start_devices(session));
     if (!options->sequential) {
-        starpu_void_data_register(&session->token);
-        starpu_void_data_register(&session->log_token);
+        starpu_void_data_register(&session->exchanges.token);
+        starpu_void_data_register(&session->tasks.log_token);
     }
     session->started = true;
     return hd_progress_thread_start(session);
@@ -282,13 +283,13 @@ int hd_session_create(const struct hd_session_options *options, struct hd_sessio
     if (!session)
         return HD_ERR_NOMEM;
     session->options = *options;
-    session->idle_hook = -1;
+    session->starpu.idle_hook = -1;
     session->thread = pthread_self();
     if (options->sequential)
         session->options.workers = 1;
-    pthread_mutex_init(&session->lock, NULL);
-    pthread_mutex_init(&session->time_slices.lock, NULL);
-    session->time_slices.end = &session->time_slices.first;
+    pthread_mutex_init(&session->failure.lock, NULL);
+    pthread_mutex_init(&session->tasks.time_slices.lock, NULL);
+    session->tasks.time_slices.end = &session->tasks.time_slices.first;
     int status = start(session);
     if (status != HD_OK) {
         hd_session_destroy(session);
@@ -305,20 +306,20 @@ void hd_session_destroy(struct hd_session *session)
     if (session->started)
         hd_session_drain(session);
     hd_progress_thread_stop(session);
-    if (session->token) {
-        starpu_data_unregister_no_coherency(session->token);
-        starpu_data_unregister_no_coherency(session->log_token);
+    if (session->exchanges.token) {
+        starpu_data_unregister_no_coherency(session->exchanges.token);
+        starpu_data_unregister_no_coherency(session->tasks.log_token);
     }
     hd_session_stop_devices(session);
-    if (session->starpu_running)
+    if (session->starpu.running)
         hd_session_stop_starpu(session);
     hd_session_free_task_records(session);
     for (int i = 0; session->scratch && i < session->options.workers; i++)
         hd_free(session->scratch[i]);
     hd_free(session->scratch);
     hd_trace_destroy(session->trace);
-    pthread_mutex_destroy(&session->time_slices.lock);
-    pthread_mutex_destroy(&session->lock);
+    pthread_mutex_destroy(&session->tasks.time_slices.lock);
+    pthread_mutex_destroy(&session->failure.lock);
     hd_free(session);
 }
 

@@ -11,14 +11,14 @@
 
 int hd_session_get_lane(const struct hd_session *session)
 {
-    return session->lanes[starpu_worker_get_id()];
+    return session->starpu.lanes[starpu_worker_get_id()];
 }
 
 /* StarPU starts its workers where the process is bound. The system may refuse, which costs time
  * only. */
 void hd_session_bind_gpu_worker(struct hd_session *session, int home)
 {
-    struct hd_in_flight *in_flight = &session->in_flight[home - 1];
+    struct hd_in_flight *in_flight = &session->gpus[home - 1].in_flight;
     const int cpu = session->options.device_cpus[home - 1];
     cpu_set_t set;
     if (in_flight->bound)
@@ -38,12 +38,13 @@ static int make_scratch(struct hd_session *session)
         if (!block)
             return HD_ERR_NOMEM;
         session->scratch[options->workers + i] = block;
-        HD_TRY(hd_cuda_graphs_create(&session->cuda_graphs[i]));
+        HD_TRY(hd_cuda_graphs_create(&session->gpus[i].graphs));
     }
     if (!options->device_comm)
         return HD_OK;
-    session->device_comm_scratch = hd_device_alloc(options->devices[0], options->device_comm_bytes);
-    return session->device_comm_scratch ? HD_OK : HD_ERR_NOMEM;
+    session->exchanges.device_scratch =
+        hd_device_alloc(options->devices[0], options->device_comm_bytes);
+    return session->exchanges.device_scratch ? HD_OK : HD_ERR_NOMEM;
 }
 
 #if HD_CUDA && defined(STARPU_USE_CUDA)
@@ -84,8 +85,8 @@ static int find_workers(struct hd_session *session)
     for (int i = 0; i < n; i++)
         for (int d = 0; d < n; d++)
             if (starpu_worker_get_devid(ids[i]) == options->devices[d]) {
-                session->device_workers[d] = ids[i];
-                session->lanes[ids[i]] = options->workers + d;
+                session->gpus[d].worker = ids[i];
+                session->starpu.lanes[ids[i]] = options->workers + d;
             }
     return HD_OK;
 }
@@ -118,7 +119,7 @@ int hd_session_start_devices(struct hd_session *session)
     for (int i = 0; options->sequential && i < options->n_devices; i++) {
         void *stream;
         HD_TRY(hd_stream_create(options->devices[i], &stream));
-        session->device_streams[i] = stream;
+        session->gpus[i].stream = stream;
     }
     return make_scratch(session);
 }
@@ -127,9 +128,9 @@ int hd_session_check_devices(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
     for (int i = 0; i < options->n_devices; i++) {
-        void *stream = session->device_streams[i];
+        void *stream = session->gpus[i].stream;
         if (stream)
-            HD_TRY(hd_cuda_graphs_check(session->cuda_graphs[i], options->devices[i], stream));
+            HD_TRY(hd_cuda_graphs_check(session->gpus[i].graphs, options->devices[i], stream));
     }
     return HD_OK;
 }
@@ -139,12 +140,12 @@ void hd_session_stop_devices(struct hd_session *session)
     const struct hd_session_options *options = &session->options;
     if (options->recorder)
         return;
-    if (session->device_comm_scratch)
-        hd_device_free(options->devices[0], session->device_comm_scratch);
+    if (session->exchanges.device_scratch)
+        hd_device_free(options->devices[0], session->exchanges.device_scratch);
     for (int i = 0; i < options->n_devices; i++) {
-        hd_cuda_graphs_destroy(session->cuda_graphs[i]);
+        hd_cuda_graphs_destroy(session->gpus[i].graphs);
         if (options->sequential)
-            hd_stream_destroy(options->devices[i], session->device_streams[i]);
+            hd_stream_destroy(options->devices[i], session->gpus[i].stream);
         if (session->scratch)
             hd_device_free(options->devices[i], session->scratch[options->workers + i]);
     }

@@ -71,51 +71,77 @@ struct hd_progress_thread {
     atomic_bool stop;
 };
 
-struct hd_session {
-    struct hd_session_options options;
-    bool starpu_running, started;
+/* StarPU, as the session has started it (session_starpu.c). */
+struct hd_starpu_state {
+    bool running;
     struct starpu_driver driver; /* of the worker that the submitting thread is */
     int idle_hook;
-    int lowest, highest; /* priorities that the scheduler knows */
-    struct hd_trace *trace;
+    int lowest, highest;           /* priorities that the scheduler knows */
+    int lanes[STARPU_NMAXWORKERS]; /* by StarPU's number of a worker */
+};
 
-    void **scratch; /* one block per lane: CPU workers, then GPUs */
-    int64_t scratch_bytes;
-    int lanes[STARPU_NMAXWORKERS];      /* by StarPU's number of a worker */
-    int device_workers[HD_DEVICES_MAX]; /* StarPU's numbers of the GPUs' workers, by home - 1 */
-    struct hd_cuda_graphs *cuda_graphs[HD_DEVICES_MAX];
-    void *device_comm_scratch;                      /* of the open collective */
-    _Atomic(void *) device_streams[HD_DEVICES_MAX]; /* StarPU's: once a task was launched there */
-    struct hd_in_flight in_flight[HD_DEVICES_MAX];
-    int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
-    atomic_int_fast64_t devices_checked_ns;  /* when hd_session_watch last asked the GPUs */
+/* A GPU of the session, by its home - 1 (session_devices.c). */
+struct hd_session_gpu {
+    int worker; /* StarPU's number of its worker */
+    struct hd_cuda_graphs *graphs;
+    _Atomic(void *) stream; /* StarPU's: once a task was launched there */
+    struct hd_in_flight in_flight;
+    int64_t ended_ns; /* when its last task ended */
+};
 
-    starpu_data_handle_t token;     /* orders the collectives */
-    starpu_data_handle_t log_token; /* orders the tasks that log */
-    int64_t next_sequence;          /* of collectives */
+/* What ranks exchange: one collective after another (sync.c, collective/). */
+struct hd_exchanges {
+    starpu_data_handle_t token; /* orders the collectives */
+    int64_t next_sequence;
     _Atomic(struct hd_sync *) open; /* the sync point that waits for other ranks; or NULL, also
                                        while a thread looks at it */
-    struct hd_progress_thread progress_thread;
+    void *device_scratch;           /* of the open collective, on the first GPU */
+    struct hd_progress_thread thread;
+};
 
-    struct hd_last_event submitted, started_task, ended; /* tasks, numbered by iteration */
-    struct hd_last_event collective;                     /* that is open; name NULL: none is */
-    struct hd_running running[STARPU_NMAXWORKERS];       /* CPU workers', by lane */
-    _Atomic(const char *) waits_for; /* what the submitter waits for; NULL: it does not */
-    pthread_t thread;                /* that creates it, submits and waits */
-    int64_t told_ns;                 /* when options.waiting was last called */
+/* What happened last, for whoever asks whether the session goes on. */
+struct hd_session_events {
+    struct hd_last_event submitted, begun, ended;  /* tasks, numbered by iteration */
+    struct hd_last_event collective;               /* that is open; name NULL: none is */
+    struct hd_running running[STARPU_NMAXWORKERS]; /* CPU workers', by lane */
+    _Atomic(const char *) waits_for;     /* what the submitter waits for; NULL: it does not */
+    atomic_int_fast64_t gpus_checked_ns; /* when hd_session_watch last asked the GPUs */
     atomic_int_fast64_t seen_finished, seen_ns; /* when the watchdog last saw tasks end */
+};
 
-    atomic_int pending;           /* tasks submitted and not ended */
-    atomic_int_fast64_t finished; /* tasks ended so far */
-    _Atomic(struct hd_task_record *) free_records;
+/* The tasks that are submitted, and the memory for them (submit.c, task.c). */
+struct hd_session_tasks {
+    atomic_int pending;             /* submitted and not ended */
+    atomic_int_fast64_t finished;   /* ended so far */
+    starpu_data_handle_t log_token; /* orders the tasks that log */
     struct hd_time_slices time_slices;
-    struct hd_task_record *record_cache; /* the submitter's own list */
     struct hd_fusion fusion;
+    _Atomic(struct hd_task_record *) free_records;
+    struct hd_task_record *record_cache; /* the submitter's own list */
+};
 
-    pthread_mutex_t lock; /* of the error latch */
+/* The first error (failure.c). */
+struct hd_failure {
+    pthread_mutex_t lock;
     atomic_int status;
     int cause; /* valid once `status` is an error */
     char message[HD_MESSAGE_BYTES];
+    int64_t told_ns; /* when options.waiting was last called */
+};
+
+struct hd_session {
+    struct hd_session_options options;
+    pthread_t thread; /* that creates it, submits and waits */
+    bool started;
+    void **scratch; /* one block per lane: CPU workers, then GPUs */
+    int64_t scratch_bytes;
+    struct hd_trace *trace;
+    struct hd_starpu_state starpu;
+    struct hd_session_gpu gpus[HD_DEVICES_MAX];
+    struct hd_exchanges exchanges;
+    struct hd_session_tasks tasks;
+    struct hd_session_events events;
+    struct hd_failure failure;
 };
 
 /* Latches a failure from outside, a signal or another rank's, and returns the first error or HD_OK;
@@ -159,8 +185,8 @@ void hd_progress_thread_stop(struct hd_session *session);
 /* Wakes it for the sync point that has begun. Any thread. */
 static inline void hd_progress_thread_wake(struct hd_session *session)
 {
-    if (session->progress_thread.running)
-        sem_post(&session->progress_thread.begun);
+    if (session->exchanges.thread.running)
+        sem_post(&session->exchanges.thread.begun);
 }
 
 /* Idle policy (progress.c). A round without anything to do yields, and after a while naps;

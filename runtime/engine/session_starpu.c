@@ -52,7 +52,7 @@ static int start_first_worker(struct hd_session *session)
 {
     char name[16] = "";
     prctl(PR_GET_NAME, name);
-    int error = starpu_driver_init(&session->driver);
+    int error = starpu_driver_init(&session->starpu.driver);
     prctl(PR_SET_NAME, name);
     return error == 0 ? HD_OK
                       : hd_fail(HD_ERR_SYSTEM, "the main thread cannot become StarPU's worker");
@@ -84,34 +84,34 @@ int hd_session_start_starpu(struct hd_session *session)
         conf.workers_cuda_gpuid[i] = (unsigned)options->devices[i];
     conf.sched_policy_name = options->scheduler;
     hd_idle_mark_submitter();
-    session->driver = (struct starpu_driver){.type = STARPU_CPU_WORKER, .id.cpu_id = 0};
-    conf.not_launched_drivers = &session->driver;
+    session->starpu.driver = (struct starpu_driver){.type = STARPU_CPU_WORKER, .id.cpu_id = 0};
+    conf.not_launched_drivers = &session->starpu.driver;
     conf.n_not_launched_drivers = 1;
     if (options->workers > 1)
-        session->idle_hook = starpu_idle_hook_register(hd_idle_hook, session);
+        session->starpu.idle_hook = starpu_idle_hook_register(hd_idle_hook, session);
     int error = starpu_init(&conf);
     if (error)
         return hd_fail(HD_ERR_SYSTEM, "StarPU cannot start: %s", strerror(-error));
-    session->starpu_running = true;
+    session->starpu.running = true;
     if ((int)starpu_cpu_worker_get_count() != options->workers)
         return hd_fail(HD_ERR_SYSTEM, "StarPU started %u workers instead of %d",
                        starpu_cpu_worker_get_count(), options->workers);
     int cpus[STARPU_NMAXWORKERS];
     starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, cpus, STARPU_NMAXWORKERS);
     for (int i = 0; i < options->workers; i++)
-        session->lanes[cpus[i]] = i;
-    session->lowest = starpu_sched_get_min_priority();
-    session->highest = starpu_sched_get_max_priority();
+        session->starpu.lanes[cpus[i]] = i;
+    session->starpu.lowest = starpu_sched_get_min_priority();
+    session->starpu.highest = starpu_sched_get_max_priority();
     return start_first_worker(session);
 }
 
 void hd_session_stop_starpu(struct hd_session *session)
 {
     starpu_drivers_request_termination();
-    starpu_driver_deinit(&session->driver);
+    starpu_driver_deinit(&session->starpu.driver);
     starpu_shutdown();
-    if (session->idle_hook >= 0)
-        starpu_idle_hook_deregister(session->idle_hook);
+    if (session->starpu.idle_hook >= 0)
+        starpu_idle_hook_deregister(session->starpu.idle_hook);
 }
 
 int hd_session_get_workers_max(void)

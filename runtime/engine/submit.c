@@ -13,32 +13,33 @@
 
 static struct hd_task_record *take_record(struct hd_session *session)
 {
-    if (!session->record_cache)
-        session->record_cache = atomic_exchange(&session->free_records, NULL);
-    struct hd_task_record *record = session->record_cache;
+    if (!session->tasks.record_cache)
+        session->tasks.record_cache = atomic_exchange(&session->tasks.free_records, NULL);
+    struct hd_task_record *record = session->tasks.record_cache;
     if (!record)
         return hd_alloc(1, sizeof *record);
-    session->record_cache = record->next;
+    session->tasks.record_cache = record->next;
     return record;
 }
 
 static void recycle_record(struct hd_task_record *record)
 {
     struct hd_session *session = record->session;
-    record->next = atomic_load(&session->free_records);
-    while (!atomic_compare_exchange_weak(&session->free_records, &record->next, record))
+    record->next = atomic_load(&session->tasks.free_records);
+    while (!atomic_compare_exchange_weak(&session->tasks.free_records, &record->next, record))
         ;
 }
 
 void hd_session_free_task_records(struct hd_session *session)
 {
     struct hd_task_record *record;
-    while ((record = session->record_cache ? session->record_cache
-                                           : atomic_exchange(&session->free_records, NULL))) {
-        session->record_cache = record->next;
+    while ((record = session->tasks.record_cache
+                         ? session->tasks.record_cache
+                         : atomic_exchange(&session->tasks.free_records, NULL))) {
+        session->tasks.record_cache = record->next;
         hd_free(record);
     }
-    hd_free(session->fusion.accesses);
+    hd_free(session->tasks.fusion.accesses);
 }
 
 /* -- Executing --------------------------------------------------------------------------------- */
@@ -143,7 +144,7 @@ static struct starpu_codelet *choose_codelet(struct starpu_codelet codelets[2],
 
 static void count_start(struct hd_session *session, struct hd_task_group *group)
 {
-    atomic_fetch_add(&session->pending, 1);
+    atomic_fetch_add(&session->tasks.pending, 1);
     if (group)
         atomic_fetch_add(&group->pending, 1);
 }
@@ -152,8 +153,8 @@ void hd_session_end_task(struct hd_session *session, struct hd_task_group *group
 {
     if (group)
         atomic_fetch_sub(&group->pending, 1);
-    atomic_fetch_add(&session->finished, 1);
-    atomic_fetch_sub(&session->pending, 1);
+    atomic_fetch_add(&session->tasks.finished, 1);
+    atomic_fetch_sub(&session->tasks.pending, 1);
 }
 
 int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,
@@ -188,7 +189,7 @@ void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg)
 /* The sequential executor waits here: its next task needs this one's results. */
 static void await(struct hd_session *session, const struct hd_task_record *record)
 {
-    int status = hd_stream_wait(session->device_streams[record->task.home - 1]);
+    int status = hd_stream_wait(session->gpus[record->task.home - 1].stream);
     if (status != HD_OK)
         hd_session_fail(session, status, "task %s failed on a GPU", record->task.name);
 }
@@ -200,7 +201,7 @@ static void await(struct hd_session *session, const struct hd_task_record *recor
 static void place_on_gpu(const struct hd_session *session, struct starpu_task *starpu, int home)
 {
     starpu->execute_on_a_specific_worker = 1;
-    starpu->workerid = (unsigned)session->device_workers[home - 1];
+    starpu->workerid = (unsigned)session->gpus[home - 1].worker;
 }
 
 static void start_call(void *arg);
@@ -209,7 +210,8 @@ static void call_ended(void *arg)
 {
     struct hd_task_record *record = arg;
     hd_tsan_acquire(record);
-    atomic_fetch_add(&record->session->finished, 1); /* the watchdog sees that something happens */
+    atomic_fetch_add(&record->session->tasks.finished,
+                     1); /* the watchdog sees that something happens */
     if (hd_session_complete_gpu_task(record->session, record))
         start_call(record);
     else
@@ -251,7 +253,7 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
     } else {
         struct hd_task_record record = {.session = session, .task = *task, .name = task->name};
         do {
-            hd_session_launch_gpu_task(session, &record, session->device_streams[task->home - 1]);
+            hd_session_launch_gpu_task(session, &record, session->gpus[task->home - 1].stream);
             await(session, &record);
         } while (hd_session_complete_gpu_task(session, &record));
     }
@@ -309,14 +311,14 @@ void hd_fuse_begin(struct hd_session *session, int home, const char *name)
 {
     if (session->options.sequential)
         return;
-    session->fusion.name = name;
-    session->fusion.home = home;
+    session->tasks.fusion.name = name;
+    session->tasks.fusion.home = home;
 }
 
 /* Adds a task to those that are to be one. */
 static int fuse(struct hd_session *session, const struct hd_task *task)
 {
-    struct hd_fusion *fusion = &session->fusion;
+    struct hd_fusion *fusion = &session->tasks.fusion;
     HD_TRY(hd_grow((void **)&fusion->accesses, &fusion->accesses_capacity,
                    fusion->n_accesses + task->n_accesses, sizeof *fusion->accesses));
     struct hd_task_record *record = make_record(session, task);
@@ -337,12 +339,12 @@ static int fuse(struct hd_session *session, const struct hd_task *task)
 
 int hd_session_flush(struct hd_session *session)
 {
-    struct hd_fusion *fusion = &session->fusion;
+    struct hd_fusion *fusion = &session->tasks.fusion;
     struct hd_task_record *record = fusion->first;
     if (fusion->n == 0)
         return HD_OK;
     const int n_accesses = (int)fusion->n_accesses;
-    const starpu_data_handle_t token = fusion->collective ? session->token : NULL;
+    const starpu_data_handle_t token = fusion->collective ? session->exchanges.token : NULL;
     record->name = fusion->n > 1 ? fusion->name : record->task.name;
     fusion->n = 0;
     fusion->n_accesses = 0;
@@ -357,7 +359,7 @@ int hd_session_flush(struct hd_session *session)
 int hd_fuse_end(struct hd_session *session)
 {
     const int status = hd_session_flush(session);
-    session->fusion.name = NULL;
+    session->tasks.fusion.name = NULL;
     return status;
 }
 
@@ -370,18 +372,19 @@ static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
 
 int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
-    hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_get_ns());
+    hd_last_event_set(&session->events.submitted, task->name, task->context.iteration,
+                      hd_clock_get_ns());
     if (session->options.recorder)
         return record_task(session->options.recorder, task);
     if (session->options.sequential)
         return submit_sequential(session, task);
-    if (session->fusion.name && task->home == session->fusion.home && !task->again)
+    if (session->tasks.fusion.name && task->home == session->tasks.fusion.home && !task->again)
         return fuse(session, task);
     struct hd_task_record *record = make_record(session, task);
     if (!record)
         return HD_ERR_NOMEM;
-    const starpu_data_handle_t token = task->logs         ? session->log_token
-                                       : task->collective ? session->token
+    const starpu_data_handle_t token = task->logs         ? session->tasks.log_token
+                                       : task->collective ? session->exchanges.token
                                                           : NULL;
     const int status = submit_record(session, record, task->accesses, task->n_accesses, token);
     if (status != HD_OK)

@@ -77,9 +77,9 @@ void hd_session_bind_gpu_worker(struct hd_session *session, int home);
 /* Returns the priority that the scheduler is told: one without priorities accepts 0 alone. */
 static inline int hd_session_clamp_priority(const struct hd_session *session, int priority)
 {
-    return priority < session->lowest    ? session->lowest
-           : priority > session->highest ? session->highest
-                                         : priority;
+    return priority < session->starpu.lowest    ? session->starpu.lowest
+           : priority > session->starpu.highest ? session->starpu.highest
+                                                : priority;
 }
 
 /* Submits a sync point, or waits at it under the sequential executor, because nothing else could

@@ -40,14 +40,14 @@ static bool has_ended(struct hd_session *session, const struct hd_sync_point *po
 
 void hd_session_progress(struct hd_session *session)
 {
-    if (!atomic_load_explicit(&session->open, memory_order_relaxed))
+    if (!atomic_load_explicit(&session->exchanges.open, memory_order_relaxed))
         return;
     /* Taken away, so that no other thread ends and frees it meanwhile; the next one opens later. */
-    struct hd_sync *sync = atomic_exchange(&session->open, NULL);
+    struct hd_sync *sync = atomic_exchange(&session->exchanges.open, NULL);
     if (!sync)
         return;
     if (hd_session_get_status(session) == HD_OK && !has_ended(session, &sync->point)) {
-        atomic_store(&session->open, sync);
+        atomic_store(&session->exchanges.open, sync);
         return;
     }
     /* One collective is open at a time, so this lane has one writer. */
@@ -57,7 +57,7 @@ void hd_session_progress(struct hd_session *session)
                                   .iteration = (int32_t)sync->point.iteration,
                                   .shard = -1};
     hd_trace_close(session->trace, &wait);
-    hd_last_event_set(&session->collective, NULL, 0, 0);
+    hd_last_event_set(&session->events.collective, NULL, 0, 0);
     hd_tsan_release(sync);
     starpu_task_end_dep_release(sync->task);
 }
@@ -94,8 +94,9 @@ static void begin(void *arg)
     if (hd_session_get_status(session) == HD_OK)
         post(session, &sync->point);
     hd_trace_open(session->trace, sync->begin_ns);
-    hd_last_event_set(&session->collective, sync->point.name, sync->point.sequence, sync->begin_ns);
-    atomic_store(&session->open, sync);
+    hd_last_event_set(&session->events.collective, sync->point.name, sync->point.sequence,
+                      sync->begin_ns);
+    atomic_store(&session->exchanges.open, sync);
     hd_progress_thread_wake(session);
 }
 
@@ -163,7 +164,7 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
     starpu->callback_func = sync_ended;
     starpu->callback_arg = sync;
     int status = hd_starpu_set_handles(starpu, point->name, point->accesses, point->n_accesses,
-                                       session->token);
+                                       session->exchanges.token);
     if (status != HD_OK) {
         hd_starpu_discard(starpu);
         hd_free(sync);

@@ -109,15 +109,15 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     complete(session, lane, task, message);
     struct hd_event event = event_of(task, hd_clock_get_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
-    hd_last_event_set(&session->started_task, task->name, event.iteration, event.begin_ns);
-    note_start(&session->running[lane], &event);
+    hd_last_event_set(&session->events.begun, task->name, event.iteration, event.begin_ns);
+    note_start(&session->events.running[lane], &event);
     hd_crash_enter_task(event.name, event.iteration, event.shard);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
     hd_crash_leave_task();
-    note_end(&session->running[lane]);
+    note_end(&session->events.running[lane]);
     event.end_ns = hd_clock_get_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
-    hd_last_event_set(&session->ended, task->name, event.iteration, event.end_ns);
+    hd_last_event_set(&session->events.ended, task->name, event.iteration, event.end_ns);
     if (status == HD_AGAIN)
         return hd_session_get_status(session) == HD_OK;
     latch(session, task, status, message);
@@ -161,7 +161,7 @@ static void queue_work(struct hd_session *session, struct hd_task_record *record
         tasks[n++]->context.stream = stream;
     }
     const int home = tasks[0]->home;
-    const int status = hd_cuda_graphs_run(session->cuda_graphs[home - 1], tasks, n, &failed);
+    const int status = hd_cuda_graphs_run(session->gpus[home - 1].graphs, tasks, n, &failed);
     latch(session, failed, status, message);
 }
 
@@ -173,14 +173,14 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     if (hd_session_get_status(session) != HD_OK)
         return;
     const int lane = lane_of_home(session, task->home);
-    struct hd_in_flight *in_flight = &session->in_flight[task->home - 1];
-    session->device_streams[task->home - 1] = stream;
+    struct hd_in_flight *in_flight = &session->gpus[task->home - 1].in_flight;
+    session->gpus[task->home - 1].stream = stream;
     hd_device_clear_error();
     record->begin_ns = hd_clock_get_ns();
     const struct hd_event event = gpu_event_of(record);
     note_start(&in_flight->tasks[in_flight->launched++ % HD_IN_FLIGHT_MAX], &event);
     hd_trace_begin(session->trace, lane, verb_of(record), record->begin_ns);
-    hd_last_event_set(&session->started_task, event.name, event.iteration, record->begin_ns);
+    hd_last_event_set(&session->events.begun, event.name, event.iteration, record->begin_ns);
     queue_work(session, record, lane, stream);
 }
 
@@ -206,15 +206,15 @@ bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_rec
     if (record->begin_ns == 0)
         return false;
     const int home = record->task.home;
-    struct hd_in_flight *in_flight = &session->in_flight[home - 1];
+    struct hd_in_flight *in_flight = &session->gpus[home - 1].in_flight;
     note_end(&in_flight->tasks[in_flight->ended++ % HD_IN_FLIGHT_MAX]);
-    int64_t *before_ns = &session->device_ended_ns[home - 1];
+    int64_t *before_ns = &session->gpus[home - 1].ended_ns;
     struct hd_event event = gpu_event_of(record);
     event.end_ns = hd_clock_get_ns();
     if (event.begin_ns < *before_ns)
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;
-    hd_last_event_set(&session->ended, event.name, event.iteration, event.end_ns);
+    hd_last_event_set(&session->events.ended, event.name, event.iteration, event.end_ns);
     hd_trace_end(session->trace, lane_of_home(session, home), verb_of(record), &event);
     if (wants_again(session, &record->task))
         return true;
@@ -236,7 +236,7 @@ static void queue_time_slice(struct hd_session *session);
 /* Appends a record to those that wait, and returns whether a slice must be queued. */
 static bool append_waiting(struct hd_task_record *record)
 {
-    struct hd_time_slices *slices = &record->session->time_slices;
+    struct hd_time_slices *slices = &record->session->tasks.time_slices;
     pthread_mutex_lock(&slices->lock);
     record->next = NULL;
     *slices->end = record;
@@ -251,7 +251,7 @@ static bool append_waiting(struct hd_task_record *record)
  * queued. */
 static struct hd_task_record *take_waiting(struct hd_session *session, bool *more_p)
 {
-    struct hd_time_slices *slices = &session->time_slices;
+    struct hd_time_slices *slices = &session->tasks.time_slices;
     pthread_mutex_lock(&slices->lock);
     struct hd_task_record *record = slices->first;
     slices->first = record->next;
@@ -287,7 +287,8 @@ static void time_slice_ended(void *arg)
 {
     struct hd_task_record *record = arg;
     hd_tsan_acquire(record);
-    atomic_fetch_add(&record->session->finished, 1); /* the watchdog sees that something happens */
+    atomic_fetch_add(&record->session->tasks.finished,
+                     1); /* the watchdog sees that something happens */
     if (record->again)
         hd_session_start_time_slices(record);
     else

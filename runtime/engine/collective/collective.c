@@ -121,7 +121,7 @@ static int run_operand(struct hd_context *context, const struct hd_view *views, 
     const struct hd_collective *c = &round->collective;
     if (c->n_in > 0)
         HD_TRY(reduce_on_gpu(context, round, HD_SUM));
-    return hd_device_copy(round->session->device_comm_scratch,
+    return hd_device_copy(round->session->exchanges.device_scratch,
                           c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
                           sizeof(float), context->stream);
 }
@@ -146,7 +146,7 @@ static void set_device_collective(struct hd_collective_round *round)
     const struct hd_collective *c = &round->collective;
     int64_t lo, hi;
     hd_spec_get_bucket(c->in_spec, c->bucket, &lo, &hi);
-    float *scratch = round->session->device_comm_scratch;
+    float *scratch = round->session->exchanges.device_scratch;
     round->device_collective = (struct hd_device_collective){
         .kind = choose_sum(round),
         .name = c->name,
@@ -275,7 +275,7 @@ static int submit_round(struct hd_collective_round *round)
                                     true, true);
     if (session->options.ranks == 1)
         return hd_round_submit_task(round, make_gpu_task(round), true, true, true);
-    round->sequence = ++session->next_sequence;
+    round->sequence = ++session->exchanges.next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
     round->way = hd_message_choose(&session->options, c);

@@ -150,14 +150,14 @@ static int submit_pairs(struct hd_collective_round *round)
     const bool several = ranks > 1, courier = hd_message_is_courier(comm);
     const int rounds = hd_halving_count_rounds(comm);
     round->exchange = round->sum = round->sequence + several;
-    session->next_sequence = round->exchange + rounds + rounds % 2;
+    session->exchanges.next_sequence = round->exchange + rounds + rounds % 2;
     if (several)
         HD_TRY(submit_wait_on_host(round, round->sequence));
     if (several && courier)
         HD_TRY(submit_adding(round, run_add_vectors, ranks + 1, 0));
     for (int k = 0; k < rounds && courier; k++)
         HD_TRY(submit_whole_pair(round, k));
-    return several ? submit_wait_on_host(round, session->next_sequence) : HD_OK;
+    return several ? submit_wait_on_host(round, session->exchanges.next_sequence) : HD_OK;
 }
 
 /* The ranks of this host wait for each other, and each adds the vectors in the slices of its
@@ -166,7 +166,7 @@ static int submit_host_sum(struct hd_collective_round *round)
 {
     const double ranks = hd_comm_count_host_ranks(round->session->options.comm);
     round->exchange = round->sequence + (ranks > 1);
-    round->session->next_sequence = round->exchange;
+    round->session->exchanges.next_sequence = round->exchange;
     if (ranks == 1)
         return HD_OK;
     HD_TRY(submit_wait_on_host(round, round->sequence));
@@ -181,7 +181,7 @@ static int submit_slices(struct hd_collective_round *round)
     HD_TRY(submit_host_sum(round));
     HD_TRY(submit_step(round, round->exchange, HD_MESSAGE_SCATTER));
     HD_TRY(submit_adding(round, run_add_slice, (hosts + 1) / (hosts * ranks), 0));
-    round->sum = ++session->next_sequence;
+    round->sum = ++session->exchanges.next_sequence;
     return submit_step(round, round->sum, HD_MESSAGE_GATHER);
 }
 
@@ -195,7 +195,7 @@ static int submit_halves(struct hd_collective_round *round)
     struct hd_comm_transfer both[2];
     HD_TRY(submit_host_sum(round));
     round->sum = round->exchange;
-    session->next_sequence = round->exchange + 2 * rounds;
+    session->exchanges.next_sequence = round->exchange + 2 * rounds;
     for (int k = 0; k < rounds; k++) {
         hd_message_list_half(comm, &round->collective, round->exchange, HD_MESSAGE_SCATTER, k,
                              both);
@@ -206,7 +206,7 @@ static int submit_halves(struct hd_collective_round *round)
         hd_message_list_half(comm, &round->collective, round->exchange, HD_MESSAGE_GATHER, k, both);
         HD_TRY(submit_pair(round, round->exchange + 2 * rounds - 1 - k, both));
     }
-    return ranks > 1 ? submit_wait_on_host(round, session->next_sequence) : HD_OK;
+    return ranks > 1 ? submit_wait_on_host(round, session->exchanges.next_sequence) : HD_OK;
 }
 
 int hd_round_submit_steps(struct hd_collective_round *round)

@@ -204,7 +204,7 @@ static int submit_point(struct hd_update_bucket *bucket, struct hd_sync_point po
 {
     struct hd_access *accesses;
     point.name = bucket->update.labels[bucket->index];
-    point.sequence = ++bucket->session->next_sequence;
+    point.sequence = ++bucket->session->exchanges.next_sequence;
     point.iteration = bucket->update.context.iteration;
     point.priority = priority_of(bucket);
     point.group = bucket->update.group;
