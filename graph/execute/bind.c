@@ -190,9 +190,8 @@ struct hd_context hd_binder_make_context(const struct hd_binder *binder, const s
     };
 }
 
-void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op, int i,
-                         int instance, int bucket, int home, struct hd_view *view,
-                         struct hd_access *access)
+static void bind_ref(const struct hd_binder *binder, const struct hd_op *op, int i, int instance,
+                     int bucket, int home, struct hd_view *view, struct hd_access *access)
 {
     const struct hd_ref *ref = &op->step->refs[i];
     if (ref->value == HD_NO_VALUE) {
@@ -215,6 +214,13 @@ void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op,
                              .fresh = is_fresh(binder, op, i)};
     *access = (struct hd_access){replica->buffers[at], by_bucket ? bucket : HD_ALL_BUCKETS,
                                  HD_ALL_PARTIALS, ref->mode};
+}
+
+void hd_binder_bind(const struct hd_binder *binder, const struct hd_op *op, int instance,
+                    int bucket, int home, struct hd_bound *bound_p)
+{
+    for (int i = 0; i < op->step->n_refs; i++)
+        bind_ref(binder, op, i, instance, bucket, home, &bound_p->views[i], &bound_p->accesses[i]);
 }
 
 struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op *op, int64_t shard)

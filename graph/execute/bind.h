@@ -61,11 +61,17 @@ bool hd_binder_has_fresh(const struct hd_binder *binder, const struct hd_op *op)
 struct hd_context hd_binder_make_context(const struct hd_binder *binder, const struct hd_step *step,
                                          int64_t shard);
 
-/* Stores the view and the access of ref i for a task that runs at `home` on local instance
- * `instance` and bucket `bucket`. */
-void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op, int i,
-                         int instance, int bucket, int home, struct hd_view *view,
-                         struct hd_access *access);
+/* The refs of a step, resolved at the present place in program order: what its tasks see of whole
+ * values, and their accesses to them. */
+struct hd_bound {
+    struct hd_view views[HD_PORTS_MAX];
+    struct hd_access accesses[HD_PORTS_MAX];
+};
+
+/* Resolves the refs of an op for tasks that run at `home` on local instance `instance` and bucket
+ * `bucket`. */
+void hd_binder_bind(const struct hd_binder *binder, const struct hd_op *op, int instance,
+                    int bucket, int home, struct hd_bound *bound_p);
 
 /* Returns a task of a step on a shard (-1: not a shard step) without views and accesses. */
 struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op *op, int64_t shard);

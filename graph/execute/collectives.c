@@ -59,7 +59,7 @@ int hd_op_submit_gathers(struct hd_binder *binder, const struct hd_op *op, int b
 {
     for (int i = 0; i < op->step->n_refs; i++) {
         const struct hd_ref *ref = &op->step->refs[i];
-        if (!hd_ref_changes(ref) || binder->plan->values[ref->value].sharded)
+        if (!hd_ref_changes(ref) || binder->plan->values[ref->value].storage == HD_STORE_SLICES)
             continue;
         struct hd_collective c = make_collective(binder, op);
         c.kind = HD_COLLECTIVE_GATHER;

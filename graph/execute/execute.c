@@ -128,7 +128,7 @@ static int apply_requests(struct hd_executor *executor)
 static void start_rotations(struct hd_binder *binder)
 {
     for (int i = 0; i < binder->plan->graph->n_values; i++)
-        if (binder->plan->values[i].lag > 0 && binder->plan->values[i].lag_snapshots == 0)
+        if (binder->plan->values[i].lag > 0 && binder->plan->values[i].lagged.buffers == 0)
             hd_instances_start_iteration(&binder->instances[i], hd_binder_get_iteration(binder));
 }
 

@@ -169,19 +169,19 @@ static int look_at_fields(struct hd_guards *guards, const struct hd_op *op)
     struct hd_binder *binder = guards->binder;
     const struct hd_step *step = op->step;
     struct look look = {binder->plan->graph, step, guards->fields[step->index]};
-    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_bound bound;
     struct hd_task task = {.verb = step->verb->name,
                            .name = step->label,
                            .body = look_body,
                            .args = &look,
                            .context = hd_binder_make_context(binder, step, -1),
                            .n = step->n_refs,
-                           .accesses = accesses,
+                           .accesses = bound.accesses,
                            .n_accesses = step->n_refs,
                            .priority = HD_PRIORITY_FIRST,
                            .group = &guards->stop_group};
-    for (int i = 0; i < step->n_refs; i++)
-        hd_binder_make_view(binder, op, i, 0, 0, HD_HOST, &task.views[i], &accesses[i]);
+    hd_binder_bind(binder, op, 0, 0, HD_HOST, &bound);
+    memcpy(task.views, bound.views, (size_t)step->n_refs * sizeof *task.views);
     HD_TRY(hd_submit_task(binder->session, &task));
     int status = hd_binder_wait(binder, &guards->stop_group);
     if (status != HD_OK)

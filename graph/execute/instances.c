@@ -26,9 +26,8 @@ static bool is_shared(const struct hd_instances *instances, int slot)
 /* Host memory that GPUs copy from and to all the time. */
 static bool is_pinned(const struct hd_instances *instances, int slot)
 {
-    return !is_shared(instances, slot) &&
-           (instances->planned->pinned ||
-            (instances->planned->homes > 1 && !instances->planned->on_gpus_only));
+    return !is_shared(instances, slot) && (instances->planned->residence == HD_PINNED ||
+                                           instances->planned->residence == HD_ON_BOTH);
 }
 
 bool hd_instances_is_pinned(const struct hd_instances *instances,
@@ -154,7 +153,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
     const struct hd_plan_value *planned = &plan->values[value];
     *instances = (struct hd_instances){
         .value = &plan->graph->values[value], .planned = planned, .plan = plan, .background = -1};
-    int n_slots = planned->buffers + planned->lag_snapshots + planned->background_snapshots;
+    int n_slots = planned->buffers + planned->lagged.buffers + planned->background.buffers;
     instances->version_slots = hd_alloc(n_slots, sizeof *instances->version_slots);
     instances->starts = hd_alloc(planned->lag + 1, sizeof *instances->starts);
     if (!instances->version_slots || !instances->starts)
@@ -246,7 +245,7 @@ struct hd_version_slot *hd_instances_start_iteration(struct hd_instances *instan
         return NULL;
     int *start = &instances->starts[get_start_index(instances, iteration)];
     int newest = instances->starts[get_start_index(instances, iteration - 1)];
-    if (plan->lag_snapshots == 0) {
+    if (plan->lagged.buffers == 0) {
         *start = instances->current;
         return NULL;
     }
@@ -255,7 +254,7 @@ struct hd_version_slot *hd_instances_start_iteration(struct hd_instances *instan
         return NULL;
     }
     *start = iteration == 0 ? plan->buffers
-                            : find_free_slot(instances, plan->buffers, plan->lag_snapshots, newest,
+                            : find_free_slot(instances, plan->buffers, plan->lagged.buffers, newest,
                                              iteration - plan->lag, iteration - 1);
     instances->version_slots[*start].version = instances->version;
     return &instances->version_slots[*start];
@@ -268,14 +267,14 @@ void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, i
 
 struct hd_version_slot *hd_instances_start_background(struct hd_instances *instances)
 {
-    int begin = instances->planned->buffers + instances->planned->lag_snapshots;
+    int begin = instances->planned->buffers + instances->planned->lagged.buffers;
     if (instances->background >= 0 &&
         instances->version_slots[instances->background].version == instances->version)
         return NULL;
-    instances->background = instances->background < 0
-                                ? begin
-                                : begin + (instances->background - begin + 1) %
-                                              instances->planned->background_snapshots;
+    instances->background =
+        instances->background < 0
+            ? begin
+            : begin + (instances->background - begin + 1) % instances->planned->background.buffers;
     instances->version_slots[instances->background].version = instances->version;
     return &instances->version_slots[instances->background];
 }

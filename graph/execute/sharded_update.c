@@ -24,14 +24,15 @@ int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op
         .n = step->n_refs,
         .group = hd_binder_get_task_group(binder),
     };
+    struct hd_bound bound;
+    hd_binder_bind(binder, op, 0, 0, HD_HOST, &bound);
     update.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
     for (int i = 1; i < step->n_refs; i++) {
-        struct hd_access access;
-        hd_binder_make_view(binder, op, i, 0, 0, HD_HOST, &update.views[i], &access);
-        update.buffers[i] = access.buffer;
-        update.modes[i] = access.mode;
-        update.wanted_whole[i] =
-            hd_ref_changes(&step->refs[i]) && !plan->values[step->refs[i].value].sharded;
+        update.views[i] = bound.views[i];
+        update.buffers[i] = bound.accesses[i].buffer;
+        update.modes[i] = bound.accesses[i].mode;
+        update.wanted_whole[i] = hd_ref_changes(&step->refs[i]) &&
+                                 plan->values[step->refs[i].value].storage == HD_STORE_ALL;
     }
     return hd_submit_sharded_update(binder->session, &update);
 }

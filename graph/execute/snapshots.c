@@ -71,7 +71,7 @@ static int submit_snapshot(struct hd_binder *binder, int value, struct hd_versio
     struct hd_instances *instances = &binder->instances[value];
     const struct hd_plan_value *planned = instances->planned;
     const int replica =
-        planned->homes > 1 && (background ? planned->background_on_gpu : planned->lag_on_gpu);
+        planned->homes > 1 && (background ? planned->background.on_gpu : planned->lagged.on_gpu);
     HD_TRY(
         hd_transfer_version(binder, value, &instances->version_slots[instances->current], replica));
     for (int i = 0; i < planned->instances; i++)

@@ -15,7 +15,8 @@ enum { JOURNAL_BYTES = 4 << 20 }; /* plain values from this size on are written 
 
 static bool is_kept(const struct hd_binder *binder, int value)
 {
-    return !binder->plan->values[value].not_stored && !binder->plan->values[value].transient;
+    return binder->plan->values[value].storage != HD_STORE_NOTHING &&
+           !binder->plan->values[value].transient;
 }
 
 /* Returns the largest k for which an iteration may still read x@-k. */
@@ -97,7 +98,7 @@ static int save_slices(const struct hd_binder *binder, struct hd_checkpoint_writ
 {
     const struct hd_plan *plan = binder->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
-    const int number = plan->values[value].on_gpus_only
+    const int number = plan->values[value].residence == HD_ON_GPUS
                            ? plan->rank
                            : hd_sharded_update_get_number(binder->session, plan->rank);
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
@@ -116,7 +117,7 @@ static int save_slot(const struct hd_binder *binder, struct hd_checkpoint_writer
     const struct hd_plan *plan = binder->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
     const struct hd_replica *host = &get_slot(binder, value, k)->replicas[0];
-    if (plan->values[value].sharded)
+    if (plan->values[value].storage == HD_STORE_SLICES)
         return save_slices(binder, checkpoints, value, host->data[0]);
     if (spec->placement == HD_GLOBAL && plan->rank != 0)
         return HD_OK;
@@ -376,8 +377,8 @@ static int restore_lags(struct hd_binder *binder, const struct hd_checkpoint *ch
 {
     struct hd_instances *instances = &binder->instances[value];
     const struct hd_plan_value *plan = instances->planned;
-    const int first = plan->lag_snapshots > 0 ? plan->buffers : 0;
-    int next = plan->lag_snapshots > 0 ? plan->buffers : 1;
+    const int first = plan->lagged.buffers > 0 ? plan->buffers : 0;
+    int next = plan->lagged.buffers > 0 ? plan->buffers : 1;
     for (int k = 1; k <= count_lags(binder, value); k++) {
         int64_t version = 0;
         bool is_new;

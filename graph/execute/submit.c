@@ -7,6 +7,8 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/collective/sharded_update.h"
 
+#include <string.h>
+
 /* Stores the elements that a task on a GPU changes of a bucket of the flat value. */
 static void set_range(const struct hd_binder *binder, const struct hd_op *op, int bucket,
                       struct hd_context *context)
@@ -18,7 +20,7 @@ static void set_range(const struct hd_binder *binder, const struct hd_op *op, in
             continue;
         hd_spec_get_bucket(&plan->graph->values[ref->value].spec, bucket, &context->lo,
                            &context->hi);
-        if (op->sliced)
+        if (hd_op_is_sliced(op))
             hd_sharded_update_get_slice(context->lo, context->hi, plan->rank, plan->ranks,
                                         &context->lo, &context->hi);
         return;
@@ -29,9 +31,9 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
                            int instances, int64_t shard)
 {
     const struct hd_step *step = op->step;
-    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_bound bound;
     struct hd_task task = hd_binder_make_task(binder, op, shard);
-    task.accesses = accesses;
+    task.accesses = bound.accesses;
     task.n_accesses = step->n_refs;
     task.context.items = 1;
     const bool distributed = hd_op_is_distributed(binder->plan, op);
@@ -43,12 +45,11 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
     for (int bucket = 0; bucket < op->buckets; bucket++) {
         if (distributed)
             task.home = hd_plan_get_home(binder->plan, bucket, op->buckets);
-        for (int i = 0; i < step->n_refs; i++)
-            hd_binder_make_view(binder, op, i, instance, bucket, task.home, &task.views[i],
-                                &accesses[i]);
+        hd_binder_bind(binder, op, instance, bucket, task.home, &bound);
+        memcpy(task.views, bound.views, (size_t)step->n_refs * sizeof *task.views);
         set_range(binder, op, bucket, &task.context);
         HD_TRY(hd_submit_task(binder->session, &task));
-        if (op->sliced)
+        if (hd_op_is_sliced(op))
             HD_TRY(hd_op_submit_gathers(binder, op, bucket));
     }
     return HD_OK;
@@ -68,6 +69,7 @@ int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_wor
 {
     switch (op->lowering) {
     case HD_LOWERING_TASK:
+    case HD_LOWERING_SLICED_TASK:
         return submit_tasks(binder, op);
     case HD_LOWERING_SUBTASKS:
         return hd_op_submit_subtasks(binder, op, work);

@@ -22,8 +22,8 @@ struct hd_work_buffers {
     struct hd_buffer **buffers;                  /* [instances][items] */
     struct hd_cross_shard_buffers **cross_shard; /* [stages]; NULL: nothing is added up after it */
     int stages;
-    struct hd_access *accesses; /* of the task that is being made */
-    int64_t n_accesses, accesses_capacity;
+    struct hd_access *accesses; /* [count_accesses_max] of the task that is being made */
+    int n_accesses;
 };
 
 /* Returns the GPU of the memory of (instance, item) number i. */
@@ -40,13 +40,27 @@ static int64_t count_joint_items(const struct hd_op *op, bool on_gpu)
     return on_gpu && op->subtasks.joint_items > 0 ? op->subtasks.joint_items : 1;
 }
 
+/* Returns more accesses than any task of the step has. */
+static int64_t count_accesses_max(const struct hd_binder *binder, const struct hd_op *op)
+{
+    const int64_t items = op->subtasks.items;
+    int64_t n = 3 * items + 2; /* the items' work memory, and numbers that are added up */
+    for (int i = 0; i < op->step->n_refs; i++) {
+        const int value = op->step->refs[i].value;
+        if (value != HD_NO_VALUE)
+            n += items * (1 + binder->plan->graph->values[value].spec.buckets);
+    }
+    return n;
+}
+
 static int fill(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work)
 {
+    work->accesses = hd_alloc(count_accesses_max(binder, op), sizeof *work->accesses);
     work->memory = hd_alloc(work->n, sizeof *work->memory);
     work->headers = hd_alloc(work->n, sizeof *work->headers);
     work->buffers = hd_alloc(work->n, sizeof *work->buffers);
     work->cross_shard = hd_alloc(work->stages, sizeof(void *));
-    if (!work->memory || !work->headers || !work->buffers || !work->cross_shard)
+    if (!work->accesses || !work->memory || !work->headers || !work->buffers || !work->cross_shard)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < work->n; i++) {
         HD_TRY(hd_buffer_create(binder->session, WORK_BUCKETS, 1, &work->buffers[i]));
@@ -108,23 +122,22 @@ void hd_work_buffers_destroy(struct hd_binder *binder, struct hd_work_buffers *w
 
 /* -- Accesses ---------------------------------------------------------------------------------- */
 
-/* A task of a step on one instance. */
+/* A task of a step on one instance, whose refs are resolved once for the host and once for its GPU.
+ */
 struct subtask {
     struct hd_binder *binder;
     const struct hd_op *op;
     struct hd_work_buffers *work;
+    const struct hd_bound *on_host, *on_gpu;
     int instance;
     int64_t item, end; /* its items; several for a stage on a GPU at most */
     int stage;
     bool body, finish; /* what it calls */
 };
 
-static int add_access(struct hd_work_buffers *work, struct hd_access access)
+static void add_access(struct hd_work_buffers *work, struct hd_access access)
 {
-    HD_TRY(hd_grow((void **)&work->accesses, &work->accesses_capacity, work->n_accesses + 1,
-                   sizeof *work->accesses));
     work->accesses[work->n_accesses++] = access;
-    return HD_OK;
 }
 
 /* A stage on a GPU writes whole layers, whose floats belong to buckets of any range. */
@@ -152,8 +165,8 @@ static bool touched_before(const struct subtask *subtask, const struct hd_spec *
 
 /* Adds the buckets that the subtask's range overlaps: of an item's partial, which it writes, or of
  * HD_ALL_PARTIALS. Buckets that are empty belong to the end. */
-static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
-                     struct hd_buffer *buffer, int64_t partial)
+static void add_range(const struct subtask *subtask, const struct hd_spec *spec,
+                      struct hd_buffer *buffer, int64_t partial)
 {
     int64_t lo, hi, bucket_lo, bucket_hi;
     get_range(subtask->op, spec, subtask->stage, &lo, &hi);
@@ -166,28 +179,26 @@ static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
                             : touched_before(subtask, spec, bucket) ? HD_UPDATE
                                                                     : HD_WRITE;
         const struct hd_access access = {buffer, bucket, partial, mode};
-        HD_TRY(add_access(subtask->work, access));
+        add_access(subtask->work, access);
     }
-    return HD_OK;
 }
 
-static int add_written_ranges(const struct subtask *subtask, const struct hd_spec *spec,
-                              struct hd_buffer *buffer)
+static void add_written_ranges(const struct subtask *subtask, const struct hd_spec *spec,
+                               struct hd_buffer *buffer)
 {
     for (int64_t item = subtask->item; item < subtask->end; item++)
-        HD_TRY(add_range(subtask, spec, buffer, item));
-    return HD_OK;
+        add_range(subtask, spec, buffer, item);
 }
 
 /* Adds the partials of the subtask's items; an only item has them all. */
-static int add_partials(const struct subtask *subtask, const struct hd_access *whole)
+static void add_partials(const struct subtask *subtask, const struct hd_access *whole)
 {
     struct hd_access access = *whole;
     if (subtask->op->subtasks.items == 1)
-        return add_access(subtask->work, access);
-    for (access.partial = subtask->item; access.partial < subtask->end; access.partial++)
-        HD_TRY(add_access(subtask->work, access));
-    return HD_OK;
+        add_access(subtask->work, access);
+    else
+        for (access.partial = subtask->item; access.partial < subtask->end; access.partial++)
+            add_access(subtask->work, access);
 }
 
 /* Returns whether the subtask touches the whole value of a port of this scope. */
@@ -216,63 +227,67 @@ static bool written_before(const struct subtask *subtask, enum hd_access_scope s
     return !subtask->body || subtask->stage > 0 || (subtask->item > 0 && scope != HD_SCOPE_ITEM);
 }
 
-/* Makes the view of ref i, and the accesses that the subtask needs of it. A view of a value that
- * the subtask does not touch has a spec, but no data. */
-static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
+/* Adds the accesses that the subtask needs of ref i, to which `whole` is the access. */
+static void add_ref(const struct subtask *subtask, int i, const struct hd_spec *spec,
+                    struct hd_access whole)
 {
     const struct hd_op *op = subtask->op;
     const enum hd_access_scope scope = hd_step_get_scope(op->step, i);
-    struct hd_work_buffers *work = subtask->work;
-    struct hd_view *view = &task->views[i];
-    struct hd_access whole;
-    const int64_t before = work->n_accesses;
-    hd_binder_make_view(subtask->binder, op, i, subtask->instance, 0, task->home, view, &whole);
     whole.bucket = HD_ALL_BUCKETS;
-    if (!whole.buffer)
-        return HD_OK;
-    if (op->gpu && !hd_op_touches(op, i, task->home != HD_HOST)) {
-        view->data = NULL;
-        return HD_OK;
-    }
     if (whole.mode == HD_WRITE && written_before(subtask, scope))
         whole.mode = HD_UPDATE;
     if (i == op->flat) {
         if (subtask->body)
-            HD_TRY(add_written_ranges(subtask, view->spec, whole.buffer));
+            add_written_ranges(subtask, spec, whole.buffer);
     } else if (touches_whole(subtask, scope)) {
-        HD_TRY(add_access(work, whole));
+        add_access(subtask->work, whole);
     } else if (scope == HD_SCOPE_ITEM && subtask->body) {
-        HD_TRY(add_partials(subtask, &whole));
-    } else if (scope == HD_SCOPE_STAGE_RANGE && subtask->body && view->spec->type->flat) {
-        HD_TRY(add_range(subtask, view->spec, whole.buffer, HD_ALL_PARTIALS));
+        add_partials(subtask, &whole);
+    } else if (scope == HD_SCOPE_STAGE_RANGE && subtask->body && spec->type->flat) {
+        add_range(subtask, spec, whole.buffer, HD_ALL_PARTIALS);
     }
-    if (work->n_accesses == before)
-        view->data = NULL;
-    return HD_OK;
+}
+
+/* Gives the task its views and accesses. A view of a value that the subtask does not touch has a
+ * spec, but no data. */
+static void add_refs(const struct subtask *subtask, struct hd_task *task)
+{
+    const struct hd_op *op = subtask->op;
+    const bool gpu = task->home != HD_HOST;
+    const struct hd_bound *bound = gpu ? subtask->on_gpu : subtask->on_host;
+    for (int i = 0; i < op->step->n_refs; i++) {
+        const int before = subtask->work->n_accesses;
+        task->views[i] = bound->views[i];
+        if (!bound->accesses[i].buffer)
+            continue;
+        if (!op->gpu || hd_op_touches(op, i, gpu))
+            add_ref(subtask, i, bound->views[i].spec, bound->accesses[i]);
+        if (subtask->work->n_accesses == before)
+            task->views[i].data = NULL;
+    }
 }
 
 /* -- Tasks ------------------------------------------------------------------------------------- */
 
-static int add_work_accesses(const struct subtask *subtask)
+static void add_work_accesses(const struct subtask *subtask)
 {
     struct hd_work_buffers *work = subtask->work;
     struct hd_buffer **buffers = work->buffers + subtask->instance * subtask->op->subtasks.items;
     const enum hd_mode mode = subtask->stage == 0 ? HD_WRITE : HD_UPDATE;
     for (int64_t item = subtask->item; subtask->body && item < subtask->end; item++) {
-        HD_TRY(add_access(work, (struct hd_access){buffers[item], WORK_CHAIN, 0, mode}));
+        add_access(work, (struct hd_access){buffers[item], WORK_CHAIN, 0, mode});
         if (subtask->stage == 0)
-            HD_TRY(add_access(work, (struct hd_access){buffers[item], WORK_HEADER, 0, HD_WRITE}));
+            add_access(work, (struct hd_access){buffers[item], WORK_HEADER, 0, HD_WRITE});
     }
     if (!subtask->finish)
-        return HD_OK;
+        return;
     const int bucket = subtask->op->subtasks.finish_last ? WORK_CHAIN : WORK_HEADER;
     for (int64_t item = 0; item < subtask->op->subtasks.items; item++)
-        HD_TRY(add_access(work, (struct hd_access){buffers[item], bucket, 0, HD_READ}));
-    return HD_OK;
+        add_access(work, (struct hd_access){buffers[item], bucket, 0, HD_READ});
 }
 
 /* Adds the numbers that the stage leaves, and the sums that it waits for. */
-static int add_cross_shard_accesses(const struct subtask *subtask, struct hd_task *task)
+static void add_cross_shard_accesses(const struct subtask *subtask, struct hd_task *task)
 {
     struct hd_work_buffers *work = subtask->work;
     struct hd_cross_shard_buffers *after = work->cross_shard[subtask->stage];
@@ -282,13 +297,19 @@ static int add_cross_shard_accesses(const struct subtask *subtask, struct hd_tas
     if (subtask->body && after) {
         task->context.partial_sums =
             hd_cross_shard_buffers_get_partial(after, subtask->instance, subtask->item, &access);
-        HD_TRY(add_access(work, access));
+        add_access(work, access);
     }
     if (subtask->body && before) {
         task->context.cross_shard_sums = hd_cross_shard_buffers_get_total(before, &access);
-        HD_TRY(add_access(work, access));
+        add_access(work, access);
     }
-    return HD_OK;
+}
+
+/* Returns the GPU of an instance. */
+static int get_home(const struct hd_binder *binder, const struct hd_work_buffers *work,
+                    int instance)
+{
+    return hd_plan_get_home(binder->plan, instance, work->instances);
 }
 
 /* Sets where the subtask runs, and by which function. */
@@ -298,12 +319,12 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
     const struct hd_verb *verb = op->step->verb;
     const bool gpu =
         subtask->body ? hd_op_is_stage_on_gpu(op, subtask->stage) : hd_op_is_finish_on_gpu(op);
-    const int home =
-        hd_plan_get_home(subtask->binder->plan, subtask->instance, subtask->work->instances);
     if (!gpu)
         task->body = subtask->body ? verb->body : verb->finish;
     else
-        hd_binder_set_gpu_home(task, op, home, subtask->body ? verb->gpu->body : verb->gpu->finish);
+        hd_binder_set_gpu_home(task, op,
+                               get_home(subtask->binder, subtask->work, subtask->instance),
+                               subtask->body ? verb->gpu->body : verb->gpu->finish);
     task->graph = subtask->stage;
     task->again = gpu && subtask->body ? verb->gpu->again : NULL;
 }
@@ -316,12 +337,11 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     struct hd_task task = *common;
     set_home(subtask, &task);
     work->n_accesses = 0;
-    for (int i = 0; i < op->step->n_refs; i++)
-        HD_TRY(add_port(subtask, i, &task));
-    HD_TRY(add_work_accesses(subtask));
-    HD_TRY(add_cross_shard_accesses(subtask, &task));
+    add_refs(subtask, &task);
+    add_work_accesses(subtask);
+    add_cross_shard_accesses(subtask, &task);
     task.accesses = work->accesses;
-    task.n_accesses = (int)work->n_accesses;
+    task.n_accesses = work->n_accesses;
     task.finish = subtask->body && subtask->finish ? op->step->verb->finish : NULL;
     task.context.item = subtask->item;
     task.context.joint_items = subtask->end - subtask->item;
@@ -358,7 +378,16 @@ static int submit_stages(struct hd_binder *binder, const struct hd_op *op,
                               ? binder->plan->rank * (int64_t)work->instances + instance
                               : -1;
     struct hd_task common = hd_binder_make_task(binder, op, shard);
-    struct subtask subtask = {.binder = binder, .op = op, .work = work, .instance = instance};
+    struct hd_bound on_host, on_gpu;
+    hd_binder_bind(binder, op, instance, 0, HD_HOST, &on_host);
+    if (op->gpu)
+        hd_binder_bind(binder, op, instance, 0, get_home(binder, work, instance), &on_gpu);
+    struct subtask subtask = {.binder = binder,
+                              .op = op,
+                              .work = work,
+                              .on_host = &on_host,
+                              .on_gpu = &on_gpu,
+                              .instance = instance};
     for (subtask.stage = from; subtask.stage < to; subtask.stage++) {
         const bool finish = subtask.stage == finish_after && op->step->verb->finish;
         const bool with_last = finish && is_finish_with_last(op);

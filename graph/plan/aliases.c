@@ -7,8 +7,8 @@
 static bool is_plain(const struct hd_plan_value *value)
 {
     return value->instances == 1 && value->buffers == 1 && value->lag == 0 &&
-           value->background_snapshots == 0 && value->homes > 1 && value->shared == HD_NOT_SHARED &&
-           !value->sharded && !value->not_stored;
+           value->background.buffers == 0 && value->homes > 1 && value->shared == HD_NOT_SHARED &&
+           value->storage == HD_STORE_ALL;
 }
 
 static bool are_alike(const struct hd_plan *plan, int from, int to)

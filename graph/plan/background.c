@@ -85,8 +85,8 @@ enum hd_source hd_plan_get_background_source(struct hd_plan *plan, const struct 
         return HD_FROM_CURRENT;
     const int under_way = count_under_way(plan, step);
     if (declared->updated) {
-        if (value->background_snapshots < under_way)
-            value->background_snapshots = under_way;
+        if (value->background.buffers < under_way)
+            value->background.buffers = under_way;
         return HD_FROM_BACKGROUND;
     }
     int needed = under_way + (value->lag > 0 ? value->lag + 1 : 0);

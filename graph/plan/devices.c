@@ -99,34 +99,51 @@ void hd_plan_place_reductions(struct hd_plan *plan)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
+/* Returns whether a step touches a value on GPUs, or on the host. */
+static bool is_touched(const struct hd_plan *plan, int value, bool gpu)
 {
-    const struct hd_ref *ref = &op->step->refs[i];
-    if (ref->value == HD_NO_VALUE)
-        return;
-    struct hd_plan_value *value = &plan->values[ref->value];
-    if (hd_op_touches(op, i, false))
-        value->on_gpus_only = false;
-    if (!hd_op_touches(op, i, true))
-        return;
-    const struct hd_spec *spec = &plan->graph->values[ref->value].spec;
-    value->lag_on_gpu = value->lag_on_gpu || ref->lag > 0;
-    value->background_on_gpu = value->background_on_gpu || op->sources[i] == HD_FROM_BACKGROUND;
+    for (int at = 0; at < plan->n_ops; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+            if (op->step->refs[i].value == value && hd_op_touches(op, i, gpu))
+                return true;
+    }
+    return false;
+}
+
+static enum hd_residence find_residence(const struct hd_plan *plan, int value)
+{
+    const struct hd_spec *spec = &plan->graph->values[value].spec;
+    if (!is_touched(plan, value, true))
+        return HD_ON_HOST;
     if (spec->type->pinned || (spec->bytes <= PINNED_BYTES && !spec->type->flat))
-        value->pinned = true;
-    else
-        value->homes = spec->placement == HD_SHARD ? 2 : 1 + plan->devices;
+        return HD_PINNED;
+    return is_touched(plan, value, false) ? HD_ON_BOTH : HD_ON_GPUS;
+}
+
+/* Snapshots are made where a GPU reads them, if one does. */
+static void place_snapshots(struct hd_plan *plan, const struct hd_op *op)
+{
+    for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++) {
+        const struct hd_ref *ref = &op->step->refs[i];
+        if (ref->value == HD_NO_VALUE || !hd_op_touches(op, i, true))
+            continue;
+        struct hd_plan_value *value = &plan->values[ref->value];
+        value->lagged.on_gpu |= ref->lag > 0;
+        value->background.on_gpu |= op->sources[i] == HD_FROM_BACKGROUND;
+    }
 }
 
 void hd_plan_assign_homes(struct hd_plan *plan)
 {
     for (int i = 0; i < plan->graph->n_values; i++) {
-        plan->values[i].homes = 1;
-        plan->values[i].on_gpus_only = true;
+        struct hd_plan_value *value = &plan->values[i];
+        const bool shard = plan->graph->values[i].spec.placement == HD_SHARD;
+        value->residence = find_residence(plan, i);
+        value->homes = value->residence < HD_ON_BOTH ? 1 : shard ? 2 : 1 + plan->devices;
     }
     for (int at = 0; at < plan->n_ops; at++)
-        for (int i = 0; plan->ops[at].kind == HD_OP_STEP && i < plan->ops[at].step->n_refs; i++)
-            note_touch(plan, &plan->ops[at], i);
+        place_snapshots(plan, &plan->ops[at]);
 }
 
 int hd_plan_get_replica(const struct hd_plan *plan, int value, int home)

@@ -15,7 +15,7 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
     const struct hd_spec *spec = &plan->graph->values[i].spec;
     const struct hd_plan_value *value = &plan->values[i];
     fprintf(file, "  %-14s %-10s %-6s", spec->name, spec->type->name, placements[spec->placement]);
-    if (value->not_stored)
+    if (value->storage == HD_STORE_NOTHING)
         fprintf(file, " not stored");
     else if (value->instances == 0)
         fprintf(file, " none here");
@@ -25,17 +25,17 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
     fprintf(file, " buckets %d buffers %d", spec->buckets, value->buffers);
     if (value->lag)
         fprintf(file, " lag %d", value->lag);
-    if (value->lag_snapshots)
-        fprintf(file, " lag_snapshots %d", value->lag_snapshots);
-    if (value->background_snapshots)
-        fprintf(file, " background_snapshots %d", value->background_snapshots);
+    if (value->lagged.buffers)
+        fprintf(file, " lag_snapshots %d", value->lagged.buffers);
+    if (value->background.buffers)
+        fprintf(file, " background_snapshots %d", value->background.buffers);
     if (spec->partials > 1)
         fprintf(file, " partials %" PRId64, spec->partials);
     if (value->shared != HD_NOT_SHARED)
         fprintf(file, " shared");
-    if (value->sharded)
+    if (value->storage == HD_STORE_SLICES)
         fprintf(file, " sharded");
-    if (value->pinned)
+    if (value->residence == HD_PINNED)
         fprintf(file, " pinned");
     if (value->homes > 1)
         fprintf(file, " on host and gpu%s", value->homes > 2 ? "s" : "");
@@ -127,7 +127,7 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
         fprintf(file, " for %" PRId64 " items", op->subtasks.joint_items);
     if (hd_op_is_distributed(plan, op))
         fprintf(file, ", distributed");
-    if (op->sliced)
+    if (hd_op_is_sliced(op))
         fprintf(file, ", in slices");
     if (op->step->verb->finish && !hd_op_is_finish_on_gpu(op))
         fprintf(file, ", finish on cpu");
@@ -142,7 +142,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", %" PRId64 " items x %d stages", op->subtasks.items, op->subtasks.stages);
     if (op->lowering == HD_LOWERING_SUBTASKS && op->subtasks.finish_last)
         fprintf(file, ", finish last");
-    if (op->mean)
+    if (op->lowering == HD_LOWERING_SHARDED_UPDATE)
         fprintf(file, ", in slices with %s", op->mean->step->label);
     if (op->lowering == HD_LOWERING_FUSED)
         fprintf(file, op->gpu ? ", in place" : ", in slices");

@@ -9,8 +9,9 @@ static bool is_possible(const struct hd_plan *plan, int i)
     const struct hd_plan_value *value = &plan->values[i];
     const struct hd_spec *spec = &plan->graph->values[i].spec;
     return spec->placement == HD_SHARD && spec->partials == 1 && value->homes > 1 &&
-           value->on_gpus_only && value->transient && value->lag == 0 &&
-           value->background_snapshots == 0 && value->shared == HD_NOT_SHARED && !value->not_stored;
+           value->residence == HD_ON_GPUS && value->transient && value->lag == 0 &&
+           value->background.buffers == 0 && value->shared == HD_NOT_SHARED &&
+           value->storage != HD_STORE_NOTHING;
 }
 
 static bool is_accepted(const struct hd_op *op, int value)

@@ -23,8 +23,8 @@ static const char *format_bytes(double bytes, char text[BYTES_TEXT])
 static double count_value_bytes(const struct hd_plan *plan, int value)
 {
     const struct hd_plan_value *planned = &plan->values[value];
-    const int copies = planned->buffers + planned->lag_snapshots + planned->background_snapshots;
-    if (planned->not_stored || planned->alias != HD_NO_VALUE)
+    const int copies = planned->buffers + planned->lagged.buffers + planned->background.buffers;
+    if (planned->storage == HD_STORE_NOTHING || planned->alias != HD_NO_VALUE)
         return 0;
     return (double)plan->graph->values[value].spec.bytes * planned->instances * copies;
 }

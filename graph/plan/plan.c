@@ -59,7 +59,7 @@ static void size_buffers(struct hd_plan *plan, int i)
     struct hd_plan_value *value = &plan->values[i];
     value->buffers = declared->updated ? 1 : declared->slots;
     if (value->lag > 0 && declared->updated)
-        value->lag_snapshots = value->lag + 1;
+        value->lagged.buffers = value->lag + 1;
     else if (value->lag > 0 && declared->written)
         value->buffers += value->lag + 1;
 }
@@ -219,7 +219,7 @@ static void add_compares(struct hd_plan *plan)
         return;
     for (int i = 0; i < graph->n_values; i++)
         if (graph->values[i].spec.placement == HD_GLOBAL && graph->values[i].spec.type->flat &&
-            graph->values[i].updated && !plan->values[i].sharded)
+            graph->values[i].updated && plan->values[i].storage != HD_STORE_SLICES)
             add_op(plan, HD_OP_COMPARE, NULL, i);
 }
 
@@ -232,7 +232,7 @@ static int build(struct hd_plan *plan, bool *background_steps)
         place_instances(plan, i);
         make_labels(plan, i);
         size_buffers(plan, i);
-        if (plan->values[i].lag_snapshots)
+        if (plan->values[i].lagged.buffers)
             add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
     }
     HD_TRY(add_steps(plan, graph->steps, graph->n_steps, background_steps));

@@ -11,26 +11,41 @@
 
 enum { HD_NOT_SHARED = -1, HD_LABEL_BYTES = 64 };
 
+/* Copies of a value for readers that are behind. */
+struct hd_snapshots {
+    int buffers; /* of each instance; 0: none is needed */
+    bool on_gpu; /* they are made on the GPU, where readers are */
+};
+
+/* The part of a value that this rank keeps. */
+enum hd_storage {
+    HD_STORE_ALL,
+    HD_STORE_SLICES, /* its slices of the buckets */
+    HD_STORE_NOTHING /* it exists between two tasks only */
+};
+
+/* The memory that a value is in, by the processors that touch it. */
+enum hd_residence {
+    HD_ON_HOST,
+    HD_PINNED,  /* in host memory, which GPUs address */
+    HD_ON_BOTH, /* replicas on the host and on GPUs */
+    HD_ON_GPUS  /* the same, but no task on the host touches it */
+};
+
 struct hd_plan_value {
-    int64_t first;            /* shard of this rank's first instance */
-    int instances;            /* on this rank; 0: none */
-    int buffers;              /* of each instance, through which writes rotate */
-    int lag;                  /* the largest k of x@-k; 0: none */
-    int lag_snapshots;        /* buffers for the snapshots that lagged readers see; 0: the rotation
-                                 serves them */
-    int background_snapshots; /* buffers for the snapshots that background tasks read */
-    int64_t shared;  /* offset in bytes of its rotation in the area that all ranks see, ordered
-                        [buffers][instances]; HD_NOT_SHARED: it has memory of its own */
-    bool sharded;    /* every rank has its slices of the buckets only */
-    bool not_stored; /* it exists between two tasks only */
-    bool transient;  /* no iteration reads what an earlier one left in it */
+    int64_t first;                  /* shard of this rank's first instance */
+    int instances;                  /* on this rank; 0: none */
+    int buffers;                    /* of each instance, through which writes rotate */
+    int lag;                        /* the largest k of x@-k; 0: none */
+    struct hd_snapshots lagged;     /* what lagged readers see; 0: the rotation serves them */
+    struct hd_snapshots background; /* what background tasks read */
+    int64_t shared; /* offset in bytes of its rotation in the area that all ranks see, ordered
+                       [buffers][instances]; HD_NOT_SHARED: it has memory of its own */
+    enum hd_storage storage;
+    bool transient; /* no iteration reads what an earlier one left in it */
     int alias; /* value whose memory and spec its readers see, earlier in the graph; HD_NO_VALUE:
                   its own */
-    /* The following matter where GPUs take part. */
-    bool pinned;            /* it stays in host memory, which GPUs address */
-    bool on_gpus_only;      /* no task on the host touches it */
-    bool lag_on_gpu;        /* snapshots for lagged readers are made on the GPU */
-    bool background_on_gpu; /* so are those for background tasks */
+    enum hd_residence residence;
     int homes; /* replicas of each buffer: 1, the host's; an instance of a shard has one on
                   its shard's GPU too, others have one on every GPU (hd_plan_get_replica) */
     /* Names of the tasks and collectives that the plan itself adds. */
@@ -51,6 +66,8 @@ enum hd_op_kind {
 /* The form in which a step is submitted. */
 enum hd_lowering {
     HD_LOWERING_TASK,           /* a task per instance and bucket */
+    HD_LOWERING_SLICED_TASK,    /* between GPUs of several ranks: a task for each rank's slice of a
+                                   bucket of a mean, whose results are gathered */
     HD_LOWERING_SUBTASKS,       /* a task per instance, item and stage, and one for `finish` */
     HD_LOWERING_COLLECTIVE,     /* a collective per bucket, on the host or the rank's one GPU */
     HD_LOWERING_GPU_REDUCE,     /* tasks that add up what several GPUs of a rank hold, and among
@@ -80,15 +97,14 @@ struct hd_op {
     enum hd_lowering lowering;
     bool background; /* its tasks let all others pass */
     bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
-    bool sliced;     /* between GPUs of several ranks: a mean of which every rank gets its slices
-                        alone, or the step that uses it, whose results are gathered */
     int buckets;     /* tasks per instance */
     int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
     struct hd_subtasks subtasks;
     int flat; /* ref of the flat value that a step in subtasks writes by ranges of each partial, or
                  -1 */
     struct hd_cross_shard_sums *cross_shard_sums; /* [stages]; NULL: nothing is added up */
-    const struct hd_op *mean;  /* SHARDED_UPDATE: the op of the mean; else NULL */
+    const struct hd_op *mean;  /* SHARDED_UPDATE, SLICED_TASK: the op of the mean; else NULL */
+    const struct hd_op *user;  /* of a mean: that op; else NULL */
     const char *const *labels; /* SHARDED_UPDATE: [buckets], names of the sync points, in the
                                   graph's memory; else NULL */
     enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
@@ -205,6 +221,14 @@ static inline bool hd_op_is_finish_on_gpu(const struct hd_op *op)
 /* Returns whether the buckets of a global step, or of a collective, run on all GPUs of the rank,
  * each at hd_plan_get_home(bucket, buckets), which then holds what they write. */
 bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op);
+
+/* Returns whether op is a mean of which every rank's GPU gets its slices alone, or the step that
+ * uses it. */
+static inline bool hd_op_is_sliced(const struct hd_op *op)
+{
+    return op->lowering == HD_LOWERING_SLICED_TASK ||
+           (op->user && op->user->lowering == HD_LOWERING_SLICED_TASK);
+}
 
 /* Returns whether tasks of op on a GPU (or on the host) touch the value of ref i. */
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu);

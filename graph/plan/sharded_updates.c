@@ -174,13 +174,13 @@ static void shard_results(struct hd_plan *plan, const struct hd_op *user)
     for (int i = 1; i < user->step->n_refs; i++)
         if (hd_ref_changes(&user->step->refs[i]) &&
             !used_by_others(plan, user->step->refs[i].value, user->step, NULL))
-            plan->values[user->step->refs[i].value].sharded = true;
+            plan->values[user->step->refs[i].value].storage = HD_STORE_SLICES;
 }
 
 static void place_values(struct hd_plan *plan, const struct hd_op *mean, const struct hd_op *user)
 {
     int value = mean->step->refs[1].value;
-    plan->values[value].not_stored = true;
+    plan->values[value].storage = HD_STORE_NOTHING;
     plan->values[value].instances = 0;
     if (plan->ranks == 1)
         return;
@@ -188,7 +188,8 @@ static void place_values(struct hd_plan *plan, const struct hd_op *mean, const s
     shard_results(plan, user);
     for (int i = 1; i < user->step->n_refs; i++) {
         const int changed = user->step->refs[i].value;
-        if (hd_ref_changes(&user->step->refs[i]) && !plan->values[changed].sharded)
+        if (hd_ref_changes(&user->step->refs[i]) &&
+            plan->values[changed].storage != HD_STORE_SLICES)
             share(plan, changed);
     }
 }
@@ -201,14 +202,15 @@ int hd_plan_find_sharded_updates(struct hd_plan *plan)
         struct hd_op *mean = &plan->ops[at], *user = &plan->ops[at + 1];
         if (!mean_fits(plan, at) || !user_fits(plan, mean, user))
             continue;
+        mean->user = user;
+        user->mean = mean;
         if (user->gpu) {
-            mean->sliced = user->sliced = true;
+            user->lowering = HD_LOWERING_SLICED_TASK;
             shard_results(plan, user);
             continue;
         }
         mean->lowering = HD_LOWERING_FUSED;
         user->lowering = HD_LOWERING_SHARDED_UPDATE;
-        user->mean = mean;
         HD_TRY(make_labels(plan->graph, user));
         place_values(plan, mean, user);
     }

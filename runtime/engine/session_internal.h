@@ -89,7 +89,7 @@ struct hd_session_gpu {
     int64_t ended_ns; /* when its last task ended */
 };
 
-/* What ranks exchange: one collective after another (sync.c, collective/). */
+/* The collectives of a session, one after another (sync.c, collective/). */
 struct hd_exchanges {
     starpu_data_handle_t token; /* orders the collectives */
     int64_t next_sequence;
@@ -99,7 +99,7 @@ struct hd_exchanges {
     struct hd_progress_thread thread;
 };
 
-/* What happened last, for whoever asks whether the session goes on. */
+/* The last of each kind of event, by which the session tells whether it goes on. */
 struct hd_session_events {
     struct hd_last_event submitted, begun, ended;  /* tasks, numbered by iteration */
     struct hd_last_event collective;               /* that is open; name NULL: none is */

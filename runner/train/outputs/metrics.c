@@ -56,8 +56,8 @@ static json_t *values_of(const struct hd_plan *plan)
     for (int i = 0; i < plan->graph->n_values; i++) {
         const struct hd_spec *spec = &plan->graph->values[i].spec;
         const struct hd_plan_value *value = &plan->values[i];
-        const int copies = value->buffers + value->lag_snapshots + value->background_snapshots;
-        if (value->instances == 0 || value->not_stored)
+        const int copies = value->buffers + value->lagged.buffers + value->background.buffers;
+        if (value->instances == 0 || value->storage == HD_STORE_NOTHING)
             continue;
         json_array_append_new(list, json_pack("[s, s, s, i, i, I]", spec->name, spec->type->name,
                                               placements[spec->placement], value->instances, copies,

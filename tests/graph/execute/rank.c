@@ -110,7 +110,7 @@ void rank_stop(struct rank *rank)
 static bool equal(const struct rank *rank, int value, const struct hd_spec *spec, const float *data,
                   const float *expected)
 {
-    if (!rank->plan->values[value].sharded)
+    if (rank->plan->values[value].storage != HD_STORE_SLICES)
         return memcmp(data, expected, (size_t)spec->bytes) == 0;
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
         int64_t lo, hi;
