@@ -47,6 +47,8 @@ def main():
     with Scratch() as scratch:
         prefix, program, directory = scratch("prefix"), scratch("play"), scratch("run")
         run("cmake", "--install", os.path.dirname(RUNNER), "--prefix", prefix)
+        for name in ("bin/runner", "include/heddle/env.h", "share/doc/heddle/LICENSE", "share/heddle/configs/cartpole_qrdqn.yaml"):
+            check(os.path.exists(os.path.join(prefix, name)), f"no {name} is installed")
         version = build(prefix, program)
         check(call("--version").stdout.find(version) >= 0, f"the library says {version}, and runner another version")
         train(directory, world__shards=1, max_train_iter=80, env__stop_value="1e9", policy__eval__evaluator__eval_freq=40)
