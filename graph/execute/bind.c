@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by the submitter: hd_binder_bind for each task or instance that it submits, the rest
+ * before and after each step. */
 #include "graph/execute/bind.h"
 
 #include "graph/execute/gpu/staging.h"

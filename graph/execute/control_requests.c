@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by the submitter once an iteration. */
 #include "graph/execute/control_requests.h"
 
 #include "graph/execute/bind.h"

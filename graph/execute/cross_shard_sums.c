@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called when an executor is created, and by the submitter for each stage that leaves numbers. */
 #include "graph/execute/cross_shard_sums.h"
 
 #include "graph/plan/collectives.h"

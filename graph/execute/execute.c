@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by train, once a run; by eval, watch and record for what they play; by simulate, whose
+ * recorder runs nothing. */
 #include "graph/execute/execute.h"
 
 #include "graph/execute/control_requests.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by the submitter for each step and each comparison of an iteration. */
 #include "graph/execute/guards.h"
 
 #include "runtime/base/alloc.h"

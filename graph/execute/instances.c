@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called when an executor is created, and by the submitter for each step that writes a value. */
 #include "graph/execute/instances.h"
 
 #include "graph/plan/memory.h"

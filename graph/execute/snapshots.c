@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by the submitter where the plan has a snapshot: once an iteration for lagged readers, and
+ * before each background step that is due. */
 #include "graph/execute/snapshots.h"
 
 #include "graph/execute/bind.h"

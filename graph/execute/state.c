@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by the submitter between two iterations: for each checkpoint, and once to resume. */
 #include "graph/execute/state.h"
 
 #include "graph/execute/transfers.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by the submitter once for each step of an iteration that is due. */
 #include "graph/execute/submit.h"
 
 #include "graph/execute/bind.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called when an executor is created, and by the submitter once for each step in subtasks that is
+ * due. */
 #include "graph/execute/subtasks.h"
 
 #include "graph/execute/bind.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called once a graph, after it has been parsed. */
 #include "graph/language/check.h"
 
 #include "graph/language/names.h"

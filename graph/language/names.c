@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Resolves the names in expressions of a graph: numbers of the run file and the strategy become
+ * constants; counters, attributes of values (replay.size) and fields of results become slots, which
+ * the submitter or a task fills before it evaluates. Called while a graph is loaded. */
 #include "graph/language/names.h"
 
 #include "runtime/base/alloc.h"
@@ -7,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+/* The graph that an expression belongs to, and whether it may name fields of results, which only
+ * conditions of `stop` may. */
 struct scope {
     struct hd_graph *graph;
     bool fields;
@@ -43,6 +48,7 @@ static bool find_config_number(void *arg, const char *path, double *value_p, con
     return false;
 }
 
+/* Returns the index of the slot of this name, which is added once; -1: no memory. */
 static int add_slot(struct hd_graph *graph, enum hd_slot_kind kind, int value, int index,
                     const char *name)
 {
@@ -91,6 +97,7 @@ static const char *nearest_member(const struct hd_spec *spec, const char *name, 
     return best;
 }
 
+/* Finds the slot of "value.member"; -1: there is none (and perhaps a near name), or no memory. */
 static int find_member_slot(const struct scope *scope, const char *name, const char *dot,
                             const char **nearest_p)
 {

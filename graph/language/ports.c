@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called for each step while a graph is parsed. */
 #include "graph/language/ports.h"
 
 #include "graph/language/names.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called once a run, before an executor is created. */
 #include "graph/plan/memory.h"
 
 #include "runtime/base/log.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by a worker whose body has failed. */
 #include "runner/train/failed.h"
 
 #include "runtime/base/alloc.h"

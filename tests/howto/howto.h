@@ -8,8 +8,8 @@
 
 enum { HD_SOCKET_RANKS = 8 };
 
-/* verb.c: reads params `from`, updates params `to` by a fraction `tau` of the difference. */
-extern const struct hd_verb hd_verb_soft_update;
+/* verb.c: reads params `from`, updates params `to`, which stay within `limit` of them. */
+extern const struct hd_verb hd_verb_keep_near;
 
 /* transport.c: links over connected stream sockets, fds[r] leading to rank r. Takes the sockets
  * over. Returns HD_OK or HD_ERR_NOMEM. */

@@ -13,10 +13,10 @@ static const char text[] = "values:\n"
                            "  policy: {type: params, bucket_mb: 0.02}\n"
                            "  target: {type: params, bucket_mb: 0.02}\n"
                            "iteration:\n"
-                           "  - soft_update: {reads: [policy], updates: [target], tau: 0.5}\n"
+                           "  - keep_near: {reads: [policy], updates: [target], limit: 0.5}\n"
                            "  - stop: {if: iteration >= 2, reason: limit}\n";
 
-static const struct hd_verb *const verbs[] = {&hd_verb_soft_update, &hd_verb_stop, NULL};
+static const struct hd_verb *const verbs[] = {&hd_verb_keep_near, &hd_verb_stop, NULL};
 
 static const struct hd_set sets[] = {{"policy.model.obs_shape=4", NULL},
                                      {"policy.model.action_shape=2", NULL},
@@ -39,7 +39,7 @@ static int load(const char *graph_text, const struct hd_registry *registry,
     return hd_graph_load(&source, *diag_p, graph_p);
 }
 
-TEST(target_follows, .runs = 2)
+TEST(target_stays_near, .runs = 2)
 {
     const struct hd_registry *builtin = hd_registry_get_builtin();
     const struct hd_registry registry = {builtin->types, verbs, builtin->keys};
@@ -71,11 +71,11 @@ TEST(target_follows, .runs = 2)
     float *to = (float *)hd_executor_get_data(executor, target, 0);
     for (int64_t i = 0; i < n; i++) {
         from[i] = 1;
-        to[i] = 0;
+        to[i] = i % 2 ? 0 : 1.25f;
     }
     ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
     for (int64_t i = 0; i < n; i++)
-        ck_assert_float_eq(to[i], 0.875f); /* after three halves */
+        ck_assert_float_eq(to[i], i % 2 ? 0.5f : 1.25f);
 
     hd_executor_destroy(executor);
     hd_plan_destroy(plan);
@@ -86,7 +86,7 @@ TEST(target_follows, .runs = 2)
     hd_diag_destroy(diag);
 }
 
-TEST(a_wrong_tau_is_refused)
+TEST(a_wrong_limit_is_refused)
 {
     const struct hd_registry *builtin = hd_registry_get_builtin();
     const struct hd_registry registry = {builtin->types, verbs, builtin->keys};
@@ -96,7 +96,7 @@ TEST(a_wrong_tau_is_refused)
     struct hd_graph *graph = NULL;
     char wrong[sizeof text];
     memcpy(wrong, text, sizeof text);
-    memcpy(strstr(wrong, "0.5"), "1.5", 3);
+    memcpy(strstr(wrong, "0.5"), "-.5", 3);
     ck_assert_int_eq(load(wrong, &registry, &document, &config, &diag, &graph), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), "graph.yaml:5:"));
     hd_config_destroy(config);

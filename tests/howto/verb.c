@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* soft_update: to += tau (from - to), by buckets. The example of docs/howto/verb.md. */
+/* keep_near: to = from - limit or from + limit, where it is further away, by buckets. The example
+ * of docs/howto/verb.md. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/types/learn/params.h"
 #include "tests/howto/howto.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const struct hd_port ports[] = {
@@ -13,23 +15,23 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static const struct hd_option options[] = {{.name = "tau", .required = true}, {0}};
+static const struct hd_option options[] = {{.name = "limit", .required = true}, {0}};
 
 struct args {
-    float tau;
+    float limit;
 };
 
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
-    const char *text = hd_setup_get_option(setup, "tau");
-    const float tau = text ? strtof(text, NULL) : 0;
-    if (!(tau > 0 && tau <= 1))
+    const char *text = hd_setup_get_option(setup, "limit");
+    const float limit = text ? strtof(text, NULL) : -1;
+    if (!(limit >= 0))
         return hd_diag_add_error(setup->diag, setup->location,
-                                 "soft_update: tau must be above 0 and at most 1");
+                                 "keep_near: expected a limit from 0 on, found %s", text);
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
-    args->tau = tau;
+    args->limit = limit;
     *args_p = args;
     return HD_OK;
 }
@@ -43,18 +45,18 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     int64_t lo, hi;
     hd_spec_get_bucket(views[1].spec, views[1].bucket, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
-        to[i] += args->tau * (from[i] - to[i]);
+        to[i] = fminf(fmaxf(to[i], from[i] - args->limit), from[i] + args->limit);
     hd_net_refresh(hd_params_get_net(views[1].spec), to, lo, hi);
     return HD_OK;
 }
 
-const struct hd_verb hd_verb_soft_update = {
-    .name = "soft_update",
-    .stream_id = 0x736f66745f757064,
+const struct hd_verb hd_verb_keep_near = {
+    .name = "keep_near",
+    .stream_id = 0x9d1c6b0f4ae27358,
     .ports = ports,
     .options = options,
     .by_bucket = true,
     .prepare = prepare,
     .body = body,
-    .help = "moves parameters a fraction of the way towards others",
+    .help = "keeps parameters within a limit of others",
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called once an iteration. */
 #include "runner/train/base/stopwatch.h"
 
 #include "runtime/base/clock.h"

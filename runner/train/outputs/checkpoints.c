@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called once a run to open its checkpoints, then by the executor once an iteration. */
 #include "runner/train/outputs/checkpoints.h"
 
 #include "runner/base/signals.h"

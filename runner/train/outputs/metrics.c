@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called by rank 0 at the start and the end of a run, and once an iteration, which leaves a line at
+ * intervals. */
 #include "runner/train/outputs/metrics.h"
 
 #include "runner/base/machine_json.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called once a run to open its directory, then once an iteration for the progress line. */
 #include "runner/train/outputs/outputs.h"
 
 #include "runner/train/outputs/results.h"

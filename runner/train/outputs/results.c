@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called when a run has ended, and before it starts to reserve the names. */
 #include "runner/train/outputs/results.h"
 
 #include "runner/base/process.h"

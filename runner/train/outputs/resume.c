@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Called once a run, before it starts. */
 #include "runner/train/outputs/resume.h"
 
 #include "runner/base/config_leaves.h"
