@@ -6,6 +6,7 @@ not."""
 
 import os
 import re
+import shlex
 import stat
 import sys
 
@@ -55,6 +56,19 @@ def check_kinds(scratch):
         hashes = {run["param_hash"] for run in runs}
         check(len(hashes) == 1 and None not in hashes, f"{name}: {hashes}")
         print(f"{name}: one and two ranks end in {hashes}")
+
+
+def check_readme(scratch):
+    """The README's own environment trains by the command that stands there."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        section = file.read().partition("## Train on your own environment")[2].partition("\n## ")[0]
+    os.makedirs(scratch("readme/envs"))
+    with open(scratch("readme/envs/my_module.py"), "w", encoding="utf-8") as file:
+        file.write(re.search(r"```python\n(.*?)```", section, re.S)[1])
+    command = re.search(r"build/runner (run .*?\n)build", section, re.S)[1].replace("\\\n", " ")
+    words = shlex.split(command.replace("configs/", f"{ROOT}/configs/"))
+    call(*words, "--set", "max_train_iter=200", cwd=scratch("readme"))
+    check(result(scratch("readme/mine"))["train_iter"] >= 200, f"{words}")
 
 
 def check_no_python(scratch):
@@ -129,6 +143,7 @@ def main():
             skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
         check_resumed(scratch, check_bits(scratch))
         check_kinds(scratch)
+        check_readme(scratch)
         check_paths(scratch)
 
 
