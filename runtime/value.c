@@ -132,6 +132,12 @@ void hd_spec_get_bucket(const struct hd_spec *spec, int bucket, int64_t *lo_p, i
     *hi_p = hi < spec->elements ? hi : spec->elements;
 }
 
+const char *hd_shard_describe(int64_t shard, char text[HD_SHARD_TEXT])
+{
+    snprintf(text, HD_SHARD_TEXT, shard < 0 ? "" : " (shard %lld)", (long long)shard);
+    return text;
+}
+
 int hd_body_fail(struct hd_context *context, const char *format, ...)
 {
     va_list args;

@@ -278,7 +278,14 @@ struct hd_context {
     void *dump_arg;
 };
 
-enum { HD_MESSAGE_BYTES = 512, HD_NO_GRAPH = -1 /* nothing to queue on a GPU */ };
+enum {
+    HD_MESSAGE_BYTES = 512,
+    HD_SHARD_TEXT = 32,
+    HD_NO_GRAPH = -1 /* nothing to queue on a GPU */
+};
+
+/* Returns " (shard 3)" for messages, or "" for -1, in `text`. Thread safe. */
+const char *hd_shard_describe(int64_t shard, char text[HD_SHARD_TEXT]);
 
 /* Fails the task: keeps the sentence for the session's error latch and returns HD_ERR_TASK. */
 int hd_body_fail(struct hd_context *context, const char *format, ...)

@@ -31,13 +31,13 @@ static int64_t describe_running(const struct hd_running *running, const char *wh
                                 int64_t used, int64_t bytes)
 {
     const char *name = atomic_load(&running->name);
+    char shard[HD_SHARD_TEXT];
     if (!name || used >= bytes)
         return used;
     return used + snprintf(text + used, (size_t)(bytes - used),
-                           "%s%s of iteration %lld (shard %lld)%s since %.1f s",
-                           used > 0 ? ", " : "", name, (long long)running->iteration,
-                           (long long)running->shard, where,
-                           (double)(hd_clock_get_ns() - running->begin_ns) * 1e-9);
+                           "%s%s of iteration %lld%s%s since %.1f s", used > 0 ? ", " : "", name,
+                           (long long)running->iteration, hd_shard_describe(running->shard, shard),
+                           where, (double)(hd_clock_get_ns() - running->begin_ns) * 1e-9);
 }
 
 static int64_t describe_in_flight(const struct hd_session *session, char *text, int64_t used,

@@ -127,11 +127,11 @@ static int check_outcome(const struct hd_stepper *stepper, const struct hd_envs_
     if (rewarded && hd_envs_is_frame_finite(shape, (const char *)stepper->outcome.obs +
                                                        i * shape->obs.frame_bytes))
         return HD_OK;
-    char what[64] = "an observation that is not finite";
+    char what[64] = "an observation that is not finite", shard[HD_SHARD_TEXT];
     if (!rewarded)
         snprintf(what, sizeof what, "the reward %g", (double)reward);
-    return hd_body_fail(context, "%s (shard %lld): env %lld gave %s at step %lld from seed %llu",
-                        shape->about, (long long)context->shard,
+    return hd_body_fail(context, "%s%s: env %lld gave %s at step %lld from seed %llu", shape->about,
+                        hd_shard_describe(context->shard, shard),
                         (long long)(hd_envs_get_first(shape, context->shard, context->item) + i),
                         what, (long long)envs->episode_steps[i] + 1,
                         (unsigned long long)envs->seed[i]);
@@ -148,7 +148,7 @@ static void scale_actions(const struct hd_stepper *stepper, const struct hd_envs
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context)
 {
-    char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES];
+    char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES], shard[HD_SHARD_TEXT];
     scale_actions(stepper, shape);
     hd_crash_set_part(shape->about);
     const int failed = shape->env->step(*envs->group, stepper->taken, &stepper->outcome, message);
@@ -156,8 +156,8 @@ int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape
     if (failed != 0) {
         name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,
                       sizeof episodes);
-        return hd_body_fail(context, "%s (shard %lld): %.256s%s", shape->env->name,
-                            (long long)context->shard, message, episodes);
+        return hd_body_fail(context, "%s%s: %.256s%s", shape->env->name,
+                            hd_shard_describe(context->shard, shard), message, episodes);
     }
     for (int64_t i = 0; i < *envs->count; i++) {
         HD_TRY(check_outcome(stepper, shape, envs, i, context));
@@ -172,11 +172,11 @@ int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape
 static int start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
                      uint64_t env_seed, void *frame, struct hd_context *context)
 {
-    char message[HD_ENV_MESSAGE] = "";
+    char message[HD_ENV_MESSAGE] = "", shard[HD_SHARD_TEXT];
     if (hd_envs_start(shape, envs, env, env_seed, frame, message) == HD_OK)
         return HD_OK;
-    return hd_body_fail(context, "%s (shard %lld): env %lld cannot start from seed %llu: %.256s",
-                        shape->env->name, (long long)context->shard,
+    return hd_body_fail(context, "%s%s: env %lld cannot start from seed %llu: %.256s",
+                        shape->env->name, hd_shard_describe(context->shard, shard),
                         (long long)(hd_envs_get_first(shape, context->shard, context->item) + env),
                         (unsigned long long)env_seed, message);
 }

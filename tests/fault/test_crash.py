@@ -79,7 +79,7 @@ def check_numbers():
             env = build(scratch, (old, new))
             code, text, _ = play(scratch, env)
             check(code == 1, f"{new}: {code}: {text}")
-            named = re.search(rf"task (collect|evaluate) of .* environment corridor \(plug-in \S+\) \(shard -?\d+\): "
+            named = re.search(rf"task (collect|evaluate) of .* environment corridor \(plug-in \S+\)( \(shard \d+\))?: "
                               rf"env \d+ {said} at step \d+ from seed \d+", text)
             check(named and len(errors(text)) == 1, f"{new}: {text}")
             found = result(scratch("run"))
@@ -96,7 +96,7 @@ def check_hangs():
             check(code == 3, f"{ranks} ranks: {code}: {text}")
             reports = [line for line in errors(text) if "no task has ended for" in line]
             check(len(reports) == 1, f"{ranks} ranks: {text}")
-            check(re.search(r"rank \d runs (collect|evaluate) of iteration \d+ \(shard -?\d+\) since [\d.]+ s", text),
+            check(re.search(r"rank \d runs (collect|evaluate) of iteration \d+( \(shard \d+\))? since [\d.]+ s", text),
                   text)
             check(result(scratch("run"))["reason"] == "failed", f"{result(scratch('run'))}")
     print(f"a task that never returns, after {seconds:.1f} s:\n  {reports[0]}")

@@ -26,7 +26,7 @@ ILLEGAL = "an illegal memory access was encountered"
 NEVER = 10 ** 9
 UNSEEN = 24  # the last calls: StarPU and NCCL destroy their streams and events without a look at the results
 FIRST = 5  # the call before which CUDA has not been asked for more than the number of GPUs
-TASK = r"[a-z_()]+ of iteration \d+ \(shard -?\d+\) on GPU \d"
+TASK = r"[a-z_()]+ of iteration \d+(?: \(shard \d+\))? on GPU \d"
 HINT = "--set runtime.executor=sequential names the task at fault"
 
 

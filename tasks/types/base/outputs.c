@@ -57,3 +57,6 @@ const struct hd_outputs hd_outputs[] = {
                                       .choose = hd_act_squashed_greedily,
                                       .draw = hd_act_squashed_by_draw},
 };
+
+_Static_assert(sizeof hd_outputs / sizeof *hd_outputs == HD_OUTPUTS_KINDS,
+               "every kind of outputs has a row");

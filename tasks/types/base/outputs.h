@@ -11,11 +11,12 @@
 #include "tasks/base/registry.h"
 
 enum hd_outputs_kind {
-    HD_OUTPUTS_LOGITS,           /* of each choice */
-    HD_OUTPUTS_ACTION_VALUES,    /* by dueling heads, if policy.model.dueling says so */
-    HD_OUTPUTS_QUANTILES,        /* [choice][policy.model.num_quantiles] of the return */
-    HD_OUTPUTS_ACTOR_CRITIC,     /* what a distribution of actions needs, then a value */
-    HD_OUTPUTS_SQUASHED_GAUSSIAN /* means and logarithms of deviations of numbers that tanh maps */
+    HD_OUTPUTS_LOGITS,            /* of each choice */
+    HD_OUTPUTS_ACTION_VALUES,     /* by dueling heads, if policy.model.dueling says so */
+    HD_OUTPUTS_QUANTILES,         /* [choice][policy.model.num_quantiles] of the return */
+    HD_OUTPUTS_ACTOR_CRITIC,      /* what a distribution of actions needs, then a value */
+    HD_OUTPUTS_SQUASHED_GAUSSIAN, /* means and logarithms of deviations of numbers that tanh maps */
+    HD_OUTPUTS_KINDS
 };
 
 /* A head of a net that is a list of layers: its name, and the types that it may have ("a|b"). */
