@@ -113,6 +113,7 @@ def check_terminal(scratch, best):
                 os.kill(int(file.read().split()[0]), number)
             check_given_back(terminal, number.name)
         terminal.run(*words, "--episodes", "1", "--fps", "240")
+        wait_for(terminal.status, "an episode")
         check_given_back(terminal, "an episode")
         terminal.run(*words[:-1], "256")
         wait_for(lambda: "38;5;" in terminal.screen("-e"), "256 colours")
