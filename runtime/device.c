@@ -6,6 +6,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,14 +26,20 @@ int hd_device_check(int error, const char *what)
                        cudaGetErrorName((cudaError_t)error));
 }
 
+/* The first call of CUDA starts threads, which may take any signal that they do not block: a
+ * launcher that waits for SIGCHLD by a signalfd has waited for ever. */
 int hd_device_count(void)
 {
+    sigset_t all, before;
     int n = 0;
-    if (cudaGetDeviceCount(&n) != cudaSuccess) {
-        cudaGetLastError(); /* no driver is no failure of later calls */
-        return 0;
-    }
-    return n;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const cudaError_t error = cudaGetDeviceCount(&n);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == cudaSuccess)
+        return n;
+    cudaGetLastError(); /* no driver is no failure of later calls */
+    return 0;
 }
 
 int hd_device_use(int device)

@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <thread>
 #include <time.h>
 #include <unistd.h>
 
@@ -208,13 +210,22 @@ bool emulation::reaches(int from, int to)
 /* Set in a child of a process that had used devices. */
 static std::atomic<bool> lost, used;
 
+/* The driver's thread, which takes the signals that the thread of the first call did not block. */
+static void wait_for_events()
+{
+    prctl(PR_SET_NAME, "cuda-EvtHandlr");
+    for (;;)
+        pause();
+}
+
 cudaError_t emulation::usable()
 {
     static const int registered = pthread_atfork(nullptr, nullptr, [] { lost = used.load(); });
     (void)registered;
     if (lost)
         return refuse(cudaErrorInitializationError, "devices were used before the process forked");
-    used = true;
+    if (!used.exchange(true))
+        std::thread(wait_for_events).detach();
     EMU_TRY(count_call());
     return n_devices() > 0 ? cudaSuccess : cudaErrorNoDevice;
 }

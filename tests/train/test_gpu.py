@@ -4,11 +4,15 @@
 moves, recorded graphs, NCCL. One set of bits whatever executor, scheduler, window, number of GPUs, of
 ranks and path of gradients; near the CPU's; and what is said where there are no GPUs."""
 
+import glob
 import json
 import os
 import re
+import signal
 import struct
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
@@ -397,10 +401,32 @@ def check_what_is_said(scratch):
     check("2 ranks share" in done.stderr, done.stderr)
 
 
+def check_signals(scratch):
+    """Threads that CUDA's driver starts in a launcher leave it the signals that it waits for."""
+    words = ["launch", "--nproc-per-node", "2", DQN, "--quiet", "--dir", scratch("signals"),
+             *runner.sets(**dict(SHORT, max_train_iter=100000), **GPU)]
+    launcher = subprocess.Popen([runner.RUNNER, *words], env=environment(HD_EMULATED_DEVICES=1))
+    try:
+        found = {}
+        while "cuda-EvtHandlr" not in found or not os.path.exists(scratch("signals")):
+            time.sleep(0.05)
+            for path in glob.glob(f"/proc/{launcher.pid}/task/*/status"):
+                with open(path, encoding="utf-8") as file:
+                    status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+                found[status["Name"]] = int(status["SigBlk"], 16)
+            check(launcher.poll() is None, f"the launcher has ended with {launcher.poll()}")
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            check(all(blocked >> (number - 1) & 1 for blocked in found.values()), f"{number.name}: {found}")
+    finally:
+        launcher.terminate()
+        launcher.wait()
+
+
 def main():
     emulate()
     with Scratch() as scratch:
         check_what_is_said(scratch)
+        check_signals(scratch)
         check_dqn(scratch)
         check_priority(scratch)
         check_ppo(scratch)
