@@ -9,6 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
 
 #include <inttypes.h>
@@ -182,16 +183,18 @@ static int create_for_policy(const struct heddle_policy *policy, int64_t envs, b
     return status;
 }
 
-int hd_policy_find_bounds(struct heddle_policy *policy)
+int hd_policy_find_bounds(const struct hd_setup *setup, struct heddle_policy *policy)
 {
     struct hd_env_actions *actions = &policy->actions;
     struct heddle_envs *envs = NULL;
-    for (int i = 0; i < actions->dims; i++) {
-        actions->low[i] = -1;
-        actions->high[i] = 1;
-    }
-    if (!hd_env_find_builtin(hd_config_get_text(policy->config, "env.type")))
+    bool stated;
+    HD_TRY(hd_actions_read_bounds(setup, actions, &stated));
+    if (stated)
         return HD_OK;
+    if (!hd_env_find_builtin(hd_config_get_text(policy->config, "env.type")))
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "policy.action_bounds: the bounds of the actions are not here; a "
+                                 "run writes them into its total_config.yaml");
     HD_TRY(create_for_policy(policy, 1, false, false, &envs));
     if (hd_actions_are_equal(actions, &envs->frame.actions))
         *actions = envs->frame.actions;

@@ -49,7 +49,7 @@ static int read_config(struct hd_diag *diag, const char *path, struct hd_config 
         hd_document_destroy(document);
         return status;
     }
-    return hd_env_options_resolve(*config_p);
+    return hd_env_options_resolve(*config_p, diag);
 }
 
 static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
@@ -63,7 +63,7 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
         policy->actions.high[i] = __builtin_inff();
     }
     if (policy->algorithm->outputs->squashed)
-        HD_TRY(hd_policy_find_bounds(policy));
+        HD_TRY(hd_policy_find_bounds(setup, policy));
     if (dims > HEDDLE_OBS_DIMS)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "policy.model.obs_shape: at most %d dimensions, found %lld",

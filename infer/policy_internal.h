@@ -36,9 +36,9 @@ struct heddle_policy {
     struct hd_work_list *works;
 };
 
-/* Gives a policy whose numbers are squashed their bounds. Returns HD_OK or an error of
- * heddle_envs_create (logged). */
-int hd_policy_find_bounds(struct heddle_policy *policy);
+/* Gives a policy whose numbers are squashed their bounds. Returns HD_OK, HD_ERR_INPUT after adding
+ * the mistake to setup->diag, or an error of heddle_envs_create (logged). */
+int hd_policy_find_bounds(const struct hd_setup *setup, struct heddle_policy *policy);
 
 /* Makes an empty list, NULL (logged) without memory; releases one with all in it, and accepts NULL.
  */

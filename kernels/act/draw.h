@@ -37,8 +37,8 @@ void hd_act_squashed_by_draw(const struct hd_env_actions *actions, const float *
 void hd_act_squashed_randomly(int dims, const struct hd_rng *rng, uint32_t first,
                               union hd_action_number *action);
 
-/* Maps numbers in [-1, 1] to those between the bounds of a box, where it has them. Both arrays may
- * be one. */
+/* Maps numbers in [-1, 1] to those between the bounds of a box; a number without bounds stays. Both
+ * arrays may be one. */
 void hd_act_scale(const struct hd_env_actions *actions, const union hd_action_number *unit,
                   union hd_action_number *action);
 

@@ -9,6 +9,8 @@
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
 #include "tasks/base/run_keys.h"
+#include "tasks/output/inspect.h"
+#include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
 
 #include <dirent.h>
@@ -196,6 +198,25 @@ static int override_strategy(struct hd_run_spec *run_spec)
     return map ? hd_config_override_tree(run_spec->config, "strategy", map) : HD_ERR_NOMEM;
 }
 
+/* Puts the bounds of real actions, as the environment has them, into the effective config. */
+static int override_bounds(struct hd_run_spec *run_spec)
+{
+    const struct hd_env_actions *actions = NULL;
+    char text[HD_ACTIONS_BOUNDS];
+    struct hd_document *document;
+    for (int i = 0; i < run_spec->graph->n_values && !actions; i++)
+        actions = hd_inspect_actions(&run_spec->graph->values[i].spec);
+    if (!actions || actions->kind != HD_ENV_BOX)
+        return HD_OK;
+    hd_actions_write_bounds(actions, text);
+    HD_TRY(hd_document_parse("policy.action_bounds", text, (int64_t)strlen(text), run_spec->diag,
+                             &document));
+    const int status = hd_config_override_tree(run_spec->config, "policy.action_bounds",
+                                               hd_document_get_root(document));
+    hd_document_destroy(document);
+    return status;
+}
+
 static int choose_shards(struct hd_run_spec *run_spec, int ranks)
 {
     char text[32];
@@ -254,11 +275,12 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     }
     if (options->refuses_plugins)
         HD_TRY(refuse_plugin(run_spec));
-    HD_TRY(hd_env_options_resolve(run_spec->config));
+    HD_TRY(hd_env_options_resolve(run_spec->config, run_spec->diag));
     hd_settings_read(run_spec->config, &run_spec->settings);
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(load_graph(run_spec, options->config));
     HD_TRY(override_strategy(run_spec));
+    HD_TRY(override_bounds(run_spec));
     if (!run_spec->settings.multi_gpu && ranks > 1)
         return hd_fail(HD_ERR_INPUT,
                        "policy.multi_gpu is false, but there are %d ranks: training "

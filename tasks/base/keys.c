@@ -54,6 +54,11 @@ const struct hd_key hd_task_keys[] = {
      NULL},
     {"policy.action_space", HD_KEY_CHOICE, 0, 0, "discrete", "discrete|continuous", "global",
      "discrete: actions are choices; continuous: real numbers", NULL},
+    {"policy.action_bounds", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+     "the bounds of real actions: a map with low and high, each a number or a list; a run takes "
+     "them "
+     "from its environment and writes them here, so that its policy acts by them elsewhere",
+     NULL},
     {"policy.model.encoder_hidden_size_list", HD_KEY_INT_LIST, 1, 1e6, "[128, 128, 64]", NULL,
      "global", "widths of the encoder's layers", "net_arch|hidden_sizes|hidden_size|hidden"},
     {"policy.model.layers", HD_KEY_TREE, 0, 0, "[]", NULL, "global",

@@ -10,6 +10,7 @@
 #include "runtime/io/base/safetensors.h"
 #include "runtime/io/logbook.h"
 #include "tasks/types/base/policy_arrays.h"
+#include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/eval_result.h"
@@ -282,4 +283,9 @@ const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)
 void hd_arithmetic_describe_libraries(char *text, size_t bytes)
 {
     hd_conv_describe_library(text, bytes);
+}
+
+const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec)
+{
+    return spec->type == &hd_type_envs ? &hd_envs_get_shape(spec)->frame.actions : NULL;
 }

@@ -21,6 +21,10 @@ struct hd_weights {
 };
 
 struct hd_file_put;
+struct hd_env_actions;
+
+/* Returns the actions that a value of type envs takes; NULL: it is of another type. */
+const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec);
 
 /* Writes a policy to a safetensors file by `put` (runtime/io/base/files.h), which appears whole or
  * not at all. It holds tensors of DI-engine's names and shapes; running_mean, running_var and

@@ -155,6 +155,9 @@ def describe_actions(space, description):
         description.kind, numbers = MULTI_DISCRETE, [int(n) for n in space.nvec.flat]
     elif isinstance(space, spaces.MultiBinary):
         description.kind, numbers = MULTI_DISCRETE, [2] * int(gymnasium.spaces.flatdim(space))
+    elif isinstance(space, spaces.Box) and space.dtype.kind != "f":
+        raise ValueError(f"actions are a Box of {space.dtype}: whole numbers are choices, which a MultiDiscrete space "
+                         f"has (a gymnasium.ActionWrapper can translate)")
     elif isinstance(space, spaces.Box):
         description.kind, numbers = BOX, [0] * space.low.size
         if len(numbers) <= ACTION_DIMS:
@@ -203,6 +206,16 @@ def count_agents(env, options):
     return agents
 
 
+def check_picture(picture):
+    """What `render` returns, as pixels of red, green and blue."""
+    import numpy as np
+    picture = np.asarray(picture)
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        raise ValueError(f"render returned {picture.dtype} of shape {picture.shape} in place of uint8 "
+                         f"[height, width, 3]")
+    return picture
+
+
 def describe(env, options):
     description = Description()
     description.agents = count_agents(env, options)
@@ -212,14 +225,16 @@ def describe(env, options):
     description.limit = find_limit(env, options)
     if options.get("render"):
         env.reset(seed=0)
-        description.height, description.width = env.render().shape[:2]
+        description.height, description.width = check_picture(env.render()).shape[:2]
     return description
 
 
 def check_spaces(found, wanted):
     """What the run file declares has to be so."""
     def show(d):
-        n = list(d.n[:d.action_dims]) if d.kind != BOX else f"a box of {d.action_dims}"
+        n = list(d.n[:d.action_dims])
+        if d.kind == BOX:
+            n = f"a box of {d.action_dims} with low {list(d.low[:d.action_dims])}, high {list(d.high[:d.action_dims])}"
         agents = f", agents {d.agents}" if d.agents else ""
         return f"obs_shape {list(d.shape[:d.dims])}, actions {n}{agents}"
     if show(found) != show(wanted) or found.element != wanted.element:
@@ -230,6 +245,18 @@ def check_spaces(found, wanted):
 
 ENDED_EARLY = ("the episode ended after {} of {} steps when it was played again: the env is no function of seed and "
                "actions (env.options.save: pickle may help)")
+
+
+def describe_result(result):
+    """What a function of an env returned, in words."""
+    return f"{len(result)} values" if isinstance(result, tuple) else f"a value of type {type(result).__name__}"
+
+
+def check_flags(*flags):
+    for flag in flags:
+        if type(flag) is not bool and type(flag).__name__ not in ("bool_", "bool"):
+            raise ValueError(f"terminated and truncated have to be booleans, found {str(flag)[:60]} "
+                             f"({type(flag).__name__})")
 
 
 class Worker:
@@ -270,7 +297,9 @@ class Worker:
         self.obs, self.next_obs = frames(header.obs), frames(header.next_obs)
         self.next = memoryview(view(header.next, 1, np.uint8))
         self.next_seed = memoryview(view(header.next_seed, 1, np.uint64))
-        self.shape = space.shape
+        self.shape, self.dtype, self.array = space.shape, space.dtype, np.ndarray
+        # Types of observations that need no second look.
+        self.kinds = {np.dtype(code) for code in ("?bBhHiIlLfd" if element == np.float32 else "B")}
         self.actions = view(header.action, dims, number).reshape(n, dims)
         self.reward = memoryview(view(header.reward, 1, np.float32))
         self.done = memoryview(view(header.done, 1, np.bool_))
@@ -297,28 +326,60 @@ class Worker:
         return lambda rows: list((rows + offset).astype(space.dtype).reshape(-1, *space.shape))
 
     def show(self, row, obs):
+        """Checks an observation, which numpy would otherwise spread, wrap or cut to fit."""
         import numpy as np
-        if np.shape(obs) != self.shape:
-            raise ValueError(f"the observation has shape {np.shape(obs)}, but observation_space says {self.shape}")
+        obs = np.asarray(obs)
+        if obs.shape != self.shape:
+            raise ValueError(f"the observation has shape {obs.shape}, but observation_space says {self.shape}")
+        if obs.dtype.kind not in ("biuf" if row.dtype == np.float32 else "biu"):
+            raise ValueError(f"the observation is of {obs.dtype}, but observation_space of {self.dtype}")
+        if row.dtype == np.uint8 and obs.dtype != np.uint8 and obs.size and not (obs.min() >= 0 and obs.max() <= 255):
+            raise ValueError(f"the observation has numbers from {obs.min()} to {obs.max()}, which are no bytes")
         row[...] = obs
 
+    def reset(self, env, seed):
+        result = env.reset(seed=seed)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ValueError(f"reset returned {describe_result(result)} in place of (observation, info)")
+        return result[0]
+
+    @staticmethod
+    def read_step(result):
+        """Observation, reward, and whether the episode ended and was cut."""
+        if not isinstance(result, tuple) or len(result) != 5:
+            raise ValueError(f"step returned {describe_result(result)} in place of (observation, reward, terminated, "
+                             f"truncated, info)")
+        return result[:4]
+
+    def give(self, k, reward):
+        try:
+            self.reward[k] = reward
+        except (TypeError, ValueError):
+            raise ValueError(f"the reward is {str(reward)[:60]} ({type(reward).__name__}), which is no number"
+                             ) from None
+
     def start(self, i, seed):
-        obs, _ = self.envs[i].reset(seed=seed)
-        self.show(self.obs[i], obs)
+        self.show(self.obs[i], self.reset(self.envs[i], seed))
 
     def start_next(self, i):
         """Starts the next episode in the step that ends one, whose last observation stays."""
         self.where = f" in the reset from seed {self.next_seed[i]}"
-        obs, _ = self.envs[i].reset(seed=self.next_seed[i])
-        self.show(self.next_obs[i], obs)
+        self.show(self.next_obs[i], self.reset(self.envs[i], self.next_seed[i]))
         self.next[i], self.where = STARTED, ""
 
     def step(self):
-        at, rows, rewards, done, truncations = self.at, self.obs, self.reward, self.done, self.truncated
-        i = self.first
+        at, rows, done, truncations, shape, kinds = self.at, self.obs, self.done, self.truncated, self.shape, self.kinds
+        i, array = self.first, self.array
         for k, (step, action) in enumerate(zip(self.steppers, self.read_actions(self.actions))):
             at[0] = i + k
-            rows[k][...], rewards[k], terminated, truncated, _ = step(action)
+            obs, reward, terminated, truncated = self.read_step(step(action))
+            if type(obs) is array and obs.dtype in kinds and obs.shape == shape:
+                rows[k][...] = obs
+            else:
+                self.show(rows[k], obs)
+            self.give(k, reward)
+            if type(terminated) is not bool or type(truncated) is not bool:
+                check_flags(terminated, truncated)
             done[k] = terminated or truncated
             truncations[k] = truncated and not terminated
             if done[k] and self.next[k] == ANNOUNCED:
@@ -327,7 +388,7 @@ class Worker:
     def replay(self, i, seed, count):
         self.start(i, seed)
         for n, action in enumerate(self.read_actions(self.history[i, :count])):
-            obs, _, terminated, truncated, _ = self.steppers[i](action)
+            obs, _, terminated, truncated = self.read_step(self.steppers[i](action))
             if (terminated or truncated) and n + 1 < count:
                 raise ValueError(ENDED_EARLY.format(n + 1, count))
         if count > 0:
@@ -357,7 +418,11 @@ class Worker:
         import numpy as np
         spaces = self.header.description
         picture = np.frombuffer(self.memory, np.uint8, spaces.height * spaces.width * 3, self.header.picture)
-        picture.reshape(spaces.height, spaces.width, 3)[...] = self.envs[i].render()
+        drawn = check_picture(self.envs[i].render())
+        if drawn.shape != (spaces.height, spaces.width, 3):
+            raise ValueError(f"render returned a picture of {drawn.shape[:2]}, but the first one had "
+                             f"{(spaces.height, spaces.width)}")
+        picture.reshape(drawn.shape)[...] = drawn
 
     def obey(self, command):
         if command == STEP:
@@ -404,7 +469,7 @@ class ParallelWorker(Worker):
 
     def start(self, i, seed):
         e = i // self.agents
-        obs, _ = self.envs[e].reset(seed=seed)
+        obs = self.reset(self.envs[e], seed)
         self.steps[e] = 0
         for slot, name in self.get_slots(e):
             self.show_agent(slot, name, obs, self.envs[e].agents)
@@ -420,14 +485,15 @@ class ParallelWorker(Worker):
         env = self.envs[e]
         before = list(env.agents)
         taken = {name: action for name, action in zip(self.names, actions) if name in before}
-        obs, rewards, terminations, truncations, _ = env.step(taken)
+        obs, rewards, terminations, truncations = self.read_step(env.step(taken))
         self.steps[e] += 1
         living = [name for name in env.agents if not (terminations.get(name) or truncations.get(name))]
         cut = self.steps[e] == self.limit
         over = cut or not living
         for i, name in self.get_slots(e):
             self.show_agent(i, name, obs, before if over else living)
-            self.reward[i] = rewards.get(name, 0) if name in before else 0
+            self.give(i, rewards.get(name, 0) if name in before else 0)
+            check_flags(terminations.get(name, False), truncations.get(name, False))
             self.done[i] = over
             self.truncated[i] = over and name in before and not terminations.get(name) and bool(
                 cut or truncations.get(name))

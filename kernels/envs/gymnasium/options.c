@@ -9,7 +9,7 @@
 
 static const char known[] =
     "worker, python, path, kwargs, wrappers, max_episode_steps, timeout_s, render, save, "
-    "pickle_bytes, obs_shape, actions, box, agents and black_death";
+    "pickle_bytes, obs_shape, actions, box, low, high, agents and black_death";
 
 int hd_bridge_refuse(char message[HD_ENV_MESSAGE], const char *format, ...)
 {
@@ -92,11 +92,54 @@ static int declare_box(const struct hd_env_option *option, struct hd_bridge_opti
 {
     struct hd_bridge_description *spaces = &options->declaration;
     spaces->kind = HD_ENV_BOX;
-    for (int i = 0; i < HD_ENV_ACTION_DIMS; i++) {
-        spaces->low[i] = -INFINITY;
-        spaces->high[i] = INFINITY;
-    }
     return read_count(option, HD_ENV_ACTION_DIMS, &spaces->action_dims, message);
+}
+
+/* Reads "2" or "[-1, .inf]", the bounds of a declared box on one side. A number is for all. */
+static int declare_bounds(const struct hd_env_option *option, float *bounds, int *n_p,
+                          char *message)
+{
+    const bool list = option->value[0] == '[';
+    const char *at = option->value + list;
+    int n = 0;
+    for (char *end; n < HD_ENV_ACTION_DIMS && *at && *at != ']'; n++) {
+        at += strspn(at, " \"");
+        const bool negative = *at == '-';
+        if (strncmp(at + negative, ".inf", 4) == 0) {
+            bounds[n] = negative ? -INFINITY : INFINITY;
+            end = (char *)at + negative + 4;
+        } else {
+            bounds[n] = strtof(at, &end);
+        }
+        if (end == at)
+            break;
+        at = end + strspn(end, "\", ");
+    }
+    if (n == 0 || strcmp(at, list ? "]" : "") != 0)
+        return hd_bridge_refuse(message,
+                                "env.options.%s must be a number or a list of numbers, not '%.60s'",
+                                option->name, option->value);
+    *n_p = list ? n : 0;
+    for (int i = list ? n : 1; i < HD_ENV_ACTION_DIMS; i++)
+        bounds[i] = bounds[0];
+    return 0;
+}
+
+static int check_bounds(const struct hd_bridge_options *options, char *message)
+{
+    const int64_t dims = options->declaration.action_dims;
+    const bool both = options->declares_low && options->declares_high;
+    if (options->declaration.kind != HD_ENV_BOX || dims == 0)
+        return options->declares_low || options->declares_high
+                   ? hd_bridge_refuse(message, "env.options.low and high need `box`")
+                   : 0;
+    if (!both)
+        return hd_bridge_refuse(message, "env.options.box needs the bounds of the actions, low and "
+                                         "high: a number or a list, .inf where there is none");
+    if ((options->n_low && options->n_low != dims) || (options->n_high && options->n_high != dims))
+        return hd_bridge_refuse(message, "env.options.low and high need a number or a list of %lld",
+                                (long long)dims);
+    return 0;
 }
 
 static int check_declaration(const struct hd_bridge_options *options, char *message)
@@ -109,7 +152,7 @@ static int check_declaration(const struct hd_bridge_options *options, char *mess
     if (options->declared && spaces->limit == 0 && options->pickle_bytes == 0)
         return hd_bridge_refuse(message, "env.options.obs_shape needs max_episode_steps as well, "
                                          "or save: pickle");
-    return 0;
+    return check_bounds(options, message);
 }
 
 /* -- All options ------------------------------------------------------------------------------- */
@@ -159,6 +202,14 @@ static int read_option(const struct hd_env_option *option, struct hd_bridge_opti
         return declare_actions(option, options, message);
     if (strcmp(name, "box") == 0)
         return declare_box(option, options, message);
+    if (strcmp(name, "low") == 0) {
+        options->declares_low = true;
+        return declare_bounds(option, options->declaration.low, &options->n_low, message);
+    }
+    if (strcmp(name, "high") == 0) {
+        options->declares_high = true;
+        return declare_bounds(option, options->declaration.high, &options->n_high, message);
+    }
     if (strcmp(name, "agents") == 0)
         return read_count(option, 4096, &options->declaration.agents, message);
     if (strcmp(name, "black_death") == 0 || strcmp(name, "path") == 0 ||

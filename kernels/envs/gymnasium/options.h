@@ -15,7 +15,9 @@ struct hd_bridge_options {
     int64_t pickle_bytes; /* 0: states are seeds and actions */
     bool declared;        /* the run file says what the spaces are */
     struct hd_bridge_description declaration;
-    char **argument; /* [n_arguments] "name=value" for heddle_gymnasium.py, and a final NULL */
+    bool declares_low, declares_high;
+    int n_low, n_high; /* numbers in the lists; 0: one number */
+    char **argument;   /* [n_arguments] "name=value" for heddle_gymnasium.py, and a final NULL */
     int n_arguments;
 };
 

@@ -40,37 +40,9 @@ static int reject(const struct hd_setting *setting, const struct hd_node *node,
 
 /* -- Scalars ----------------------------------------------------------------------------------- */
 
-static const char *skip_digits(const char *text)
-{
-    while (isdigit((unsigned char)*text))
-        text++;
-    return text;
-}
-
-/* YAML's decimal numbers: strtod alone would take inf, nan, hexadecimal and spaces. */
-static bool is_decimal(const struct hd_node *node)
-{
-    if (node->kind != HD_NODE_SCALAR || node->quoted)
-        return false;
-    const char *start = node->text + (node->text[0] == '-' || node->text[0] == '+');
-    const char *end = skip_digits(start);
-    bool digits = end > start;
-    if (*end == '.') {
-        start = end + 1;
-        end = skip_digits(start);
-        digits = digits || end > start;
-    }
-    if (digits && (*end == 'e' || *end == 'E')) {
-        start = end + 1 + (end[1] == '-' || end[1] == '+');
-        end = skip_digits(start);
-        digits = end > start;
-    }
-    return digits && !*end;
-}
-
 static bool read_real(const struct hd_key *key, const struct hd_node *node, double *real_p)
 {
-    if (!is_decimal(node))
+    if (!hd_node_is_decimal(node))
         return false;
     double real = strtod(node->text, NULL);
     if (!isfinite(real) || real < key->min || real > key->max)
@@ -81,7 +53,7 @@ static bool read_real(const struct hd_key *key, const struct hd_node *node, doub
 
 static bool read_integer(const struct hd_key *key, const struct hd_node *node, int64_t *integer_p)
 {
-    if (!is_decimal(node))
+    if (!hd_node_is_decimal(node))
         return false;
     char *end;
     errno = 0;
@@ -234,8 +206,8 @@ static uint64_t hash_tree(const struct hd_node *node)
 {
     uint64_t hash = (uint64_t)node->kind;
     if (node->kind == HD_NODE_SCALAR)
-        return is_decimal(node) ? hd_hash_mix(hash, hash_real(strtod(node->text, NULL)))
-                                : hd_hash_text(node->text);
+        return hd_node_is_decimal(node) ? hd_hash_mix(hash, hash_real(strtod(node->text, NULL)))
+                                        : hd_hash_text(node->text);
     for (int64_t i = 0; i < node->count; i++) {
         uint64_t item = hash_tree(node->items[i]);
         /* A sum: the order of a map's keys has no meaning. */

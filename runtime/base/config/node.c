@@ -3,8 +3,10 @@
 #include "runtime/base/config/node_internal.h"
 #include "runtime/base/status.h"
 
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 enum { BLOCK_BYTES = 1 << 14 };
 
@@ -193,4 +195,42 @@ int hd_node_insert(struct hd_document *document, struct hd_node *list, int64_t a
     list->items = items;
     list->count++;
     return HD_OK;
+}
+
+static const char *skip_digits(const char *text)
+{
+    while (isdigit((unsigned char)*text))
+        text++;
+    return text;
+}
+
+/* strtod alone would take inf, nan, hexadecimal and spaces. */
+bool hd_node_is_decimal(const struct hd_node *node)
+{
+    if (node->kind != HD_NODE_SCALAR || node->quoted)
+        return false;
+    const char *start = node->text + (node->text[0] == '-' || node->text[0] == '+');
+    const char *end = skip_digits(start);
+    bool digits = end > start;
+    if (*end == '.') {
+        start = end + 1;
+        end = skip_digits(start);
+        digits = digits || end > start;
+    }
+    if (digits && (*end == 'e' || *end == 'E')) {
+        start = end + 1 + (end[1] == '-' || end[1] == '+');
+        end = skip_digits(start);
+        digits = end > start;
+    }
+    return digits && !*end;
+}
+
+const char *hd_node_find_ambiguous(const struct hd_node *node)
+{
+    static const char *const words[][2] = {
+        {"yes", "true"}, {"on", "true"}, {"no", "false"}, {"off", "false"}};
+    for (int i = 0; node->kind == HD_NODE_SCALAR && !node->quoted && i < 4; i++)
+        if (strcasecmp(node->text, words[i][0]) == 0)
+            return words[i][1];
+    return NULL;
 }

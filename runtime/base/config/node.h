@@ -35,6 +35,13 @@ struct hd_node *hd_document_get_root(const struct hd_document *document);
 /* Returns the value of `key` in a map, or NULL; also NULL when `map` is NULL or no map. */
 struct hd_node *hd_node_get(const struct hd_node *map, const char *key);
 
+/* Returns whether a node is a decimal number, as YAML writes them, without quotes. */
+bool hd_node_is_decimal(const struct hd_node *node);
+
+/* Returns "true" or "false" for a scalar without quotes that YAML 1.1 takes for this boolean, and
+ * YAML 1.2 for a text (yes, no, on, off); else NULL. */
+const char *hd_node_find_ambiguous(const struct hd_node *node);
+
 /* Create nodes that `document` owns; NULL (logged) without memory. They copy texts, but
  * location.file must outlive the document. */
 struct hd_node *hd_node_create_scalar(struct hd_document *document,

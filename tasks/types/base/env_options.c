@@ -87,12 +87,44 @@ static int resolve_copy(struct hd_config *config, struct hd_document *document,
     return hd_config_override_tree(config, "env.options", copy);
 }
 
-int hd_env_options_resolve(struct hd_config *config)
+/* Refuses words that some readers of YAML take for booleans; Python takes a text for true. */
+static int check_words(const struct hd_node *node, struct hd_diag *diag)
+{
+    const char *boolean = hd_node_find_ambiguous(node);
+    int status = HD_OK;
+    for (int64_t i = 0; node->kind != HD_NODE_SCALAR && i < node->count; i++)
+        if (check_words(node->items[i], diag) != HD_OK)
+            status = HD_ERR_INPUT;
+    if (boolean)
+        status = hd_diag_add_error(diag, node->location,
+                                   "%s is a text here, which Python takes for true: write %s, or "
+                                   "\"%s\" for the text",
+                                   node->text, boolean, node->text);
+    return status;
+}
+
+static bool has_arguments(const char *name)
+{
+    return strcmp(name, "kwargs") == 0 || strcmp(name, "wrappers") == 0 ||
+           strncmp(name, "kwargs.", strlen("kwargs.")) == 0;
+}
+
+static int check_arguments(const struct hd_node *options, struct hd_diag *diag)
+{
+    int status = HD_OK;
+    for (int64_t i = 0; i < options->count; i++)
+        if (has_arguments(options->keys[i]->text) && check_words(options->items[i], diag) != HD_OK)
+            status = HD_ERR_INPUT;
+    return status;
+}
+
+int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag)
 {
     const struct hd_node *options = hd_config_get_node(config, "env.options");
     struct hd_document *document;
     if (!options || !strstr(hd_config_get_text(config, "env.type"), "gymnasium"))
         return HD_OK;
+    HD_TRY(check_arguments(options, diag));
     HD_TRY(hd_document_create(&document));
     const int status = resolve_copy(config, document, options);
     hd_document_destroy(document);
@@ -109,8 +141,8 @@ int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *setti
     for (int64_t i = 0; options && map && i < map->count; i++) {
         const struct hd_node *item = map->items[i];
         options[i].name = map->keys[i]->text;
-        options[i].value =
-            item->kind == HD_NODE_SCALAR ? hd_strdup(item->text) : hd_node_build_json(item);
+        const bool plain = item->kind == HD_NODE_SCALAR && !strchr(map->keys[i]->text, '.');
+        options[i].value = plain ? hd_strdup(item->text) : hd_node_build_json(item);
         settings->n_options++;
         if (!options[i].value)
             return HD_ERR_NOMEM;

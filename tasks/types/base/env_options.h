@@ -10,12 +10,14 @@
  * effective config means the same wherever it lies: relative ones are relative to the run file that
  * says them, or, of a --set, to the working directory. A `python` without a slash is a folder or
  * program there if there is one, else left for PATH. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM
- * (logged: there is no such folder). */
-int hd_env_options_resolve(struct hd_config *config);
+ * (logged: there is no such folder), or HD_ERR_INPUT after adding to `diag` words among arguments
+ * that some readers of YAML take for booleans and others for texts. */
+int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag);
 
 /* Fills settings->options from the map env.options, or from nothing if it is NULL: scalars as they
- * are written, maps and lists as JSON. Names are borrowed from the map. Returns HD_OK or
- * HD_ERR_NOMEM (logged). hd_env_options_release releases them, also after an error. */
+ * are written, maps and lists as JSON, and so what belongs to a map ("kwargs.size"). Names are
+ * borrowed from the map. Returns HD_OK or HD_ERR_NOMEM (logged). hd_env_options_release releases
+ * them, also after an error. */
 int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings);
 void hd_env_options_release(struct hd_env_settings *settings);
 

@@ -107,6 +107,38 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
     return HD_OK;
 }
 
+/* Checks that stated bounds, which a run also writes into its effective config, are the env's. A
+ * squashed policy draws between two bounds, or between -1 and 1 where there are none. */
+static int check_bounds(const struct hd_spec *spec, const struct hd_setup *setup,
+                        const struct hd_envs_shape *shape)
+{
+    const struct hd_env_actions *box = &shape->frame.actions;
+    const struct hd_source_location location =
+        hd_config_locate(setup->config, "policy.action_bounds", spec->location);
+    struct hd_env_actions stated = *box;
+    bool is_stated;
+    if (box->kind != HD_ENV_BOX)
+        return HD_OK;
+    HD_TRY(hd_actions_read_bounds(setup, &stated, &is_stated));
+    for (int d = 0; d < box->dims; d++) {
+        if (stated.low[d] != box->low[d] || stated.high[d] != box->high[d])
+            return hd_diag_add_error(setup->diag, location,
+                                     "policy.action_bounds: number %d of an action of env.type %s "
+                                     "lies from %g to %g, found %g to %g",
+                                     d, shape->env->name, (double)box->low[d], (double)box->high[d],
+                                     (double)stated.low[d], (double)stated.high[d]);
+        if (shape->outputs->squashed && isfinite(box->low[d]) != isfinite(box->high[d]))
+            return hd_diag_add_error(
+                setup->diag, location,
+                "env.type %s: number %d of an action lies from %g to %g, but "
+                "policy.type %s draws between two bounds, or between -1 and 1 "
+                "where there are none: a wrapper of the environment can map it",
+                shape->env->name, d, (double)box->low[d], (double)box->high[d],
+                hd_policy_get(setup->config)->name);
+    }
+    return HD_OK;
+}
+
 static int check_actions(const struct hd_spec *spec, const struct hd_setup *setup,
                          const struct hd_envs_shape *shape)
 {
@@ -122,7 +154,8 @@ static int check_actions(const struct hd_spec *spec, const struct hd_setup *setu
             shape->frame.actions.kind == HD_ENV_BOX && actions.kind != HD_ENV_BOX
                 ? " (policy.action_space: continuous)"
                 : "");
-    return hd_actions_check_policy(setup, location);
+    HD_TRY(hd_actions_check_policy(setup, location));
+    return check_bounds(spec, setup, shape);
 }
 
 /* Checks that observations and actions of the model are those of the env. */

@@ -71,14 +71,27 @@ class Walk(gymnasium.Env):
     def step(self, action):
         assert self.action_space.contains(action), f"{action!r} is no action"
         self.steps += 1
-        if self.steps == self.fail_at and self.failure and (not self.only or os.path.exists(self.only)):
+        fails = self.steps == self.fail_at and self.failure and (not self.only or os.path.exists(self.only))
+        if fails:
             self.fail()
         self.action = float(np.sum(action))
         self.sum += self.action + self.np_random.uniform()
-        return self.show(), self.sum, self.steps >= self.length, False, {}
+        result = self.show(), self.sum, self.steps >= self.length, False, {}
+        return WRONG[self.failure](*result) if fails and self.failure in WRONG else result
 
     def render(self):
         return np.full((4, 7, 3), self.steps, np.uint8)
+
+
+# What a step must not return, by the name of the failure.
+WRONG = {
+    "one number": lambda obs, *rest: (np.zeros(1, np.float32), *rest),
+    "complex": lambda obs, *rest: (obs + 1j, *rest),
+    "no reward": lambda obs, reward, *rest: (obs, None, *rest),
+    "rewards": lambda obs, reward, *rest: (obs, np.zeros(2), *rest),
+    "flag": lambda obs, reward, ended, *rest: (obs, reward, "no", *rest),
+    "four": lambda obs, reward, ended, cut, info: (obs, reward, ended, info),
+}
 
 
 class Half(gymnasium.ObservationWrapper):

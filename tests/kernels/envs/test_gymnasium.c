@@ -211,10 +211,32 @@ TEST(test_declared)
 
 TEST(test_declared_wrongly)
 {
-    struct fixture *f = make(1, WALK, "obs_shape=3;box=2;max_episode_steps=50");
+    struct fixture *f =
+        make(1, WALK, "obs_shape=3;box=2;low=-1;high=[1, .inf];max_episode_steps=50");
     ck_assert_int_eq(env->reset(f->group, 0, 1, f->obs, message), -1);
-    check_names(message, "obs_shape [3]|a box of 2|actions [4]");
+    check_names(message, "obs_shape [3]|a box of 2|low [-1.0, -1.0]|high [1.0, inf]|actions [4]");
     release(f);
+}
+
+/* The bounds of a box are declared with it, and are the env's. */
+TEST(test_declared_bounds)
+{
+    static const char *const mistakes[][2] = {
+        {"obs_shape=3;box=2;max_episode_steps=9", "low and high"},
+        {"obs_shape=3;box=2;low=-1;max_episode_steps=9", "low and high"},
+        {"obs_shape=3;box=2;low=-1;high=[1];max_episode_steps=9", "a list of 2"},
+        {"obs_shape=3;box=2;low=-1;high=[1, x];max_episode_steps=9", "env.options.high"},
+        {"obs_shape=3;actions=2;low=-1;high=1;max_episode_steps=9", "need `box`"},
+        {"low=1", "need `box`"}};
+    struct fixture *f = make(1, WALK,
+                             "kwargs={\"actions\": \"box\"};obs_shape=3;box=2;low=-1;high=[2, 3.5];"
+                             "max_episode_steps=50");
+    ck_assert(f->spec.actions.low[1] == -1 && f->spec.actions.high[1] == 3.5f);
+    ck_assert_int_eq(env->reset(f->group, 0, 1, f->obs, message), -1);
+    check_names(message, "high [2.0, 3.5]|low [");
+    release(f);
+    for (int i = 0; i < COUNT(mistakes); i++)
+        check_refused(WALK, mistakes[i][0], mistakes[i][1]);
 }
 
 /* -- States ------------------------------------------------------------------------------------ */
@@ -376,6 +398,12 @@ static const struct {
 } failures[] = {
     {"raise", "ValueError: the walk fell over (gymnasium_envs.py:"},
     {"exit", "code 7"},
+    {"one number", "shape (1,)|observation_space says (3,)"},
+    {"complex", "complex"},
+    {"no reward", "reward is None|no number"},
+    {"rewards", "reward is [0. 0.]|no number"},
+    {"flag", "booleans|no (str)"},
+    {"four", "expected 5, got 4"},
     {"hang", "0.5 s|env.options.timeout_s"},
 };
 

@@ -118,7 +118,9 @@ TEST(test_dump_and_hash)
 /* Values may be trees; as JSON, scalars without quotes are what they read as. */
 TEST(test_json)
 {
-    static const char *const sets[] = {"env.options.list=[1, 2.5, \"3\", -4e3, 1., +1, 007]"};
+    static const char *const sets[] = {
+        "env.options.list=[1, 2.5, \"3\", -4e3, 1., +1, 007, .5, 0x1F, 0o17, "
+        "-.inf, .nan, True, FALSE, \"True\", 1.2.3, 99999999999999999999]"};
     struct hd_config *config = good("env: {colours: {}, options: {map: {a: true, b: [x, ~, null], "
                                     "'c d': {}, e: 'say \"no\"', f: }}}",
                                     sets, 1);
@@ -127,7 +129,8 @@ TEST(test_json)
     char *list = hd_node_build_json(hd_node_get(options, "list"));
     ck_assert_str_eq(map, "{\"a\": true, \"b\": [\"x\", null, null], \"c d\": {}, "
                           "\"e\": \"say \\\"no\\\"\", \"f\": null}");
-    ck_assert_str_eq(list, "[1, 2.5, \"3\", -4000.0, \"1.\", \"+1\", \"007\"]");
+    ck_assert_str_eq(list, "[1, 2.5, \"3\", -4000.0, 1.0, 1, 7, 0.5, 31, 15, -Infinity, NaN, true, "
+                           "false, \"True\", \"1.2.3\", \"99999999999999999999\"]");
     hd_free(map);
     hd_free(list);
     hd_config_destroy(config);
