@@ -156,6 +156,23 @@ def check_squashed(scratch):
     drawn = policy.act(obs, seed=1)
     check(policy.can_draw and np.abs(drawn).max() <= 2 and np.ptp(drawn - policy.act(obs)) > 0.1, "draws")
     play(policy, directory, 4)
+    check_bounds_elsewhere(directory, obs, policy.act(obs))
+
+
+def check_bounds_elsewhere(directory, obs, wanted):
+    """A policy acts by the bounds of its run where its environment is not at hand, and not at all without them."""
+    path = os.path.join(directory, "total_config.yaml")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    plugin = re.sub(r"(\n  type: )pendulum\b", r"\1elsewhere", text, count=1)
+    check(plugin != text, text)
+    for config, bounds in ((plugin, True), (re.sub(r"  action_bounds:.*\n.*\n.*\n", "", plugin), False)):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(config)
+        if bounds:
+            check(same(heddle.load(directory).act(obs), wanted), "actions of the same weights and bounds")
+        else:
+            raises(heddle.InputError, "policy.action_bounds", heddle.load, directory)
 
 
 def predict_episodes(policy, config, weights, episodes):

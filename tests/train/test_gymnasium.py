@@ -58,6 +58,31 @@ def check_kinds(scratch):
         print(f"{name}: one and two ranks end in {hashes}")
 
 
+def check_bounds(scratch):
+    """SAC's runs with declared spaces, with those that Python tells, and on the built-in Pendulum have the same bits;
+    the bounds stand in the effective config, and others are refused."""
+    sac, short = os.path.join(ROOT, "configs/gym_pendulum_sac.yaml"), dict(max_train_iter=300, world__shards=2)
+    runs = [train(scratch("declared"), config=sac, **short, **OURS),
+            train(scratch("asked"), config=sac, **short, env__options="{python: %s, max_episode_steps: 200}" % PYTHON),
+            train(scratch("own"), config=os.path.join(ROOT, "configs/pendulum_sac.yaml"), **short)]
+    check(len({run["param_hash"] for run in runs}) == 1, f"{[run['param_hash'] for run in runs]}")
+    with open(scratch("asked/total_config.yaml"), encoding="utf-8") as file:
+        check(re.search(r"action_bounds:.*\n\s+low: \[-2\]\n\s+high: \[2\]\n", file.read()), "no bounds")
+    wrong = sets(**short, **OURS, env__options__high=1)
+    said = call("run", sac, "--dir", scratch("wrong"), *wrong, expect=1).stderr
+    check("low [-2.0], high [1.0]" in said and "low [-2.0], high [2.0]" in said, said)
+    said = call("eval", scratch("own"), "--set", "policy.action_bounds={low: -1, high: 1}", expect=2).stderr
+    check("lies from -2 to 2, found -1 to 1" in said, said)
+
+
+def check_arguments(scratch):
+    """Words that Python would take for true are refused; quoted ones are texts."""
+    for word, said in (("no", "write false"), ("On", "write true")):
+        words = sets(**SHORT, **OURS, env__options__kwargs="{flag: %s}" % word)
+        told = call("run", CARTPOLE, "--dir", scratch("words"), *words, expect=2).stderr
+        check(said in told and f'"{word}" for the text' in told, told)
+
+
 def check_readme(scratch):
     """The README's own environment trains by the command that stands there."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
@@ -144,6 +169,8 @@ def main():
         check_resumed(scratch, check_bits(scratch))
         check_kinds(scratch)
         check_readme(scratch)
+        check_bounds(scratch)
+        check_arguments(scratch)
         check_paths(scratch)
 
 
