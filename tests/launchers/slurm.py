@@ -130,12 +130,13 @@ class Slurm:
         """Steps and tasks that outlive the daemons, as those of a test that failed do."""
         return processes("environ", lambda words: f"SLURM_CONF={self.at}/slurm.conf".encode() in words)
 
-    def wait(self, condition, what, timeout=60):
+    def wait(self, condition, what, timeout=60, told=lambda: ""):
+        """Waits until the condition holds; `told` adds to the message where it never does."""
         deadline = time.monotonic() + timeout
         while not condition():
             dead = [daemon.args[0] for daemon in self.daemons if daemon.poll() is not None]
             check(not dead, f"{what}: {dead} ended\n{self.logs()}")
-            check(time.monotonic() < deadline, f"{what}: not within {timeout} s\n{self.logs()}")
+            check(time.monotonic() < deadline, f"{what}: not within {timeout} s\n{told()}{self.logs()}")
             time.sleep(0.1)
 
     def logs(self):

@@ -62,7 +62,9 @@ class Job:
         self.slurm.wait(lambda: os.path.exists(f"{self.directory}/ckpt/state/latest"), "the first checkpoint")
 
     def await_state(self, *states, timeout=60):
-        self.slurm.wait(lambda: self.slurm.state(self.number) in states, f"{states} of {self.directory}", timeout)
+        self.slurm.wait(lambda: self.slurm.state(self.number) in states, f"{states} of {self.directory}", timeout,
+                        lambda: f"job {self.number} is {self.slurm.state(self.number)}, with the ranks "
+                                f"{ranks_in(self.directory)}, and has said:\n{self.output()}")
         check(not ranks_in(self.directory), f"a rank is left: {ranks_in(self.directory)}")
 
     def cancel(self):
