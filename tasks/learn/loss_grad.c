@@ -88,14 +88,13 @@ static int loss_grad_declare(const struct hd_setup *setup)
 static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 {
     const struct hd_spec *batch = setup->specs[HD_LOSS_BATCH];
-    const struct hd_node *option = hd_node_get(setup->options, "loss");
-    const bool is_key = option && option->text[0] == '$';
+    const struct hd_policy *policy = hd_policy_find(loss->name);
     if (strcmp(batch->type->name, loss->batch->type) != 0)
         return hd_diag_add_error(setup->diag, setup->location,
-                                 "loss %s takes a batch of type %s, but '%s' is of type %s%s%s",
+                                 "loss %s takes a batch of type %s, but '%s' is of type %s%s%s%s",
                                  loss->name, loss->batch->type, batch->name, batch->type->name,
-                                 is_key ? ": this graph is not for policy.type " : "",
-                                 is_key ? loss->name : "");
+                                 policy ? ": it learns by graphs/" : "",
+                                 policy ? policy->graph : "", policy ? ".yaml" : "");
     if (loss->target != (setup->specs[HD_LOSS_TARGET] != NULL))
         return hd_diag_add_error(setup->diag, setup->location, "loss %s %s (port 'target')",
                                  loss->name,

@@ -110,7 +110,8 @@ FILES = {
         ("adam:      {reads: [mean_grad, grad_norm]", "adam:      {reads: [mean_grad]", "adam:",
          "policy.learn.grad_clip_type clip_norm needs the result of a step grad_norm under `reads`"),
         ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, advantages]",
-         "loss_grad:", "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages"),
+         "loss_grad:", "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages: it "
+         "learns by graphs/ppo.yaml"),
         ("loss: ppo", "loss: pqn", "pqn", f"loss: expected {LOSSES}, found 'pqn'")],
     "graphs/ppo_fast": [
         ("adapt_lr:  {reads: [means]", "adapt_lr:  {reads: [episode_means]", "adapt_lr",
@@ -339,8 +340,8 @@ SETS = [
      "configs/graphs/ppo.yaml:50:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
      "`reads`"),
     (DQN, "policy.type=ppo",
-     "configs/graphs/dqn.yaml:36:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: this graph is not for "
-     "policy.type ppo"),
+     "configs/graphs/dqn.yaml:36:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
+     "graphs/ppo.yaml"),
     (DQN, "policy.learn.microbatch=5",
      "--set:1:25: policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 5"),
     (A2C, "policy.type=dqn",

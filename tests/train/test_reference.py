@@ -56,6 +56,14 @@ def check_algorithms():
     check(not missing, f"algorithms without a row of heads: {missing}")
 
 
+def check_graphs():
+    """Each algorithm's row names a graph that there is."""
+    rows = re.findall(r'X\((\w+), \w+, \w+, \w+, "(\w+)"\)', read("tasks/base/policies.h"))
+    check([name for name, _ in rows] == algorithms(), f"{rows}")
+    missing = [graph for _, graph in rows if not os.path.exists(os.path.join(ROOT, f"configs/graphs/{graph}.yaml"))]
+    check(not missing, f"no such graphs: {missing}")
+
+
 def check_layers():
     sources = [read(path) for path in glob.glob(os.path.join(ROOT, "kernels/net/layers/*.c"))]
     layers = re.findall(r'\.name = "(\w+)"', "".join(sources))
@@ -67,6 +75,7 @@ def main():
     check_commands()
     check_keys()
     check_algorithms()
+    check_graphs()
     check_layers()
 
 

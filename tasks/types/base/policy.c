@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* clang-format off */
-#define POLICY(name, outputs, on_policy, actions) \
-    {#name, &hd_outputs[HD_OUTPUTS_##outputs], on_policy, HD_POLICY_##actions}
+#define POLICY(name, outputs, on_policy, actions, graph) \
+    {#name, &hd_outputs[HD_OUTPUTS_##outputs], on_policy, HD_POLICY_##actions, graph}
 /* clang-format on */
 #define COMMA ,
 static const struct hd_policy policies[] = {HD_POLICIES(POLICY, COMMA)};

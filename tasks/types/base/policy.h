@@ -19,6 +19,7 @@ struct hd_policy {
     const struct hd_outputs *outputs; /* of its net */
     bool on_policy; /* learns from minibatches of a collect, else from batches that are drawn */
     enum hd_policy_actions actions; /* that it chooses */
+    const char *graph;              /* a file of configs/graphs/, without .yaml */
 };
 
 /* Return the algorithm of this name, or NULL, and the one that policy.type names. */
