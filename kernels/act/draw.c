@@ -26,17 +26,7 @@ void hd_act_by_mean(const struct hd_env_actions *actions, int64_t n, const float
                     union hd_action_number *action)
 {
     const int64_t each = n / actions->n[0];
-    double best = -INFINITY;
-    action->choice = 0;
-    for (int64_t a = 0; a < actions->n[0]; a++) {
-        double sum = 0;
-        for (int64_t i = 0; i < each; i++)
-            sum += (double)out[a * each + i];
-        if (sum > best) {
-            best = sum;
-            action->choice = (int32_t)a;
-        }
-    }
+    action->choice = (int32_t)hd_argmax_sum(out, actions->n[0], each);
 }
 
 static void draw_choices(const struct hd_env_actions *actions, const float *out,

@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/common/argmax.h"
 #include "kernels/learn/losses/dqn_loss_internal.h"
 #include "kernels/learn/losses/qrdqn_loss.h"
-
-/* Returns the action whose quantiles have the largest sum. */
-static int64_t find_best(const float *quantile, int64_t actions, int64_t n)
-{
-    int64_t best = 0;
-    double largest = -INFINITY;
-    for (int64_t a = 0; a < actions; a++) {
-        double sum = 0;
-        for (int64_t i = 0; i < n; i++)
-            sum += (double)quantile[a * n + i];
-        if (sum > largest) {
-            largest = sum;
-            best = a;
-        }
-    }
-    return best;
-}
 
 /* Returns what quantile number i, which is q, has of the loss, and its derivative by q. */
 static float add_quantile(const float *next, float reward, float factor, int64_t n, int64_t i,
@@ -40,7 +24,7 @@ static float add_row(const struct hd_qrdqn_loss *l, int64_t b, float *dq, struct
     const struct hd_dqn_loss *rows = &l->rows;
     const int64_t n = l->quantiles, width = rows->actions * n, at = rows->action[b] * n;
     const float *q = rows->q + b * width, *target = rows->target_next + b * width;
-    const int64_t best = find_best(rows->online_next + b * width, rows->actions, n);
+    const int64_t best = hd_argmax_sum(rows->online_next + b * width, rows->actions, n);
     const float importance = rows->importance ? rows->importance[b] : 1;
     float factor, loss = 0;
     const float reward = hd_dqn_add_rewards(rows, b, &factor);

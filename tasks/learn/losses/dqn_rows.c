@@ -26,3 +26,32 @@ struct hd_dqn_loss hd_dqn_rows_get(const struct hd_loss_pass *pass, int64_t acti
         .importance = importance ? importance + first : NULL,
     };
 }
+
+enum { TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE };
+
+const struct hd_scalar_field hd_dqn_fields[HD_DQN_FIELDS] = {
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [Q_VALUE] = {"q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [TARGET_Q_VALUE] = {"target_q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
+};
+
+double hd_dqn_headers_sum(int64_t outputs, void *const *items, int64_t n, double *values,
+                          double *weights)
+{
+    struct hd_dqn_sums sums = {0};
+    double rows = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct hd_dqn_header *header = items[i];
+        sums.loss += header->sums.loss;
+        sums.q += header->sums.q;
+        sums.target_q += header->sums.target_q;
+        rows += (double)header->used;
+    }
+    const double matrix = rows * (double)outputs;
+    values[TOTAL_LOSS] = rows > 0 ? sums.loss / rows : 0;
+    values[Q_VALUE] = rows > 0 ? sums.q / matrix : 0;
+    values[TARGET_Q_VALUE] = rows > 0 ? sums.target_q / matrix : 0;
+    for (int i = 0; i < HD_DQN_FIELDS; i++)
+        weights[i] = rows > 0;
+    return sums.loss;
+}

@@ -7,22 +7,9 @@
 
 #include <string.h>
 
-enum { TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
-
-static const struct hd_scalar_field fields[N_FIELDS] = {
-    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
-    [Q_VALUE] = {"q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
-    [TARGET_Q_VALUE] = {"target_q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
-};
-
 struct args {
     int64_t outputs, quantiles;
     double gamma;
-};
-
-struct header {
-    int64_t used;
-    struct hd_dqn_sums sums;
 };
 
 static const struct hd_field keys[] = {
@@ -47,7 +34,7 @@ static int qrdqn_prepare(const struct hd_setup *setup, const struct hd_net *net,
 static void qrdqn_differentiate(const void *memory, const struct hd_loss_pass *pass)
 {
     const struct args *args = memory;
-    struct header *header = pass->header;
+    struct hd_dqn_header *header = pass->header;
     const struct hd_qrdqn_loss loss = {.rows =
                                            hd_dqn_rows_get(pass, args->outputs / args->quantiles,
                                                            (float)args->gamma, header->used),
@@ -61,19 +48,7 @@ static double qrdqn_sum(const void *memory, void *const *items, int64_t n, doubl
                         double *weights)
 {
     const struct args *args = memory;
-    struct hd_dqn_sums sums = {0};
-    double rows = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const struct header *header = items[i];
-        sums.loss += header->sums.loss;
-        sums.q += header->sums.q;
-        sums.target_q += header->sums.target_q;
-        rows += (double)header->used;
-    }
-    const double means[N_FIELDS] = {sums.loss, sums.q / (double)args->outputs,
-                                    sums.target_q / (double)args->outputs};
-    hd_loss_average(N_FIELDS, means, rows, values, weights);
-    return sums.loss;
+    return hd_dqn_headers_sum(args->outputs, items, n, values, weights);
 }
 
 const struct hd_loss hd_loss_qrdqn = {
@@ -82,10 +57,10 @@ const struct hd_loss hd_loss_qrdqn = {
     .target = true,
     .td_errors = true,
     .passes = HD_LOSS_OBS_AND_NEXT,
-    .fields = fields,
-    .n_fields = N_FIELDS,
+    .fields = hd_dqn_fields,
+    .n_fields = HD_DQN_FIELDS,
     .prepare = qrdqn_prepare,
-    .header_bytes = sizeof(struct header),
+    .header_bytes = sizeof(struct hd_dqn_header),
     .differentiate = qrdqn_differentiate,
     .sum = qrdqn_sum,
 };
