@@ -131,7 +131,11 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     count_envs(shape, spec, setup);
     HD_TRY(check_groups(shape, spec, setup));
     shape->on_gpu = shape->env->gpu && !shape->evaluator && shape->groups == 1;
-    return hd_envs_check_model(shape, spec, setup);
+    return hd_envs_check_model(&(const struct hd_envs_model){.env = shape->env,
+                                                             .frame = &shape->frame,
+                                                             .obs = &shape->obs,
+                                                             .outputs = shape->outputs},
+                               spec, setup);
 }
 
 static void release_shape(struct hd_envs_shape *shape)

@@ -19,38 +19,38 @@ static const char *shape_text(const int64_t *shape, int64_t n, char text[128])
 }
 
 static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
-                     const struct hd_envs_shape *shape)
+                     const struct hd_envs_model *model)
 {
     int64_t dims, stacked[HD_ENV_DIMS];
     const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
     const struct hd_source_location location =
         hd_config_locate(setup->config, "policy.model.obs_shape", spec->location);
-    const struct hd_env_spec *frame = &shape->frame;
+    const struct hd_env_spec *frame = model->frame;
     const bool u8 = frame->element == HD_ENV_U8;
-    const int n = hd_env_get_obs_shape(frame, shape->obs.stack, stacked);
+    const int n = hd_env_get_obs_shape(frame, model->obs->stack, stacked);
     char expected[128], found[128];
     if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
         return hd_diag_add_error(
             setup->diag, location,
             "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
-            shape->env->name, (long long)shape->obs.stack, shape_text(stacked, n, expected),
+            model->env->name, (long long)model->obs->stack, shape_text(stacked, n, expected),
             shape_text(obs, dims, found));
-    if (shape->obs.u8 != u8)
+    if (model->obs->u8 != u8)
         return hd_diag_add_error(
             setup->diag, location,
             "policy.model.obs_shape: env.type %s shows %s, but observations of "
             "%lld dimensions are %s",
-            shape->env->name, u8 ? "bytes" : "floats", (long long)dims,
-            shape->obs.u8 ? "bytes" : "floats");
+            model->env->name, u8 ? "bytes" : "floats", (long long)dims,
+            model->obs->u8 ? "bytes" : "floats");
     return HD_OK;
 }
 
 /* Checks that stated bounds, which a run also writes into its effective config, are the env's. A
  * squashed policy draws between two bounds, or between -1 and 1 where there are none. */
 static int check_bounds(const struct hd_spec *spec, const struct hd_setup *setup,
-                        const struct hd_envs_shape *shape)
+                        const struct hd_envs_model *model)
 {
-    const struct hd_env_actions *box = &shape->frame.actions;
+    const struct hd_env_actions *box = &model->frame->actions;
     const struct hd_source_location location =
         hd_config_locate(setup->config, "policy.action_bounds", spec->location);
     struct hd_env_actions stated = *box;
@@ -63,42 +63,42 @@ static int check_bounds(const struct hd_spec *spec, const struct hd_setup *setup
             return hd_diag_add_error(setup->diag, location,
                                      "policy.action_bounds: number %d of an action of env.type %s "
                                      "lies from %g to %g, found %g to %g",
-                                     d, shape->env->name, (double)box->low[d], (double)box->high[d],
+                                     d, model->env->name, (double)box->low[d], (double)box->high[d],
                                      (double)stated.low[d], (double)stated.high[d]);
-        if (shape->outputs->squashed && isfinite(box->low[d]) != isfinite(box->high[d]))
+        if (model->outputs->squashed && isfinite(box->low[d]) != isfinite(box->high[d]))
             return hd_diag_add_error(
                 setup->diag, location,
                 "env.type %s: number %d of an action lies from %g to %g, but "
                 "policy.type %s draws between two bounds, or between -1 and 1 "
                 "where there are none: a wrapper of the environment can map it",
-                shape->env->name, d, (double)box->low[d], (double)box->high[d],
+                model->env->name, d, (double)box->low[d], (double)box->high[d],
                 hd_policy_get(setup->config)->name);
     }
     return HD_OK;
 }
 
 static int check_actions(const struct hd_spec *spec, const struct hd_setup *setup,
-                         const struct hd_envs_shape *shape)
+                         const struct hd_envs_model *model)
 {
     const struct hd_source_location location =
         hd_config_locate(setup->config, "policy.model.action_shape", spec->location);
     const struct hd_env_actions actions = hd_actions_read(setup->config);
     char expected[HD_ACTIONS_TEXT], found[HD_ACTIONS_TEXT];
-    if (!hd_actions_are_equal(&actions, &shape->frame.actions))
+    if (!hd_actions_are_equal(&actions, &model->frame->actions))
         return hd_diag_add_error(
             setup->diag, location, "policy.model.action_shape: env.type %s has %s, found %s%s",
-            shape->env->name, hd_actions_describe(&shape->frame.actions, expected),
+            model->env->name, hd_actions_describe(&model->frame->actions, expected),
             hd_actions_describe(&actions, found),
-            shape->frame.actions.kind == HD_ENV_BOX && actions.kind != HD_ENV_BOX
+            model->frame->actions.kind == HD_ENV_BOX && actions.kind != HD_ENV_BOX
                 ? " (policy.action_space: continuous)"
                 : "");
     HD_TRY(hd_actions_check_policy(setup, location));
-    return check_bounds(spec, setup, shape);
+    return check_bounds(spec, setup, model);
 }
 
-int hd_envs_check_model(const struct hd_envs_shape *shape, const struct hd_spec *spec,
+int hd_envs_check_model(const struct hd_envs_model *model, const struct hd_spec *spec,
                         const struct hd_setup *setup)
 {
-    int obs = check_obs(spec, setup, shape), actions = check_actions(spec, setup, shape);
+    int obs = check_obs(spec, setup, model), actions = check_actions(spec, setup, model);
     return obs != HD_OK ? obs : actions;
 }

@@ -3,12 +3,24 @@
 #ifndef HD_TASKS_TYPES_COLLECT_ENVS_MODEL_H
 #define HD_TASKS_TYPES_COLLECT_ENVS_MODEL_H
 
-#include "tasks/types/collect/envs.h"
+#include "kernels/envs/find/find.h"
+#include "tasks/base/registry.h"
+#include "tasks/types/base/obs.h"
+#include "tasks/types/base/outputs.h"
 
-/* Checks that the observations, actions and stated bounds of the model are those of the env, which
- * shape->frame describes. Returns HD_OK or the status of the errors that it added to
- * setup->diag. */
-int hd_envs_check_model(const struct hd_envs_shape *shape, const struct hd_spec *spec,
+/* An env, what one of it shows at a step, what the model is to see of it, and what the model's
+ * actions come from. */
+struct hd_envs_model {
+    const struct hd_env *env;
+    const struct hd_env_spec *frame;
+    const struct hd_obs_shape *obs;
+    const struct hd_outputs *outputs;
+};
+
+/* Checks that the observations, actions and stated bounds of the model are those of the env.
+ * Returns HD_OK or the status of the errors that it added to setup->diag. Thread safe for different
+ * setups. */
+int hd_envs_check_model(const struct hd_envs_model *model, const struct hd_spec *spec,
                         const struct hd_setup *setup);
 
 #endif
