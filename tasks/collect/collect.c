@@ -35,18 +35,12 @@
 enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
-    [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .scope = HD_SCOPE_ALL},
-    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
-    [COUNTERS] = {.name = "counters",
-                  .type = "env_counters",
-                  .mode = HD_UPDATE,
-                  .scope = HD_SCOPE_FINISH},
-    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
-    [TRANSITION_BLOCK] = {.name = "transitions",
-                          .type = "transition_block",
-                          .mode = HD_WRITE,
-                          .scope = HD_SCOPE_ALL},
+    [POLICY] = {"policy", "params", HD_READ, .scope = HD_SCOPE_ALL},
+    [TOTALS] = {"totals", "env_counters", HD_READ, .scope = HD_SCOPE_ALL},
+    [ENVS] = {"envs", "envs", HD_UPDATE, .scope = HD_SCOPE_ALL},
+    [COUNTERS] = {"counters", "env_counters", HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {"episodes", "scalars", HD_UPDATE, .scope = HD_SCOPE_ALL},
+    [TRANSITION_BLOCK] = {"transitions", "transition_block", HD_WRITE, .scope = HD_SCOPE_ALL},
     {0},
 };
 

@@ -16,10 +16,10 @@
 enum { TRAJECTORIES, ADVANTAGES, PERMUTATION, BATCH };
 
 static const struct hd_port ports[] = {
-    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
-    [ADVANTAGES] = {.name = "advantages", .type = "advantages", .mode = HD_READ},
-    [PERMUTATION] = {.name = "permutation", .type = "permutation", .mode = HD_UPDATE},
-    [BATCH] = {.name = "batch", .type = "minibatch", .mode = HD_WRITE},
+    [TRAJECTORIES] = {"trajectories", "trajectories", HD_READ},
+    [ADVANTAGES] = {"advantages", "advantages", HD_READ},
+    [PERMUTATION] = {"permutation", "permutation", HD_UPDATE},
+    [BATCH] = {"batch", "minibatch", HD_WRITE},
     {0},
 };
 

@@ -14,12 +14,9 @@
 enum { REPLAY, BATCH, PRIORITIES };
 
 static const struct hd_port ports[] = {
-    [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_READ},
-    [BATCH] = {.name = "batch", .type = "batch", .mode = HD_WRITE},
-    [PRIORITIES] = {.name = "priorities",
-                    .type = "priorities",
-                    .mode = HD_UPDATE,
-                    .optional = true},
+    [REPLAY] = {"replay", "replay", HD_READ},
+    [BATCH] = {"batch", "batch", HD_WRITE},
+    [PRIORITIES] = {"priorities", "priorities", HD_UPDATE, .optional = true},
     {0},
 };
 

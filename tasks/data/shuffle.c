@@ -9,7 +9,7 @@
 enum { PERMUTATION };
 
 static const struct hd_port ports[] = {
-    [PERMUTATION] = {.name = "permutation", .type = "permutation", .mode = HD_WRITE},
+    [PERMUTATION] = {"permutation", "permutation", HD_WRITE},
     {0},
 };
 

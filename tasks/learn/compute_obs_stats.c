@@ -14,8 +14,8 @@
 enum { TRAJECTORIES, SEEN };
 
 static const struct hd_port ports[] = {
-    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
-    [SEEN] = {.name = "obs_stats", .type = "moments", .mode = HD_WRITE},
+    [TRAJECTORIES] = {"trajectories", "trajectories", HD_READ},
+    [SEEN] = {"obs_stats", "moments", HD_WRITE},
     {0},
 };
 

@@ -6,8 +6,8 @@
 #include "tasks/types/learn/params.h"
 
 static const struct hd_port ports[] = {
-    {.name = "from", .type = "params", .mode = HD_READ},
-    {.name = "to", .type = "params", .mode = HD_WRITE},
+    {"from", "params", HD_READ},
+    {"to", "params", HD_WRITE},
     {0},
 };
 

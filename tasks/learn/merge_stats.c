@@ -7,8 +7,8 @@
 enum { NEW, RUNNING };
 
 static const struct hd_port ports[] = {
-    [NEW] = {.name = "new", .type = "moments", .mode = HD_READ},
-    [RUNNING] = {.name = "running", .type = "moments", .mode = HD_UPDATE},
+    [NEW] = {"new", "moments", HD_READ},
+    [RUNNING] = {"running", "moments", HD_UPDATE},
     {0},
 };
 

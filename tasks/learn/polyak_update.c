@@ -11,8 +11,8 @@
 enum { NET, TARGET };
 
 static const struct hd_port ports[] = {
-    [NET] = {.name = "net", .type = "params", .mode = HD_READ},
-    [TARGET] = {.name = "target", .type = "params", .mode = HD_UPDATE},
+    [NET] = {"net", "params", HD_READ},
+    [TARGET] = {"target", "params", HD_UPDATE},
     {0},
 };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const struct hd_port ports[] = {
-    {.name = "value", .mode = HD_READ, .none = true},
+    {"value", NULL, HD_READ, .none = true},
     {0},
 };
 

@@ -13,13 +13,10 @@
 enum { POLICY, TOTALS, OBS_NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
-    [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .optional = true},
-    [OBS_NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
-    [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
-                          .type = "batch_norm_stats",
-                          .mode = HD_READ,
-                          .optional = true},
+    [POLICY] = {"policy", "params", HD_READ},
+    [TOTALS] = {"totals", "env_counters", HD_READ, .optional = true},
+    [OBS_NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
+    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", HD_READ, .optional = true},
     {0},
 };
 

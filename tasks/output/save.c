@@ -12,12 +12,9 @@
 enum { PARAMS, OBS_NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
-    [PARAMS] = {.name = "params", .type = "params", .mode = HD_READ},
-    [OBS_NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
-    [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
-                          .type = "batch_norm_stats",
-                          .mode = HD_READ,
-                          .optional = true},
+    [PARAMS] = {"params", "params", HD_READ},
+    [OBS_NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
+    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", HD_READ, .optional = true},
     {0},
 };
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 static const struct hd_port ports[] = {
-    {.name = "from", .type = "params", .mode = HD_READ},
-    {.name = "to", .type = "params", .mode = HD_UPDATE},
+    {"from", "params", HD_READ},
+    {"to", "params", HD_UPDATE},
     {0},
 };
 

@@ -155,14 +155,10 @@ const struct hd_type hd_toy_sums = {.name = "sums",
 enum { A, B, TO, TALLY };
 
 static const struct hd_port spread_ports[] = {
-    [A] = {.name = "a", .mode = HD_READ, .none = true},
-    [B] = {.name = "b", .mode = HD_READ, .none = true, .scope = HD_SCOPE_STAGE_RANGE},
-    [TO] = {.name = "to", .type = "sums", .mode = HD_WRITE},
-    [TALLY] = {.name = "tally",
-               .type = "ints",
-               .mode = HD_UPDATE,
-               .optional = true,
-               .scope = HD_SCOPE_FINISH},
+    [A] = {"a", NULL, HD_READ, .none = true},
+    [B] = {"b", NULL, HD_READ, .none = true, .scope = HD_SCOPE_STAGE_RANGE},
+    [TO] = {"to", "sums", HD_WRITE},
+    [TALLY] = {"tally", "ints", HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
     {0},
 };
 
@@ -281,9 +277,9 @@ const struct hd_verb hd_toy_spread = {.name = "spread",
 /* -- Verb fill: a spread in one task, on a GPU if there are any -------------------------------- */
 
 static const struct hd_port fill_ports[] = {
-    [A] = {.name = "a", .mode = HD_READ, .none = true},
-    [B] = {.name = "b", .mode = HD_READ, .none = true},
-    [TO] = {.name = "to", .type = "sums", .mode = HD_WRITE},
+    [A] = {"a", NULL, HD_READ, .none = true},
+    [B] = {"b", NULL, HD_READ, .none = true},
+    [TO] = {"to", "sums", HD_WRITE},
     {0},
 };
 
@@ -318,10 +314,10 @@ const struct hd_verb hd_toy_fill = {
 enum { MEAN, CHANGED, STATE, HINT };
 
 static const struct hd_port apply_ports[] = {
-    [MEAN] = {.name = "mean", .type = "sums", .mode = HD_READ},
-    [CHANGED] = {.name = "to", .type = "floats", .mode = HD_UPDATE},
-    [STATE] = {.name = "state", .type = "floats", .mode = HD_UPDATE},
-    [HINT] = {.name = "hint", .type = "ints", .mode = HD_READ, .optional = true},
+    [MEAN] = {"mean", "sums", HD_READ},
+    [CHANGED] = {"to", "floats", HD_UPDATE},
+    [STATE] = {"state", "floats", HD_UPDATE},
+    [HINT] = {"hint", "ints", HD_READ, .optional = true},
     {0},
 };
 
@@ -376,8 +372,8 @@ const struct hd_verb hd_toy_apply = {.name = "apply",
 /* -- Verb creep -------------------------------------------------------------------------------- */
 
 static const struct hd_port creep_ports[] = {
-    {.name = "a", .mode = HD_READ, .none = true},
-    {.name = "to", .type = "ints", .mode = HD_UPDATE},
+    {"a", NULL, HD_READ, .none = true},
+    {"to", "ints", HD_UPDATE},
     {0},
 };
 
