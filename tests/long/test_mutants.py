@@ -237,9 +237,9 @@ class Copy:
     def list_tests(self, *selection):
         """{name: the files of the build folder that it names}."""
         listed, known = json.loads(self.call("ctest", "--show-only=json-v1", *selection)), self.list_targets()
-        words = {test["name"]: [*test["command"], *(value.partition("=")[2] for entry in test["properties"]
-                                                    if entry["name"] == "ENVIRONMENT" for value in entry["value"]
-                                                    if "EMULATED" not in value)]
+        words = {test["name"]: [*test["command"], *(value.rpartition("=")[2] for entry in test["properties"]
+                                                    if entry["name"] in ("ENVIRONMENT", "REQUIRED_FILES")
+                                                    for value in entry["value"] if "EMULATED" not in value)]
                  for test in listed["tests"]}
         return {name: {os.path.relpath(word, self.build) for word in named if word.startswith(self.build + "/")} & known
                 for name, named in words.items()}
