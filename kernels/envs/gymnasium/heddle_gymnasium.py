@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A worker of the Gymnasium bridge: makes a slice of a group's envs and does what the plug-in orders through
-shared memory (kernels/envs/gymnasium/shared.h). The plug-in starts it with the descriptors of the memory and of a
+shared memory (heddle_shared.py). The plug-in starts it with the descriptors of the memory and of a
 pipe, the worker's number (-1: describe an env), env.env_id, and env.options as name=value."""
 
 import ctypes
@@ -15,31 +15,8 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are arrays, never windows
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
-F32, U8 = range(2)
-DISCRETE, MULTI_DISCRETE, BOX = range(3)
-CLOSE, RESET, STEP, REPLAY, SAVE, LOAD, RENDER = range(7)
-UNKNOWN, ANNOUNCED, STARTED = range(3)
-DIMS, ACTION_DIMS, TEXT = 4, 64, 464
-
-
-class Description(ctypes.Structure):
-    _fields_ = [("element", ctypes.c_int64), ("dims", ctypes.c_int64), ("shape", ctypes.c_int64 * DIMS),
-                ("kind", ctypes.c_int64), ("action_dims", ctypes.c_int64), ("n", ctypes.c_int64 * ACTION_DIMS),
-                ("low", ctypes.c_float * ACTION_DIMS), ("high", ctypes.c_float * ACTION_DIMS),
-                ("limit", ctypes.c_int64), ("height", ctypes.c_int64), ("width", ctypes.c_int64),
-                ("agents", ctypes.c_int64)]
-
-
-class Header(ctypes.Structure):
-    _fields_ = [("description", Description)] + [(name, ctypes.c_int64) for name in (
-        "envs", "workers", "frame_bytes", "pickle_bytes", "busy", "control", "obs", "action", "reward", "done",
-        "truncated", "next", "next_seed", "next_obs", "history", "pickle", "picture")]
-
-
-class Control(ctypes.Structure):
-    _fields_ = [("turn", ctypes.c_uint32), ("command", ctypes.c_int32), ("env", ctypes.c_int64),
-                ("seed", ctypes.c_uint64), ("count", ctypes.c_int64), ("failed", ctypes.c_int32),
-                ("at", ctypes.c_int32), ("unused", ctypes.c_int64), ("error", ctypes.c_char * TEXT)]
+from heddle_shared import (ANNOUNCED, BOX, CLOSE, F32, LOAD, RENDER, REPLAY, RESET, SAVE, STARTED, STEP, TEXT,  # noqa: E402
+                           Control, Description, Header)
 
 
 def read_options(words):
@@ -124,54 +101,6 @@ def find_limit(env, options):
     return options.get("max_episode_steps") or getattr(spec, "max_episode_steps", None) or 0
 
 
-def turns_picture(space):
-    """Whether pictures come as height, width, channels: nets take channels first."""
-    return len(space.shape) == 3 and space.shape[2] in (1, 3, 4) and space.shape[0] > 4
-
-
-def describe_obs(space, description):
-    import gymnasium
-    import numpy as np
-    hint = "env.options.wrappers: [FlattenObservation] makes a vector of it"
-    if not isinstance(space, gymnasium.spaces.Box):
-        raise ValueError(f"observations of {type(space).__name__} cannot be trained on; {hint}")
-    pixels = space.dtype == np.uint8 and len(space.shape) > 1
-    if len(space.shape) != 1 and not pixels:
-        raise ValueError(f"observations are {space.dtype} of shape {space.shape}, but have to be vectors of numbers, "
-                         f"or uint8 of two or more dimensions; {hint}")
-    if len(space.shape) > DIMS:
-        raise ValueError(f"observations have {len(space.shape)} dimensions, more than {DIMS}; {hint}")
-    shape = space.shape[2:] + space.shape[:2] if turns_picture(space) else space.shape
-    description.element, description.dims = U8 if pixels else F32, len(shape)
-    description.shape[:len(shape)] = shape
-
-
-def describe_actions(space, description):
-    import gymnasium
-    from gymnasium import spaces
-    if isinstance(space, spaces.Discrete):
-        description.kind, numbers = DISCRETE, [int(space.n)]
-    elif isinstance(space, spaces.MultiDiscrete):
-        description.kind, numbers = MULTI_DISCRETE, [int(n) for n in space.nvec.flat]
-    elif isinstance(space, spaces.MultiBinary):
-        description.kind, numbers = MULTI_DISCRETE, [2] * int(gymnasium.spaces.flatdim(space))
-    elif isinstance(space, spaces.Box) and space.dtype.kind != "f":
-        raise ValueError(f"actions are a Box of {space.dtype}: whole numbers are choices, which a MultiDiscrete space "
-                         f"has (a gymnasium.ActionWrapper can translate)")
-    elif isinstance(space, spaces.Box):
-        description.kind, numbers = BOX, [0] * space.low.size
-        if len(numbers) <= ACTION_DIMS:
-            description.low[:len(numbers)] = [float(x) for x in space.low.flat]
-            description.high[:len(numbers)] = [float(x) for x in space.high.flat]
-    else:
-        raise ValueError(f"actions of {type(space).__name__} cannot be taken; they have to be Discrete, MultiDiscrete, "
-                         f"MultiBinary or Box (a gymnasium.ActionWrapper can translate)")
-    if not 0 < len(numbers) <= ACTION_DIMS:
-        raise ValueError(f"an action has {len(numbers)} numbers; 1 to {ACTION_DIMS} are possible")
-    description.action_dims = len(numbers)
-    description.n[:len(numbers)] = numbers
-
-
 def find_common(names, find, kind):
     """The space that all agents have."""
     space = find(names[0])
@@ -217,6 +146,7 @@ def check_picture(picture):
 
 
 def describe(env, options):
+    from heddle_spaces import describe_actions, describe_obs
     description = Description()
     description.agents = count_agents(env, options)
     obs, actions = find_spaces(env)
@@ -227,18 +157,6 @@ def describe(env, options):
         env.reset(seed=0)
         description.height, description.width = check_picture(env.render()).shape[:2]
     return description
-
-
-def check_spaces(found, wanted):
-    """What the run file declares has to be so."""
-    def show(d):
-        n = list(d.n[:d.action_dims])
-        if d.kind == BOX:
-            n = f"a box of {d.action_dims} with low {list(d.low[:d.action_dims])}, high {list(d.high[:d.action_dims])}"
-        agents = f", agents {d.agents}" if d.agents else ""
-        return f"obs_shape {list(d.shape[:d.dims])}, actions {n}{agents}"
-    if show(found) != show(wanted) or found.element != wanted.element:
-        raise ValueError(f"env.options say {show(wanted)}, but the env has {show(found)}")
 
 
 # -- The worker ---------------------------------------------------------------------------------------------------
@@ -263,7 +181,7 @@ class Worker:
     """Steps envs of Gymnasium."""
 
     def __init__(self, memory, number, env_id, options):
-        import numpy as np
+        import heddle_spaces
         header = Header.from_buffer(memory)
         self.memory, self.header, self.options = memory, header, options
         self.where = ""  # of an error, if that is not the step
@@ -275,10 +193,12 @@ class Worker:
         self.at = memoryview(memory)[header.control + number * ctypes.sizeof(Control) + Control.at.offset:][:4].cast("i")
         self.envs = [make_env(env_id, options) for _ in range(self.first, last, self.agents)]
         self.steppers = [env.step for env in self.envs]
-        check_spaces(describe(self.envs[0], {}), header.description)
-        self.lay_out(memory, np)
+        heddle_spaces.check_spaces(describe(self.envs[0], {}), header.description)
+        self.copy_obs = heddle_spaces.copy_obs
+        self.lay_out(memory, heddle_spaces)
 
-    def lay_out(self, memory, np):
+    def lay_out(self, memory, mapping):
+        import numpy as np
         header, n, first = self.header, self.slots, self.first
         spaces = header.description
         shape = list(spaces.shape[:spaces.dims])
@@ -291,51 +211,25 @@ class Worker:
 
         def frames(offset):
             rows = view(offset, int(np.prod(shape)), element).reshape([n, *shape])
-            return [np.moveaxis(row, 0, 2) if turns_picture(space) else row for row in rows]
+            return [mapping.shape_row(self.space, row) for row in rows]
 
-        space, action_space = find_spaces(self.envs[0])
+        self.space, action_space = find_spaces(self.envs[0])
         self.obs, self.next_obs = frames(header.obs), frames(header.next_obs)
         self.next = memoryview(view(header.next, 1, np.uint8))
         self.next_seed = memoryview(view(header.next_seed, 1, np.uint64))
-        self.shape, self.dtype, self.array = space.shape, space.dtype, np.ndarray
-        # Types of observations that need no second look.
-        self.kinds = {np.dtype(code) for code in ("?bBhHiIlLfd" if element == np.float32 else "B")}
+        # Observations of a Box that need no second look.
+        self.array, self.shape = np.ndarray, self.space.shape if mapping.is_box(self.space) else None
+        self.kinds = {np.dtype(code) for code in ("B" if mapping.is_bytes(self.space) else "?bBhHiIlLfd")}
         self.actions = view(header.action, dims, number).reshape(n, dims)
         self.reward = memoryview(view(header.reward, 1, np.float32))
         self.done = memoryview(view(header.done, 1, np.bool_))
         self.truncated = memoryview(view(header.truncated, 1, np.bool_))
         if header.pickle_bytes == 0:
             self.history = view(header.history, spaces.limit * dims, number).reshape(n, spaces.limit, dims)
-        self.read_actions = self.find_reader(action_space)
-
-    @staticmethod
-    def find_reader(space):
-        """How rows of numbers become what the env takes: one function of all rows."""
-        import numpy as np
-        from gymnasium import spaces
-        if isinstance(space, spaces.Discrete):
-            start = int(space.start)
-            if start == 0:
-                return lambda rows: rows[:, 0].tolist()
-            return lambda rows: (rows[:, 0] + start).tolist()
-        # Copies: an env may keep its action, while the next one is written to shared memory.
-        offset = np.asarray(getattr(space, "start", 0)).reshape(-1)
-        if isinstance(space, spaces.Box):  # a normal distribution knows no bounds
-            low, high = space.low.reshape(-1), space.high.reshape(-1)
-            return lambda rows: list(np.clip(rows, low, high).astype(space.dtype).reshape(-1, *space.shape))
-        return lambda rows: list((rows + offset).astype(space.dtype).reshape(-1, *space.shape))
+        self.read_actions = mapping.make_action_reader(action_space)
 
     def show(self, row, obs):
-        """Checks an observation, which numpy would otherwise spread, wrap or cut to fit."""
-        import numpy as np
-        obs = np.asarray(obs)
-        if obs.shape != self.shape:
-            raise ValueError(f"the observation has shape {obs.shape}, but observation_space says {self.shape}")
-        if obs.dtype.kind not in ("biuf" if row.dtype == np.float32 else "biu"):
-            raise ValueError(f"the observation is of {obs.dtype}, but observation_space of {self.dtype}")
-        if row.dtype == np.uint8 and obs.dtype != np.uint8 and obs.size and not (obs.min() >= 0 and obs.max() <= 255):
-            raise ValueError(f"the observation has numbers from {obs.min()} to {obs.max()}, which are no bytes")
-        row[...] = obs
+        self.copy_obs(self.space, row, obs)
 
     def reset(self, env, seed):
         result = env.reset(seed=seed)
@@ -537,7 +431,8 @@ def prepare(pipe, number, options):
     """A worker ends with the program that started it, and tells where it is when it is asked (SIGUSR1)."""
     import faulthandler
     import signal
-    library = ctypes.CDLL(os.path.join(sys.path.pop(0), "heddle_gymnasium_turn.so"))
+    sys.path.append(sys.path.pop(0))  # what an env imports is looked for elsewhere first
+    library = ctypes.CDLL(os.path.join(sys.path[-1], "heddle_gymnasium_turn.so"))
     if library.hd_gymnasium_watch(pipe) != 0:
         sys.exit("heddle_gymnasium: no thread to watch the program")
     faulthandler.enable()

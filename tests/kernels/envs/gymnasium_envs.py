@@ -18,6 +18,18 @@ OBS = {
     "choice": spaces.Discrete(5),
     "dict": spaces.Dict(a=spaces.Box(0, 1, (2,)), b=spaces.Discrete(2)),
     "tuple": spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))),
+    "number": spaces.Box(-1, 1, (), np.float64),
+    "wholes": spaces.Box(-(2**40), 2**40, (2, 1, 3), np.int64),
+    "flags": spaces.Box(0, 1, (3,), bool),
+    "voxels": spaces.Box(0, 255, (2, 1, 2, 1, 3), np.uint8),
+    "late_choice": spaces.Discrete(5, start=-2),
+    "choices": spaces.MultiDiscrete([[2, 3], [1, 3]], start=[[0, -1], [4, 1]]),
+    "bits": spaces.MultiBinary((2, 3)),
+    "nested": spaces.Dict(z=spaces.Tuple((spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2, 2), np.float64))),
+                          a=spaces.Dict(image=spaces.Box(0, 255, (2, 3, 2), np.uint8), k=spaces.MultiBinary(2)),
+                          m=spaces.MultiDiscrete([2, 3])),
+    "words": spaces.Dict(direction=spaces.Discrete(4), mission=spaces.Text(9)),
+    "many": spaces.Discrete(2000000),
 }
 ACTIONS = {
     "discrete": spaces.Discrete(4),
@@ -25,9 +37,22 @@ ACTIONS = {
     "several": spaces.MultiDiscrete([3, 2]),
     "bits": spaces.MultiBinary(3),
     "box": spaces.Box(np.array([-1, -2], np.float32), np.array([1, np.inf], np.float32)),
+    "one_of_several": spaces.MultiDiscrete([4], start=[2]),
+    "choices": spaces.Dict(b=spaces.MultiBinary(2), a=spaces.Tuple((spaces.Discrete(3, start=5), spaces.Discrete(2))),
+                           c=spaces.MultiDiscrete([[3]])),
+    "reals": spaces.Tuple((spaces.Box(-2, 2, (), np.float64), spaces.Dict(a=spaces.Box(0, 1, (1, 1))))),
+    "mixed": spaces.Dict(turn=spaces.Discrete(2), thrust=spaces.Box(-1, 1, (1,))),
+    "whole": spaces.Box(0, 5, (2,), np.int64),
     "long": spaces.Box(-1, 1, (65,)),
     "text": spaces.Text(3),
 }
+
+
+def list_numbers(action):
+    """The parts of an action, of a Dict or a Tuple as well."""
+    if not isinstance(action, (dict, tuple)):
+        return [action]
+    return [number for part in (action.values() if isinstance(action, dict) else action) for number in list_numbers(part)]
 
 
 class Walk(gymnasium.Env):
@@ -46,8 +71,10 @@ class Walk(gymnasium.Env):
         kind, shape = self.observation_space, self.observation_space.shape
         if not isinstance(kind, spaces.Box):
             return kind.sample()
-        if kind.dtype == np.uint8:
+        if kind.dtype == np.uint8 and len(shape) < 4:
             return (np.arange(np.prod(shape)).reshape(shape) + self.steps).astype(np.uint8)
+        if shape != (3,) or kind.dtype == bool:
+            return kind.sample()
         return np.array([self.sum, self.steps, self.action], kind.dtype)
 
     def reset(self, *, seed=None, options=None):
@@ -74,7 +101,7 @@ class Walk(gymnasium.Env):
         fails = self.steps == self.fail_at and self.failure and (not self.only or os.path.exists(self.only))
         if fails:
             self.fail()
-        self.action = float(np.sum(action))
+        self.action = float(sum(np.sum(part) for part in list_numbers(action)))
         self.sum += self.action + self.np_random.uniform()
         result = self.show(), self.sum, self.steps >= self.length, False, {}
         return WRONG[self.failure](*result) if fails and self.failure in WRONG else result
