@@ -13,6 +13,7 @@
 #include "tasks/types/base/env_options.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_net.h"
+#include "tasks/types/base/spaces.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +50,8 @@ static int read_config(struct hd_diag *diag, const char *path, struct hd_config 
         hd_document_destroy(document);
         return status;
     }
-    return hd_env_options_resolve(*config_p, diag);
+    HD_TRY(hd_env_options_resolve(*config_p, diag));
+    return hd_spaces_resolve(*config_p, false, diag);
 }
 
 static int describe(struct heddle_policy *policy, const struct hd_setup *setup)

@@ -12,6 +12,7 @@
 #include "tasks/output/inspect.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/spaces.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -276,6 +277,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     if (options->refuses_plugins)
         HD_TRY(refuse_plugin(run_spec));
     HD_TRY(hd_env_options_resolve(run_spec->config, run_spec->diag));
+    HD_TRY(hd_spaces_resolve(run_spec->config, true, run_spec->diag));
     hd_settings_read(run_spec->config, &run_spec->settings);
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(load_graph(run_spec, options->config));

@@ -46,14 +46,16 @@ const struct hd_key hd_task_keys[] = {
      "data-parallel training; must be true when there are several ranks", NULL},
     {"policy.cuda", HD_KEY_CHOICE, 0, 0, "auto", "true|false|auto", "global",
      "whether GPUs learn; auto: if there are any", "device|gpu|use_gpu"},
-    {"policy.model.obs_shape", HD_KEY_INT_LIST, 1, 1e6, NULL, NULL, "global",
-     "shape of an observation", NULL},
-    {"policy.model.action_shape", HD_KEY_INT_LIST, 1, 1e6, NULL, NULL, "global",
+    {"policy.model.obs_shape", HD_KEY_INT_LIST, 1, 1e6, "auto", "auto", "global",
+     "shape of an observation; auto: the environment's", NULL},
+    {"policy.model.action_shape", HD_KEY_INT_LIST, 1, 1e6, "auto", "auto", "global",
      "number of actions; of a list: of each choice; with policy.action_space continuous: of real "
-     "numbers",
+     "numbers; auto: the environment's",
      NULL},
-    {"policy.action_space", HD_KEY_CHOICE, 0, 0, "discrete", "discrete|continuous", "global",
-     "discrete: actions are choices; continuous: real numbers", NULL},
+    {"policy.action_space", HD_KEY_CHOICE, 0, 0, "auto", "auto|discrete|continuous", "global",
+     "discrete: actions are choices; continuous: real numbers; auto: the environment's, or "
+     "discrete where a plug-in is the environment and both shapes are stated",
+     NULL},
     {"policy.action_bounds", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
      "the bounds of real actions: a map with low and high, each a number or a list; a run takes "
      "them "

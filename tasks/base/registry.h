@@ -32,8 +32,8 @@ enum hd_access_scope {
     HD_SCOPE_FINISH /* `finish` only */
 };
 
-/* A named place of a verb for a value: {name, type, mode, further fields by name}. The zeroed
- * fields are the common case: a required value that stage 0 touches. */
+/* A named place of a verb for a value: {name, type, .mode = ..., further fields by name}. The
+ * zeroed fields are the common case: a required value that stage 0 touches. */
 struct hd_port {
     const char *name; /* for `port: value` in graphs, and for messages */
     const char *type; /* the type that the value must have; NULL: any */

@@ -35,12 +35,13 @@
 enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ, .scope = HD_SCOPE_ALL},
-    [TOTALS] = {"totals", "env_counters", HD_READ, .scope = HD_SCOPE_ALL},
-    [ENVS] = {"envs", "envs", HD_UPDATE, .scope = HD_SCOPE_ALL},
-    [COUNTERS] = {"counters", "env_counters", HD_UPDATE, .scope = HD_SCOPE_FINISH},
-    [EPISODES] = {"episodes", "scalars", HD_UPDATE, .scope = HD_SCOPE_ALL},
-    [TRANSITION_BLOCK] = {"transitions", "transition_block", HD_WRITE, .scope = HD_SCOPE_ALL},
+    [POLICY] = {"policy", "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [TOTALS] = {"totals", "env_counters", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [ENVS] = {"envs", "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
+    [COUNTERS] = {"counters", "env_counters", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
+    [TRANSITION_BLOCK] = {"transitions", "transition_block", .mode = HD_WRITE,
+                          .scope = HD_SCOPE_ALL},
     {0},
 };
 

@@ -37,12 +37,12 @@
 enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ, .scope = HD_SCOPE_ALL},
-    [NORM] = {"obs_norm", "moments", HD_READ, .optional = true, .scope = HD_SCOPE_ALL},
-    [ENVS] = {"envs", "envs", HD_UPDATE, .scope = HD_SCOPE_ITEM},
-    [COUNTERS] = {"counters", "env_counters", HD_UPDATE, .scope = HD_SCOPE_FINISH},
-    [EPISODES] = {"episodes", "scalars", HD_UPDATE, .scope = HD_SCOPE_FINISH},
-    [TRAJECTORIES] = {"trajectories", "trajectories", HD_WRITE, .scope = HD_SCOPE_ITEM},
+    [POLICY] = {"policy", "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ALL},
+    [ENVS] = {"envs", "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    [COUNTERS] = {"counters", "env_counters", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_WRITE, .scope = HD_SCOPE_ITEM},
     {0},
 };
 

@@ -24,11 +24,12 @@
 enum { POLICY, ENVS, TRANSITION_LOG, NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ},
-    [ENVS] = {"envs", "envs", HD_UPDATE},
-    [TRANSITION_LOG] = {"transition_log", "transition_log", HD_WRITE},
-    [NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
-    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", HD_READ, .optional = true},
+    [POLICY] = {"policy", "params", .mode = HD_READ},
+    [ENVS] = {"envs", "envs", .mode = HD_UPDATE},
+    [TRANSITION_LOG] = {"transition_log", "transition_log", .mode = HD_WRITE},
+    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", .mode = HD_READ,
+                          .optional = true},
     {0},
 };
 

@@ -6,8 +6,8 @@
 #include "tasks/types/output/scalars.h"
 
 static const struct hd_port ports[] = {
-    {"from", NULL, HD_READ, .none = true},
-    {"to", NULL, HD_WRITE},
+    {"from", NULL, .mode = HD_READ, .none = true},
+    {"to", NULL, .mode = HD_WRITE},
     {0},
 };
 
@@ -99,7 +99,7 @@ const struct hd_verb hd_verb_barrier = {
 };
 
 static const struct hd_port stop_ports[] = {
-    {"value", NULL, HD_READ, .none = true},
+    {"value", NULL, .mode = HD_READ, .none = true},
     {0},
 };
 

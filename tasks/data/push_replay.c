@@ -11,9 +11,9 @@
 enum { TRANSITION_BLOCK, REPLAY, PRIORITIES };
 
 static const struct hd_port ports[] = {
-    [TRANSITION_BLOCK] = {"transitions", "transition_block", HD_READ},
-    [REPLAY] = {"replay", "replay", HD_UPDATE},
-    [PRIORITIES] = {"priorities", "priorities", HD_UPDATE, .optional = true},
+    [TRANSITION_BLOCK] = {"transitions", "transition_block", .mode = HD_READ},
+    [REPLAY] = {"replay", "replay", .mode = HD_UPDATE},
+    [PRIORITIES] = {"priorities", "priorities", .mode = HD_UPDATE, .optional = true},
     {0},
 };
 

@@ -19,10 +19,10 @@
 enum { DATASET, SAMPLER_STATE, STATS, BATCH };
 
 static const struct hd_port ports[] = {
-    [DATASET] = {"dataset", "dataset", HD_READ},
-    [SAMPLER_STATE] = {"sampler_state", "sampler_state", HD_UPDATE},
-    [STATS] = {"stats", "scalars", HD_UPDATE, .optional = true},
-    [BATCH] = {"batch", "batch", HD_WRITE},
+    [DATASET] = {"dataset", "dataset", .mode = HD_READ},
+    [SAMPLER_STATE] = {"sampler_state", "sampler_state", .mode = HD_UPDATE},
+    [STATS] = {"stats", "scalars", .mode = HD_UPDATE, .optional = true},
+    [BATCH] = {"batch", "batch", .mode = HD_WRITE},
     {0},
 };
 

@@ -16,10 +16,10 @@
 enum { TRAJECTORIES, ADVANTAGES, PERMUTATION, BATCH };
 
 static const struct hd_port ports[] = {
-    [TRAJECTORIES] = {"trajectories", "trajectories", HD_READ},
-    [ADVANTAGES] = {"advantages", "advantages", HD_READ},
-    [PERMUTATION] = {"permutation", "permutation", HD_UPDATE},
-    [BATCH] = {"batch", "minibatch", HD_WRITE},
+    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ},
+    [ADVANTAGES] = {"advantages", "advantages", .mode = HD_READ},
+    [PERMUTATION] = {"permutation", "permutation", .mode = HD_UPDATE},
+    [BATCH] = {"batch", "minibatch", .mode = HD_WRITE},
     {0},
 };
 

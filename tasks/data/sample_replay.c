@@ -14,9 +14,9 @@
 enum { REPLAY, BATCH, PRIORITIES };
 
 static const struct hd_port ports[] = {
-    [REPLAY] = {"replay", "replay", HD_READ},
-    [BATCH] = {"batch", "batch", HD_WRITE},
-    [PRIORITIES] = {"priorities", "priorities", HD_UPDATE, .optional = true},
+    [REPLAY] = {"replay", "replay", .mode = HD_READ},
+    [BATCH] = {"batch", "batch", .mode = HD_WRITE},
+    [PRIORITIES] = {"priorities", "priorities", .mode = HD_UPDATE, .optional = true},
     {0},
 };
 

@@ -9,7 +9,7 @@
 enum { PERMUTATION };
 
 static const struct hd_port ports[] = {
-    [PERMUTATION] = {"permutation", "permutation", HD_WRITE},
+    [PERMUTATION] = {"permutation", "permutation", .mode = HD_WRITE},
     {0},
 };
 

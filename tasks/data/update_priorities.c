@@ -13,9 +13,9 @@
 enum { BATCH, TD_ERRORS, PRIORITIES };
 
 static const struct hd_port ports[] = {
-    [BATCH] = {"batch", "batch", HD_READ},
-    [TD_ERRORS] = {"td_errors", "td_errors", HD_READ},
-    [PRIORITIES] = {"priorities", "priorities", HD_UPDATE},
+    [BATCH] = {"batch", "batch", .mode = HD_READ},
+    [TD_ERRORS] = {"td_errors", "td_errors", .mode = HD_READ},
+    [PRIORITIES] = {"priorities", "priorities", .mode = HD_UPDATE},
     {0},
 };
 

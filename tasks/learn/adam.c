@@ -22,11 +22,11 @@
 enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE };
 
 static const struct hd_port ports[] = {
-    [MEAN_GRAD] = {"mean_grad", "grad", HD_READ, .gpu_order = true},
-    [POLICY] = {"policy", "params", HD_UPDATE},
-    [OPTIMIZER] = {"optimizer", "adam_state", HD_UPDATE},
-    [NORM] = {"grad_norm", "scalars", HD_READ, .optional = true},
-    [RATE] = {"learning_rate", "scalars", HD_READ, .optional = true},
+    [MEAN_GRAD] = {"mean_grad", "grad", .mode = HD_READ, .gpu_order = true},
+    [POLICY] = {"policy", "params", .mode = HD_UPDATE},
+    [OPTIMIZER] = {"optimizer", "adam_state", .mode = HD_UPDATE},
+    [NORM] = {"grad_norm", "scalars", .mode = HD_READ, .optional = true},
+    [RATE] = {"learning_rate", "scalars", .mode = HD_READ, .optional = true},
     {0},
 };
 

@@ -14,8 +14,8 @@
 enum { MEANS, RATE };
 
 static const struct hd_port ports[] = {
-    [MEANS] = {"means", "scalars", HD_READ},
-    [RATE] = {"learning_rate", "scalars", HD_UPDATE},
+    [MEANS] = {"means", "scalars", .mode = HD_READ},
+    [RATE] = {"learning_rate", "scalars", .mode = HD_UPDATE},
     {0},
 };
 

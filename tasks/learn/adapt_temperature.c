@@ -16,8 +16,8 @@
 enum { MEANS, TEMPERATURE };
 
 static const struct hd_port ports[] = {
-    [MEANS] = {"means", "scalars", HD_READ},
-    [TEMPERATURE] = {"temperature", "temperature", HD_UPDATE},
+    [MEANS] = {"means", "scalars", .mode = HD_READ},
+    [TEMPERATURE] = {"temperature", "temperature", .mode = HD_UPDATE},
     {0},
 };
 

@@ -27,12 +27,14 @@
 enum { POLICY, TRAJECTORIES, NORM, SCALE, ADVANTAGES, RETURNS };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ},
-    [TRAJECTORIES] = {"trajectories", "trajectories", HD_READ, .scope = HD_SCOPE_ALL},
-    [NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
-    [SCALE] = {"return_scale", "moments", HD_READ, .optional = true, .scope = HD_SCOPE_FINISH},
-    [ADVANTAGES] = {"advantages", "advantages", HD_WRITE, .scope = HD_SCOPE_FINISH},
-    [RETURNS] = {"returns", "moments", HD_WRITE, .optional = true, .scope = HD_SCOPE_FINISH},
+    [POLICY] = {"policy", "params", .mode = HD_READ},
+    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [SCALE] = {"return_scale", "moments", .mode = HD_READ, .optional = true,
+               .scope = HD_SCOPE_FINISH},
+    [ADVANTAGES] = {"advantages", "advantages", .mode = HD_WRITE, .scope = HD_SCOPE_FINISH},
+    [RETURNS] = {"returns", "moments", .mode = HD_WRITE, .optional = true,
+                 .scope = HD_SCOPE_FINISH},
     {0},
 };
 

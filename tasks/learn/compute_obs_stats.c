@@ -14,8 +14,8 @@
 enum { TRAJECTORIES, SEEN };
 
 static const struct hd_port ports[] = {
-    [TRAJECTORIES] = {"trajectories", "trajectories", HD_READ},
-    [SEEN] = {"obs_stats", "moments", HD_WRITE},
+    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ},
+    [SEEN] = {"obs_stats", "moments", .mode = HD_WRITE},
     {0},
 };
 

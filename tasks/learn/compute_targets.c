@@ -22,12 +22,12 @@
 enum { POLICY, TARGET1, TARGET2, TEMPERATURE, BATCH, CRITIC_BATCH };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ},
-    [TARGET1] = {"target1", "params", HD_READ},
-    [TARGET2] = {"target2", "params", HD_READ},
-    [TEMPERATURE] = {"temperature", "temperature", HD_READ},
-    [BATCH] = {"batch", "batch", HD_READ},
-    [CRITIC_BATCH] = {"critic_batch", "critic_batch", HD_WRITE},
+    [POLICY] = {"policy", "params", .mode = HD_READ},
+    [TARGET1] = {"target1", "params", .mode = HD_READ},
+    [TARGET2] = {"target2", "params", .mode = HD_READ},
+    [TEMPERATURE] = {"temperature", "temperature", .mode = HD_READ},
+    [BATCH] = {"batch", "batch", .mode = HD_READ},
+    [CRITIC_BATCH] = {"critic_batch", "critic_batch", .mode = HD_WRITE},
     {0},
 };
 

@@ -6,8 +6,8 @@
 #include "tasks/types/learn/params.h"
 
 static const struct hd_port ports[] = {
-    {"from", "params", HD_READ},
-    {"to", "params", HD_WRITE},
+    {"from", "params", .mode = HD_READ},
+    {"to", "params", .mode = HD_WRITE},
     {0},
 };
 

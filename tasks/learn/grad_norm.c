@@ -17,8 +17,8 @@
 enum { GRAD, NORM };
 
 static const struct hd_port ports[] = {
-    [GRAD] = {"grad", "grad", HD_READ, .gpu_order = true},
-    [NORM] = {"norm", "scalars", HD_UPDATE},
+    [GRAD] = {"grad", "grad", .mode = HD_READ, .gpu_order = true},
+    [NORM] = {"norm", "scalars", .mode = HD_UPDATE},
     {0},
 };
 

@@ -7,8 +7,8 @@
 enum { NEW, RUNNING };
 
 static const struct hd_port ports[] = {
-    [NEW] = {"new", "moments", HD_READ},
-    [RUNNING] = {"running", "moments", HD_UPDATE},
+    [NEW] = {"new", "moments", .mode = HD_READ},
+    [RUNNING] = {"running", "moments", .mode = HD_UPDATE},
     {0},
 };
 

@@ -11,8 +11,8 @@
 enum { NET, TARGET };
 
 static const struct hd_port ports[] = {
-    [NET] = {"net", "params", HD_READ},
-    [TARGET] = {"target", "params", HD_UPDATE},
+    [NET] = {"net", "params", .mode = HD_READ},
+    [TARGET] = {"target", "params", .mode = HD_UPDATE},
     {0},
 };
 

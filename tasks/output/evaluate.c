@@ -39,16 +39,18 @@ enum {
 };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ, .scope = HD_SCOPE_ALL},
-    [TOTALS] = {"totals", "env_counters", HD_READ, .optional = true, .scope = HD_SCOPE_FINISH},
-    [ENVS] = {"envs", "envs", HD_UPDATE, .scope = HD_SCOPE_ITEM},
-    [BEST] = {"best", "params", HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
-    [RESULT] = {"result", "eval_result", HD_WRITE, .scope = HD_SCOPE_FINISH},
-    [NORM] = {"obs_norm", "moments", HD_READ, .optional = true, .scope = HD_SCOPE_ALL},
-    [BEST_NORM] = {"best_norm", "moments", HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
-    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", HD_READ, .optional = true,
+    [POLICY] = {"policy", "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [TOTALS] = {"totals", "env_counters", .mode = HD_READ, .optional = true,
+                .scope = HD_SCOPE_FINISH},
+    [ENVS] = {"envs", "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    [BEST] = {"best", "params", .mode = HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
+    [RESULT] = {"result", "eval_result", .mode = HD_WRITE, .scope = HD_SCOPE_FINISH},
+    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ALL},
+    [BEST_NORM] = {"best_norm", "moments", .mode = HD_UPDATE, .optional = true,
+                   .scope = HD_SCOPE_FINISH},
+    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", .mode = HD_READ, .optional = true,
                           .scope = HD_SCOPE_ALL},
-    [BEST_BATCH_NORM_STATS] = {"best_batch_norm_stats", "batch_norm_stats", HD_UPDATE,
+    [BEST_BATCH_NORM_STATS] = {"best_batch_norm_stats", "batch_norm_stats", .mode = HD_UPDATE,
                                .optional = true, .scope = HD_SCOPE_FINISH},
     {0},
 };

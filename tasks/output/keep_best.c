@@ -12,12 +12,12 @@
 enum { EVALUATION, POLICY, BEST, BEST_EVALUATION, NORM, BEST_NORM };
 
 static const struct hd_port ports[] = {
-    [EVALUATION] = {"evaluation", "eval_result", HD_READ},
-    [POLICY] = {"policy", "params", HD_READ},
-    [BEST] = {"best", "params", HD_UPDATE},
-    [BEST_EVALUATION] = {"best_evaluation", "eval_result", HD_UPDATE, .none = true},
-    [NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
-    [BEST_NORM] = {"best_norm", "moments", HD_UPDATE, .optional = true},
+    [EVALUATION] = {"evaluation", "eval_result", .mode = HD_READ},
+    [POLICY] = {"policy", "params", .mode = HD_READ},
+    [BEST] = {"best", "params", .mode = HD_UPDATE},
+    [BEST_EVALUATION] = {"best_evaluation", "eval_result", .mode = HD_UPDATE, .none = true},
+    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [BEST_NORM] = {"best_norm", "moments", .mode = HD_UPDATE, .optional = true},
     {0},
 };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const struct hd_port ports[] = {
-    {"value", NULL, HD_READ, .none = true},
+    {"value", NULL, .mode = HD_READ, .none = true},
     {0},
 };
 

@@ -13,10 +13,11 @@
 enum { POLICY, TOTALS, OBS_NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", HD_READ},
-    [TOTALS] = {"totals", "env_counters", HD_READ, .optional = true},
-    [OBS_NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
-    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", HD_READ, .optional = true},
+    [POLICY] = {"policy", "params", .mode = HD_READ},
+    [TOTALS] = {"totals", "env_counters", .mode = HD_READ, .optional = true},
+    [OBS_NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", .mode = HD_READ,
+                          .optional = true},
     {0},
 };
 

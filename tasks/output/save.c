@@ -12,9 +12,10 @@
 enum { PARAMS, OBS_NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
-    [PARAMS] = {"params", "params", HD_READ},
-    [OBS_NORM] = {"obs_norm", "moments", HD_READ, .optional = true},
-    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", HD_READ, .optional = true},
+    [PARAMS] = {"params", "params", .mode = HD_READ},
+    [OBS_NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", .mode = HD_READ,
+                          .optional = true},
     {0},
 };
 

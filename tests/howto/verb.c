@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 static const struct hd_port ports[] = {
-    {"from", "params", HD_READ},
-    {"to", "params", HD_UPDATE},
+    {"from", "params", .mode = HD_READ},
+    {"to", "params", .mode = HD_UPDATE},
     {0},
 };
 

@@ -21,7 +21,8 @@ SHORT = {"max_train_iter": 300, "env__stop_value": "1e9", "world__shards": 2, "e
          "env__n_evaluator_episode": 2}
 OURS = {"env__options__python": PYTHON}
 WALK = {**OURS, "env__type": "gymnasium", "env__env_id": "gymnasium_envs:Walk-v0", "env__stop_value": "1e9",
-        "env__options__path": os.path.join(ROOT, "tests/kernels/envs"), "policy__model__obs_shape": 3,
+        "env__options__path": os.path.join(ROOT, "tests/kernels/envs"), "policy__model__obs_shape": "auto",
+        "policy__model__action_shape": "auto", "policy__action_space": "auto",
         "max_train_iter": 40, "policy__collect__n_sample": 128, "policy__eval__evaluator__eval_freq": 20,
         "world__shards": 2, "env__evaluator_env_num": 2, "env__n_evaluator_episode": 2}
 
@@ -45,16 +46,20 @@ def check_resumed(scratch, wanted):
 
 
 def check_kinds(scratch):
-    for name, keys in {
-        "box": dict(env__options__kwargs="{actions: box}", policy__model__action_shape=2),
-        "several": dict(env__options__kwargs="{actions: several}", policy__action_space="discrete",
-                        policy__model__action_shape="[3,2]"),
-        "wrapped": dict(env__options__kwargs="{actions: box, obs: dict}", policy__model__action_shape=2,
-                        policy__model__obs_shape=4, env__options__wrappers="[FlattenObservation, {ClipAction: {}}]"),
-    }.items():
-        runs = [train(scratch(f"{name}-{ranks}"), config=PENDULUM, ranks=ranks, **{**WALK, **keys}) for ranks in (1, 2)]
-        hashes = {run["param_hash"] for run in runs}
+    """One rank by the spaces that the env has, and two by the same, stated, end in the same bits and configuration."""
+    for name, keys, stated in (
+            ("box", dict(env__options__kwargs="{actions: box}"), ("3", "2", "continuous")),
+            ("several", dict(env__options__kwargs="{actions: several}"), ("3", "[3,2]", "discrete")),
+            ("nested", dict(env__options__kwargs="{actions: choices, obs: nested}"), ("26", "[2,2,3,2,3]", "discrete")),
+            ("wrapped", dict(env__options__kwargs="{actions: reals, obs: tuple}", env__options__wrappers="[{ClipReward: {max_reward: 5}}]"),
+             ("5", "2", "continuous"))):
+        said = {**WALK, **keys, **dict(zip(("policy__model__obs_shape", "policy__model__action_shape", "policy__action_space"),
+                                           stated))}
+        hashes = {train(scratch(f"{name}-1"), config=PENDULUM, **{**WALK, **keys})["param_hash"],
+                  train(scratch(f"{name}-2"), config=PENDULUM, ranks=2, **said)["param_hash"]}
         check(len(hashes) == 1 and None not in hashes, f"{name}: {hashes}")
+        again = call("run", PENDULUM, "--resume", scratch(f"{name}-1"), *sets(**said)).stderr
+        check("has ended" in again, f"{name}: another config: {again}")
         print(f"{name}: one and two ranks end in {hashes}")
 
 
@@ -136,7 +141,7 @@ def check_paths(scratch):
         text = re.sub(": (graphs|strategies)/", f": {ROOT}/configs/\\1/", file.read())
     with open(config, "w", encoding="utf-8") as file:
         file.write(text.replace("{type: pendulum,", "{type: gymnasium, options: {path: ../envs, python: ../venv},"))
-    keys = {**WALK, "env__options__kwargs": "{actions: box}", "policy__model__action_shape": 2}
+    keys = {**WALK, "env__options__kwargs": "{actions: box}"}
     for key in ("env__type", "env__options__path", "env__options__python"):
         del keys[key]
     ways = {"its folder": ("runs", "walk.yaml", {}), "above": (".", "runs/walk.yaml", {}), "elsewhere": ("/", config, {}),

@@ -56,8 +56,21 @@ static int list_leaves(const char *name, const char *text, json_t **list_p)
 }
 
 static bool are_equal(const char *a, const char *b)
+/* Reads a number, which may stand alone in a list: 3 or [3]. */
+static bool read_number(const char *text, double *value_p)
 {
-    return a && b && strcmp(a, b) == 0;
+    const bool list = text[0] == '[';
+    char *end;
+    *value_p = strtod(text + list, &end);
+    return end != text + list && strcmp(end, list ? "]" : "") == 0;
+}
+
+/* Numbers are equal however they are written. */
+{
+    double x, y;
+    if (!a || !b)
+        return false;
+    return strcmp(a, b) == 0 || (read_number(a, &x) && read_number(b, &y) && x == y);
 }
 
 static int report_difference(const char *path, const char *then, const char *now, const char *where)

@@ -63,7 +63,10 @@ const char *hd_config_get_text(const struct hd_config *config, const char *path)
 
 const char *hd_config_get_word(const struct hd_config *config, const char *path)
 {
-    return get_kind(config, path, HD_KEY_INT)->word;
+    const struct hd_setting *setting = get(config, path);
+    if (setting->key->kind != HD_KEY_INT_LIST)
+        setting = get_kind(config, path, HD_KEY_INT);
+    return setting->word;
 }
 
 const int64_t *hd_config_get_ints(const struct hd_config *config, const char *path,

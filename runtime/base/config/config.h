@@ -34,10 +34,12 @@ double hd_config_get_real(const struct hd_config *config, const char *path);
 bool hd_config_get_bool(const struct hd_config *config, const char *path);
 const char *hd_config_get_text(const struct hd_config *config, const char *path); /* TEXT, CHOICE */
 
-/* Returns the word that was given for an INT key in place of a number, or NULL. Borrowed. */
+/* Returns the word that was given for an INT or INT_LIST key in place of numbers, or NULL.
+ * Borrowed.
+ */
 const char *hd_config_get_word(const struct hd_config *config, const char *path);
 
-/* Returns the numbers [*count_p] of an INT_LIST key. Borrowed. */
+/* Returns the numbers [*count_p] of an INT_LIST key, which has no word. Borrowed. */
 const int64_t *hd_config_get_ints(const struct hd_config *config, const char *path,
                                   int64_t *count_p);
 

@@ -52,7 +52,7 @@ void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_B
         append_choices(key->choices, description);
     if (key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_INT_LIST)
         append_range(key, description);
-    if (key->kind == HD_KEY_INT && key->choices) {
+    if (key->kind != HD_KEY_CHOICE && key->choices) {
         append(description, strchr(key->choices, '|') ? ", or one of " : " or ");
         append_choices(key->choices, description);
     }

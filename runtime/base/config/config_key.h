@@ -23,7 +23,7 @@ struct hd_key {
     enum hd_key_kind kind;
     double min, max;
     const char *initial; /* the default as it would be written; NULL: the key must be given */
-    const char *choices; /* CHOICE: "exp|linear"; INT: words allowed beside numbers, "auto" */
+    const char *choices; /* CHOICE: "exp|linear"; INT, INT_LIST: words allowed in its place */
     const char *scope;   /* "per shard", "global", "per rank", for the effective config; or NULL */
     const char *help;    /* one sentence with the unit */
     const char *aliases; /* names that others give it, "lr|alpha", for suggestions; or NULL */

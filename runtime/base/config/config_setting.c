@@ -171,7 +171,9 @@ int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, stru
             return reject_choice(setting, node, diag);
         break;
     case HD_KEY_INT_LIST:
-        HD_TRY(read_list(setting, node, diag));
+        is_word = is_choice(key->choices, node);
+        if (!is_word)
+            HD_TRY(read_list(setting, node, diag));
         break;
     case HD_KEY_TREE:
         break;
@@ -233,6 +235,8 @@ uint64_t hd_setting_hash(const struct hd_setting *setting)
     case HD_KEY_CHOICE:
         return hd_hash_text(setting->node->text);
     case HD_KEY_INT_LIST:
+        if (setting->word)
+            return hd_hash_text(setting->word);
         for (int64_t i = 0; i < setting->count; i++)
             hash = hd_hash_mix(hash, (uint64_t)setting->ints[i]);
         return hash;

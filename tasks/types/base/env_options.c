@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/base/env_options.h"
 
+#include "kernels/envs/find/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/node_json.h"
 #include "runtime/base/log.h"
@@ -155,4 +156,24 @@ void hd_env_options_release(struct hd_env_settings *settings)
     for (int i = 0; i < settings->n_options; i++)
         hd_free((void *)settings->options[i].value);
     hd_free((void *)settings->options);
+}
+
+int hd_env_probe(const struct hd_config *config, const struct hd_env_settings *settings,
+                 struct hd_source_location location, struct hd_diag *diag,
+                 const struct hd_env **env_p, struct hd_env_spec *spec_p, int64_t *state_bytes_p)
+{
+    const struct hd_source_location place = hd_config_locate(config, "env.type", location);
+    const char *type = hd_config_get_text(config, "env.type");
+    struct hd_env_settings one = *settings;
+    char message[HD_ENV_MESSAGE] = "";
+    void *group;
+    if (hd_env_find(type, env_p, message) != HD_OK)
+        return hd_diag_add_error(diag, place, "env.type: %s", message);
+    one.envs = 1;
+    if ((*env_p)->create(&one, spec_p, &group, message) != 0)
+        return hd_diag_add_error(diag, place, "env.type %s: %s", type, message);
+    if (state_bytes_p)
+        *state_bytes_p = (*env_p)->state_bytes(group);
+    (*env_p)->destroy(group);
+    return HD_OK;
 }

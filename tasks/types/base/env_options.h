@@ -21,4 +21,12 @@ int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag);
 int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings);
 void hd_env_options_release(struct hd_env_settings *settings);
 
+/* Finds the environment of the run file and makes a group of one env of it, with settings->options,
+ * for what is known of it then: its spec, and in *state_bytes_p (NULL: nobody asks) the bytes of an
+ * env's saved state. Returns HD_OK, or HD_ERR_INPUT after adding an error to `diag`, with the place
+ * of env.type or else `location`. */
+int hd_env_probe(const struct hd_config *config, const struct hd_env_settings *settings,
+                 struct hd_source_location location, struct hd_diag *diag,
+                 const struct hd_env **env_p, struct hd_env_spec *spec_p, int64_t *state_bytes_p);
+
 #endif

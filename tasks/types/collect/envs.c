@@ -51,27 +51,6 @@ static int64_t group_bytes(const struct hd_envs_shape *shape)
 
 /* -- The environment of the run file ----------------------------------------------------------- */
 
-/* Makes a group of one env to learn the shape of its frames and the size of its state. */
-static int probe_env(struct hd_envs_shape *shape, const struct hd_spec *spec,
-                     const struct hd_setup *setup)
-{
-    const struct hd_source_location location =
-        hd_config_locate(setup->config, "env.type", spec->location);
-    const char *type = hd_config_get_text(setup->config, "env.type");
-    struct hd_env_settings one = shape->settings;
-    char message[HD_ENV_MESSAGE] = "";
-    void *group;
-    if (hd_env_find(type, &shape->env, message) != HD_OK)
-        return hd_diag_add_error(setup->diag, location, "env.type: %s", message);
-    hd_env_describe(shape->env, shape->about);
-    one.envs = 1;
-    if (shape->env->create(&one, &shape->frame, &group, message) != 0)
-        return hd_diag_add_error(setup->diag, location, "env.type %s: %s", type, message);
-    shape->state_bytes = shape->env->state_bytes(group);
-    shape->env->destroy(group);
-    return HD_OK;
-}
-
 void hd_envs_init_games(const struct hd_envs_shape *shape, int64_t envs, void *games)
 {
     struct hd_env_settings settings = shape->settings;
@@ -127,7 +106,9 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
         .env_id = hd_config_get_text(setup->config, "env.env_id"),
     };
     HD_TRY(hd_env_options_read(options, &shape->settings));
-    HD_TRY(probe_env(shape, spec, setup));
+    HD_TRY(hd_env_probe(setup->config, &shape->settings, spec->location, setup->diag, &shape->env,
+                        &shape->frame, &shape->state_bytes));
+    hd_env_describe(shape->env, shape->about);
     count_envs(shape, spec, setup);
     HD_TRY(check_groups(shape, spec, setup));
     shape->on_gpu = shape->env->gpu && !shape->evaluator && shape->groups == 1;

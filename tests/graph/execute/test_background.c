@@ -76,9 +76,11 @@ static int keep(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-static const struct hd_port dwell_ports[] = {{"a", NULL, HD_READ}, {"to", "ints", HD_WRITE}, {0}};
-static const struct hd_port step_ports[] = {{"to", NULL, HD_UPDATE}, {0}};
-static const struct hd_port keep_ports[] = {{"a", NULL, HD_READ}, {"to", NULL, HD_UPDATE}, {0}};
+static const struct hd_port dwell_ports[] = {
+    {"a", NULL, .mode = HD_READ}, {"to", "ints", .mode = HD_WRITE}, {0}};
+static const struct hd_port step_ports[] = {{"to", NULL, .mode = HD_UPDATE}, {0}};
+static const struct hd_port keep_ports[] = {
+    {"a", NULL, .mode = HD_READ}, {"to", NULL, .mode = HD_UPDATE}, {0}};
 static const struct hd_verb verb_dwell = {.name = "dwell", .ports = dwell_ports, .body = dwell};
 static const struct hd_verb verb_step = {.name = "step", .ports = step_ports, .body = step};
 static const struct hd_verb verb_keep = {.name = "keep", .ports = keep_ports, .body = keep};

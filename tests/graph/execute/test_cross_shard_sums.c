@@ -76,7 +76,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
-static const struct hd_port ports[] = {{"to", "ints", HD_UPDATE, .scope = HD_SCOPE_FINISH}, {0}};
+static const struct hd_port ports[] = {{"to", "ints", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+                                       {0}};
 static const struct hd_verb verb_share = {.name = "share",
                                           .ports = ports,
                                           .prepare = prepare,

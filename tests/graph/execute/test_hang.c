@@ -49,7 +49,7 @@ static int share(struct hd_context *context, const struct hd_view *views, const 
     return context->stage == 0 ? stall(context, views, args) : HD_OK;
 }
 
-static const struct hd_port ports[] = {{"to", "ints", HD_UPDATE}, {0}};
+static const struct hd_port ports[] = {{"to", "ints", .mode = HD_UPDATE}, {0}};
 static const struct hd_verb verb_stall = {.name = "stall", .ports = ports, .body = stall};
 static const struct hd_verb verb_share = {.name = "share",
                                           .ports = ports,

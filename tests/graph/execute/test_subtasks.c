@@ -53,11 +53,12 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
     *subtasks_p = (struct hd_subtasks){.items = given_items, .stages = STAGES, .finish_last = true};
 }
 
-static const struct hd_port ports[] = {{"rows", "rows", HD_UPDATE, .scope = HD_SCOPE_ITEM},
-                                       {"every", "ints", HD_READ, .scope = HD_SCOPE_ALL},
-                                       {"first", "ints", HD_READ},
-                                       {"last", "ints", HD_UPDATE, .scope = HD_SCOPE_FINISH},
-                                       {0}};
+static const struct hd_port ports[] = {
+    {"rows", "rows", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    {"every", "ints", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    {"first", "ints", .mode = HD_READ},
+    {"last", "ints", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    {0}};
 
 static enum hd_access_scope get_scope(const void *args, int port)
 {

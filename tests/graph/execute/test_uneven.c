@@ -69,8 +69,9 @@ static int uneven(struct hd_context *context, const struct hd_view *views, const
 
 /* It reads the policy, as a step that makes a gradient does; otherwise the rest of the graph would
  * be background steps. */
-static const struct hd_port ports[] = {
-    [GRAD] = {"grad", "grad", HD_WRITE}, [POLICY] = {"policy", "params", HD_READ}, {0}};
+static const struct hd_port ports[] = {[GRAD] = {"grad", "grad", .mode = HD_WRITE},
+                                       [POLICY] = {"policy", "params", .mode = HD_READ},
+                                       {0}};
 static const struct hd_verb verb_uneven = {.name = "uneven", .ports = ports, .body = uneven};
 
 /* -- Graphs ------------------------------------------------------------------------------------ */

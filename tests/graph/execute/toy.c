@@ -294,16 +294,16 @@ static int64_t next_size(const void *args, const int64_t *now)
 }
 
 static const struct hd_port mix_ports[] = {
-    {"a", NULL, HD_READ, .none = true}, {"to", NULL, HD_WRITE}, {0}};
-static const struct hd_port blend_ports[] = {{"a", NULL, HD_READ, .none = true},
-                                             {"b", NULL, HD_READ, .none = true},
-                                             {"to", NULL, HD_UPDATE, .none = true},
+    {"a", NULL, .mode = HD_READ, .none = true}, {"to", NULL, .mode = HD_WRITE}, {0}};
+static const struct hd_port blend_ports[] = {{"a", NULL, .mode = HD_READ, .none = true},
+                                             {"b", NULL, .mode = HD_READ, .none = true},
+                                             {"to", NULL, .mode = HD_UPDATE, .none = true},
                                              {0}};
-static const struct hd_port bump_ports[] = {{"to", "ints", HD_UPDATE}, {0}};
+static const struct hd_port bump_ports[] = {{"to", "ints", .mode = HD_UPDATE}, {0}};
 static const struct hd_port note_ports[] = {
-    {"a", NULL, HD_READ, .none = true},
-    {"again", NULL, HD_READ, .optional = true, .none = true},
-    {"to", NULL, HD_UPDATE, .none = true},
+    {"a", NULL, .mode = HD_READ, .none = true},
+    {"again", NULL, .mode = HD_READ, .optional = true, .none = true},
+    {"to", NULL, .mode = HD_UPDATE, .none = true},
     {0}};
 static const struct hd_counted_attribute bump_counted[] = {{0, "size", next_size}, {0}};
 

@@ -12,12 +12,12 @@ enum { INTS = HD_TOY_INTS };
 enum { A, EVERY, FROM, STATE, TO, TALLY };
 
 static const struct hd_port ports[] = {
-    [A] = {"a", NULL, HD_READ, .none = true},
-    [EVERY] = {"every", NULL, HD_READ, .none = true, .scope = HD_SCOPE_ALL},
-    [FROM] = {"from", "rows", HD_READ, .optional = true, .scope = HD_SCOPE_ITEM},
-    [STATE] = {"state", "rows", HD_UPDATE, .scope = HD_SCOPE_ITEM},
-    [TO] = {"to", "rows", HD_WRITE, .optional = true, .scope = HD_SCOPE_ITEM},
-    [TALLY] = {"tally", "ints", HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
+    [A] = {"a", NULL, .mode = HD_READ, .none = true},
+    [EVERY] = {"every", NULL, .mode = HD_READ, .none = true, .scope = HD_SCOPE_ALL},
+    [FROM] = {"from", "rows", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ITEM},
+    [STATE] = {"state", "rows", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    [TO] = {"to", "rows", .mode = HD_WRITE, .optional = true, .scope = HD_SCOPE_ITEM},
+    [TALLY] = {"tally", "ints", .mode = HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
     {0},
 };
 

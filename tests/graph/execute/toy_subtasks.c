@@ -155,10 +155,10 @@ const struct hd_type hd_toy_sums = {.name = "sums",
 enum { A, B, TO, TALLY };
 
 static const struct hd_port spread_ports[] = {
-    [A] = {"a", NULL, HD_READ, .none = true},
-    [B] = {"b", NULL, HD_READ, .none = true, .scope = HD_SCOPE_STAGE_RANGE},
-    [TO] = {"to", "sums", HD_WRITE},
-    [TALLY] = {"tally", "ints", HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
+    [A] = {"a", NULL, .mode = HD_READ, .none = true},
+    [B] = {"b", NULL, .mode = HD_READ, .none = true, .scope = HD_SCOPE_STAGE_RANGE},
+    [TO] = {"to", "sums", .mode = HD_WRITE},
+    [TALLY] = {"tally", "ints", .mode = HD_UPDATE, .optional = true, .scope = HD_SCOPE_FINISH},
     {0},
 };
 
@@ -277,9 +277,9 @@ const struct hd_verb hd_toy_spread = {.name = "spread",
 /* -- Verb fill: a spread in one task, on a GPU if there are any -------------------------------- */
 
 static const struct hd_port fill_ports[] = {
-    [A] = {"a", NULL, HD_READ, .none = true},
-    [B] = {"b", NULL, HD_READ, .none = true},
-    [TO] = {"to", "sums", HD_WRITE},
+    [A] = {"a", NULL, .mode = HD_READ, .none = true},
+    [B] = {"b", NULL, .mode = HD_READ, .none = true},
+    [TO] = {"to", "sums", .mode = HD_WRITE},
     {0},
 };
 
@@ -314,10 +314,10 @@ const struct hd_verb hd_toy_fill = {
 enum { MEAN, CHANGED, STATE, HINT };
 
 static const struct hd_port apply_ports[] = {
-    [MEAN] = {"mean", "sums", HD_READ},
-    [CHANGED] = {"to", "floats", HD_UPDATE},
-    [STATE] = {"state", "floats", HD_UPDATE},
-    [HINT] = {"hint", "ints", HD_READ, .optional = true},
+    [MEAN] = {"mean", "sums", .mode = HD_READ},
+    [CHANGED] = {"to", "floats", .mode = HD_UPDATE},
+    [STATE] = {"state", "floats", .mode = HD_UPDATE},
+    [HINT] = {"hint", "ints", .mode = HD_READ, .optional = true},
     {0},
 };
 
@@ -372,8 +372,8 @@ const struct hd_verb hd_toy_apply = {.name = "apply",
 /* -- Verb creep -------------------------------------------------------------------------------- */
 
 static const struct hd_port creep_ports[] = {
-    {"a", NULL, HD_READ, .none = true},
-    {"to", "ints", HD_UPDATE},
+    {"a", NULL, .mode = HD_READ, .none = true},
+    {"to", "ints", .mode = HD_UPDATE},
     {0},
 };
 

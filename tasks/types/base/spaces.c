@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Called when a run file was read, before its graph. */
+#include "tasks/types/base/spaces.h"
+
+#include "kernels/envs/find/find.h"
+#include "runtime/base/status.h"
+#include "tasks/types/base/env_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LIST_BYTES = 24 * HD_ENV_ACTION_DIMS };
+
+static const char obs_shape[] = "policy.model.obs_shape",
+                  action_shape[] = "policy.model.action_shape",
+                  action_space[] = "policy.action_space";
+
+static bool is_auto(const struct hd_config *config, const char *shape)
+{
+    return hd_config_get_word(config, shape) != NULL;
+}
+
+static bool leaves_kind_open(const struct hd_config *config)
+{
+    return strcmp(hd_config_get_text(config, action_space), "auto") == 0;
+}
+
+static int override_list(struct hd_config *config, const char *key, const int64_t *numbers, int n)
+{
+    char text[LIST_BYTES];
+    int at = 0;
+    if (!is_auto(config, key))
+        return HD_OK;
+    for (int i = 0; i < n; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", i == 0 ? "[" : ", ",
+                       (long long)numbers[i]);
+    snprintf(text + at, sizeof text - (size_t)at, "]");
+    return hd_config_override(config, key, text);
+}
+
+static int take_spaces(struct hd_config *config, const struct hd_env_spec *spec)
+{
+    const struct hd_env_actions *actions = &spec->actions;
+    const bool box = actions->kind == HD_ENV_BOX;
+    const int64_t stack = hd_config_get_int(config, "env.frame_stack"), reals = actions->dims;
+    int64_t obs[HD_ENV_DIMS];
+    HD_TRY(override_list(config, obs_shape, obs, hd_env_get_obs_shape(spec, stack, obs)));
+    HD_TRY(override_list(config, action_shape, box ? &reals : actions->n, box ? 1 : actions->dims));
+    return leaves_kind_open(config)
+               ? hd_config_override(config, action_space, box ? "continuous" : "discrete")
+               : HD_OK;
+}
+
+static int ask_env(const struct hd_config *config, struct hd_diag *diag, struct hd_env_spec *spec_p)
+{
+    const struct hd_env *env;
+    struct hd_env_settings settings = {.env_id = hd_config_get_text(config, "env.env_id")};
+    int status = hd_env_options_read(hd_config_get_node(config, "env.options"), &settings);
+    if (status == HD_OK)
+        status = hd_env_probe(config, &settings, (struct hd_source_location){.file = "env"}, diag,
+                              &env, spec_p, NULL);
+    hd_env_options_release(&settings);
+    return status;
+}
+
+int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *diag)
+{
+    const char *type = hd_config_get_text(config, "env.type");
+    const bool builtin = hd_env_find_builtin(type) != NULL;
+    const bool open = is_auto(config, obs_shape) || is_auto(config, action_shape);
+    struct hd_env_spec spec = {0};
+    if (!open && !leaves_kind_open(config))
+        return HD_OK;
+    if (!open && !builtin)
+        return hd_config_override(config, action_space, "discrete");
+    if (!builtin && !plugins)
+        return hd_diag_add_error(
+            diag,
+            hd_config_locate(config, "env.type", (struct hd_source_location){.file = "env.type"}),
+            "%s and %s are left to env.type %s, whose code is not loaded here: state them, as the "
+            "total_config.yaml of a run does",
+            obs_shape, action_shape, type);
+    HD_TRY(ask_env(config, diag, &spec));
+    return take_spaces(config, &spec);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the policy sees and does, where the run file leaves it to the environment. */
+#ifndef HD_TASKS_TYPES_BASE_SPACES_H
+#define HD_TASKS_TYPES_BASE_SPACES_H
+
+#include "runtime/base/config/config.h"
+
+/* Puts what the environment has in the place of `auto` in policy.model.obs_shape,
+ * policy.model.action_shape and policy.action_space. It makes an env for that, if something is
+ * auto; with `plugins` false only of a built-in environment. Returns HD_OK, HD_ERR_NOMEM, or
+ * HD_ERR_INPUT after adding an error to `diag`. Not thread safe: it changes the config. */
+int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *diag);
+
+#endif
