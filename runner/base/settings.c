@@ -14,6 +14,7 @@ static const struct hd_field fields[] = {
     SETTING(max_train_iter, "max_train_iter"),
     SETTING(param_check_interval, "runtime.param_check_interval"),
     SETTING(multi_gpu, "policy.multi_gpu"),
+    SETTING(evaluates_at_limit, "policy.eval.at_limit"),
     SETTING_IS(sequential, "runtime.executor", "sequential"),
     SETTING(workers, "runtime.workers"),
     SETTING(gpus, "runtime.gpus"),

@@ -12,6 +12,7 @@ struct hd_settings {
     int64_t seed, max_env_step, max_train_iter;
     int64_t param_check_interval;
     bool multi_gpu;
+    bool evaluates_at_limit;           /* the last weights */
     bool sequential;                   /* without StarPU */
     int workers, gpus;                 /* 0: as many as there are */
     bool requires_gpus, disables_gpus; /* neither: takes those that are there */

@@ -193,3 +193,28 @@ void hd_table_downsample(struct hd_table *table, int column, int64_t max_rows)
     memmove(table->rows[kept++], table->rows[n - 1], sizeof *table->rows);
     table->n_rows = kept;
 }
+
+static void add_late_rows(const struct hd_table *table, int column, double *sum, int64_t *n)
+{
+    const double late = 0.9 * table->rows[table->n_rows - 1][HD_CURVES_ENV_STEP];
+    for (int64_t r = 0; r < table->n_rows; r++) {
+        const double *row = table->rows[r];
+        if (row[HD_CURVES_ENV_STEP] < late || !isfinite(row[column]))
+            continue;
+        *sum += row[column];
+        (*n)++;
+    }
+}
+
+double hd_curves_find_training_return(const struct hd_curves *curves)
+{
+    double sum = 0;
+    int64_t n = 0;
+    for (int t = 0; t < curves->n_tables; t++) {
+        const struct hd_table *table = &curves->tables[t];
+        const int column = hd_table_find_column(table, "reward_mean");
+        if (strcmp(table->name, "collector") == 0 && column >= 0 && table->n_rows > 0)
+            add_late_rows(table, column, &sum, &n);
+    }
+    return n > 0 ? sum / (double)n : NAN;
+}

@@ -35,6 +35,10 @@ struct hd_curves {
 int hd_curves_read(const char *dir, struct hd_curves *curves_p);
 void hd_curves_release(struct hd_curves *curves);
 
+/* Returns the mean return of the training episodes that were logged in the last tenth of the env
+ * steps; NaN: none were. */
+double hd_curves_find_training_return(const struct hd_curves *curves);
+
 /* Returns the index of a column in rows, or -1, which is no error. */
 int hd_table_find_column(const struct hd_table *table, const char *name);
 

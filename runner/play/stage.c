@@ -7,8 +7,10 @@
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
 #include "runtime/io/base/run_dir.h"
+#include "runtime/io/base/safetensors.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 /* The values of an evaluation. Its step declares them and is never run: the player plays. A policy
  * that was saved with scales of its observations has a value obs_norm. */
@@ -54,8 +56,29 @@ static int open_run_dir(struct hd_options *options, struct hd_stage *stage)
     return HD_OK;
 }
 
+/* Says which weights of a run directory are taken, and warns if much was learned after them. */
+static int explain_weights(const char *dir, const struct hd_options *options,
+                           const struct hd_config *config)
+{
+    struct hd_safetensors *file;
+    HD_TRY(hd_safetensors_open(options->weights, &file));
+    const char *train_iter = hd_safetensors_get_metadata(file, "train_iter");
+    const int64_t update = train_iter ? atoll(train_iter) : -1, last = hd_run_dir_find_last(dir);
+    hd_safetensors_close(file);
+    if (update < 0)
+        return HD_OK;
+    hd_log(HD_LOG_INFO, "weights of update %" PRId64 ": %s", update, options->weights);
+    if (last > update + hd_config_get_int(config, "policy.eval.evaluator.eval_freq"))
+        hd_log(HD_LOG_WARN,
+               "the run has weights of update %" PRId64 " too, %s/ckpt/iteration_%" PRId64
+               "/policy.safetensors: --weights FILE plays these",
+               last, dir, last);
+    return HD_OK;
+}
+
 int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p)
 {
+    const char *dir = options->config;
     *stage_p = (struct hd_stage){0};
     HD_TRY(open_run_dir(options, stage_p));
     HD_TRY(add_sets(options));
@@ -64,6 +87,8 @@ int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p)
     const struct hd_graph *graph = stage_p->inference.run_spec.graph;
     const struct hd_config *config = stage_p->inference.run_spec.config;
     const int envs = hd_graph_find_value(graph, "eval_envs");
+    if (stage_p->weights)
+        HD_TRY(explain_weights(dir, options, config));
     stage_p->seed = graph->seed;
     stage_p->episodes = hd_config_get_int(config, "env.n_evaluator_episode");
     return hd_player_create(&stage_p->inference.weights, &graph->values[envs].spec,

@@ -20,7 +20,9 @@ struct runs {
 /* The outcome is compared; NaN, "": the run left none. */
 struct outcome {
     const char *reason, *param_hash, *fingerprint;
-    double last, best, updates, env_steps, seconds; /* returns of evaluations; training */
+    double last, best, train;           /* returns: of evaluations, of training episodes late */
+    double updates, env_steps, seconds; /* of training */
+    double best_update;
     double goal_updates, goal_env_steps,
         goal_seconds; /* at the first evaluation at the stop value */
     double ranks, shards;
@@ -60,7 +62,10 @@ static void read_evaluations(const struct hd_history *history, struct outcome *o
         if (isnan(row[column]))
             continue;
         outcome->last = row[column];
-        outcome->best = fmax(outcome->best, row[column]); /* of NaN and x: x */
+        if (isnan(outcome->best) || outcome->best_update == 0 || row[column] > outcome->best) {
+            outcome->best = row[column];
+            outcome->best_update = row[HD_CURVES_ITER];
+        }
         if (end == stop || row[column] < goal || !isnan(outcome->goal_updates))
             continue;
         outcome->goal_updates = row[HD_CURVES_ITER];
@@ -80,6 +85,8 @@ static struct outcome outcome_of(const struct hd_history *history)
         .fingerprint = word(result ? result : history->start, "fingerprint"),
         .last = NAN,
         .best = NAN,
+        .best_update = NAN,
+        .train = number(result, "train_value"),
         .updates = number(result ? result : last, result ? "train_iter" : "update"),
         .env_steps = number(result ? result : last, "env_step"),
         .seconds = last ? number(last, "s") : number(result, "wall_s"),
@@ -90,6 +97,12 @@ static struct outcome outcome_of(const struct hd_history *history)
         .shards = number(result ? result : history->start, "shards"),
     };
     read_evaluations(history, &outcome);
+    if (!isnan(number(result, "last_value")))
+        outcome.last = number(result, "last_value");
+    if (!isnan(number(result, "best_value"))) {
+        outcome.best = number(result, "best_value");
+        outcome.best_update = number(result, "best_train_iter");
+    }
     return outcome;
 }
 
@@ -155,14 +168,16 @@ static void print_rows(const struct runs *runs, const struct outcome *outcomes)
     int width = 3;
     for (int r = 0; r < runs->n; r++)
         width = (int)strlen(runs->list[r].dir) > width ? (int)strlen(runs->list[r].dir) : width;
-    printf("%-*s  %-12s  %14s  %14s  %14s  %14s  %14s  %14s  %14s\n", width, "run", "ended by",
-           "last return", "best return", "updates", "env steps", "training s", "updates/s",
-           "env steps/s");
+    printf("%-*s  %-12s  %14s  %14s  %14s  %14s  %14s  %14s  %14s  %14s  %14s\n", width, "run",
+           "ended by", "last return", "best return", "of update", "in training", "updates",
+           "env steps", "training s", "updates/s", "env steps/s");
     for (int r = 0; r < runs->n; r++) {
         const struct outcome *o = &outcomes[r];
         printf("%-*s  %-12s", width, runs->list[r].dir, o->reason[0] ? o->reason : "-");
         const double numbers[] = {o->last,
                                   o->best,
+                                  o->best_update,
+                                  o->train,
                                   o->updates,
                                   o->env_steps,
                                   o->seconds,
@@ -229,10 +244,11 @@ static json_t *real(double value)
 
 static json_t *outcome_json(const struct outcome *o)
 {
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "reason",
-                     o->reason, "param_hash", o->param_hash, "fingerprint", o->fingerprint, "last",
-                     real(o->last), "best", real(o->best), "updates", real(o->updates), "env_steps",
-                     real(o->env_steps), "seconds", real(o->seconds), "goal_updates",
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "reason", o->reason, "param_hash", o->param_hash, "fingerprint",
+                     o->fingerprint, "last", real(o->last), "best", real(o->best), "best_update",
+                     real(o->best_update), "train", real(o->train), "updates", real(o->updates),
+                     "env_steps", real(o->env_steps), "seconds", real(o->seconds), "goal_updates",
                      real(o->goal_updates), "goal_env_steps", real(o->goal_env_steps),
                      "goal_seconds", real(o->goal_seconds), "ranks", real(o->ranks), "shards",
                      real(o->shards));

@@ -45,6 +45,12 @@ static json_t *hex_or_null(uint64_t value)
     return value != 0 ? hex(value) : json_null();
 }
 
+/* Writes the updates of a value, or null where the value is not known. */
+static json_t *iter_or_null(double value, int64_t iter)
+{
+    return isfinite(value) ? json_integer(iter) : json_null();
+}
+
 /* Writes a time as ISO 8601 with its zone: 2026-11-23T01:02:03+01:00. */
 static json_t *iso_time(time_t at)
 {
@@ -84,6 +90,16 @@ int hd_result_write(const struct hd_file_put *put, const char *path, const struc
     failed |= json_object_set_new(json, "eval_value", number_or_null(result->eval_value));
     failed |= json_object_set_new(json, "eval_value_raw",
                                   list(result->eval_value_raw, result->n_eval_value_raw));
+    failed |= json_object_set_new(json, "eval_train_iter",
+                                  iter_or_null(result->eval_value, result->eval_train_iter));
+    failed |= json_object_set_new(json, "last_value", number_or_null(result->last_value));
+    failed |= json_object_set_new(json, "last_value_raw",
+                                  list(result->last_value_raw, result->n_last_value_raw));
+    failed |= json_object_set_new(json, "best_value", number_or_null(result->best_value));
+    failed |= json_object_set_new(json, "best_train_iter",
+                                  iter_or_null(result->best_value, result->best_train_iter));
+    failed |= json_object_set_new(json, "train_value", number_or_null(result->train_value));
+    failed |= json_object_set_new(json, "weights", text_or_null(result->weights));
     failed |= json_object_set_new(json, "finish_time", finish_time(now));
     failed |= json_object_set_new(json, "reason", json_string(result->reason));
     failed |= json_object_set_new(json, "detail", text_or_null(result->detail));

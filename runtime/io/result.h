@@ -10,10 +10,18 @@
 struct hd_result {
     bool stop;                    /* the stop value was reached */
     int64_t env_step, train_iter; /* over all shards */
-    double eval_value;            /* mean return of the last evaluation; NaN: none */
+    double eval_value;            /* mean return of the last evaluation in the run; NaN: none */
     const double *eval_value_raw; /* its returns [n_eval_value_raw] */
     int64_t n_eval_value_raw;
-    const char *reason; /* of the stop step; or HD_RESULT_STOPPED, HD_RESULT_FAILED */
+    int64_t eval_train_iter;      /* of its weights */
+    double last_value;            /* mean return of the last weights; NaN: not evaluated */
+    const double *last_value_raw; /* its returns [n_last_value_raw] */
+    int64_t n_last_value_raw;
+    double best_value;       /* mean return of the best weights; NaN: none was evaluated */
+    int64_t best_train_iter; /* of these */
+    double train_value;      /* mean return of training episodes, late in the run; NaN: none */
+    const char *weights;     /* path of the best weights in the run directory; NULL: none */
+    const char *reason;      /* of the stop step; or HD_RESULT_STOPPED, HD_RESULT_FAILED */
     const char *detail; /* the key of the limit, the signal, the failure's sentence; NULL: none */
     uint64_t param_hash, fingerprint; /* param_hash 0: there are no final parameters */
     double wall_s;                    /* from the start until now */

@@ -244,6 +244,9 @@ const struct hd_key hd_task_keys[] = {
     {"policy.eval.evaluator.eval_freq", HD_KEY_INT, 1, 1e12, "1000", NULL, "global",
      "smallest number of updates between evaluations",
      "eval_interval|eval_every|evaluation_interval"},
+    {"policy.eval.at_limit", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
+     "whether a run that ends at a limit evaluates its last weights, once it is over",
+     "evaluate_at_end|final_evaluation"},
     {"policy.eval.video_every", HD_KEY_INT, 0, 1e12, "0", NULL, "global",
      "the first of so many evaluations is recorded: its first episode becomes "
      "video/iteration_<update>.gif of the run directory; 0: none",

@@ -286,9 +286,11 @@ static int keep_if_best(const struct hd_view *views, const struct hd_envs *envs)
 {
     struct hd_eval_result *result = views[RESULT].data;
     hd_eval_result_summarise(result);
-    if (!views[BEST].data || result->mean <= *envs->best_mean)
+    if (!views[BEST].data ||
+        !hd_eval_result_is_better(result, *envs->best_mean, *envs->best_update))
         return HD_OK;
     *envs->best_mean = result->mean;
+    *envs->best_update = result->train_iter;
     HD_TRY(copy_if_present(views, NORM, BEST_NORM));
     HD_TRY(copy_if_present(views, BATCH_NORM_STATS, BEST_BATCH_NORM_STATS));
     return copy_if_present(views, POLICY, BEST);

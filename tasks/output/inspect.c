@@ -17,6 +17,7 @@
 #include "tasks/types/output/moments.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* -- Writing ----------------------------------------------------------------------------------- */
@@ -288,4 +289,14 @@ void hd_arithmetic_describe_libraries(char *text, size_t bytes)
 const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec)
 {
     return spec->type == &hd_type_envs ? &hd_envs_get_shape(spec)->frame.actions : NULL;
+}
+
+void hd_inspect_best(const struct hd_spec *spec, const void *data, double *mean_p,
+                     int64_t *update_p)
+{
+    const struct hd_envs envs = hd_envs_get(spec, (void *)data, 0);
+    if (!isfinite(*envs.best_mean))
+        return;
+    *mean_p = *envs.best_mean;
+    *update_p = *envs.best_update;
 }

@@ -26,6 +26,11 @@ struct hd_env_actions;
 /* Returns the actions that a value of type envs takes; NULL: it is of another type. */
 const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec);
 
+/* Reads the best mean return of all evaluations, and after how many updates it was, from an
+ * instance of type envs and role evaluator. *mean_p stays as it is where nothing was evaluated. */
+void hd_inspect_best(const struct hd_spec *spec, const void *data, double *mean_p,
+                     int64_t *update_p);
+
 /* Writes a policy to a safetensors file by `put` (runtime/io/base/files.h), which appears whole or
  * not at all. It holds tensors of DI-engine's names and shapes; running_mean, running_var and
  * num_batches_tracked of batch norms as in PyTorch; obs_norm.scale and obs_norm.shift for each

@@ -13,7 +13,7 @@ import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../python")]
-from runner import ROOT, Scratch, call, check, skip, train  # noqa: E402
+from runner import ROOT, Scratch, call, check, result, skip, train  # noqa: E402
 
 try:
     import gymnasium
@@ -54,11 +54,16 @@ def raises(what, said, function, *arguments, **named):
 # -- Policies ------------------------------------------------------------------------------------------
 
 
+def find_weights(directory):
+    """Those that the run names as its best."""
+    return os.path.join(directory, result(directory)["weights"])
+
+
 def eval_obs(scratch, directory, obs):
     """The outputs that `runner eval --obs` prints, which name a float exactly."""
     save_file({"obs": obs}, scratch("obs.safetensors"))
     printed = call("eval", os.path.join(directory, "total_config.yaml"), "--weights",
-                   os.path.join(directory, "ckpt/best/policy.safetensors"), "--obs", scratch("obs.safetensors")).stdout
+                   find_weights(directory), "--obs", scratch("obs.safetensors")).stdout
     return np.array([line.split() for line in printed.splitlines()], np.float64).astype(np.float32)
 
 
@@ -99,7 +104,7 @@ def play(policy, directory, episodes):
     """Greedy returns from the seeds of `runner eval --json`, against what it says; one row at a time, as bits of nets
     with convolutions depend on the rows of a pass."""
     told = json.loads(call("eval", os.path.join(directory, "total_config.yaml"), "--weights",
-                           os.path.join(directory, "ckpt/best/policy.safetensors"), "--episodes", str(episodes),
+                           find_weights(directory), "--episodes", str(episodes),
                            "--json").stdout)["episodes"]
     envs = policy.make_vec(len(told))
     obs, _ = envs.reset(seed=[episode["seed"] for episode in told])
@@ -219,7 +224,7 @@ def check_recurrent(scratch):
     raises(heddle.InputError, "(130, 64), found (130, 63)", policy.predict, obs, np.zeros((130, 63)))
     raises(heddle.InputError, "episode_start", policy.predict, obs, None, [True, False])
     predict_episodes(policy, os.path.join(directory, "total_config.yaml"),
-                     os.path.join(directory, "ckpt/best/policy.safetensors"), 5)
+                     find_weights(directory), 5)
 
 
 def check_pong(scratch):
@@ -337,7 +342,7 @@ def check_environments():
 
 
 def check_files(scratch, directory):
-    weights = os.path.join(directory, "ckpt/best/policy.safetensors")
+    weights = find_weights(directory)
     with open(weights, "rb") as file:
         whole = file.read()
     raises(FileNotFoundError, "nothing/here", heddle.load, "nothing/here")

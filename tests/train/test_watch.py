@@ -20,7 +20,7 @@ import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, RUNNER, SLOWDOWN, Scratch, call, check, environment, fit, skip, train  # noqa: E402
+from runner import CONFIG, RUNNER, SLOWDOWN, Scratch, call, check, environment, fit, result, skip, train  # noqa: E402
 
 PATIENCE_S = 20 * SLOWDOWN
 STATUS = re.compile(r"episode (\d+)  seed (\d+)  step (\d+)  action (\S+)  return (\S+)  weights (\S+)")
@@ -126,7 +126,7 @@ def check_terminal(scratch, best):
 
 def check_follows(terminal, scratch):
     """The weights of a run directory are read again when they are others."""
-    path = scratch("cart/ckpt/best/policy.safetensors")
+    path = scratch(f"cart/{result(scratch('cart'))['weights']}")
     terminal.run(RUNNER, "watch", scratch("cart"))
     first = wait_for(terminal.status, "a run directory's game")[6]
     time.sleep(1.1)  # ages are told in seconds

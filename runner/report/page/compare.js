@@ -91,14 +91,14 @@ function agreement(data) {
 
 function outcomes(data, names) {
     const heads = [
-        "Run", "Ended by", "Last", "Best", "Updates", "Env steps", "Training", "Updates/s",
-        "Env steps/s", "Goal after", "Ranks", "Shards", "param_hash"
+        "Run", "Ended by", "Last", "Best", "Of update", "In training", "Updates", "Env steps",
+        "Training", "Updates/s", "Env steps/s", "Goal after", "Ranks", "Shards", "param_hash"
     ];
     const rows = data.runs.map(
         ({outcome: o}, i) =>
             [named(swatch(colour(i)), names[i]), o.reason || "–",
-             ...[o.last, o.best, o.updates, o.env_steps].map(short), duration(o.seconds),
-             ...[o.updates / o.seconds, o.env_steps / o.seconds].map(short),
+             ...[o.last, o.best, o.best_update, o.train, o.updates, o.env_steps].map(short),
+             duration(o.seconds), ...[o.updates / o.seconds, o.env_steps / o.seconds].map(short),
              known(o.goal_env_steps) ?
                  `${short(o.goal_env_steps)} steps, ${duration(o.goal_seconds)}` :
                  "–",

@@ -21,12 +21,23 @@ function machinePairs(start) {
     ];
 }
 
+// Those of the last weights, if these were evaluated when a limit had ended the run.
+function returnsOf(result) {
+    const last = known(result.last_value);
+    const returns = (last ? result.last_value_raw : result.eval_value_raw) || [];
+    const update = last ? result.train_iter : result.eval_train_iter;
+    return returns.length && known(update) ?
+        `${returns.map((x) => short(x)).join(", ")} of update ${short(update)}` :
+        "";
+}
+
 function resultPairs(run) {
     const result = run.result || {};
     return [
         ["Ended by", result.reason], ["Finished", result.finish_time],
-        ["Last evaluation", (result.eval_value_raw || []).map((x) => short(x)).join(", ")],
-        ["param_hash", result.param_hash, "mono"],
+        ["Last evaluation", returnsOf(result)],
+        ["In training", known(result.train_value) ? short(result.train_value) : null],
+        ["Weights", result.weights, "mono"], ["param_hash", result.param_hash, "mono"],
         ["Arithmetic", result.fingerprint || (run.start || {}).fingerprint, "mono"],
         ["Directory", run.dir, "mono"],
         ["Started", run.start ? new Date(run.start.time * 1000).toLocaleString("en") : null],
@@ -79,14 +90,16 @@ function totalsOf(run) {
         exposed: last("exposed_s"),
         updates: result.train_iter ?? last("update"),
         env_steps: result.env_step || last("env_step"),
-        eval:
-            result.eval_value ?? (evaluations.length ? evaluations[evaluations.length - 1] : null),
-        best: evaluations.length ? Math.max(...evaluations) : null
+        eval: result.last_value ?? result.eval_value ??
+            (evaluations.length ? evaluations[evaluations.length - 1] : null),
+        best: result.best_value ?? (evaluations.length ? Math.max(...evaluations) : null),
+        best_update: result.best_train_iter ?? null
     };
 }
 
 function figures(run, totals) {
     const {workers, ranks, setup_s} = run.start || {}, {seconds, part_s, best} = totals;
+    const of = totals.best_update === null ? "" : ` of update ${short(totals.best_update)}`;
     const goal = goalOf(run) === null ? "" : `, goal ${short(run.stop_value)}`;
     const rate = (n) => (seconds > 0 && known(n) ? `${short(n / seconds)} per second` : "");
     const busy = part_s > 0 ? percent(totals.busy / (part_s * workers)) : "–";
@@ -95,7 +108,7 @@ function figures(run, totals) {
         "div", {class: "figures"},
         figure(
             "Return", short(totals.eval),
-            best === null ? "no evaluation" : `best ${short(best)}${goal}`),
+            best === null ? "no evaluation" : `best ${short(best)}${of}${goal}`),
         figure("Updates", short(totals.updates), rate(totals.updates)),
         totals.env_steps > 0 ?
             figure("Env steps", short(totals.env_steps), rate(totals.env_steps)) :

@@ -17,16 +17,25 @@
 
 /* -- What the directory says ------------------------------------------------------------------- */
 
-/* Returns the mean return of the last evaluation; NaN: there was none. */
-static double last_evaluation(const struct hd_history *history)
+/* Reads the last evaluation, and the best one: a policy that has learned before one that has not.
+ */
+static void read_evaluations(const struct hd_history *history, struct hd_result *result)
 {
+    result->eval_value = result->best_value = result->last_value = NAN;
     for (int t = 0; t < history->curves.n_tables; t++) {
         const struct hd_table *table = &history->curves.tables[t];
         const int column = hd_table_find_column(table, "eval_episode_return_mean");
-        if (strcmp(table->name, "evaluator") == 0 && column >= 0 && table->n_rows > 0)
-            return table->rows[table->n_rows - 1][column];
+        for (int64_t r = 0;
+             strcmp(table->name, "evaluator") == 0 && column >= 0 && r < table->n_rows; r++) {
+            result->eval_value = table->rows[r][column];
+            result->eval_train_iter = (int64_t)table->rows[r][HD_CURVES_ITER];
+            if (isnan(result->best_value) || result->best_train_iter == 0 ||
+                result->eval_value > result->best_value) {
+                result->best_value = result->eval_value;
+                result->best_train_iter = result->eval_train_iter;
+            }
+        }
     }
-    return NAN;
 }
 
 static void read_history(const struct hd_history *history, struct hd_result *result)
@@ -36,7 +45,8 @@ static void read_history(const struct hd_history *history, struct hd_result *res
     const char *hash = json_string_value(json_object_get(history->start, "fingerprint"));
     result->train_iter = json_integer_value(json_object_get(last, "update"));
     result->env_step = json_integer_value(json_object_get(last, "env_step"));
-    result->eval_value = last_evaluation(history);
+    read_evaluations(history, result);
+    result->train_value = hd_curves_find_training_return(&history->curves);
     result->fingerprint = hash ? strtoull(hash, NULL, 16) : 0;
     result->shards = atoll(hd_history_get_key(history, "world.shards"));
     result->seed = atoll(hd_history_get_key(history, "seed"));
@@ -46,8 +56,7 @@ static void read_history(const struct hd_history *history, struct hd_result *res
 static int write_result(const struct hd_end *end, const struct hd_history *history)
 {
     char command[HD_COMMAND_BYTES];
-    struct hd_result result = {.eval_value = NAN,
-                               .reason = end->reason,
+    struct hd_result result = {.reason = end->reason,
                                .detail = end->detail,
                                .wall_s = end->wall_s,
                                .ranks = end->ranks,

@@ -3,7 +3,9 @@
 #include "runner/train/outputs/results.h"
 
 #include "runner/base/process.h"
+#include "runner/history/curves.h"
 #include "runner/play/inference.h"
+#include "runner/train/outputs/last_evaluation.h"
 #include "runner/train/outputs/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -39,6 +41,8 @@ static double env_steps_of(const struct hd_train *train)
 }
 
 /* -- Room for the results ---------------------------------------------------------------------- */
+
+enum { HD_NAME_BYTES = 64 };
 
 static const char weights_name[] = "weights", result_name[] = "result";
 
@@ -99,17 +103,55 @@ static const char *limit_of(const struct hd_train *train, const char *reason, in
     return (int64_t)env_steps_of(train) >= settings->max_env_step ? "max_env_step" : NULL;
 }
 
-static int write_result(const struct hd_train *train, const char *reason, int64_t updates,
-                        uint64_t hash, double wall_s)
+/* Where the run leaves its best weights, relative to its directory. */
+static void name_weights(const struct hd_last_evaluation *evaluation, int64_t updates,
+                         char path[HD_NAME_BYTES])
 {
-    char command[HD_COMMAND_BYTES];
+    if (evaluation->last_is_best)
+        snprintf(path, HD_NAME_BYTES, "ckpt/iteration_%" PRId64 "/policy.safetensors", updates);
+    else if (!isnan(evaluation->best_mean))
+        snprintf(path, HD_NAME_BYTES, "ckpt/best/policy.safetensors");
+}
+
+static void fill_evaluations(const struct hd_train *train, int64_t updates,
+                             const struct hd_last_evaluation *evaluation, struct hd_result *result)
+{
+    result->eval_value = evaluation->latest_mean;
+    result->eval_train_iter = evaluation->latest_update;
+    result->last_value = evaluation->mean;
+    result->last_value_raw = evaluation->returns;
+    result->n_last_value_raw = evaluation->n;
+    result->best_value = evaluation->last_is_best ? evaluation->mean : evaluation->best_mean;
+    result->best_train_iter = evaluation->last_is_best ? updates : evaluation->best_update;
+    if (isnan(evaluation->latest_mean))
+        return;
+    const int index = hd_graph_find_value(train->run_spec.graph, "evaluation");
+    result->eval_value_raw = hd_eval_result_get_returns(
+        hd_executor_get_data(train->executor, index, 0), &result->n_eval_value_raw);
+}
+
+static double find_training_return(const struct hd_train *train)
+{
+    struct hd_curves curves;
+    if (hd_curves_read(train->dir, &curves) != HD_OK)
+        return NAN;
+    const double mean = hd_curves_find_training_return(&curves);
+    hd_curves_release(&curves);
+    return mean;
+}
+
+static int write_result(const struct hd_train *train, const char *reason, int64_t updates,
+                        uint64_t hash, double wall_s, const struct hd_last_evaluation *evaluation)
+{
+    char command[HD_COMMAND_BYTES], weights[HD_NAME_BYTES] = "";
     hd_process_get_command(command);
-    double mean = field_of(train, "evaluation", "mean");
+    name_weights(evaluation, updates, weights);
     struct hd_result result = {
         .stop = strcmp(reason, "solved") == 0,
         .env_step = (int64_t)env_steps_of(train),
         .train_iter = updates,
-        .eval_value = mean,
+        .train_value = find_training_return(train),
+        .weights = weights[0] ? weights : NULL,
         .reason = reason,
         .detail = limit_of(train, reason, updates),
         .param_hash = hash,
@@ -121,11 +163,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .env = train->run_spec.settings.env_type,
         .command = command,
     };
-    if (!isnan(mean)) {
-        int evaluation = hd_graph_find_value(train->run_spec.graph, "evaluation");
-        result.eval_value_raw = hd_eval_result_get_returns(
-            hd_executor_get_data(train->executor, evaluation, 0), &result.n_eval_value_raw);
-    }
+    fill_evaluations(train, updates, evaluation, &result);
     char *path = hd_format("%s/result.json", train->dir);
     if (!path)
         return HD_ERR_NOMEM;
@@ -170,18 +208,38 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
     return status;
 }
 
+/* Writes " return 195.0 (best 200.0 of update 960),": of the last weights if they were evaluated,
+ * else with the update of the latest evaluation. */
+static void describe_returns(const struct hd_last_evaluation *evaluation, int64_t updates,
+                             char *text, size_t bytes)
+{
+    const bool last = evaluation->returns != NULL;
+    const int64_t update = last ? updates : evaluation->latest_update;
+    char of[32] = "", best[48] = "";
+    if (isnan(evaluation->latest_mean) && !last)
+        return;
+    if (update != updates)
+        snprintf(of, sizeof of, " of update %" PRId64, update);
+    if (!isnan(evaluation->best_mean) && !evaluation->last_is_best &&
+        evaluation->best_update != update)
+        snprintf(best, sizeof best, " (best %.1f of update %" PRId64 ")", evaluation->best_mean,
+                 evaluation->best_update);
+    snprintf(text, bytes, " return %.1f%s%s,", last ? evaluation->mean : evaluation->latest_mean,
+             of, best);
+}
+
 static void print_summary(const struct hd_train *train, const char *reason, int64_t updates,
-                          uint64_t hash, double train_s)
+                          uint64_t hash, double train_s,
+                          const struct hd_last_evaluation *evaluation)
 {
     int64_t busy_ns, tasks;
     const struct hd_trace *trace = hd_session_get_trace(train->session);
     hd_trace_get_totals(trace, &busy_ns, &tasks);
     const double env_steps = env_steps_of(train);
-    double return_mean = field_of(train, "evaluation", "mean");
     int workers = hd_session_count_workers(train->session);
     const int gpus = hd_session_count_devices(train->session);
     const char *limit = limit_of(train, reason, updates);
-    char collected[64] = "", rate[64] = "", gpu[64] = "", by[64] = ",";
+    char collected[64] = "", rate[64] = "", gpu[64] = "", by[64] = ",", returns[96] = "";
     if (gpus > 0)
         snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
                  100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
@@ -191,8 +249,9 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
         snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
         snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
     }
-    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s return %.1f, in %.2f s: %.0f updates/s%s",
-           limit ? "stopped" : reason, updates, by, collected, return_mean, train_s,
+    describe_returns(evaluation, updates, returns, sizeof returns);
+    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s%s in %.2f s: %.0f updates/s%s",
+           limit ? "stopped" : reason, updates, by, collected, returns, train_s,
            (double)updates / train_s, rate);
     hd_log(HD_LOG_INFO,
            "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
@@ -204,18 +263,31 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
            train->dir);
 }
 
+/* Writes what was reached, and says it. */
+static int write_all(struct hd_train *train, const char *reason, int64_t updates, uint64_t hash,
+                     int64_t end_ns, const struct hd_last_evaluation *evaluation)
+{
+    HD_TRY(write_result(train, reason, updates, hash,
+                        (double)(end_ns - train->timing.begin_ns) * 1e-9, evaluation));
+    HD_TRY(write_trace(train));
+    HD_TRY(write_rates(train, hash));
+    print_summary(train, reason, updates, hash, (double)(end_ns - train->timing.train_ns) * 1e-9,
+                  evaluation);
+    return HD_OK;
+}
+
 int hd_results_write(struct hd_train *train, const char *reason)
 {
-    int64_t now_ns = hd_clock_get_ns();
-    int64_t updates = hd_executor_get_counter(train->executor, "update");
+    const int64_t end_ns = hd_clock_get_ns();
+    const int64_t updates = hd_executor_get_counter(train->executor, "update");
+    struct hd_last_evaluation evaluation;
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));
     hd_videos_finish(train); /* a run that has a result is not resumed to make them */
-    HD_TRY(write_result(train, reason, updates, hash,
-                        (double)(now_ns - train->timing.begin_ns) * 1e-9));
-    HD_TRY(write_trace(train));
-    HD_TRY(write_rates(train, hash));
-    print_summary(train, reason, updates, hash, (double)(now_ns - train->timing.train_ns) * 1e-9);
+    HD_TRY(hd_last_evaluation_play(train, reason, updates, &evaluation));
+    const int status = write_all(train, reason, updates, hash, end_ns, &evaluation);
+    hd_free(evaluation.returns);
+    HD_TRY(status);
     if (train->timing.watch.after < 0 && train->options->write_report)
         train->options->write_report(train->dir);
     return HD_OK;

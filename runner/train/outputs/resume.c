@@ -28,6 +28,7 @@ static bool may_differ(const char *path)
                                        "runtime.workers",
                                        "runtime.gpus",
                                        "runtime.cuda_devices",
+                                       "policy.eval.at_limit",
                                        "runtime.scheduler",
                                        "runtime.max_inflight_iterations",
                                        "runtime.param_check_interval",
@@ -55,7 +56,6 @@ static int list_leaves(const char *name, const char *text, json_t **list_p)
     return status;
 }
 
-static bool are_equal(const char *a, const char *b)
 /* Reads a number, which may stand alone in a list: 3 or [3]. */
 static bool read_number(const char *text, double *value_p)
 {
@@ -66,6 +66,7 @@ static bool read_number(const char *text, double *value_p)
 }
 
 /* Numbers are equal however they are written. */
+static bool are_equal(const char *a, const char *b)
 {
     double x, y;
     if (!a || !b)

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -23,8 +24,28 @@ static int64_t find_last_iteration(const char *ckpt)
     return last;
 }
 
+/* Stores the path of the weights that a run has named as its best in result.json, if there are. */
+static int find_named_weights(const char *dir, char **weights_p)
+{
+    char *path = hd_format("%s/result.json", dir);
+    json_t *result = path ? json_load_file(path, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(result, "weights"));
+    char *named = name ? hd_format("%s/%s", dir, name) : NULL;
+    const int status = path && (named || !name) ? HD_OK : HD_ERR_NOMEM;
+    if (named && access(named, F_OK) == 0)
+        *weights_p = named;
+    else
+        hd_free(named);
+    json_decref(result);
+    hd_free(path);
+    return status;
+}
+
 static int find_weights(const char *dir, char **weights_p)
 {
+    HD_TRY(find_named_weights(dir, weights_p));
+    if (*weights_p)
+        return HD_OK;
     char *best = hd_format("%s/ckpt/best/policy.safetensors", dir);
     char *ckpt = hd_format("%s/ckpt", dir);
     const int64_t last = ckpt ? find_last_iteration(ckpt) : -1;
@@ -57,4 +78,12 @@ int hd_run_dir_find_policy(const char *dir, char **config_p, char **weights_p)
     if (weights_p)
         *weights_p = weights;
     return HD_OK;
+}
+
+int64_t hd_run_dir_find_last(const char *dir)
+{
+    char *ckpt = hd_format("%s/ckpt", dir);
+    const int64_t last = ckpt ? find_last_iteration(ckpt) : -1;
+    hd_free(ckpt);
+    return last;
 }

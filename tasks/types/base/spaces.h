@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy sees and does, where the run file leaves it to the environment. */
+/* Takes what the policy sees and does from the environment, where the run file leaves it open. */
 #ifndef HD_TASKS_TYPES_BASE_SPACES_H
 #define HD_TASKS_TYPES_BASE_SPACES_H
 

@@ -28,6 +28,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     const int64_t games = shape->on_gpu ? shape->env->gpu->get_bytes(n) : 0;
     envs->count = hd_arena_take(&arena, 1, sizeof *envs->count);
     envs->best_mean = hd_arena_take(&arena, 1, sizeof *envs->best_mean);
+    envs->best_update = hd_arena_take(&arena, 1, sizeof *envs->best_update);
     envs->seed = hd_arena_take(&arena, n, sizeof *envs->seed);
     envs->episode = hd_arena_take(&arena, n, sizeof *envs->episode);
     envs->episode_return = hd_arena_take(&arena, n, sizeof *envs->episode_return);
@@ -410,6 +411,9 @@ static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs
                          char message[HD_NUMBERS_MESSAGE])
 {
     const int64_t steps = shape->envs * shape->fragment;
+    HD_TRY(hd_number_check(message, "best_update", -1, *envs->best_update, 0, HD_COUNT_MAX));
+    if (isnan(*envs->best_mean))
+        return hd_numbers_check_f64(message, "best_mean", envs->best_mean, 1, -INFINITY);
     for (int64_t i = 0; i < shape->envs; i++)
         HD_TRY(check_env(shape, envs, i, message));
     HD_TRY(hd_actions_check(&shape->frame.actions, envs->action, steps, message));

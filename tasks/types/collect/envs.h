@@ -41,6 +41,7 @@ struct hd_envs_shape {
 struct hd_envs {
     int64_t *count;         /* [1]: E, or 0 where a shard has fewer envs than others */
     double *best_mean;      /* [1]: group 0: best mean of all evaluations; -inf before the first */
+    int64_t *best_update;   /* [1]: group 0: updates made by then */
     uint64_t *seed;         /* [E]: of the env's current episode */
     int64_t *episode;       /* [E]: number of that episode, from 0 */
     double *episode_return; /* [E]: so far */

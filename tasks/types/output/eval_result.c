@@ -34,6 +34,12 @@ void hd_eval_result_summarise(struct hd_eval_result *result)
     result->std = sqrt(squares / (double)n);
 }
 
+bool hd_eval_result_is_better(const struct hd_eval_result *result, double best_mean,
+                              int64_t best_update)
+{
+    return result->mean > best_mean || (best_update == 0 && result->train_iter > 0);
+}
+
 /* -- Results of shards: each has the returns of its own episodes, zeros for the others' -------- */
 
 static void eval_result_combine(const struct hd_spec *spec, int bucket, enum hd_combine how,

@@ -76,16 +76,17 @@ TEST(test_result_is_broadcast)
     ck_assert_uint_eq(value_hash(world_get(w, "summed")), value_hash(world_get(w, "result")));
 }
 
-/* The first result is always kept, later ones when their mean is above all before. */
+/* The first result is kept, and the first after an update; later ones when their mean is above all
+ * before. */
 TEST(test_keep_best)
 {
     static const struct step keep_best = {.verb = &hd_verb_keep_best};
-    static const double means[] = {-5, -7, -5, -4, 3, 2};
-    static const bool kept[] = {true, false, false, true, true, false};
+    static const double means[] = {9, -5, -7, -5, -4, 3, 2};
+    static const bool kept[] = {true, true, false, false, true, true, false};
     struct world *w = world_make(-1, 2);
     world_open(w, &keep_best, NULL);
     struct hd_eval_result *is = world_get(w, "evaluation")->data;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         const uint64_t before = value_hash(world_get(w, "best"));
         is->episodes = 5;
         is->mean = means[i];

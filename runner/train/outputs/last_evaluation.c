@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runner/train/outputs/last_evaluation.h"
+
+#include "runner/base/signals.h"
+#include "runner/play/inference.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/output/player.h"
+#include "tasks/types/output/eval_result.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static bool is_evaluator(const struct hd_spec *spec)
+{
+    return strcmp(spec->type->name, "envs") == 0 && strcmp(spec->role, "evaluator") == 0;
+}
+
+/* Returns the value with the envs that evaluate, or HD_NO_VALUE. */
+static int find_evaluator(const struct hd_graph *graph)
+{
+    for (int i = 0; i < graph->n_values; i++)
+        if (is_evaluator(&graph->values[i].spec))
+            return i;
+    return HD_NO_VALUE;
+}
+
+/* Returns an evaluation that the run has made, or NULL. */
+static const struct hd_eval_result *find_result(const struct hd_train *train, const char *value)
+{
+    const int index = hd_graph_find_value(train->run_spec.graph, value);
+    const bool made = index != HD_NO_VALUE && hd_executor_get_version(train->executor, index) > 0;
+    const struct hd_eval_result *result =
+        made ? hd_executor_get_data(train->executor, index, 0) : NULL;
+    return result && result->episodes > 0 ? result : NULL;
+}
+
+/* Reads what the graph has kept of its evaluations: keep_best a result, evaluate a number. */
+static void read_evaluations(const struct hd_train *train, int evaluator,
+                             struct hd_last_evaluation *evaluation)
+{
+    const struct hd_eval_result *latest = find_result(train, "evaluation"),
+                                *best = find_result(train, "best_evaluation");
+    evaluation->best_mean = evaluation->latest_mean = NAN;
+    if (latest) {
+        evaluation->latest_mean = latest->mean;
+        evaluation->latest_update = latest->train_iter;
+    }
+    if (best) {
+        evaluation->best_mean = best->mean;
+        evaluation->best_update = best->train_iter;
+    } else if (evaluator != HD_NO_VALUE) {
+        hd_inspect_best(&train->run_spec.graph->values[evaluator].spec,
+                        hd_executor_get_data(train->executor, evaluator, 0), &evaluation->best_mean,
+                        &evaluation->best_update);
+    }
+}
+
+static int play_episode(struct hd_player *player, uint64_t seed, double *return_p)
+{
+    HD_TRY(hd_player_start(player, seed));
+    while (!hd_player_get_episode(player).ended) {
+        if (hd_interrupted)
+            return HD_ERR_INTERRUPTED;
+        HD_TRY(hd_player_step(player));
+    }
+    *return_p = hd_player_get_episode(player).episode_return;
+    return HD_OK;
+}
+
+/* Env i of all E plays n / E episodes from the seed of the run + i, the first n mod E envs one
+ * more, as `evaluate` has it. */
+static int play_all(struct hd_player *player, uint64_t seed, int64_t envs, double *returns,
+                    int64_t n)
+{
+    int64_t played = 0;
+    for (int64_t env = 0; env < envs; env++)
+        for (int64_t k = 0; k < n / envs + (env < n % envs); k++)
+            HD_TRY(play_episode(player, seed + (uint64_t)env, &returns[played++]));
+    return HD_OK;
+}
+
+static int play(struct hd_train *train, int evaluator, struct hd_last_evaluation *evaluation)
+{
+    const struct hd_graph *graph = train->run_spec.graph;
+    const struct hd_config *config = train->run_spec.config;
+    const struct hd_weights weights = hd_weights_find(graph, train->executor);
+    struct hd_player *player = NULL;
+    evaluation->n = hd_config_get_int(config, "env.n_evaluator_episode");
+    evaluation->returns = hd_alloc(evaluation->n, sizeof *evaluation->returns);
+    int status = evaluation->returns ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = hd_player_create(&weights, &graph->values[evaluator].spec,
+                                  hd_executor_get_writable(train->executor, evaluator, 0),
+                                  hd_config_get_int(config, "env.max_evaluator_step"), &player);
+    if (status == HD_OK)
+        status = play_all(player, graph->seed, hd_config_get_int(config, "env.evaluator_env_num"),
+                          evaluation->returns, evaluation->n);
+    hd_player_destroy(player);
+    return status;
+}
+
+static void summarise(struct hd_last_evaluation *evaluation)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < evaluation->n; i++)
+        sum += evaluation->returns[i];
+    evaluation->mean = sum / (double)evaluation->n;
+    evaluation->last_is_best = isnan(evaluation->best_mean) || evaluation->best_update == 0 ||
+                               evaluation->mean > evaluation->best_mean;
+}
+
+static void forget(struct hd_last_evaluation *evaluation)
+{
+    hd_free(evaluation->returns);
+    evaluation->returns = NULL;
+    evaluation->n = 0;
+}
+
+static bool is_wanted(const struct hd_train *train, const char *reason, int64_t updates,
+                      const struct hd_last_evaluation *evaluation)
+{
+    const bool known = !isnan(evaluation->latest_mean) && evaluation->latest_update == updates;
+    return strcmp(reason, "limit") == 0 && updates > 0 && !known && !hd_interrupted &&
+           train->run_spec.settings.evaluates_at_limit &&
+           (train->timing.watch.after < 0 || train->options->evaluate);
+}
+
+int hd_last_evaluation_play(struct hd_train *train, const char *reason, int64_t updates,
+                            struct hd_last_evaluation *evaluation_p)
+{
+    const int evaluator = find_evaluator(train->run_spec.graph);
+    *evaluation_p = (struct hd_last_evaluation){.mean = NAN};
+    read_evaluations(train, evaluator, evaluation_p);
+    if (evaluator == HD_NO_VALUE ||
+        hd_graph_find_value(train->run_spec.graph, "policy") == HD_NO_VALUE ||
+        !is_wanted(train, reason, updates, evaluation_p))
+        return HD_OK;
+    hd_log_show_progress("evaluating the last weights");
+    const int status = play(train, evaluator, evaluation_p);
+    hd_log_show_progress(NULL);
+    if (status == HD_OK) {
+        summarise(evaluation_p);
+        return HD_OK;
+    }
+    forget(evaluation_p);
+    hd_log(HD_LOG_WARN, "the last weights were not evaluated%s",
+           status == HD_ERR_INTERRUPTED ? ": a signal came" : "");
+    return status == HD_ERR_NOMEM ? status : HD_OK;
+}
