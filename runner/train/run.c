@@ -362,6 +362,8 @@ static int run(struct hd_train *train)
     train->monitor.arg = train;
     HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank, train->ranks.rendezvous));
     train->timing.train_ns = hd_clock_get_ns();
+    train->timing.first_update = hd_executor_get_counter(train->executor, "update");
+    train->timing.first_env_step = hd_results_count_env_steps(train);
     if (train->ranks.world.rank == 0)
         train->outputs.metrics = hd_metrics_start(train);
     int status = hd_executor_run(train->executor, &reason);

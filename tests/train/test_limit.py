@@ -7,10 +7,13 @@ logs of one that never stopped."""
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, Scratch, call, check, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, train  # noqa: E402
 
 KEYS = dict(env__stop_value="1e9", policy__eval__evaluator__eval_freq=150)
 PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), max_train_iter=2, env__max_evaluator_step=40,
@@ -80,8 +83,34 @@ def check_untrained(scratch):
     check("has weights of update 100 too" in said, said)
 
 
+def check_signal(scratch):
+    """What a run that a signal stopped says of itself is what its checkpoint has; the next part counts its own rates."""
+    process = subprocess.Popen([RUNNER, "run", CONFIG, "--dir", scratch("stopped"), "--quiet",
+                                *sets(max_train_iter=100000, **KEYS)], env=environment())
+    wait_for_updates(scratch("stopped"), 300)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    stopped = result(scratch("stopped"))
+    said = call("run", CONFIG, "--dir", scratch("stopped"), "--resume",
+                *sets(max_train_iter=stopped["train_iter"], **KEYS)).stderr
+    ended = result(scratch("stopped"))
+    check(f"resuming from update {stopped['train_iter']}," in said, said)
+    check(ended["train_iter"] - stopped["train_iter"] == 5 and ended["env_step"] - stopped["env_step"] == 32, f"{stopped}\n{ended}")
+    seconds, rate = re.search(r"in ([0-9.]+) s: ([0-9]+) updates/s", said).groups()
+    check(float(rate) * float(seconds) < 10, f"5 updates were made: {said}")
+    first = re.search(r"first task after (-?[0-9]+) ms", said)
+    check(first and int(first[1]) >= 0, said)
+
+
+def wait_for_updates(directory, updates):
+    path = os.path.join(directory, "log/metrics.jsonl")
+    while not (os.path.exists(path) and any(int(n) >= updates for n in re.findall(rb'"update":(\d+)', read(path)))):
+        time.sleep(0.02)
+
+
 def main():
     with Scratch() as scratch:
+        check_signal(scratch)
         check_goes_on(scratch)
         check_last(scratch)
         check_untrained(scratch)

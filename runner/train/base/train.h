@@ -48,7 +48,9 @@ struct hd_checkpoints {
 
 struct hd_run_timing {
     int64_t begin_ns;          /* start of the process, hd_clock_get_ns() */
-    int64_t train_ns;          /* start of the first iteration */
+    int64_t train_ns;          /* start of the first iteration of this process, */
+    int64_t first_update;      /* and what earlier ones of a resumed run had done: updates, */
+    double first_env_step;     /* env steps */
     struct hd_stopwatch watch; /* rank 0 */
 };
 

@@ -63,6 +63,10 @@ static int write_result(const struct hd_end *end, const struct hd_history *histo
                                .command = command};
     hd_process_get_command(command);
     read_history(history, &result);
+    if (end->checkpointed) {
+        result.train_iter = end->train_iter;
+        result.env_step = end->env_step;
+    }
     char *path = hd_format("%s/result.json", end->dir);
     const struct hd_file_put put = {hd_results_put, (void *)end->dir};
     int status = path ? hd_result_write(&put, path, &result) : HD_ERR_NOMEM;
@@ -120,8 +124,12 @@ void hd_end_record(struct hd_train *train, int status)
         snprintf(detail, sizeof detail, "%s", hd_session_get_message(train->session));
     if (!detail[0])
         hd_log_get_last_error(detail, sizeof detail);
+    const bool checkpointed = train->checkpoints.can_resume;
     hd_end_write(&(struct hd_end){
         .options = train->options,
+        .checkpointed = checkpointed,
+        .train_iter = checkpointed ? hd_executor_get_counter(train->executor, "update") : 0,
+        .env_step = checkpointed ? (int64_t)hd_results_count_env_steps(train) : 0,
         .dir = train->dir,
         .reason = number ? HD_RESULT_STOPPED : HD_RESULT_FAILED,
         .detail = detail,

@@ -127,19 +127,21 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
     int64_t updates = hd_executor_get_counter(train->executor, "update");
     double seconds = (double)(now_ns - train->timing.train_ns) * 1e-9;
     char left[32];
-    double share = share_done(train, updates, progress.env_step);
+    const struct hd_run_timing *timing = &train->timing;
+    const double share = share_done(train, updates, progress.env_step);
+    const double here = share - share_done(train, timing->first_update, timing->first_env_step);
     int used = snprintf(line, bytes, "update %" PRId64 "  ", updates);
     if (progress.env_step > 0)
         used += snprintf(line + used, bytes - (size_t)used, "env step %" PRId64 "  ",
                          progress.env_step);
-    used +=
-        snprintf(line + used, bytes - (size_t)used, "%.0f updates/s", (double)updates / seconds);
+    used += snprintf(line + used, bytes - (size_t)used, "%.0f updates/s",
+                     (double)(updates - timing->first_update) / seconds);
     if (!isnan(progress.eval_mean))
         used += snprintf(line + used, bytes - (size_t)used, "  return %.1f (best %.1f)",
                          progress.eval_mean, progress.best);
     used += format_wait(train, now_ns, line + used, bytes - (size_t)used);
-    if (share > 0.001 && share < 1) {
-        format_duration(seconds * (1 - share) / share, left, sizeof left);
+    if (here > 0.001 && share < 1) {
+        format_duration(seconds * (1 - share) / here, left, sizeof left);
         snprintf(line + used, bytes - (size_t)used, "  ETA <= %s", left);
     }
 }

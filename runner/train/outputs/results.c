@@ -33,8 +33,7 @@ static double field_of(const struct hd_train *train, const char *value, const ch
     return spec->type->field(spec, hd_executor_get_data(train->executor, index, 0), at);
 }
 
-/* Returns the env steps of all shards so far, 0 where nothing is collected. */
-static double env_steps_of(const struct hd_train *train)
+double hd_results_count_env_steps(const struct hd_train *train)
 {
     double env_steps = field_of(train, "totals", "env_step");
     return isnan(env_steps) ? 0 : env_steps;
@@ -100,7 +99,8 @@ static const char *limit_of(const struct hd_train *train, const char *reason, in
         return NULL;
     if (updates >= settings->max_train_iter)
         return "max_train_iter";
-    return (int64_t)env_steps_of(train) >= settings->max_env_step ? "max_env_step" : NULL;
+    return (int64_t)hd_results_count_env_steps(train) >= settings->max_env_step ? "max_env_step"
+                                                                                : NULL;
 }
 
 /* Where the run leaves its best weights, relative to its directory. */
@@ -148,7 +148,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     name_weights(evaluation, updates, weights);
     struct hd_result result = {
         .stop = strcmp(reason, "solved") == 0,
-        .env_step = (int64_t)env_steps_of(train),
+        .env_step = (int64_t)hd_results_count_env_steps(train),
         .train_iter = updates,
         .train_value = find_training_return(train),
         .weights = weights[0] ? weights : NULL,
@@ -198,7 +198,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
     };
     if (train->timing.watch.after < 0)
         return HD_OK;
-    HD_TRY(hd_stopwatch_read(&train->timing.watch, env_steps_of(train),
+    HD_TRY(hd_stopwatch_read(&train->timing.watch, hd_results_count_env_steps(train),
                              hd_executor_get_counter(train->executor, "iteration"), &rates));
     char *path = hd_format("%s/rates.json", train->dir);
     if (!path)
@@ -235,11 +235,16 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     int64_t busy_ns, tasks;
     const struct hd_trace *trace = hd_session_get_trace(train->session);
     hd_trace_get_totals(trace, &busy_ns, &tasks);
-    const double env_steps = env_steps_of(train);
+    const double env_steps = hd_results_count_env_steps(train);
+    const double steps = env_steps - train->timing.first_env_step;
     int workers = hd_session_count_workers(train->session);
     const int gpus = hd_session_count_devices(train->session);
     const char *limit = limit_of(train, reason, updates);
-    char collected[64] = "", rate[64] = "", gpu[64] = "", by[64] = ",", returns[96] = "";
+    char collected[64] = "", rate[64] = "", gpu[64] = "", first[48] = "", by[64] = ",",
+         returns[96] = "";
+    if (tasks > 0)
+        snprintf(first, sizeof first, ", first task after %.0f ms",
+                 (double)(hd_trace_get_first_ns(trace) - train->timing.begin_ns) * 1e-6);
     if (gpus > 0)
         snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
                  100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
@@ -247,19 +252,18 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
         snprintf(by, sizeof by, ": %s;", limit);
     if (env_steps > 0) {
         snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
-        snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
+        snprintf(rate, sizeof rate, ", %.0f env steps/s", steps / train_s);
     }
     describe_returns(evaluation, updates, returns, sizeof returns);
     hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s%s in %.2f s: %.0f updates/s%s",
            limit ? "stopped" : reason, updates, by, collected, returns, train_s,
-           (double)updates / train_s, rate);
+           (double)(updates - train->timing.first_update) / train_s, rate);
     hd_log(HD_LOG_INFO,
            "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
-           " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",
+           " tasks%s; param_hash %016" PRIx64 "; results in %s",
            workers, workers == 1 ? "worker" : "workers",
            100.0 * (double)busy_ns * 1e-9 / (train_s * workers), gpu,
-           100.0 * (double)hd_trace_get_exposed_ns(trace) * 1e-9 / train_s, tasks,
-           (double)(hd_trace_get_first_ns(trace) - train->timing.begin_ns) * 1e-6, hash,
+           100.0 * (double)hd_trace_get_exposed_ns(trace) * 1e-9 / train_s, tasks, first, hash,
            train->dir);
 }
 

@@ -8,6 +8,9 @@
 /* Reserves room on the disk for what hd_results_write writes, and warns if there is none. */
 void hd_results_reserve(const struct hd_train *train);
 
+/* Returns the env steps of all shards so far, 0 where nothing is collected. No task may run. */
+double hd_results_count_env_steps(const struct hd_train *train);
+
 /* Writes a file in the room that is reserved for result.json in the run directory `dir`, as a
  * struct hd_file_put does. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
 int hd_results_put(void *dir, const char *path, const void *data, int64_t bytes);
@@ -26,6 +29,9 @@ struct hd_end {
     const struct hd_options *options;
     const char *dir;
     const char *reason, *detail; /* as in struct hd_result */
+    bool checkpointed;           /* the run stopped after a checkpoint, which has */
+    int64_t train_iter;          /* so many updates, */
+    int64_t env_step;            /* so many env steps */
     double wall_s;
     int ranks;
 };
