@@ -162,7 +162,7 @@ int heddle_envs_create(const struct heddle_envs_settings *settings, struct heddl
 static int create_for_policy(const struct heddle_policy *policy, int64_t envs, bool training,
                              bool allow_plugins, struct heddle_envs **envs_p)
 {
-    struct hd_env_settings read;
+    struct hd_env_settings read = {.evaluator = !training};
     int status = hd_env_options_read(hd_config_get_node(policy->config, "env.options"), &read);
     struct heddle_option *options = hd_alloc(read.n_options, sizeof *options);
     for (int i = 0; options && i < read.n_options; i++)

@@ -80,6 +80,21 @@ def check_bounds(scratch):
     check("lies from -2 to 2, found -1 to 1" in said, said)
 
 
+def check_sides(scratch):
+    """A wrapper of the collector's does not touch what evaluations return; both sides show the same."""
+    shaped = "{wrappers: [{ClipReward: {min_reward: -1, max_reward: 0}}], kwargs: {length: 9}}"
+    keys = {**WALK, "env__options__kwargs": "{actions: box, length: 30}"}
+    keys["max_train_iter"] = 220
+    sides = train(scratch("sides"), config=PENDULUM, env__options__collector=shaped, **keys)
+    check(sides["train_value"] == 0 and sides["last_value"] > 0, f"{sides}")
+    check(list(map(int, re.findall(r"lengths (.*)", call("eval", scratch("sides"), "--episodes", "2").stdout)[0].split())) == [30, 30],
+          "the evaluator's arguments are not the common ones")
+    hidden = os.path.join(ROOT, "configs/cartpole_hidden_ppo_gru.yaml")
+    for side, word, said in (("evaluator", "{velocities: true}", "shows [4], found [2]"), ("collector", "3", "expected a map of options")):
+        told = call("run", hidden, "--dir", scratch("refused"), "--set", f"env.options.{side}={word}", expect=2).stderr
+        check(said in told, told)
+
+
 def check_arguments(scratch):
     """Words that Python would take for true are refused; quoted ones are texts."""
     for word, said in (("no", "write false"), ("On", "write true")):
@@ -175,6 +190,7 @@ def main():
         check_kinds(scratch)
         check_readme(scratch)
         check_bounds(scratch)
+        check_sides(scratch)
         check_arguments(scratch)
         check_paths(scratch)
 

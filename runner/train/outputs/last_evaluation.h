@@ -8,7 +8,7 @@
 
 #include "runner/train/base/train.h"
 
-/* What is known of policies of the run. A mean that is NaN is not known. */
+/* Holds what is known of the policies of a run. A mean that is NaN is not known. */
 struct hd_last_evaluation {
     double mean, *returns; /* of the last weights [n], freed with hd_free; NULL: not played */
     int64_t n;             /* env.n_evaluator_episode */

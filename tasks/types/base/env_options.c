@@ -10,6 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* -- Sides ------------------------------------------------------------------------------------- */
+
+/* Returns the name of an option of one side ("collector.worker", "worker" for side "collector");
+ * NULL: it is not of this side. */
+static const char *get_name_of_side(const char *name, const char *side)
+{
+    const size_t length = strlen(side);
+    return strncmp(name, side, length) == 0 && name[length] == '.' ? name + length + 1 : NULL;
+}
+
+static bool is_side(const char *name)
+{
+    return strcmp(name, "collector") == 0 || strcmp(name, "evaluator") == 0;
+}
+
+static bool is_of_side(const char *name)
+{
+    return is_side(name) || get_name_of_side(name, "collector") ||
+           get_name_of_side(name, "evaluator");
+}
+
 /* -- Paths ------------------------------------------------------------------------------------- */
 
 /* Stores the absolute path of the folder to which a node's paths are relative, to be freed with
@@ -65,16 +86,38 @@ static int make_absolute(const struct hd_node *node, bool is_program, char **pat
     return HD_OK;
 }
 
-static int resolve(struct hd_document *document, struct hd_node *map, const char *name)
+/* Makes the path under `key` absolute, which is option `name`. */
+static int resolve(struct hd_document *document, struct hd_node *map, const char *key,
+                   const char *name)
 {
-    const struct hd_node *node = hd_node_get(map, name);
+    const struct hd_node *node = hd_node_get(map, key);
     char *path;
     if (!node || node->kind != HD_NODE_SCALAR || !node->text[0] || node->text[0] == '/')
         return HD_OK;
     HD_TRY(make_absolute(node, strcmp(name, "python") == 0, &path));
     struct hd_node *absolute = hd_node_create_scalar(document, node->location, path);
     hd_free(path);
-    return absolute ? hd_node_put(document, map, name, absolute) : HD_ERR_NOMEM;
+    return absolute ? hd_node_put(document, map, key, absolute) : HD_ERR_NOMEM;
+}
+
+static const char *const sides[] = {"collector", "evaluator"};
+static const char *const paths[] = {"path", "python"};
+enum { N_SIDES = sizeof sides / sizeof *sides, N_PATHS = sizeof paths / sizeof *paths };
+
+/* Resolves a path among the common options and among those of either side. */
+static int resolve_everywhere(struct hd_document *document, struct hd_node *map, const char *name)
+{
+    HD_TRY(resolve(document, map, name, name));
+    for (int i = 0; i < N_SIDES; i++) {
+        struct hd_node *own = (struct hd_node *)hd_node_get(map, sides[i]);
+        char *path = hd_format("%s.%s", sides[i], name);
+        int status = path ? resolve(document, map, path, name) : HD_ERR_NOMEM;
+        if (status == HD_OK && own && own->kind == HD_NODE_MAP)
+            status = resolve(document, own, name, name);
+        hd_free(path);
+        HD_TRY(status);
+    }
+    return HD_OK;
 }
 
 static int resolve_copy(struct hd_config *config, struct hd_document *document,
@@ -83,8 +126,8 @@ static int resolve_copy(struct hd_config *config, struct hd_document *document,
     struct hd_node *copy = hd_node_copy(document, options);
     if (!copy)
         return HD_ERR_NOMEM;
-    HD_TRY(resolve(document, copy, "path"));
-    HD_TRY(resolve(document, copy, "python"));
+    for (int i = 0; i < N_PATHS; i++)
+        HD_TRY(resolve_everywhere(document, copy, paths[i]));
     return hd_config_override_tree(config, "env.options", copy);
 }
 
@@ -106,6 +149,10 @@ static int check_words(const struct hd_node *node, struct hd_diag *diag)
 
 static bool has_arguments(const char *name)
 {
+    const char *of_side = get_name_of_side(name, "collector");
+    if (!of_side)
+        of_side = get_name_of_side(name, "evaluator");
+    name = of_side ? of_side : name;
     return strcmp(name, "kwargs") == 0 || strcmp(name, "wrappers") == 0 ||
            strncmp(name, "kwargs.", strlen("kwargs.")) == 0;
 }
@@ -113,9 +160,25 @@ static bool has_arguments(const char *name)
 static int check_arguments(const struct hd_node *options, struct hd_diag *diag)
 {
     int status = HD_OK;
-    for (int64_t i = 0; i < options->count; i++)
-        if (has_arguments(options->keys[i]->text) && check_words(options->items[i], diag) != HD_OK)
+    for (int64_t i = 0; i < options->count; i++) {
+        const char *name = options->keys[i]->text;
+        const struct hd_node *item = options->items[i];
+        if (is_side(name) ? check_arguments(item, diag) != HD_OK
+                          : has_arguments(name) && check_words(item, diag) != HD_OK)
             status = HD_ERR_INPUT;
+    }
+    return status;
+}
+
+static int check_sides(const struct hd_node *options, struct hd_diag *diag)
+{
+    int status = HD_OK;
+    for (int i = 0; i < N_SIDES; i++) {
+        const struct hd_node *own = hd_node_get(options, sides[i]);
+        if (own && own->kind != HD_NODE_MAP)
+            status = hd_diag_add_error(diag, own->location,
+                                       "env.options.%s: expected a map of options", sides[i]);
+    }
     return status;
 }
 
@@ -123,6 +186,8 @@ int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag)
 {
     const struct hd_node *options = hd_config_get_node(config, "env.options");
     struct hd_document *document;
+    if (options)
+        HD_TRY(check_sides(options, diag));
     if (!options || !strstr(hd_config_get_text(config, "env.type"), "gymnasium"))
         return HD_OK;
     HD_TRY(check_arguments(options, diag));
@@ -134,21 +199,63 @@ int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag)
 
 /* -- Settings ---------------------------------------------------------------------------------- */
 
+static int64_t count_options(const struct hd_node *map)
+{
+    int64_t n = map ? map->count : 0;
+    for (int64_t i = 0; map && i < map->count; i++)
+        if (map->items[i]->kind == HD_NODE_MAP)
+            n += map->items[i]->count;
+    return n;
+}
+
+/* Returns where an option goes: in the place of one of that name, but for arguments, of which later
+ * ones lie over earlier ones. */
+static struct hd_env_option *place_option(struct hd_env_settings *settings, const char *name)
+{
+    struct hd_env_option *options = (struct hd_env_option *)settings->options;
+    for (int i = 0; i < settings->n_options && strcmp(name, "kwargs") != 0; i++)
+        if (strcmp(options[i].name, name) == 0) {
+            hd_free((void *)options[i].value);
+            return &options[i];
+        }
+    return &options[settings->n_options++];
+}
+
+static int add_option(struct hd_env_settings *settings, const char *name,
+                      const struct hd_node *item)
+{
+    const bool plain = item->kind == HD_NODE_SCALAR && !strchr(name, '.');
+    struct hd_env_option *option = place_option(settings, name);
+    option->name = name;
+    option->value = plain ? hd_strdup(item->text) : hd_node_build_json(item);
+    return option->value ? HD_OK : HD_ERR_NOMEM;
+}
+
+static int add_side(struct hd_env_settings *settings, const struct hd_node *map, const char *side)
+{
+    const struct hd_node *own = hd_node_get(map, side);
+    for (int64_t i = 0; own && i < own->count; i++)
+        HD_TRY(add_option(settings, own->keys[i]->text, own->items[i]));
+    for (int64_t i = 0; i < map->count; i++) {
+        const char *name = get_name_of_side(map->keys[i]->text, side);
+        if (name)
+            HD_TRY(add_option(settings, name, map->items[i]));
+    }
+    return HD_OK;
+}
+
 int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings)
 {
-    struct hd_env_option *options = hd_alloc(map ? map->count : 0, sizeof *options);
-    settings->options = options;
+    settings->options = hd_alloc(count_options(map), sizeof *settings->options);
     settings->n_options = 0;
-    for (int64_t i = 0; options && map && i < map->count; i++) {
-        const struct hd_node *item = map->items[i];
-        options[i].name = map->keys[i]->text;
-        const bool plain = item->kind == HD_NODE_SCALAR && !strchr(map->keys[i]->text, '.');
-        options[i].value = plain ? hd_strdup(item->text) : hd_node_build_json(item);
-        settings->n_options++;
-        if (!options[i].value)
-            return HD_ERR_NOMEM;
-    }
-    return options ? HD_OK : HD_ERR_NOMEM;
+    if (!settings->options)
+        return HD_ERR_NOMEM;
+    if (!map)
+        return HD_OK;
+    for (int64_t i = 0; i < map->count; i++)
+        if (!is_of_side(map->keys[i]->text))
+            HD_TRY(add_option(settings, map->keys[i]->text, map->items[i]));
+    return add_side(settings, map, settings->evaluator ? "evaluator" : "collector");
 }
 
 void hd_env_options_release(struct hd_env_settings *settings)

@@ -15,8 +15,10 @@
 int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag);
 
 /* Fills settings->options from the map env.options, or from nothing if it is NULL: scalars as they
- * are written, maps and lists as JSON, and so what belongs to a map ("kwargs.size"). Names are
- * borrowed from the map. Returns HD_OK or HD_ERR_NOMEM (logged). hd_env_options_release releases
+ * are written, maps and lists as JSON, and so what belongs to a map ("kwargs.size"). What the maps
+ * `collector` and `evaluator` in it hold is for envs of that side, by settings->evaluator, in place
+ * of common options of the same name; kwargs lie over the common ones. Names are borrowed from the
+ * map. Returns HD_OK or HD_ERR_NOMEM (logged). hd_env_options_release releases
  * them, also after an error. */
 int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings);
 void hd_env_options_release(struct hd_env_settings *settings);
