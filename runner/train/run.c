@@ -8,6 +8,7 @@
 #include "runner/train/failed.h"
 #include "runner/train/gpu_failure.h"
 #include "runner/train/outputs/checkpoints.h"
+#include "runner/train/outputs/fields.h"
 #include "runner/train/outputs/metrics.h"
 #include "runner/train/outputs/outputs.h"
 #include "runner/train/outputs/results.h"
@@ -363,7 +364,7 @@ static int run(struct hd_train *train)
     HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank, train->ranks.rendezvous));
     train->timing.train_ns = hd_clock_get_ns();
     train->timing.first_update = hd_executor_get_counter(train->executor, "update");
-    train->timing.first_env_step = hd_results_count_env_steps(train);
+    train->timing.first_env_step = hd_fields_count_env_steps(train);
     if (train->ranks.world.rank == 0)
         train->outputs.metrics = hd_metrics_start(train);
     int status = hd_executor_run(train->executor, &reason);

@@ -2,6 +2,7 @@
 #include "runner/base/process.h"
 #include "runner/base/signals.h"
 #include "runner/history/history.h"
+#include "runner/train/outputs/fields.h"
 #include "runner/train/outputs/results.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -129,7 +130,7 @@ void hd_end_record(struct hd_train *train, int status)
         .options = train->options,
         .checkpointed = checkpointed,
         .train_iter = checkpointed ? hd_executor_get_counter(train->executor, "update") : 0,
-        .env_step = checkpointed ? (int64_t)hd_results_count_env_steps(train) : 0,
+        .env_step = checkpointed ? (int64_t)hd_fields_count_env_steps(train) : 0,
         .dir = train->dir,
         .reason = number ? HD_RESULT_STOPPED : HD_RESULT_FAILED,
         .detail = detail,

@@ -3,11 +3,11 @@
 
 #include "runner/base/signals.h"
 #include "runner/play/inference.h"
+#include "runner/train/outputs/fields.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/output/player.h"
-#include "tasks/types/output/eval_result.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,35 +27,20 @@ static int find_evaluator(const struct hd_graph *graph)
     return HD_NO_VALUE;
 }
 
-/* Returns an evaluation that the run has made, or NULL. */
-static const struct hd_eval_result *find_result(const struct hd_train *train, const char *value)
-{
-    const int index = hd_graph_find_value(train->run_spec.graph, value);
-    const bool made = index != HD_NO_VALUE && hd_executor_get_version(train->executor, index) > 0;
-    const struct hd_eval_result *result =
-        made ? hd_executor_get_data(train->executor, index, 0) : NULL;
-    return result && result->episodes > 0 ? result : NULL;
-}
-
 /* Reads what the graph has kept of its evaluations: keep_best a result, evaluate a number. */
 static void read_evaluations(const struct hd_train *train, int evaluator,
                              struct hd_last_evaluation *evaluation)
 {
-    const struct hd_eval_result *latest = find_result(train, "evaluation"),
-                                *best = find_result(train, "best_evaluation");
-    evaluation->best_mean = evaluation->latest_mean = NAN;
-    if (latest) {
-        evaluation->latest_mean = latest->mean;
-        evaluation->latest_update = latest->train_iter;
-    }
-    if (best) {
-        evaluation->best_mean = best->mean;
-        evaluation->best_update = best->train_iter;
-    } else if (evaluator != HD_NO_VALUE) {
+    const double best_update = hd_fields_read(train, "best_evaluation", "train_iter"),
+                 latest_update = hd_fields_read(train, "evaluation", "train_iter");
+    evaluation->latest_mean = hd_fields_read(train, "evaluation", "mean");
+    evaluation->latest_update = isnan(latest_update) ? 0 : (int64_t)latest_update;
+    evaluation->best_mean = hd_fields_read(train, "best_evaluation", "mean");
+    evaluation->best_update = isnan(best_update) ? 0 : (int64_t)best_update;
+    if (isnan(evaluation->best_mean) && evaluator != HD_NO_VALUE)
         hd_inspect_best(&train->run_spec.graph->values[evaluator].spec,
                         hd_executor_get_data(train->executor, evaluator, 0), &evaluation->best_mean,
                         &evaluation->best_update);
-    }
 }
 
 static int play_episode(struct hd_player *player, uint64_t seed, double *return_p)

@@ -5,6 +5,7 @@
 #include "runner/base/process.h"
 #include "runner/history/curves.h"
 #include "runner/play/inference.h"
+#include "runner/train/outputs/fields.h"
 #include "runner/train/outputs/last_evaluation.h"
 #include "runner/train/outputs/videos.h"
 #include "runtime/base/alloc.h"
@@ -19,25 +20,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-static double field_of(const struct hd_train *train, const char *value, const char *field)
-{
-    const struct hd_graph *graph = train->run_spec.graph;
-    int index = hd_graph_find_value(graph, value);
-    if (index == HD_NO_VALUE || hd_executor_get_data(train->executor, index, 0) == NULL)
-        return NAN;
-    const struct hd_spec *spec = &graph->values[index].spec;
-    int at = hd_value_find_field(spec, field);
-    if (at < 0 || (spec->type->none && hd_executor_get_version(train->executor, index) == 0))
-        return NAN;
-    return spec->type->field(spec, hd_executor_get_data(train->executor, index, 0), at);
-}
-
-double hd_results_count_env_steps(const struct hd_train *train)
-{
-    double env_steps = field_of(train, "totals", "env_step");
-    return isnan(env_steps) ? 0 : env_steps;
-}
 
 /* -- Room for the results ---------------------------------------------------------------------- */
 
@@ -99,8 +81,8 @@ static const char *limit_of(const struct hd_train *train, const char *reason, in
         return NULL;
     if (updates >= settings->max_train_iter)
         return "max_train_iter";
-    return (int64_t)hd_results_count_env_steps(train) >= settings->max_env_step ? "max_env_step"
-                                                                                : NULL;
+    return (int64_t)hd_fields_count_env_steps(train) >= settings->max_env_step ? "max_env_step"
+                                                                               : NULL;
 }
 
 /* Where the run leaves its best weights, relative to its directory. */
@@ -148,7 +130,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     name_weights(evaluation, updates, weights);
     struct hd_result result = {
         .stop = strcmp(reason, "solved") == 0,
-        .env_step = (int64_t)hd_results_count_env_steps(train),
+        .env_step = (int64_t)hd_fields_count_env_steps(train),
         .train_iter = updates,
         .train_value = find_training_return(train),
         .weights = weights[0] ? weights : NULL,
@@ -198,7 +180,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
     };
     if (train->timing.watch.after < 0)
         return HD_OK;
-    HD_TRY(hd_stopwatch_read(&train->timing.watch, hd_results_count_env_steps(train),
+    HD_TRY(hd_stopwatch_read(&train->timing.watch, hd_fields_count_env_steps(train),
                              hd_executor_get_counter(train->executor, "iteration"), &rates));
     char *path = hd_format("%s/rates.json", train->dir);
     if (!path)
@@ -235,7 +217,7 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     int64_t busy_ns, tasks;
     const struct hd_trace *trace = hd_session_get_trace(train->session);
     hd_trace_get_totals(trace, &busy_ns, &tasks);
-    const double env_steps = hd_results_count_env_steps(train);
+    const double env_steps = hd_fields_count_env_steps(train);
     const double steps = env_steps - train->timing.first_env_step;
     int workers = hd_session_count_workers(train->session);
     const int gpus = hd_session_count_devices(train->session);

@@ -8,9 +8,6 @@
 /* Reserves room on the disk for what hd_results_write writes, and warns if there is none. */
 void hd_results_reserve(const struct hd_train *train);
 
-/* Returns the env steps of all shards so far, 0 where nothing is collected. No task may run. */
-double hd_results_count_env_steps(const struct hd_train *train);
-
 /* Writes a file in the room that is reserved for result.json in the run directory `dir`, as a
  * struct hd_file_put does. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
 int hd_results_put(void *dir, const char *path, const void *data, int64_t bytes);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of a run's values, for what it tells at its end. Called by the session's thread, when no
+ * task runs. */
+#ifndef HD_RUNNER_TRAIN_OUTPUTS_FIELDS_H
+#define HD_RUNNER_TRAIN_OUTPUTS_FIELDS_H
+
+#include "runner/train/base/train.h"
+
+/* Returns a field of a value of the graph on this rank, as expressions name it; NaN: the graph has
+ * no such value or field, or the value has no content yet. */
+double hd_fields_read(const struct hd_train *train, const char *value, const char *field);
+
+/* Returns the env steps of all shards so far, 0 where nothing is collected. */
+double hd_fields_count_env_steps(const struct hd_train *train);
+
+#endif
