@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/policy_file.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -163,6 +164,12 @@ static int create_for_policy(const struct heddle_policy *policy, int64_t envs, b
                              bool allow_plugins, struct heddle_envs **envs_p)
 {
     struct hd_env_settings read = {.evaluator = !training};
+    if (policy->is_file && hd_policy_file_needs_code(policy->config))
+        return hd_fail(
+            HD_ERR_INPUT,
+            "the policy is of a file of weights, because of which no code of env.type %s "
+            "is loaded: load it with its run directory or run file",
+            hd_config_get_text(policy->config, "env.type"));
     int status = hd_env_options_read(hd_config_get_node(policy->config, "env.options"), &read);
     struct heddle_option *options = hd_alloc(read.n_options, sizeof *options);
     for (int i = 0; options && i < read.n_options; i++)

@@ -82,7 +82,7 @@ struct heddle_policy;
 struct heddle_policy_spec {
     struct heddle_obs obs;
     /* The numbers of a box have no bounds, but those that tanh maps to bounds (sac) have the ones
-     * of the run file's environment if that is built in, else -1 and 1. */
+     * of the environment that the policy was trained in. */
     struct heddle_actions actions;
     /* The numbers of a row of outputs. They begin with a value or logit for each choice of each
      * dimension, or with the means and then the logarithms of the deviations of a box. An actor
@@ -93,8 +93,9 @@ struct heddle_policy_spec {
     bool can_draw; /* the outputs are of a distribution; else they are values of actions (dqn) */
 };
 
-/* Loads a policy. `config` is a run directory, or a run file that it was trained with. `weights` is
- * a file policy.safetensors, or NULL for that of the best evaluation in the run directory, else of
+/* Loads a policy. `config` is a run directory, a file policy.safetensors, which describes its
+ * policy, or a run file that it was trained with. `weights` is a file policy.safetensors, or NULL
+ * for `config` itself if it is one, else for the best that the run directory names or has, else for
  * the last iteration that was saved. heddle_policy_destroy, which accepts NULL, releases it.
  * Errors: INPUT, NOMEM, SYSTEM, FORMAT, UNSUPPORTED (bf16 on a processor without). */
 HEDDLE_API int heddle_policy_load(const char *config, const char *weights,

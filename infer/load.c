@@ -12,6 +12,7 @@
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
 #include "tasks/types/base/policy.h"
+#include "tasks/types/base/policy_file.h"
 #include "tasks/types/base/policy_net.h"
 #include "tasks/types/base/spaces.h"
 
@@ -24,6 +25,8 @@ static int find_files(const char *config, const char *weights, char **config_p, 
     if (!config)
         return hd_fail(HD_ERR_INPUT, "a policy needs a run directory or a run file");
     const bool run = hd_folder_exists(config);
+    if (!weights && hd_policy_file_is_named(config))
+        weights = config;
     if (weights && !(*weights_p = hd_strdup(weights)))
         return HD_ERR_NOMEM;
     if (run)
@@ -39,18 +42,21 @@ static int find_files(const char *config, const char *weights, char **config_p, 
 
 /* -- The policy -------------------------------------------------------------------------------- */
 
-static int read_config(struct hd_diag *diag, const char *path, struct hd_config **config_p)
+static int read_config(struct hd_diag *diag, const char *path, const char *weights,
+                       struct hd_config **config_p)
 {
     int n;
     const struct hd_key *const *tables = hd_run_keys_get(&n);
     struct hd_document *document;
-    HD_TRY(hd_document_read(path, diag, &document));
+    HD_TRY(hd_policy_file_is_named(path) ? hd_policy_file_read(path, diag, &document)
+                                         : hd_document_read(path, diag, &document));
     int status = hd_config_create(tables, n, document, NULL, 0, diag, config_p);
     if (status != HD_OK) {
         hd_document_destroy(document);
         return status;
     }
     HD_TRY(hd_env_options_resolve(*config_p, diag));
+    HD_TRY(hd_policy_file_complete(*config_p, weights, diag));
     return hd_spaces_resolve(*config_p, false, diag);
 }
 
@@ -124,7 +130,8 @@ static int load(struct heddle_policy *policy, const char *config, const char *we
 {
     struct hd_diag *diag;
     HD_TRY(hd_diag_create(&diag));
-    int status = read_config(diag, config, &policy->config);
+    int status = read_config(diag, config, weights, &policy->config);
+    policy->is_file = hd_policy_file_is_named(config);
     if (status == HD_OK)
         status = make_net(policy, diag, config);
     hd_call_report(diag);

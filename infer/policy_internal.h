@@ -34,6 +34,7 @@ struct heddle_policy {
     struct hd_policy_arrays arrays;
     struct hd_env_actions actions;
     struct hd_work_list *works;
+    bool is_file; /* made from a file of weights alone, because of which no code is loaded */
 };
 
 /* Gives a policy whose numbers are squashed their bounds. Returns HD_OK, HD_ERR_INPUT after adding

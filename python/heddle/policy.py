@@ -201,9 +201,10 @@ class Policy:
 
 
 def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Policy:
-    """Loads a policy from a run directory, or from a run file (YAML) and a file of weights (policy.safetensors).
+    """Loads a policy from a run directory, from a file of weights (policy.safetensors), which says what its policy is, or
+    from a run file (YAML) and a file of weights.
 
-    Without `weights` it has those of the best evaluation in the run directory, else those saved last. Raises
+    Without `weights` it has the best ones that the run directory names, else those saved last. Raises
     FileNotFoundError, or InputError for a file that is malformed, damaged, or of another net."""
     for given in (path, weights):
         if given is not None and not os.path.exists(given):

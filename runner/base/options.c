@@ -49,12 +49,12 @@ static const struct command {
     {"run", "CONFIG", "config", 1, 1, NULL},
     {"launch", "CONFIG", "config", 1, 1, NULL},
     {"graph", "CONFIG", "config", 1, 1, NULL},
-    {"eval", "CONFIG|DIR", "config or run directory", 1, 1,
+    {"eval", "CONFIG|DIR|WEIGHTS", "config, run directory or file of weights", 1, 1,
      "Plays episodes with given weights, also as a video, or prints the net's outputs for given\n"
      "observations. Of a run directory it takes the config and the best weights, or if there are\n"
      "none the last that were saved.\n"},
     {"bench", "CONFIG", "config", 1, 1, NULL},
-    {"record", "CONFIG", "config", 1, 1, NULL},
+    {"record", "CONFIG|DIR|WEIGHTS", "config, run directory or file of weights", 1, 1, NULL},
     {"report", "DIR", "run directory", 1, 1,
      "Writes a run as one HTML file that needs no network: learning curves, throughput, a "
      "timeline\n"
@@ -91,7 +91,7 @@ static const struct command {
      "rank would submit, with task times of `runner calibrate` and the network of SimGrid\n"
      "(libsimgrid-dev). Efficiency is the rate of environment steps per node, relative to one "
      "node.\n"},
-    {"watch", "CONFIG|DIR", "config or run directory", 1, 1,
+    {"watch", "CONFIG|DIR|WEIGHTS", "config, run directory or file of weights", 1, 1,
      "Plays with given weights and shows it in the terminal, or on a page for a browser on this\n"
      "host. Of a run directory it plays the best weights so far, and those that follow while the\n"
      "run trains. q or Ctrl-C ends it.\n"},

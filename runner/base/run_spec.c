@@ -12,6 +12,7 @@
 #include "tasks/output/inspect.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/policy_file.h"
 #include "tasks/types/base/spaces.h"
 
 #include <dirent.h>
@@ -102,7 +103,21 @@ static int read_config(struct hd_run_spec *run_spec, const char *path,
 {
     if (access(path, R_OK) != 0)
         return report_unreadable(run_spec, "", (struct hd_source_location){.file = path}, path);
+    if (hd_policy_file_is_named(path))
+        return hd_policy_file_read(path, run_spec->diag, document_p);
     return hd_document_read(path, run_spec->diag, document_p);
+}
+
+/* Refuses the environment of a file of weights, which is data, if it would load code. */
+static int refuse_code(const struct hd_run_spec *run_spec, const char *path)
+{
+    const char *type = hd_config_get_text(run_spec->config, "env.type");
+    if (!hd_policy_file_is_named(path) || !hd_policy_file_needs_code(run_spec->config))
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT,
+                   "%s is of a policy for env.type %s %s, whose code is not loaded because of a "
+                   "file of weights: name the run directory or the run file, and --weights %s",
+                   path, type, hd_config_get_text(run_spec->config, "env.env_id"), path);
 }
 
 /* Finds the tree that a key holds: it is written in place, or in the file that the key names. */
@@ -276,7 +291,10 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     }
     if (options->refuses_plugins)
         HD_TRY(refuse_plugin(run_spec));
+    HD_TRY(refuse_code(run_spec, options->config));
     HD_TRY(hd_env_options_resolve(run_spec->config, run_spec->diag));
+    if (options->weights)
+        HD_TRY(hd_policy_file_complete(run_spec->config, options->weights, run_spec->diag));
     HD_TRY(hd_spaces_resolve(run_spec->config, true, run_spec->diag));
     hd_settings_read(run_spec->config, &run_spec->settings);
     HD_TRY(choose_shards(run_spec, ranks));
@@ -376,11 +394,16 @@ char *hd_run_spec_format(const struct hd_run_spec *run_spec)
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    int status = memory ? hd_config_dump(run_spec->config, memory) : HD_ERR_NOMEM;
+    int status = memory ? hd_config_dump(run_spec->config, NULL, 0, memory) : HD_ERR_NOMEM;
     if (memory && fclose(memory) != 0)
         status = HD_ERR_NOMEM;
     if (status == HD_OK)
         return text;
     free(text);
     return NULL;
+}
+
+char *hd_run_spec_describe_policy(const struct hd_run_spec *run_spec)
+{
+    return hd_policy_file_describe(run_spec->config);
 }

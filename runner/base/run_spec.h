@@ -41,4 +41,8 @@ char *hd_run_spec_list(const struct hd_run_spec *run_spec);
 /* Returns the effective config as YAML, to be freed with free; NULL: no memory. */
 char *hd_run_spec_format(const struct hd_run_spec *run_spec);
 
+/* Returns what files of weights say of their policy (tasks/types/base/policy_file.h), to be freed
+ * with free; NULL: no memory. */
+char *hd_run_spec_describe_policy(const struct hd_run_spec *run_spec);
+
 #endif

@@ -2,8 +2,12 @@
 #include "runner/play/inference.h"
 
 #include "graph/plan/memory.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 #include "runtime/machine/machine.h"
+#include "tasks/types/base/policy_file.h"
 
 struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_executor *executor)
 {
@@ -23,13 +27,27 @@ struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_execut
     return weights;
 }
 
+int hd_inference_find(struct hd_options *options, struct hd_inference *inference_p)
+{
+    *inference_p = (struct hd_inference){0};
+    if (!options->weights && hd_policy_file_is_named(options->config))
+        options->weights = options->config;
+    if (!hd_folder_exists(options->config))
+        return HD_OK;
+    HD_TRY(hd_run_dir_find_policy(options->config, &inference_p->config_path,
+                                  options->weights ? NULL : &inference_p->weights_path));
+    options->config = inference_p->config_path;
+    if (inference_p->weights_path)
+        options->weights = inference_p->weights_path;
+    return HD_OK;
+}
+
 int hd_inference_open(const struct hd_options *options, const atomic_int *interrupted,
                       struct hd_inference *inference_p)
 {
     const struct hd_session_options session_options = {
         .sequential = true, .workers = 1, .ranks = 1, .interrupted = interrupted};
     const struct hd_executor_options executor_options = {.window = 1};
-    *inference_p = (struct hd_inference){0};
     HD_TRY(hd_run_spec_load(options, 1, &inference_p->run_spec));
     HD_TRY(hd_plan_create(inference_p->run_spec.graph, 0, 1, NULL, 0, &inference_p->plan));
     HD_TRY(hd_plan_check_memory(inference_p->plan, 1, hd_memory_count_available()));
@@ -47,4 +65,6 @@ void hd_inference_close(struct hd_inference *inference)
     hd_session_destroy(inference->session);
     hd_plan_destroy(inference->plan);
     hd_run_spec_release(&inference->run_spec);
+    hd_free(inference->config_path);
+    hd_free(inference->weights_path);
 }

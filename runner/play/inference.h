@@ -19,7 +19,14 @@ struct hd_inference {
     struct hd_session *session;
     struct hd_executor *executor;
     struct hd_weights weights;
+    char *config_path, *weights_path; /* of a run directory; NULL: as the options say */
 };
+
+/* Finds the files of a policy. A run directory stands for its config and, without options->weights,
+ * for its best weights so far, and a file of weights for the config that it describes; the options
+ * then name these. hd_inference_close releases it, after an error too. Errors (logged): those of
+ * hd_run_dir_find_policy. */
+int hd_inference_find(struct hd_options *options, struct hd_inference *inference_p);
 
 /* Loads options->config, makes its graph ready to run, and loads options->weights into it.
  * `interrupted` is the session's, or NULL. hd_inference_close releases it, after an error too.

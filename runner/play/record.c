@@ -117,7 +117,9 @@ static void describe(struct record *record)
 static int add_sets(struct hd_options *options)
 {
     if (!options->weights)
-        return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
+        return hd_fail(HD_ERR_INPUT,
+                       "missing --weights FILE, such as ckpt/best of a run; or name the run "
+                       "directory in place of the config");
     if (!options->out)
         return hd_fail(HD_ERR_INPUT, "missing --out DIR, a new directory");
     if (options->transitions == 0)
@@ -141,15 +143,16 @@ int hd_command_record(struct hd_options *options)
     struct record record = {.options = options, .begin_ns = hd_clock_get_ns()};
     record.shown_ns = record.begin_ns;
     hd_signals_catch();
-    int status = add_sets(options);
-    if (status == HD_OK) {
+    int status = hd_inference_find(options, &record.inference);
+    if (status == HD_OK)
+        status = add_sets(options);
+    if (status == HD_OK)
         status = hd_inference_open(options, &hd_interrupted, &record.inference);
-        if (status == HD_OK) {
-            describe(&record);
-            status = play(&record);
-        }
-        hd_dataset_destroy(record.writer);
-        hd_inference_close(&record.inference);
+    if (status == HD_OK) {
+        describe(&record);
+        status = play(&record);
     }
+    hd_dataset_destroy(record.writer);
+    hd_inference_close(&record.inference);
     return hd_status_get_exit_code(status);
 }

@@ -5,7 +5,6 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/base/files.h"
 #include "runtime/io/base/run_dir.h"
 #include "runtime/io/base/safetensors.h"
 
@@ -44,18 +43,6 @@ static int add_sets(struct hd_options *options)
         options, hd_format("env.n_evaluator_episode=%" PRId64, options->episodes), "--episodes");
 }
 
-static int open_run_dir(struct hd_options *options, struct hd_stage *stage)
-{
-    if (!hd_folder_exists(options->config))
-        return HD_OK;
-    HD_TRY(hd_run_dir_find_policy(options->config, &stage->config,
-                                  options->weights ? NULL : &stage->weights));
-    options->config = stage->config;
-    if (stage->weights)
-        options->weights = stage->weights;
-    return HD_OK;
-}
-
 /* Says which weights of a run directory are taken, and warns if much was learned after them. */
 static int explain_weights(const char *dir, const struct hd_options *options,
                            const struct hd_config *config)
@@ -80,14 +67,14 @@ int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p)
 {
     const char *dir = options->config;
     *stage_p = (struct hd_stage){0};
-    HD_TRY(open_run_dir(options, stage_p));
+    HD_TRY(hd_inference_find(options, &stage_p->inference));
     HD_TRY(add_sets(options));
     stat(options->weights, &stage_p->file);
     HD_TRY(hd_inference_open(options, &hd_interrupted, &stage_p->inference));
     const struct hd_graph *graph = stage_p->inference.run_spec.graph;
     const struct hd_config *config = stage_p->inference.run_spec.config;
     const int envs = hd_graph_find_value(graph, "eval_envs");
-    if (stage_p->weights)
+    if (stage_p->inference.weights_path)
         HD_TRY(explain_weights(dir, options, config));
     stage_p->seed = graph->seed;
     stage_p->episodes = hd_config_get_int(config, "env.n_evaluator_episode");
@@ -100,6 +87,4 @@ void hd_stage_close(struct hd_stage *stage)
 {
     hd_player_destroy(stage->player);
     hd_inference_close(&stage->inference);
-    hd_free(stage->config);
-    hd_free(stage->weights);
 }

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 struct hd_stage {
-    char *config, *weights; /* of a run directory; NULL: as the options say */
     struct hd_inference inference;
     struct hd_player *player;
     struct stat file; /* of the weights, before they were loaded */
@@ -17,9 +16,8 @@ struct hd_stage {
     int64_t episodes; /* of an evaluation: --episodes, else env.n_evaluator_episode */
 };
 
-/* Loads options->config and options->weights and makes a player of one env. A run directory stands
- * for its config and, without options->weights, for its best weights so far, which the options then
- * name. hd_stage_close releases it, after an error too, and with it what the options name. Errors
+/* Finds the files (hd_inference_find), loads them and makes a player of one env. hd_stage_close
+ * releases it, after an error too, and with it what the options name. Errors
  * (logged): those of hd_inference_open. */
 int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p);
 void hd_stage_close(struct hd_stage *stage);

@@ -31,6 +31,7 @@ struct late_file {
 
 struct hd_logbook {
     char *directory;
+    char *policy; /* or NULL */
     struct hd_tensorboard *board;
     struct {
         char name[NAME_BYTES];
@@ -212,6 +213,7 @@ void hd_logbook_destroy(struct hd_logbook *book)
         hd_appender_destroy(book->texts[i].file);
     hd_tensorboard_destroy(book->board);
     pthread_mutex_destroy(&book->lock);
+    hd_free(book->policy);
     hd_free(book->directory);
     hd_free(book);
 }
@@ -219,6 +221,18 @@ void hd_logbook_destroy(struct hd_logbook *book)
 const char *hd_logbook_get_dir(const struct hd_logbook *book)
 {
     return book->directory;
+}
+
+int hd_logbook_set_policy(struct hd_logbook *book, const char *text)
+{
+    hd_free(book->policy);
+    book->policy = hd_strdup(text);
+    return book->policy ? HD_OK : HD_ERR_NOMEM;
+}
+
+const char *hd_logbook_get_policy(const struct hd_logbook *book)
+{
+    return book->policy;
 }
 
 /* Prints the time in brackets at the start of a line: nothing else in these files is wall-clock

@@ -10,6 +10,7 @@
 #include "runtime/io/base/safetensors.h"
 #include "runtime/io/logbook.h"
 #include "tasks/types/base/policy_arrays.h"
+#include "tasks/types/base/policy_file.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -146,12 +147,16 @@ static struct hashes hash_all(const struct hd_weights *weights)
 
 static int write_file(const struct hd_file_put *put, const char *path,
                       const struct hd_tensor_data *tensors, int64_t n, const struct hashes *hashes,
-                      int64_t train_iter)
+                      const char *about, int64_t train_iter)
 {
     char updates[32];
-    const char *keys[2 + N_HASHES] = {"format", "train_iter"};
-    const char *values[2 + N_HASHES] = {"pt", updates};
-    int n_keys = 2;
+    const char *keys[4 + N_HASHES] = {"format", "train_iter", "heddle_version"};
+    const char *values[4 + N_HASHES] = {"pt", updates, HD_VERSION};
+    int n_keys = 3;
+    if (about) {
+        keys[n_keys] = hd_policy_file_key;
+        values[n_keys++] = about;
+    }
     snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
     for (int i = 0; i < N_HASHES; i++) {
         if (!hashes->text[i][0])
@@ -184,7 +189,7 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
         at += export_buffers(weights, RUNNING_VAR, names + 2 * norms, tensors + at);
         at += export_norm(weights, tensors + at);
         if (status == HD_OK)
-            status = write_file(put, path, tensors, at, &hashes, train_iter);
+            status = write_file(put, path, tensors, at, &hashes, weights->about, train_iter);
     }
     hd_free(memory);
     hd_free(names);
@@ -196,7 +201,9 @@ int hd_weights_save_in_step(struct hd_context *context, const struct hd_weights 
                             char *path)
 {
     const struct hd_file_put put = {hd_logbook_put_file, context->logbook};
-    int status = path ? hd_weights_save(weights, &put, path, context->update) : HD_ERR_NOMEM;
+    struct hd_weights described = *weights;
+    described.about = hd_logbook_get_policy(context->logbook);
+    int status = path ? hd_weights_save(&described, &put, path, context->update) : HD_ERR_NOMEM;
     if (path && status != HD_OK)
         status = hd_body_fail(context, "weights cannot be written to %s", path);
     hd_free(path);

@@ -18,6 +18,7 @@ struct hd_weights {
     void *obs_norm_data;
     const struct hd_spec *batch_norm_stats;
     void *batch_norm_stats_data;
+    const char *about; /* written beside them (tasks/types/base/policy_file.h); NULL: nothing */
 };
 
 struct hd_file_put;

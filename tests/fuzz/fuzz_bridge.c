@@ -7,13 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENVS = 3, KINDS = 4, OPTIONS = 4 };
+enum { ENVS = 3, KINDS = 4, OPTIONS = 5 };
 
 /* What the run file declares, so that Python need not be asked. */
 static const struct hd_env_option kinds[KINDS][OPTIONS] = {
     {{"obs_shape", "3"}, {"actions", "4"}, {"max_episode_steps", "5"}, {"save", "actions"}},
     {{"obs_shape", "3"}, {"actions", "[3, 2]"}, {"max_episode_steps", "4"}, {"save", "actions"}},
-    {{"obs_shape", "[6, 5]"}, {"box", "2"}, {"max_episode_steps", "3"}, {"save", "actions"}},
+    {{"obs_shape", "[6, 5]"},
+     {"box", "2"},
+     {"low", "-1"},
+     {"high", "[1, .inf]"},
+     {"max_episode_steps", "3"}},
     {{"obs_shape", "3"}, {"actions", "2"}, {"save", "pickle"}, {"pickle_bytes", "64"}}};
 
 static void *groups[KINDS];
@@ -21,8 +25,9 @@ static char message[HD_ENV_MESSAGE];
 
 static void *make_group(const struct hd_env *env, int kind)
 {
-    const struct hd_env_settings settings = {
-        .envs = ENVS, .env_id = "Any-v0", .options = kinds[kind], .n_options = OPTIONS};
+    struct hd_env_settings settings = {.envs = ENVS, .env_id = "Any-v0", .options = kinds[kind]};
+    while (settings.n_options < OPTIONS && kinds[kind][settings.n_options].name)
+        settings.n_options++;
     struct hd_env_spec spec;
     void *group = NULL;
     const int status = env->create(&settings, &spec, &group, message);

@@ -38,7 +38,7 @@ static void read_back(const struct hd_run_spec *run_spec)
     struct hd_run_spec again;
     struct hd_options options = {.config = fuzz_path("total.yaml")};
     FILE *file = fopen(options.config, "w");
-    fuzz_check(file && hd_config_dump(run_spec->config, file) == HD_OK,
+    fuzz_check(file && hd_config_dump(run_spec->config, NULL, 0, file) == HD_OK,
                "the config can be written");
     fclose(file);
     fuzz_check(hd_run_spec_load(&options, RANKS, &again) == HD_OK, "and read again");

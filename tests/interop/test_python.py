@@ -19,7 +19,7 @@ try:
     import gymnasium
     import numpy as np
     from gymnasium.utils.env_checker import check_env
-    from safetensors.numpy import save_file
+    from safetensors.numpy import load_file, save_file
 except ImportError as error:
     skip(f"{error}; scripts/venv makes the environment for this test")
 with open(os.environ["HEDDLE_INFER_LIBRARY"], "rb") as library:
@@ -171,13 +171,16 @@ def check_bounds_elsewhere(directory, obs, wanted):
         text = file.read()
     plugin = re.sub(r"(\n  type: )pendulum\b", r"\1elsewhere", text, count=1)
     check(plugin != text, text)
-    for config, bounds in ((plugin, True), (re.sub(r"  action_bounds:.*\n.*\n.*\n", "", plugin), False)):
+    for config in (plugin, re.sub(r"  action_bounds:.*\n.*\n.*\n", "", plugin)):
         with open(path, "w", encoding="utf-8") as file:
             file.write(config)
-        if bounds:
-            check(same(heddle.load(directory).act(obs), wanted), "actions of the same weights and bounds")
-        else:
-            raises(heddle.InputError, "policy.action_bounds", heddle.load, directory)
+        check(same(heddle.load(directory).act(obs), wanted), "actions of the same weights and bounds")
+    weights = find_weights(directory)
+    check(same(heddle.load(weights).act(obs), wanted), "actions of a file of weights")
+    bare = os.path.join(directory, "bare.safetensors")
+    save_file(load_file(weights), bare)
+    raises(heddle.InputError, "policy.action_bounds", heddle.load, directory, bare)
+    raises(heddle.InputError, "does not say which policy", heddle.load, bare)
 
 
 def predict_episodes(policy, config, weights, episodes):

@@ -57,6 +57,14 @@ static int remove_result(const char *dir)
     return status;
 }
 
+static int describe_policy(struct hd_train *train)
+{
+    char *text = hd_run_spec_describe_policy(&train->run_spec);
+    const int status = text ? hd_logbook_set_policy(train->outputs.logbook, text) : HD_ERR_NOMEM;
+    free(text);
+    return status;
+}
+
 int hd_outputs_open(struct hd_train *train)
 {
     const char *wanted = train->options->dir;
@@ -71,6 +79,7 @@ int hd_outputs_open(struct hd_train *train)
     HD_TRY(remove_result(train->dir));
     HD_TRY(write_config(train));
     HD_TRY(hd_logbook_create(train->dir, log, &train->outputs.logbook));
+    HD_TRY(describe_policy(train));
     train->outputs.opened = true;
     hd_results_reserve(train);
     hd_videos_open(train);

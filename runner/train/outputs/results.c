@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/logbook.h"
 #include "runtime/io/reserve.h"
 #include "runtime/io/result.h"
 
@@ -62,7 +63,8 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     const struct hd_graph *graph = train->run_spec.graph;
     if (hd_graph_find_value(graph, "policy") == HD_NO_VALUE)
         return HD_OK;
-    const struct hd_weights weights = hd_weights_find(graph, train->executor);
+    struct hd_weights weights = hd_weights_find(graph, train->executor);
+    weights.about = hd_logbook_get_policy(train->outputs.logbook);
     *hash_p = hd_value_hash(weights.params, weights.data);
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)

@@ -85,9 +85,10 @@ int hd_config_override(struct hd_config *config, const char *path, const char *t
 int hd_config_override_tree(struct hd_config *config, const char *path, const struct hd_node *node);
 
 /* Writes every key with its effective value as YAML that reads back to an equal config: nested as
- * in the schema, numbers spelled as they were given, scopes as comments. The --sets inside trees
- * must have been applied. Returns HD_OK, HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
-int hd_config_dump(const struct hd_config *config, FILE *file);
+ * in the schema, numbers spelled as they were given, scopes as comments; or those keys alone that
+ * begin with one of prefixes[n], if n > 0. The --sets inside trees must have been applied. Returns
+ * HD_OK, HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
+int hd_config_dump(const struct hd_config *config, const char *const *prefixes, int n, FILE *file);
 
 /* Returns a hash of the effective values but those of the keys without[n] (whole paths). Configs
  * that differ only in order or spelling have equal hashes. */

@@ -6,9 +6,26 @@
 
 #include <string.h>
 
+/* The keys that are written: those that begin with one of prefixes[n]; all if there is none. */
+struct part {
+    const char *const *prefixes;
+    int n;
+};
+
+static bool is_in_part(const struct part *part, const struct hd_node *level)
+{
+    for (int i = 0; level->kind == HD_NODE_SCALAR && i < part->n; i++)
+        if (strncmp(level->text, part->prefixes[i], strlen(part->prefixes[i])) == 0)
+            return true;
+    for (int64_t i = 0; level->kind != HD_NODE_SCALAR && i < level->count; i++)
+        if (is_in_part(part, level->items[i]))
+            return true;
+    return part->n == 0;
+}
+
 /* Returns the effective values as a tree nested as `level`, with their scopes as comments. */
-static struct hd_node *effective_tree(const struct hd_config *config, const struct hd_node *level,
-                                      struct hd_document *document)
+static struct hd_node *effective_tree(const struct hd_config *config, const struct part *part,
+                                      const struct hd_node *level, struct hd_document *document)
 {
     if (level->kind == HD_NODE_SCALAR) {
         const struct hd_setting *setting = hd_config_find_setting(config, level->text);
@@ -21,18 +38,21 @@ static struct hd_node *effective_tree(const struct hd_config *config, const stru
     }
     struct hd_node *map = hd_node_create_map(document, level->location);
     for (int64_t i = 0; map && i < level->count; i++) {
-        struct hd_node *child = effective_tree(config, level->items[i], document);
+        if (!is_in_part(part, level->items[i]))
+            continue;
+        struct hd_node *child = effective_tree(config, part, level->items[i], document);
         if (!child || hd_node_put(document, map, level->keys[i]->text, child) != HD_OK)
             return NULL;
     }
     return map;
 }
 
-int hd_config_dump(const struct hd_config *config, FILE *file)
+int hd_config_dump(const struct hd_config *config, const char *const *prefixes, int n, FILE *file)
 {
+    const struct part part = {prefixes, n};
     struct hd_document *document;
     HD_TRY(hd_document_create(&document));
-    const struct hd_node *tree = effective_tree(config, config->levels, document);
+    const struct hd_node *tree = effective_tree(config, &part, config->levels, document);
     int status = tree ? hd_node_dump(tree, file) : HD_ERR_NOMEM;
     hd_document_destroy(document);
     if (status == HD_ERR_SYSTEM)

@@ -11,7 +11,7 @@ static char *dumped(const struct hd_config *config)
     char *text = NULL;
     size_t bytes;
     FILE *file = open_memstream(&text, &bytes);
-    ck_assert_int_eq(hd_config_dump(config, file), HD_OK);
+    ck_assert_int_eq(hd_config_dump(config, NULL, 0, file), HD_OK);
     fclose(file);
     return text;
 }
@@ -166,7 +166,7 @@ TEST(test_dump_without_memory)
     int status = HD_ERR_NOMEM;
     for (int64_t n = 1; status != HD_OK; n++) {
         hd_alloc_fail_nth(n);
-        status = hd_config_dump(config, file);
+        status = hd_config_dump(config, NULL, 0, file);
         hd_alloc_fail_nth(0);
         ck_assert(status == HD_OK || status == HD_ERR_NOMEM);
         ck_assert_int_lt(n, 100);

@@ -99,7 +99,7 @@ TEST(test_dump_and_hash)
     char *text = NULL;
     size_t bytes;
     FILE *file = open_memstream(&text, &bytes);
-    ck_assert_int_eq(hd_config_dump(config, file), HD_OK);
+    ck_assert_int_eq(hd_config_dump(config, NULL, 0, file), HD_OK);
     fclose(file);
     struct hd_config *again = good(text, NULL, 0);
     struct hd_config *turned = good("env: {colours: {}, options: {lives: 5, mode: fast}}", NULL, 0);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a file of weights says of its policy, so that it acts anywhere as it was trained: the part
+ * of the effective config that describes the net, what it sees and does, and its environment, as
+ * YAML in the file's metadata. A file of weights is data: what it names is compared and shown, but
+ * code is never loaded because of it. One thread at a time for each config. */
+#ifndef HD_TASKS_TYPES_BASE_POLICY_FILE_H
+#define HD_TASKS_TYPES_BASE_POLICY_FILE_H
+
+#include "runtime/base/config/config.h"
+
+/* The key of the metadata. */
+extern const char *const hd_policy_file_key;
+
+/* Returns what a policy with this config has in its file, freed with free; NULL: no memory. Options
+ * of an environment are part of it only if it is built in. */
+char *hd_policy_file_describe(const struct hd_config *config);
+
+/* Returns whether a path names a file of weights, by its end. */
+bool hd_policy_file_is_named(const char *path);
+
+/* Returns whether the environment of a config is code that is loaded: a plug-in. */
+bool hd_policy_file_needs_code(const struct hd_config *config);
+
+/* Reads a file's description as a document of a config. Returns HD_OK, HD_ERR_INPUT (logged, or in
+ * `diag`: an older file has none), or what hd_safetensors_open does. */
+int hd_policy_file_read(const char *path, struct hd_diag *diag, struct hd_document **document_p);
+
+/* Puts the shapes and bounds of the policy in the file `weights` where `config` leaves them open,
+ * and warns if it is of another environment or algorithm. Files that say nothing change nothing.
+ * Returns HD_OK, HD_ERR_NOMEM, HD_ERR_INPUT with an error in `diag` where stated bounds differ, or
+ * what hd_safetensors_open does. */
+int hd_policy_file_complete(struct hd_config *config, const char *weights, struct hd_diag *diag);
+
+#endif
