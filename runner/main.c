@@ -36,6 +36,8 @@ static const struct {
     {"compare", hd_command_compare, "compare several runs", "diff"},
     {"doctor", hd_command_doctor, "look at the machine, the program and the path between ranks",
      "check"},
+    {"check-env", hd_command_check_env, "play an environment and tell which rules it breaks",
+     "check_env|env"},
     {"keys", hd_command_keys, "print the keys of a config with their ranges and defaults", NULL},
     {"verbs", hd_command_verbs, "print the verbs of a graph with their ports and options", NULL},
 };

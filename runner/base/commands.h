@@ -20,6 +20,7 @@ int hd_command_compare(struct hd_options *options);
 int hd_command_keys(struct hd_options *options);
 int hd_command_verbs(struct hd_options *options);
 int hd_command_doctor(struct hd_options *options);
+int hd_command_check_env(struct hd_options *options);
 int hd_command_calibrate(struct hd_options *options);
 int hd_command_simulate(struct hd_options *options);
 

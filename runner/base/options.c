@@ -34,8 +34,9 @@ enum commands {
     CALIBRATE = 4096,
     SIMULATE = 8192,
     WATCH = 16384,
+    CHECK_ENV = 32768,
     TRAIN = RUN | LAUNCH,
-    ONE = TRAIN | GRAPH | EVAL | WATCH,
+    ONE = TRAIN | GRAPH | EVAL | WATCH | CHECK_ENV,
     ALL = ONE | BENCH | RECORD | CALIBRATE | SIMULATE
 };
 
@@ -95,6 +96,10 @@ static const struct command {
      "Plays with given weights and shows it in the terminal, or on a page for a browser on this\n"
      "host. Of a run directory it plays the best weights so far, and those that follow while the\n"
      "run trains. q or Ctrl-C ends it.\n"},
+    {"check-env", "CONFIG", "config", 1, 1,
+     "Plays the environments of a config by drawn actions and tells where they break rules that\n"
+     "training depends on: seeds, saved states, what a step returns. Exit code 1: some are "
+     "broken.\n"},
 };
 
 /* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */

@@ -185,6 +185,7 @@ class Worker:
         header = Header.from_buffer(memory)
         self.memory, self.header, self.options = memory, header, options
         self.where = ""  # of an error, if that is not the step
+        self.seed_mask = (1 << options.get("seed_bits", 64)) - 1
         self.agents = max(1, header.description.agents)
         n = header.envs // self.agents  # envs of one agent, or parallel envs
         self.first, last = (w * n // header.workers * self.agents for w in (number, number + 1))
@@ -232,7 +233,7 @@ class Worker:
         self.copy_obs(self.space, row, obs)
 
     def reset(self, env, seed):
-        result = env.reset(seed=seed)
+        result = env.reset(seed=seed & self.seed_mask)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError(f"reset returned {describe_result(result)} in place of (observation, info)")
         return result[0]

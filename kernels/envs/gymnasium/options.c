@@ -9,7 +9,7 @@
 
 static const char known[] =
     "worker, python, path, kwargs, wrappers, max_episode_steps, timeout_s, render, save, "
-    "pickle_bytes, obs_shape, actions, box, low, high, agents and black_death";
+    "pickle_bytes, seed_bits, obs_shape, actions, box, low, high, agents and black_death";
 
 int hd_bridge_refuse(char message[HD_ENV_MESSAGE], const char *format, ...)
 {
@@ -184,6 +184,7 @@ static int read_option(const struct hd_env_option *option, struct hd_bridge_opti
                        char *message)
 {
     const char *name = option->name;
+    int64_t unused; /* Python's */
     if (strcmp(name, "worker") == 0)
         return read_count(option, 1024, &options->workers, message);
     if (strcmp(name, "timeout_s") == 0)
@@ -194,6 +195,8 @@ static int read_option(const struct hd_env_option *option, struct hd_bridge_opti
         return read_save(option, options, message);
     if (strcmp(name, "pickle_bytes") == 0)
         return read_count(option, INT64_C(1) << 30, &options->pickle_bytes, message);
+    if (strcmp(name, "seed_bits") == 0)
+        return read_count(option, 64, &unused, message);
     if (strcmp(name, "max_episode_steps") == 0)
         return read_count(option, INT64_C(1) << 24, &options->declaration.limit, message);
     if (strcmp(name, "obs_shape") == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file of weights says of its policy, so that it acts anywhere as it was trained: the part
- * of the effective config that describes the net, what it sees and does, and its environment, as
- * YAML in the file's metadata. A file of weights is data: what it names is compared and shown, but
- * code is never loaded because of it. One thread at a time for each config. */
+/* Describes the policy of a file of weights, so that it acts anywhere as it was trained: the part
+ * of the effective config that says the net, what it sees and does, and its environment, as YAML in
+ * the file's metadata. A file of weights is data: what it names is compared and shown, but code is
+ * never loaded because of it. One thread at a time for each config. */
 #ifndef HD_TASKS_TYPES_BASE_POLICY_FILE_H
 #define HD_TASKS_TYPES_BASE_POLICY_FILE_H
 

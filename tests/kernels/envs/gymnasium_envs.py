@@ -48,6 +48,9 @@ ACTIONS = {
 }
 
 
+KEPT = []
+
+
 def list_numbers(action):
     """The parts of an action, of a Dict or a Tuple as well."""
     if not isinstance(action, (dict, tuple)):
@@ -59,12 +62,14 @@ class Walk(gymnasium.Env):
     """A sum of draws and actions. At step fail_at it fails as `failure` says."""
 
     metadata = {"render_modes": ["rgb_array"]}
+    steps_of_all = 0
 
     def __init__(self, obs="vector", actions="discrete", failure="", fail_at=5, only="", length=1000, remembers=False,
-                 resets=1000, render_mode=None):
+                 resets=1000, unseeded=False, shared=False, short_seeds=False, render_mode=None):
         self.observation_space, self.action_space = copy.deepcopy(OBS[obs]), ACTIONS[actions]
         self.failure, self.fail_at, self.only, self.length = failure, fail_at, only, length
         self.remembers, self.render_mode, self.resets = remembers, render_mode, resets
+        self.unseeded, self.shared, self.short_seeds = unseeded, shared, short_seeds
         self.sum = 0.0
 
     def show(self):
@@ -79,6 +84,8 @@ class Walk(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        if self.short_seeds:
+            np.random.seed(seed)
         self.observation_space.seed(seed)
         self.resets -= 1
         if self.resets < 0:
@@ -103,6 +110,13 @@ class Walk(gymnasium.Env):
             self.fail()
         self.action = float(sum(np.sum(part) for part in list_numbers(action)))
         self.sum += self.action + self.np_random.uniform()
+        if self.unseeded:
+            self.sum += np.random.default_rng().uniform()
+        if self.shared:
+            Walk.steps_of_all += 1
+            self.sum += Walk.steps_of_all % 2
+        if self.failure == "leak":
+            KEPT.append(np.ones(1 << 14))
         result = self.show(), self.sum, self.steps >= self.length, False, {}
         return WRONG[self.failure](*result) if fails and self.failure in WRONG else result
 
@@ -114,6 +128,7 @@ class Walk(gymnasium.Env):
 WRONG = {
     "one number": lambda obs, *rest: (np.zeros(1, np.float32), *rest),
     "complex": lambda obs, *rest: (obs + 1j, *rest),
+    "nan": lambda obs, *rest: (obs * np.nan, *rest),
     "no reward": lambda obs, reward, *rest: (obs, None, *rest),
     "rewards": lambda obs, reward, *rest: (obs, np.zeros(2), *rest),
     "flag": lambda obs, reward, ended, *rest: (obs, reward, "no", *rest),
