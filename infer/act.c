@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* A call of somebody for outputs or actions. */
@@ -160,6 +161,19 @@ static int check_pixels(const struct heddle_policy *policy, const float *obs, in
     return HD_OK;
 }
 
+/* A net takes NaN for any action. */
+static int check_finite(const struct heddle_policy *policy, const float *obs, int64_t rows)
+{
+    const int64_t each = hd_net_count_obs(policy->net), n = rows * each;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(obs[i]))
+            return hd_fail(HD_ERR_INPUT,
+                           "number %" PRId64 " of observation %" PRId64
+                           " is %g, expected a finite number",
+                           i % each, i / each, (double)obs[i]);
+    return HD_OK;
+}
+
 static int check(const struct heddle_policy *policy, const struct request *request)
 {
     const bool bytes = policy->spec.obs.element == HEDDLE_U8;
@@ -173,7 +187,10 @@ static int check(const struct heddle_policy *policy, const struct request *reque
         return hd_fail(HD_ERR_INPUT,
                        "the policy has %s and no distribution to draw from (policy.type %s)",
                        policy->algorithm->outputs->what, policy->algorithm->name);
-    return request->floats && bytes ? check_pixels(policy, request->obs, request->rows) : HD_OK;
+    if (!request->floats)
+        return HD_OK;
+    return bytes ? check_pixels(policy, request->obs, request->rows)
+                 : check_finite(policy, request->obs, request->rows);
 }
 
 static int compute(const struct heddle_policy *policy, const struct request *request, char *message)

@@ -460,10 +460,25 @@ static int add_argument(const struct command *command, char *argument, struct hd
     return HD_OK;
 }
 
-static int check_arguments(const struct command *command, const struct hd_options *options)
+/* A run that goes on in a directory has the config that lies there, if none is named. */
+static int take_config_of_run(struct hd_options *options)
+{
+    char *path = hd_format("%s/total_config.yaml", options->resume);
+    if (!path || options->n_owned == HD_OWNED_SETS_MAX) {
+        hd_free(path);
+        return HD_ERR_NOMEM;
+    }
+    options->owned[options->n_owned++] = path;
+    options->config = path;
+    return HD_OK;
+}
+
+static int check_arguments(const struct command *command, struct hd_options *options)
 {
     if (options->n_dirs >= command->min)
         return HD_OK;
+    if (options->resume && options->resume[0])
+        return take_config_of_run(options);
     return hd_fail(HD_ERR_INPUT, "missing %s; usage: runner %s %s [OPTION ...]", command->noun,
                    command->name, command->arguments);
 }

@@ -3,11 +3,14 @@
 
 #include "graph/plan/memory.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
 #include "runtime/io/base/run_dir.h"
 #include "runtime/machine/machine.h"
 #include "tasks/types/base/policy_file.h"
+
+#include <unistd.h>
 
 struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_executor *executor)
 {
@@ -30,6 +33,9 @@ struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_execut
 int hd_inference_find(struct hd_options *options, struct hd_inference *inference_p)
 {
     *inference_p = (struct hd_inference){0};
+    if (access(options->config, F_OK) != 0)
+        return hd_fail(HD_ERR_INPUT, "%s: there is neither a run directory nor a file of this name",
+                       options->config);
     if (!options->weights && hd_policy_file_is_named(options->config))
         options->weights = options->config;
     if (!hd_folder_exists(options->config))

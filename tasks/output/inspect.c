@@ -265,11 +265,16 @@ int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_p
     int status = hd_safetensors_get_shape(tensors, "obs", shape, &dims);
     for (int i = 1; status == HD_OK && i < dims; i++)
         row *= shape[i];
-    if (status == HD_OK && (dims < 2 || row != hd_net_count_obs(net)))
+    if (status == HD_OK && dims < 2)
+        status = hd_fail(HD_ERR_INPUT,
+                         "%s: tensor 'obs' has %d dimension%s, expected the rows and what is in "
+                         "one: [1, %lld] for one observation",
+                         obs_path, dims, dims == 1 ? "" : "s", (long long)hd_net_count_obs(net));
+    else if (status == HD_OK && row != hd_net_count_obs(net))
         status = hd_fail(HD_ERR_INPUT,
                          "%s: a row of tensor 'obs' has %lld numbers, the net takes "
                          "%lld",
-                         obs_path, dims < 2 ? 0 : (long long)row, (long long)hd_net_count_obs(net));
+                         obs_path, (long long)row, (long long)hd_net_count_obs(net));
     if (status == HD_OK && !(obs = hd_alloc(shape[0] * row, sizeof *obs)))
         status = HD_ERR_NOMEM;
     if (status == HD_OK)

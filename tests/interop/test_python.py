@@ -181,6 +181,9 @@ def check_bounds_elsewhere(directory, obs, wanted):
     save_file(load_file(weights), bare)
     raises(heddle.InputError, "policy.action_bounds", heddle.load, directory, bare)
     raises(heddle.InputError, "does not say which policy", heddle.load, bare)
+    obs = obs.copy()
+    obs.reshape(-1)[1] = np.nan
+    raises(heddle.InputError, "number 1 of observation 0 is nan", heddle.load(weights).act, obs)
 
 
 def predict_episodes(policy, config, weights, episodes):

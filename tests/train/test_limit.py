@@ -57,6 +57,11 @@ def check_goes_on(scratch):
     check(logs[0] == logs[1] and len(logs[0]) > 20, f"the logs of evaluations differ: {logs}")
 
 
+    check("has ended (limit)" in call("run", "--resume", scratch("whole")).stderr, "the config of a run is not found")
+    said = call("eval", scratch("nothing"), expect=2).stderr
+    check("nothing: there is neither a run directory nor a file" in said, said)
+
+
 def check_last(scratch):
     """The last weights are evaluated as at any other time: from the same seeds, on any number of ranks."""
     last = train(scratch("last"), max_train_iter=300, **{**KEYS, "policy__eval__evaluator__eval_freq": 1000})

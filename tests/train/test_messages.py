@@ -291,6 +291,9 @@ SETS = [
      "from dense"),
     (DQN, model("[tanh, {residual: [{dense: 5}]}]"),
      "--set:1:62: residual adds its input, [4], to the output of its layers, [5]; both shapes must be equal"),
+    (DQN, "env.type=CartPole-v1",
+     "--set:1:10: env.type: no environment 'CartPole-v1': one of Gymnasium is env.type: gymnasium with env.env_id: CartPole-v1 "
+     "(scripts/gymnasium makes its Python)"),
     (DQN, "policy.model={obs_shape: 4, action_shape: 2, layers: [{dense: 8}]}",
      "--set:1:54: heads: a net of policy.type dqn needs a head q of type dense|dueling"),
     (DQN, model("[{dense: 8}]", "{policy: {type: categorical}}"),

@@ -72,6 +72,15 @@ void hd_env_list_builtin(char *list, size_t bytes)
             (size_t)snprintf(list + used, bytes - used, "%s%s", i ? ", " : "", builtin[i]->name);
 }
 
+/* Returns whether a name ends in a version, as those of Gymnasium do: CartPole-v1. */
+static bool is_gymnasium_id(const char *type)
+{
+    const char *dash = strrchr(type, '-');
+    if (!dash || dash[1] != 'v' || !dash[2])
+        return false;
+    return strspn(dash + 2, "0123456789") == strlen(dash + 2);
+}
+
 static int refuse_unknown(const char *type, const char *file, char message[HD_ENV_MESSAGE])
 {
     const char *names[N_BUILTIN];
@@ -87,6 +96,11 @@ static int refuse_unknown(const char *type, const char *file, char message[HD_EN
             "environment 'atari' is a plug-in that scripts/atari builds; there is no %s in "
             "%s ($HEDDLE_PLUGINS adds folders)",
             file, folders);
+    if (is_gymnasium_id(type))
+        return refuse(message,
+                      "no environment '%.60s': one of Gymnasium is env.type: gymnasium with "
+                      "env.env_id: %.60s (scripts/gymnasium makes its Python)",
+                      type, type);
     if (nearest)
         return refuse(message, "no environment '%.60s' (did you mean '%s'?): no %.80s in %s", type,
                       nearest, file, folders);

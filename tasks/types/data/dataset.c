@@ -99,7 +99,9 @@ static int dataset_resolve(struct hd_spec *spec, const struct hd_setup *setup)
     if (status == HD_ERR_NOMEM)
         return status;
     if (status != HD_OK)
-        return hd_diag_add_error(setup->diag, location, "%s: %s cannot be used", PATH, path);
+        return hd_diag_add_error(setup->diag, location,
+                                 "%s: %s cannot be used (runner record makes a data set)", PATH,
+                                 path);
     spec->shape = dataset;
     spec->bytes = sizeof(struct identity);
     HD_TRY(check_env(setup, location, hd_dataset_get_info(dataset)));
