@@ -72,6 +72,9 @@ def check_last(scratch):
     check_weights(scratch("last"), last)
     two = train(scratch("two"), ranks=2, max_train_iter=300, **{**KEYS, "policy__eval__evaluator__eval_freq": 1000})
     check(two["last_value_raw"] == last["last_value_raw"], f"{two}")
+    few = train(scratch("few"), ranks=2, world__shards=4, max_train_iter=20, env__evaluator_env_num=1,
+                graph=os.path.join(ROOT, "configs/graphs/dqn_sharded_evaluation.yaml"), **KEYS)
+    check(len(few["last_value_raw"]) == 5, f"no shard of rank 0 has an environment: {few}")
     pixels = [train(scratch(f"pixels{ranks}"), ranks=ranks, **PIXELS)["last_value_raw"] for ranks in (1, 2)]
     check(pixels[0] == pixels[1] and len(pixels[0]) == 3, f"{pixels}")
 

@@ -281,13 +281,18 @@ class Worker:
                 self.start_next(k)
 
     def replay(self, i, seed, count):
+        """Plays an episode again; the sum of its rewards is left in the place of a reward."""
         self.start(i, seed)
+        total = 0.0
         for n, action in enumerate(self.read_actions(self.history[i, :count])):
-            obs, _, terminated, truncated = self.read_step(self.steppers[i](action))
+            obs, reward, terminated, truncated = self.read_step(self.steppers[i](action))
+            self.give(i, reward)
+            total += self.reward[i]
             if (terminated or truncated) and n + 1 < count:
                 raise ValueError(ENDED_EARLY.format(n + 1, count))
         if count > 0:
             self.show(self.obs[i], obs)
+        self.give(i, total)
 
     def pickle(self, i):
         at = self.header.pickle + (self.first + i) * self.header.pickle_bytes
@@ -395,10 +400,15 @@ class ParallelWorker(Worker):
 
     def replay(self, i, seed, count):
         self.start(i, seed)
+        slots = range(i, i + self.agents)
+        totals = [0.0] * self.agents
         for n in range(count):
             self.step_one(i // self.agents, self.read_actions(self.history[i:i + self.agents, n]))
+            totals = [total + self.reward[slot] for total, slot in zip(totals, slots)]
             if self.done[i] and n + 1 < count:
                 raise ValueError(ENDED_EARLY.format(n + 1, count))
+        for slot, total in zip(slots, totals):
+            self.give(slot, total)
 
     def save(self, i):
         import pickle

@@ -22,7 +22,8 @@ struct head {
     uint64_t seed;
     int64_t steps; /* of the episode; -1: never reset */
     uint64_t obs_hash;
-    int64_t count; /* bytes of a pickle */
+    double rewards; /* of the episode, added */
+    int64_t count;  /* bytes of a pickle */
 };
 
 struct episode {
@@ -310,10 +311,24 @@ static int check_together(const struct group *group, int64_t first, char *messag
     return 0;
 }
 
+/* Tells whether a replay gave other rewards; it leaves their sum in the place of a reward. A
+ * wrapper may remember what earlier episodes gave, and show the same observations. */
+static bool earned_otherwise(const struct group *group, int64_t env)
+{
+    const float *reward = get_row(group, group->workers.block->reward, env, sizeof *reward);
+    return !keeps_pickles(group) && *reward != (float)group->episode[env].head.rewards;
+}
+
 /* Takes an env as LIVE that shows what it did when it was saved. */
 static int accept(struct group *group, int64_t env, char *message)
 {
     struct episode *episode = &group->episode[env];
+    if (earned_otherwise(group, env)) {
+        hd_bridge_refuse(message, "the same actions from the same seed gave other rewards: the env "
+                                  "keeps something from earlier episodes or draws from elsewhere, "
+                                  "as NormalizeReward does (save: pickle may help)");
+        return name_env(group, env, message);
+    }
     if (hash_obs(group, env) != episode->head.obs_hash) {
         hd_bridge_refuse(message, "%s",
                          keeps_pickles(group)
@@ -464,6 +479,9 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
         hd_bridge_workers_give(&group->workers, w, HD_BRIDGE_STEP);
     if (hd_bridge_workers_await(&group->workers, &at, message) != 0)
         return name_env(group, at, message);
+    for (int64_t i = 0; i < block->envs; i++)
+        group->episode[i].head.rewards +=
+            *(const float *)get_row(group, block->reward, i, sizeof(float));
     show(group, outcome);
     return 0;
 }

@@ -67,7 +67,8 @@ static int play_all(struct hd_player *player, uint64_t seed, int64_t envs, doubl
     return HD_OK;
 }
 
-static int play(struct hd_train *train, int evaluator, struct hd_last_evaluation *evaluation)
+static int play_in(struct hd_train *train, const struct hd_spec *spec, void *envs,
+                   struct hd_last_evaluation *evaluation)
 {
     const struct hd_graph *graph = train->run_spec.graph;
     const struct hd_config *config = train->run_spec.config;
@@ -77,14 +78,42 @@ static int play(struct hd_train *train, int evaluator, struct hd_last_evaluation
     evaluation->returns = hd_alloc(evaluation->n, sizeof *evaluation->returns);
     int status = evaluation->returns ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = hd_player_create(&weights, &graph->values[evaluator].spec,
-                                  hd_executor_get_writable(train->executor, evaluator, 0),
+        status = hd_player_create(&weights, spec, envs,
                                   hd_config_get_int(config, "env.max_evaluator_step"), &player);
     if (status == HD_OK)
         status = play_all(player, graph->seed, hd_config_get_int(config, "env.evaluator_env_num"),
                           evaluation->returns, evaluation->n);
     hd_player_destroy(player);
     return status;
+}
+
+/* Plays in envs of its own: where evaluating envs are spread over the shards, rank 0 may have none,
+ * but the last shard has one. */
+static int play_apart(struct hd_train *train, const struct hd_spec *spec,
+                      struct hd_last_evaluation *evaluation)
+{
+    const int64_t last = train->run_spec.shards - 1;
+    const struct hd_setup setup = {.config = train->run_spec.config,
+                                   .diag = train->run_spec.diag,
+                                   .shards = train->run_spec.shards};
+    void *envs = hd_alloc(spec->bytes, 1);
+    if (!envs)
+        return HD_ERR_NOMEM;
+    int status = hd_value_init(spec, &setup, last, envs);
+    if (status == HD_OK)
+        status = play_in(train, spec, envs, evaluation);
+    hd_value_fini(spec, envs);
+    hd_free(envs);
+    return status;
+}
+
+static int play(struct hd_train *train, int evaluator, struct hd_last_evaluation *evaluation)
+{
+    const struct hd_spec *spec = &train->run_spec.graph->values[evaluator].spec;
+    if (spec->placement == HD_SHARD)
+        return play_apart(train, spec, evaluation);
+    return play_in(train, spec, hd_executor_get_writable(train->executor, evaluator, 0),
+                   evaluation);
 }
 
 static void summarise(struct hd_last_evaluation *evaluation)

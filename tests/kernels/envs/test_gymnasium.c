@@ -312,7 +312,7 @@ TEST(test_damaged_states)
         check_names(message, "saved state");
     }
     const int32_t choice = 4;
-    memcpy(state + 32, &choice, sizeof choice); /* the first action */
+    memcpy(state + 40, &choice, sizeof choice); /* the first action */
     ck_assert_int_eq(env->load(f->group, 0, state, message), -1);
     release(f);
 }
@@ -340,6 +340,24 @@ TEST(test_memory)
     const int32_t action[2] = {0, 0};
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
     check_names(message, "same seed");
+    release(f);
+}
+
+/* A wrapper that remembers what was earned shows the same observations, and gives other rewards. */
+TEST(test_memory_of_rewards)
+{
+    struct fixture *f = make(2, WALK, "wrappers=NormalizeReward");
+    const int32_t action[2] = {1, 1};
+    reset(f, 0, 5);
+    reset(f, 1, 5);
+    for (int t = 0; t < 10; t++)
+        step(f, action);
+    reset(f, 0, 5);
+    for (int t = 0; t < 5; t++)
+        step(f, action);
+    ck_assert_int_eq(env->load(f->group, 1, save(f, 0), message), 0);
+    ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
+    check_names(message, "other rewards|NormalizeReward|save: pickle");
     release(f);
 }
 
