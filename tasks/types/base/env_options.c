@@ -12,23 +12,51 @@
 
 /* -- Sides ------------------------------------------------------------------------------------- */
 
-/* Returns the name of an option of one side ("collector.worker", "worker" for side "collector");
- * NULL: it is not of this side. */
-static const char *get_name_of_side(const char *name, const char *side)
-{
-    const size_t length = strlen(side);
-    return strncmp(name, side, length) == 0 && name[length] == '.' ? name + length + 1 : NULL;
-}
+static const char *const sides[] = {"collector", "evaluator"};
+enum { N_SIDES = sizeof sides / sizeof *sides };
 
 static bool is_side(const char *name)
 {
-    return strcmp(name, "collector") == 0 || strcmp(name, "evaluator") == 0;
+    return strcmp(name, sides[0]) == 0 || strcmp(name, sides[1]) == 0;
 }
 
-static bool is_of_side(const char *name)
+/* Returns the side of an option that --set has put in ("collector.worker"), NULL: it has none; and
+ * in *name_p its name there. */
+static const char *split_name(const char *name, const char **name_p)
 {
-    return is_side(name) || get_name_of_side(name, "collector") ||
-           get_name_of_side(name, "evaluator");
+    for (int i = 0; i < N_SIDES; i++) {
+        const size_t length = strlen(sides[i]);
+        if (strncmp(name, sides[i], length) == 0 && name[length] == '.') {
+            *name_p = name + length + 1;
+            return sides[i];
+        }
+    }
+    return NULL;
+}
+
+static int put_into_side(struct hd_document *document, struct hd_node *options, const char *side,
+                         const char *name, const struct hd_node *item)
+{
+    struct hd_node *map = (struct hd_node *)hd_node_get(options, side);
+    if (!map && (!(map = hd_node_create_map(document, item->location)) ||
+                 hd_node_put(document, options, side, map) != HD_OK))
+        return HD_ERR_NOMEM;
+    return hd_node_put(document, map, name, (struct hd_node *)item);
+}
+
+/* Puts options of one side that stand beside the others into its map. */
+static int fold(struct hd_document *document, const struct hd_node *from, struct hd_node *to)
+{
+    const char *name;
+    for (int64_t i = 0; i < from->count; i++)
+        if (!split_name(from->keys[i]->text, &name))
+            HD_TRY(hd_node_put(document, to, from->keys[i]->text, from->items[i]));
+    for (int64_t i = 0; i < from->count; i++) {
+        const char *side = split_name(from->keys[i]->text, &name);
+        if (side)
+            HD_TRY(put_into_side(document, to, side, name, from->items[i]));
+    }
+    return HD_OK;
 }
 
 /* -- Paths ------------------------------------------------------------------------------------- */
@@ -86,50 +114,31 @@ static int make_absolute(const struct hd_node *node, bool is_program, char **pat
     return HD_OK;
 }
 
-/* Makes the path under `key` absolute, which is option `name`. */
-static int resolve(struct hd_document *document, struct hd_node *map, const char *key,
-                   const char *name)
+static int resolve(struct hd_document *document, struct hd_node *map, const char *name)
 {
-    const struct hd_node *node = hd_node_get(map, key);
+    const struct hd_node *node = hd_node_get(map, name);
     char *path;
     if (!node || node->kind != HD_NODE_SCALAR || !node->text[0] || node->text[0] == '/')
         return HD_OK;
     HD_TRY(make_absolute(node, strcmp(name, "python") == 0, &path));
     struct hd_node *absolute = hd_node_create_scalar(document, node->location, path);
     hd_free(path);
-    return absolute ? hd_node_put(document, map, key, absolute) : HD_ERR_NOMEM;
+    return absolute ? hd_node_put(document, map, name, absolute) : HD_ERR_NOMEM;
 }
 
-static const char *const sides[] = {"collector", "evaluator"};
-static const char *const paths[] = {"path", "python"};
-enum { N_SIDES = sizeof sides / sizeof *sides, N_PATHS = sizeof paths / sizeof *paths };
-
-/* Resolves a path among the common options and among those of either side. */
-static int resolve_everywhere(struct hd_document *document, struct hd_node *map, const char *name)
+static int resolve_paths(struct hd_document *document, struct hd_node *options)
 {
-    HD_TRY(resolve(document, map, name, name));
+    HD_TRY(resolve(document, options, "path"));
+    HD_TRY(resolve(document, options, "python"));
     for (int i = 0; i < N_SIDES; i++) {
-        struct hd_node *own = (struct hd_node *)hd_node_get(map, sides[i]);
-        char *path = hd_format("%s.%s", sides[i], name);
-        int status = path ? resolve(document, map, path, name) : HD_ERR_NOMEM;
-        if (status == HD_OK && own && own->kind == HD_NODE_MAP)
-            status = resolve(document, own, name, name);
-        hd_free(path);
-        HD_TRY(status);
+        struct hd_node *own = (struct hd_node *)hd_node_get(options, sides[i]);
+        if (own)
+            HD_TRY(resolve_paths(document, own));
     }
     return HD_OK;
 }
 
-static int resolve_copy(struct hd_config *config, struct hd_document *document,
-                        const struct hd_node *options)
-{
-    struct hd_node *copy = hd_node_copy(document, options);
-    if (!copy)
-        return HD_ERR_NOMEM;
-    for (int i = 0; i < N_PATHS; i++)
-        HD_TRY(resolve_everywhere(document, copy, paths[i]));
-    return hd_config_override_tree(config, "env.options", copy);
-}
+/* -- Arguments --------------------------------------------------------------------------------- */
 
 /* Refuses words that some readers of YAML take for booleans; Python takes a text for true. */
 static int check_words(const struct hd_node *node, struct hd_diag *diag)
@@ -149,10 +158,6 @@ static int check_words(const struct hd_node *node, struct hd_diag *diag)
 
 static bool has_arguments(const char *name)
 {
-    const char *of_side = get_name_of_side(name, "collector");
-    if (!of_side)
-        of_side = get_name_of_side(name, "evaluator");
-    name = of_side ? of_side : name;
     return strcmp(name, "kwargs") == 0 || strcmp(name, "wrappers") == 0 ||
            strncmp(name, "kwargs.", strlen("kwargs.")) == 0;
 }
@@ -182,17 +187,31 @@ static int check_sides(const struct hd_node *options, struct hd_diag *diag)
     return status;
 }
 
+static int resolve_options(struct hd_config *config, struct hd_document *document,
+                           const struct hd_node *options, struct hd_diag *diag)
+{
+    const bool gymnasium = strstr(hd_config_get_text(config, "env.type"), "gymnasium");
+    struct hd_node *copy = hd_node_copy(document, options),
+                   *folded = hd_node_create_map(document, options->location);
+    if (!copy || !folded)
+        return HD_ERR_NOMEM;
+    HD_TRY(fold(document, copy, folded));
+    HD_TRY(check_sides(folded, diag));
+    if (gymnasium) {
+        HD_TRY(check_arguments(folded, diag));
+        HD_TRY(resolve_paths(document, folded));
+    }
+    return hd_config_override_tree(config, "env.options", folded);
+}
+
 int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag)
 {
     const struct hd_node *options = hd_config_get_node(config, "env.options");
     struct hd_document *document;
-    if (options)
-        HD_TRY(check_sides(options, diag));
-    if (!options || !strstr(hd_config_get_text(config, "env.type"), "gymnasium"))
+    if (!options || options->kind != HD_NODE_MAP)
         return HD_OK;
-    HD_TRY(check_arguments(options, diag));
     HD_TRY(hd_document_create(&document));
-    const int status = resolve_copy(config, document, options);
+    const int status = resolve_options(config, document, options, diag);
     hd_document_destroy(document);
     return status;
 }
@@ -231,19 +250,6 @@ static int add_option(struct hd_env_settings *settings, const char *name,
     return option->value ? HD_OK : HD_ERR_NOMEM;
 }
 
-static int add_side(struct hd_env_settings *settings, const struct hd_node *map, const char *side)
-{
-    const struct hd_node *own = hd_node_get(map, side);
-    for (int64_t i = 0; own && i < own->count; i++)
-        HD_TRY(add_option(settings, own->keys[i]->text, own->items[i]));
-    for (int64_t i = 0; i < map->count; i++) {
-        const char *name = get_name_of_side(map->keys[i]->text, side);
-        if (name)
-            HD_TRY(add_option(settings, name, map->items[i]));
-    }
-    return HD_OK;
-}
-
 int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings)
 {
     settings->options = hd_alloc(count_options(map), sizeof *settings->options);
@@ -253,9 +259,12 @@ int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *setti
     if (!map)
         return HD_OK;
     for (int64_t i = 0; i < map->count; i++)
-        if (!is_of_side(map->keys[i]->text))
+        if (!is_side(map->keys[i]->text))
             HD_TRY(add_option(settings, map->keys[i]->text, map->items[i]));
-    return add_side(settings, map, settings->evaluator ? "evaluator" : "collector");
+    const struct hd_node *own = hd_node_get(map, sides[settings->evaluator]);
+    for (int64_t i = 0; own && i < own->count; i++)
+        HD_TRY(add_option(settings, own->keys[i]->text, own->items[i]));
+    return HD_OK;
 }
 
 void hd_env_options_release(struct hd_env_settings *settings)
