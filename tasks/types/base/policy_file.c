@@ -14,17 +14,24 @@
 
 const char *const hd_policy_file_key = "heddle_policy";
 
-/* The last one counts for built-in environments alone: others may have paths there. */
+/* The keys by which a policy acts and is evaluated, and the lengths that a recurrent net is checked
+ * with. The last one counts for built-in environments alone: others may have paths there. */
 static const char *const prefixes[] = {"seed",
-                                       "policy.",
-                                       "runtime.precision",
+                                       "policy.type",
+                                       "policy.model.",
+                                       "policy.action_",
+                                       "policy.eval.",
+                                       "policy.collect.n_sample",
+                                       "policy.collect.segment_at_done",
+                                       "policy.collect.unroll_len",
                                        "env.type",
                                        "env.env_id",
                                        "env.frame_stack",
                                        "env.collector_env_num",
-                                       "env.n_evaluator_episode",
                                        "env.evaluator_env_num",
+                                       "env.n_evaluator_episode",
                                        "env.max_evaluator_step",
+                                       "runtime.precision",
                                        "env.options"};
 enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
