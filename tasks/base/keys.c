@@ -53,9 +53,7 @@ const struct hd_key hd_task_keys[] = {
      "numbers; auto: the environment's",
      NULL},
     {"policy.action_space", HD_KEY_CHOICE, 0, 0, "auto", "auto|discrete|continuous", "global",
-     "discrete: actions are choices; continuous: real numbers; auto: the environment's, or "
-     "discrete where a plug-in is the environment and both shapes are stated",
-     NULL},
+     "discrete: actions are choices; continuous: real numbers; auto: the environment's", NULL},
     {"policy.action_bounds", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
      "the bounds of real actions: a map with low and high, each a number or a list; a run takes "
      "them "

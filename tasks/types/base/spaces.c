@@ -5,6 +5,7 @@
 #include "kernels/envs/find/find.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/policy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,23 +64,35 @@ static int ask_env(const struct hd_config *config, struct hd_diag *diag, struct 
     return status;
 }
 
+static int refuse_code(const struct hd_config *config, struct hd_diag *diag)
+{
+    return hd_diag_add_error(
+        diag, hd_config_locate(config, "env.type", (struct hd_source_location){.file = "env.type"}),
+        "%s, %s and %s are left to env.type %s, whose code is not loaded here: state them, as the "
+        "total_config.yaml of a run does",
+        obs_shape, action_shape, action_space, hd_config_get_text(config, "env.type"));
+}
+
+/* Takes the kind of actions that the algorithm has alone, where no environment can be asked. */
+static int take_kind_of_policy(struct hd_config *config, struct hd_diag *diag)
+{
+    const enum hd_policy_actions actions = hd_policy_get(config)->actions;
+    if (actions == HD_POLICY_ONE_CHOICE)
+        return hd_config_override(config, action_space, "discrete");
+    if (actions == HD_POLICY_REAL_NUMBERS)
+        return hd_config_override(config, action_space, "continuous");
+    return refuse_code(config, diag);
+}
+
 int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *diag)
 {
-    const char *type = hd_config_get_text(config, "env.type");
-    const bool builtin = hd_env_find_builtin(type) != NULL;
+    const bool builtin = hd_env_find_builtin(hd_config_get_text(config, "env.type")) != NULL;
     const bool open = is_auto(config, obs_shape) || is_auto(config, action_shape);
     struct hd_env_spec spec = {0};
     if (!open && !leaves_kind_open(config))
         return HD_OK;
-    if (!open && !builtin)
-        return hd_config_override(config, action_space, "discrete");
     if (!builtin && !plugins)
-        return hd_diag_add_error(
-            diag,
-            hd_config_locate(config, "env.type", (struct hd_source_location){.file = "env.type"}),
-            "%s and %s are left to env.type %s, whose code is not loaded here: state them, as the "
-            "total_config.yaml of a run does",
-            obs_shape, action_shape, type);
+        return open ? refuse_code(config, diag) : take_kind_of_policy(config, diag);
     HD_TRY(ask_env(config, diag, &spec));
     return take_spaces(config, &spec);
 }

@@ -7,7 +7,8 @@
 
 /* Puts what the environment has in the place of `auto` in policy.model.obs_shape,
  * policy.model.action_shape and policy.action_space. It makes an env for that, if something is
- * auto; with `plugins` false only of a built-in environment. Returns HD_OK, HD_ERR_NOMEM, or
+ * auto; with `plugins` false only of a built-in environment: for others the shapes have to be
+ * stated, and the algorithm has to have one kind of actions. Returns HD_OK, HD_ERR_NOMEM, or
  * HD_ERR_INPUT after adding an error to `diag`. Not thread safe: it changes the config. */
 int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *diag);
 

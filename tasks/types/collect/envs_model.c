@@ -67,7 +67,7 @@ static int check_bounds(const struct hd_spec *spec, const struct hd_setup *setup
                                      (double)stated.low[d], (double)stated.high[d]);
         if (model->outputs->squashed && isfinite(box->low[d]) != isfinite(box->high[d]))
             return hd_diag_add_error(
-                setup->diag, location,
+                setup->diag, hd_config_locate(setup->config, "env.type", spec->location),
                 "env.type %s: number %d of an action lies from %g to %g, but "
                 "policy.type %s draws between two bounds, or between -1 and 1 "
                 "where there are none: a wrapper of the environment can map it",
