@@ -205,21 +205,39 @@ def same(name, step, what, found, wanted):
           f"{name}: step {step}: {what} {found.reshape(-1)[:8]}, but without the bridge {wanted.reshape(-1)[:8]}")
 
 
+class Raised(Exception):
+    """Both sides raise."""
+
+
+def do(name, step, with_bridge, alone):
+    """What the env alone returns. Where it raises, the bridge has to say so."""
+    try:
+        result = alone()
+    except Exception as error:
+        try:
+            with_bridge()
+        except ValueError as told:
+            check(type(error).__name__ in str(told), f"{name}: step {step}: {told}, but alone {error!r}")
+            raise Raised(f"both sides raise at step {step}: {' '.join(str(error).split())[:80]}") from None
+        sys.exit(f"failed: {name}: step {step}: {error!r} is raised without the bridge alone")
+    with_bridge()
+    return result
+
+
 def compare(name, group, alone):
     rng, seed, episodes = np.random.default_rng(7), 100, 0
-    group.reset(seed)
-    same(name, 0, "observations", group.obs, alone.reset(seed))
+    obs = do(name, 0, lambda: group.reset(seed), lambda: alone.reset(seed))
+    same(name, 0, "observations", group.obs, obs)
     for step in range(1, STEPS + 1):
         numbers = draw(rng, group.spec.actions, len(group.obs))
-        group.step(numbers)
-        obs, rewards, over, cut = alone.step(numbers.tolist())
+        obs, rewards, over, cut = do(name, step, lambda n=numbers: group.step(n), lambda n=numbers: alone.step(n.tolist()))
         for what, found, wanted in (("observations", group.obs, obs), ("rewards", group.reward, rewards),
                                     ("ends", group.done, [over] * len(obs)), ("cuts", group.truncated, cut)):
             same(name, step, what, found, wanted)
         if over:
             seed, episodes = seed + 1, episodes + 1
-            group.reset(seed)
-            same(name, step, "first observations", group.obs, alone.reset(seed))
+            obs = do(name, step, lambda s=seed: group.reset(s), lambda s=seed: alone.reset(s))
+            same(name, step, "first observations", group.obs, obs)
     return episodes
 
 
@@ -235,6 +253,8 @@ def try_env(plugin, name, make, options):
         return f"refused: {error}"
     try:
         return f"equal in {STEPS} steps, {compare(name, group, alone)} episodes"
+    except Raised as raised:
+        return str(raised)
     finally:
         group.destroy()
         alone.env.close()
@@ -290,7 +310,9 @@ def main():
     check(not wrong, f"refused: {wrong}")
     count = sum(outcome.startswith("equal") for outcome in outcomes.values())
     check(count > 0 or not outcomes, "nothing was compared")
-    print(f"ok: {count} of {len(outcomes)} environments are equal, {len(outcomes) - count} cannot be made here")
+    raised = sum(outcome.startswith("both") for outcome in outcomes.values())
+    print(f"ok: {count} of {len(outcomes)} environments are equal, {raised} raise on both sides, "
+          f"{len(outcomes) - count - raised} cannot be made here")
 
 
 main()
