@@ -115,7 +115,9 @@ def check_numbers(run):
     put(run, "result", 32, "q", 2 * 10**9, says=r"'result'.*of no run: episodes is 2000000000, expected 5 to 5")
     put(run, "policy", 0, "f", float("nan"), says=r"'policy'.*of no run: parameter\[0\] is -?nan")
     put(run, "episodes.1", 0, "q", -huge, says=r"'episodes.1'.*of no run: pushes\[0\] is -8589934592")
-    size = 64 * 3  # the first arrays of `envs`: count, best mean, seeds
+    size = 64 * 4  # the first arrays of `envs`: count, best mean, its update, seeds
+    put(run, "eval_envs", 64 * 2, "q", -2, says=r"'eval_envs'.*of no run: best_update is -2")
+    put(run, "eval_envs", 64, "d", float("nan"), says=r"'eval_envs'.*of no run: best_mean\[0\] is -?nan")
     put(run, "envs.0", size, "q", 2**60, says=r"'envs.0'.*of no run: episode\[0\] is")
     put(run, "envs.0", 0, "q", huge, says=r"'envs' cannot be loaded: the file has 8589934592 envs")
 
