@@ -171,9 +171,8 @@ def describe_result(result):
 
 
 def check_flags(*flags):
-    import numpy as np
     for flag in flags:
-        if not isinstance(flag, (bool, np.bool_)):
+        if type(flag) is not bool and type(flag).__name__ not in ("bool_", "bool"):
             raise ValueError(f"terminated and truncated have to be booleans, found {str(flag)[:60]} "
                              f"({type(flag).__name__})")
 
@@ -217,11 +216,11 @@ class Worker:
 
         self.space, action_space = find_spaces(self.envs[0])
         self.obs, self.next_obs = frames(header.obs), frames(header.next_obs)
-        self.flags = {bool, np.bool_}
         self.next = memoryview(view(header.next, 1, np.uint8))
         self.next_seed = memoryview(view(header.next_seed, 1, np.uint64))
         # Observations of a Box that need no second look.
         self.array, self.shape = np.ndarray, self.space.shape if mapping.is_box(self.space) else None
+        self.dtype = self.space.dtype
         self.kinds = {np.dtype(code) for code in ("B" if mapping.is_bytes(self.space) else "?bBhHiIlLfd")}
         self.actions = view(header.action, dims, number).reshape(n, dims)
         self.reward = memoryview(view(header.reward, 1, np.float32))
@@ -267,7 +266,7 @@ class Worker:
     def step(self):
         """Steps all envs. What is right is found right without a call; what is not is looked at by the functions above."""
         at, rows, done, truncations, shape, kinds = self.at, self.obs, self.done, self.truncated, self.shape, self.kinds
-        i, array, rewards, flags = self.first, self.array, self.reward, self.flags
+        i, array, dtype, rewards = self.first, self.array, self.dtype, self.reward
         for k, (step, action) in enumerate(zip(self.steppers, self.read_actions(self.actions))):
             at[0] = i + k
             result = step(action)
@@ -276,11 +275,11 @@ class Worker:
             except (TypeError, ValueError):
                 obs, reward, terminated, truncated = self.read_step(result)
                 self.give(k, reward)
-            if type(obs) is array and obs.shape == shape and obs.dtype in kinds:
+            if type(obs) is array and obs.shape == shape and (obs.dtype is dtype or obs.dtype in kinds):
                 rows[k][...] = obs
             else:
                 self.show(rows[k], obs)
-            if type(terminated) not in flags or type(truncated) not in flags:
+            if not (terminated is False or terminated is True) or not (truncated is False or truncated is True):
                 check_flags(terminated, truncated)
             done[k] = terminated or truncated
             truncations[k] = truncated and not terminated
