@@ -164,19 +164,19 @@ static int create_for_policy(const struct heddle_policy *policy, int64_t envs, b
                              bool allow_plugins, struct heddle_envs **envs_p)
 {
     struct hd_env_settings read = {.evaluator = !training};
-    if (policy->is_file && hd_policy_file_needs_code(policy->config))
+    if (policy->is_file && hd_env_is_plugin(policy->config))
         return hd_fail(
             HD_ERR_INPUT,
             "the policy is of a file of weights, because of which no code of env.type %s "
             "is loaded: load it with its run directory or run file",
             hd_config_get_text(policy->config, "env.type"));
-    int status = hd_env_options_read(hd_config_get_node(policy->config, "env.options"), &read);
+    int status = hd_env_options_read(policy->config, &read);
     struct heddle_option *options = hd_alloc(read.n_options, sizeof *options);
     for (int i = 0; options && i < read.n_options; i++)
         options[i] = (struct heddle_option){read.options[i].name, read.options[i].value};
     const struct heddle_envs_settings settings = {
         .type = hd_config_get_text(policy->config, "env.type"),
-        .env_id = hd_config_get_text(policy->config, "env.env_id"),
+        .env_id = read.env_id,
         .options = options,
         .n_options = read.n_options,
         .envs = envs,
@@ -198,7 +198,7 @@ int hd_policy_find_bounds(const struct hd_setup *setup, struct heddle_policy *po
     HD_TRY(hd_actions_read_bounds(setup, actions, &stated));
     if (stated)
         return HD_OK;
-    if (!hd_env_find_builtin(hd_config_get_text(policy->config, "env.type")))
+    if (hd_env_is_plugin(policy->config))
         return hd_diag_add_error(setup->diag, setup->location,
                                  "policy.action_bounds: the bounds of the actions are not here; a "
                                  "run writes them into its total_config.yaml");

@@ -111,13 +111,13 @@ static int read_config(struct hd_run_spec *run_spec, const char *path,
 /* Refuses the environment of a file of weights, which is data, if it would load code. */
 static int refuse_code(const struct hd_run_spec *run_spec, const char *path)
 {
-    const char *type = hd_config_get_text(run_spec->config, "env.type");
-    if (!hd_policy_file_is_named(path) || !hd_policy_file_needs_code(run_spec->config))
+    const struct hd_settings *settings = &run_spec->settings;
+    if (!hd_policy_file_is_named(path) || !hd_env_is_plugin(run_spec->config))
         return HD_OK;
     return hd_fail(HD_ERR_INPUT,
                    "%s is of a policy for env.type %s %s, whose code is not loaded because of a "
                    "file of weights: name the run directory or the run file, and --weights %s",
-                   path, type, hd_config_get_text(run_spec->config, "env.env_id"), path);
+                   path, settings->env_type, settings->env_id, path);
 }
 
 /* Finds the tree that a key holds: it is written in place, or in the file that the key names. */
@@ -267,7 +267,7 @@ static int refuse_plugin(const struct hd_run_spec *run_spec)
             "env.type: Python would be started to ask for the spaces of env_id '%.120s'; "
             "--allow-plugin allows that, or env.options declares obs_shape, actions or box, and "
             "max_episode_steps",
-            hd_config_get_text(run_spec->config, "env.env_id"));
+            run_spec->settings.env_id);
     if (!strchr(type->text, '/'))
         return HD_OK;
     return hd_diag_add_error(run_spec->diag, type->location,
@@ -289,6 +289,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
         hd_document_destroy(document);
         return status;
     }
+    hd_settings_read(run_spec->config, &run_spec->settings);
     if (options->refuses_plugins)
         HD_TRY(refuse_plugin(run_spec));
     HD_TRY(refuse_code(run_spec, options->config));
@@ -296,7 +297,6 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     if (options->weights)
         HD_TRY(hd_policy_file_complete(run_spec->config, options->weights, run_spec->diag));
     HD_TRY(hd_spaces_resolve(run_spec->config, true, run_spec->diag));
-    hd_settings_read(run_spec->config, &run_spec->settings);
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(load_graph(run_spec, options->config));
     HD_TRY(override_strategy(run_spec));

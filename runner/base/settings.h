@@ -8,11 +8,15 @@
 
 /* Texts belong to the config. */
 struct hd_settings {
-    const char *exp_name, *env_type;
+    const char *exp_name, *env_type, *env_id;
     int64_t seed, max_env_step, max_train_iter;
     int64_t param_check_interval;
     bool multi_gpu;
     bool evaluates_at_limit;           /* the last weights */
+    int64_t eval_freq;                 /* updates between evaluations, at least */
+    int64_t eval_episodes, eval_envs;  /* of an evaluation */
+    int64_t eval_max_step;             /* most steps of its episodes; 0: no limit */
+    double stop_value;                 /* mean return of an evaluation that ends the run */
     bool sequential;                   /* without StarPU */
     int workers, gpus;                 /* 0: as many as there are */
     bool requires_gpus, disables_gpus; /* neither: takes those that are there */

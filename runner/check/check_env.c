@@ -329,10 +329,8 @@ static int run_checks(struct check *check)
 static int open_env(const struct hd_run_spec *run_spec, struct check *check)
 {
     struct hd_env_kind *kind = &check->kind;
-    kind->settings.env_id = hd_config_get_text(run_spec->config, "env.env_id");
     kind->seed = (uint64_t)run_spec->settings.seed;
-    HD_TRY(
-        hd_env_options_read(hd_config_get_node(run_spec->config, "env.options"), &kind->settings));
+    HD_TRY(hd_env_options_read(run_spec->config, &kind->settings));
     const int status =
         hd_env_probe(run_spec->config, &kind->settings, (struct hd_source_location){.file = "env"},
                      run_spec->diag, &kind->env, &kind->spec, &kind->state_bytes);

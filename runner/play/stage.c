@@ -45,7 +45,7 @@ static int add_sets(struct hd_options *options)
 
 /* Says which weights of a run directory are taken, and warns if much was learned after them. */
 static int explain_weights(const char *dir, const struct hd_options *options,
-                           const struct hd_config *config)
+                           const struct hd_settings *settings)
 {
     struct hd_safetensors *file;
     HD_TRY(hd_safetensors_open(options->weights, &file));
@@ -55,7 +55,7 @@ static int explain_weights(const char *dir, const struct hd_options *options,
     if (update < 0)
         return HD_OK;
     hd_log(HD_LOG_INFO, "weights of update %" PRId64 ": %s", update, options->weights);
-    if (last > update + hd_config_get_int(config, "policy.eval.evaluator.eval_freq"))
+    if (last > update + settings->eval_freq)
         hd_log(HD_LOG_WARN,
                "the run has weights of update %" PRId64 " too, %s/ckpt/iteration_%" PRId64
                "/policy.safetensors: --weights FILE plays these",
@@ -72,15 +72,15 @@ int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p)
     stat(options->weights, &stage_p->file);
     HD_TRY(hd_inference_open(options, &hd_interrupted, &stage_p->inference));
     const struct hd_graph *graph = stage_p->inference.run_spec.graph;
-    const struct hd_config *config = stage_p->inference.run_spec.config;
+    const struct hd_settings *settings = &stage_p->inference.run_spec.settings;
     const int envs = hd_graph_find_value(graph, "eval_envs");
     if (stage_p->inference.weights_path)
-        HD_TRY(explain_weights(dir, options, config));
+        HD_TRY(explain_weights(dir, options, settings));
     stage_p->seed = graph->seed;
-    stage_p->episodes = hd_config_get_int(config, "env.n_evaluator_episode");
+    stage_p->episodes = settings->eval_episodes;
     return hd_player_create(&stage_p->inference.weights, &graph->values[envs].spec,
                             hd_executor_get_writable(stage_p->inference.executor, envs, 0),
-                            hd_config_get_int(config, "env.max_evaluator_step"), &stage_p->player);
+                            settings->eval_max_step, &stage_p->player);
 }
 
 void hd_stage_close(struct hd_stage *stage)

@@ -71,18 +71,17 @@ static int play_in(struct hd_train *train, const struct hd_spec *spec, void *env
                    struct hd_last_evaluation *evaluation)
 {
     const struct hd_graph *graph = train->run_spec.graph;
-    const struct hd_config *config = train->run_spec.config;
+    const struct hd_settings *settings = &train->run_spec.settings;
     const struct hd_weights weights = hd_weights_find(graph, train->executor);
     struct hd_player *player = NULL;
-    evaluation->n = hd_config_get_int(config, "env.n_evaluator_episode");
+    evaluation->n = settings->eval_episodes;
     evaluation->returns = hd_alloc(evaluation->n, sizeof *evaluation->returns);
     int status = evaluation->returns ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = hd_player_create(&weights, spec, envs,
-                                  hd_config_get_int(config, "env.max_evaluator_step"), &player);
+        status = hd_player_create(&weights, spec, envs, settings->eval_max_step, &player);
     if (status == HD_OK)
-        status = play_all(player, graph->seed, hd_config_get_int(config, "env.evaluator_env_num"),
-                          evaluation->returns, evaluation->n);
+        status =
+            play_all(player, graph->seed, settings->eval_envs, evaluation->returns, evaluation->n);
     hd_player_destroy(player);
     return status;
 }

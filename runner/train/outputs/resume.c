@@ -242,7 +242,7 @@ static bool is_limit_reached(const struct hd_run_spec *run_spec, const json_t *r
 {
     return number(result, "train_iter") >= (double)run_spec->settings.max_train_iter ||
            number(result, "env_step") >= (double)run_spec->settings.max_env_step ||
-           number(result, "eval_value") >= hd_config_get_real(run_spec->config, "env.stop_value");
+           number(result, "eval_value") >= run_spec->settings.stop_value;
 }
 
 /* Returns HD_RESUME_ENDED for a run that a stop step has ended, unless other limits let it go on;

@@ -250,8 +250,15 @@ static int add_option(struct hd_env_settings *settings, const char *name,
     return option->value ? HD_OK : HD_ERR_NOMEM;
 }
 
-int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings)
+bool hd_env_is_plugin(const struct hd_config *config)
 {
+    return !hd_env_find_builtin(hd_config_get_text(config, "env.type"));
+}
+
+int hd_env_options_read(const struct hd_config *config, struct hd_env_settings *settings)
+{
+    const struct hd_node *map = hd_config_get_node(config, "env.options");
+    settings->env_id = hd_config_get_text(config, "env.env_id");
     settings->options = hd_alloc(count_options(map), sizeof *settings->options);
     settings->n_options = 0;
     if (!settings->options)

@@ -14,13 +14,16 @@
  * that some readers of YAML take for booleans and others for texts. */
 int hd_env_options_resolve(struct hd_config *config, struct hd_diag *diag);
 
-/* Fills settings->options from the map env.options, or from nothing if it is NULL: scalars as they
- * are written, maps and lists as JSON, and so what belongs to a map ("kwargs.size"). What the maps
- * `collector` and `evaluator` in it hold is for envs of that side, by settings->evaluator, in place
- * of common options of the same name; kwargs lie over the common ones. Names are borrowed from the
- * map. Returns HD_OK or HD_ERR_NOMEM (logged). hd_env_options_release releases
- * them, also after an error. */
-int hd_env_options_read(const struct hd_node *map, struct hd_env_settings *settings);
+/* Returns whether the environment of a config is code that is loaded, a plug-in. */
+bool hd_env_is_plugin(const struct hd_config *config);
+
+/* Sets settings->env_id, and fills settings->options from env.options: scalars as they are written,
+ * maps and lists as JSON, and so what belongs to a map ("kwargs.size"). What the maps `collector`
+ * and `evaluator` in it hold is for envs of that side, by settings->evaluator, in place of common
+ * options of the same name; kwargs lie over the common ones. Texts and names are borrowed from the
+ * config. Returns HD_OK or HD_ERR_NOMEM (logged). hd_env_options_release releases the options, also
+ * after an error. */
+int hd_env_options_read(const struct hd_config *config, struct hd_env_settings *settings);
 void hd_env_options_release(struct hd_env_settings *settings);
 
 /* Finds the environment of the run file and makes a group of one env of it, with settings->options,

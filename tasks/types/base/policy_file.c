@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/base/policy_file.h"
 
-#include "kernels/envs/find/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/node_json.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/safetensors.h"
+#include "tasks/types/base/env_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,14 +35,9 @@ static const char *const prefixes[] = {"seed",
                                        "env.options"};
 enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
-bool hd_policy_file_needs_code(const struct hd_config *config)
-{
-    return !hd_env_find_builtin(hd_config_get_text(config, "env.type"));
-}
-
 char *hd_policy_file_describe(const struct hd_config *config)
 {
-    const int n = N_PREFIXES - hd_policy_file_needs_code(config);
+    const int n = N_PREFIXES - hd_env_is_plugin(config);
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);

@@ -18,9 +18,6 @@ char *hd_policy_file_describe(const struct hd_config *config);
 /* Returns whether a path names a file of weights, by its end. */
 bool hd_policy_file_is_named(const char *path);
 
-/* Returns whether the environment of a config is code that is loaded: a plug-in. */
-bool hd_policy_file_needs_code(const struct hd_config *config);
-
 /* Reads a file's description as a document of a config. Returns HD_OK, HD_ERR_INPUT (logged, or in
  * `diag`: an older file has none), or what hd_safetensors_open does. */
 int hd_policy_file_read(const char *path, struct hd_diag *diag, struct hd_document **document_p);

@@ -55,8 +55,8 @@ static int take_spaces(struct hd_config *config, const struct hd_env_spec *spec)
 static int ask_env(const struct hd_config *config, struct hd_diag *diag, struct hd_env_spec *spec_p)
 {
     const struct hd_env *env;
-    struct hd_env_settings settings = {.env_id = hd_config_get_text(config, "env.env_id")};
-    int status = hd_env_options_read(hd_config_get_node(config, "env.options"), &settings);
+    struct hd_env_settings settings = {0};
+    int status = hd_env_options_read(config, &settings);
     if (status == HD_OK)
         status = hd_env_probe(config, &settings, (struct hd_source_location){.file = "env"}, diag,
                               &env, spec_p, NULL);
@@ -86,12 +86,11 @@ static int take_kind_of_policy(struct hd_config *config, struct hd_diag *diag)
 
 int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *diag)
 {
-    const bool builtin = hd_env_find_builtin(hd_config_get_text(config, "env.type")) != NULL;
     const bool open = is_auto(config, obs_shape) || is_auto(config, action_shape);
     struct hd_env_spec spec = {0};
     if (!open && !leaves_kind_open(config))
         return HD_OK;
-    if (!builtin && !plugins)
+    if (!plugins && hd_env_is_plugin(config))
         return open ? refuse_code(config, diag) : take_kind_of_policy(config, diag);
     HD_TRY(ask_env(config, diag, &spec));
     return take_spaces(config, &spec);

@@ -97,16 +97,12 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
                       const struct hd_setup *setup)
 {
-    const struct hd_node *options = hd_config_get_node(setup->config, "env.options");
     shape->evaluator = strcmp(spec->role, "evaluator") == 0;
     shape->obs = hd_obs_shape_read(setup->config);
     shape->outputs = hd_policy_get(setup->config)->outputs;
     shape->state = hd_sequences_read(setup->config).state;
-    shape->settings = (struct hd_env_settings){
-        .evaluator = shape->evaluator,
-        .env_id = hd_config_get_text(setup->config, "env.env_id"),
-    };
-    HD_TRY(hd_env_options_read(options, &shape->settings));
+    shape->settings = (struct hd_env_settings){.evaluator = shape->evaluator};
+    HD_TRY(hd_env_options_read(setup->config, &shape->settings));
     HD_TRY(hd_env_probe(setup->config, &shape->settings, spec->location, setup->diag, &shape->env,
                         &shape->frame, &shape->state_bytes));
     hd_env_describe(shape->env, shape->about);
