@@ -43,11 +43,17 @@ static void read_evaluations(const struct hd_train *train, int evaluator,
                         &evaluation->best_update);
 }
 
+/* A signal may have come before the last evaluation began. */
+static bool is_asked_to_end(void)
+{
+    return hd_interrupted || hd_asked_to_stop;
+}
+
 static int play_episode(struct hd_player *player, uint64_t seed, double *return_p)
 {
     HD_TRY(hd_player_start(player, seed));
     while (!hd_player_get_episode(player).ended) {
-        if (hd_interrupted)
+        if (is_asked_to_end())
             return HD_ERR_INTERRUPTED;
         HD_TRY(hd_player_step(player));
     }
@@ -136,7 +142,7 @@ static bool is_wanted(const struct hd_train *train, const char *reason, int64_t 
                       const struct hd_last_evaluation *evaluation)
 {
     const bool known = !isnan(evaluation->latest_mean) && evaluation->latest_update == updates;
-    return strcmp(reason, "limit") == 0 && updates > 0 && !known && !hd_interrupted &&
+    return strcmp(reason, "limit") == 0 && updates > 0 && !known && !is_asked_to_end() &&
            train->run_spec.settings.evaluates_at_limit &&
            (train->timing.watch.after < 0 || train->options->evaluate);
 }
@@ -151,6 +157,7 @@ int hd_last_evaluation_play(struct hd_train *train, const char *reason, int64_t 
         hd_graph_find_value(train->run_spec.graph, "policy") == HD_NO_VALUE ||
         !is_wanted(train, reason, updates, evaluation_p))
         return HD_OK;
+    hd_signals_set_started(0); /* there is nothing left of which a checkpoint could be made */
     hd_log_show_progress("evaluating the last weights");
     const int status = play(train, evaluator, evaluation_p);
     hd_log_show_progress(NULL);
