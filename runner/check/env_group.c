@@ -194,10 +194,12 @@ int hd_env_group_copy(struct hd_env_group *from, int64_t i, struct hd_env_group 
     return status;
 }
 
-uint64_t hd_env_group_hash(const struct hd_env_group *group)
+bool hd_env_group_is_part(const struct hd_env_group *part, const struct hd_env_group *whole)
 {
-    uint64_t hash = 0;
-    for (int64_t i = 0; i < group->envs; i++)
-        hash = hd_hash_mix(hash, group->played[i].total);
-    return hash;
+    for (int64_t i = 0; i < part->envs; i++) {
+        const struct hd_env_played *played = &part->played[i];
+        if (whole->played[played->number - whole->played[0].number].total != played->total)
+            return false;
+    }
+    return true;
 }

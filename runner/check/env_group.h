@@ -56,7 +56,7 @@ int hd_env_group_step(struct hd_env_group *group, bool again);
 /* Saves an env of a group and loads it into env j of another. Errors: as above, in to->fault. */
 int hd_env_group_copy(struct hd_env_group *from, int64_t i, struct hd_env_group *to, int64_t j);
 
-/* Returns a hash of what all envs of the group have shown. */
-uint64_t hd_env_group_hash(const struct hd_env_group *group);
+/* Returns whether each env of `part` has shown what the env of its number in `whole` has. */
+bool hd_env_group_is_part(const struct hd_env_group *part, const struct hd_env_group *whole);
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/machine/topology.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +175,34 @@ void hd_memory_read(int64_t *resident_p, int64_t *peak_p)
 {
     *resident_p = read_kib("/proc/self/status", "VmRSS");
     *peak_p = read_kib("/proc/self/status", "VmHWM");
+}
+
+/* Returns the resident bytes of the processes that a thread of this process has started. */
+static int64_t count_children(const char *thread)
+{
+    char path[PATH_BYTES], child[24];
+    int64_t bytes = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/children", thread);
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%23s", child) == 1) {
+        snprintf(path, sizeof path, "/proc/%s/status", child);
+        bytes += read_kib(path, "VmRSS");
+    }
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+int64_t hd_memory_count_with_children(void)
+{
+    int64_t bytes = read_kib("/proc/self/status", "VmRSS");
+    DIR *threads = opendir("/proc/self/task");
+    for (const struct dirent *entry; threads && (entry = readdir(threads));)
+        if (entry->d_name[0] != '.')
+            bytes += count_children(entry->d_name);
+    if (threads)
+        closedir(threads);
+    return bytes;
 }
 
 static int64_t read_limit(int resource)
