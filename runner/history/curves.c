@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/tensorboard.h"
+#include "tasks/types/output/eval_result.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -194,27 +195,46 @@ void hd_table_downsample(struct hd_table *table, int column, int64_t max_rows)
     table->n_rows = kept;
 }
 
-static void add_late_rows(const struct hd_table *table, int column, double *sum, int64_t *n)
+const struct hd_table *hd_curves_find_table(const struct hd_curves *curves, const char *name)
 {
-    const double late = 0.9 * table->rows[table->n_rows - 1][HD_CURVES_ENV_STEP];
-    for (int64_t r = 0; r < table->n_rows; r++) {
-        const double *row = table->rows[r];
-        if (row[HD_CURVES_ENV_STEP] < late || !isfinite(row[column]))
+    for (int i = 0; i < curves->n_tables; i++)
+        if (strcmp(curves->tables[i].name, name) == 0)
+            return &curves->tables[i];
+    return NULL;
+}
+
+struct hd_evaluations hd_curves_find_evaluations(const struct hd_curves *curves)
+{
+    const struct hd_table *table = hd_curves_find_table(curves, "evaluator");
+    const int column = table ? hd_table_find_column(table, "eval_episode_return_mean") : -1;
+    struct hd_evaluations found = {.last = NAN, .best = NAN};
+    for (int64_t r = 0; column >= 0 && r < table->n_rows; r++) {
+        const double mean = table->rows[r][column];
+        if (isnan(mean))
             continue;
-        *sum += row[column];
-        (*n)++;
+        found.last = mean;
+        found.last_update = (int64_t)table->rows[r][HD_CURVES_ITER];
+        if (hd_eval_result_is_better(mean, found.last_update, found.best, found.best_update)) {
+            found.best = mean;
+            found.best_update = found.last_update;
+        }
     }
+    return found;
 }
 
 double hd_curves_find_training_return(const struct hd_curves *curves)
 {
+    const struct hd_table *table = hd_curves_find_table(curves, "collector");
+    const int column = table ? hd_table_find_column(table, "reward_mean") : -1;
     double sum = 0;
     int64_t n = 0;
-    for (int t = 0; t < curves->n_tables; t++) {
-        const struct hd_table *table = &curves->tables[t];
-        const int column = hd_table_find_column(table, "reward_mean");
-        if (strcmp(table->name, "collector") == 0 && column >= 0 && table->n_rows > 0)
-            add_late_rows(table, column, &sum, &n);
+    for (int64_t r = 0; column >= 0 && r < table->n_rows; r++) {
+        const double *row = table->rows[r];
+        if (row[HD_CURVES_ENV_STEP] < 0.9 * table->rows[table->n_rows - 1][HD_CURVES_ENV_STEP] ||
+            !isfinite(row[column]))
+            continue;
+        sum += row[column];
+        n++;
     }
     return n > 0 ? sum / (double)n : NAN;
 }

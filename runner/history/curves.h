@@ -35,6 +35,19 @@ struct hd_curves {
 int hd_curves_read(const char *dir, struct hd_curves *curves_p);
 void hd_curves_release(struct hd_curves *curves);
 
+/* The mean returns of the evaluations that were logged, NaN where there are none, and after how
+ * many updates they were. */
+struct hd_evaluations {
+    double last, best;
+    int64_t last_update, best_update;
+};
+
+/* Returns the last evaluation and the best one. */
+struct hd_evaluations hd_curves_find_evaluations(const struct hd_curves *curves);
+
+/* Returns the table of a component, or NULL. */
+const struct hd_table *hd_curves_find_table(const struct hd_curves *curves, const char *name);
+
 /* Returns the mean return of the training episodes that were logged in the last tenth of the env
  * steps; NaN: none were. */
 double hd_curves_find_training_return(const struct hd_curves *curves);

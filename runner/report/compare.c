@@ -42,36 +42,36 @@ static const char *word(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-static const struct hd_table *find_table(const struct hd_history *history, const char *name)
+/* Finds the first evaluation at the stop value. */
+static void find_goal(const struct hd_history *history, struct outcome *outcome)
 {
-    for (int i = 0; i < history->curves.n_tables; i++)
-        if (strcmp(history->curves.tables[i].name, name) == 0)
-            return &history->curves.tables[i];
-    return NULL;
-}
-
-static void read_evaluations(const struct hd_history *history, struct outcome *outcome)
-{
-    const struct hd_table *table = find_table(history, "evaluator");
+    const struct hd_table *table = hd_curves_find_table(&history->curves, "evaluator");
     const int column = table ? hd_table_find_column(table, "eval_episode_return_mean") : -1;
     const char *stop = hd_history_get_key(history, "env.stop_value");
     char *end;
     const double goal = strtod(stop, &end);
-    for (int64_t i = 0; column >= 0 && i < table->n_rows; i++) {
+    for (int64_t i = 0; end != stop && column >= 0 && i < table->n_rows; i++) {
         const double *row = table->rows[i];
-        if (isnan(row[column]))
-            continue;
-        outcome->last = row[column];
-        if (isnan(outcome->best) || outcome->best_update == 0 || row[column] > outcome->best) {
-            outcome->best = row[column];
-            outcome->best_update = row[HD_CURVES_ITER];
-        }
-        if (end == stop || row[column] < goal || !isnan(outcome->goal_updates))
+        if (isnan(row[column]) || row[column] < goal)
             continue;
         outcome->goal_updates = row[HD_CURVES_ITER];
         outcome->goal_env_steps = row[HD_CURVES_ENV_STEP];
         outcome->goal_seconds = row[HD_CURVES_WALL];
+        return;
     }
+}
+
+/* Reads returns; those of result.json count weights that were evaluated when the run was over. */
+static void read_evaluations(const struct hd_history *history, struct outcome *outcome)
+{
+    const struct hd_evaluations logged = hd_curves_find_evaluations(&history->curves);
+    const double last = number(history->result, "last_value"),
+                 best = number(history->result, "best_value");
+    outcome->last = isnan(last) ? logged.last : last;
+    outcome->best = isnan(best) ? logged.best : best;
+    outcome->best_update = isnan(outcome->best) ? NAN
+                           : isnan(best)        ? (double)logged.best_update
+                                                : number(history->result, "best_train_iter");
 }
 
 static struct outcome outcome_of(const struct hd_history *history)
@@ -83,9 +83,6 @@ static struct outcome outcome_of(const struct hd_history *history)
         .reason = result ? word(result, "reason") : word(history->end, "reason"),
         .param_hash = word(result, "param_hash"),
         .fingerprint = word(result ? result : history->start, "fingerprint"),
-        .last = NAN,
-        .best = NAN,
-        .best_update = NAN,
         .train = number(result, "train_value"),
         .updates = number(result ? result : last, result ? "train_iter" : "update"),
         .env_steps = number(result ? result : last, "env_step"),
@@ -97,12 +94,7 @@ static struct outcome outcome_of(const struct hd_history *history)
         .shards = number(result ? result : history->start, "shards"),
     };
     read_evaluations(history, &outcome);
-    if (!isnan(number(result, "last_value")))
-        outcome.last = number(result, "last_value");
-    if (!isnan(number(result, "best_value"))) {
-        outcome.best = number(result, "best_value");
-        outcome.best_update = number(result, "best_train_iter");
-    }
+    find_goal(history, &outcome);
     return outcome;
 }
 

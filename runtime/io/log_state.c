@@ -70,6 +70,7 @@ int hd_log_state_read(const json_t *saved, struct hd_log_state *state_p)
     state.previous = json_object_get(saved, "previous");
     state.eval_mean = read_double(json_object_get(saved, "eval_mean"));
     state.best = read_double(json_object_get(saved, "best"));
+    state.best_update = json_integer_value(json_object_get(saved, "best_update"));
     state.env_step = json_integer_value(json_object_get(saved, "env_step"));
     *state_p = state;
     return HD_OK;

@@ -12,6 +12,7 @@ struct hd_log_state {
     json_t *texts;          /* component: bytes */
     json_t *previous;       /* key: a double as text */
     double eval_mean, best; /* of the progress line */
+    int64_t best_update;
     int64_t env_step;
 };
 

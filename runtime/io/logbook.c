@@ -158,11 +158,12 @@ json_t *hd_logbook_get_state(struct hd_logbook *book)
     for (int i = 0; i < book->n_previous; i++)
         json_object_set_new(previous, book->previous[i].key,
                             text_of_double(book->previous[i].value));
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:I}", "board",
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:I}", "board",
                      hd_tensorboard_get_name(book->board), "board_bytes",
                      (json_int_t)hd_tensorboard_get_length(book->board), "texts", texts, "previous",
                      previous, "eval_mean", text_of_double(progress.eval_mean), "best",
-                     text_of_double(progress.best), "env_step", (json_int_t)progress.env_step);
+                     text_of_double(progress.best), "best_update", (json_int_t)progress.best_update,
+                     "env_step", (json_int_t)progress.env_step);
 }
 
 static int restore(struct hd_logbook *book, const struct hd_log_state *state)
@@ -176,7 +177,10 @@ static int restore(struct hd_logbook *book, const struct hd_log_state *state)
     }
     json_object_foreach(state->previous, name, value)
         hd_logbook_replace_value(book, name, strtod(json_string_value(value), NULL));
-    book->progress = (struct hd_progress){state->eval_mean, state->best, state->env_step};
+    book->progress = (struct hd_progress){.eval_mean = state->eval_mean,
+                                          .best = state->best,
+                                          .best_update = state->best_update,
+                                          .env_step = state->env_step};
     return HD_OK;
 }
 

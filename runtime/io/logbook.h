@@ -60,6 +60,7 @@ double hd_logbook_replace_value(struct hd_logbook *book, const char *key, double
 /* The content of the progress line; both functions are thread safe. */
 struct hd_progress {
     double eval_mean, best; /* mean return of the newest and of the best evaluation; NaN: none */
+    int64_t best_update;    /* after so many updates */
     int64_t env_step;
 };
 struct hd_progress hd_logbook_get_progress(struct hd_logbook *book);

@@ -286,8 +286,8 @@ static int keep_if_best(const struct hd_view *views, const struct hd_envs *envs)
 {
     struct hd_eval_result *result = views[RESULT].data;
     hd_eval_result_summarise(result);
-    if (!views[BEST].data ||
-        !hd_eval_result_is_better(result, *envs->best_mean, *envs->best_update))
+    if (!views[BEST].data || !hd_eval_result_is_better(result->mean, result->train_iter,
+                                                       *envs->best_mean, *envs->best_update))
         return HD_OK;
     *envs->best_mean = result->mean;
     *envs->best_update = result->train_iter;

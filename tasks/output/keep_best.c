@@ -32,7 +32,8 @@ static int keep_best_body(struct hd_context *context, const struct hd_view *view
     (void)context, (void)args;
     const struct hd_eval_result *result = views[EVALUATION].data;
     struct hd_eval_result *best = views[BEST_EVALUATION].data; /* episodes is 0 before the first */
-    if (best->episodes > 0 && !hd_eval_result_is_better(result, best->mean, best->train_iter))
+    if (best->episodes > 0 &&
+        !hd_eval_result_is_better(result->mean, result->train_iter, best->mean, best->train_iter))
         return HD_OK;
     memcpy(best, result, (size_t)views[EVALUATION].spec->bytes);
     if (views[NORM].data && views[BEST_NORM].data)

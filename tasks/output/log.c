@@ -62,7 +62,11 @@ static int log_eval_result(struct hd_context *context, const struct hd_view *vie
     };
     struct hd_progress progress = hd_logbook_get_progress(book);
     progress.eval_mean = result->mean;
-    progress.best = isnan(progress.best) ? result->mean : fmax(progress.best, result->mean);
+    if (hd_eval_result_is_better(result->mean, result->train_iter, progress.best,
+                                 progress.best_update)) {
+        progress.best = result->mean;
+        progress.best_update = result->train_iter;
+    }
     if (result->env_step > progress.env_step)
         progress.env_step = result->env_step;
     hd_logbook_set_progress(book, progress);

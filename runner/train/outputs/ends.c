@@ -18,35 +18,19 @@
 
 /* -- What the directory says ------------------------------------------------------------------- */
 
-/* Reads the last evaluation, and the best one: a policy that has learned before one that has not.
- */
-static void read_evaluations(const struct hd_history *history, struct hd_result *result)
-{
-    result->eval_value = result->best_value = result->last_value = NAN;
-    for (int t = 0; t < history->curves.n_tables; t++) {
-        const struct hd_table *table = &history->curves.tables[t];
-        const int column = hd_table_find_column(table, "eval_episode_return_mean");
-        for (int64_t r = 0;
-             strcmp(table->name, "evaluator") == 0 && column >= 0 && r < table->n_rows; r++) {
-            result->eval_value = table->rows[r][column];
-            result->eval_train_iter = (int64_t)table->rows[r][HD_CURVES_ITER];
-            if (isnan(result->best_value) || result->best_train_iter == 0 ||
-                result->eval_value > result->best_value) {
-                result->best_value = result->eval_value;
-                result->best_train_iter = result->eval_train_iter;
-            }
-        }
-    }
-}
-
 static void read_history(const struct hd_history *history, struct hd_result *result)
 {
     const size_t n = json_array_size(history->samples);
     const json_t *last = n > 0 ? json_array_get(history->samples, n - 1) : NULL;
     const char *hash = json_string_value(json_object_get(history->start, "fingerprint"));
+    const struct hd_evaluations evaluations = hd_curves_find_evaluations(&history->curves);
     result->train_iter = json_integer_value(json_object_get(last, "update"));
     result->env_step = json_integer_value(json_object_get(last, "env_step"));
-    read_evaluations(history, result);
+    result->eval_value = evaluations.last;
+    result->eval_train_iter = evaluations.last_update;
+    result->best_value = evaluations.best;
+    result->best_train_iter = evaluations.best_update;
+    result->last_value = NAN;
     result->train_value = hd_curves_find_training_return(&history->curves);
     result->fingerprint = hash ? strtoull(hash, NULL, 16) : 0;
     result->shards = atoll(hd_history_get_key(history, "world.shards"));

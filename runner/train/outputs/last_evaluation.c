@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/output/player.h"
+#include "tasks/types/output/eval_result.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -121,14 +122,14 @@ static int play(struct hd_train *train, int evaluator, struct hd_last_evaluation
                    evaluation);
 }
 
-static void summarise(struct hd_last_evaluation *evaluation)
+static void summarise(struct hd_last_evaluation *evaluation, int64_t updates)
 {
     double sum = 0;
     for (int64_t i = 0; i < evaluation->n; i++)
         sum += evaluation->returns[i];
     evaluation->mean = sum / (double)evaluation->n;
-    evaluation->last_is_best = isnan(evaluation->best_mean) || evaluation->best_update == 0 ||
-                               evaluation->mean > evaluation->best_mean;
+    evaluation->last_is_best = hd_eval_result_is_better(
+        evaluation->mean, updates, evaluation->best_mean, evaluation->best_update);
 }
 
 static void forget(struct hd_last_evaluation *evaluation)
@@ -162,7 +163,7 @@ int hd_last_evaluation_play(struct hd_train *train, const char *reason, int64_t 
     const int status = play(train, evaluator, evaluation_p);
     hd_log_show_progress(NULL);
     if (status == HD_OK) {
-        summarise(evaluation_p);
+        summarise(evaluation_p, updates);
         return HD_OK;
     }
     forget(evaluation_p);

@@ -24,7 +24,7 @@
 
 /* -- Room for the results ---------------------------------------------------------------------- */
 
-enum { HD_NAME_BYTES = 64 };
+enum { WEIGHTS_NAME = 64 };
 
 static const char weights_name[] = "weights", result_name[] = "result";
 
@@ -89,12 +89,12 @@ static const char *limit_of(const struct hd_train *train, const char *reason, in
 
 /* Where the run leaves its best weights, relative to its directory. */
 static void name_weights(const struct hd_last_evaluation *evaluation, int64_t updates,
-                         char path[HD_NAME_BYTES])
+                         char path[WEIGHTS_NAME])
 {
     if (evaluation->last_is_best)
-        snprintf(path, HD_NAME_BYTES, "ckpt/iteration_%" PRId64 "/policy.safetensors", updates);
+        snprintf(path, WEIGHTS_NAME, "ckpt/iteration_%" PRId64 "/policy.safetensors", updates);
     else if (!isnan(evaluation->best_mean))
-        snprintf(path, HD_NAME_BYTES, "ckpt/best/policy.safetensors");
+        snprintf(path, WEIGHTS_NAME, "ckpt/best/policy.safetensors");
 }
 
 static void fill_evaluations(const struct hd_train *train, int64_t updates,
@@ -127,7 +127,7 @@ static double find_training_return(const struct hd_train *train)
 static int write_result(const struct hd_train *train, const char *reason, int64_t updates,
                         uint64_t hash, double wall_s, const struct hd_last_evaluation *evaluation)
 {
-    char command[HD_COMMAND_BYTES], weights[HD_NAME_BYTES] = "";
+    char command[HD_COMMAND_BYTES], weights[WEIGHTS_NAME] = "";
     hd_process_get_command(command);
     name_weights(evaluation, updates, weights);
     struct hd_result result = {

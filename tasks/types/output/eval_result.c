@@ -34,10 +34,9 @@ void hd_eval_result_summarise(struct hd_eval_result *result)
     result->std = sqrt(squares / (double)n);
 }
 
-bool hd_eval_result_is_better(const struct hd_eval_result *result, double best_mean,
-                              int64_t best_update)
+bool hd_eval_result_is_better(double mean, int64_t update, double best_mean, int64_t best_update)
 {
-    return result->mean > best_mean || (best_update == 0 && result->train_iter > 0);
+    return isnan(best_mean) || mean > best_mean || (best_update == 0 && update > 0);
 }
 
 /* -- Results of shards: each has the returns of its own episodes, zeros for the others' -------- */

@@ -21,9 +21,9 @@ struct hd_eval_result {
 /* Fills mean, std, max and min from the returns. */
 void hd_eval_result_summarise(struct hd_eval_result *result);
 
-/* Returns whether an evaluation is better than the best one so far, whose mean return was best_mean
- * after best_update updates. A policy that has learned is better than one that has not. */
-bool hd_eval_result_is_better(const struct hd_eval_result *result, double best_mean,
-                              int64_t best_update);
+/* Returns whether the mean return of a policy after `update` updates is better than the best one so
+ * far (NaN: there is none), which had best_update. A policy that has learned is better than one
+ * that has not. */
+bool hd_eval_result_is_better(double mean, int64_t update, double best_mean, int64_t best_update);
 
 #endif

@@ -234,7 +234,7 @@ TEST(a_logbook_keeps_what_it_is_told)
     ck_assert_int_eq(hd_logbook_create(top, NULL, &book), HD_OK);
     ck_assert_str_eq(hd_logbook_get_dir(book), top);
     ck_assert(isnan(hd_logbook_get_progress(book).eval_mean));
-    hd_logbook_set_progress(book, (struct hd_progress){3, 4, 5});
+    hd_logbook_set_progress(book, (struct hd_progress){3, 4, 6, 5});
     ck_assert_int_eq(hd_logbook_get_progress(book).env_step, 5);
     ck_assert_double_eq(hd_logbook_replace_value(book, "key", 7), 0);
     ck_assert_double_eq(hd_logbook_replace_value(book, "key", 9), 7);
