@@ -391,16 +391,7 @@ char *hd_run_spec_list(const struct hd_run_spec *run_spec)
 
 char *hd_run_spec_format(const struct hd_run_spec *run_spec)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    int status = memory ? hd_config_dump(run_spec->config, NULL, 0, memory) : HD_ERR_NOMEM;
-    if (memory && fclose(memory) != 0)
-        status = HD_ERR_NOMEM;
-    if (status == HD_OK)
-        return text;
-    free(text);
-    return NULL;
+    return hd_config_format(run_spec->config, NULL, 0);
 }
 
 char *hd_run_spec_describe_policy(const struct hd_run_spec *run_spec)

@@ -48,7 +48,7 @@ static int explain_weights(const char *dir, const struct hd_options *options,
                            const struct hd_settings *settings)
 {
     struct hd_safetensors *file;
-    HD_TRY(hd_safetensors_open(options->weights, &file));
+    HD_TRY(hd_safetensors_map(options->weights, &file)); /* they were compared when loaded */
     const char *train_iter = hd_safetensors_get_metadata(file, "train_iter");
     const int64_t update = train_iter ? atoll(train_iter) : -1, last = hd_run_dir_find_last(dir);
     hd_safetensors_close(file);

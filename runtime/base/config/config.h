@@ -90,6 +90,9 @@ int hd_config_override_tree(struct hd_config *config, const char *path, const st
  * HD_OK, HD_ERR_SYSTEM (logged) or HD_ERR_NOMEM. */
 int hd_config_dump(const struct hd_config *config, const char *const *prefixes, int n, FILE *file);
 
+/* Returns what hd_config_dump writes as a text, to be freed with free; NULL (logged): no memory. */
+char *hd_config_format(const struct hd_config *config, const char *const *prefixes, int n);
+
 /* Returns a hash of the effective values but those of the keys without[n] (whole paths). Configs
  * that differ only in order or spelling have equal hashes. */
 uint64_t hd_config_hash(const struct hd_config *config, const char *const *without, int n);

@@ -4,6 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The keys that are written: those that begin with one of prefixes[n]; all if there is none. */
@@ -58,6 +59,20 @@ int hd_config_dump(const struct hd_config *config, const char *const *prefixes, 
     if (status == HD_ERR_SYSTEM)
         hd_log(HD_LOG_ERROR, "cannot write the configuration");
     return status;
+}
+
+char *hd_config_format(const struct hd_config *config, const char *const *prefixes, int n)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    int status = memory ? hd_config_dump(config, prefixes, n, memory) : HD_ERR_NOMEM;
+    if (memory && fclose(memory) != 0)
+        status = HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static bool is_listed(const char *path, const char *const *list, int n)

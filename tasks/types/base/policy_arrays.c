@@ -68,7 +68,7 @@ int hd_policy_arrays_read(const struct hd_policy_arrays *arrays, const char *pat
 int hd_weights_has_obs_norm(const char *path, bool *normalised_p)
 {
     struct hd_safetensors *file;
-    HD_TRY(hd_safetensors_open(path, &file));
+    HD_TRY(hd_safetensors_map(path, &file)); /* who loads them compares their hash */
     *normalised_p = false;
     for (int64_t i = 0; i < hd_safetensors_count(file); i++)
         *normalised_p |= strcmp(hd_safetensors_get_name(file, i), hd_obs_scale_name) == 0;

@@ -7,9 +7,8 @@
 #include "runtime/base/status.h"
 #include "runtime/io/base/safetensors.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/spaces.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *const hd_policy_file_key = "heddle_policy";
@@ -37,17 +36,7 @@ enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
 char *hd_policy_file_describe(const struct hd_config *config)
 {
-    const int n = N_PREFIXES - hd_env_is_plugin(config);
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    int status = memory ? hd_config_dump(config, prefixes, n, memory) : HD_ERR_NOMEM;
-    if (memory && fclose(memory) != 0)
-        status = HD_ERR_NOMEM;
-    if (status == HD_OK)
-        return text;
-    free(text);
-    return NULL;
+    return hd_config_format(config, prefixes, N_PREFIXES - hd_env_is_plugin(config));
 }
 
 bool hd_policy_file_is_named(const char *path)
@@ -76,7 +65,7 @@ static int parse(const struct hd_safetensors *file, const char *path, struct hd_
 static int read_file(const char *path, struct hd_diag *diag, struct hd_document **document_p)
 {
     struct hd_safetensors *file;
-    HD_TRY(hd_safetensors_open(path, &file));
+    HD_TRY(hd_safetensors_map(path, &file)); /* who loads the weights compares their hash */
     const int status = parse(file, path, diag, document_p);
     hd_safetensors_close(file);
     return status;
@@ -95,27 +84,13 @@ int hd_policy_file_read(const char *path, struct hd_diag *diag, struct hd_docume
 
 /* -- Beside a config --------------------------------------------------------------------------- */
 
-static const struct hd_node *find(const struct hd_document *document, const char *section,
-                                  const char *key)
+/* Puts a shape or a kind of the policy in the place of auto. */
+static int take_space(struct hd_config *config, const char *key, const struct hd_node *node)
 {
-    return hd_node_get(hd_node_get(hd_document_get_root(document), section), key);
-}
-
-static int take_list(struct hd_config *config, const char *key, const struct hd_node *node)
-{
-    if (!node || !hd_config_get_word(config, key))
-        return HD_OK;
-    char *text = hd_node_build_json(node);
-    const int status = text ? hd_config_override(config, key, text) : HD_ERR_NOMEM;
+    char *text = node ? hd_node_build_json(node) : NULL;
+    const int status = !node ? HD_OK : text ? hd_spaces_fill(config, key, text) : HD_ERR_NOMEM;
     hd_free(text);
     return status;
-}
-
-static int take_kind(struct hd_config *config, const struct hd_node *node)
-{
-    if (!node || strcmp(hd_config_get_text(config, "policy.action_space"), "auto") != 0)
-        return HD_OK;
-    return hd_config_override(config, "policy.action_space", node->text);
 }
 
 static bool is_empty(const struct hd_node *node)
@@ -165,14 +140,15 @@ static void warn_of_other(const struct hd_config *config, const char *weights, c
 static int complete(struct hd_config *config, const struct hd_document *document,
                     const char *weights, struct hd_diag *diag)
 {
-    const struct hd_node *policy = hd_node_get(hd_document_get_root(document), "policy"),
+    const struct hd_node *root = hd_document_get_root(document), *env = hd_node_get(root, "env"),
+                         *policy = hd_node_get(root, "policy"),
                          *model = hd_node_get(policy, "model");
-    warn_of_other(config, weights, "env.type", find(document, "env", "type"));
-    warn_of_other(config, weights, "env.env_id", find(document, "env", "env_id"));
-    warn_of_other(config, weights, "policy.type", find(document, "policy", "type"));
-    HD_TRY(take_list(config, "policy.model.obs_shape", hd_node_get(model, "obs_shape")));
-    HD_TRY(take_list(config, "policy.model.action_shape", hd_node_get(model, "action_shape")));
-    HD_TRY(take_kind(config, hd_node_get(policy, "action_space")));
+    warn_of_other(config, weights, "env.type", hd_node_get(env, "type"));
+    warn_of_other(config, weights, "env.env_id", hd_node_get(env, "env_id"));
+    warn_of_other(config, weights, "policy.type", hd_node_get(policy, "type"));
+    HD_TRY(take_space(config, "policy.model.obs_shape", hd_node_get(model, "obs_shape")));
+    HD_TRY(take_space(config, "policy.model.action_shape", hd_node_get(model, "action_shape")));
+    HD_TRY(take_space(config, "policy.action_space", hd_node_get(policy, "action_space")));
     return take_bounds(config, weights, hd_node_get(policy, "action_bounds"), diag);
 }
 

@@ -16,27 +16,26 @@ static const char obs_shape[] = "policy.model.obs_shape",
                   action_shape[] = "policy.model.action_shape",
                   action_space[] = "policy.action_space";
 
-static bool is_auto(const struct hd_config *config, const char *shape)
+static bool is_auto(const struct hd_config *config, const char *key)
 {
-    return hd_config_get_word(config, shape) != NULL;
+    return strcmp(key, action_space) == 0 ? strcmp(hd_config_get_text(config, key), "auto") == 0
+                                          : hd_config_get_word(config, key) != NULL;
 }
 
-static bool leaves_kind_open(const struct hd_config *config)
+int hd_spaces_fill(struct hd_config *config, const char *key, const char *text)
 {
-    return strcmp(hd_config_get_text(config, action_space), "auto") == 0;
+    return is_auto(config, key) ? hd_config_override(config, key, text) : HD_OK;
 }
 
-static int override_list(struct hd_config *config, const char *key, const int64_t *numbers, int n)
+static int fill_list(struct hd_config *config, const char *key, const int64_t *numbers, int n)
 {
     char text[LIST_BYTES];
     int at = 0;
-    if (!is_auto(config, key))
-        return HD_OK;
     for (int i = 0; i < n; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", i == 0 ? "[" : ", ",
                        (long long)numbers[i]);
     snprintf(text + at, sizeof text - (size_t)at, "]");
-    return hd_config_override(config, key, text);
+    return hd_spaces_fill(config, key, text);
 }
 
 static int take_spaces(struct hd_config *config, const struct hd_env_spec *spec)
@@ -45,11 +44,9 @@ static int take_spaces(struct hd_config *config, const struct hd_env_spec *spec)
     const bool box = actions->kind == HD_ENV_BOX;
     const int64_t stack = hd_config_get_int(config, "env.frame_stack"), reals = actions->dims;
     int64_t obs[HD_ENV_DIMS];
-    HD_TRY(override_list(config, obs_shape, obs, hd_env_get_obs_shape(spec, stack, obs)));
-    HD_TRY(override_list(config, action_shape, box ? &reals : actions->n, box ? 1 : actions->dims));
-    return leaves_kind_open(config)
-               ? hd_config_override(config, action_space, box ? "continuous" : "discrete")
-               : HD_OK;
+    HD_TRY(fill_list(config, obs_shape, obs, hd_env_get_obs_shape(spec, stack, obs)));
+    HD_TRY(fill_list(config, action_shape, box ? &reals : actions->n, box ? 1 : actions->dims));
+    return hd_spaces_fill(config, action_space, box ? "continuous" : "discrete");
 }
 
 static int ask_env(const struct hd_config *config, struct hd_diag *diag, struct hd_env_spec *spec_p)
@@ -88,7 +85,7 @@ int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *di
 {
     const bool open = is_auto(config, obs_shape) || is_auto(config, action_shape);
     struct hd_env_spec spec = {0};
-    if (!open && !leaves_kind_open(config))
+    if (!open && !is_auto(config, action_space))
         return HD_OK;
     if (!plugins && hd_env_is_plugin(config))
         return open ? refuse_code(config, diag) : take_kind_of_policy(config, diag);

@@ -12,4 +12,8 @@
  * HD_ERR_INPUT after adding an error to `diag`. Not thread safe: it changes the config. */
 int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *diag);
 
+/* Puts a value, as YAML, in the place of `auto` in one of these keys; a stated value stays. Returns
+ * HD_OK, HD_ERR_INPUT (logged) or HD_ERR_NOMEM. */
+int hd_spaces_fill(struct hd_config *config, const char *key, const char *text);
+
 #endif
