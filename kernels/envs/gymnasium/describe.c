@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Called when a group is made. */
+#include "kernels/envs/gymnasium/describe.h"
+
+#include "kernels/envs/gymnasium/workers.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keeps what was found out about envs, for all groups of the same settings. */
+struct known {
+    struct known *next;
+    struct hd_bridge_description description;
+    char settings[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *all_known;
+
+/* Returns all settings that Python sees as one text, to be freed; NULL without memory. */
+static char *join(const struct hd_bridge_options *options)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file)
+        return NULL;
+    fputs(options->env_id, file);
+    for (int i = 0; i < options->n_arguments; i++)
+        fprintf(file, "\n%s", options->argument[i]);
+    return fclose(file) == 0 ? text : NULL;
+}
+
+static int ask(const struct hd_bridge_options *options, struct hd_bridge_description *description_p,
+               char *message)
+{
+    struct hd_bridge_options one = *options;
+    struct hd_bridge_workers workers;
+    char why[HD_ENV_MESSAGE];
+    one.workers = 1;
+    one.pickle_bytes = 0;
+    memset(&one.declaration, 0, sizeof one.declaration);
+    int status = hd_bridge_workers_init(&one, &one.declaration, 1, &workers, why);
+    if (status == 0)
+        status = hd_bridge_workers_start(&workers, why);
+    if (status == 0)
+        *description_p = workers.block->description;
+    else
+        hd_bridge_refuse(message, "%s: %.440s", options->env_id, why);
+    hd_bridge_workers_release(&workers);
+    return status;
+}
+
+static int learn(const struct hd_bridge_options *options, const char *settings,
+                 struct hd_bridge_description *description_p, char *message)
+{
+    for (const struct known *k = all_known; k; k = k->next)
+        if (strcmp(k->settings, settings) == 0) {
+            *description_p = k->description;
+            return 0;
+        }
+    if (ask(options, description_p, message) != 0)
+        return -1;
+    struct known *known = malloc(sizeof *known + strlen(settings) + 1);
+    if (!known)
+        return hd_bridge_refuse(message, "out of memory");
+    known->description = *description_p;
+    strcpy(known->settings, settings);
+    known->next = all_known;
+    all_known = known;
+    return 0;
+}
+
+int hd_bridge_describe(const struct hd_bridge_options *options,
+                       struct hd_bridge_description *description_p, char message[HD_ENV_MESSAGE])
+{
+    *description_p = options->declaration;
+    if (options->declared)
+        return 0;
+    char *settings = join(options);
+    if (!settings)
+        return hd_bridge_refuse(message, "out of memory");
+    pthread_mutex_lock(&lock);
+    const int status = learn(options, settings, description_p, message);
+    pthread_mutex_unlock(&lock);
+    free(settings);
+    if (status == 0 && description_p->limit == 0 && options->pickle_bytes == 0)
+        return hd_bridge_refuse(message,
+                                "%s: episodes have no limit, so their actions cannot be kept: set "
+                                "env.options.max_episode_steps, or save: pickle",
+                                options->env_id);
+    return status;
+}
+
+struct hd_env_spec hd_bridge_make_spec(const struct hd_bridge_description *d)
+{
+    struct hd_env_spec spec = {
+        .element = (enum hd_env_element)d->element,
+        .dims = (int)d->dims,
+        .actions = {.kind = (enum hd_env_actions_kind)d->kind, .dims = (int)d->action_dims},
+        .render_height = d->height,
+        .render_width = d->width,
+        .agents = d->agents};
+    memcpy(spec.shape, d->shape, sizeof spec.shape);
+    memcpy(spec.actions.n, d->n, sizeof spec.actions.n);
+    memcpy(spec.actions.low, d->low, sizeof spec.actions.low);
+    memcpy(spec.actions.high, d->high, sizeof spec.actions.high);
+    return spec;
+}

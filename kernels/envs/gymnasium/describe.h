@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds out what envs of Gymnasium are: the run file declares it, or Python is asked, once for all
+ * groups of the same settings. Thread safe. */
+#ifndef HD_KERNELS_ENVS_GYMNASIUM_DESCRIBE_H
+#define HD_KERNELS_ENVS_GYMNASIUM_DESCRIBE_H
+
+#include "kernels/envs/gymnasium/options.h"
+
+/* Describes the envs that the options name. Returns 0, or -1 with a sentence in `message`. */
+int hd_bridge_describe(const struct hd_bridge_options *options,
+                       struct hd_bridge_description *description_p, char message[HD_ENV_MESSAGE]);
+
+/* Returns the same in the words of kernels/envs/env.h. */
+struct hd_env_spec hd_bridge_make_spec(const struct hd_bridge_description *description);
+
+#endif
