@@ -2,11 +2,10 @@
 """The Atari plug-in from Python (kernels/envs/env.h by ctypes), and DI-engine's wrappers over ale-py and OpenCV,
 written apart from ours."""
 
-import ctypes as c
-
 import cv2
 import numpy as np
 from ale_py import Action, ALEInterface, LoggerMode
+from plugin import Group, open_plugin
 
 FRAME = (84, 84)
 MASK = (1 << 64) - 1
@@ -14,70 +13,23 @@ MASK = (1 << 64) - 1
 
 # -- Ours ------------------------------------------------------------------------------------------
 
-class Option(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("value", c.c_char_p)]
-
-
-class Settings(c.Structure):
-    _fields_ = [("envs", c.c_int64), ("evaluator", c.c_bool), ("env_id", c.c_char_p),
-                ("options", c.POINTER(Option)), ("n_options", c.c_int)]
-
-
-class Actions(c.Structure):
-    _fields_ = [("kind", c.c_int), ("dims", c.c_int), ("n", c.c_int64 * 64), ("low", c.c_float * 64),
-                ("high", c.c_float * 64)]
-
-
-class Spec(c.Structure):
-    _fields_ = [("element", c.c_int), ("dims", c.c_int), ("shape", c.c_int64 * 4), ("actions", Actions),
-                ("render_height", c.c_int64), ("render_width", c.c_int64)]
-
-
-class Outcome(c.Structure):
-    _fields_ = [(name, c.c_void_p) for name in ("obs", "reward", "done", "truncated")]
-
-
-class Env(c.Structure):
-    _fields_ = [("abi", c.c_uint32), ("name", c.c_char_p),
-                ("create", c.CFUNCTYPE(c.c_int, c.POINTER(Settings), c.POINTER(Spec), c.POINTER(c.c_void_p),
-                                       c.c_char_p)),
-                ("destroy", c.CFUNCTYPE(None, c.c_void_p)),
-                ("reset", c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64, c.c_uint64, c.c_void_p, c.c_char_p)),
-                ("step", c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.POINTER(Outcome), c.c_char_p))]
-
-
-class Ours:
+class Ours(Group):
     """One env of the plug-in."""
 
     def __init__(self, plugin, env_id, evaluator):
-        library = c.CDLL(plugin)
-        library.hd_env_plugin.restype = c.POINTER(Env)
-        self.env = library.hd_env_plugin().contents
-        self.message = c.create_string_buffer(512)
-        self.group, self.spec = c.c_void_p(), Spec()
-        settings = Settings(1, evaluator, env_id.encode(), None, 0)
-        self.check(self.env.create(c.byref(settings), c.byref(self.spec), c.byref(self.group), self.message))
+        super().__init__(open_plugin(plugin), env_id, {}, evaluator)
         self.actions = self.spec.actions.n[0]
-        self.obs, self.reward = np.zeros(FRAME, np.uint8), np.zeros(1, np.float32)
-        self.done, self.truncated = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
-        arrays = (self.obs, self.reward, self.done, self.truncated)
-        self.outcome = Outcome(*(array.ctypes.data for array in arrays))
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.message.value.decode())
 
     def reset(self, seed):
-        self.check(self.env.reset(self.group, 0, seed, self.obs.ctypes.data, self.message))
-        return self.obs
+        super().reset(seed)
+        return self.obs[0]
 
     def step(self, action):
-        choice = np.array([action], np.int32)
-        self.check(self.env.step(self.group, choice.ctypes.data, c.byref(self.outcome), self.message))
-        return self.obs, float(self.reward[0]), bool(self.done[0])
+        super().step(np.array([action], np.int32))
+        return self.obs[0], float(self.reward[0]), bool(self.done[0])
 
     def close(self):
-        self.env.destroy(self.group)
+        self.destroy()
 
 
 def noops(seed):

@@ -8,19 +8,9 @@ import os
 import re
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../python")]
-from runner import ROOT, Scratch, call, check, skip, train  # noqa: E402
-from ways import take_share  # noqa: E402
-
-try:
-    import gymnasium  # noqa: F401
-except ImportError as error:
-    skip(f"{error}; scripts/venv makes the environment for this test")
-with open(os.environ["HEDDLE_INFER_LIBRARY"], "rb") as library:
-    if re.search(rb"lib[at]san\.so", library.read()):
-        skip("the library was built with sanitizers, which Python would have to load first")
-import heddle  # noqa: E402
+from heddle_package import heddle
+from runner import ROOT, Scratch, call, check, train
+from ways import take_share
 
 EPISODES = 3
 PLUGINS = os.path.join(os.path.dirname(os.environ["HEDDLE_INFER_LIBRARY"]), "plugins")

@@ -11,22 +11,14 @@ import shutil
 import sys
 import threading
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../python")]
-from runner import ROOT, Scratch, call, check, result, skip, train  # noqa: E402
+from heddle_package import heddle
+from runner import ROOT, Scratch, call, check, result, skip, train
 
-try:
-    import gymnasium
-    import numpy as np
-    from gymnasium.utils.env_checker import check_env
-    from safetensors.numpy import load_file, save_file
-except ImportError as error:
-    skip(f"{error}; scripts/venv makes the environment for this test")
-with open(os.environ["HEDDLE_INFER_LIBRARY"], "rb") as library:
-    if re.search(rb"lib[at]san\.so", library.read()):
-        skip("the library was built with sanitizers, which Python would have to load first")
-import heddle  # noqa: E402
-from heddle import registration  # noqa: E402
+import gymnasium
+import numpy as np
+from gymnasium.utils.env_checker import check_env
+from safetensors.numpy import load_file, save_file
+from heddle import registration
 
 ROWS = 130
 

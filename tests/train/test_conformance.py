@@ -5,7 +5,6 @@ Gymnasium and PettingZoo alone: from the same seeds and by the same actions, ove
 rewards and ends have the same bits. The plug-in is called by its functions (kernels/envs/env.h). A run takes a share of
 them, and all with HD_WHOLE=1; HD_ONLY is a regular expression of their names."""
 
-import ctypes
 import os
 import re
 import sys
@@ -29,6 +28,7 @@ import gymnasium  # noqa: E402
 import minigrid  # noqa: E402,F401
 import numpy as np  # noqa: E402
 from gymnasium import spaces  # noqa: E402
+from plugin import Group, open_plugin  # noqa: E402
 
 gymnasium.register_envs(ale_py)
 STEPS = 2000
@@ -37,87 +37,6 @@ FAMILIES = {"classic_control", "toy_text", "box2d", "mujoco", "phys2d", "tabular
 GAMES = ("Pong Breakout Seaquest Qbert SpaceInvaders BeamRider Enduro MsPacman Asteroids Freeway Alien Amidar Assault "
          "Boxing Frostbite Gopher Hero Kangaroo Krull Riverraid").split()
 WRAPPERS = ["minigrid.wrappers:ImgObsWrapper", "minigrid.wrappers:FlatObsWrapper"]
-
-# -- The plug-in ---------------------------------------------------------------------------------------
-
-
-class Option(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p)]
-
-
-class Settings(ctypes.Structure):
-    _fields_ = [("envs", ctypes.c_int64), ("evaluator", ctypes.c_bool), ("env_id", ctypes.c_char_p),
-                ("options", ctypes.POINTER(Option)), ("n_options", ctypes.c_int)]
-
-
-class ActionSpace(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int), ("dims", ctypes.c_int), ("n", ctypes.c_int64 * 64), ("low", ctypes.c_float * 64),
-                ("high", ctypes.c_float * 64)]
-
-
-class Spec(ctypes.Structure):
-    _fields_ = [("element", ctypes.c_int), ("dims", ctypes.c_int), ("shape", ctypes.c_int64 * 4), ("actions", ActionSpace),
-                ("render_height", ctypes.c_int64), ("render_width", ctypes.c_int64), ("agents", ctypes.c_int64)]
-
-
-class Outcome(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("obs", "reward", "done", "truncated")]
-
-
-def function(*arguments):
-    return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)
-
-
-class Plugin(ctypes.Structure):
-    _fields_ = [("abi", ctypes.c_uint32), ("name", ctypes.c_char_p),
-                ("create", function(ctypes.POINTER(Settings), ctypes.POINTER(Spec), ctypes.POINTER(ctypes.c_void_p),
-                                    ctypes.c_char_p)),
-                ("destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-                ("reset", function(ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p)),
-                ("step", function(ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Outcome), ctypes.c_char_p))]
-
-
-def open_plugin():
-    library = ctypes.CDLL(os.path.join(PLUGINS, "heddle_env_gymnasium.so"))
-    library.hd_env_plugin.restype = ctypes.POINTER(Plugin)
-    return library.hd_env_plugin().contents
-
-
-class Group:
-    """A group of envs of the plug-in: one env, or the agents of a parallel one."""
-
-    def __init__(self, plugin, env_id, options):
-        self.plugin, self.message, self.group = plugin, ctypes.create_string_buffer(512), ctypes.c_void_p()
-        pairs = [Option(name.encode(), value.encode()) for name, value in {"python": PYTHON, **options}.items()]
-        self.spec = Spec()
-        self.settings = Settings(1, False, env_id.encode(), (Option * len(pairs))(*pairs), len(pairs))
-        self.create()
-        if self.spec.agents > 1:
-            plugin.destroy(self.group)
-            self.settings.envs = self.spec.agents
-            self.create()
-        n, shape = self.settings.envs, list(self.spec.shape[:self.spec.dims])
-        self.obs = np.zeros([n, *shape], [np.float32, np.uint8][self.spec.element])
-        self.reward, self.done, self.truncated = np.zeros(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        self.outcome = Outcome(*(array.ctypes.data for array in (self.obs, self.reward, self.done, self.truncated)))
-
-    def call(self, status):
-        if status != 0:
-            raise ValueError(self.message.value.decode(errors="replace"))
-
-    def create(self):
-        self.call(self.plugin.create(self.settings, self.spec, self.group, self.message))
-
-    def reset(self, seed):
-        for i, row in enumerate(self.obs):
-            self.call(self.plugin.reset(self.group, i, seed, row.ctypes.data, self.message))
-
-    def step(self, numbers):
-        self.call(self.plugin.step(self.group, numbers.ctypes.data, self.outcome, self.message))
-
-    def destroy(self):
-        self.plugin.destroy(self.group)
-
 
 # -- What the same env is without the plug-in ------------------------------------------------------------
 
@@ -248,7 +167,7 @@ def try_env(plugin, name, make, options):
     except Exception as error:  # pylint: disable=broad-except
         return f"cannot be made: {' '.join(str(error).split())[:100]}"
     try:
-        group = Group(plugin, name, options)
+        group = Group(plugin, name, {"python": PYTHON, **options})
     except ValueError as error:
         return f"refused: {error}"
     try:
@@ -297,7 +216,7 @@ def list_parallel():
 
 
 def main():
-    plugin, outcomes = open_plugin(), {}
+    plugin, outcomes = open_plugin(os.path.join(PLUGINS, "heddle_env_gymnasium.so")), {}
     for listed, of in ((list_gymnasium, 25), (list_minigrid, 50), (list_games, 20), (list_parallel, 6)):
         for name, make, options in take_share(listed(), listed.__name__, of):
             if re.search(os.environ.get("HD_ONLY", ""), name):
