@@ -6,7 +6,8 @@
 
 #include "kernels/envs/gymnasium/options.h"
 
-/* Describes the envs that the options name. Returns 0, or -1 with a sentence in `message`. */
+/* Describes the envs that the options name. Returns 0, or -1 with a sentence in `message`: an
+ * option is wrong, Python fails, or the envs have spaces that this bridge does not carry. */
 int hd_bridge_describe(const struct hd_bridge_options *options,
                        struct hd_bridge_description *description_p, char message[HD_ENV_MESSAGE]);
 
