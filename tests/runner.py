@@ -4,6 +4,7 @@
 import functools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -155,6 +156,19 @@ def train(directory, *arguments, ranks=1, nodes=1, env=None, config=CONFIG, **ke
 def result(directory):
     with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
         return json.load(file)
+
+
+def wait_for_updates(run, directory, updates=1):
+    """Until the run, a Popen, has noted that it made so many."""
+    path = os.path.join(directory, "log/metrics.jsonl")
+    for _ in range(6000):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                if any(int(n) >= updates for n in re.findall(r'^{"s".*?"update":(\d+)', file.read(), re.M)):
+                    return
+        check(run.poll() is None, f"the run ended before update {updates}")
+        time.sleep(0.01)
+    sys.exit(f"failed: no update {updates} within a minute")
 
 
 def list_orphans():

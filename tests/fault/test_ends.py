@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, ENDLESS, RUNNER, check, end, environment, free_port, sets, start,  # noqa: E402
                        start_endless, wait_for_ranks)
-from runner import SECRET, Scratch, call, result, train  # noqa: E402
+from runner import SECRET, Scratch, call, result, train, wait_for_updates  # noqa: E402
 
 
 def check_result(directory, reason, detail, how):
@@ -42,18 +42,6 @@ def check_orders():
         check_result(scratch("steps"), "limit", "^max_env_step$", "limit")
 
 
-def wait_for_updates(directory):
-    """Until the run has noted that it learns."""
-    path = os.path.join(directory, "log/metrics.jsonl")
-    for _ in range(3000):
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                if re.search(r'^{"s".*"update":[1-9]', file.read(), re.M):
-                    return
-        time.sleep(0.01)
-    sys.exit("no update within 30 s")
-
-
 def check_signals():
     for number, targets in ((signal.SIGINT, ("alone", "launcher")), (signal.SIGTERM, ("alone", 1)),
                             (signal.SIGHUP, ("alone", 0)), (signal.SIGKILL, (0, 1))):
@@ -63,7 +51,7 @@ def check_signals():
                 run = start_endless(scratch("run"), ranks=1 if who == "alone" else 2)
                 if who != "alone":
                     pids = wait_for_ranks(run, scratch("run"))
-                wait_for_updates(scratch("run"))
+                wait_for_updates(run, scratch("run"))
                 os.kill(run.pid if who in ("alone", "launcher") else pids[who], number)
                 text = end(run, 10)[1]
                 if number == signal.SIGKILL:

@@ -16,8 +16,8 @@ EPISODES = 3
 PLUGINS = os.path.join(os.path.dirname(os.environ["HEDDLE_INFER_LIBRARY"]), "plugins")
 os.environ["HEDDLE_PLUGINS"] = PLUGINS
 SHORT = dict(max_train_iter=4, env__stop_value="1e9", env__evaluator_env_num=EPISODES, env__n_evaluator_episode=EPISODES,
-             env__max_evaluator_step=60, world__shards=1, policy__cuda="false", env__collector_env_num=2)
-FEWER = dict(policy__learn__batch_size=32, policy__learn__microbatch=0)
+             env__max_evaluator_step=60, world__shards=1, policy__cuda="false", env__collector_env_num=2,
+             policy__learn__batch_size=32, policy__learn__microbatch=0)
 LEFT_OUT = {"cartpole_bc_ddp"}  # learns from a data set, and evaluates as DQN does
 FOLDERS = {"atari": "heddle_env_atari.so", "gymnasium": "gymnasium"}  # what an environment needs beside the program
 
@@ -38,7 +38,7 @@ def shorten(name):
     """Few samples, which algorithms need in numbers of their own."""
     with open(os.path.join(ROOT, f"configs/{name}.yaml"), encoding="utf-8") as file:
         text = file.read()
-    keys = dict(SHORT, **FEWER)
+    keys = dict(SHORT)
     if "env_groups" in text:
         keys["policy__collect__env_groups"] = 2
     on_policy = re.search(r"type: (ppo|a2c)", text.partition("policy:")[2])

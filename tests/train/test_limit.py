@@ -10,10 +10,9 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, train, wait_for_updates  # noqa: E402
 
 KEYS = dict(env__stop_value="1e9", policy__eval__evaluator__eval_freq=150)
 PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), max_train_iter=2, env__max_evaluator_step=40,
@@ -55,8 +54,6 @@ def check_goes_on(scratch):
         check(read(scratch(f"parts/{name}")) == read(scratch(f"whole/{name}")), f"{name} differs")
     logs = [list_evaluations(scratch(name)) for name in ("parts", "whole")]
     check(logs[0] == logs[1] and len(logs[0]) > 20, f"the logs of evaluations differ: {logs}")
-
-
     check("has ended (limit)" in call("run", "--resume", scratch("whole")).stderr, "the config of a run is not found")
     said = call("eval", scratch("nothing"), expect=2).stderr
     check("nothing: there is neither a run directory nor a file" in said, said)
@@ -95,7 +92,7 @@ def check_signal(scratch):
     """What a run that a signal stopped says of itself is what its checkpoint has; the next part counts its own rates."""
     process = subprocess.Popen([RUNNER, "run", CONFIG, "--dir", scratch("stopped"), "--quiet",
                                 *sets(max_train_iter=100000, **KEYS)], env=environment())
-    wait_for_updates(scratch("stopped"), 300)
+    wait_for_updates(process, scratch("stopped"), 300)
     process.send_signal(signal.SIGTERM)
     process.wait()
     stopped = result(scratch("stopped"))
@@ -108,12 +105,6 @@ def check_signal(scratch):
     check(float(rate) * float(seconds) < 10, f"5 updates were made: {said}")
     first = re.search(r"first task after (-?[0-9]+) ms", said)
     check(first and int(first[1]) >= 0, said)
-
-
-def wait_for_updates(directory, updates):
-    path = os.path.join(directory, "log/metrics.jsonl")
-    while not (os.path.exists(path) and any(int(n) >= updates for n in re.findall(rb'"update":(\d+)', read(path)))):
-        time.sleep(0.02)
 
 
 def main():
