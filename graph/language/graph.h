@@ -44,7 +44,8 @@ struct hd_step {
     const char *label;          /* "adam", "mean(grad)" */
     const struct hd_verb *verb; /* NULL: a repeat */
     const struct hd_node *options;
-    int depth; /* of repeats around it */
+    int depth;   /* of repeats around it */
+    bool absent; /* only while it is parsed: it lacks a value, and the graph is without it */
 
     struct hd_ref *refs; /* in order of the verb's ports; `many`: of the file */
     int n_refs;
@@ -81,6 +82,7 @@ struct hd_graph {
     uint64_t seed;
     struct hd_graph_value *values;
     int n_values;
+    int n_absent_values; /* behind them: values whose `when` is zero, which only the parser sees */
     const char **counters; /* counters[0] is "iteration" */
     int n_counters;
     struct hd_slot *slots;

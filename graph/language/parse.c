@@ -71,8 +71,8 @@ static int override_parameters(struct hd_parser *parser, const struct hd_node *m
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-static const char *const value_keys[] = {"type", "per",       "placement", "of", "init",
-                                         "role", "bucket_mb", "slots",     "net"};
+static const char *const value_keys[] = {"type", "per",       "placement", "of",  "init",
+                                         "role", "bucket_mb", "slots",     "net", "when"};
 
 static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
 {
@@ -123,7 +123,13 @@ static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_gra
     const struct hd_node *node = hd_parser_get_scalar(parser, value->node, key);
     if (!node)
         return NULL;
-    int other = hd_graph_find_value(graph, node->text);
+    const int other = hd_parser_find_value(parser, node->text);
+    const bool here = value < graph->values + graph->n_values;
+    if (here && other >= graph->n_values) {
+        hd_diag_add_error(parser->diag, node->location,
+                          "%s: the graph is without '%s', whose `when` is 0", key, node->text);
+        return NULL;
+    }
     if (other != HD_NO_VALUE && &graph->values[other] < value)
         return &graph->values[other].spec;
     if (other != HD_NO_VALUE) {
@@ -159,30 +165,62 @@ static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
     value->slots = (int)number;
 }
 
+static struct hd_graph_value begin_value(struct hd_parser *parser, const struct hd_node *key,
+                                         const struct hd_node *item)
+{
+    for (const char *c = key->text; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_') {
+            hd_diag_add_error(parser->diag, key->location,
+                              "value '%s': names are made of letters, digits and '_'", key->text);
+            break;
+        }
+    return (struct hd_graph_value){
+        .spec = {.name = key->text, .location = key->location, .buckets = 1, .partials = 1},
+        .node = item,
+        .slots = 1,
+    };
+}
+
+/* Returns whether the graph has a value: its `when` is a number of the run file and the strategy,
+ * and not zero. */
+static bool is_present(struct hd_parser *parser, const struct hd_node *item)
+{
+    const struct hd_node *when = item->kind == HD_NODE_MAP ? hd_node_get(item, "when") : NULL;
+    double number = 1;
+    if (when)
+        parse_number(parser, when, "when", -1e15, 1e15, false, &number);
+    return number != 0;
+}
+
+/* Makes an entry for each value: those that the graph has come first. */
+static void begin_values(struct hd_parser *parser, const struct hd_node *map, const bool *present)
+{
+    struct hd_graph *graph = parser->graph;
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < map->count; i++) {
+            if (present[i] != (pass == 0))
+                continue;
+            graph->n_values += present[i];
+            graph->values[n++] = begin_value(parser, map->keys[i], map->items[i]);
+        }
+    graph->n_absent_values = n - graph->n_values;
+}
+
+/* Checks what each value says, also where the graph is without it. */
 static int parse_values(struct hd_parser *parser, const struct hd_node *map)
 {
     struct hd_graph *graph = parser->graph;
     if (!hd_parser_expect(parser, map, HD_NODE_MAP, "values"))
         return HD_ERR_INPUT;
     graph->values = hd_graph_alloc(graph, map->count, sizeof *graph->values);
-    if (!graph->values)
+    bool *present = hd_graph_alloc(graph, map->count, sizeof *present);
+    if (!graph->values || !present)
         return HD_ERR_NOMEM;
-    graph->n_values = (int)map->count;
-    for (int i = 0; i < graph->n_values; i++) {
-        const char *name = map->keys[i]->text;
-        graph->values[i] = (struct hd_graph_value){
-            .spec = {.name = name, .location = map->keys[i]->location, .buckets = 1, .partials = 1},
-            .node = map->items[i],
-            .slots = 1,
-        };
-        for (const char *c = name; *c; c++)
-            if (!isalnum((unsigned char)*c) && *c != '_') {
-                hd_diag_add_error(parser->diag, map->keys[i]->location,
-                                  "value '%s': names are made of letters, digits and '_'", name);
-                break;
-            }
-    }
-    for (int i = 0; i < graph->n_values; i++)
+    for (int64_t i = 0; i < map->count; i++)
+        present[i] = is_present(parser, map->items[i]);
+    begin_values(parser, map, present);
+    for (int64_t i = 0; i < map->count; i++)
         parse_value(parser, &graph->values[i]);
     return HD_OK;
 }
@@ -384,11 +422,17 @@ static int parse_steps(struct hd_parser *parser, const struct hd_node *list,
     struct hd_step *steps = hd_graph_alloc(parser->graph, list->count + 1, sizeof *steps);
     if (!steps)
         return HD_ERR_NOMEM;
-    for (int64_t i = 0; i < list->count; i++)
-        if (parse_step(parser, list->items[i], &steps[i]) == HD_ERR_NOMEM)
+    int n = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        if (parse_step(parser, list->items[i], &steps[n]) == HD_ERR_NOMEM)
             return HD_ERR_NOMEM;
+        if (steps[n].absent)
+            parser->graph->total_steps--;
+        else
+            n++;
+    }
     *steps_p = steps;
-    *n_p = (int)list->count;
+    *n_p = n;
     return HD_OK;
 }
 

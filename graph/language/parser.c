@@ -31,6 +31,15 @@ const struct hd_node *hd_parser_get_scalar(struct hd_parser *parser, const struc
     return node && hd_parser_expect(parser, node, HD_NODE_SCALAR, key) ? node : NULL;
 }
 
+int hd_parser_find_value(const struct hd_parser *parser, const char *name)
+{
+    const struct hd_graph *graph = parser->graph;
+    for (int i = 0; i < graph->n_values + graph->n_absent_values; i++)
+        if (strcmp(graph->values[i].spec.name, name) == 0)
+            return i;
+    return HD_NO_VALUE;
+}
+
 void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,
                               const char *what, const char *name, const char *const *known, int n)
 {
@@ -54,9 +63,10 @@ void hd_parser_report_unknown_value(struct hd_parser *parser, struct hd_source_l
                                     const char *name)
 {
     const struct hd_graph *graph = parser->graph;
-    const char **names = hd_graph_alloc(parser->graph, graph->n_values + 1, sizeof *names);
-    for (int i = 0; names && i < graph->n_values; i++)
+    const int n = graph->n_values + graph->n_absent_values;
+    const char **names = hd_graph_alloc(parser->graph, n + 1, sizeof *names);
+    for (int i = 0; names && i < n; i++)
         names[i] = graph->values[i].spec.name;
     if (names)
-        hd_parser_report_unknown(parser, location, "value", name, names, graph->n_values);
+        hd_parser_report_unknown(parser, location, "value", name, names, n);
 }

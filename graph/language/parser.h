@@ -20,12 +20,17 @@ bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum
 const struct hd_node *hd_parser_get_scalar(struct hd_parser *parser, const struct hd_node *map,
                                            const char *key);
 
+/* Returns the index of a value that the file declares, or HD_NO_VALUE. From graph->n_values on are
+ * those that the graph is without. */
+int hd_parser_find_value(const struct hd_parser *parser, const char *name);
+
 /* Tells diag that there is no `what` called `name`, with the nearest of known[n], or else with all
  * of them. */
 void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,
                               const char *what, const char *name, const char *const *known, int n);
 
-/* Tells diag that the graph has no value called `name`, with the nearest one, or else with all. */
+/* Tells diag that the file declares no value called `name`, with the nearest one, or else with all.
+ */
 void hd_parser_report_unknown_value(struct hd_parser *parser, struct hd_source_location location,
                                     const char *name);
 

@@ -39,7 +39,6 @@ static int parse_lag(struct hd_parser *parser, const struct hd_node *node, const
 static int parse_use(struct hd_parser *parser, const struct hd_node *item, enum hd_mode mode,
                      struct use *use)
 {
-    struct hd_graph *graph = parser->graph;
     use->ref = (struct hd_ref){.value = HD_NO_VALUE, .mode = mode, .location = item->location};
     if (item->kind == HD_NODE_MAP && item->count == 1) {
         use->port = item->keys[0]->text;
@@ -52,7 +51,7 @@ static int parse_use(struct hd_parser *parser, const struct hd_node *item, enum 
         hd_format("%.*s", (int)(at ? at - item->text : (int64_t)strlen(item->text)), item->text);
     if (!name)
         return HD_ERR_NOMEM;
-    use->ref.value = hd_graph_find_value(graph, name);
+    use->ref.value = hd_parser_find_value(parser, name);
     if (use->ref.value == HD_NO_VALUE)
         hd_parser_report_unknown_value(parser, hd_node_get_text_location(item), name);
     hd_free(name);
@@ -163,6 +162,27 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
     }
 }
 
+/* Leaves out values that the graph is without, and says that it is without the step if this needs
+ * one of them or reads no other. */
+static void leave_out_values(const struct hd_graph *graph, struct hd_step *step)
+{
+    int left = 0, lost = 0, n = 0;
+    for (int i = 0; i < step->n_refs; i++) {
+        struct hd_ref *ref = &step->refs[i];
+        const bool absent = ref->value >= graph->n_values;
+        left += ref->mode == HD_READ && ref->value != HD_NO_VALUE && !absent;
+        lost += ref->mode == HD_READ && absent;
+        if (absent)
+            step->absent |= !step->verb->many && !step->verb->ports[i].optional;
+        if (absent)
+            ref->value = HD_NO_VALUE;
+        if (!absent || !step->verb->many)
+            step->refs[n++] = *ref;
+    }
+    step->n_refs = n;
+    step->absent |= lost > 0 && left == 0;
+}
+
 int hd_ports_read(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
     struct use *uses;
@@ -178,6 +198,7 @@ int hd_ports_read(struct hd_parser *parser, struct hd_step *step, const struct h
         step->refs[i].value = HD_NO_VALUE;
     if (!step->verb->many) {
         assign_ports(parser, step, uses, n, n_ports);
+        leave_out_values(parser->graph, step);
         return HD_OK;
     }
     if (n > HD_PORTS_MAX)
@@ -189,5 +210,6 @@ int hd_ports_read(struct hd_parser *parser, struct hd_step *step, const struct h
             hd_diag_add_error(parser->diag, uses[i].ref.location, "%s takes values under `%s` only",
                               step->verb->name, name_mode(step->verb->ports[0].mode));
     }
+    leave_out_values(parser->graph, step);
     return HD_OK;
 }

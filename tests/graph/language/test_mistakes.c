@@ -69,6 +69,11 @@ static const struct {
      3, 3, "'a' of type ints"},
     {"values:\n  a: {type: ints}\niteration: [stop: {if: iteration > 1}]\n", 2, 3, "'a'"},
     {"values:\n  a: {type: ints, slots: 2}\niteration: [bump: {updates: [a]}]\n", 2, 3, "2 slots"},
+    {"values:\n  a: {type: ints, when: b.size}\niteration: []\n", 2, 25, "b.size"},
+    {"values:\n  a: {type: intz, when: 0}\niteration: []\n", 2, 13, "'ints'?"},
+    {"values:\n  a: {type: ints, when: 0}\n  b: {type: ints, init: a}\niteration: []\n", 3, 25,
+     "'a'|`when`"},
+    {VALUES "  - stop: {reads: [a], if: a.first > 0}\n" REST, 8, 20, "'a'"},
 
     /* steps */
     {VALUES "  - bmup: {updates: [s]}\n" REST, 8, 5, "'bump'?"},
@@ -209,6 +214,37 @@ TEST(the_rows_rest_is_right)
 {
     struct loaded l;
     ck_assert_int_eq(load(VALUES REST, strlen(VALUES REST), &l), HD_OK);
+    unload(&l);
+}
+
+/* Without a value, steps that need it or read nothing else are left out, and it is left out of the
+ * others. */
+TEST(a_graph_is_without_a_value_and_what_needs_it, .runs = 2)
+{
+    char text[1024];
+    struct loaded l;
+    snprintf(text, sizeof text,
+             "values:\n  s: {type: ints}\n  a: {type: ints, when: $%s and 2 > 1}\n"
+             "  to: {type: ints}\n  b: {type: ints, when: $off, init: a}\niteration:\n"
+             "  - bump: {updates: [a]}\n  - bump: {updates: [s]}\n"
+             "  - repeat: 2\n    do:\n      - mix: {reads: [a], writes: [to]}\n"
+             "      - mix: {reads: [s], writes: [to]}\n"
+             "  - note: {reads: [s, again: a], updates: [to]}\n"
+             "  - note: {reads: [s, again: b], updates: [to]}\n"
+             "  - stop: {reads: [s, a], if: iteration >= 1}\n"
+             "  - stop: {reads: [a], if: iteration >= 2}\n",
+             _i ? "on" : "off");
+    ck_assert_int_eq(load(text, strlen(text), &l), HD_OK);
+    const struct hd_graph *graph = l.graph;
+    ck_assert_int_eq(graph->n_values, 2 + _i);
+    ck_assert_int_eq(graph->n_steps, 5 + 2 * _i);
+    ck_assert_int_eq(graph->total_steps, 6 + 3 * _i);
+    ck_assert_int_eq(graph->steps[4 + _i].n_refs, 1 + _i);
+    ck_assert_int_eq(graph->steps[1 + _i].n_steps, 1 + _i);
+    ck_assert_int_eq(graph->steps[2 + _i].refs[1].value, _i ? 1 : HD_NO_VALUE);
+    ck_assert_int_eq(graph->steps[3 + _i].refs[1].value, HD_NO_VALUE);
+    for (int i = 1; i < graph->n_steps; i++)
+        ck_assert_int_gt(graph->steps[i].index, graph->steps[i - 1].index);
     unload(&l);
 }
 
