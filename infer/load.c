@@ -113,6 +113,7 @@ static int make_arrays(struct heddle_policy *policy, bool normalised)
         return HD_ERR_NOMEM;
     if (!normalised)
         return HD_OK;
+    arrays->clip = (float)hd_config_get_real(policy->config, "policy.collect.clip_obs");
     arrays->scale = hd_alloc(n, sizeof(float));
     arrays->shift = hd_alloc(n, sizeof(float));
     return arrays->scale && arrays->shift ? HD_OK : HD_ERR_NOMEM;

@@ -37,6 +37,7 @@ static const struct hd_verb *const verbs[] = {
     &hd_verb_mean,
     &hd_verb_merge_stats,
     &hd_verb_min,
+    &hd_verb_normalize_rewards,
     &hd_verb_polyak_update,
     &hd_verb_push_replay,
     &hd_verb_record,

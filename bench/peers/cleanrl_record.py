@@ -5,7 +5,6 @@ import os
 import tempfile
 
 import gymnasium
-import numpy as np
 
 
 class Record(gymnasium.Wrapper):
@@ -28,10 +27,3 @@ class Record(gymnasium.Wrapper):
         if terminated or truncated:
             self.file.write(f"{self.steps} {self.total}\n")
         return obs, reward, terminated, truncated, info
-
-
-class ClipObservation(gymnasium.wrappers.TransformObservation):
-    """What ppo_continuous_action.py does to observations after NormalizeObservation."""
-
-    def __init__(self, env):
-        super().__init__(env, lambda obs: np.clip(obs, -10, 10), env.observation_space)

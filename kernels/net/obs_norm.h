@@ -8,9 +8,6 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The most deviations from their mean with which elements of an observation enter a net. */
-#define HD_OBS_NORM_LIMIT 5.0f
-
 /* Element j of an observation, counted in its plain layout ([C][H][W] for frames), enters as
  * min(max(x * scale[j] + shift[j], -limit), limit), where x is the byte 0 … 255 or the float as it
  * was passed. Product and sum are rounded once. A NaN stays a NaN. */

@@ -249,9 +249,9 @@ static void check_episodes(struct check *check)
         printf("ok     %s\n", what);
     else
         tell_fault(check, "an episode depends on those before it",
-                   "reset has to set everything; wrappers that remember (NormalizeObservation, "
-                   "NormalizeReward) need env.options.save: pickle, and evaluations then have "
-                   "statistics of their own");
+                   "reset has to set everything; a wrapper that remembers needs env.options.save: "
+                   "pickle, and evaluations then have statistics of their own; running means are "
+                   "policy.collect.normalize_obs and normalize_reward");
     hd_env_group_close(&a);
     hd_env_group_close(&b);
 }

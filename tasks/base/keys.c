@@ -225,8 +225,23 @@ const struct hd_key hd_task_keys[] = {
      "sequence_length|seq_len|bptt|learn_unroll_len"},
     {"policy.collect.obs_samples", HD_KEY_INT, 1, 65536, "256", NULL, PER_SHARD,
      "number of observations of a collect that are added to the running statistics of "
-     "observations",
+     "observations (normalize_obs)",
      NULL},
+    {"policy.collect.normalize_obs", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "observations enter the nets less their running mean and divided by their running deviation, "
+     "as those of Gymnasium's NormalizeObservation and Stable-Baselines3's VecNormalize",
+     "norm_obs|normalize_observation|normalize_observations"},
+    {"policy.collect.clip_obs", HD_KEY_REAL, 1e-3, 1e6, "10", NULL, "global",
+     "with normalize_obs, the most deviations from its mean with which a number of an observation "
+     "enters",
+     "obs_clip"},
+    {"policy.collect.normalize_reward", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "rewards are divided by the running deviation of discounted returns before they are learned "
+     "from; returns are told as the environment gives them",
+     "norm_reward|normalize_rewards"},
+    {"policy.collect.clip_reward", HD_KEY_REAL, 1e-3, 1e6, "10", NULL, "global",
+     "with normalize_reward, the largest absolute value of a reward that is learned from",
+     "reward_clip"},
     {"policy.random_collect_size", HD_KEY_INT, 0, 1e9, "0", NULL, PER_SHARD,
      "number of samples that random actions collect before the policy of sac acts",
      "learning_starts|start_steps|random_steps"},

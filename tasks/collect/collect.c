@@ -23,16 +23,18 @@
 #include "tasks/base/arena.h"
 #include "tasks/base/builtin.h"
 #include "tasks/collect/episodes.h"
+#include "tasks/collect/reward_stats.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/base/policy_net.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
+#include "tasks/types/output/moments.h"
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK, NORM, REWARD_STATS };
 
 static const struct hd_port ports[] = {
     [POLICY] = {"policy", "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
@@ -42,6 +44,9 @@ static const struct hd_port ports[] = {
     [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
     [TRANSITION_BLOCK] = {"transitions", "transition_block", .mode = HD_WRITE,
                           .scope = HD_SCOPE_ALL},
+    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ALL},
+    [REWARD_STATS] = {"reward_stats", "moments", .mode = HD_WRITE, .optional = true,
+                      .scope = HD_SCOPE_FINISH},
     {0},
 };
 
@@ -81,6 +86,8 @@ static const uint64_t NOISE_STREAM = 0xb7046e5f12cd983a;
 
 static int collect_declare(const struct hd_setup *setup)
 {
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_moments_declare_number(setup, setup->specs[REWARD_STATS]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -89,6 +96,14 @@ static bool bootstraps(const struct hd_config *config, const struct hd_outputs *
     const char *truncation = hd_config_get_text(config, "policy.collect.truncation");
     return strcmp(truncation, "auto") == 0 ? outputs->squashed
                                            : strcmp(truncation, "bootstrap") == 0;
+}
+
+static int check_norms(const struct hd_setup *setup)
+{
+    HD_TRY(hd_moments_check_use(setup, setup->specs[NORM], "policy.collect.normalize_obs",
+                                ports[NORM].name));
+    return hd_moments_check_use(setup, setup->specs[REWARD_STATS],
+                                "policy.collect.normalize_reward", ports[REWARD_STATS].name);
 }
 
 static int collect_prepare(const struct hd_setup *setup, void **args_p)
@@ -113,6 +128,7 @@ static int collect_prepare(const struct hd_setup *setup, void **args_p)
                                  setup->verb, hd_envs_get_shape(envs)->env->name);
     HD_TRY(hd_policy_net_check(setup, net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
+    HD_TRY(check_norms(setup));
     HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch));
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
@@ -178,6 +194,7 @@ struct collector {
     const struct args *args;
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
+    const struct hd_obs_norm *norm; /* NULL: observations are not normalised */
     double epsilon;
     bool random; /* a squashed policy does not act yet */
     struct hd_envs envs;
@@ -206,6 +223,7 @@ static int begin(struct collector *c)
     const struct hd_transition_block_shape *shape =
         hd_transition_block_get_shape(c->views[TRANSITION_BLOCK].spec);
     hd_transition_block_clear(shape, c->views[TRANSITION_BLOCK].data);
+    hd_reward_stats_begin(c->shape, &c->envs);
     *c->header.forwards = *c->header.made = *c->header.ended = 0;
     for (int64_t env = 0; env < shape->envs; env++) {
         c->block.first[env] = c->envs.shown[env];
@@ -236,7 +254,7 @@ static void choose_actions(const struct collector *c)
         memcpy(c->stepper.action, c->header.action, (size_t)n * sizeof *c->header.action);
     else if (greedy)
         hd_stepper_choose_greedy(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
-                                 NULL);
+                                 c->norm);
     for (int64_t i = 0; i < n && !greedy; i++)
         hd_stepper_choose_randomly(&c->stepper, c->shape, i, &c->context->rng,
                                    coin + 1 + (uint32_t)i);
@@ -248,7 +266,7 @@ static void draw_actions(const struct collector *c)
     const int dims = c->shape->frame.actions.dims;
     const int64_t outputs = hd_net_count_outputs(c->net);
     if (!c->random)
-        hd_stepper_forward(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
+        hd_stepper_forward(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data, c->norm);
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const struct hd_rng rng =
             hd_rng_make(c->context->seed, NOISE_STREAM, c->context->shard, c->envs.episode[env],
@@ -318,6 +336,7 @@ static int collect_step(struct collector *c)
     for (int64_t env = 1; env < c->shape->envs; env++)
         next_frame(c, env);
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
+    hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->args->gamma);
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const struct hd_fragment fragment = append_step(c, env);
         const bool ended = c->stepper.outcome.done[env];
@@ -396,12 +415,14 @@ static int collect_body(struct hd_context *context, const struct hd_view *views,
     const struct args *args = memory;
     const struct hd_transition_block_shape *block =
         hd_transition_block_get_shape(views[TRANSITION_BLOCK].spec);
+    struct hd_obs_norm norm;
     struct collector c = {
         .context = context,
         .views = views,
         .args = args,
         .shape = args->envs,
         .net = args->net,
+        .norm = hd_moments_get_obs_norm(&views[NORM], &norm),
         .epsilon = epsilon_now(args, views),
         .random = is_random(context, args, views),
         .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
@@ -423,6 +444,7 @@ static int collect_finish(struct hd_context *context, const struct hd_view *view
     counters->env_step += *header.forwards * args->envs->envs;
     counters->episode += *header.ended;
     counters->sample += *header.made;
+    hd_reward_stats_gather(&views[ENVS], &views[REWARD_STATS]);
     return HD_OK;
 }
 
@@ -445,7 +467,7 @@ static bool stage_on_gpu(const void *args, int stage)
 static bool touches(const void *args, int port, bool gpu)
 {
     (void)args;
-    return port == TOTALS || gpu == (port == POLICY);
+    return port == TOTALS || gpu == (port == POLICY || port == NORM);
 }
 
 struct work {
@@ -500,12 +522,13 @@ static int collect_body_on_gpu(struct hd_context *context, const struct hd_view 
     const struct hd_net *net = args->net;
     struct work work;
     struct header header;
+    struct hd_obs_norm norm;
     lay_out_header(args, true, context->header, &header);
     lay_out_work(args, context->work, &work);
     header.show.frames_here = work.frames;
     HD_TRY(hd_frame_upload_run_cuda(&header.show, work.stepper.obs, context->stream));
-    HD_TRY(hd_gpu_stepper_forward(&work.stepper, args->envs, net, views[POLICY].data, NULL,
-                                  context->stream));
+    HD_TRY(hd_gpu_stepper_forward(&work.stepper, args->envs, net, views[POLICY].data,
+                                  hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
     return hd_argmax_cuda(work.stepper.out, hd_net_count_outputs(net), hd_net_count_actions(net),
                           args->envs->envs, header.action, context->stream);
 }

@@ -23,6 +23,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/collect/episodes.h"
 #include "tasks/collect/play_on_gpu.h"
+#include "tasks/collect/reward_stats.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_net.h"
@@ -34,7 +35,7 @@
 
 #include <string.h>
 
-enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES };
+enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES, REWARD_STATS };
 
 static const struct hd_port ports[] = {
     [POLICY] = {"policy", "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
@@ -43,6 +44,8 @@ static const struct hd_port ports[] = {
     [COUNTERS] = {"counters", "env_counters", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
     [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
     [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_WRITE, .scope = HD_SCOPE_ITEM},
+    [REWARD_STATS] = {"reward_stats", "moments", .mode = HD_WRITE, .optional = true,
+                      .scope = HD_SCOPE_FINISH},
     {0},
 };
 
@@ -52,6 +55,7 @@ struct args {
     struct hd_envs_shape acting; /* of the groups for which a GPU acts at a time */
     const struct hd_spec *trajectories;
     int64_t scratch, groups, joint_groups, steps;
+    double gamma;
     bool overlap_act_step;
     bool steps_on_gpu; /* where GPUs take part */
 };
@@ -59,6 +63,7 @@ struct args {
 static int collect_on_policy_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_moments_declare_number(setup, setup->specs[REWARD_STATS]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -70,6 +75,10 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     HD_TRY(
         hd_policy_check_on_policy(setup, "collect_on_policy samples from the logits of an actor"));
     HD_TRY(hd_policy_net_check(setup, net));
+    HD_TRY(hd_moments_check_use(setup, setup->specs[NORM], "policy.collect.normalize_obs",
+                                ports[NORM].name));
+    HD_TRY(hd_moments_check_use(setup, setup->specs[REWARD_STATS],
+                                "policy.collect.normalize_reward", ports[REWARD_STATS].name));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -83,8 +92,10 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     args->acting.envs *= args->joint_groups;
     args->trajectories = setup->specs[TRAJECTORIES];
     args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
+    args->gamma = hd_config_get_real(setup->config, "policy.collect.discount_factor");
     args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
     args->steps_on_gpu = args->envs->on_gpu && !args->overlap_act_step &&
+                         !args->envs->follows_returns &&
                          !hd_trajectories_get_shape(args->trajectories)->segment_at_done;
     return hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
@@ -110,6 +121,7 @@ struct collector {
     const struct hd_envs_shape *shape;
     const struct hd_trajectories_shape *to;
     const struct hd_net *net;
+    double gamma;
     struct hd_envs envs;
     struct hd_trajectories t;
     struct hd_frame_upload show; /* its frames */
@@ -125,6 +137,7 @@ static int start(struct collector *c, int64_t env, void *frame)
 /* Empties the group, starts the envs that never were, and keeps the frames that they show. */
 static int begin(struct collector *c)
 {
+    hd_reward_stats_begin(c->shape, &c->envs);
     hd_trajectories_clear(c->views[TRAJECTORIES].spec, c->views[TRAJECTORIES].data,
                           c->context->item);
     for (int64_t env = 0; env < c->shape->envs; env++) {
@@ -228,6 +241,7 @@ static int step(struct collector *c)
         memcpy(c->stepper.action + env * dims, get_action(c, env),
                (size_t)dims * sizeof *c->stepper.action);
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
+    hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->gamma);
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const bool done = c->stepper.outcome.done[env];
         record_outcome(c, env);
@@ -339,6 +353,7 @@ static int collect_on_policy_body(struct hd_context *context, const struct hd_vi
         .shape = args->envs,
         .to = hd_trajectories_get_shape(to->spec),
         .net = args->net,
+        .gamma = args->gamma,
         .envs = hd_envs_get(envs->spec, envs->data, context->item),
         .t = hd_trajectories_get(to->spec, to->data, context->item),
     };
@@ -560,6 +575,7 @@ static int collect_on_policy_finish(struct hd_context *context, const struct hd_
         const struct hd_trajectories t = hd_trajectories_get(spec, data, group);
         hd_episodes_push_all(&views[EPISODES], &t, envs, views[COUNTERS].data);
     }
+    hd_reward_stats_gather(&views[ENVS], &views[REWARD_STATS]);
     return HD_OK;
 }
 

@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `sample_replay`: samples a batch from the replay ring, one transition from each of B equal
  * strata, in ring order (docs/di-engine.md 2.8), or of B strata of equal sums of weights if there
- * are priorities (2.9). Item i of the step's stream chooses row i. */
+ * are priorities (2.9). Item i of the step's stream chooses row i. The rows are normalised as they
+ * are drawn if there are running statistics (policy.collect.normalize_obs and normalize_reward). */
 #include "kernels/replay/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
+#include "tasks/data/normalize.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/priorities.h"
+#include "tasks/types/output/moments.h"
 
 #include <math.h>
 
-enum { REPLAY, BATCH, PRIORITIES };
+enum { REPLAY, BATCH, PRIORITIES, OBS_NORM, REWARD_NORM };
 
 static const struct hd_port ports[] = {
     [REPLAY] = {"replay", "replay", .mode = HD_READ},
     [BATCH] = {"batch", "batch", .mode = HD_WRITE},
     [PRIORITIES] = {"priorities", "priorities", .mode = HD_UPDATE, .optional = true},
+    [OBS_NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [REWARD_NORM] = {"reward_norm", "moments", .mode = HD_READ, .optional = true},
     {0},
 };
 
 struct args {
     bool priority, importance; /* draws by priorities; weighs rows by their importance */
+    bool normalizes;
     int64_t anneal_steps;
     double beta, anneal; /* exponent of the first draw, and how much it grows with each */
 };
@@ -33,15 +39,31 @@ static const struct hd_field keys[] = {
     {0},
 };
 
+static int sample_replay_declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[OBS_NORM]));
+    return hd_moments_declare_number(setup, setup->specs[REWARD_NORM]);
+}
+
+static int check_norms(const struct hd_setup *setup)
+{
+    HD_TRY(hd_moments_check_use(setup, setup->specs[OBS_NORM], "policy.collect.normalize_obs",
+                                ports[OBS_NORM].name));
+    return hd_moments_check_use(setup, setup->specs[REWARD_NORM], "policy.collect.normalize_reward",
+                                ports[REWARD_NORM].name);
+}
+
 static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
+    args->normalizes = setup->specs[OBS_NORM] || setup->specs[REWARD_NORM];
     args->priority = setup->specs[PRIORITIES] != NULL;
     hd_config_read(setup->config, keys, args);
     args->anneal = args->anneal_steps > 0 ? (1 - args->beta) / (double)args->anneal_steps : 0;
+    HD_TRY(check_norms(setup));
     HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
     return hd_setup_check_order(setup, "policy.learn.batch_size",
                                 "policy.other.replay_buffer.replay_buffer_size",
@@ -91,6 +113,16 @@ static void sample_uniformly(struct hd_context *context, const struct hd_view *v
     }
 }
 
+static void normalize(const struct hd_view *views)
+{
+    const struct hd_transition_shape *shape = hd_batch_get_shape(views[BATCH].spec);
+    const struct hd_transitions rows = hd_batch_get_rows(views[BATCH].spec, views[BATCH].data);
+    const int64_t elements = shape->obs_bytes / (int64_t)sizeof(float);
+    hd_normalize_obs(&views[OBS_NORM], shape->rows, elements, rows.obs);
+    hd_normalize_obs(&views[OBS_NORM], shape->rows, elements, rows.next_obs);
+    hd_normalize_rewards(&views[REWARD_NORM], shape->nstep * shape->rows, rows.reward);
+}
+
 static int sample_replay_body(struct hd_context *context, const struct hd_view *views,
                               const void *args)
 {
@@ -105,15 +137,18 @@ static int sample_replay_body(struct hd_context *context, const struct hd_view *
         use.weight[i] = 1;
     *use.used = batch_shape->rows;
     if (views[PRIORITIES].data)
-        return sample_by_priority(context, views, args);
-    sample_uniformly(context, views, size);
+        HD_TRY(sample_by_priority(context, views, args));
+    else
+        sample_uniformly(context, views, size);
+    normalize(views);
     return HD_OK;
 }
 
 #if HD_CUDA
 static bool supports(const void *memory)
 {
-    return !((const struct args *)memory)->priority;
+    const struct args *args = memory;
+    return !args->priority && !args->normalizes;
 }
 
 static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -148,6 +183,7 @@ const struct hd_verb hd_verb_sample_replay = {
     .name = "sample_replay",
     .stream_id = 0x06a58212247c13bb,
     .ports = ports,
+    .declare = sample_replay_declare,
     .prepare = sample_replay_prepare,
     .body = sample_replay_body,
     .gpu = HD_ON_GPU(on_gpu),

@@ -1,32 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `compute_obs_stats`: computes the moments of the observations of policy.collect.obs_samples
- * of a shard's samples, at equal distances. */
+/* Verb `compute_obs_stats`: computes the moments of policy.collect.obs_samples observations of a
+ * collect, at equal distances: of the samples of trajectories, or, off-policy, of all that the envs
+ * showed. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/base/arena.h"
 #include "tasks/base/builtin.h"
 #include "tasks/types/collect/trajectories.h"
+#include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/output/moments.h"
 
 #include <string.h>
 
-enum { TRAJECTORIES, SEEN };
+enum { TRAJECTORIES, TRANSITIONS, SEEN };
 
 static const struct hd_port ports[] = {
-    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ},
+    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ, .optional = true},
+    [TRANSITIONS] = {"transitions", "transition_block", .mode = HD_READ, .optional = true},
     [SEEN] = {"obs_stats", "moments", .mode = HD_WRITE},
     {0},
 };
 
 struct args {
     struct hd_obs_shape obs;
-    int64_t samples, rows, elements;
+    int64_t samples; /* or frames, off-policy the most */
+    int64_t rows, elements;
+    bool transitions;
 };
 
 static int compute_obs_stats_declare(const struct hd_setup *setup)
 {
     return hd_moments_declare_obs(setup, setup->specs[SEEN]);
+}
+
+static int check_ports(const struct hd_setup *setup)
+{
+    const struct hd_spec *transitions = setup->specs[TRANSITIONS];
+    const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
+    if (!setup->specs[TRAJECTORIES] == !transitions)
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "compute_obs_stats needs either trajectories or transitions");
+    if (transitions && (obs.u8 || obs.stack > 1))
+        return hd_diag_add_error(
+            setup->diag,
+            hd_config_locate(setup->config, "policy.collect.normalize_obs", setup->location),
+            "policy.collect.normalize_obs: off-policy, observations of one frame of numbers are "
+            "normalised, not %s",
+            obs.u8 ? "pictures" : "stacks of frames (env.frame_stack)");
+    return HD_OK;
 }
 
 static int compute_obs_stats_prepare(const struct hd_setup *setup, void **args_p)
@@ -35,8 +57,12 @@ static int compute_obs_stats_prepare(const struct hd_setup *setup, void **args_p
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
+    HD_TRY(check_ports(setup));
+    args->transitions = setup->specs[TRANSITIONS] != NULL;
     args->obs = hd_obs_shape_read(setup->config);
-    args->samples = hd_minibatch_split_read(setup->config).samples;
+    args->samples = args->transitions
+                        ? hd_transition_block_get_shape(setup->specs[TRANSITIONS])->frames
+                        : hd_minibatch_split_read(setup->config).samples;
     args->elements = hd_moments_count_elements(setup->specs[SEEN]);
     args->rows = hd_config_get_int(setup->config, "policy.collect.obs_samples");
     args->rows = args->rows < args->samples ? args->rows : args->samples;
@@ -74,6 +100,19 @@ static void copy_obs(const struct hd_view *from, int64_t sample, void *obs)
     hd_trajectories_copy_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
 }
 
+/* Off-policy an observation is a frame of floats. */
+static void compute_frame_stats(const struct args *args, const struct hd_view *from, char *obs,
+                                struct hd_moments moments)
+{
+    const struct hd_transition_block_shape *shape = hd_transition_block_get_shape(from->spec);
+    const struct hd_transition_block block = hd_transition_block_get(shape, from->data);
+    const int64_t frames = *block.n_frames, rows = args->rows < frames ? args->rows : frames;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(obs + i * shape->frame_bytes, block.frames + i * frames / rows * shape->frame_bytes,
+               (size_t)shape->frame_bytes);
+    hd_moments_compute((const float *)obs, rows, args->elements, moments);
+}
+
 static int compute_obs_stats_body(struct hd_context *context, const struct hd_view *views,
                                   const void *memory)
 {
@@ -82,6 +121,10 @@ static int compute_obs_stats_body(struct hd_context *context, const struct hd_vi
     const struct hd_moments moments = hd_moments_get(seen->spec, seen->data);
     struct work work;
     lay_out(args, context->scratch, &work);
+    if (args->transitions) {
+        compute_frame_stats(args, &views[TRANSITIONS], work.obs, moments);
+        return HD_OK;
+    }
     if (args->obs.u8) {
         memset(work.sum, 0, (size_t)args->elements * sizeof *work.sum);
         memset(work.square, 0, (size_t)args->elements * sizeof *work.square);
@@ -138,8 +181,15 @@ static int compute_obs_stats_body_on_gpu(struct hd_context *context, const struc
                                    context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {
-    .body = compute_obs_stats_body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
+static bool supports(const void *args)
+{
+    return !((const struct args *)args)->transitions;
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = compute_obs_stats_body_on_gpu,
+                                          .supports = supports,
+                                          .scratch = scratch_on_gpu,
+                                          .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_compute_obs_stats = {

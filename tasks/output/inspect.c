@@ -218,9 +218,10 @@ static struct hd_policy_arrays find_arrays(const struct hd_weights *weights)
                                       .params = weights->data};
     if (count_norms(weights) > 0)
         arrays.running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
-    if (weights->obs_norm)
-        hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &arrays.scale,
-                              &arrays.shift);
+    if (!weights->obs_norm)
+        return arrays;
+    hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &arrays.scale, &arrays.shift);
+    arrays.clip = hd_moments_get_clip(weights->obs_norm);
     return arrays;
 }
 

@@ -7,6 +7,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/types/output/env_counters.h"
 #include "tasks/types/output/eval_result.h"
+#include "tasks/types/output/moments.h"
 #include "tasks/types/output/scalars.h"
 
 #include <math.h>
@@ -99,6 +100,24 @@ static int log_scalars(struct hd_context *context, const struct hd_view *view, i
                                   context->update, env_step, items, n);
 }
 
+/* Running statistics stand beside those of the learner, under the value's name; of observations
+ * those of the first number. */
+static int log_moments(struct hd_context *context, const struct hd_view *view, int64_t env_step)
+{
+    struct hd_log_item items[ITEMS_MAX];
+    char names[ITEMS_MAX][64], title[64];
+    const char *field;
+    int n = 0;
+    for (; n < ITEMS_MAX && (field = view->spec->type->field_name(view->spec, n)); n++) {
+        snprintf(names[n], sizeof names[n], "%s_%s", view->spec->name, field);
+        items[n] = (struct hd_log_item){names[n],
+                                        view->spec->type->field(view->spec, view->data, n), false};
+    }
+    snprintf(title, sizeof title, "running statistics of update %lld", (long long)context->update);
+    return hd_logbook_write_table(context->logbook, "learner", title, context->update, env_step,
+                                  items, n);
+}
+
 /* -- Collecting: episodes of all shards, and counts since the last log ------------------------- */
 
 static double field(const struct hd_view *view, const char *name)
@@ -167,6 +186,8 @@ static int log_view(struct hd_context *context, const struct hd_view *view,
         return totals ? log_collector(context, view, totals) : HD_OK;
     if (view->spec->type == &hd_type_scalars)
         return log_scalars(context, view, env_step);
+    if (view->spec->type == &hd_type_moments)
+        return log_moments(context, view, env_step);
     return HD_OK;
 }
 

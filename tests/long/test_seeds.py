@@ -56,7 +56,8 @@ def main():
                      statistics.median(PPO_OF_DI_ENGINE))
         check_shards(scratch)
         solve(scratch, "cartpole_ppo_ddp.yaml", range(3), graph=os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"),
-              max_train_iter=20000, policy__learn__lr_scheduler__type="kl")
+              max_train_iter=20000, policy__learn__lr_scheduler__type="kl",
+              policy__collect__normalize_obs="true", policy__collect__clip_obs=5)
         solve(scratch, "cartpole_a2c_ddp.yaml", range(5), max_train_iter=5000)
         solve(scratch, "cartpole_dqn_priority.yaml", range(2), max_train_iter=3000)
         solve(scratch, "mountain_car_continuous_sac.yaml", [0], max_env_step=50000)

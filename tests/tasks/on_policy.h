@@ -16,7 +16,7 @@
 static const struct step
     collect = {.verb = &hd_verb_collect_on_policy},
     collect_normalised = {.verb = &hd_verb_collect_on_policy, .ports = "obs_norm"},
-    compute_obs_stats = {.verb = &hd_verb_compute_obs_stats},
+    compute_obs_stats = {.verb = &hd_verb_compute_obs_stats, .ports = "trajectories"},
     sum_obs_stats = {.verb = &hd_verb_sum, .ports = "from=obs_stats to=summed_obs_stats"},
     merge_obs_stats = {.verb = &hd_verb_merge_stats,
                        .ports = "new=summed_obs_stats running=obs_norm"},

@@ -14,7 +14,8 @@ CONFIG = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 
 def check_best(scratch):
     directory, graph = scratch("fast"), os.path.join(ROOT, "configs/graphs/ppo_fast.yaml")
-    run = train(directory, config=CONFIG, graph=graph, max_train_iter=20000, policy__learn__lr_scheduler__type="kl")
+    run = train(directory, config=CONFIG, graph=graph, max_train_iter=20000, policy__learn__lr_scheduler__type="kl",
+                policy__collect__normalize_obs="true", policy__collect__clip_obs=5)
     check(run["reason"] == "solved", f"ppo_fast: {run}")
     said = call("eval", CONFIG, "--weights", os.path.join(directory, "ckpt/best/policy.safetensors"), "--episodes", "5",
                 "--set", f"graph={graph}").stdout

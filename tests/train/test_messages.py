@@ -109,7 +109,7 @@ FILES = {
     "graphs/ppo": [
         ("adam:      {reads: [mean_grad, grad_norm]", "adam:      {reads: [mean_grad]", "adam:",
          "policy.learn.grad_clip_type clip_norm needs the result of a step grad_norm under `reads`"),
-        ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, advantages]",
+        ("loss_grad: {loss: ppo, reads: [policy, batch, obs_norm]", "loss_grad: {loss: ppo, reads: [policy, advantages, obs_norm]",
          "loss_grad:", "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages: it "
          "learns by graphs/ppo.yaml"),
         ("loss: ppo", "loss: pqn", "pqn", f"loss: expected {LOSSES}, found 'pqn'")],
@@ -211,7 +211,8 @@ FILES = {
          "unknown value 'bestt' (did you mean 'best'?)"),
         ("target:        {type: params, init: policy", "target:        {type: params, init: later", "later",
          "unknown value 'later': expected one of policy, target, optimizer, envs, replay, transitions, counters, "
-         "episodes, episode_means, totals, batch, grad, mean_grad, stats, means, eval_envs, best, result, evaluation"),
+         "episodes, episode_means, totals, batch, grad, mean_grad, stats, means, eval_envs, best, result, evaluation, "
+         "obs_stats, all_obs_stats, obs_norm, best_norm, reward_stats, all_reward_stats, reward_norm"),
         ("  counters: ", "  unused: {type: scalars}\n  counters: ", "unused", "no step names the value 'unused'"),
         ("- sum:       {", "- sun:       {", "sun", "unknown verb 'sun' (did you mean 'sum'?)"),
         ("sum:       {reads: [counters]", "sum:       {read: [counters]", "read",
@@ -340,10 +341,10 @@ SETS = [
      "configs/cartpole_hidden_ppo_gru.yaml:9:9: env.type cartpole: env.env_id must be CartPole-v0 or CartPole-v1, not "
      "'CartPole-v7'"),
     (PPO, "policy.learn.lr_scheduler.type=kl",
-     "configs/graphs/ppo.yaml:50:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
+     "configs/graphs/ppo.yaml:59:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
      "`reads`"),
     (DQN, "policy.type=ppo",
-     "configs/graphs/dqn.yaml:36:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
+     "configs/graphs/dqn.yaml:44:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
      "graphs/ppo.yaml"),
     (DQN, "policy.learn.microbatch=5",
      "--set:1:25: policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 5"),

@@ -2,17 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy that sees normalised observations is one with its scales: what `runner eval` and `runner
 record` play with ckpt/best is what the evaluation that solved the task played, and the outputs that
-`runner eval --obs` prints are the net's for scaled observations."""
+`runner eval --obs` prints are the net's for scaled observations. With observations and rewards
+normalised, ranks end in the same bits, on and off policy, and so do killed runs; evaluations are of
+the environment's own rewards; graphs that would not normalise are refused."""
 
 import os
 import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, Scratch, call, check, sets, train  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from runner import ROOT, Scratch, call, check, result, sets, train  # noqa: E402
+from test_resume import check_kills  # noqa: E402
+from ways import check_ways  # noqa: E402
 
 CONFIG = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
-KEYS = dict(graph=os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"), world__shards=2)
+KEYS = dict(graph=os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"), world__shards=2,
+            policy__collect__normalize_obs="true", policy__collect__clip_obs=5)
+BOTH = dict(policy__collect__normalize_obs="true", policy__collect__normalize_reward="true")
+SAC = dict(config=os.path.join(ROOT, "configs/pendulum_sac.yaml"), env__stop_value="1e9", max_train_iter=120,
+           policy__random_collect_size=64, policy__eval__evaluator__eval_freq=60, policy__collect__clip_reward=0.5, **BOTH)
+DQN = dict(config=os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml"), env__stop_value="1e9", max_train_iter=60,
+           policy__nstep=3, policy__eval__evaluator__eval_freq=20, **BOTH)
+A2C = dict(config=os.path.join(ROOT, "configs/cartpole_a2c_ddp.yaml"), env__stop_value="1e9", max_train_iter=40,
+           policy__eval__evaluator__eval_freq=20, **BOTH)
+WAYS = [dict(ranks=2, world__shards=4), dict(ranks=4, world__shards=4, runtime__scheduler="random"),
+        dict(runtime__executor="sequential"), dict(ranks=2, runtime__workers=2, strategy__bucket_mb=0.05)]
+REFUSED = {
+    "cartpole_ppo_ddp": ({"graph": "graphs/ppo_nosync.yaml"}, "'obs_norm'"),
+    "pixel_pong_dqn_ddp": ({}, "pictures"),
+    "cartpole_dqn_ddp": ({"env.frame_stack": "2", "policy.model.obs_shape": "8"}, "env.frame_stack"),
+}
 
 
 def read_tensors(path):
@@ -52,8 +72,46 @@ def forward(tensors, row):
     return actor + layer("critic_head.last", layer("critic_head.main.0", x, True), False)
 
 
+def check_bits(scratch):
+    for name, keys in (("sac", SAC), ("dqn", DQN), ("a2c", A2C)):
+        wanted = check_ways(scratch, name, dict(keys, world__shards=4), WAYS)
+        for key in BOTH:
+            other = train(scratch(name + key), **dict(keys, world__shards=4, **{key: "false"}))
+            check(other["param_hash"] != wanted, f"{name}: {key} has no effect")
+
+
+def check_played(scratch):
+    """The pendulum's returns are those of its own rewards, from a directory and from its weights alone."""
+    run = result(scratch("sac"))
+    check(all(-2000 < value < -50 for value in run["eval_value_raw"]), f"returns of another scale: {run}")
+    for what in (scratch("sac"), scratch("sac/" + run["weights"])):
+        said = call("eval", what).stdout.splitlines()[-1]
+        returns = [float(word) for word in said.split()[1:]]
+        check(abs(sum(returns) / len(returns) - run["best_value"]) < 1e-6 * abs(run["best_value"]),
+              f"{what}: {said}, but {run['best_value']}")
+
+
+def check_refusals(scratch):
+    for name, (more, said) in REFUSED.items():
+        more = {**more, "policy.collect.normalize_obs": "true"}
+        keys = [part for key, value in more.items() for part in ("--set", f"{key}={value}")]
+        done = call("run", os.path.join(ROOT, f"configs/{name}.yaml"), "--dir", scratch("refused"), *keys, expect=2)
+        check(said in done.stderr and not os.path.exists(scratch("refused")), f"{name}: {done.stderr}")
+
+
+def check_warning(scratch):
+    """Behaviour cloning collects nothing; it says that the key has no effect."""
+    said = call("run", os.path.join(ROOT, "configs/cartpole_bc_ddp.yaml"), "--dir", scratch("bc"),
+                *sets(policy__collect__data_path=scratch("data"), max_train_iter=8, **BOTH)).stderr
+    check("policy.collect.normalize_obs is not used" in said, said)
+
+
 def main():
     with Scratch() as scratch:
+        check_bits(scratch)
+        check_played(scratch)
+        check_kills(scratch, "kills", SAC["config"], {k: v for k, v in SAC.items() if k != "config"} | {"world__shards": 4},
+                    (1, 2), 2)
         run = train(scratch("run"), config=CONFIG, max_train_iter=5000,
                     env__stop_value=60, policy__eval__evaluator__eval_freq=8, **KEYS)
         check(run["reason"] == "solved", f"CartPole is not solved: {run}")
@@ -72,6 +130,8 @@ def main():
             check(len(found) == 3 and all(abs(a - b) < 1e-5 for a, b in zip(found, expected)),
                   f"outputs {found}, expected {expected}")
         call("record", CONFIG, "--weights", best, "--transitions", "2000", "--out", scratch("data"))
+        check_refusals(scratch)
+        check_warning(scratch)
         print(f"solved after {run['train_iter']} updates; returns {returns} in both programs")
 
 

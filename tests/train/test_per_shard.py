@@ -37,7 +37,7 @@ def make(scratch):
         ("{reads: [mean_grad], updates: [policy,", "{reads: [grad], updates: [policy,"),
         ("placement: rank0, init: policy}", "placement: rank0, init: shown}"),
         ("iteration:\n", "iteration:\n" + SHOWN),
-        ("reads: [policy, totals], updates: [eval_envs", "reads: [shown, totals], updates: [eval_envs"))
+        ("reads: [policy, totals, obs_norm], updates: [eval_envs", "reads: [shown, totals, obs_norm], updates: [eval_envs"))
     with open(CONFIG, encoding="utf-8") as file:
         config = changed(file.read(), ("graph: graphs/dqn.yaml", "graph: alone.yaml"),
                          ("strategies/", os.path.join(ROOT, "configs/strategies/")))

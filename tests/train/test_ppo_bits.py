@@ -20,7 +20,8 @@ CARTPOLE = dict(config=os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), worl
                 policy__learn__batch_size=16, policy__learn__microbatch=8,
                 policy__eval__evaluator__eval_freq=16)
 FAST = dict(CARTPOLE, graph=os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"),
-            policy__learn__lr_scheduler__type="kl", policy__recompute_adv="false")
+            policy__learn__lr_scheduler__type="kl", policy__recompute_adv="false",
+            policy__collect__normalize_obs="true", policy__collect__normalize_reward="true")
 ALONE = dict(CARTPOLE, graph=os.path.join(ROOT, "configs/graphs/ppo_nosync.yaml"))
 PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), world__shards=4,
               env__stop_value="1e9", max_train_iter=16, env__collector_env_num=4,

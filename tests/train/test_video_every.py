@@ -16,7 +16,8 @@ from test_resume import kill_all, latest, start, wait_for_checkpoint  # noqa: E4
 EVERY = {"policy__eval__video_every": 3}
 GRAPHS = {  # and their evaluations, which read other values and run in the background
     "ppo_fast": {"config": os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), "graph": "graphs/ppo_fast.yaml",
-                 "strategy__eval_lag": 1, "max_env_step": 12000, "env__stop_value": 1e9, "policy__eval__evaluator__eval_freq": 1},
+                 "strategy__eval_lag": 1, "max_env_step": 12000, "env__stop_value": 1e9, "policy__eval__evaluator__eval_freq": 1,
+                 "policy__collect__normalize_obs": "true"},
     "dqn_sharded_evaluation": {"config": CONFIG, "graph": "graphs/dqn_sharded_evaluation.yaml", "max_train_iter": 200},
 }
 

@@ -81,6 +81,21 @@ def make_class(env_id, options):
     return gymnasium.wrappers.TimeLimit(env, limit) if limit and not is_parallel(env) else env
 
 
+# Gymnasium's wrappers whose statistics go on over episodes, and what does the same in the run.
+REMEMBERING = {"NormalizeObservation": "policy.collect.normalize_obs",
+               "NormalizeReward": "policy.collect.normalize_reward"}
+
+
+def check_memory(wrapper, options):
+    """Statistics inside an env are no part of the weights, and each env has its own."""
+    for name, key in REMEMBERING.items():
+        if options.get("save") != "pickle" and any(kind.__name__ == name for kind in type(wrapper).__mro__):
+            raise ValueError(f"env.options.wrappers: {name} remembers what earlier episodes gave, so that neither a "
+                             f"checkpoint nor the weights would hold what the policy saw; {key}: true does the same "
+                             f"by statistics of all shards, which are saved with the weights (save: pickle keeps the "
+                             f"wrapper; evaluations then have statistics of their own)")
+
+
 def make_env(env_id, options):
     import gymnasium
     arguments = dict(options["kwargs"])
@@ -93,6 +108,7 @@ def make_env(env_id, options):
         env = gymnasium.make(env_id, disable_env_checker=True, **arguments)
     for name, arguments in list_wrappers(options.get("wrappers", [])):
         env = find_object(name, None if is_parallel(env) else gymnasium.wrappers)(env, **arguments)
+        check_memory(env, options)
     return env
 
 

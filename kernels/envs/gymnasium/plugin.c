@@ -222,8 +222,8 @@ static int accept(struct group *group, int64_t env, char *message)
     struct episode *episode = &group->episode[env];
     if (earned_otherwise(group, env)) {
         hd_bridge_refuse(message, "the same actions from the same seed gave other rewards: the env "
-                                  "keeps something from earlier episodes or draws from elsewhere, "
-                                  "as NormalizeReward does (save: pickle may help)");
+                                  "keeps something from earlier episodes or draws from elsewhere "
+                                  "(save: pickle may help)");
         return name_env(group, env, message);
     }
     if (hash_obs(group, env) != episode->head.obs_hash) {

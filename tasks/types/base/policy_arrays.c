@@ -134,9 +134,8 @@ static const struct hd_obs_norm *make_norm(const struct hd_policy_arrays *arrays
 {
     if (!arrays->scale)
         return NULL;
-    *norm = (struct hd_obs_norm){.scale = scale_floats(arrays, floats, work),
-                                 .shift = arrays->shift,
-                                 .limit = HD_OBS_NORM_LIMIT};
+    *norm = (struct hd_obs_norm){
+        .scale = scale_floats(arrays, floats, work), .shift = arrays->shift, .limit = arrays->clip};
     return norm;
 }
 

@@ -13,6 +13,7 @@ struct hd_policy_arrays {
     void *params;         /* an instance of the net's parameters */
     float *running;       /* [hd_net_count_running]; NULL: the net has no batch norm */
     float *scale, *shift; /* [hd_net_count_obs]; NULL: observations are not normalised */
+    float clip;           /* of normalised observations: policy.collect.clip_obs */
 };
 
 /* Reads a file that hd_weights_save wrote. It must have every tensor of the net in its shape, and

@@ -23,6 +23,7 @@ static const char *const prefixes[] = {"seed",
                                        "policy.collect.n_sample",
                                        "policy.collect.segment_at_done",
                                        "policy.collect.unroll_len",
+                                       "policy.collect.clip_obs",
                                        "env.type",
                                        "env.env_id",
                                        "env.frame_stack",
@@ -137,6 +138,12 @@ static void warn_of_other(const struct hd_config *config, const char *weights, c
                trained->text[0] ? trained->text : "\"\"", here[0] ? here : "\"\"");
 }
 
+/* The policy's observations are clipped as it learned to see them. */
+static int take_clip(struct hd_config *config, const struct hd_node *clip)
+{
+    return clip ? hd_config_override(config, "policy.collect.clip_obs", clip->text) : HD_OK;
+}
+
 static int complete(struct hd_config *config, const struct hd_document *document,
                     const char *weights, struct hd_diag *diag)
 {
@@ -149,6 +156,7 @@ static int complete(struct hd_config *config, const struct hd_document *document
     HD_TRY(take_space(config, "policy.model.obs_shape", hd_node_get(model, "obs_shape")));
     HD_TRY(take_space(config, "policy.model.action_shape", hd_node_get(model, "action_shape")));
     HD_TRY(take_space(config, "policy.action_space", hd_node_get(policy, "action_space")));
+    HD_TRY(take_clip(config, hd_node_get(hd_node_get(policy, "collect"), "clip_obs")));
     return take_bounds(config, weights, hd_node_get(policy, "action_bounds"), diag);
 }
 

@@ -37,6 +37,9 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     envs->pending = hd_arena_take(&arena, n, sizeof *envs->pending);
     envs->action = hd_arena_take(&arena, steps * shape->frame.actions.dims, sizeof *envs->action);
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
+    const int64_t followed = shape->follows_returns;
+    envs->discounted = hd_arena_take(&arena, followed * n, sizeof *envs->discounted);
+    envs->returns = hd_arena_take(&arena, followed, sizeof *envs->returns);
     envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
     envs->state = hd_arena_take(&arena, n * shape->state, sizeof *envs->state);
     envs->games = hd_arena_take(&arena, games, 1);
@@ -101,6 +104,8 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->obs = hd_obs_shape_read(setup->config);
     shape->outputs = hd_policy_get(setup->config)->outputs;
     shape->state = hd_sequences_read(setup->config).state;
+    shape->follows_returns =
+        !shape->evaluator && hd_config_get_bool(setup->config, "policy.collect.normalize_reward");
     shape->settings = (struct hd_env_settings){.evaluator = shape->evaluator};
     HD_TRY(hd_env_options_read(setup->config, &shape->settings));
     HD_TRY(hd_env_probe(setup->config, &shape->settings, spec->location, setup->diag, &shape->env,

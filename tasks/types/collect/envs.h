@@ -35,6 +35,12 @@ struct hd_envs_shape {
     const struct hd_outputs *outputs; /* from which the policy's actions come */
     int64_t state;                    /* floats of a recurrent net's state; 0: the net has none */
     int64_t state_bytes;              /* of the saved state of one env */
+    bool follows_returns;             /* a collector's, with policy.collect.normalize_reward */
+};
+
+/* The moments of discounted returns in a group's last collect. */
+struct hd_env_returns {
+    double count, mean, squares;
 };
 
 /* The arrays of a group. It has *count envs; those of a group without envs stay zero. */
@@ -50,6 +56,10 @@ struct hd_envs {
     int64_t *pending;       /* [E]: steps of the env's unfinished fragment */
     union hd_action_number *action; /* [E][L][dims]: of pending steps */
     float *reward;                  /* [E][L] */
+    double *discounted;             /* [E]: return of the episode so far, discounted from its end;
+                                       this and the next only with
+                                       follows_returns */
+    struct hd_env_returns *returns; /* [1] */
     char *obs;                      /* [E][stack][frame_bytes]: current observations */
     float *state;                   /* [E][state]: the policy's, before it sees them */
     void *games;  /* shape.on_gpu: the envs as bytes for a GPU, as new as what was last

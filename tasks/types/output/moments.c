@@ -21,6 +21,7 @@ struct shape {
      * is 1 for bytes, which are whole numbers: a difference of one means nothing. */
     float first_scale;
     double epsilon;
+    float clip; /* of a normalised number */
 };
 
 struct arrays {
@@ -70,15 +71,18 @@ static int declare(const struct hd_setup *setup, struct hd_spec *spec, const str
 
 int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec)
 {
-    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8});
+    const double clip = hd_config_get_real(setup->config, "policy.collect.clip_reward");
+    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8, (float)clip});
 }
 
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
 {
     const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
     const int64_t n = obs.u8 ? obs.obs_bytes : obs.obs_bytes / (int64_t)sizeof(float);
-    return declare(setup, spec,
-                   &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8});
+    const double clip = hd_config_get_real(setup->config, "policy.collect.clip_obs");
+    return declare(
+        setup, spec,
+        &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8, (float)clip});
 }
 
 int hd_moments_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
@@ -148,6 +152,11 @@ double hd_moments_get_epsilon(const struct hd_spec *spec)
     return ((const struct shape *)spec->shape)->epsilon;
 }
 
+float hd_moments_get_clip(const struct hd_spec *spec)
+{
+    return ((const struct shape *)spec->shape)->clip;
+}
+
 double hd_moments_get_deviation(const struct hd_spec *spec, const void *data)
 {
     const struct shape *shape = spec->shape;
@@ -168,8 +177,19 @@ const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
     if (!view->data)
         return NULL;
     const struct arrays arrays = arrays_of(view->spec, view->data);
-    *norm_p = (struct hd_obs_norm){arrays.scale, arrays.shift, HD_OBS_NORM_LIMIT};
+    *norm_p = (struct hd_obs_norm){arrays.scale, arrays.shift, hd_moments_get_clip(view->spec)};
     return norm_p;
+}
+
+int hd_moments_check_use(const struct hd_setup *setup, const struct hd_spec *spec, const char *key,
+                         const char *port)
+{
+    if (spec || !hd_config_get_bool(setup->config, key))
+        return HD_OK;
+    return hd_diag_add_error(setup->diag, hd_config_locate(setup->config, key, setup->location),
+                             "%s: true: the step %s of this graph has no value for its port '%s', "
+                             "so that nothing would be normalised",
+                             key, setup->verb, port);
 }
 
 /* -- Combining --------------------------------------------------------------------------------- */

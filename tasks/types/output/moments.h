@@ -44,9 +44,19 @@ double hd_moments_get_epsilon(const struct hd_spec *spec);
 void hd_moments_get_scales(const struct hd_spec *spec, void *data, float **scale_p,
                            float **shift_p);
 
+/* Returns the largest absolute value of a normalised number: policy.collect.clip_obs or
+ * clip_reward.
+ */
+float hd_moments_get_clip(const struct hd_spec *spec);
+
 /* Fills *norm_p with the normalisation of observations by a view's instance and returns norm_p.
  * Returns NULL if the view is absent: observations are not normalised. */
 const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
                                                   struct hd_obs_norm *norm_p);
+
+/* Checks, from a verb's `prepare`, that its port has a value if `key`, policy.collect.normalize_obs
+ * or normalize_reward, is on. Returns HD_OK, or HD_ERR_INPUT (in setup->diag). */
+int hd_moments_check_use(const struct hd_setup *setup, const struct hd_spec *spec, const char *key,
+                         const char *port);
 
 #endif

@@ -2,7 +2,9 @@
 """Small environments of Gymnasium for tests of the bridge, which fail where they are told to."""
 
 import copy
+import json
 import os
+import tempfile
 import time
 
 import gymnasium
@@ -224,3 +226,34 @@ class Louder:
 
 
 gymnasium.register("Walk-v0", entry_point=Walk, max_episode_steps=50)
+
+
+class RunningReward(gymnasium.RewardWrapper):
+    """Divides rewards by the largest one so far, in all episodes."""
+
+    largest = 1
+
+    def reward(self, reward):
+        self.largest = max(self.largest, abs(reward))
+        return reward / self.largest
+
+
+class Recorded(gymnasium.Wrapper):
+    """Writes what an environment shows and gives to a file of its own in `folder`."""
+
+    def __init__(self, env, folder):
+        super().__init__(env)
+        self.file = tempfile.NamedTemporaryFile("w", dir=folder, delete=False, buffering=1)
+
+    def write(self, obs, **more):
+        print(json.dumps({"obs": [float(x) for x in obs], **more}), file=self.file)
+
+    def reset(self, **arguments):
+        obs, info = self.env.reset(**arguments)
+        self.write(obs)
+        return obs, info
+
+    def step(self, action):
+        obs, reward, *rest = self.env.step(action)
+        self.write(obs, reward=float(reward))
+        return obs, reward, *rest

@@ -246,6 +246,15 @@ TEST(test_declared_bounds)
         check_refused(WALK, mistakes[i][0], mistakes[i][1]);
 }
 
+/* Statistics belong to the run, or to a pickle of the env. */
+TEST(test_wrappers_that_remember)
+{
+    check_refused(WALK, "wrappers=NormalizeReward",
+                  "NormalizeReward|policy.collect.normalize_reward");
+    check_refused(WALK, "wrappers=[\"NormalizeObservation\"]", "policy.collect.normalize_obs");
+    release(make(1, WALK, "wrappers=NormalizeReward;save=pickle"));
+}
+
 /* -- States ------------------------------------------------------------------------------------ */
 
 /* Plays n steps of two envs by draws from `rng`. */
@@ -346,7 +355,7 @@ TEST(test_memory)
 /* A wrapper that remembers what was earned shows the same observations, and gives other rewards. */
 TEST(test_memory_of_rewards)
 {
-    struct fixture *f = make(2, WALK, "wrappers=NormalizeReward");
+    struct fixture *f = make(2, WALK, "wrappers=gymnasium_envs:RunningReward");
     const int32_t action[2] = {1, 1};
     reset(f, 0, 5);
     reset(f, 1, 5);
@@ -357,7 +366,7 @@ TEST(test_memory_of_rewards)
         step(f, action);
     ck_assert_int_eq(env->load(f->group, 1, save(f, 0), message), 0);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
-    check_names(message, "other rewards|NormalizeReward|save: pickle");
+    check_names(message, "other rewards|save: pickle");
     release(f);
 }
 

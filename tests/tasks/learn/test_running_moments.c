@@ -108,7 +108,7 @@ static void check_obs_norm(const struct world *w, const struct running *running,
     struct hd_obs_norm norm;
     ck_assert_ptr_eq(hd_moments_get_obs_norm(&view, &norm), &norm);
     ck_assert_int_eq(hd_moments_count_elements(&value->spec), c->elements);
-    ck_assert(norm.limit == 5);
+    ck_assert(norm.limit == 10);
     for (int j = 0; j < c->elements; j += stride_of(c)) {
         const struct running *r = &running[j];
         const double scale = first ? c->first_scale : 1 / sqrt(r->var + c->epsilon);
