@@ -36,6 +36,7 @@ class Case:
     rollouts: int
     envs: int
     arguments: tuple = ()  # of the script, in place of its defaults
+    sets: tuple = ()  # of the run file
 
     @property
     def steps(self):
@@ -48,6 +49,10 @@ CASES = {
                         ("--anneal-lr", "False")),
     "Pendulum": Case("Pendulum-v1", "sac_continuous_action.py", "cleanrl_pendulum", 1, 10000, 1,
                      ("--learning-starts", "1000")),
+    "InvertedPendulum": Case("InvertedPendulum-v5", "sac_continuous_action.py", "cleanrl_pendulum", 1, 20000, 1,
+                             ("--learning-starts", "1000"), ("env.env_id=InvertedPendulum-v5",)),
+    "Hopper": Case("Hopper-v5", "ppo_continuous_action.py", "cleanrl_half_cheetah", 2048, 98, 1,
+                   ("--anneal-lr", "False"), ("env.env_id=Hopper-v5",)),
 }
 
 
@@ -59,7 +64,8 @@ def theirs(options, case, seed, folder):
 
 def ours(options, case, seed, folder):
     return [f"{options.build}/runner", "run", f"bench/peers/{case.run_file}.yaml", "--dir", f"{folder}/run", "--quiet",
-            "--seed", seed, "--set", "runtime.workers=1", "--set", f"max_env_step={case.steps}"], environment(options), ROOT
+            "--seed", seed, "--set", "runtime.workers=1", "--set", f"max_env_step={case.steps}",
+            *(word for text in case.sets for word in ("--set", text))], environment(options), ROOT
 
 
 def read_return(folder, case):
@@ -146,7 +152,9 @@ def permute(a, b):
 def run(options):
     if options.repeats not in STUDENT:
         sys.exit(f"cleanrl: --repeats is the number of seeds, {min(STUDENT)} to {max(STUDENT)}")
-    for case in CASES.values():
+    for name, case in CASES.items():
+        if options.env and name not in options.env:
+            continue
         if options.short:
             case = dataclasses.replace(case, rollouts=case.rollouts // 4)
         label = f"cleanrl: {case.env_id}, {case.script}, {case.steps} env steps"

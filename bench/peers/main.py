@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/peers/run [--repeats N] [--short] [--save] [CASE ...]
+"""usage: bench/peers/run [--repeats N] [--short] [--env NAME ...] [--save] [CASE ...]
 
 Measures the same work in what people use today and in Heddle, in turns so that a slow minute of the
 machine hits all alike, and prints how many times faster Heddle is. Cases (default: all):
@@ -15,8 +15,9 @@ machine hits all alike, and prints how many times faster Heddle is. Cases (defau
   package     acting on numpy arrays with CartPole's net, and stepping 16 CartPoles, from Python on one core:
               PyTorch, gymnasium's vector environments
   classic     training CartPole and Pendulum with PPO, DQN and SAC on two cores: Stable-Baselines3
-  cleanrl     returns on LunarLander and HalfCheetah with PPO and on Pendulum with SAC, through the bridge to Gymnasium,
-              at the same number of steps: CleanRL's own scripts; --repeats is the number of seeds
+  cleanrl     returns on LunarLander, HalfCheetah and Hopper with PPO and on Pendulum and InvertedPendulum with SAC,
+              through the bridge to Gymnasium, at the same number of steps: CleanRL's own scripts; --repeats is the
+              number of seeds, --env Hopper takes one environment
 
 --short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more
 than a minute a turn. It takes a quarter of the steps of cleanrl. --save appends what is measured to
@@ -37,6 +38,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--build", default="build")
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--save", action="store_true")
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE")
     options = parser.parse_args()
