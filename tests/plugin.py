@@ -12,7 +12,7 @@ class Option(ctypes.Structure):
 
 class Settings(ctypes.Structure):
     _fields_ = [("envs", ctypes.c_int64), ("evaluator", ctypes.c_bool), ("env_id", ctypes.c_char_p),
-                ("options", ctypes.POINTER(Option)), ("n_options", ctypes.c_int)]
+                ("options", ctypes.POINTER(Option)), ("n_options", ctypes.c_int), ("groups", ctypes.c_int64)]
 
 
 class ActionSpace(ctypes.Structure):
@@ -55,7 +55,7 @@ class Group:
         self.plugin, self.message, self.group = plugin, ctypes.create_string_buffer(512), ctypes.c_void_p()
         pairs = [Option(name.encode(), value.encode()) for name, value in options.items()]
         self.spec = Spec()
-        self.settings = Settings(1, evaluator, env_id.encode(), (Option * len(pairs))(*pairs), len(pairs))
+        self.settings = Settings(1, evaluator, env_id.encode(), (Option * len(pairs))(*pairs), len(pairs), 1)
         self.create()
         if self.spec.agents > 1:
             plugin.destroy(self.group)

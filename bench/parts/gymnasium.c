@@ -163,22 +163,22 @@ static int measure_floor(void)
 {
     enum { PASSES = 100000 };
     struct {
-        _Atomic uint32_t busy;
+        struct hd_bridge_calls calls;
         struct hd_bridge_control control;
     } *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return HD_ERR_NOMEM;
-    hd_turn_give(&shared->busy, &shared->control);
+    shared->control.turn = HD_BRIDGE_THEIRS;
     const pid_t child = fork();
     if (child == 0)
         for (;;)
-            hd_gymnasium_next(&shared->busy, &shared->control);
+            hd_gymnasium_next(&shared->calls, &shared->control, 1, 0);
     int64_t begin = 0;
     for (int i = -PASSES / 10; i < PASSES; i++) {
         begin = i == 0 ? hd_clock_get_ns() : begin;
-        hd_turn_await(&shared->busy, 1);
-        hd_turn_give(&shared->busy, &shared->control);
+        hd_turn_await(&shared->control, 1);
+        hd_turn_give(&shared->calls, &shared->control);
     }
     hd_part_report("floor", (double)(hd_clock_get_ns() - begin) * 1e-3 / PASSES, "us");
     kill(child, SIGKILL);

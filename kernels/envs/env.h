@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 enum {
-    HD_ENV_ABI = 2,          /* version of this file's structures */
+    HD_ENV_ABI = 3,          /* version of this file's structures */
     HD_ENV_DIMS = 4,         /* most dimensions of a frame */
     HD_ENV_ACTION_DIMS = 64, /* most numbers of an action */
     HD_ENV_MESSAGE = 512     /* bytes of a message, the final 0 included */
@@ -70,6 +70,8 @@ struct hd_env_settings {
     const char *env_id; /* env.env_id of the run file, "" when there is none */
     const struct hd_env_option *options; /* [n_options]; refuse options that you do not know */
     int n_options;
+    int64_t groups; /* of these settings, which the caller makes and steps independently: they may
+                       share what they stand on; 0 or 1: this one */
 };
 
 /* The result of `create`. */

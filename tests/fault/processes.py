@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting runs to be disturbed, and looking at what they leave."""
 
+import contextlib
 import json
 import os
 import re
@@ -38,11 +39,13 @@ def start_endless(directory, *options, ranks=2, number=0, ignored=None):
 
 
 def children(process):
-    try:
-        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
+    """Also of its other threads."""
+    found, tasks = [], f"/proc/{process.pid}/task"
+    with contextlib.suppress(OSError):
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/children", encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+    return found
 
 
 def rank_of(pid):

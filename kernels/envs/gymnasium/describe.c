@@ -5,7 +5,6 @@
 #include "kernels/envs/gymnasium/workers.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,18 +18,13 @@ struct known {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known *all_known;
 
-/* Returns all settings that Python sees as one text, to be freed; NULL without memory. */
-static char *join(const struct hd_bridge_options *options)
+static void name(const void *options, int64_t env, char *message)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    if (!file)
-        return NULL;
-    fputs(options->env_id, file);
-    for (int i = 0; i < options->n_arguments; i++)
-        fprintf(file, "\n%s", options->argument[i]);
-    return fclose(file) == 0 ? text : NULL;
+    char why[HD_ENV_MESSAGE];
+    (void)env;
+    strcpy(why, message);
+    hd_bridge_refuse(message, "%s: %.440s", ((const struct hd_bridge_options *)options)->env_id,
+                     why);
 }
 
 static int ask(const struct hd_bridge_options *options, struct hd_bridge_description *description_p,
@@ -38,17 +32,15 @@ static int ask(const struct hd_bridge_options *options, struct hd_bridge_descrip
 {
     struct hd_bridge_options one = *options;
     struct hd_bridge_workers workers;
-    char why[HD_ENV_MESSAGE];
+    const struct hd_bridge_user user = {name, options};
     one.workers = 1;
     one.pickle_bytes = 0;
     memset(&one.declaration, 0, sizeof one.declaration);
-    int status = hd_bridge_workers_init(&one, &one.declaration, 1, &workers, why);
+    int status = hd_bridge_workers_init(&one, &one.declaration, 1, 1, &workers, message);
     if (status == 0)
-        status = hd_bridge_workers_start(&workers, why);
+        status = hd_bridge_workers_start(&workers, &user, message);
     if (status == 0)
         *description_p = workers.block->description;
-    else
-        hd_bridge_refuse(message, "%s: %.440s", options->env_id, why);
     hd_bridge_workers_release(&workers);
     return status;
 }
@@ -79,7 +71,7 @@ int hd_bridge_describe(const struct hd_bridge_options *options,
     *description_p = options->declaration;
     if (options->declared)
         return 0;
-    char *settings = join(options);
+    char *settings = hd_bridge_options_join(options);
     if (!settings)
         return hd_bridge_refuse(message, "out of memory");
     pthread_mutex_lock(&lock);

@@ -15,7 +15,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are arrays, never windows
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
-from heddle_shared import (ANNOUNCED, BOX, CLOSE, F32, LOAD, RENDER, REPLAY, RESET, SAVE, STARTED, STEP, TEXT,  # noqa: E402
+from heddle_shared import (ANNOUNCED, BOX, CALLS_BYTES, CLOSE, F32, LOAD, RENDER, REPLAY, RESET, SAVE, STARTED, STEP, TEXT,  # noqa: E402
                            Control, Description, Header)
 
 
@@ -193,6 +193,13 @@ def check_flags(*flags):
                              f"({type(flag).__name__})")
 
 
+def find_controls(memory, number):
+    """A worker's controls: one, or one of each group that shares it."""
+    header = Header.from_buffer(memory)
+    n = header.controls // header.workers
+    return [Control.from_buffer(memory, header.control + (number * n + i) * ctypes.sizeof(Control)) for i in range(n)]
+
+
 class Worker:
     """Steps envs of Gymnasium."""
 
@@ -206,8 +213,12 @@ class Worker:
         n = header.envs // self.agents  # envs of one agent, or parallel envs
         self.first, last = (w * n // header.workers * self.agents for w in (number, number + 1))
         self.slots = last - self.first
-        self.control = Control.from_buffer(memory, header.control + number * ctypes.sizeof(Control))
-        self.at = memoryview(memory)[header.control + number * ctypes.sizeof(Control) + Control.at.offset:][:4].cast("i")
+        self.controls = find_controls(memory, number)
+        self.first_control = number * len(self.controls)
+        offset = header.control + number * ctypes.sizeof(Control) + Control.at.offset
+        self.ats = [memoryview(memory)[offset + i * ctypes.sizeof(Control):][:4].cast("i")
+                    for i in range(len(self.controls))]
+        self.control, self.at = self.controls[0], self.ats[0]
         self.envs = [make_env(env_id, options) for _ in range(self.first, last, self.agents)]
         self.steppers = [env.step for env in self.envs]
         heddle_spaces.check_spaces(describe(self.envs[0], {}), header.description)
@@ -279,11 +290,15 @@ class Worker:
         self.show(self.next_obs[i], self.reset(self.envs[i], self.next_seed[i]))
         self.next[i], self.where = STARTED, ""
 
-    def step(self):
-        """Steps all envs. What is right is found right without a call; what is not is looked at by the functions above."""
+    def step(self, begin=0, end=None):
+        """Steps all envs, or those from `begin` on before `end`. What is right is found right without a call; what is
+        not is looked at by the functions above."""
         at, rows, done, truncations, shape, kinds = self.at, self.obs, self.done, self.truncated, self.shape, self.kinds
         i, array, dtype, rewards = self.first, self.array, self.dtype, self.reward
-        for k, (step, action) in enumerate(zip(self.steppers, self.read_actions(self.actions))):
+        steppers, actions = self.steppers, self.actions
+        if end is not None:
+            steppers, actions = steppers[begin:end], actions[begin:end]
+        for k, (step, action) in enumerate(zip(steppers, self.read_actions(actions)), begin):
             at[0] = i + k
             result = step(action)
             try:
@@ -339,18 +354,23 @@ class Worker:
     def render(self, i):
         import numpy as np
         spaces = self.header.description
-        picture = np.frombuffer(self.memory, np.uint8, spaces.height * spaces.width * 3, self.header.picture)
+        size = spaces.height * spaces.width * 3
+        picture = np.frombuffer(self.memory, np.uint8, size, self.header.picture + self.number * size)
         drawn = check_picture(self.envs[i].render())
         if drawn.shape != (spaces.height, spaces.width, 3):
             raise ValueError(f"render returned a picture of {drawn.shape[:2]}, but the first one had "
                              f"{(spaces.height, spaces.width)}")
         picture.reshape(drawn.shape)[...] = drawn
 
-    def obey(self, command):
-        if command == STEP:
+    def obey(self, number, command):
+        """Executes the command of a control."""
+        control = self.control = self.controls[number]
+        self.at, self.number = self.ats[number], self.first_control + number
+        if command == STEP and control.count == 0:
             return self.step()
-        control = self.control
         i = control.env - self.first
+        if command == STEP:
+            return self.step(i, i + control.count)
         self.at[0] = control.env
         if command == RESET:
             return self.start(i, control.seed)
@@ -396,9 +416,9 @@ class ParallelWorker(Worker):
         for slot, name in self.get_slots(e):
             self.show_agent(slot, name, obs, self.envs[e].agents)
 
-    def step(self):
+    def step(self, begin=0, end=None):
         actions, n = self.read_actions(self.actions), self.agents
-        for e in range(len(self.envs)):
+        for e in range(begin // n, len(self.envs) if end is None else end // n):
             self.at[0] = self.first + e * n
             self.step_one(e, actions[e * n:e * n + n])
 
@@ -481,25 +501,24 @@ def prepare(pipe, number, options):
 
 def work(next_command, memory, number, env_id, options):
     header = Header.from_buffer(memory)
-    control = Control.from_buffer(memory, header.control + max(number, 0) * ctypes.sizeof(Control))
-    worker = None
+    controls, worker, at = find_controls(memory, max(number, 0)), None, 0
     try:
         if number < 0:
             header.description = describe(make_env(env_id, options), options)
         else:
             worker = (ParallelWorker if header.description.agents else Worker)(memory, number, env_id, options)
     except Exception as error:  # whatever an env raises is the plug-in's to tell
-        tell(control, error)
-    busy = ctypes.c_uint32.from_buffer(memory, header.busy)
-    words = ctypes.byref(busy), ctypes.byref(control)
-    while (command := next_command(*words)) != CLOSE:
+        tell(controls[0], error)
+    calls = (ctypes.c_char * CALLS_BYTES).from_buffer(memory, header.calls + max(number, 0) * CALLS_BYTES)
+    words = ctypes.byref(calls), ctypes.byref(controls[0]), len(controls)
+    while (command := controls[at := next_command(*words, at)].command) != CLOSE:
         try:
-            worker.obey(command)
+            worker.obey(at, command)
         except Exception as error:
-            tell(control, error, worker.where)
+            tell(controls[at], error, worker.where)
     if worker:
         worker.close()
-    next_command(*words)
+    next_command(*words, at)
 
 
 def main(descriptor, pipe, number, env_id, *words):

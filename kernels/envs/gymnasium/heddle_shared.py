@@ -21,8 +21,11 @@ class Description(ctypes.Structure):
 
 class Header(ctypes.Structure):
     _fields_ = [("description", Description)] + [(name, ctypes.c_int64) for name in (
-        "envs", "workers", "frame_bytes", "pickle_bytes", "busy", "control", "obs", "action", "reward", "done",
+        "envs", "workers", "controls", "frame_bytes", "pickle_bytes", "calls", "control", "obs", "action", "reward", "done",
         "truncated", "next", "next_seed", "next_obs", "history", "pickle", "picture")]
+
+
+CALLS_BYTES = 64
 
 
 class Control(ctypes.Structure):

@@ -265,6 +265,19 @@ int hd_bridge_options_read(const struct hd_env_settings *settings,
     return 0;
 }
 
+char *hd_bridge_options_join(const struct hd_bridge_options *options)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file)
+        return NULL;
+    fputs(options->env_id, file);
+    for (int i = 0; i < options->n_arguments; i++)
+        fprintf(file, "\n%s", options->argument[i]);
+    return fclose(file) == 0 ? text : NULL;
+}
+
 void hd_bridge_options_release(struct hd_bridge_options *options)
 {
     for (int i = 0; i < options->n_arguments; i++)

@@ -27,6 +27,9 @@ int hd_bridge_options_read(const struct hd_env_settings *settings,
                            struct hd_bridge_options *options_p, char message[HD_ENV_MESSAGE]);
 void hd_bridge_options_release(struct hd_bridge_options *options);
 
+/* Returns all settings that Python sees as one text, to be freed; NULL without memory. */
+char *hd_bridge_options_join(const struct hd_bridge_options *options);
+
 /* Writes a sentence to `message` and returns -1. */
 __attribute__((format(printf, 2, 3))) int hd_bridge_refuse(char message[HD_ENV_MESSAGE],
                                                            const char *format, ...);

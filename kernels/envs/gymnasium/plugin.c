@@ -4,7 +4,7 @@
  * is the seed of the episode and the actions since, which a worker replays when the env is next
  * needed; or a pickle of the env. */
 #include "kernels/envs/gymnasium/describe.h"
-#include "kernels/envs/gymnasium/workers.h"
+#include "kernels/envs/gymnasium/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,10 @@ struct episode {
 };
 
 struct group {
-    struct hd_bridge_options options;
-    struct hd_bridge_workers workers;
+    struct hd_bridge_seat seat;
+    struct hd_bridge_workers *workers; /* the team's */
+    const struct hd_bridge_options *options;
+    int64_t first, envs; /* of the team's block */
     int64_t n_loaded;
     struct episode *episode; /* [envs] */
 };
@@ -45,39 +47,26 @@ static void destroy(void *memory)
     struct group *group = memory;
     if (!group)
         return;
-    if (group->workers.options)
-        hd_bridge_workers_release(&group->workers);
-    hd_bridge_options_release(&group->options);
+    hd_bridge_seat_leave(&group->seat);
     free(group->episode);
     free(group);
-}
-
-/* A worker has whole parallel envs. */
-static void limit_workers(struct hd_bridge_options *options, int64_t envs,
-                          const struct hd_bridge_description *description)
-{
-    const int64_t most = envs / hd_bridge_count_agents(description);
-    if (options->workers > most)
-        options->workers = most > 0 ? most : 1;
 }
 
 static int make(struct group *group, const struct hd_env_settings *settings,
                 struct hd_env_spec *spec_p, char *message)
 {
-    struct hd_bridge_description description;
-    if (hd_bridge_options_read(settings, &group->options, message) != 0 ||
-        hd_bridge_describe(&group->options, &description, message) != 0)
+    if (hd_bridge_seat_take(settings, &group->seat, message) != 0)
         return -1;
-    limit_workers(&group->options, settings->envs, &description);
-    if (hd_bridge_workers_init(&group->options, &description, settings->envs, &group->workers,
-                               message) != 0)
-        return -1;
+    group->workers = &group->seat.team->workers;
+    group->options = &group->seat.team->options;
+    group->envs = settings->envs;
+    group->first = group->seat.number * group->envs;
     group->episode = calloc((size_t)settings->envs, sizeof *group->episode);
     if (!group->episode)
         return hd_bridge_refuse(message, "out of memory");
     for (int64_t i = 0; i < settings->envs; i++)
         group->episode[i].head.steps = -1;
-    *spec_p = hd_bridge_make_spec(&description);
+    *spec_p = hd_bridge_make_spec(&group->workers->block->description);
     return 0;
 }
 
@@ -97,12 +86,17 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
 
 static bool keeps_pickles(const struct group *group)
 {
-    return group->options.pickle_bytes > 0;
+    return group->options->pickle_bytes > 0;
+}
+
+static bool is_shared(const struct group *group)
+{
+    return group->seat.team->seats > 1;
 }
 
 static int64_t count_agents(const struct group *group)
 {
-    return hd_bridge_count_agents(&group->workers.block->description);
+    return hd_bridge_count_agents(&group->workers->block->description);
 }
 
 /* Returns the first agent of the parallel env of an env. */
@@ -113,30 +107,30 @@ static int64_t find_first(const struct group *group, int64_t env)
 
 static int64_t action_bytes(const struct group *group)
 {
-    return group->workers.block->description.action_dims * 4;
+    return group->workers->block->description.action_dims * 4;
 }
 
 static void *get_row(const struct group *group, int64_t offset, int64_t env, int64_t bytes)
 {
-    return (char *)hd_bridge_workers_get(&group->workers, offset) + env * bytes;
+    return (char *)hd_bridge_workers_get(group->workers, offset) + (group->first + env) * bytes;
 }
 
 static char *get_history(const struct group *group, int64_t env)
 {
-    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_header *block = group->workers->block;
     return get_row(group, block->history, env, block->description.limit * action_bytes(group));
 }
 
 /* Returns where the block says how far the next episode of the env is. */
 static uint8_t *get_next(const struct group *group, int64_t env)
 {
-    return get_row(group, group->workers.block->next, env, 1);
+    return get_row(group, group->workers->block->next, env, 1);
 }
 
 /* FNV-1a over what an env shows: tells a replay that went another way. */
 static uint64_t hash_obs(const struct group *group, int64_t env)
 {
-    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_header *block = group->workers->block;
     const uint8_t *obs = get_row(group, block->obs, env, block->frame_bytes);
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int64_t i = 0; i < block->frame_bytes; i++)
@@ -153,7 +147,7 @@ static int name_env(const struct group *group, int64_t env, char *message)
     char why[HD_ENV_MESSAGE];
     snprintf(why, sizeof why, "%s", message);
     if (env < 0)
-        return hd_bridge_refuse(message, "%s: %.400s", group->options.env_id, why);
+        return hd_bridge_refuse(message, "%s: %.400s", group->options->env_id, why);
     const struct head *head = &group->episode[env].head;
     const long long first = find_first(group, env), last = first + count_agents(group) - 1;
     char where[64];
@@ -162,37 +156,53 @@ static int name_env(const struct group *group, int64_t env, char *message)
     else
         snprintf(where, sizeof where, "envs %lld to %lld", first, last);
     return hd_bridge_refuse(
-        message, "%s: %s, step %lld from seed %llu: %.360s", group->options.env_id, where,
+        message, "%s: %s, step %lld from seed %llu: %.360s", group->options->env_id, where,
         (long long)(head->steps < 0 ? 0 : head->steps), (unsigned long long)head->seed, why);
+}
+
+/* Names an env of the block (struct hd_bridge_user). */
+static void name(const void *memory, int64_t env, char *message)
+{
+    const struct group *group = memory;
+    name_env(group, env < 0 ? env : env - group->first, message);
+}
+
+static struct hd_bridge_user make_user(const struct group *group)
+{
+    return (struct hd_bridge_user){name, group};
 }
 
 static int start_workers(struct group *group, char *message)
 {
-    const int64_t envs = group->workers.block->envs, agents = count_agents(group);
-    int status = 0;
-    if (envs % agents != 0)
-        status = hd_bridge_refuse(message, "%lld agents play together, which %lld envs cannot be",
-                                  (long long)agents, (long long)envs);
-    else
-        status = hd_bridge_workers_start(&group->workers, message);
-    return status == 0 ? 0 : name_env(group, -1, message);
+    const int64_t agents = count_agents(group);
+    const struct hd_bridge_user user = make_user(group);
+    if (group->envs % agents == 0)
+        return hd_bridge_team_start(group->seat.team, &user, message);
+    hd_bridge_refuse(message, "%lld agents play together, which %lld envs cannot be",
+                     (long long)agents, (long long)group->envs);
+    return name_env(group, -1, message);
+}
+
+/* Groups that share a worker have a control each, a group alone has one for each worker. */
+static int64_t find_control(const struct group *group, int64_t env)
+{
+    return is_shared(group) ? group->seat.number : hd_bridge_workers_find(group->workers, env);
 }
 
 /* Has the worker of an env execute a command on it. */
 static int order(struct group *group, int64_t env, int command, int64_t count, char *message)
 {
-    int64_t at = -1;
+    const struct hd_bridge_user user = make_user(group);
     if (start_workers(group, message) != 0)
         return -1;
-    const int64_t w = hd_bridge_workers_find(&group->workers, env);
-    struct hd_bridge_control *control = hd_bridge_workers_get_control(&group->workers, w);
-    control->env = env;
+    const int64_t number = find_control(group, env);
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(group->workers, number);
+    control->env = group->first + env;
     control->seed = group->episode[env].head.seed;
     control->count = count;
-    hd_bridge_workers_give(&group->workers, w, command);
-    if (hd_bridge_workers_await(&group->workers, &at, message) != 0)
-        return name_env(group, env, message);
-    return 0;
+    control->at = (int32_t)control->env;
+    hd_bridge_workers_give(group->workers, number, command);
+    return hd_bridge_workers_await(group->workers, number, 1, &user, message);
 }
 
 /* Agents of a parallel env can only go on where they were together. */
@@ -212,7 +222,7 @@ static int check_together(const struct group *group, int64_t first, char *messag
  * wrapper may remember what earlier episodes gave, and show the same observations. */
 static bool earned_otherwise(const struct group *group, int64_t env)
 {
-    const float *reward = get_row(group, group->workers.block->reward, env, sizeof *reward);
+    const float *reward = get_row(group, group->workers->block->reward, env, sizeof *reward);
     return !keeps_pickles(group) && *reward != (float)group->episode[env].head.rewards;
 }
 
@@ -260,7 +270,7 @@ static int renew(struct group *group, int64_t env, char *message)
 
 static int renew_all(struct group *group, char *message)
 {
-    for (int64_t i = 0; group->n_loaded > 0 && i < group->workers.block->envs; i++)
+    for (int64_t i = 0; group->n_loaded > 0 && i < group->envs; i++)
         if (renew(group, i, message) != 0)
             return -1;
     return 0;
@@ -270,7 +280,7 @@ static int renew_all(struct group *group, char *message)
  * seed. */
 static bool take_next(struct group *group, int64_t env, uint64_t seed)
 {
-    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_header *block = group->workers->block;
     const uint64_t *next_seed = get_row(group, block->next_seed, env, sizeof *next_seed);
     if (*get_next(group, env) != HD_BRIDGE_STARTED || *next_seed != seed)
         return false;
@@ -300,7 +310,7 @@ static int start(struct group *group, int64_t env, uint64_t seed, char *message)
 static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
-    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_header *block = group->workers->block;
     if (group->episode[env].phase != STARTED && start(group, env, seed, message) != 0)
         return -1;
     group->episode[env].phase = LIVE;
@@ -313,7 +323,7 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
 static void announce(void *memory, int64_t env, uint64_t seed)
 {
     const struct group *group = memory;
-    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_header *block = group->workers->block;
     if (keeps_pickles(group) || block->description.height > 0 || block->description.agents > 0)
         return;
     *(uint64_t *)get_row(group, block->next_seed, env, sizeof seed) = seed;
@@ -326,7 +336,7 @@ static void announce(void *memory, int64_t env, uint64_t seed)
 static int keep_action(struct group *group, int64_t env, const char *action, char *message)
 {
     struct episode *episode = &group->episode[env];
-    const int64_t bytes = action_bytes(group), limit = group->workers.block->description.limit;
+    const int64_t bytes = action_bytes(group), limit = group->workers->block->description.limit;
     if (episode->phase == FRESH || episode->phase == STARTED) {
         hd_bridge_refuse(message, "it must be reset before the first step");
         return name_env(group, env, message);
@@ -348,35 +358,44 @@ static int keep_action(struct group *group, int64_t env, const char *action, cha
 
 static void show(const struct group *group, const struct hd_env_outcome *outcome)
 {
-    const struct hd_bridge_header *block = group->workers.block;
-    const struct hd_bridge_workers *workers = &group->workers;
-    const size_t n = (size_t)block->envs;
-    memcpy(outcome->obs, hd_bridge_workers_get(workers, block->obs),
+    const struct hd_bridge_header *block = group->workers->block;
+    const size_t n = (size_t)group->envs;
+    memcpy(outcome->obs, get_row(group, block->obs, 0, block->frame_bytes),
            n * (size_t)block->frame_bytes);
-    memcpy(outcome->reward, hd_bridge_workers_get(workers, block->reward),
+    memcpy(outcome->reward, get_row(group, block->reward, 0, sizeof *outcome->reward),
            n * sizeof *outcome->reward);
-    memcpy(outcome->done, hd_bridge_workers_get(workers, block->done), n);
-    memcpy(outcome->truncated, hd_bridge_workers_get(workers, block->truncated), n);
+    memcpy(outcome->done, get_row(group, block->done, 0, 1), n);
+    memcpy(outcome->truncated, get_row(group, block->truncated, 0, 1), n);
+}
+
+/* A worker of one group steps all its envs; one of several steps those of the group. */
+static void give_step(struct group *group, int64_t number)
+{
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(group->workers, number);
+    control->env = group->first;
+    control->count = is_shared(group) ? group->envs : 0;
+    hd_bridge_workers_give(group->workers, number, HD_BRIDGE_STEP);
 }
 
 static int step(void *memory, const void *action, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
-    const struct hd_bridge_header *block = group->workers.block;
-    int64_t at = -1;
+    const struct hd_bridge_header *block = group->workers->block;
+    const struct hd_bridge_user user = make_user(group);
     if (start_workers(group, message) != 0 || renew_all(group, message) != 0)
         return -1;
-    for (int64_t i = 0; i < block->envs; i++)
+    for (int64_t i = 0; i < group->envs; i++)
         if (keep_action(group, i, action, message) != 0)
             return -1;
-    memcpy(hd_bridge_workers_get(&group->workers, block->action), action,
-           (size_t)(block->envs * action_bytes(group)));
-    for (int64_t w = 0; w < block->workers; w++)
-        hd_bridge_workers_give(&group->workers, w, HD_BRIDGE_STEP);
-    if (hd_bridge_workers_await(&group->workers, &at, message) != 0)
-        return name_env(group, at, message);
-    for (int64_t i = 0; i < block->envs; i++)
+    memcpy(get_row(group, block->action, 0, action_bytes(group)), action,
+           (size_t)(group->envs * action_bytes(group)));
+    const int64_t number = find_control(group, 0), n = block->workers;
+    for (int64_t w = 0; w < n; w++)
+        give_step(group, number + w);
+    if (hd_bridge_workers_await(group->workers, number, n, &user, message) != 0)
+        return -1;
+    for (int64_t i = 0; i < group->envs; i++)
         group->episode[i].head.rewards +=
             *(const float *)get_row(group, block->reward, i, sizeof(float));
     show(group, outcome);
@@ -388,8 +407,8 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
 /* Returns the most bytes that follow the head. */
 static int64_t body_bytes(const struct group *group)
 {
-    return keeps_pickles(group) ? group->options.pickle_bytes
-                                : group->workers.block->description.limit * action_bytes(group);
+    return keeps_pickles(group) ? group->options->pickle_bytes
+                                : group->workers->block->description.limit * action_bytes(group);
 }
 
 static int64_t state_bytes(const void *memory)
@@ -400,7 +419,7 @@ static int64_t state_bytes(const void *memory)
 static char *get_body(const struct group *group, int64_t env)
 {
     return keeps_pickles(group)
-               ? get_row(group, group->workers.block->pickle, env, group->options.pickle_bytes)
+               ? get_row(group, group->workers->block->pickle, env, group->options->pickle_bytes)
                : get_history(group, env);
 }
 
@@ -417,8 +436,8 @@ static int renew_head(struct group *group, int64_t env, struct head *head, char 
     if (keeps_pickles(group) && env == find_first(group, env)) {
         if (order(group, env, HD_BRIDGE_SAVE, 0, message) != 0)
             return -1;
-        const int64_t w = hd_bridge_workers_find(&group->workers, env);
-        head->count = hd_bridge_workers_get_control(&group->workers, w)->count;
+        head->count =
+            hd_bridge_workers_get_control(group->workers, find_control(group, env))->count;
     }
     head->obs_hash = hash_obs(group, env);
     return 0;
@@ -441,16 +460,16 @@ static int save(const void *memory, int64_t env, void *state, char message[HD_EN
 
 static bool is_head(const struct group *group, const struct head *head)
 {
-    const int64_t limit = group->workers.block->description.limit;
+    const int64_t limit = group->workers->block->description.limit;
     if (keeps_pickles(group))
-        return head->steps >= -1 && head->count >= 0 && head->count <= group->options.pickle_bytes;
+        return head->steps >= -1 && head->count >= 0 && head->count <= group->options->pickle_bytes;
     return head->steps >= -1 && head->steps <= limit && head->count == 0;
 }
 
 /* Actions of a file reach Python as indices, so that they are checked. */
 static bool are_actions(const struct group *group, const char *body, int64_t steps)
 {
-    const struct hd_bridge_description *d = &group->workers.block->description;
+    const struct hd_bridge_description *d = &group->workers->block->description;
     for (int64_t i = 0; d->kind != HD_ENV_BOX && i < steps * d->action_dims; i++) {
         int32_t choice;
         memcpy(&choice, body + i * 4, sizeof choice);
@@ -469,7 +488,7 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
     memcpy(&head, state, sizeof head);
     if (!is_head(group, &head) || (!keeps_pickles(group) && !are_actions(group, body, head.steps)))
         return hd_bridge_refuse(message, "%s: env %lld cannot load what is not a saved state of it",
-                                group->options.env_id, (long long)env);
+                                group->options->env_id, (long long)env);
     memcpy(get_body(group, env), body, (size_t)count_body(group, &head));
     *get_next(group, env) = HD_BRIDGE_UNKNOWN;
     group->n_loaded -= episode->phase == LOADED;
@@ -481,11 +500,12 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
 static int render(const void *memory, int64_t env, uint8_t *rgb, char message[HD_ENV_MESSAGE])
 {
     struct group *group = (struct group *)memory; /* as `save` */
-    const struct hd_bridge_header *block = group->workers.block;
+    const struct hd_bridge_header *block = group->workers->block;
     if (renew(group, env, message) != 0 || order(group, env, HD_BRIDGE_RENDER, 0, message) != 0)
         return -1;
-    memcpy(rgb, hd_bridge_workers_get(&group->workers, block->picture),
-           (size_t)(block->description.height * block->description.width * 3));
+    const int64_t bytes = block->description.height * block->description.width * 3;
+    const char *picture = hd_bridge_workers_get(group->workers, block->picture);
+    memcpy(rgb, picture + find_control(group, env) * bytes, (size_t)bytes);
     return 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory that a group of the Gymnasium bridge shares with its worker processes;
- * heddle_gymnasium.py has the same structures. A block is a header, a control for each worker, and
- * arrays over the envs.
+/* The memory that groups of the Gymnasium bridge share with their worker processes;
+ * heddle_gymnasium.py has the same structures. A block is a header, calls of workers, controls, and
+ * arrays over the envs. A group alone has a control for each of its workers; groups that share a
+ * worker have a control each.
  *
- * A control belongs to one side at a time. The plug-in writes a command and gives the turn to the
- * worker, which gives it back when it is done. Workers that have the turn are counted; the plug-in
- * sleeps on that count, a futex, so that only the last worker wakes it. A worker that waits for its
- * turn sleeps on a futex as well.
+ * A control belongs to one side at a time. The plug-in writes a command, gives the turn to the
+ * worker and counts a call; the worker takes the calls of its controls in turn, and gives each
+ * control back when it is done. Both sleep on futexes: the worker on its calls, the plug-in on the
+ * turn.
  *
  * Where the plug-in has said from which seed an env starts its next episode, the worker resets the
  * env in the very step that ends one: the other workers are not yet done then. */
@@ -22,7 +23,7 @@ enum {
     HD_BRIDGE_ALIGNMENT = 64,
     HD_BRIDGE_OURS = 0,         /* turn: the plug-in's */
     HD_BRIDGE_THEIRS = 1,       /* turn: the worker's */
-    HD_BRIDGE_AWAITED = 1 << 30 /* a bit of a turn and of the count: somebody sleeps on it */
+    HD_BRIDGE_AWAITED = 1 << 30 /* a bit of a turn and of calls: somebody sleeps on it */
 };
 
 /* The next episode of an env. */
@@ -37,7 +38,7 @@ enum hd_bridge_next {
 enum hd_bridge_command {
     HD_BRIDGE_CLOSE,
     HD_BRIDGE_RESET,  /* env, seed */
-    HD_BRIDGE_STEP,   /* all envs of the worker */
+    HD_BRIDGE_STEP,   /* all envs of the worker, or `count` from env on */
     HD_BRIDGE_REPLAY, /* env, seed, and the first `count` actions of its history */
     HD_BRIDGE_SAVE,   /* env, to its pickle; sets `count` to the bytes */
     HD_BRIDGE_LOAD,   /* env, from the first `count` bytes of its pickle */
@@ -63,10 +64,11 @@ static inline int64_t hd_bridge_count_agents(const struct hd_bridge_description 
 struct hd_bridge_header {
     struct hd_bridge_description description;
     int64_t envs, workers;
+    int64_t controls; /* of all workers: as many for each */
     int64_t frame_bytes, pickle_bytes;
     /* Offsets in the block. */
-    int64_t busy;      /* a uint32_t: how many workers have the turn */
-    int64_t control;   /* [workers] of struct hd_bridge_control */
+    int64_t calls;     /* [workers] of struct hd_bridge_calls */
+    int64_t control;   /* [controls] of struct hd_bridge_control */
     int64_t obs;       /* [envs][frame_bytes] */
     int64_t action;    /* [envs][action_dims] of four bytes */
     int64_t reward;    /* [envs] of float */
@@ -77,7 +79,13 @@ struct hd_bridge_header {
     int64_t next_obs;  /* [envs][frame_bytes] */
     int64_t history;   /* [envs][limit][action_dims]: actions since the reset */
     int64_t pickle;    /* [envs][pickle_bytes] */
-    int64_t picture;   /* [height][width][3], for one render at a time */
+    int64_t picture;   /* [controls][height][width][3] */
+};
+
+/* Counts what a worker has to do and what it has done. */
+struct hd_bridge_calls {
+    _Alignas(HD_BRIDGE_ALIGNMENT) _Atomic uint32_t waiting; /* turns given, not taken */
+    _Atomic uint32_t done;                                  /* turns given back, modulo 2^32 */
 };
 
 struct hd_bridge_control {

@@ -28,16 +28,16 @@ static uint32_t get(uint32_t word)
     return word & ~HD_BRIDGE_AWAITED;
 }
 
-/* Sleeps until a word says `wanted`; returns false when the time is over. NULL: no end. */
-static bool sleep_for(_Atomic uint32_t *word, uint32_t wanted, const struct timespec *time)
+/* Sleeps while a word says `unwanted`; returns false when the time is over. NULL: no end. */
+static bool sleep_while(_Atomic uint32_t *word, uint32_t unwanted, const struct timespec *time)
 {
     uint32_t now = atomic_load(word);
-    while (get(now) != wanted) {
+    while (get(now) == unwanted) {
         const uint32_t awaited = now | HD_BRIDGE_AWAITED;
         if (now != awaited && !atomic_compare_exchange_strong(word, &now, awaited))
             continue;
         if (syscall(SYS_futex, word, FUTEX_WAIT, awaited, time, NULL, 0) != 0 && errno == ETIMEDOUT)
-            return get(atomic_load(word)) == wanted;
+            return get(atomic_load(word)) != unwanted;
         now = atomic_load(word);
     }
     return true;
@@ -48,11 +48,11 @@ static void wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void hd_turn_give(_Atomic uint32_t *busy, struct hd_bridge_control *control)
+void hd_turn_give(struct hd_bridge_calls *calls, struct hd_bridge_control *control)
 {
-    atomic_fetch_add(busy, 1);
-    if (atomic_exchange(&control->turn, HD_BRIDGE_THEIRS) & HD_BRIDGE_AWAITED)
-        wake(&control->turn);
+    atomic_store(&control->turn, HD_BRIDGE_THEIRS);
+    if (atomic_fetch_add(&calls->waiting, 1) & HD_BRIDGE_AWAITED)
+        wake(&calls->waiting);
 }
 
 bool hd_turn_is_given(const struct hd_bridge_control *control)
@@ -60,25 +60,41 @@ bool hd_turn_is_given(const struct hd_bridge_control *control)
     return get(atomic_load(&control->turn)) == HD_BRIDGE_THEIRS;
 }
 
-bool hd_turn_await(_Atomic uint32_t *busy, double seconds)
+bool hd_turn_await(struct hd_bridge_control *control, double seconds)
 {
     const struct timespec time = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
-    if (!sleep_for(busy, 0, &time))
-        return false;
-    atomic_store(busy, 0);
-    return true;
+    return sleep_while(&control->turn, HD_BRIDGE_THEIRS, &time);
 }
 
-int hd_gymnasium_next(_Atomic uint32_t *busy, struct hd_bridge_control *control)
+static void give_back(struct hd_bridge_calls *calls, struct hd_bridge_control *control)
 {
-    atomic_store(&control->turn, HD_BRIDGE_OURS);
-    if (atomic_fetch_sub(busy, 1) == (HD_BRIDGE_AWAITED | 1))
-        wake(busy);
+    atomic_fetch_add(&calls->done, 1);
+    if (atomic_exchange(&control->turn, HD_BRIDGE_OURS) & HD_BRIDGE_AWAITED)
+        wake(&control->turn);
+}
+
+/* There is a call. */
+static int take(struct hd_bridge_calls *calls, const struct hd_bridge_control *controls, int n,
+                int last)
+{
+    int i = last;
+    do
+        i = i + 1 < n ? i + 1 : 0;
+    while (!hd_turn_is_given(&controls[i]));
+    atomic_fetch_sub(&calls->waiting, 1);
+    return i;
+}
+
+int hd_gymnasium_next(struct hd_bridge_calls *calls, struct hd_bridge_control *controls, int n,
+                      int last)
+{
+    give_back(calls, &controls[last]);
     for (int64_t until = read_clock() + LOOK_NS; read_clock() < until; sched_yield())
-        if (atomic_load(&control->turn) == HD_BRIDGE_THEIRS)
-            return control->command;
-    sleep_for(&control->turn, HD_BRIDGE_THEIRS, NULL);
-    return control->command;
+        if (get(atomic_load(&calls->waiting)) > 0)
+            return take(calls, controls, n, last);
+    sleep_while(&calls->waiting, 0, NULL);
+    atomic_fetch_and(&calls->waiting, ~(uint32_t)HD_BRIDGE_AWAITED);
+    return take(calls, controls, n, last);
 }
 
 static void *watch(void *fd)

@@ -8,18 +8,20 @@
 
 #include "kernels/envs/gymnasium/shared.h"
 
-/* Gives the turn to a worker, which sees all that was written before, and counts it as busy. */
-void hd_turn_give(_Atomic uint32_t *busy, struct hd_bridge_control *control);
+/* Gives the turn of a control to its worker, which sees all that was written before. */
+void hd_turn_give(struct hd_bridge_calls *calls, struct hd_bridge_control *control);
 
 /* Returns whether a worker has the turn. */
 bool hd_turn_is_given(const struct hd_bridge_control *control);
 
-/* Waits up to `seconds` until no worker is busy. Returns whether it is so. */
-bool hd_turn_await(_Atomic uint32_t *busy, double seconds);
+/* Waits up to `seconds` until the turn is given back. Returns whether it is so. */
+bool hd_turn_await(struct hd_bridge_control *control, double seconds);
 
-/* Gives the turn back to the plug-in and waits for the next one. Returns its command. */
-__attribute__((visibility("default"))) int hd_gymnasium_next(_Atomic uint32_t *busy,
-                                                             struct hd_bridge_control *control);
+/* Gives the turn of control `last` of a worker's controls[n] back to the plug-in and waits for the
+ * next turn of any of them, from the one after `last` on. Returns its index. */
+__attribute__((visibility("default"))) int hd_gymnasium_next(struct hd_bridge_calls *calls,
+                                                             struct hd_bridge_control *controls,
+                                                             int n, int last);
 
 /* Starts a thread that ends the process group as soon as the other end of the pipe `fd` is closed,
  * whatever Python does. Returns 0, or an errno. */

@@ -44,8 +44,8 @@ static int64_t lay_out(struct hd_bridge_header *h)
     int64_t used = 0;
     h->frame_bytes = count_frame_bytes(d);
     take(&used, 1, sizeof *h);
-    h->busy = take(&used, 1, sizeof(uint32_t));
-    h->control = take(&used, h->workers, sizeof(struct hd_bridge_control));
+    h->calls = take(&used, h->workers, sizeof(struct hd_bridge_calls));
+    h->control = take(&used, h->controls, sizeof(struct hd_bridge_control));
     h->obs = take(&used, h->envs, h->frame_bytes);
     h->action = take(&used, h->envs, number);
     h->reward = take(&used, h->envs, sizeof(float));
@@ -56,21 +56,35 @@ static int64_t lay_out(struct hd_bridge_header *h)
     h->next_obs = take(&used, h->envs, h->frame_bytes);
     h->history = take(&used, h->envs * (h->pickle_bytes > 0 ? 0 : d->limit), number);
     h->pickle = take(&used, h->envs, h->pickle_bytes);
-    h->picture = take(&used, d->height * d->width, 3);
+    h->picture = take(&used, h->controls * d->height * d->width, 3);
     return used;
+}
+
+/* A start waits, and who waits may have to end a worker. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
 }
 
 int hd_bridge_workers_init(const struct hd_bridge_options *options,
                            const struct hd_bridge_description *description, int64_t envs,
-                           struct hd_bridge_workers *workers_p, char message[HD_ENV_MESSAGE])
+                           int64_t controls, struct hd_bridge_workers *workers_p,
+                           char message[HD_ENV_MESSAGE])
 {
-    struct hd_bridge_header header = {
-        .envs = envs, .workers = options->workers, .pickle_bytes = options->pickle_bytes};
+    struct hd_bridge_header header = {.envs = envs,
+                                      .workers = options->workers,
+                                      .controls = options->workers * controls,
+                                      .pickle_bytes = options->pickle_bytes};
     if (description)
         header.description = *description;
     else
         header.description = options->declaration;
     *workers_p = (struct hd_bridge_workers){.options = options, .memory = -1};
+    init_lock(&workers_p->lock);
     workers_p->block_bytes = lay_out(&header);
     workers_p->worker = calloc((size_t)header.workers, sizeof *workers_p->worker);
     workers_p->memory = memfd_create("heddle_gymnasium", MFD_CLOEXEC);
@@ -92,15 +106,22 @@ void *hd_bridge_workers_get(const struct hd_bridge_workers *workers, int64_t off
 }
 
 struct hd_bridge_control *hd_bridge_workers_get_control(const struct hd_bridge_workers *workers,
-                                                        int64_t worker)
+                                                        int64_t number)
 {
     struct hd_bridge_control *control = hd_bridge_workers_get(workers, workers->block->control);
-    return control + worker;
+    return control + number;
 }
 
-static _Atomic uint32_t *get_busy(const struct hd_bridge_workers *workers)
+/* Returns the worker of a control. */
+static int64_t find_worker(const struct hd_bridge_workers *workers, int64_t control)
 {
-    return hd_bridge_workers_get(workers, workers->block->busy);
+    return control * workers->block->workers / workers->block->controls;
+}
+
+static struct hd_bridge_calls *get_calls(const struct hd_bridge_workers *workers, int64_t worker)
+{
+    struct hd_bridge_calls *calls = hd_bridge_workers_get(workers, workers->block->calls);
+    return calls + worker;
 }
 
 /* Worker w has the envs from w * n / workers * agents on, of n parallel envs or envs of one agent.
@@ -229,7 +250,7 @@ static int start_worker(struct hd_bridge_workers *workers, int64_t w, char *mess
     if (pipe2(ends, O_CLOEXEC) != 0)
         return hd_bridge_refuse(message, "a worker cannot be started: %s", strerror(errno));
     control->at = -1;
-    hd_turn_give(get_busy(workers), control);
+    atomic_store(&control->turn, HD_BRIDGE_THEIRS);
     const int status = call_python(workers, w, ends[0], message);
     workers->worker[w].alive = ends[1];
     close(ends[0]);
@@ -238,23 +259,50 @@ static int start_worker(struct hd_bridge_workers *workers, int64_t w, char *mess
     return status;
 }
 
-int hd_bridge_workers_start(struct hd_bridge_workers *workers, char message[HD_ENV_MESSAGE])
+/* Tells why workers failed: the first cause, whoever asks. Returns -1. */
+static int fail(struct hd_bridge_workers *workers, const struct hd_bridge_user *user, int64_t env,
+                char *message)
 {
-    int64_t unused;
-    if (workers->failed)
-        return hd_bridge_refuse(message, "its workers have failed before");
-    if (workers->started)
-        return 0;
-    workers->started = true;
-    for (int64_t w = 0; w < workers->block->workers; w++)
-        if (start_worker(workers, w, message) != 0) {
-            workers->failed = true;
+    pthread_mutex_lock(&workers->lock);
+    if (workers->cause[0]) {
+        strcpy(message, workers->cause);
+    } else {
+        user->name(user->group, env, message);
+        strcpy(workers->cause, message);
+    }
+    pthread_mutex_unlock(&workers->lock);
+    return -1;
+}
+
+/* The first control of each worker has the turn until the envs are made. */
+static int launch(struct hd_bridge_workers *workers, char *message)
+{
+    for (int64_t w = 0; w < workers->block->workers && !workers->cause[0]; w++)
+        if (workers->worker[w].pid == 0 && start_worker(workers, w, message) != 0)
             return -1;
-        }
-    if (hd_bridge_workers_await(workers, &unused, message) != 0)
-        return -1;
-    workers->ready = true;
     return 0;
+}
+
+int hd_bridge_workers_launch(struct hd_bridge_workers *workers, char message[HD_ENV_MESSAGE])
+{
+    pthread_mutex_lock(&workers->lock);
+    const int status = launch(workers, message);
+    pthread_mutex_unlock(&workers->lock);
+    return status;
+}
+
+int hd_bridge_workers_start(struct hd_bridge_workers *workers, const struct hd_bridge_user *user,
+                            char message[HD_ENV_MESSAGE])
+{
+    int status = 0;
+    pthread_mutex_lock(&workers->lock);
+    if (workers->cause[0] || launch(workers, message) != 0)
+        status = fail(workers, user, -1, message);
+    else if (!workers->ready)
+        status = hd_bridge_workers_await(workers, 0, workers->block->workers, user, message);
+    workers->ready |= status == 0;
+    pthread_mutex_unlock(&workers->lock);
+    return status;
 }
 
 /* Ends a worker and what it started, which is in its process group. */
@@ -272,11 +320,12 @@ static void kill_worker(struct hd_bridge_worker *worker)
 void hd_bridge_workers_release(struct hd_bridge_workers *workers)
 {
     const double close_s = 1;
-    const int64_t n = workers->block && workers->started ? workers->block->workers : 0;
-    for (int64_t w = 0; w < n && !workers->failed; w++)
+    const int64_t n = workers->block ? workers->block->workers : 0;
+    const bool answers = workers->ready && !workers->cause[0];
+    for (int64_t w = 0; w < n && answers; w++)
         hd_bridge_workers_give(workers, w, HD_BRIDGE_CLOSE);
-    if (n > 0 && !workers->failed)
-        hd_turn_await(get_busy(workers), close_s);
+    for (int64_t w = 0; w < n && answers; w++)
+        hd_turn_await(hd_bridge_workers_get_control(workers, w), close_s);
     for (int64_t w = 0; w < n; w++)
         kill_worker(&workers->worker[w]);
     if (workers->block)
@@ -284,15 +333,16 @@ void hd_bridge_workers_release(struct hd_bridge_workers *workers)
     if (workers->memory >= 0)
         close(workers->memory);
     free(workers->worker);
+    pthread_mutex_destroy(&workers->lock);
 }
 
 /* -- Commands ---------------------------------------------------------------------------------- */
 
-void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t worker, int command)
+void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t number, int command)
 {
-    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, worker);
+    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, number);
     control->command = command;
-    hd_turn_give(get_busy(workers), control);
+    hd_turn_give(get_calls(workers, find_worker(workers, number)), control);
 }
 
 static double read_clock(void)
@@ -344,58 +394,61 @@ static int say_hung(struct hd_bridge_worker *worker, double seconds, char *messa
         message, "worker process %d gave no answer for %g s (env.options.timeout_s)", pid, seconds);
 }
 
-/* Returns the first worker whose process has ended, NULL if none has. */
-static struct hd_bridge_worker *find_ended(const struct hd_bridge_workers *workers)
-{
-    for (int64_t w = 0; w < workers->block->workers; w++)
-        if (has_ended(&workers->worker[w]))
-            return &workers->worker[w];
-    return NULL;
-}
-
-/* Returns the first worker that has the turn, or the last one of all. */
-static struct hd_bridge_worker *find_busy(const struct hd_bridge_workers *workers)
-{
-    int64_t w = 0;
-    while (w + 1 < workers->block->workers &&
-           !hd_turn_is_given(hd_bridge_workers_get_control(workers, w)))
-        w++;
-    return &workers->worker[w];
-}
-
-/* Only a wait that lasts looks whether the workers still live. *worker_p: who failed. */
-static int await(const struct hd_bridge_workers *workers, struct hd_bridge_worker **worker_p,
-                 char *message)
+/* Ends a worker that has ended or is idle for too long. Returns -1 then, or where it failed before,
+ * else 0. */
+static int check_worker(struct hd_bridge_workers *workers, int64_t number, double idle_s,
+                        const struct hd_bridge_user *user, char *message)
 {
     enum { START_S = 60 }; /* Python may have much to import */
-    const double timeout = workers->options->timeout_s, look_s = timeout < 0.25 ? timeout : 0.25;
+    const double timeout = workers->options->timeout_s;
     const double limit = workers->ready || timeout > START_S ? timeout : START_S;
-    double until = 0;
-    while (!hd_turn_await(get_busy(workers), look_s)) {
-        if ((*worker_p = find_ended(workers)))
-            return say_ended(*worker_p, message);
+    struct hd_bridge_worker *worker = &workers->worker[find_worker(workers, number)];
+    int status = -1;
+    pthread_mutex_lock(&workers->lock);
+    if (!workers->cause[0] && has_ended(worker))
+        say_ended(worker, message);
+    else if (!workers->cause[0] && idle_s >= limit)
+        say_hung(worker, limit, message);
+    else
+        status = workers->cause[0] ? -1 : 0;
+    if (status != 0)
+        fail(workers, user, hd_bridge_workers_get_control(workers, number)->at, message);
+    pthread_mutex_unlock(&workers->lock);
+    return status;
+}
+
+/* Waits for the turn of a control, the first of those before `end`, of which any may be lost in the
+ * meantime, since the time `since`. Only a wait that lasts looks whether workers still live. */
+static int await(struct hd_bridge_workers *workers, int64_t number, int64_t end, double since,
+                 const struct hd_bridge_user *user, char *message)
+{
+    const double timeout = workers->options->timeout_s, look_s = timeout < 0.25 ? timeout : 0.25;
+    const struct hd_bridge_calls *calls = get_calls(workers, find_worker(workers, number));
+    uint32_t done = atomic_load(&calls->done);
+    while (!hd_turn_await(hd_bridge_workers_get_control(workers, number), look_s)) {
         const double now = read_clock();
-        until = until > 0 ? until : now + limit - look_s;
-        *worker_p = find_busy(workers);
-        if (now >= until)
-            return say_hung(*worker_p, limit, message);
-    }
-    for (int64_t w = 0; w < workers->block->workers; w++) {
-        const struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, w);
-        *worker_p = &workers->worker[w];
-        if (control->failed)
-            return hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
+        since = atomic_load(&calls->done) == done ? since : now;
+        done = atomic_load(&calls->done);
+        for (int64_t i = number; i < end; i++)
+            if (check_worker(workers, i, i == number ? now - since : 0, user, message) != 0)
+                return -1;
     }
     return 0;
 }
 
-int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t *env_p,
-                            char message[HD_ENV_MESSAGE])
+int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, int64_t n,
+                            const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE])
 {
-    struct hd_bridge_worker *worker;
-    if (await(workers, &worker, message) == 0)
-        return 0;
-    *env_p = hd_bridge_workers_get_control(workers, worker - workers->worker)->at;
-    workers->failed = true;
-    return -1;
+    const double since = read_clock();
+    for (int64_t i = first; i < first + n; i++)
+        if (await(workers, i, first + n, since, user, message) != 0)
+            return -1;
+    for (int64_t i = first; i < first + n; i++) {
+        const struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, i);
+        if (!control->failed)
+            continue;
+        hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
+        return fail(workers, user, control->at, message);
+    }
+    return 0;
 }

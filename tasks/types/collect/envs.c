@@ -229,6 +229,7 @@ static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
     struct hd_env_spec unused;
     char message[HD_ENV_MESSAGE] = "";
     settings.envs = *envs->count;
+    settings.groups = shape->evaluator ? shape->groups : 1;
     if (*envs->group || settings.envs == 0)
         return HD_OK;
     if (shape->on_gpu)

@@ -29,6 +29,8 @@ struct fixture {
     bool done[SLOTS], truncated[SLOTS];
 };
 
+static int64_t siblings; /* groups of the same settings that are to come; 0: none are */
+
 /* Options are "name=value", separated by ; and changed here. */
 static inline int create(struct fixture *f, int64_t envs, const char *env_id, const char *options)
 {
@@ -44,7 +46,7 @@ static inline int create(struct fixture *f, int64_t envs, const char *env_id, co
         option[n] = (struct hd_env_option){word, value + 1};
     }
     const struct hd_env_settings settings = {
-        .envs = envs, .env_id = env_id, .options = option, .n_options = n};
+        .envs = envs, .env_id = env_id, .options = option, .n_options = n, .groups = siblings};
     *f = (struct fixture){.group = NULL};
     f->outcome = (struct hd_env_outcome){f->obs, f->reward, f->done, f->truncated};
     message[0] = '\0';

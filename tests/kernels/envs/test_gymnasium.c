@@ -5,6 +5,7 @@
 #include "tests/kernels/envs/bridge.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #define WALK "gymnasium_envs:Walk-v0"
 
@@ -460,8 +461,99 @@ TEST(test_failures, .runs = COUNT(failures))
     ck_assert_msg(strstr(message, WALK ": env 1, step 5 from seed 71: ") != NULL, "%s", message);
     check_names(message, failures[_i].names);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
-    check_names(message, "failed before");
+    ck_assert_msg(strstr(message, WALK ": env 1, step 5 from seed 71: ") != NULL, "%s", message);
     release(f);
+}
+
+/* -- Shared workers ---------------------------------------------------------------------------- */
+
+enum { GROUPS = 5 };
+
+static int count_children(void)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    const size_t bytes = fread(text, 1, sizeof text - 1, file);
+    text[bytes] = '\0';
+    fclose(file);
+    int n = 0;
+    for (char *at = text; *at; at++)
+        n += *at == ' ';
+    return n;
+}
+
+/* Plays a group to its end from a seed, in a thread of its own. */
+static void *play_group(void *memory)
+{
+    struct fixture *f = memory;
+    char why[HD_ENV_MESSAGE];
+    const uint64_t seed = (uint64_t)f->reward[0];
+    const int32_t actions[2] = {(int32_t)(seed % 3), 1};
+    bool ok = env->reset(f->group, 0, seed, f->obs, why) == 0;
+    for (uint64_t t = 0; ok && t < 10 + seed; t++)
+        ok = env->step(f->group, actions, &f->outcome, why) == 0;
+    f->truncated[1] = ok;
+    return NULL;
+}
+
+/* Groups that share two processes play as a group alone does, also at the same time; the processes
+ * end with the last group, and a place that is left is taken again. */
+TEST(test_shared_workers)
+{
+    struct fixture *shared[GROUPS];
+    pthread_t thread[GROUPS];
+    siblings = GROUPS;
+    for (int i = 0; i < GROUPS; i++)
+        shared[i] = make(1, WALK, "worker=2;kwargs.length=100");
+    for (int i = 0; i < GROUPS; i++) {
+        shared[i]->reward[0] = (float)(7 + i);
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, play_group, shared[i]), 0);
+    }
+    for (int i = 0; i < GROUPS; i++)
+        pthread_join(thread[i], NULL);
+    ck_assert_int_eq(count_children(), 2);
+    siblings = 0;
+    for (int i = 0; i < GROUPS; i++) {
+        struct fixture *alone = make(1, WALK, "kwargs.length=100");
+        alone->reward[0] = (float)(7 + i);
+        play_group(alone);
+        ck_assert(shared[i]->truncated[1] && alone->truncated[1]);
+        ck_assert_mem_eq(alone->obs, shared[i]->obs, (size_t)alone->frame_bytes);
+        ck_assert(alone->reward[0] == shared[i]->reward[0]);
+        ck_assert_mem_eq(save(alone, 0), save(shared[i], 0),
+                         (size_t)env->state_bytes(alone->group));
+        drop(alone);
+    }
+    siblings = GROUPS;
+    drop(shared[3]);
+    shared[3] = make(1, WALK, "worker=2;kwargs.length=100");
+    reset(shared[3], 0, 9);
+    ck_assert_int_eq(count_children(), 2);
+    siblings = 0;
+    for (int i = 0; i < GROUPS; i++)
+        drop(shared[i]);
+    check_no_children();
+}
+
+/* A worker that fails ends all groups that share it, with the same cause. */
+TEST(test_shared_failure)
+{
+    siblings = 2;
+    struct fixture *one = make(1, WALK, "kwargs.failure=raise;kwargs.fail_at=2"),
+                   *other = make(1, WALK, "kwargs.failure=raise;kwargs.fail_at=2");
+    siblings = 0;
+    const int32_t action[2] = {1, 1};
+    reset(one, 0, 3);
+    reset(other, 0, 4);
+    step(one, action);
+    ck_assert_int_eq(env->step(one->group, action, &one->outcome, message), -1);
+    check_names(message, "env 0, step 2 from seed 3: |the walk fell over");
+    ck_assert_int_eq(env->step(other->group, action, &other->outcome, message), -1);
+    check_names(message, "env 0, step 2 from seed 3: |the walk fell over");
+    drop(one);
+    release(other);
 }
 
 TEST(test_not_reset)
