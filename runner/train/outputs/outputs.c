@@ -155,6 +155,12 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
     }
 }
 
+/* The first evaluation waits for what Python has to import. */
+static bool runs_python(const struct hd_train *train)
+{
+    return strcmp(hd_config_get_text(train->run_spec.config, "env.type"), "gymnasium") == 0;
+}
+
 void hd_outputs_show_progress(struct hd_train *train)
 {
     bool terminal = hd_log_can_show_progress();
@@ -164,6 +170,8 @@ void hd_outputs_show_progress(struct hd_train *train)
         return;
     bool first = train->outputs.shown_ns == 0;
     train->outputs.shown_ns = now_ns;
+    if (first && terminal && runs_python(train))
+        hd_log_show_progress("starting Python for the environments");
     if (first)
         return;
     char line[256];
