@@ -222,6 +222,8 @@ static const struct option {
      NULL},
     {"--weights", "FILE", EVAL | RECORD | WATCH, TEXT, FIELD(weights), 0, 0,
      "policy.safetensors of a run: what plays (eval, watch: of a run directory, its best)", NULL},
+    {"--strip-prefix", "TEXT", EVAL | RECORD | WATCH, TEXT, FIELD(strip_prefix), 0, 0,
+     "what the file's tensors have before their names, such as module.", NULL},
     {"--episodes", "N", EVAL | WATCH, COUNT, FIELD(episodes), 1, 4096,
      "episodes to play (default env.n_evaluator_episode; watch: without end)", NULL},
     {"--video", "FILE", EVAL, TEXT, FIELD(video), 0, 0,

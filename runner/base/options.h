@@ -50,6 +50,7 @@ struct hd_options {
     const char *from; /* calibrate: a run directory; NULL: it trains itself */
 
     const char *weights; /* eval, record, watch */
+    const char *strip_prefix;
     const char *obs;     /* eval */
     int64_t episodes;    /* eval, watch */
     const char *video;   /* eval: NULL: none */

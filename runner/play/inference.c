@@ -62,6 +62,7 @@ int hd_inference_open(const struct hd_options *options, const atomic_int *interr
     HD_TRY(hd_executor_create(inference_p->plan, inference_p->session, &executor_options,
                               &inference_p->executor));
     inference_p->weights = hd_weights_find(inference_p->run_spec.graph, inference_p->executor);
+    inference_p->weights.strip_prefix = options->strip_prefix;
     return hd_weights_load(&inference_p->weights, options->weights);
 }
 

@@ -215,7 +215,8 @@ int hd_weights_save_in_step(struct hd_context *context, const struct hd_weights 
 static struct hd_policy_arrays find_arrays(const struct hd_weights *weights)
 {
     struct hd_policy_arrays arrays = {.net = hd_params_get_net(weights->params),
-                                      .params = weights->data};
+                                      .params = weights->data,
+                                      .strip_prefix = weights->strip_prefix};
     if (count_norms(weights) > 0)
         arrays.running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
     if (!weights->obs_norm)

@@ -16,6 +16,7 @@ struct hd_weights {
     void *data;
     const struct hd_spec *obs_norm;
     void *obs_norm_data;
+    const char *strip_prefix; /* of the names in a file to load; NULL: none */
     const struct hd_spec *batch_norm_stats;
     void *batch_norm_stats_data;
     const char *about; /* written beside them (tasks/types/base/policy_file.h); NULL: nothing */

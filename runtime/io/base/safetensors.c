@@ -438,6 +438,14 @@ const char *hd_safetensors_get_name(const struct hd_safetensors *file, int64_t i
     return file->entries[i].name;
 }
 
+void hd_safetensors_strip_prefix(struct hd_safetensors *file, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    for (int64_t i = 0; i < file->n; i++)
+        if (strncmp(file->entries[i].name, prefix, length) == 0)
+            file->entries[i].name += length;
+}
+
 static const struct entry *find(const struct hd_safetensors *file, const char *name)
 {
     for (int64_t i = 0; i < file->n; i++)

@@ -54,6 +54,9 @@ int64_t hd_safetensors_count(const struct hd_safetensors *file);
 /* Returns the name of tensor i, in the order of their data. Borrowed. */
 const char *hd_safetensors_get_name(const struct hd_safetensors *file, int64_t i);
 
+/* Takes `prefix` from the names that begin with it, before anything is asked for by name. */
+void hd_safetensors_strip_prefix(struct hd_safetensors *file, const char *prefix);
+
 /* Returns the metadata stored under `key`, or NULL. Borrowed. */
 const char *hd_safetensors_get_metadata(const struct hd_safetensors *file, const char *key);
 

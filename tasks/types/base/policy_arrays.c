@@ -56,11 +56,77 @@ static int import_all(const struct hd_safetensors *file, const struct hd_policy_
     return hd_safetensors_copy(file, hd_obs_shift_name, 1, &n, arrays->shift);
 }
 
+static bool is_tensor(const struct hd_net *net, const char *name)
+{
+    for (int i = 0; i < hd_net_count_tensors(net); i++)
+        if (strcmp(hd_net_get_tensor(net, i)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Returns whether a name is that of a buffer of a batch norm. */
+static bool is_buffer(const struct hd_net *net, const char *name)
+{
+    const char *const buffers[] = {"running_mean", "running_var", "num_batches_tracked"};
+    const char *dot = strrchr(name, '.');
+    bool known = false;
+    for (int i = 0; dot && i < 3; i++)
+        known |= strcmp(dot + 1, buffers[i]) == 0;
+    for (int i = 0; known && i < hd_net_count_norms(net); i++) {
+        const char *norm = hd_net_get_norm(net, i)->name;
+        if (strlen(norm) == (size_t)(dot - name) && strncmp(norm, name, strlen(norm)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_expected(const struct hd_policy_arrays *arrays, const char *name)
+{
+    const bool norm = strcmp(name, hd_obs_scale_name) == 0 || strcmp(name, hd_obs_shift_name) == 0;
+    return norm ? arrays->scale != NULL
+                : is_tensor(arrays->net, name) || is_buffer(arrays->net, name);
+}
+
+/* Prefixes of names, and what they come from. */
+static const char *const wrappers[][2] = {{"module.", "DistributedDataParallel"},
+                                          {"_orig_mod.", "torch.compile"},
+                                          {"model.", "Lightning"}};
+
+/* A net would take its part of another net's tensors, and act by it. */
+static int refuse_unexpected(const char *path, const char *name)
+{
+    for (int i = 0; i < (int)(sizeof wrappers / sizeof *wrappers); i++) {
+        const char *prefix = wrappers[i][0];
+        if (strncmp(name, prefix, strlen(prefix)) == 0)
+            return hd_fail(HD_ERR_FORMAT,
+                           "%s has the tensor '%s': %s puts '%s' before a net's names; "
+                           "--strip-prefix %s takes it away",
+                           path, name, wrappers[i][1], prefix, prefix);
+    }
+    return hd_fail(HD_ERR_FORMAT,
+                   "%s has the tensor '%s', which the net does not have: it holds the weights of "
+                   "another net than that of the run file",
+                   path, name);
+}
+
+static int check_names(const struct hd_safetensors *file, const struct hd_policy_arrays *arrays,
+                       const char *path)
+{
+    for (int64_t i = 0; i < hd_safetensors_count(file); i++)
+        if (!is_expected(arrays, hd_safetensors_get_name(file, i)))
+            return refuse_unexpected(path, hd_safetensors_get_name(file, i));
+    return HD_OK;
+}
+
 int hd_policy_arrays_read(const struct hd_policy_arrays *arrays, const char *path)
 {
     struct hd_safetensors *file;
     HD_TRY(hd_safetensors_open(path, &file));
-    int status = import_all(file, arrays);
+    if (arrays->strip_prefix)
+        hd_safetensors_strip_prefix(file, arrays->strip_prefix);
+    int status = check_names(file, arrays, path);
+    if (status == HD_OK)
+        status = import_all(file, arrays);
     hd_safetensors_close(file);
     return status;
 }

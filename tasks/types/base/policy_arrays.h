@@ -14,10 +14,12 @@ struct hd_policy_arrays {
     float *running;       /* [hd_net_count_running]; NULL: the net has no batch norm */
     float *scale, *shift; /* [hd_net_count_obs]; NULL: observations are not normalised */
     float clip;           /* of normalised observations: policy.collect.clip_obs */
+    const char
+        *strip_prefix; /* what the file's names have before those of the net; NULL: nothing */
 };
 
-/* Reads a file that hd_weights_save wrote. It must have every tensor of the net in its shape, and
- * those of running statistics and normalisation if these arrays are given. Returns HD_OK,
+/* Reads a file that hd_weights_save wrote. It must have every tensor of the net in its shape, those
+ * of running statistics and normalisation if these arrays are given, and no other. Returns HD_OK,
  * HD_ERR_NOMEM, HD_ERR_INPUT (there is no such file), HD_ERR_SYSTEM or HD_ERR_FORMAT (logged,
  * naming file and tensor). */
 int hd_policy_arrays_read(const struct hd_policy_arrays *arrays, const char *path);

@@ -138,6 +138,25 @@ static void warn_of_other(const struct hd_config *config, const char *weights, c
                trained->text[0] ? trained->text : "\"\"", here[0] ? here : "\"\"");
 }
 
+/* Nets whose tensors have the same shapes may differ in activations. */
+static int compare_net(const struct hd_config *config, const char *weights, const char *key,
+                       const struct hd_node *trained, struct hd_diag *diag)
+{
+    const struct hd_node *stated = hd_config_get_node(config, key);
+    if (is_empty(trained) && is_empty(stated))
+        return HD_OK;
+    char *here = stated ? hd_node_build_json(stated) : NULL;
+    char *there = trained ? hd_node_build_json(trained) : NULL;
+    int status = here && there ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK && strcmp(here, there) != 0)
+        status = hd_diag_add_error(diag, stated->location,
+                                   "%s: the policy in %s was trained with %.200s, found %.200s",
+                                   key, weights, there, here);
+    hd_free(here);
+    hd_free(there);
+    return status;
+}
+
 /* The policy's observations are clipped as it learned to see them. */
 static int take_clip(struct hd_config *config, const struct hd_node *clip)
 {
@@ -153,6 +172,8 @@ static int complete(struct hd_config *config, const struct hd_document *document
     warn_of_other(config, weights, "env.type", hd_node_get(env, "type"));
     warn_of_other(config, weights, "env.env_id", hd_node_get(env, "env_id"));
     warn_of_other(config, weights, "policy.type", hd_node_get(policy, "type"));
+    HD_TRY(compare_net(config, weights, "policy.model.layers", hd_node_get(model, "layers"), diag));
+    HD_TRY(compare_net(config, weights, "policy.model.heads", hd_node_get(model, "heads"), diag));
     HD_TRY(take_space(config, "policy.model.obs_shape", hd_node_get(model, "obs_shape")));
     HD_TRY(take_space(config, "policy.model.action_shape", hd_node_get(model, "action_shape")));
     HD_TRY(take_space(config, "policy.action_space", hd_node_get(policy, "action_space")));
