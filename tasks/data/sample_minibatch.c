@@ -28,6 +28,19 @@ struct args {
     bool recurrent; /* rows come with states, which GPUs do not copy */
 };
 
+/* One advantage, standardised, is 0: it teaches nothing. */
+static int check_split(const struct hd_setup *setup, const struct hd_minibatch_split *split)
+{
+    if (split->rows > 1)
+        return HD_OK;
+    return hd_diag_add_error(
+        setup->diag, hd_config_locate(setup->config, "policy.learn.batch_size", setup->location),
+        "policy.learn.batch_size: a minibatch would have 1 of %lld samples, whose advantage is 0 "
+        "once it is standardised (adv_norm); batches of 2 to policy.collect.n_sample samples use "
+        "all of them, and larger ones with minibatch_tail: short",
+        (long long)split->samples);
+}
+
 static int sample_minibatch_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
@@ -36,7 +49,8 @@ static int sample_minibatch_prepare(const struct hd_setup *setup, void **args_p)
     args->standardise = hd_config_get_bool(setup->config, "policy.learn.adv_norm");
     args->recurrent = hd_sequences_read(setup->config).state > 0;
     *args_p = args;
-    return HD_OK;
+    const struct hd_minibatch_split split = hd_minibatch_split_read(setup->config);
+    return args->standardise ? check_split(setup, &split) : HD_OK;
 }
 
 /* Says with which state the net meets a row, which is step `step` of its group. */

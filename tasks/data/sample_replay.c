@@ -10,6 +10,7 @@
 #include "tasks/data/normalize.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/data/priorities.h"
+#include "tasks/types/learn/learn.h"
 #include "tasks/types/output/moments.h"
 
 #include <math.h>
@@ -53,6 +54,24 @@ static int check_norms(const struct hd_setup *setup)
                                 ports[REWARD_NORM].name);
 }
 
+static int check_batch(const struct hd_setup *setup)
+{
+    static const char batch[] = "policy.learn.batch_size",
+                      size[] = "policy.other.replay_buffer.replay_buffer_size";
+    const int64_t rows = hd_learn_shape_read(setup->config).rows,
+                  most = hd_config_get_int(setup->config, size);
+    if (rows <= most)
+        return HD_OK;
+    return hd_diag_add_error(
+        setup->diag,
+        hd_config_locate(setup->config, batch,
+                         hd_config_locate(setup->config, size, setup->location)),
+        "%s: expected at most %s, which is %lld, found %lld%s: the replay never holds a batch, so "
+        "that nothing would be learned",
+        batch, size, (long long)most, (long long)rows,
+        rows == hd_config_get_int(setup->config, batch) ? "" : " with policy.learn.accumulate");
+}
+
 static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
 {
     struct args *args = hd_alloc(1, sizeof *args);
@@ -65,9 +84,7 @@ static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
     args->anneal = args->anneal_steps > 0 ? (1 - args->beta) / (double)args->anneal_steps : 0;
     HD_TRY(check_norms(setup));
     HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
-    return hd_setup_check_order(setup, "policy.learn.batch_size",
-                                "policy.other.replay_buffer.replay_buffer_size",
-                                "the replay never holds a batch, so that nothing would be learned");
+    return check_batch(setup);
 }
 
 /* Draws all rows by the priorities of this version. */

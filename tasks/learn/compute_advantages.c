@@ -54,7 +54,6 @@ struct args {
 static const struct hd_field keys[] = {
     HD_FIELD(struct args, gamma, "policy.collect.discount_factor"),
     HD_FIELD(struct args, lambda, "policy.collect.gae_lambda"),
-    HD_FIELD(struct args, value_norm, "policy.learn.value_norm"),
     {0},
 };
 
@@ -94,6 +93,8 @@ static int compute_advantages_prepare(const struct hd_setup *setup, void **args_
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     args->samples = hd_advantages_count_rows(setup->specs[ADVANTAGES]);
     hd_config_read(config, keys, args);
+    if (setup->specs[SCALE]) /* else the key is told of as one that is not used */
+        args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     /* Passes of dense nets are too short to be cut. */
     const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
     args->block = whole ? args->samples : hd_learn_shape_read(config).micro;
@@ -325,9 +326,8 @@ static int compute_advantages_finish(struct hd_context *context, const struct hd
     const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
     const struct hd_advantages advantages =
         hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
-    const float unit = args->value_norm && scale->data
-                           ? (float)hd_moments_get_deviation(scale->spec, scale->data)
-                           : 1;
+    const float unit =
+        args->value_norm ? (float)hd_moments_get_deviation(scale->spec, scale->data) : 1;
     struct rows rows;
     lay_out_rows(args->samples, context->scratch, &rows);
     fill_rows(args, context, &views[TRAJECTORIES], unit, &rows);
@@ -456,7 +456,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         .target = advantages.target,
         .value_before = advantages.value,
     };
-    if (args->value_norm && scale->data) {
+    if (args->value_norm) {
         wanted.unit = hd_moments_get(scale->spec, scale->data);
         wanted.epsilon = hd_moments_get_epsilon(scale->spec);
     }

@@ -9,10 +9,12 @@
 #include "runtime/io/base/files.h"
 #include "runtime/io/base/safetensors.h"
 #include "runtime/io/logbook.h"
+#include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_arrays.h"
 #include "tasks/types/base/policy_file.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/eval_result.h"
 #include "tasks/types/output/moments.h"
@@ -286,6 +288,20 @@ int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_p
     hd_free(obs);
     hd_safetensors_close(tensors);
     return status;
+}
+
+int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes)
+{
+    const int64_t rows = hd_learn_shape_read(config).rows;
+    const int n = snprintf(text, bytes, "%" PRId64, rows);
+    if (!hd_policy_get(config)->on_policy)
+        return 0;
+    const struct hd_minibatch_split split = hd_minibatch_split_read(config);
+    const int64_t used = split.count == 1 ? split.rows : split.samples;
+    snprintf(text + n, bytes - (size_t)n,
+             "; an epoch uses %" PRId64 " of %" PRId64 " samples in %" PRId64 " minibatch%s", used,
+             split.samples, split.count, split.count == 1 ? "" : "es");
+    return split.samples - used;
 }
 
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)

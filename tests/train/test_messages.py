@@ -75,7 +75,7 @@ ALIASES = {
 
 # Below configs/: a text of a file, what stands there instead, the text in that at whose place the mistake is told (its
 # last occurrence; None: the place is told with it), and what is told.
-WHEN, EVERY = "replay.size >= $policy.learn.batch_size", "every: $policy.learn.target_update_freq update"
+WHEN, EVERY = "replay.size >= $policy.learn.batch_size * $policy.learn.accumulate", "every: $policy.learn.target_update_freq update"
 FILES = {
     "cartpole_ppo_ddp": [
         ("n_sample: 256", "n_sample: 256, env_groups: 3", "3",

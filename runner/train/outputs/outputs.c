@@ -35,14 +35,21 @@ static int write_config(const struct hd_train *train)
 static void announce(const struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
-    int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
+    char batch[160];
+    const int64_t unused = hd_inspect_batch(config, batch, sizeof batch);
     hd_log(HD_LOG_INFO,
-           "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64 " x %" PRId64
-           "; effective config in %s/total_config.yaml",
+           "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64
+           " x %s; effective config in %s/total_config.yaml",
            train->run_spec.settings.exp_name, train->ranks.world.world,
            train->ranks.world.world == 1 ? "rank" : "ranks", train->run_spec.shards,
            train->run_spec.shards == 1 ? "shard" : "shards", train->run_spec.shards, batch,
            train->dir);
+    if (unused > 0)
+        hd_log(HD_LOG_WARN,
+               "an epoch leaves %" PRId64 " samples of a collect out, as in DI-engine, because a "
+               "batch has more than these (policy.learn.batch_size times accumulate); "
+               "policy.learn.minibatch_tail: short uses all",
+               unused);
 }
 
 /* A run that goes on has not ended. */

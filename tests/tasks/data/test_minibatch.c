@@ -147,7 +147,9 @@ static void check_row(const struct world *w, int64_t row, int64_t sample)
 TEST(minibatches_are_ranges_of_the_permutation, .runs = 2 * RANGE_CASES)
 {
     const struct range_case *c = &range_cases[_i % RANGE_CASES];
-    const bool normal = _i < RANGE_CASES;
+    /* A minibatch of one sample cannot be standardised. */
+    const bool single = c->ranges[0][1] - c->ranges[0][0] == 1;
+    const bool normal = _i < RANGE_CASES && !single;
     struct world *w = make_on_policy(0);
     world_set(w, "policy.learn.accumulate=%d; policy.learn.minibatch_tail=%s", c->accumulate,
               c->exact ? "short" : "overlap");
