@@ -11,6 +11,8 @@
 #include "runtime/base/numbers.h"
 #include "runtime/base/rng.h"
 
+#include <stdatomic.h>
+
 enum hd_placement {
     HD_SHARD,  /* one instance per shard */
     HD_GLOBAL, /* equal on every rank by construction */
@@ -239,6 +241,12 @@ struct hd_timing {
 struct hd_logbook;
 
 /* A task body is given this beside its views. Bodies read no clock and keep nothing. */
+/* Says how far a long task is, for the watchdog and for reports of hangs. */
+struct hd_task_progress {
+    atomic_int_fast64_t count;     /* grows with each step of an env, and each call of a body */
+    atomic_int_fast64_t env, step; /* that the task is at; -1: none */
+};
+
 struct hd_context {
     struct hd_rng rng; /* this step's stream at (shard, iteration, repeat_index) */
     uint64_t seed;     /* of the run, for streams of one's own */
@@ -276,7 +284,18 @@ struct hd_context {
     void (*dump_views)(const struct hd_context *context, const struct hd_view *views,
                        const char *why);
     void *dump_arg;
+    struct hd_task_progress *progress; /* NULL: nobody watches */
 };
+
+/* Says which step of which env a body does now, from each step anew. Thread safe. */
+static inline void hd_context_note_step(const struct hd_context *context, int64_t env, int64_t step)
+{
+    if (!context->progress)
+        return;
+    atomic_store_explicit(&context->progress->env, env, memory_order_relaxed);
+    atomic_store_explicit(&context->progress->step, step, memory_order_relaxed);
+    atomic_fetch_add_explicit(&context->progress->count, 1, memory_order_relaxed);
+}
 
 enum {
     HD_MESSAGE_BYTES = 512,

@@ -109,6 +109,11 @@ static void run_describe(void *arg, char *text, int64_t bytes)
     hd_monitor_describe(&train->monitor, text, bytes);
 }
 
+static int64_t get_progress(void *arg)
+{
+    return hd_monitor_count_progress(&((struct hd_train *)arg)->monitor);
+}
+
 static void tell_launcher(const struct hd_train *train)
 {
     if (train->ranks.world.supervised && train->ranks.world.local_rank == 0)
@@ -167,6 +172,7 @@ static int join_ranks(struct hd_train *train)
         .on_lost = on_lost,
         .on_message = on_message,
         .describe = run_describe,
+        .get_progress = get_progress,
         .arg = train,
         .heartbeat_timeout_s = train->run_spec.settings.heartbeat_timeout_s,
     };

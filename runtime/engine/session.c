@@ -31,13 +31,17 @@ static int64_t describe_running(const struct hd_running *running, const char *wh
                                 int64_t used, int64_t bytes)
 {
     const char *name = atomic_load(&running->name);
-    char shard[HD_SHARD_TEXT];
+    char shard[HD_SHARD_TEXT], at[64] = "";
+    const long long env = atomic_load(&running->progress.env);
     if (!name || used >= bytes)
         return used;
+    if (env >= 0)
+        snprintf(at, sizeof at, ", at env %lld, step %lld", env,
+                 (long long)atomic_load(&running->progress.step));
     return used + snprintf(text + used, (size_t)(bytes - used),
-                           "%s%s of iteration %lld%s%s since %.1f s", used > 0 ? ", " : "", name,
+                           "%s%s of iteration %lld%s%s since %.1f s%s", used > 0 ? ", " : "", name,
                            (long long)running->iteration, hd_shard_describe(running->shard, shard),
-                           where, (double)(hd_clock_get_ns() - running->begin_ns) * 1e-9);
+                           where, (double)(hd_clock_get_ns() - running->begin_ns) * 1e-9, at);
 }
 
 static int64_t describe_in_flight(const struct hd_session *session, char *text, int64_t used,
@@ -112,7 +116,7 @@ static void describe_hang(const struct hd_session *session, int64_t waited_ns, c
     if (session->options.device_comm && !ranks[0])
         hd_device_comm_report(session->options.device_comm, ranks, sizeof ranks);
     describe_work(session, work, sizeof work);
-    snprintf(text, (size_t)bytes, "no task has ended for %.0f s: %s%srank %d %s",
+    snprintf(text, (size_t)bytes, "no progress for %.0f s: %s%srank %d %s",
              (double)waited_ns * 1e-9, ranks, ranks[0] ? "; " : "", session->options.rank, work);
 }
 
@@ -154,12 +158,28 @@ static void watch_devices(struct hd_session *session, int64_t now_ns)
         hd_session_fail(session, status, "%s", hd_status_get_text(status));
 }
 
+int64_t hd_session_count_progress(const struct hd_session *session)
+{
+    int64_t count = atomic_load(&session->tasks.finished);
+    for (int lane = 0; lane < session->options.workers; lane++)
+        count += atomic_load_explicit(&session->events.running[lane].progress.count,
+                                      memory_order_relaxed);
+    return count;
+}
+
+void hd_session_set_other_progress(struct hd_session *session, int64_t count)
+{
+    atomic_store(&session->events.other_progress, count);
+}
+
 bool hd_session_watch(struct hd_session *session)
 {
-    const int64_t finished = atomic_load(&session->tasks.finished), now_ns = hd_clock_get_ns();
+    const int64_t progress =
+        hd_session_count_progress(session) + atomic_load(&session->events.other_progress);
+    const int64_t now_ns = hd_clock_get_ns();
     watch_devices(session, now_ns);
-    if (finished != session->events.seen_finished || session->events.seen_ns == 0) {
-        session->events.seen_finished = finished;
+    if (progress != session->events.seen_progress || session->events.seen_ns == 0) {
+        session->events.seen_progress = progress;
         session->events.seen_ns = now_ns;
     }
     const int64_t waited_ns = now_ns - session->events.seen_ns;

@@ -104,10 +104,18 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
  * s"; "": none. Thread safe. */
 void hd_session_describe_in_flight(const struct hd_session *session, char *text, int64_t bytes);
 
-/* The watchdog: fails the session when a GPU has failed, or when no task has ended for watchdog_ns,
- * on the first of the ranks that finds it, and tells what each rank waits for. Waits call it;
- * another thread does for a submitter that is in a task. Returns whether this rank is stuck. Thread
- * safe. */
+/* Returns a count that grows with each task that ends, each step of an env and each call of a body.
+ * Thread safe. */
+int64_t hd_session_count_progress(const struct hd_session *session);
+
+/* Says how far is what tasks may wait for, other ranks and files that are written: a number that
+ * changes while these get on. Thread safe. */
+void hd_session_set_other_progress(struct hd_session *session, int64_t count);
+
+/* The watchdog: fails the session when a GPU has failed, or without progress here and elsewhere for
+ * watchdog_ns, on the first of the ranks that finds it, and tells what each rank waits for. Waits
+ * call it; another thread does for a submitter that is in a task. Returns whether this rank is
+ * stuck. Thread safe. */
 bool hd_session_watch(struct hd_session *session);
 
 /* Returns the name of a task that a CPU worker runs, or NULL. Thread safe. */

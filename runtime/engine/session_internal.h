@@ -33,6 +33,7 @@ static inline void hd_last_event_set(struct hd_last_event *event, const char *na
 struct hd_running {
     _Atomic(const char *) name; /* NULL: none */
     atomic_int_fast64_t iteration, shard, begin_ns;
+    struct hd_task_progress progress; /* of all its tasks */
 };
 
 /* Background tasks that wait for a time slice, in order (task.c). */
@@ -106,7 +107,8 @@ struct hd_session_events {
     struct hd_running running[STARPU_NMAXWORKERS]; /* CPU workers', by lane */
     _Atomic(const char *) waits_for;     /* what the submitter waits for; NULL: it does not */
     atomic_int_fast64_t gpus_checked_ns; /* when hd_session_watch last asked the GPUs */
-    atomic_int_fast64_t seen_finished, seen_ns; /* when the watchdog last saw tasks end */
+    atomic_int_fast64_t other_progress;  /* than that of its tasks */
+    atomic_int_fast64_t seen_progress, seen_ns; /* when the watchdog last saw it grow */
 };
 
 /* The tasks that are submitted, and the memory for them (submit.c, task.c). */

@@ -54,6 +54,7 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
     int status = task->body(context, task->views, task->args);
     while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
         context->again = true;
+        atomic_fetch_add_explicit(&context->progress->count, 1, memory_order_relaxed);
         if (until_ns > 0 && hd_clock_get_ns() >= until_ns)
             break;
         status = task->body(context, task->views, task->args);
@@ -89,6 +90,7 @@ static void latch(struct hd_session *session, const struct hd_task *task, int st
 /* Notes what a worker does, for reports of hangs, crashes and failed GPUs. */
 static void note_start(struct hd_running *running, const struct hd_event *event)
 {
+    atomic_store_explicit(&running->progress.env, -1, memory_order_relaxed);
     atomic_store_explicit(&running->iteration, event->iteration, memory_order_relaxed);
     atomic_store_explicit(&running->shard, event->shard, memory_order_relaxed);
     atomic_store_explicit(&running->begin_ns, event->begin_ns, memory_order_relaxed);
@@ -111,6 +113,7 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
     hd_last_event_set(&session->events.begun, task->name, event.iteration, event.begin_ns);
     note_start(&session->events.running[lane], &event);
+    task->context.progress = &session->events.running[lane].progress;
     hd_crash_enter_task(event.name, event.iteration, event.shard);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
     hd_crash_leave_task();

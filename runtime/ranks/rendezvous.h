@@ -93,6 +93,8 @@ struct hd_rendezvous_watch_options {
     /* Called for each message, in the order sent: data[bytes], borrowed for the call. NULL: they
      * are dropped. */
     void (*on_message)(void *arg, int rank, const void *data, int64_t bytes);
+    /* Returns a count that grows while this rank gets on, which others may wait for; NULL: none. */
+    int64_t (*get_progress)(void *arg);
     /* Writes this rank's present work as a line, for rank 0 to show; NULL: nothing. */
     void (*describe)(void *arg, char *text, int64_t bytes);
     void *arg;
@@ -109,6 +111,10 @@ int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
  * takes nothing for a second. Thread safe. */
 int hd_rendezvous_send_message(struct hd_rendezvous *rendezvous, int rank, const void *data,
                                int64_t bytes);
+
+/* Returns a number that changes whenever another rank has got on, as far as heartbeats have told:
+ * rank 0 hears of each, the others of all together. Thread safe. */
+int64_t hd_rendezvous_get_peer_progress(struct hd_rendezvous *rendezvous);
 
 /* Rank 0: writes a line for each other rank, with its newest heartbeat and its age, to text[bytes].
  * Thread safe. */

@@ -19,6 +19,7 @@ struct hd_peer {
     struct hd_frame_reader reader;
     struct hd_wire_key out; /* of the frames that are sent */
     int64_t last_heard_ns;  /* when its newest frame came */
+    int progress;           /* the count of its newest heartbeat */
     int64_t outage_ns;      /* how long after that its host was out of reach; 0: it was not */
     char last_status[HD_RENDEZVOUS_TEXT / 2]; /* the text of its newest heartbeat */
     void *message;                            /* parts of a message, [message_bytes] */

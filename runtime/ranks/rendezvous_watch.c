@@ -32,6 +32,7 @@ static void note_heartbeat(struct hd_rendezvous *rendezvous, struct hd_peer *pee
     pthread_mutex_lock(&rendezvous->lock);
     peer->last_heard_ns = hd_clock_get_ns();
     peer->outage_ns = 0;
+    peer->progress = peer->reader.frame.number;
     snprintf(peer->last_status, sizeof peer->last_status, "%s",
              hd_frame_get_text(&peer->reader.frame));
     pthread_mutex_unlock(&rendezvous->lock);
@@ -109,6 +110,25 @@ static bool watch_root(struct hd_rendezvous *rendezvous)
     return false;
 }
 
+/* Adds what the other ranks have told. The caller holds the lock. */
+static int64_t add_progress(const struct hd_rendezvous *rendezvous)
+{
+    int64_t sum = 0;
+    for (int r = 0; r < (rendezvous->world.rank == 0 ? rendezvous->world.world : 1); r++)
+        sum += rendezvous->peers[r].progress;
+    return sum;
+}
+
+int64_t hd_rendezvous_get_peer_progress(struct hd_rendezvous *rendezvous)
+{
+    if (!rendezvous)
+        return 0;
+    pthread_mutex_lock(&rendezvous->lock);
+    const int64_t sum = add_progress(rendezvous);
+    pthread_mutex_unlock(&rendezvous->lock);
+    return sum;
+}
+
 /* Sends heartbeats when they are due. A watcher that was itself late, because the whole process was
  * stopped, does not count its own absence as the peers' silence. */
 static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
@@ -124,11 +144,16 @@ static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
     char text[HD_RENDEZVOUS_TEXT / 2] = "";
     if (rendezvous->options.describe)
         rendezvous->options.describe(rendezvous->options.arg, text, sizeof text);
+    int64_t progress = 0; /* of this rank; rank 0 tells of all */
+    if (rendezvous->options.get_progress)
+        progress = rendezvous->options.get_progress(rendezvous->options.arg);
     pthread_mutex_lock(&rendezvous->lock);
+    if (rendezvous->world.rank == 0)
+        progress += add_progress(rendezvous);
     for (int r = 0; r < n_peers; r++)
         if (rendezvous->peers[r].fd >= 0)
-            hd_rendezvous_send(&rendezvous->peers[r], HD_WIRE_HEARTBEAT, rendezvous->world.rank,
-                               text, strlen(text), HEARTBEAT_SEND_MS);
+            hd_rendezvous_send(&rendezvous->peers[r], HD_WIRE_HEARTBEAT,
+                               (int)(progress & INT32_MAX), text, strlen(text), HEARTBEAT_SEND_MS);
     pthread_mutex_unlock(&rendezvous->lock);
 }
 

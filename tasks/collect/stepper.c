@@ -150,6 +150,8 @@ int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape
 {
     char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES], shard[HD_SHARD_TEXT];
     scale_actions(stepper, shape);
+    hd_context_note_step(context, hd_envs_get_first(shape, context->shard, context->item),
+                         *envs->count > 0 ? envs->episode_steps[0] + 1 : 0);
     hd_crash_set_part(shape->about);
     const int failed = shape->env->step(*envs->group, stepper->taken, &stepper->outcome, message);
     hd_crash_set_part(NULL);
@@ -173,6 +175,7 @@ static int start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, in
                      uint64_t env_seed, void *frame, struct hd_context *context)
 {
     char message[HD_ENV_MESSAGE] = "", shard[HD_SHARD_TEXT];
+    hd_context_note_step(context, hd_envs_get_first(shape, context->shard, context->item) + env, 0);
     if (hd_envs_start(shape, envs, env, env_seed, frame, message) == HD_OK)
         return HD_OK;
     return hd_body_fail(context, "%s%s: env %lld cannot start from seed %llu: %.256s",

@@ -94,9 +94,10 @@ def check_hangs():
             env = build(scratch, (STEP, f"while (++n > 2000)\n n = 3000;\n{STEP}"))
             code, text, seconds = play(scratch, env, *sets(runtime__watchdog_s=1, runtime__workers=1), ranks=ranks)
             check(code == 3, f"{ranks} ranks: {code}: {text}")
-            reports = [line for line in errors(text) if "no task has ended for" in line]
+            reports = [line for line in errors(text) if "no progress for" in line]
             check(len(reports) == 1, f"{ranks} ranks: {text}")
-            check(re.search(r"rank \d runs (collect|evaluate) of iteration \d+( \(shard \d+\))? since [\d.]+ s", text),
+            check(re.search(r"rank \d runs (collect|evaluate) of iteration \d+( \(shard \d+\))? since [\d.]+ s, at env \d+, step \d+",
+                            text),
                   text)
             check(result(scratch("run"))["reason"] == "failed", f"{result(scratch('run'))}")
     print(f"a task that never returns, after {seconds:.1f} s:\n  {reports[0]}")

@@ -116,6 +116,21 @@ def check_run_killed():
     print("workers go away with their run")
 
 
+def check_slow():
+    """Each step is progress, also for a rank that waits: an evaluation or a collect that lasts for a multiple of
+    watchdog_s is no hang."""
+    keys = {"config": CONFIG, "ranks": 2, "world__shards": 2, "env__options__python": PYTHON, "env__stop_value": "1e9",
+            "env__options__path": os.path.join(ROOT, "tests/kernels/envs"), "max_train_iter": 2,
+            "env__evaluator_env_num": 1, "env__n_evaluator_episode": 2, "policy__eval__at_limit": "false",
+            "env__collector_env_num": 1, "policy__collect__n_sample": 64, "runtime__watchdog_s": 4}
+    for side, seconds in (("evaluator", 0.5), ("collector", 0.15)):
+        with Scratch() as scratch:
+            slow = "{wrappers: [{'gymnasium_envs:Slow': {seconds: %g}}]}" % seconds
+            run = train(scratch("run"), **keys, **{f"env__options__{side}": slow})
+            check(run["reason"] == "limit", f"{side}: {run}")
+    print("tasks of slow environments live")
+
+
 def check_resumed():
     """A worker that is killed costs no bit: the run goes on from its checkpoint."""
     keys = {"env__stop_value": "1e9", "env__options__python": PYTHON, "world__shards": 1,
@@ -141,6 +156,7 @@ def main():
     os.environ.update([MARK.split("=")])
     check_failures()
     check_run_killed()
+    check_slow()
     check_resumed()
 
 

@@ -4,6 +4,7 @@
 #include "runner/base/signals.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/base/files.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -58,6 +59,16 @@ void hd_monitor_describe(struct hd_monitor *monitor, char *text, int64_t bytes)
     pthread_mutex_unlock(&monitor->lock);
 }
 
+int64_t hd_monitor_count_progress(struct hd_monitor *monitor)
+{
+    pthread_mutex_lock(&monitor->lock);
+    const struct hd_session *session = atomic_load(&monitor->session);
+    const int64_t count =
+        hd_file_count_blocks() + (session ? hd_session_count_progress(session) : 0);
+    pthread_mutex_unlock(&monitor->lock);
+    return count;
+}
+
 static void give_up(int number)
 {
     (void)number;
@@ -92,6 +103,11 @@ static void *run_monitor(void *arg)
         struct hd_session *session = atomic_load(&monitor->session);
         if (session && hd_session_get_status(session) == HD_OK)
             hd_signals_announce();
+        if (session) /* what does not come from its tasks: other ranks, and files that are written
+                      */
+            hd_session_set_other_progress(session,
+                                          hd_rendezvous_get_peer_progress(monitor->rendezvous) +
+                                              hd_file_count_blocks());
         if (session && hd_session_watch(session)) {
             end_process(monitor, session);
             break;

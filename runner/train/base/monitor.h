@@ -34,6 +34,10 @@ void hd_monitor_stop(struct hd_monitor *monitor);
 /* Logs a line for each rank; rank 0 knows what the others last said. Called by any thread. */
 void hd_monitor_show(const struct hd_monitor *monitor);
 
+/* Returns how far this rank is (hd_session_count_progress). Called by the rendezvous's thread, also
+ * before and after there is a session. */
+int64_t hd_monitor_count_progress(struct hd_monitor *monitor);
+
 /* Writes where this rank is to text[bytes]. Called by the rendezvous's thread, also before and
  * after there is a session. */
 void hd_monitor_describe(struct hd_monitor *monitor, char *text, int64_t bytes);

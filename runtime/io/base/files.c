@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -177,7 +178,14 @@ int hd_rundir_lock(const char *dir, int *fd_p)
                    dir);
 }
 
-static bool write_all(int fd, const char *data, int64_t bytes)
+static atomic_int_fast64_t blocks_written;
+
+int64_t hd_file_count_blocks(void)
+{
+    return atomic_load(&blocks_written);
+}
+
+static bool write_block(int fd, const char *data, int64_t bytes)
 {
     while (bytes > 0) {
         ssize_t n = write(fd, data, (size_t)bytes);
@@ -187,6 +195,21 @@ static bool write_all(int fd, const char *data, int64_t bytes)
             return false;
         data += n;
         bytes -= n;
+    }
+    return true;
+}
+
+/* A block is on the disk before the next is written, so that a slow one is seen to go on. */
+static bool write_all(int fd, const char *data, int64_t bytes)
+{
+    enum { BLOCK = 16 << 20 };
+    for (int64_t at = 0; at < bytes; at += BLOCK) {
+        const int64_t n = bytes - at < BLOCK ? bytes - at : BLOCK;
+        if (!write_block(fd, data + at, n))
+            return false;
+        if (n == BLOCK) /* what it cannot say, the sync at the end says */
+            sync_file_range(fd, at, n, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+        atomic_fetch_add(&blocks_written, 1);
     }
     return true;
 }

@@ -39,6 +39,10 @@ int hd_path_check_unused(const char *path);
  */
 int hd_path_make_parents(const char *path);
 
+/* Returns how many blocks of files this process has written so: a count that grows while a slow
+ * disk takes a large one. Thread safe. */
+int64_t hd_file_count_blocks(void);
+
 /* Does the same, but leaves the sentence about a failure in `why`. Returns HD_OK, HD_ERR_SYSTEM or
  * HD_ERR_NOMEM (not logged). */
 int hd_path_try_make_parents(const char *path, char why[HD_FILE_WHY]);

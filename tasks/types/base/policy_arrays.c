@@ -2,6 +2,7 @@
 #include "tasks/types/base/policy_arrays.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/safetensors.h"
 

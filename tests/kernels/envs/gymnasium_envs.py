@@ -257,3 +257,15 @@ class Recorded(gymnasium.Wrapper):
         obs, reward, *rest = self.env.step(action)
         self.write(obs, reward=float(reward))
         return obs, reward, *rest
+
+
+class Slow(gymnasium.Wrapper):
+    """Takes its time for each step."""
+
+    def __init__(self, env, seconds):
+        super().__init__(env)
+        self.seconds = seconds
+
+    def step(self, action):
+        time.sleep(self.seconds)
+        return self.env.step(action)
