@@ -13,6 +13,8 @@
 
 #include <stdatomic.h>
 
+enum { HD_IDENTITY_TEXT = 160 };
+
 enum hd_placement {
     HD_SHARD,  /* one instance per shard */
     HD_GLOBAL, /* equal on every rank by construction */
@@ -163,6 +165,9 @@ struct hd_type {
     /* Stores the arrays of an instance as named tensors, at most HD_TENSORS_MAX, borrowed, for
      * files that people read. Returns their number. NULL: none. */
     int (*tensors)(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p);
+    /* Says which file of what content the value stands on, data or code, in a few words, "" for
+     * none; all ranks have to have the same. Returns HD_OK or an error (logged). NULL: none. */
+    int (*identify)(const struct hd_spec *spec, char text[HD_IDENTITY_TEXT]);
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
     bool pinned; /* bodies for GPUs look into instances themselves: they stay in host memory */
     const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */

@@ -139,6 +139,11 @@ struct hd_env {
 
     /* NULL, or what steps such envs on a GPU (kernels/envs/env_gpu.h). */
     const struct hd_env_gpu *gpu;
+
+    /* NULL, or writes to `message`, in a few words, of which code the env consists that is not in
+     * the plug-in's file: ranks of a run must have the same. Returns -1 with a sentence on error.
+     */
+    int (*identify)(const struct hd_env_settings *settings, char message[HD_ENV_MESSAGE]);
 };
 
 /* A plug-in is a shared object heddle_env_<type>.so that exports this function. The structure that

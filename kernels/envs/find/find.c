@@ -4,6 +4,7 @@
 #include "kernels/envs/classic/classic.h"
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "runtime/base/config/diag.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/plugin.h"
 #include "runtime/base/status.h"
 
@@ -134,14 +135,36 @@ int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_E
     return open_plugin(path, env_p, message);
 }
 
-void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE])
+/* Returns the file of a plug-in, NULL for a built-in environment. */
+static const char *find_file(const struct hd_env *env)
 {
     Dl_info ours, its;
-    snprintf(text_p, HD_ENV_MESSAGE, "environment %.64s", env->name);
     if (dladdr(builtin[0], &ours) == 0 || dladdr(env, &its) == 0 || ours.dli_fbase == its.dli_fbase)
-        return;
-    const size_t used = strlen(text_p);
-    snprintf(text_p + used, HD_ENV_MESSAGE - used, " (plug-in %s)", its.dli_fname);
+        return NULL;
+    return its.dli_fname;
+}
+
+void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE])
+{
+    const char *file = find_file(env);
+    const int used = snprintf(text_p, HD_ENV_MESSAGE, "environment %.64s", env->name);
+    if (file)
+        snprintf(text_p + used, (size_t)(HD_ENV_MESSAGE - used), " (plug-in %s)", file);
+}
+
+bool hd_env_hash_code(const struct hd_env *env, uint64_t *hash_p)
+{
+    char block[1 << 14];
+    const char *path = find_file(env);
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    if (!file)
+        return false;
+    *hash_p = 0;
+    for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
+        *hash_p = hd_hash_mix(*hash_p, hd_hash_bytes(block, n));
+    const bool whole = !ferror(file);
+    fclose(file);
+    return whole;
 }
 
 int64_t hd_env_count_agents(const struct hd_env_spec *spec)

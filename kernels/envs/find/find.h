@@ -25,6 +25,10 @@ void hd_env_list_builtin(char *list, size_t bytes);
  */
 void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE]);
 
+/* Gives the hash of the file that an environment's code is in. Returns false for a built-in one,
+ * and where the file cannot be read. */
+bool hd_env_hash_code(const struct hd_env *env, uint64_t *hash_p);
+
 /* Returns how many envs of a group are the agents of one parallel env, or 1. */
 int64_t hd_env_count_agents(const struct hd_env_spec *spec);
 

@@ -65,12 +65,9 @@ static int learn(const struct hd_bridge_options *options, const char *settings,
     return 0;
 }
 
-int hd_bridge_describe(const struct hd_bridge_options *options,
-                       struct hd_bridge_description *description_p, char message[HD_ENV_MESSAGE])
+static int look_up(const struct hd_bridge_options *options,
+                   struct hd_bridge_description *description_p, char *message)
 {
-    *description_p = options->declaration;
-    if (options->declared)
-        return 0;
     char *settings = hd_bridge_options_join(options);
     if (!settings)
         return hd_bridge_refuse(message, "out of memory");
@@ -78,6 +75,25 @@ int hd_bridge_describe(const struct hd_bridge_options *options,
     const int status = learn(options, settings, description_p, message);
     pthread_mutex_unlock(&lock);
     free(settings);
+    return status;
+}
+
+int hd_bridge_identify(const struct hd_bridge_options *options, char message[HD_ENV_MESSAGE])
+{
+    struct hd_bridge_description description;
+    if (look_up(options, &description, message) != 0)
+        return -1;
+    strcpy(message, description.code);
+    return 0;
+}
+
+int hd_bridge_describe(const struct hd_bridge_options *options,
+                       struct hd_bridge_description *description_p, char message[HD_ENV_MESSAGE])
+{
+    *description_p = options->declaration;
+    if (options->declared)
+        return 0;
+    const int status = look_up(options, description_p, message);
     if (status == 0 && description_p->limit == 0 && options->pickle_bytes == 0)
         return hd_bridge_refuse(message,
                                 "%s: episodes have no limit, so their actions cannot be kept: set "

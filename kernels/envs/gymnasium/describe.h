@@ -14,4 +14,8 @@ int hd_bridge_describe(const struct hd_bridge_options *options,
 /* Returns the same in the words of kernels/envs/env.h. */
 struct hd_env_spec hd_bridge_make_spec(const struct hd_bridge_description *description);
 
+/* Writes which code Python runs for such envs, in a few words, to `message`. Starts Python if it
+ * was not asked yet. Returns 0, or -1 on error with a sentence in `message`. Thread safe. */
+int hd_bridge_identify(const struct hd_bridge_options *options, char message[HD_ENV_MESSAGE]);
+
 #endif

@@ -15,8 +15,8 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are arrays, never windows
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
-from heddle_shared import (ANNOUNCED, BOX, CALLS_BYTES, CLOSE, F32, LOAD, RENDER, REPLAY, RESET, SAVE, STARTED, STEP, TEXT,  # noqa: E402
-                           Control, Description, Header)
+from heddle_shared import (ANNOUNCED, BOX, CALLS_BYTES, CLOSE, CODE, F32, LOAD, RENDER, REPLAY, RESET, SAVE,  # noqa: E402
+                           STARTED, STEP, TEXT, Control, Description, Header)
 
 
 def read_options(words):
@@ -159,6 +159,26 @@ def check_picture(picture):
         raise ValueError(f"render returned {picture.dtype} of shape {picture.shape} in place of uint8 "
                          f"[height, width, 3]")
     return picture
+
+
+def identify_code():
+    """What this process has loaded: a hash of modules that are neither Python's nor of installed packages, by name and
+    content, and of the versions of packages."""
+    import gymnasium
+    import hashlib
+    import sysconfig
+    paths, digest = sysconfig.get_paths(), hashlib.sha256(sys.version.encode())
+    ours, standard, packages = os.path.dirname(os.path.realpath(__file__)), set(), set()
+    for names, folders in ((("stdlib", "platstdlib"), standard), (("purelib", "platlib"), packages)):
+        folders.update(os.path.realpath(paths[name]) + os.sep for name in names)
+    for name, module in sorted(sys.modules.items()):
+        path = os.path.realpath(getattr(module, "__file__", None) or "")
+        if path.startswith(tuple(packages)):
+            digest.update(f"{name} {getattr(module, '__version__', '')}".encode() if "." not in name else b"")
+        elif os.path.isfile(path) and not path.startswith((*standard, ours + os.sep)):
+            with open(path, "rb") as file:
+                digest.update(name.encode() + file.read())
+    return f"code {digest.hexdigest()[:16]}, gymnasium {gymnasium.__version__}".encode()[:CODE - 1]
 
 
 def describe(env, options):
@@ -504,7 +524,9 @@ def work(next_command, memory, number, env_id, options):
     controls, worker, at = find_controls(memory, max(number, 0)), None, 0
     try:
         if number < 0:
-            header.description = describe(make_env(env_id, options), options)
+            description = describe(make_env(env_id, options), options)
+            description.code = identify_code()
+            header.description = description
         else:
             worker = (ParallelWorker if header.description.agents else Worker)(memory, number, env_id, options)
     except Exception as error:  # whatever an env raises is the plug-in's to tell

@@ -8,7 +8,7 @@ F32, U8 = range(2)
 DISCRETE, MULTI_DISCRETE, BOX = range(3)
 CLOSE, RESET, STEP, REPLAY, SAVE, LOAD, RENDER = range(7)
 UNKNOWN, ANNOUNCED, STARTED = range(3)
-DIMS, ACTION_DIMS, TEXT = 4, 64, 464
+DIMS, ACTION_DIMS, TEXT, CODE = 4, 64, 464, 64
 
 
 class Description(ctypes.Structure):
@@ -16,7 +16,7 @@ class Description(ctypes.Structure):
                 ("kind", ctypes.c_int64), ("action_dims", ctypes.c_int64), ("n", ctypes.c_int64 * ACTION_DIMS),
                 ("low", ctypes.c_float * ACTION_DIMS), ("high", ctypes.c_float * ACTION_DIMS),
                 ("limit", ctypes.c_int64), ("height", ctypes.c_int64), ("width", ctypes.c_int64),
-                ("agents", ctypes.c_int64)]
+                ("agents", ctypes.c_int64), ("code", ctypes.c_char * CODE)]
 
 
 class Header(ctypes.Structure):

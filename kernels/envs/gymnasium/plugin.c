@@ -509,6 +509,16 @@ static int render(const void *memory, int64_t env, uint8_t *rgb, char message[HD
     return 0;
 }
 
+static int identify(const struct hd_env_settings *settings, char message[HD_ENV_MESSAGE])
+{
+    struct hd_bridge_options options;
+    int status = hd_bridge_options_read(settings, &options, message);
+    if (status == 0)
+        status = hd_bridge_identify(&options, message);
+    hd_bridge_options_release(&options);
+    return status;
+}
+
 static const struct hd_env gymnasium = {
     .abi = HD_ENV_ABI,
     .name = "gymnasium",
@@ -521,6 +531,7 @@ static const struct hd_env gymnasium = {
     .load = load,
     .render = render,
     .announce = announce,
+    .identify = identify,
 };
 
 const struct hd_env *hd_env_plugin(void)

@@ -20,6 +20,7 @@
 
 enum {
     HD_BRIDGE_TEXT = 464,
+    HD_BRIDGE_CODE = 64,
     HD_BRIDGE_ALIGNMENT = 64,
     HD_BRIDGE_OURS = 0,         /* turn: the plug-in's */
     HD_BRIDGE_THEIRS = 1,       /* turn: the worker's */
@@ -53,6 +54,7 @@ struct hd_bridge_description {
     int64_t limit; /* most steps of an episode; 0: no limit */
     int64_t height, width;
     int64_t agents; /* of PettingZoo's parallel env, each an env of the group; 0: Gymnasium's env */
+    char code[HD_BRIDGE_CODE]; /* what Python runs, in words; "" where it was not asked */
 };
 
 /* Returns how many envs of a group are stepped as one. */

@@ -15,6 +15,7 @@
 #include "tasks/types/collect/envs_model.h"
 #include "tasks/types/collect/transition_block.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,6 +251,22 @@ static int init_partial(const struct hd_spec *spec, int64_t shard, void *data, i
         *envs.count = 0;
     *envs.best_mean = -INFINITY;
     return make_group(spec, &envs);
+}
+
+static int envs_identify(const struct hd_spec *spec, char text[HD_IDENTITY_TEXT])
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    char message[HD_ENV_MESSAGE] = "";
+    uint64_t hash;
+    text[0] = '\0';
+    if (shape->env->identify) {
+        if (shape->env->identify(&shape->settings, message) != 0)
+            return hd_fail(HD_ERR_TASK, "envs '%s': %s", spec->name, message);
+        snprintf(text, HD_IDENTITY_TEXT, "%.100s", message);
+    } else if (hd_env_hash_code(shape->env, &hash)) {
+        snprintf(text, HD_IDENTITY_TEXT, "%016" PRIx64 ", plug-in %.40s", hash, shape->env->name);
+    }
+    return HD_OK;
 }
 
 static int envs_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
@@ -529,5 +546,6 @@ const struct hd_type hd_type_envs = {
     .load = envs_load,
     .check = envs_check,
     .hash = envs_hash,
+    .identify = envs_identify,
     .device = HD_ON_GPU(device_form),
 };

@@ -125,6 +125,14 @@ static struct identity identity_of(const struct hd_spec *spec)
                              hd_dataset_get_info(dataset)->transitions};
 }
 
+static int dataset_identify(const struct hd_spec *spec, char text[HD_IDENTITY_TEXT])
+{
+    const struct identity identity = identity_of(spec);
+    snprintf(text, HD_IDENTITY_TEXT, "%016" PRIx64 ", %" PRId64 " transitions", identity.hash,
+             identity.transitions);
+    return HD_OK;
+}
+
 static int dataset_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
                         void *data)
 {
@@ -156,4 +164,5 @@ const struct hd_type hd_type_dataset = {
     .init = dataset_init,
     .load = dataset_load,
     .check = hd_value_accept,
+    .identify = dataset_identify,
 };
