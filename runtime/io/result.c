@@ -45,6 +45,11 @@ static json_t *hex_or_null(uint64_t value)
     return value != 0 ? hex(value) : json_null();
 }
 
+static json_t *count_or_null(int64_t count)
+{
+    return count >= 0 ? json_integer(count) : json_null();
+}
+
 /* Writes the updates of a value, or null where the value is not known. */
 static json_t *iter_or_null(double value, int64_t iter)
 {
@@ -87,6 +92,7 @@ int hd_result_write(const struct hd_file_put *put, const char *path, const struc
     failed |= json_object_set_new(json, "stop", json_boolean(result->stop));
     failed |= json_object_set_new(json, "env_step", json_integer(result->env_step));
     failed |= json_object_set_new(json, "train_iter", json_integer(result->train_iter));
+    failed |= json_object_set_new(json, "skipped", count_or_null(result->skipped));
     failed |= json_object_set_new(json, "eval_value", number_or_null(result->eval_value));
     failed |= json_object_set_new(json, "eval_value_raw",
                                   list(result->eval_value_raw, result->n_eval_value_raw));

@@ -10,6 +10,7 @@
 struct hd_result {
     bool stop;                    /* the stop value was reached */
     int64_t env_step, train_iter; /* over all shards */
+    int64_t skipped;              /* updates whose loss was not finite; -1: not known */
     double eval_value;            /* mean return of the last evaluation in the run; NaN: none */
     const double *eval_value_raw; /* its returns [n_eval_value_raw] */
     int64_t n_eval_value_raw;

@@ -38,6 +38,9 @@ const struct hd_key hd_task_keys[] = {
      "what happens when a shard's loss is not finite; stop: the run ends with an error; skip: "
      "this update leaves the parameters as they are",
      NULL},
+    {"runtime.nan_skips_max", HD_KEY_INT, 1, 1e12, "100", NULL, "global",
+     "with on_nan skip: so many updates in a row that were skipped end the run with an error",
+     NULL},
     {"policy.type", HD_KEY_CHOICE, 0, 0, "dqn", HD_POLICY_NAMES, "global",
      "the algorithm, and with it the outputs of the policy's net; dqn: action values; qrdqn: "
      "quantiles of returns; a2c and ppo: logits and a value; bc: logits; sac: means and deviations",

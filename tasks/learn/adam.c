@@ -2,7 +2,8 @@
 /* Verb `adam`: makes one step of Adam on a bucket, by the mean gradient of all shards or by a
  * shard's own. With policy.learn.grad_clip_type clip_norm a gradient longer than grad_clip_value is
  * scaled down to that length, as torch.nn.utils.clip_grad_norm_ does. A gradient whose count is NaN
- * (loss_grad) changes nothing, as if there had been no step. The option `learning_rate` is for
+ * (loss_grad) is counted and changes nothing else; runtime.nan_skips_max of them in a row end the
+ * run. The option `learning_rate` is for
  * graphs of several nets. */
 #include "kernels/learn/adam.h"
 
@@ -37,7 +38,8 @@ struct args {
     double longest; /* norm to which gradients are clipped; infinite: not clipped */
     int norm;       /* index of the field grad_norm_avg at port NORM */
     struct hd_learning_rate rate;
-    bool skips; /* runtime.on_nan is skip: a count may be NaN */
+    bool skips;        /* runtime.on_nan is skip: a count may be NaN */
+    int64_t skips_max; /* of these in a row */
 };
 
 /* Reports that the run file asks for something that the graph does not compute. */
@@ -62,6 +64,7 @@ static int adam_prepare(const struct hd_setup *setup, void **args_p)
     args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     args->skips = strcmp(hd_config_get_text(config, "runtime.on_nan"), "skip") == 0;
+    args->skips_max = hd_config_get_int(config, "runtime.nan_skips_max");
     if (strcmp(hd_config_get_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_get_real(config, "policy.learn.grad_clip_value");
     HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
@@ -92,26 +95,41 @@ static struct hd_adam adam_now(const struct args *args, const struct hd_view *ra
     return adam;
 }
 
-/* Updates whole blocks one after another, each with its shadow weights while it is in cache. */
-static void update(const struct hd_view *views, const struct args *args, bool first, int64_t lo,
-                   int64_t hi, const float *sum, float count)
+static int skip(struct hd_context *context, const struct args *args, bool first,
+                struct hd_adam_counts *counts)
 {
+    counts->skipped += first;
+    counts->in_a_row += first;
+    if (counts->in_a_row < args->skips_max)
+        return HD_OK;
+    return hd_body_fail(context,
+                        "the losses of the last %lld updates were not numbers "
+                        "(runtime.nan_skips_max); the last one is %lld",
+                        (long long)counts->in_a_row, (long long)context->update + 1);
+}
+
+/* Updates whole blocks one after another, each with its shadow weights while it is in cache. */
+static int update(struct hd_context *context, const struct hd_view *views, const struct args *args,
+                  bool first, int64_t lo, int64_t hi, const float *sum, float count)
+{
+    struct hd_adam_state moments =
+        hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    struct hd_adam_counts *counts = &moments.counts[views[POLICY].bucket];
     if (isnan(count))
-        return;
+        return skip(context, args, first, counts);
     const struct hd_net *net = hd_params_get_net(views[POLICY].spec);
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const float scale = clip(args, &views[NORM]);
-    struct hd_adam_state moments =
-        hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
-    int64_t *updates = &moments.updates[views[POLICY].bucket];
     float *params = views[POLICY].data;
-    *updates += first;
+    counts->updates += first;
+    counts->in_a_row = 0;
     for (int64_t at = lo; at < hi; at += HD_BLOCK) {
         int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
-        hd_adam_step(&adam, *updates, end - at, sum + (at - lo), count, scale, moments.first + at,
-                     moments.second + at, params + at);
+        hd_adam_step(&adam, counts->updates, end - at, sum + (at - lo), count, scale,
+                     moments.first + at, moments.second + at, params + at);
         hd_net_refresh(net, params, at, end);
     }
+    return HD_OK;
 }
 
 static int64_t adam_scratch(const void *args)
@@ -130,7 +148,7 @@ static int adam_body(struct hd_context *context, const struct hd_view *views, co
         float count;
         const float *sum =
             hd_grad_sum(grad->spec, grad->data, grad->bucket, lo, hi, context->scratch, &count);
-        update(views, args, lo == bucket_lo, lo, hi, sum, count);
+        HD_TRY(update(context, views, args, lo == bucket_lo, lo, hi, sum, count));
     }
     return HD_OK;
 }
@@ -138,8 +156,8 @@ static int adam_body(struct hd_context *context, const struct hd_view *views, co
 static int update_slice(struct hd_context *context, const struct hd_view *views, const void *args,
                         int64_t lo, int64_t hi, const float *sum, float count)
 {
-    update(views, args, !context->again, lo, hi, sum, count > 0 || isnan(count) ? count : 1);
-    return HD_OK;
+    return update(context, views, args, !context->again, lo, hi, sum,
+                  count > 0 || isnan(count) ? count : 1);
 }
 
 #if HD_CUDA
@@ -171,8 +189,8 @@ static int adam_body_on_gpu(struct hd_context *context, const struct hd_view *vi
     HD_TRY(hd_net_get_tiles(hd_params_get_net(policy->spec), policy->data, &tiles));
     return hd_adam_step_cuda(&args->adam, &grad, views[MEAN_GRAD].spec->gpu_order, &tiles,
                              context->lo, context->hi - context->lo, &inputs,
-                             moments.updates + policy->bucket, context->scratch, moments.first,
-                             moments.second, context->stream);
+                             &moments.counts[policy->bucket].updates, context->scratch,
+                             moments.first, moments.second, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = adam_body_on_gpu,

@@ -204,6 +204,13 @@ static enum hd_access_scope get_scope(const void *arg, int port)
     return args->levels > 0 && throughout ? HD_SCOPE_ALL : ports[port].scope;
 }
 
+/* Returns whether one of the last losses was skipped, so that nothing more is said. */
+static bool has_skipped(const struct hd_loss_grad *args, const struct hd_view *stats)
+{
+    return stats->data &&
+           stats->spec->type->field(stats->spec, stats->data, 1 + args->loss->n_fields) > 0;
+}
+
 static int loss_grad_finish(struct hd_context *context, const struct hd_view *views,
                             const void *arg)
 {
@@ -214,13 +221,15 @@ static int loss_grad_finish(struct hd_context *context, const struct hd_view *vi
         hd_loss_grad_update_running_stats(args, &views[HD_LOSS_BATCH_NORM_STATS],
                                           context->work_buffers[0]);
     double loss = args->loss->sum(args->loss_args, context->headers, args->items, values, weights);
+    if (args->skips && !isfinite(loss) && !has_skipped(args, stats))
+        hd_log(HD_LOG_WARN,
+               "the loss of update %lld is not a number (shard %lld): it is skipped, as are those "
+               "that follow it; skipped_avg in the logs counts them",
+               (long long)context->update + 1, (long long)context->shard);
     if (args->skips && stats->data)
         hd_scalars_push(stats->spec, stats->data, 1 + args->loss->n_fields, !isfinite(loss), 1);
-    if (args->skips && !isfinite(loss)) {
-        hd_log(HD_LOG_WARN, "the loss of update %lld is not a number (shard %lld): it is skipped",
-               (long long)context->update + 1, (long long)context->shard);
+    if (args->skips && !isfinite(loss))
         return HD_OK;
-    }
     if (stats->data)
         hd_scalars_push(stats->spec, stats->data, 0,
                         hd_learning_rate_get(&args->rate, &views[HD_LOSS_RATE]), weights[0]);

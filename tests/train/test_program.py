@@ -15,7 +15,7 @@ from runner import CONFIG, ROOT, Scratch, call, check, environment, has_bf16, re
 
 PLANS = os.path.join(ROOT, "tests/golden/plans")
 
-RESULT_FIELDS = {"stop", "env_step", "train_iter", "eval_value", "eval_value_raw", "eval_train_iter",
+RESULT_FIELDS = {"stop", "env_step", "train_iter", "skipped", "eval_value", "eval_value_raw", "eval_train_iter",
                  "last_value", "last_value_raw", "best_value", "best_train_iter", "train_value", "weights", "finish_time",
                  "reason", "detail", "param_hash", "fingerprint", "wall_s", "ranks", "shards", "seed", "env",
                  "command", "version", "host", "start_time", "end_time"}

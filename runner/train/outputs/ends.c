@@ -41,7 +41,8 @@ static void read_history(const struct hd_history *history, struct hd_result *res
 static int write_result(const struct hd_end *end, const struct hd_history *history)
 {
     char command[HD_COMMAND_BYTES];
-    struct hd_result result = {.reason = end->reason,
+    struct hd_result result = {.skipped = -1,
+                               .reason = end->reason,
                                .detail = end->detail,
                                .wall_s = end->wall_s,
                                .ranks = end->ranks,

@@ -2,6 +2,7 @@
 #include "runner/train/outputs/fields.h"
 
 #include <math.h>
+#include <string.h>
 
 double hd_fields_read(const struct hd_train *train, const char *value, const char *field)
 {
@@ -20,4 +21,18 @@ double hd_fields_count_env_steps(const struct hd_train *train)
 {
     double env_steps = hd_fields_read(train, "totals", "env_step");
     return isnan(env_steps) ? 0 : env_steps;
+}
+
+int64_t hd_fields_count_skipped(const struct hd_train *train)
+{
+    const struct hd_graph *graph = train->run_spec.graph;
+    int64_t skipped = 0;
+    for (int i = 0; i < graph->n_values; i++) {
+        const struct hd_spec *spec = &graph->values[i].spec;
+        const double n = strcmp(spec->type->name, "adam_state") == 0
+                             ? hd_fields_read(train, spec->name, "skipped")
+                             : NAN;
+        skipped += isnan(n) ? 0 : (int64_t)n;
+    }
+    return skipped;
 }

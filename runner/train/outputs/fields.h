@@ -13,4 +13,8 @@ double hd_fields_read(const struct hd_train *train, const char *value, const cha
 /* Returns the env steps of all shards so far, 0 where nothing is collected. */
 double hd_fields_count_env_steps(const struct hd_train *train);
 
+/* Returns how many updates were left out as their losses were not finite, over all optimizers; of
+ * shard 0's, where each shard has its own. */
+int64_t hd_fields_count_skipped(const struct hd_train *train);
+
 #endif

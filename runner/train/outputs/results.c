@@ -134,6 +134,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .stop = strcmp(reason, "solved") == 0,
         .env_step = (int64_t)hd_fields_count_env_steps(train),
         .train_iter = updates,
+        .skipped = hd_fields_count_skipped(train),
         .train_value = find_training_return(train),
         .weights = weights[0] ? weights : NULL,
         .reason = reason,
@@ -225,13 +226,16 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     const int gpus = hd_session_count_devices(train->session);
     const char *limit = limit_of(train, reason, updates);
     char collected[64] = "", rate[64] = "", gpu[64] = "", first[48] = "", by[64] = ",",
-         returns[96] = "";
+         returns[96] = "", skipped[48] = "";
     if (tasks > 0)
         snprintf(first, sizeof first, ", first task after %.0f ms",
                  (double)(hd_trace_get_first_ns(trace) - train->timing.begin_ns) * 1e-6);
     if (gpus > 0)
         snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
                  100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
+    if (hd_fields_count_skipped(train) > 0)
+        snprintf(skipped, sizeof skipped, " %" PRId64 " of them skipped,",
+                 hd_fields_count_skipped(train));
     if (limit)
         snprintf(by, sizeof by, ": %s;", limit);
     if (env_steps > 0) {
@@ -239,8 +243,8 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
         snprintf(rate, sizeof rate, ", %.0f env steps/s", steps / train_s);
     }
     describe_returns(evaluation, updates, returns, sizeof returns);
-    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s%s in %.2f s: %.0f updates/s%s",
-           limit ? "stopped" : reason, updates, by, collected, returns, train_s,
+    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s%s%s in %.2f s: %.0f updates/s%s",
+           limit ? "stopped" : reason, updates, by, skipped, collected, returns, train_s,
            (double)(updates - train->timing.first_update) / train_s, rate);
     hd_log(HD_LOG_INFO,
            "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64

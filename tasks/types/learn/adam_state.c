@@ -6,6 +6,8 @@
 #include "runtime/base/status.h"
 #include "tasks/types/learn/params.h"
 
+enum { COUNTS = sizeof(struct hd_adam_counts) };
+
 static int64_t floats_bytes(const struct hd_spec *spec)
 {
     return hd_align_up(spec->elements * (int64_t)sizeof(float));
@@ -16,7 +18,7 @@ static int adam_state_resolve(struct hd_spec *spec, const struct hd_setup *setup
     HD_TRY(hd_params_check_of(spec, setup));
     spec->elements = spec->of->elements;
     spec->buckets = spec->of->buckets;
-    spec->bytes = 2 * floats_bytes(spec) + hd_align_up(spec->buckets * (int64_t)sizeof(int64_t));
+    spec->bytes = 2 * floats_bytes(spec) + hd_align_up(spec->buckets * COUNTS);
     return HD_OK;
 }
 
@@ -24,15 +26,15 @@ struct hd_adam_state hd_adam_state_lay_out(const struct hd_spec *spec, void *dat
 {
     char *at = data;
     int64_t bytes = floats_bytes(spec);
-    return (struct hd_adam_state){(float *)at, (float *)(at + bytes), (int64_t *)(at + 2 * bytes)};
+    return (struct hd_adam_state){(float *)at, (float *)(at + bytes),
+                                  (struct hd_adam_counts *)(at + 2 * bytes)};
 }
 
 static int64_t get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi, int i,
                               int64_t *at_p)
 {
-    *at_p = i * floats_bytes(spec) +
-            (i < 2 ? lo * (int64_t)sizeof(float) : bucket * (int64_t)sizeof(int64_t));
-    return i < 2 ? (hi - lo) * (int64_t)sizeof(float) : i == 2 ? (int64_t)sizeof(int64_t) : -1;
+    *at_p = i * floats_bytes(spec) + (i < 2 ? lo * (int64_t)sizeof(float) : bucket * COUNTS);
+    return i < 2 ? (hi - lo) * (int64_t)sizeof(float) : i == 2 ? COUNTS : -1;
 }
 
 static uint64_t adam_state_hash(const struct hd_spec *spec, const void *data)
@@ -40,14 +42,29 @@ static uint64_t adam_state_hash(const struct hd_spec *spec, const void *data)
     struct hd_adam_state moments = hd_adam_state_lay_out(spec, (void *)data);
     uint64_t hash = hd_hash_floats(0, moments.first, spec->elements);
     hash = hd_hash_floats(hash, moments.second, spec->elements);
-    return hd_hash_mix(hash, (uint64_t)moments.updates[0]);
+    hash = hd_hash_mix(hash, (uint64_t)moments.counts->updates);
+    hash = hd_hash_mix(hash, (uint64_t)moments.counts->skipped);
+    return hd_hash_mix(hash, (uint64_t)moments.counts->in_a_row);
 }
 
 static int adam_state_check(const struct hd_spec *spec, const void *data,
                             char message[HD_NUMBERS_MESSAGE])
 {
     const struct hd_adam_state state = hd_adam_state_lay_out(spec, (void *)data);
-    return hd_numbers_check_i64(message, "updates", state.updates, spec->buckets, 0, HD_COUNT_MAX);
+    return hd_numbers_check_i64(message, "updates", &state.counts->updates,
+                                spec->buckets * COUNTS / (int64_t)sizeof(int64_t), 0, HD_COUNT_MAX);
+}
+
+static const char *adam_state_field_name(const struct hd_spec *spec, int field)
+{
+    (void)spec;
+    return field == 0 ? "skipped" : NULL;
+}
+
+static double adam_state_field(const struct hd_spec *spec, const void *data, int field)
+{
+    (void)field;
+    return (double)hd_adam_state_lay_out(spec, (void *)data).counts->skipped;
 }
 
 const struct hd_type hd_type_adam_state = {
@@ -58,4 +75,6 @@ const struct hd_type hd_type_adam_state = {
     .get_byte_range = get_byte_range,
     .check = adam_state_check,
     .hash = adam_state_hash,
+    .field_name = adam_state_field_name,
+    .field = adam_state_field,
 };

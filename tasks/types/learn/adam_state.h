@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `adam_state`, `of` a value of type params: what Adam remembers from one update to the next.
- * Thread safe. */
+ * Field `skipped`: gradients that were left out so far. Thread safe. */
 #ifndef HD_TASKS_TYPES_LEARN_ADAM_STATE_H
 #define HD_TASKS_TYPES_LEARN_ADAM_STATE_H
 
@@ -8,10 +8,16 @@
 
 extern const struct hd_type hd_type_adam_state;
 
+struct hd_adam_counts {
+    int64_t updates;  /* so far */
+    int64_t skipped;  /* gradients of losses that were not finite (runtime.on_nan: skip) */
+    int64_t in_a_row; /* of these, since the last update */
+};
+
 /* The arrays of an instance. */
 struct hd_adam_state {
-    float *first, *second; /* [elements]: first and second moments of the gradient */
-    int64_t *updates;      /* [buckets]: updates so far */
+    float *first, *second;         /* [elements]: first and second moments of the gradient */
+    struct hd_adam_counts *counts; /* [buckets] */
 };
 
 /* Returns the arrays of the instance at `data`. */

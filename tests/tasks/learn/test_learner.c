@@ -2,7 +2,9 @@
 /* loss_grad, the mean over shards, adam, copy and their types, without an executor. Microbatches
  * are added in one tree, so neither the distribution of samples over shards nor the cut of
  * parameters in buckets changes a bit. */
+#include "runtime/base/hash.h"
 #include "tasks/types/data/batch.h"
+#include "tasks/types/learn/adam_state.h"
 #include "tasks/types/learn/grad.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/tasks/world.h"
@@ -239,6 +241,20 @@ TEST(a_loss_that_is_no_number_fails_the_task, .runs = count_nets())
     check_names(world_fail(w, &loss_grad, 0), "update 42|shard 3");
 }
 
+static uint64_t hash_moments(const struct value *optimizer)
+{
+    const struct hd_adam_state state = hd_adam_state_lay_out(&optimizer->spec, optimizer->data);
+    const uint64_t hash = hd_hash_floats(0, state.first, optimizer->spec.elements);
+    return hd_hash_floats(hash, state.second, optimizer->spec.elements);
+}
+
+static void check_counts(const struct value *optimizer, struct hd_adam_counts expected)
+{
+    const struct hd_adam_state state = hd_adam_state_lay_out(&optimizer->spec, optimizer->data);
+    for (int i = 0; i < optimizer->spec.buckets; i++)
+        ck_assert_mem_eq(&state.counts[i], &expected, sizeof expected);
+}
+
 /* One of two shards has a loss that is not finite in one of its microbatches. */
 TEST(a_loss_that_is_no_number_is_skipped, .runs = count_nets())
 {
@@ -254,23 +270,26 @@ TEST(a_loss_that_is_no_number_is_skipped, .runs = count_nets())
     ck_assert_int_gt(policies[0]->spec.buckets, 1);
     worlds_combine(both, 2, &mean);
     update(both[0], false);
-    const uint64_t policy = value_hash(policies[0]), moments = value_hash(optimizers[0]);
+    const uint64_t policy = value_hash(policies[0]), moments = hash_moments(optimizers[0]);
 
     hd_batch_get_rows(INSTANCE(both[1], "batch")).reward[5] = INFINITY;
     world_run(both[1], &loss_grad, 0);
     worlds_combine(both, 2, &mean);
     update(both[0], false);
     ck_assert_uint_eq(value_hash(policies[0]), policy);
-    ck_assert_uint_eq(value_hash(optimizers[0]), moments);
-    const uint64_t other = value_hash(policies[1]), untouched = value_hash(optimizers[1]);
+    ck_assert_uint_eq(hash_moments(optimizers[0]), moments);
+    check_counts(optimizers[0], (struct hd_adam_counts){1, 1, 1});
+    const uint64_t other = value_hash(policies[1]), untouched = hash_moments(optimizers[1]);
     update(both[1], true);
     ck_assert_uint_eq(value_hash(policies[1]), other);
-    ck_assert_uint_eq(value_hash(optimizers[1]), untouched);
+    ck_assert_uint_eq(hash_moments(optimizers[1]), untouched);
+    check_counts(optimizers[1], (struct hd_adam_counts){0, 1, 1});
 
     compute(both[1], 8);
     worlds_combine(both, 2, &mean);
     update(both[0], false);
     ck_assert_uint_ne(value_hash(policies[0]), policy);
+    check_counts(optimizers[0], (struct hd_adam_counts){2, 1, 0});
     on_nan = "stop";
 }
 
