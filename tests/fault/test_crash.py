@@ -92,7 +92,7 @@ def check_hangs():
     for ranks in (1, 2):
         with Scratch() as scratch:
             env = build(scratch, (STEP, f"while (++n > 2000)\n n = 3000;\n{STEP}"))
-            code, text, seconds = play(scratch, env, *sets(runtime__watchdog_s=1, runtime__workers=1), ranks=ranks)
+            code, text, seconds = play(scratch, env, *sets(runtime__watchdog_s=6, runtime__workers=1), ranks=ranks)
             check(code == 3, f"{ranks} ranks: {code}: {text}")
             reports = [line for line in errors(text) if "no progress for" in line]
             check(len(reports) == 1, f"{ranks} ranks: {text}")

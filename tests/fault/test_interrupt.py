@@ -153,10 +153,10 @@ def check_idle_rank():
 
 def check_watchdog():
     with Scratch() as scratch:
-        launcher = start_endless(scratch("run"), *sets(runtime__watchdog_s=1))
+        launcher = start_endless(scratch("run"), *sets(runtime__watchdog_s=5))
         pids = wait_for_ranks(launcher, scratch("run"))
         os.kill(pids[0], signal.SIGSTOP)
-        code, text, seconds = end(launcher, 8)
+        code, text, seconds = end(launcher, 12)
         check(code == 3, f"watchdog: exit code {code}: {text}")
         check(re.search(r"rank 1 waits in #\d+ \S+", text), f"watchdog: {text}")
     print(f"the watchdog names what is late after {seconds:.1f} s:\n  {errors(text)[0]}")

@@ -68,7 +68,7 @@ def kill_one(directory, transport, victim):
 
 
 def stop_one(directory):
-    code, output, took_s = disturb(directory, "mpi", 1, signal.SIGSTOP, 15, runtime__watchdog_s=2)
+    code, output, took_s = disturb(directory, "mpi", 1, signal.SIGSTOP, 15, runtime__watchdog_s=5)
     check(code == 3, f"exit code {code}, not the watchdog's: {output}")
     named = re.search(r"error: no progress.*rank 0 waits in #\d+ .+ since \d+ s; rank 1 last.*", output)
     check(named, f"the watchdog does not name rank 1 and the collective: {output}")

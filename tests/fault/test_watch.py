@@ -66,7 +66,7 @@ def check_endless_task():
                         scratch("heddle_env_corridor.so"), scratch("stuck.c")], check=True)
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet",
                     *sets(env__type="corridor", env__options__cells=7, policy__model__obs_shape=7,
-                          env__stop_value=1e9, runtime__watchdog_s=1, runtime__workers=1),
+                          env__stop_value=1e9, runtime__watchdog_s=6, runtime__workers=1),
                     env=environment(HEDDLE_PLUGINS=scratch.path))
         code, text, seconds = end(run, 20)
         check(code == 3, f"{code}: {text}")
