@@ -15,9 +15,11 @@ enum { HD_WINDOW_MAX = 64 };
 struct hd_binder {
     struct hd_plan *plan;
     struct hd_session *session;
-    struct hd_instances *instances;     /* [values] */
-    struct hd_staging *staging;         /* to memory that is not pinned; NULL: no value needs it */
-    int64_t *counters;                  /* [counters]; counters[0] is the iteration */
+    struct hd_instances *instances; /* [values] */
+    struct hd_staging *staging;     /* to memory that is not pinned; NULL: no value needs it */
+    int64_t *counters;              /* [counters]; counters[0] is the iteration */
+    int place; /* op of the present iteration before which the state stands, when it is saved or was
+                  restored: a stop step, or 0, as between iterations */
     int64_t repeat_index;               /* counted over all repeats around the present step */
     int64_t (*last_read)[HD_PORTS_MAX]; /* [steps][refs]: the version that the step read last */
     int window;                         /* iterations under way at most */

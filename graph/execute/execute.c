@@ -23,7 +23,7 @@ struct hd_executor {
     struct hd_guards guards;
     struct hd_work_buffers **work_buffers; /* [ops]; NULL: not in subtasks */
     struct hd_control_requests *requests;
-    const char *reason; /* of the stop step whose condition held */
+    const char *reason, *stop_key; /* of the stop step whose condition held */
 };
 
 /* -- The walk ---------------------------------------------------------------------------------- */
@@ -40,8 +40,11 @@ static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
         HD_TRY(hd_guards_check_stop(&executor->guards, op, stopped_p));
     else
         HD_TRY(hd_op_submit(binder, op, executor->work_buffers[at]));
-    if (*stopped_p)
+    if (*stopped_p) {
         executor->reason = op->step->reason;
+        executor->stop_key = hd_guards_get_stop_key(&executor->guards, op);
+        binder->place = at;
+    }
     hd_binder_note_accesses(binder, op);
     hd_guards_note_step(&executor->guards, op);
     return HD_OK;
@@ -146,8 +149,30 @@ static int start_iteration(struct hd_executor *executor)
         HD_TRY(hd_session_drain(binder->session));
         HD_TRY(hd_graph_rebuild(binder->plan->graph));
     }
-    start_rotations(binder);
+    if (binder->place == 0)
+        start_rotations(binder);
     return HD_OK;
+}
+
+/* Runs an iteration from its begin, or from the stop step at which a restored run goes on. */
+static int run_iteration(struct hd_executor *executor, bool *stopped_p)
+{
+    struct hd_binder *binder = &executor->binder;
+    const int begin = binder->place;
+    HD_TRY(start_iteration(executor));
+    binder->place = 0;
+    return run_ops(executor, begin, binder->plan->n_ops, stopped_p);
+}
+
+static int save_at_stop(struct hd_executor *executor)
+{
+    const struct hd_executor_options *options = &executor->options;
+    struct hd_binder *binder = &executor->binder;
+    HD_TRY(hd_session_drain(binder->session));
+    return options->save_at_stop && binder->place > 0 &&
+                   hd_plan_can_resume_at(binder->plan, binder->place)
+               ? options->save_at_stop(options->requests_arg)
+               : HD_OK;
 }
 
 static int run_iterations(struct hd_executor *executor)
@@ -155,14 +180,14 @@ static int run_iterations(struct hd_executor *executor)
     struct hd_binder *binder = &executor->binder;
     const struct hd_plan *plan = binder->plan;
     bool stopped = false;
-    for (; !stopped; binder->counters[0]++) {
-        HD_TRY(start_iteration(executor));
-        HD_TRY(run_ops(executor, 0, plan->n_ops, &stopped));
-    }
+    for (; !stopped; binder->counters[0] += !stopped)
+        HD_TRY(run_iteration(executor, &stopped));
     /* Updates since the last comparison are compared too. */
     for (int i = 0; i < plan->n_ops; i++)
         if (plan->ops[i].kind == HD_OP_COMPARE)
             HD_TRY(hd_op_submit_compare(binder, &plan->ops[i]));
+    HD_TRY(save_at_stop(executor));
+    binder->counters[0]++;
     return HD_OK;
 }
 
@@ -181,6 +206,11 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
     if (status == HD_OK)
         *reason_p = executor->reason;
     return status;
+}
+
+const char *hd_executor_get_stop_key(const struct hd_executor *executor)
+{
+    return executor->stop_key;
 }
 
 /* -- Making and releasing ---------------------------------------------------------------------- */

@@ -21,6 +21,10 @@ struct hd_executor_options {
     /* Called with the requests of all ranks, before the same iteration on all of them, when there
      * are any. It may save. A status other than HD_OK ends the run. */
     int (*apply_requests)(void *arg, unsigned requests);
+    /* Called when a stop step has ended the run, after all ranks have found equal what they
+     * compare. It may save: a run that is restored from there goes on at the stop step. NULL:
+     * nothing. */
+    int (*save_at_stop)(void *arg);
     void *requests_arg;
 };
 
@@ -35,14 +39,18 @@ int hd_executor_create(struct hd_plan *plan, struct hd_session *session,
 void hd_executor_destroy(struct hd_executor *executor);
 
 /* Runs iterations until a stop step holds, waits for everything submitted, and stores the reason of
- * that stop step, which belongs to the graph. Returns HD_OK, the status of `apply_requests`, or the
- * session's first error (logged). */
+ * that stop step, which belongs to the graph. Returns HD_OK, the status of `apply_requests` or
+ * `save_at_stop`, or the session's first error (logged). */
 int hd_executor_run(struct hd_executor *executor, const char **reason_p);
+
+/* Returns the key of the configuration that stands in the condition of the stop step that held, by
+ * which a user may let the run go on; NULL: none. Borrowed from the graph. */
+const char *hd_executor_get_stop_key(const struct hd_executor *executor);
 
 /* Waits for everything submitted, begins a checkpoint, and adds the content of all values that the
  * run needs to go on; the caller calls hd_checkpoint_writer_submit. Stores the rest of the state in
- * *state_p, which the caller releases. May be called before an iteration. Returns HD_OK,
- * HD_ERR_NOMEM (logged), or the error of the session or the writer. */
+ * *state_p, which the caller releases. May be called before an iteration and by `save_at_stop`.
+ * Returns HD_OK, HD_ERR_NOMEM (logged), or the error of the session or the writer. */
 int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
                      json_t **state_p);
 

@@ -197,3 +197,9 @@ int hd_guards_check_stop(struct hd_guards *guards, const struct hd_op *op, bool 
     *stopped_p = holds(guards, op->step->condition, guards->fields[op->step->index]);
     return HD_OK;
 }
+
+const char *hd_guards_get_stop_key(const struct hd_guards *guards, const struct hd_op *op)
+{
+    struct reading reading = {guards, guards->fields[op->step->index]};
+    return hd_expr_find_key(op->step->condition, read_slot, &reading);
+}

@@ -39,4 +39,7 @@ void hd_guards_note_step(struct hd_guards *guards, const struct hd_op *op);
  * session's error. */
 int hd_guards_check_stop(struct hd_guards *guards, const struct hd_op *op, bool *stopped_p);
 
+/* Returns the key of the configuration in what holds of that condition; NULL: none. */
+const char *hd_guards_get_stop_key(const struct hd_guards *guards, const struct hd_op *op);
+
 #endif

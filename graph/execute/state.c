@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Called by the submitter between two iterations: for each checkpoint, and once to resume. */
+/* Called by the submitter between two iterations: for each checkpoint, and once to resume; and at
+ * the stop step that ends a run. */
 #include "graph/execute/state.h"
 
 #include "graph/execute/transfers.h"
@@ -12,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOURNAL_BYTES = 4 << 20 }; /* plain values from this size on are written as journals */
+enum {
+    JOURNAL_BYTES = 4 << 20, /* plain values from this size on are written as journals */
+    NO_STOP = -1             /* the state is that between two iterations */
+};
 
 static bool is_kept(const struct hd_binder *binder, int value)
 {
@@ -20,19 +24,27 @@ static bool is_kept(const struct hd_binder *binder, int value)
            !binder->plan->values[value].transient;
 }
 
-/* Returns the largest k for which an iteration may still read x@-k. */
+/* Returns the iteration that the state is said to be of, by which lags are counted: the next one,
+ * if the present one is under way. */
+static int64_t get_iteration(const struct hd_binder *binder)
+{
+    return hd_binder_get_iteration(binder) + (binder->place > 0);
+}
+
+/* Returns the largest k for which an iteration may still read x@-k; the present one, if it is under
+ * way, may read from one iteration further back than the next. */
 static int count_lags(const struct hd_binder *binder, int value)
 {
-    const int lag = binder->plan->values[value].lag;
-    const int64_t before = hd_binder_get_iteration(binder);
-    return before < lag ? (int)before : lag;
+    const int planned = binder->plan->values[value].lag, lag = planned + (binder->place > 0);
+    const int64_t before = get_iteration(binder);
+    return planned == 0 ? 0 : before < lag ? (int)before : lag;
 }
 
 /* Returns the slot of x@-k, or of x for k = 0. */
 static struct hd_version_slot *get_slot(const struct hd_binder *binder, int value, int k)
 {
     return hd_instances_get_slot(&binder->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT,
-                                 k, hd_binder_get_iteration(binder));
+                                 k, get_iteration(binder));
 }
 
 /* Returns a name like "replay.3" or "policy@-1", which the caller frees, or NULL without memory. */
@@ -192,8 +204,9 @@ static json_t *describe(const struct hd_guards *guards)
         json_object_set_new(values, graph->values[i].spec.name, describe_value(guards, i));
     for (int i = 0; i < graph->n_counters; i++)
         json_object_set_new(counters, graph->counters[i], json_integer(binder->counters[i]));
-    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "shards", (json_int_t)graph->shards,
-                     "next_compare", (json_int_t)guards->next_compare, "counters", counters,
+    const int stop = binder->place > 0 ? binder->plan->ops[binder->place].step->index : NO_STOP;
+    return json_pack("{s:I, s:i, s:I, s:o, s:o, s:o}", "shards", (json_int_t)graph->shards, "stop",
+                     stop, "next_compare", (json_int_t)guards->next_compare, "counters", counters,
                      "values", values, "steps", description.steps);
 }
 
@@ -207,7 +220,7 @@ int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *c
             if (k == 0 || differs(binder, value, k))
                 HD_TRY(hd_transfer_version(binder, value, get_slot(binder, value, k), 0));
     HD_TRY(hd_session_drain(binder->session));
-    HD_TRY(hd_checkpoint_writer_begin(checkpoints, hd_binder_get_iteration(binder)));
+    HD_TRY(hd_checkpoint_writer_begin(checkpoints, get_iteration(binder)));
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
             if (k == 0 || differs(binder, value, k))
@@ -390,7 +403,7 @@ static int restore_lags(struct hd_binder *binder, const struct hd_checkpoint *ch
             HD_TRY(slot->version == instances->version
                        ? copy_current(instances, slot)
                        : load_slot(binder, checkpoint, value, k, slot));
-        hd_instances_set_start(instances, hd_binder_get_iteration(binder) - k,
+        hd_instances_set_start(instances, get_iteration(binder) - k,
                                (int)(slot - instances->version_slots));
     }
     return HD_OK;
@@ -465,6 +478,25 @@ static int restore_step(struct hd_step *step, void *arg)
     return HD_OK;
 }
 
+/* Finds the stop step at which the iteration goes on, if it was under way. */
+static int restore_place(struct hd_binder *binder, const json_t *state)
+{
+    const struct hd_plan *plan = binder->plan;
+    int64_t stop = NO_STOP;
+    HD_TRY(read_number(json_object_get(state, "stop"), "stop", NO_STOP,
+                       plan->graph->total_steps - 1, &stop));
+    binder->place = 0;
+    while (stop != NO_STOP && binder->place < plan->n_ops &&
+           (plan->ops[binder->place].kind != HD_OP_STEP ||
+            plan->ops[binder->place].step->index != stop))
+        binder->place++;
+    if (binder->place < plan->n_ops &&
+        (stop == NO_STOP || hd_plan_can_resume_at(plan, binder->place)))
+        return HD_OK;
+    binder->place = 0;
+    return missing("stop");
+}
+
 int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,
                      const json_t *state)
 {
@@ -477,10 +509,10 @@ int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *check
     for (int i = 0; i < graph->n_counters; i++)
         HD_TRY(get_count(json_object_get(state, "counters"), graph->counters[i],
                          &guards->binder->counters[i]));
-    if (hd_binder_get_iteration(guards->binder) != hd_checkpoint_get_iteration(checkpoint))
+    HD_TRY(restore_place(guards->binder, state));
+    if (get_iteration(guards->binder) != hd_checkpoint_get_iteration(checkpoint))
         return hd_fail(HD_ERR_FORMAT, "the checkpoint of iteration %" PRId64 " counts %" PRId64,
-                       hd_checkpoint_get_iteration(checkpoint),
-                       hd_binder_get_iteration(guards->binder));
+                       hd_checkpoint_get_iteration(checkpoint), get_iteration(guards->binder));
     HD_TRY(get_count(state, "next_compare", &guards->next_compare));
     for (int i = 0; i < graph->n_values; i++)
         HD_TRY(restore_value(guards, checkpoint, i, json_object_get(state, "values")));

@@ -24,6 +24,9 @@ void hd_expr_destroy(struct hd_expr *expr)
         return;
     hd_free(expr->terms);
     hd_free(expr->slots);
+    for (int64_t i = 0; i < expr->key_count; i++)
+        hd_free(expr->keys[i]);
+    hd_free(expr->keys);
     hd_free(expr);
 }
 
@@ -106,6 +109,28 @@ bool hd_expr_evaluate(const struct hd_expr *expr,
     if (result.valid)
         *value_p = result.number;
     return result.valid;
+}
+
+static const char *find_first_key(const struct hd_expr *expr, int index)
+{
+    const struct term *term = &expr->terms[index];
+    const char *key = NULL;
+    if (term->op == OP_NUMBER)
+        return term->key == NO_KEY ? NULL : expr->keys[term->key];
+    for (int i = 0; !key && i < hd_expr_ops[term->op].operands; i++)
+        key = find_first_key(expr, term->operands[i]);
+    return key;
+}
+
+const char *hd_expr_find_key(const struct hd_expr *expr,
+                             bool (*read)(void *arg, int slot, double *value_p), void *arg)
+{
+    int index = expr->root;
+    while (expr->terms[index].op == OP_OR) {
+        const int *operands = expr->terms[index].operands;
+        index = operands[is_true(eval(expr, operands[0], read, arg)) ? 0 : 1];
+    }
+    return find_first_key(expr, index);
 }
 
 bool hd_expr_is_constant(const struct hd_expr *expr, double *value_p)

@@ -48,6 +48,11 @@ bool hd_expr_is_constant(const struct hd_expr *expr, double *value_p);
  * order of the text. */
 int64_t hd_expr_get_slots(const struct hd_expr *expr, const int **slots_p);
 
+/* Returns the first key of the configuration in the first of the alternatives, joined by `or`, that
+ * holds; NULL: it has none. Borrowed. Arguments are those of hd_expr_evaluate. Thread safe. */
+const char *hd_expr_find_key(const struct hd_expr *expr,
+                             bool (*read)(void *arg, int slot, double *value_p), void *arg);
+
 /* Writes the expression as text with few parentheses that parses to an equal one, constants folded;
  * slot_names is indexed by slot. */
 void hd_expr_dump(const struct hd_expr *expr, const char *const *slot_names, FILE *file);

@@ -52,9 +52,12 @@ struct op_form {
 
 extern const struct op_form hd_expr_ops[];
 
+enum { NO_KEY = -1 };
+
 struct term {
     enum op op;
     double number;   /* OP_NUMBER */
+    int key;         /* of it, if it is the configuration's: index of its name; else NO_KEY */
     int slot;        /* OP_SLOT */
     int operands[2]; /* indices of terms */
 };
@@ -65,6 +68,8 @@ struct hd_expr {
     int root;
     int *slots;
     int64_t slot_count, slot_capacity;
+    char **keys; /* names of the configuration's numbers */
+    int64_t key_count, key_capacity;
 };
 
 /* The value is a number or none. */

@@ -167,12 +167,12 @@ static int add(struct parser *p, const char *place, struct term term, int *term_
     return HD_OK;
 }
 
-static int add_number(struct parser *p, const char *place, double number, int *term_p)
+static int add_number(struct parser *p, const char *place, double number, int key, int *term_p)
 {
     if (!isfinite(number))
         return hd_diag_add_error(p->diag, location_of(p, place),
                                  "a constant that is not a finite number");
-    return add(p, place, (struct term){.op = OP_NUMBER, .number = number}, term_p);
+    return add(p, place, (struct term){.op = OP_NUMBER, .number = number, .key = key}, term_p);
 }
 
 static int add_slot(struct parser *p, const char *place, int slot, int *term_p)
@@ -191,7 +191,7 @@ static int add_slot(struct parser *p, const char *place, int slot, int *term_p)
     return add(p, place, (struct term){.op = OP_SLOT, .slot = slot}, term_p);
 }
 
-/* Adds an operation, or its result when its operands are numbers. */
+/* Adds an operation, or its result, with its first key, when its operands are numbers. */
 static int add_operation(struct parser *p, const char *place, enum op op, const int operands[2],
                          int *term_p)
 {
@@ -199,16 +199,19 @@ static int add_operation(struct parser *p, const char *place, enum op op, const 
     struct term term = {.op = op};
     struct result values[2] = {{0}};
     bool constant = true;
+    int key = NO_KEY;
     for (int i = 0; i < hd_expr_ops[op].operands; i++) {
         const struct term *operand = &terms[operands[i]];
         constant = constant && operand->op == OP_NUMBER;
+        if (constant && key == NO_KEY)
+            key = operand->key;
         values[i] = make_result(operand->number);
         term.operands[i] = operands[i];
     }
     if (op == OP_DIV && terms[operands[1]].op == OP_NUMBER && values[1].number == 0)
         return hd_diag_add_error(p->diag, location_of(p, place), "a division by zero");
     if (constant)
-        return add_number(p, place, hd_expr_compute(op, values[0], values[1]).number, term_p);
+        return add_number(p, place, hd_expr_compute(op, values[0], values[1]).number, key, term_p);
     return add(p, place, term, term_p);
 }
 
@@ -239,6 +242,22 @@ static int reject_name(struct parser *p, struct token token, const char *what, c
     return hd_diag_add_error(p->diag, location, "unknown %s '%.*s'", what, length, token.start);
 }
 
+/* Notes that a term is the number of a key, whose name it takes over. */
+static int add_key(struct parser *p, char *name, int term)
+{
+    struct hd_expr *expr = p->expr;
+    void *list = expr->keys;
+    const int status = hd_grow(&list, &expr->key_capacity, expr->key_count + 1, sizeof(char *));
+    expr->keys = list;
+    if (status != HD_OK) {
+        hd_free(name);
+        return status;
+    }
+    expr->terms[term].key = (int)expr->key_count;
+    expr->keys[expr->key_count++] = name;
+    return HD_OK;
+}
+
 static int parse_config(struct parser *p, int *term_p)
 {
     struct token token = p->token;
@@ -250,8 +269,8 @@ static int parse_config(struct parser *p, int *term_p)
     advance(p);
     if (!p->names->config(p->names->arg, path, &value, &nearest))
         reject_name(p, token, "number of the configuration", nearest);
-    hd_free(path);
-    return add_number(p, token.start, value, term_p);
+    const int status = add_number(p, token.start, value, NO_KEY, term_p);
+    return status == HD_OK ? add_key(p, path, *term_p) : (hd_free(path), status);
 }
 
 static int parse_slot(struct parser *p, struct token token, int *term_p)
@@ -302,7 +321,7 @@ static int parse_atom(struct parser *p, int *term_p)
     struct token token = p->token;
     if (token.kind == TOKEN_NUMBER) {
         advance(p);
-        return add_number(p, token.start, strtod(token.start, NULL), term_p);
+        return add_number(p, token.start, strtod(token.start, NULL), NO_KEY, term_p);
     }
     if (token.kind == TOKEN_CONFIG)
         return parse_config(p, term_p);

@@ -141,6 +141,10 @@ void hd_plan_destroy(struct hd_plan *plan);
  * allowed numbers). */
 int hd_plan_allows(int64_t shards, int ranks);
 
+/* Returns whether a run may go on at op `at` from the values that checkpoints have: it is in no
+ * repeat, and no value that is dead between iterations is alive there. */
+bool hd_plan_can_resume_at(const struct hd_plan *plan, int at);
+
 /* Writes the plan as stable text (the format of the golden tests), or as a Graphviz graph. Errors
  * of the file are the caller's to look for (ferror). */
 void hd_plan_dump(const struct hd_plan *plan, FILE *file);

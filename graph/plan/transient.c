@@ -52,3 +52,24 @@ void hd_plan_find_transient_values(struct hd_plan *plan)
         plan->values[value].transient =
             plan->values[value].alias != HD_NO_VALUE || is_transient(plan, value);
 }
+
+static bool is_named(const struct hd_plan *plan, int value, int begin, int end)
+{
+    for (int at = begin; at < end; at++)
+        for (int i = 0; i < plan->graph->n_values; i++)
+            if ((i == value || plan->values[i].alias == value) && hd_op_names(&plan->ops[at], i))
+                return true;
+    return false;
+}
+
+bool hd_plan_can_resume_at(const struct hd_plan *plan, int at)
+{
+    for (int i = 0; i < at; i++)
+        if (plan->ops[i].kind == HD_OP_REPEAT && plan->ops[i].end > at)
+            return false;
+    for (int i = 0; i < plan->graph->n_values; i++)
+        if (plan->values[i].transient && is_named(plan, i, 0, at) &&
+            is_named(plan, i, at, plan->n_ops))
+            return false;
+    return true;
+}

@@ -310,6 +310,7 @@ static int create_executor(struct hd_train *train)
         .tick_arg = train,
         .get_requests = hd_checkpoints_get_requests,
         .apply_requests = hd_checkpoints_apply_requests,
+        .save_at_stop = hd_checkpoints_save_at_stop,
         .requests_arg = train,
     };
     return hd_executor_create(train->plan, train->session, &options, &train->executor);

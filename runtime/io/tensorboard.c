@@ -7,9 +7,12 @@
 #include "runtime/io/append.h"
 #include "tensorboard.pb-c.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PREFIX "events.out.tfevents."
 
 struct hd_tensorboard {
     struct hd_appender *file;
@@ -77,15 +80,27 @@ static int open_board(const char *directory, const char *name, int64_t keep,
     return status;
 }
 
+/* TensorBoard shows all files of a directory as one run. */
+static void remove_event_files(const char *directory)
+{
+    DIR *folder = opendir(directory);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder)))
+        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+}
+
 int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p)
 {
     char host[64] = "localhost", name[128];
     gethostname(host, sizeof host - 1);
     const double now_s = (double)hd_clock_get_wall_ns() * 1e-9;
     struct hd_tensorboard *board;
-    snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%d.0", (long long)now_s, host,
-             (int)getpid());
-    HD_TRY(open_board(directory, name, HD_APPEND_AFTER_ALL, &board)); /* replaces no file */
+    snprintf(name, sizeof name, PREFIX "%010lld.%s.%d.0", (long long)now_s, host, (int)getpid());
+    remove_event_files(directory);
+    HD_TRY(open_board(directory, name, 0, &board));
     const int status = append_version(board, now_s);
     if (status != HD_OK) {
         hd_tensorboard_destroy(board);

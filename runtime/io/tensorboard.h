@@ -8,8 +8,9 @@
 
 struct hd_tensorboard;
 
-/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in a directory. Returns HD_OK or
- * HD_ERR_NOMEM; what a full disk does is told in runtime/io/append.h. hd_tensorboard_destroy
+/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in a directory, in place of the event files
+ * that are there. Returns HD_OK or HD_ERR_NOMEM; what a full disk does is told in
+ * runtime/io/append.h. hd_tensorboard_destroy
  * (accepts NULL) flushes and releases it. */
 int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p);
 

@@ -43,7 +43,7 @@ static const struct hd_key run_keys[] = {
      "updates between comparisons of the ranks' parameters; 0: only at the end", NULL},
     {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
      "seconds without any progress after which the run fails; 0: never", NULL},
-    {"runtime.heartbeat_timeout_s", HD_KEY_REAL, 0, 1e9, "4", NULL, "global",
+    {"runtime.heartbeat_timeout_s", HD_KEY_REAL, 0, 1e9, "15", NULL, "global",
      "seconds after which a rank that says nothing counts as lost while its host answers; 0: never",
      NULL},
     {"runtime.checkpoint_interval_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",

@@ -57,6 +57,12 @@ int hd_weights_load(const struct hd_weights *weights, const char *path);
  * them for the steps of one episode. Errors as for hd_weights_load. */
 int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
 
+struct hd_config;
+
+/* Writes what an update of a shard sees to text[bytes]: "64; an epoch uses 256 of 256 samples in 4
+ * minibatches". Returns how many samples of a collect an epoch leaves out. */
+int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes);
+
 /* Returns the returns [*n_p] of an instance of type `eval_result`. Borrowed. */
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p);
 

@@ -34,7 +34,7 @@ def check_result(directory, reason, detail, how):
 def check_orders():
     with Scratch() as scratch:
         train(scratch("solved"))
-        check(check_result(scratch("solved"), "solved", "^$", "solved")["stop"], "solved")
+        check(check_result(scratch("solved"), "solved", r"^env\.stop_value$", "solved")["stop"], "solved")
         done = call("run", CONFIG, "--dir", scratch("limit"), *sets(max_train_iter=10))
         check("stopped after 10 updates: max_train_iter;" in done.stderr, done.stderr)
         check_result(scratch("limit"), "limit", "^max_train_iter$", "limit")

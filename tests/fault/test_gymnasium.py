@@ -122,7 +122,7 @@ def check_slow():
     keys = {"config": CONFIG, "ranks": 2, "world__shards": 2, "env__options__python": PYTHON, "env__stop_value": "1e9",
             "env__options__path": os.path.join(ROOT, "tests/kernels/envs"), "max_train_iter": 2,
             "env__evaluator_env_num": 1, "env__n_evaluator_episode": 2, "policy__eval__at_limit": "false",
-            "env__collector_env_num": 1, "policy__collect__n_sample": 64, "runtime__watchdog_s": 4}
+            "env__collector_env_num": 1, "policy__collect__n_sample": 64, "runtime__watchdog_s": 7}
     for side, seconds in (("evaluator", 0.5), ("collector", 0.15)):
         with Scratch() as scratch:
             slow = "{wrappers: [{'gymnasium_envs:Slow': {seconds: %g}}]}" % seconds

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A run that ends at a limit evaluates its last weights and names the best ones that it leaves, which `runner eval` and
-heddle.load take. That is no part of the run: one that goes on beyond its limit has the bits, the best weights and the
-logs of one that never stopped."""
+heddle.load take. That is no part of the run: one that goes on beyond its limit, from the very step that ended it, has
+the bits, the best weights and the logs of one that never stopped. result.json names the key of the limit."""
 
 import json
 import os
@@ -39,21 +39,63 @@ def check_weights(directory, run):
     check(run["weights"] in done.stderr and f"update {run['best_train_iter']}:" in done.stderr, done.stderr)
 
 
+SMALL = dict(env__stop_value="1e9", policy__eval__evaluator__eval_freq=20)
+LAGGED = os.path.join(ROOT, "configs/strategies/pipelined.yaml")
+# Run file, the key that ends the first part, its value, keys of both parts, their ranks.
+STOPS = [
+    ("cartpole_dqn_ddp", "env.stop_value", "9", dict(SMALL, max_train_iter=137), (1, 1)),
+    ("cartpole_dqn_ddp", "max_train_iter", "33", dict(SMALL, max_train_iter=90, world__shards=4), (2, 4)),
+    ("cartpole_dqn_priority", "max_env_step", "100", dict(SMALL, max_train_iter=90), (1, 2)),
+    ("cartpole_dqn_ddp", "env.stop_value", "9", dict(SMALL, max_train_iter=137, strategy=LAGGED, world__shards=2), (2, 1)),
+    ("cartpole_ppo_ddp", "max_train_iter", "30", dict(SMALL, max_train_iter=100), (2, 2)),
+    ("cartpole_ppo_ddp", "env.stop_value", "9", dict(SMALL, max_train_iter=100, strategy=LAGGED, world__shards=2), (1, 2)),
+    ("cartpole_a2c_ddp", "env.stop_value", "9", dict(SMALL, max_train_iter=50), (1, 1)),
+    ("pendulum_sac", "max_env_step", "150", dict(SMALL, max_train_iter=120, policy__random_collect_size=20), (1, 1)),
+    ("cartpole_bc_ddp", "policy.learn.train_epoch", "2", dict(SMALL, max_train_iter=60), (2, 1)),
+    ("cartpole_bc_ddp", "env.stop_value", "9", dict(SMALL, max_train_iter=60), (1, 2)),
+]
+
+
+def check_same(directories, same):
+    """Results, weights and logs of evaluations of two runs."""
+    a, b = (result(directory) for directory in directories)
+    check([a[key] for key in same] == [b[key] for key in same], f"{a}\n{b}")
+    for name in ("ckpt/best/policy.safetensors", f"ckpt/iteration_{b['train_iter']}/policy.safetensors"):
+        check(read(f"{directories[0]}/{name}") == read(f"{directories[1]}/{name}"), f"{name} differs")
+    logs = [list_evaluations(directory) for directory in directories]
+    check(logs[0] == logs[1] and len(logs[0]) > 5, f"the logs of evaluations differ: {logs}")
+
+
+def check_stop_steps(scratch):
+    """A run that any stop step ended goes on from there, once the limit is raised, and repeats nothing."""
+    call("record", CONFIG, "--weights", scratch("parts/ckpt/best/policy.safetensors"), "--transitions", "1000", "--epsilon", "0.3",
+         "--out", scratch("demos"), "--quiet")
+    for number, (config, key, value, keys, ranks) in enumerate(STOPS):
+        path = os.path.join(ROOT, f"configs/{config}.yaml")
+        if "_bc_" in config:
+            keys = dict(keys, policy__collect__data_path=scratch("demos"))
+        parts, whole = scratch(f"parts{number}"), scratch(f"whole{number}")
+        stopped = train(parts, config=path, ranks=ranks[0], **{**keys, key.replace(".", "__"): value})
+        reason = "solved" if key == "env.stop_value" else "limit"
+        check(stopped["reason"] == reason and stopped["detail"] == key, f"{config}: {stopped}")
+        done = call("launch", "--nproc-per-node", str(ranks[1]), path, "--dir", parts, "--resume", *sets(**keys))
+        check(f"resuming from update {stopped['train_iter']}," in done.stderr, f"{config}, {key}: {done.stderr}")
+        ended = train(whole, config=path, **keys)
+        check(ended["reason"] == "limit" and ended["detail"] == "max_train_iter" and ended["train_iter"] > stopped["train_iter"],
+              f"{config}: {ended}")
+        check_same((parts, whole), ("param_hash", "env_step", "train_iter", "eval_value_raw", "eval_train_iter", "last_value_raw",
+                                    "best_value", "best_train_iter", "train_value", "weights", "reason", "detail"))
+
+
 def check_goes_on(scratch):
     stopped = train(scratch("parts"), max_train_iter=400, **KEYS)
     check(stopped["last_value"] is not None and stopped["eval_train_iter"] == 300, f"{stopped}")
     check(stopped["best_value"] == max(stopped["last_value"], stopped["best_value"]), f"{stopped}")
     whole = train(scratch("whole"), max_train_iter=800, **KEYS)
     call("run", CONFIG, "--dir", scratch("parts"), "--resume", *sets(max_train_iter=800, **KEYS))
-    with open(scratch("parts/result.json"), encoding="utf-8") as file:
-        parts = json.load(file)
-    same = ("param_hash", "eval_value_raw", "eval_train_iter", "last_value_raw", "best_value", "best_train_iter", "train_value",
-            "weights")
-    check([parts[key] for key in same] == [whole[key] for key in same], f"{parts}\n{whole}")
-    for name in ("ckpt/best/policy.safetensors", "ckpt/iteration_800/policy.safetensors"):
-        check(read(scratch(f"parts/{name}")) == read(scratch(f"whole/{name}")), f"{name} differs")
-    logs = [list_evaluations(scratch(name)) for name in ("parts", "whole")]
-    check(logs[0] == logs[1] and len(logs[0]) > 20, f"the logs of evaluations differ: {logs}")
+    check(whole["train_iter"] == 800, f"{whole}")
+    check_same((scratch("parts"), scratch("whole")), ("param_hash", "eval_value_raw", "eval_train_iter", "last_value_raw", "best_value",
+                                                      "best_train_iter", "train_value", "weights"))
     check("has ended (limit)" in call("run", "--resume", scratch("whole")).stderr, "the config of a run is not found")
     said = call("eval", scratch("nothing"), expect=2).stderr
     check("nothing: there is neither a run directory nor a file" in said, said)
@@ -111,6 +153,7 @@ def main():
     with Scratch() as scratch:
         check_signal(scratch)
         check_goes_on(scratch)
+        check_stop_steps(scratch)
         check_last(scratch)
         check_untrained(scratch)
 

@@ -109,3 +109,10 @@ int hd_checkpoints_apply_requests(void *arg, unsigned requests)
     train->checkpoints.can_resume = hd_checkpoint_writer_wait(train->checkpoints.writer);
     return train->checkpoints.stop_signal == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED;
 }
+
+int hd_checkpoints_save_at_stop(void *arg)
+{
+    struct hd_train *train = arg;
+    const bool measures = train->timing.watch.after >= 0;
+    return train->checkpoints.interval_s == 0 || measures ? HD_OK : save(train);
+}

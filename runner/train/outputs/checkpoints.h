@@ -16,4 +16,8 @@ int hd_checkpoints_open(struct hd_train *train);
 unsigned hd_checkpoints_get_requests(void *train);
 int hd_checkpoints_apply_requests(void *train, unsigned requests);
 
+/* Saves at a stop step (save_at_stop of the executor), unless the run makes no checkpoints. Returns
+ * HD_OK or the errors of hd_executor_save. */
+int hd_checkpoints_save_at_stop(void *train);
+
 #endif

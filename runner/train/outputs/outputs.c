@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
 #include "runtime/io/logbook.h"
+#include "tasks/output/inspect.h"
 
 #include <errno.h>
 #include <inttypes.h>

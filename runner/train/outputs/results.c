@@ -75,18 +75,6 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     return status;
 }
 
-/* Returns the key of the limit that ended the run; NULL: it was none of them. */
-static const char *limit_of(const struct hd_train *train, const char *reason, int64_t updates)
-{
-    const struct hd_settings *settings = &train->run_spec.settings;
-    if (strcmp(reason, "limit") != 0)
-        return NULL;
-    if (updates >= settings->max_train_iter)
-        return "max_train_iter";
-    return (int64_t)hd_fields_count_env_steps(train) >= settings->max_env_step ? "max_env_step"
-                                                                               : NULL;
-}
-
 /* Where the run leaves its best weights, relative to its directory. */
 static void name_weights(const struct hd_last_evaluation *evaluation, int64_t updates,
                          char path[WEIGHTS_NAME])
@@ -138,7 +126,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .train_value = find_training_return(train),
         .weights = weights[0] ? weights : NULL,
         .reason = reason,
-        .detail = limit_of(train, reason, updates),
+        .detail = hd_executor_get_stop_key(train->executor),
         .param_hash = hash,
         .fingerprint = train->fingerprint.hash,
         .wall_s = wall_s,
@@ -224,7 +212,8 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     const double steps = env_steps - train->timing.first_env_step;
     int workers = hd_session_count_workers(train->session);
     const int gpus = hd_session_count_devices(train->session);
-    const char *limit = limit_of(train, reason, updates);
+    const char *limit =
+        strcmp(reason, "limit") == 0 ? hd_executor_get_stop_key(train->executor) : NULL;
     char collected[64] = "", rate[64] = "", gpu[64] = "", first[48] = "", by[64] = ",",
          returns[96] = "", skipped[48] = "";
     if (tasks > 0)

@@ -24,6 +24,8 @@ static bool may_differ(const char *path)
                                        "max_env_step",
                                        "max_train_iter",
                                        "env.stop_value",
+                                       "policy.learn.train_epoch",
+                                       "runtime.nan_skips_max",
                                        "runtime.executor",
                                        "runtime.workers",
                                        "runtime.gpus",
@@ -122,8 +124,9 @@ static int check_config(const struct hd_train *train, const json_t *then, const 
         return HD_OK;
     return hd_fail(HD_ERR_INPUT,
                    "the config is not that of the run in %s, of which nothing was touched. These "
-                   "may differ: limits (max_env_step, max_train_iter, env.stop_value), exp_name "
-                   "and, of runtime.*, all but precision, reduction, on_nan and transport",
+                   "may differ: limits (max_env_step, max_train_iter, env.stop_value, "
+                   "policy.learn.train_epoch), exp_name and, of runtime.*, all but precision, "
+                   "reduction, on_nan and transport",
                    train->dir);
 }
 
@@ -215,7 +218,8 @@ static int list_then(const struct hd_train *train, json_t **then_p)
 
 static bool are_limits_equal(const json_t *then, const json_t *now)
 {
-    static const char *const limits[] = {"max_env_step", "max_train_iter", "env.stop_value"};
+    static const char *const limits[] = {"max_env_step", "max_train_iter", "env.stop_value",
+                                         "policy.learn.train_epoch"};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (!are_equal(hd_config_find_leaf(then, limits[i]), hd_config_find_leaf(now, limits[i])))
             return false;

@@ -217,6 +217,27 @@ TEST(test_slots)
     hd_expr_destroy(NULL);
 }
 
+static const struct {
+    const char *text, *key;
+} conditions[] = {
+    {"a >= $n", "n"}, /* no alternatives: whether or not it holds */
+    {"a > 5 or update >= $zero", "zero"},
+    {"a >= $zero or update >= $n", "zero"},
+    {"a > 5 or (a >= $n or a >= $policy.learn.batch_size)", "policy.learn.batch_size"},
+    {"evaluation.mean >= $n or update >= $zero and a > 0", "zero"},
+    {"a > 1 and $n - 4 <= a", "n"},
+    {"a > 1 or a >= $n", NULL},
+};
+
+TEST(the_key_of_what_holds_is_found, .runs = COUNT(conditions))
+{
+    struct hd_expr *expr = parse(conditions[_i].text);
+    const char *key = hd_expr_find_key(expr, read_slot, NULL);
+    ck_assert_msg(conditions[_i].key ? key && strcmp(key, conditions[_i].key) == 0 : !key, "%s: %s",
+                  conditions[_i].text, key ? key : "none");
+    hd_expr_destroy(expr);
+}
+
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
 static const struct {
