@@ -359,6 +359,20 @@ static int prepare(struct hd_train *train)
 
 /* -- End --------------------------------------------------------------------------------------- */
 
+/* Says why a run that a signal stopped has no checkpoint of that moment, and what it goes on from.
+ */
+static void report_stop(const struct hd_train *train)
+{
+    char last[HD_MESSAGE_BYTES / 4];
+    if (train->ranks.world.rank != 0)
+        return;
+    hd_checkpoints_describe_last(train, last, sizeof last);
+    hd_log(HD_LOG_WARN,
+           "%s in an iteration that has lasted %.1f s, and checkpoints come between iterations: %s",
+           hd_session_get_message(train->session),
+           (double)(hd_clock_get_ns() - train->outputs.iteration_ns) * 1e-9, last);
+}
+
 /* Logs the failure of this rank. One message per run names a failure, so that of another rank is
  * left to whoever supervises. */
 static void report_failure(struct hd_train *train, int status)
@@ -374,29 +388,31 @@ static void report_failure(struct hd_train *train, int status)
                    train->checkpoints.can_resume ? "this" : "the last good");
         return;
     }
-    bool silent = status == HD_ERR_PEER || status == HD_ERR_STOPPED; /* the launcher says why */
-    if (silent && train->ranks.world.supervised)
+    const int cause = hd_session_get_cause(train->session);
+    if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
+        report_stop(train);
+    if (status == HD_ERR_PEER && train->ranks.world.supervised) /* the launcher says why */
         return;
     if (status != HD_ERR_PEER)
         hd_rendezvous_fail(train->ranks.rendezvous, status, message);
-    if (status == HD_ERR_INTERRUPTED || status == HD_ERR_STOPPED) {
-        if (train->ranks.world.rank == 0)
-            hd_log(HD_LOG_WARN, "%s; the run directory %s keeps what was written so far", message,
-                   train->dir);
+    if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
         return;
-    }
     hd_log(HD_LOG_ERROR, "%s", message);
 }
 
-static void record_hang(void *train)
+/* The main thread is in a task that does not return. */
+static void record_end(void *arg, int status)
 {
-    hd_end_record(train, HD_ERR_WATCHDOG);
+    struct hd_train *train = arg;
+    if (status != HD_ERR_WATCHDOG)
+        report_stop(train);
+    hd_end_record(train, status);
 }
 
 static int run(struct hd_train *train)
 {
     const char *reason = NULL;
-    train->monitor.record = record_hang;
+    train->monitor.record = record_end;
     train->monitor.arg = train;
     HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank, train->ranks.rendezvous));
     train->timing.train_ns = hd_clock_get_ns();
@@ -408,9 +424,10 @@ static int run(struct hd_train *train)
     hd_metrics_end(train->outputs.metrics, train,
                    status == HD_OK ? reason : hd_status_get_text(status));
     hd_log_show_progress(NULL);
-    if (status != HD_OK)
+    if (status != HD_OK) {
+        hd_monitor_note_end(&train->monitor);
         report_failure(train, status);
-    else if (train->ranks.world.rank == 0)
+    } else if (train->ranks.world.rank == 0)
         status = hd_results_write(train, reason);
     return status;
 }

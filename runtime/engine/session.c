@@ -177,6 +177,7 @@ bool hd_session_watch(struct hd_session *session)
     const int64_t progress =
         hd_session_count_progress(session) + atomic_load(&session->events.other_progress);
     const int64_t now_ns = hd_clock_get_ns();
+    hd_session_poll(session);
     watch_devices(session, now_ns);
     if (progress != session->events.seen_progress || session->events.seen_ns == 0) {
         session->events.seen_progress = progress;
@@ -206,10 +207,8 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
             hd_idle(&idle_rounds);
         else
             idle_rounds = 0;
-        if (round % ROUNDS_PER_CHECK == 0) {
-            hd_session_poll(session);
+        if (round % ROUNDS_PER_CHECK == 0)
             hd_session_watch(session);
-        }
     }
 }
 

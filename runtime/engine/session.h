@@ -112,10 +112,11 @@ int64_t hd_session_count_progress(const struct hd_session *session);
  * changes while these get on. Thread safe. */
 void hd_session_set_other_progress(struct hd_session *session, int64_t count);
 
-/* The watchdog: fails the session when a GPU has failed, or without progress here and elsewhere for
- * watchdog_ns, on the first of the ranks that finds it, and tells what each rank waits for. Waits
- * call it; another thread does for a submitter that is in a task. Returns whether this rank is
- * stuck. Thread safe. */
+/* Fails the session when a signal or another rank's failure ends the run, or a GPU has failed; and
+ * as the watchdog, without progress here and elsewhere for watchdog_ns, on the first of the ranks
+ * that finds it, telling what each rank waits for. Waits call it; another thread does for a
+ * submitter that is in a task or submits a long iteration. Returns whether this rank is stuck.
+ * Thread safe. */
 bool hd_session_watch(struct hd_session *session);
 
 /* Returns the name of a task that a CPU worker runs, or NULL. Thread safe. */

@@ -198,6 +198,8 @@ static int exit_code(const struct hd_launch *launch)
         return hd_status_get_exit_code(HD_ERR_INTERRUPTED);
     if (clean != 0 && heaviest <= 1) /* who stopped was lost by others */
         return clean;
+    if (launch->stop_signal && launch->killing) /* nothing failed: it took too long */
+        return hd_status_get_exit_code(HD_ERR_STOPPED);
     return heaviest > 0 ? 1 : 0;
 }
 

@@ -103,6 +103,25 @@ def check_hangs():
     print(f"a task that never returns, after {seconds:.1f} s:\n  {reports[0]}")
 
 
+def check_stop():
+    """SIGTERM while a task does not return: no failure."""
+    for ranks in (1, 2):
+        with Scratch() as scratch:
+            env = build(scratch, (STEP, f"while (++n > 2000)\n n = 3000;\n{STEP}"))
+            run = start("launch", "--nproc-per-node", str(ranks), CONFIG, "--dir", scratch("run"), "--quiet", *CORRIDOR,
+                        *sets(runtime__sigterm_grace_s=1, runtime__workers=1), env=env)
+            while not os.path.exists(scratch("run/log/evaluator")):
+                check(run.poll() is None, "the run ended early")
+                time.sleep(0.01)
+            time.sleep(1)
+            run.send_signal(signal.SIGTERM)
+            code, text, seconds = end(run, 6)
+            check(code == 75 and not errors(text), f"{ranks} ranks: {code}: {text}")
+            found = result(scratch("run"))
+            check((found["reason"], found["detail"]) == ("stopped", "SIGTERM"), f"{found}")
+    print(f"SIGTERM ends a run whose task does not return, after {seconds:.1f} s")
+
+
 def check_cut():
     """A data set that somebody cuts while it is mapped."""
     with Scratch() as scratch:
@@ -127,4 +146,5 @@ def check_cut():
 check_crashes()
 check_numbers()
 check_hangs()
+check_stop()
 check_cut()

@@ -54,8 +54,9 @@ def check_interrupts():
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 75, signal.SIGHUP: 75}
 
 
-def wait_for_log(scratch):
+def wait_for_log(run, scratch):
     while not os.path.exists(scratch("run/log/evaluator")):
+        check(run.poll() is None, "the run ended early")
         time.sleep(0.01)
 
 
@@ -73,7 +74,7 @@ def check_signals():
         for ranks in (1, 2):
             with Scratch() as scratch:
                 run = start_endless(scratch("run"), ranks=ranks)
-                wait_for_log(scratch)
+                wait_for_log(run, scratch)
                 run.send_signal(number)
                 os.killpg(run.pid, number)
                 check_stops(run, scratch, number, f"{number.name} with {ranks} ranks")
@@ -89,12 +90,28 @@ def check_signals():
     print("SIGINT, SIGTERM and SIGHUP leave a checkpoint, also when they are sent twice")
 
 
+def check_long_iteration():
+    """An iteration that lasts beyond the time for an orderly end has no checkpoint, and ends with the same code."""
+    for ranks in (1, 2):
+        with Scratch() as scratch:
+            run = start_endless(scratch("run"), *sets(policy__learn__update_per_collect=10**6, runtime__sigterm_grace_s=2), ranks=ranks)
+            wait_for_log(run, scratch)
+            run.send_signal(signal.SIGTERM)
+            code, text, seconds = end(run, 6)
+            check(code == 75, f"{ranks} ranks: {code}: {text}")
+            check(re.search(r"stopped by signal 15 \(Terminated\) in an iteration that has lasted [\d.]+ s, and checkpoints come "
+                            rf"between iterations: {scratch('run')} has none", text), text)
+            found = result(scratch("run"))
+            check((found["reason"], found["detail"]) == ("stopped", "SIGTERM"), f"{found}")
+    print(f"an iteration that does not end is told, after {seconds:.1f} s")
+
+
 def check_announcement():
     for ranks in (1, 2):
         with Scratch() as scratch:
             run = start(*(["run"] if ranks == 1 else ["launch", "--nproc-per-node", "2"]), CONFIG, "--dir",
                         scratch("run"), *ENDLESS)
-            wait_for_log(scratch)
+            wait_for_log(run, scratch)
             run.send_signal(signal.SIGINT)
             text = end(run, 5)[1]
             check(text.count("stopping after this iteration, with a checkpoint; Ctrl-C again stops at once") == 1,
@@ -105,7 +122,7 @@ def check_announcement():
 def check_nohup():
     with Scratch() as scratch:
         run = start_endless(scratch("run"), ignored=signal.SIGHUP)
-        wait_for_log(scratch)
+        wait_for_log(run, scratch)
         run.send_signal(signal.SIGHUP)
         time.sleep(0.5)
         check(run.poll() is None, "nohup: a hang-up ended the run")
@@ -165,6 +182,7 @@ def check_watchdog():
 def main():
     check_interrupts()
     check_signals()
+    check_long_iteration()
     check_announcement()
     check_nohup()
     check_pixels()

@@ -14,8 +14,8 @@
 
 enum { POLL_MS = 100 };
 
-/* When the watchdog fires, the main thread has this long to wake up and leave; it cannot if it is
- * in a task. */
+/* When the watchdog fires, or the time for an orderly end is over, the main thread has this long to
+ * wake up and leave; it cannot if it is in a task. */
 enum { LEAVE_S = 1, RECORD_S = 10 };
 
 static sigset_t only_usr1(void)
@@ -69,27 +69,47 @@ int64_t hd_monitor_count_progress(struct hd_monitor *monitor)
     return count;
 }
 
+static int exit_code; /* of a process that cannot record how it ended */
+
 static void give_up(int number)
 {
     (void)number;
-    _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
+    _exit(exit_code);
 }
 
-static void end_process(struct hd_monitor *monitor, struct hd_session *session)
+/* A task does not return. */
+static void report_hang(struct hd_monitor *monitor, const struct hd_session *session)
+{
+    hd_monitor_show(monitor);
+    hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
+           hd_session_get_message(session));
+    hd_rendezvous_fail(monitor->rendezvous, HD_ERR_WATCHDOG, hd_session_get_message(session));
+}
+
+static void end_process(struct hd_monitor *monitor, struct hd_session *session, int status)
 {
     for (int i = 0; i < LEAVE_S * 1000 / POLL_MS && !atomic_load(&monitor->ends); i++)
         usleep(POLL_MS * 1000);
     if (atomic_load(&monitor->ends))
         return;
-    hd_monitor_show(monitor);
-    hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
-           hd_session_get_message(session));
-    hd_rendezvous_fail(monitor->rendezvous, HD_ERR_WATCHDOG, hd_session_get_message(session));
+    if (status == HD_ERR_WATCHDOG)
+        report_hang(monitor, session);
+    exit_code = hd_status_get_exit_code(status);
     signal(SIGALRM, give_up); /* the task may hold what recording needs */
     alarm(RECORD_S);
     if (monitor->record)
-        monitor->record(monitor->arg);
-    _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
+        monitor->record(monitor->arg, status);
+    _exit(exit_code);
+}
+
+/* Returns the status with which the process is to end, though the main thread is busy; HD_OK: it is
+ * not to. */
+static int look_for_end(struct hd_session *session)
+{
+    if (hd_session_watch(session))
+        return HD_ERR_WATCHDOG;
+    const int status = hd_session_get_status(session);
+    return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED ? status : HD_OK;
 }
 
 static void *run_monitor(void *arg)
@@ -108,8 +128,9 @@ static void *run_monitor(void *arg)
             hd_session_set_other_progress(session,
                                           hd_rendezvous_get_peer_progress(monitor->rendezvous) +
                                               hd_file_count_blocks());
-        if (session && hd_session_watch(session)) {
-            end_process(monitor, session);
+        const int status = session ? look_for_end(session) : HD_OK;
+        if (status != HD_OK) {
+            end_process(monitor, session, status);
             break;
         }
     }
@@ -129,6 +150,11 @@ int hd_monitor_start(struct hd_monitor *monitor, int rank, struct hd_rendezvous 
         return hd_fail(HD_ERR_SYSTEM, "cannot start a thread: %s", strerror(error));
     monitor->started = true;
     return HD_OK;
+}
+
+void hd_monitor_note_end(struct hd_monitor *monitor)
+{
+    atomic_store(&monitor->ends, true);
 }
 
 void hd_monitor_stop(struct hd_monitor *monitor)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread beside the run that shows where it is when asked by SIGUSR1, and ends a process whose
- * main thread cannot: a task that never returns may be on it. Called by the main thread unless
- * stated otherwise. */
+/* A thread beside the run that shows where it is when asked by SIGUSR1, looks for what ends the run
+ * while the main thread is busy, and ends a process whose main thread cannot: a task that does not
+ * return may be on it. Called by the main thread unless stated otherwise. */
 #ifndef HD_RUNNER_TRAIN_BASE_MONITOR_H
 #define HD_RUNNER_TRAIN_BASE_MONITOR_H
 
@@ -16,7 +16,7 @@ struct hd_monitor {
     pthread_mutex_t lock;                 /* held by the rendezvous's thread while it does */
     struct hd_rendezvous *rendezvous;     /* or NULL */
     int rank;
-    void (*record)(void *arg); /* called before it ends the process; or NULL */
+    void (*record)(void *arg, int status); /* called before it ends the process; or NULL */
     void *arg;
     pthread_t thread; /* while `started` */
     bool started;
@@ -30,6 +30,9 @@ void hd_monitor_prepare(void);
  * monitor that never started). Errors: HD_ERR_SYSTEM (logged). */
 int hd_monitor_start(struct hd_monitor *monitor, int rank, struct hd_rendezvous *rendezvous);
 void hd_monitor_stop(struct hd_monitor *monitor);
+
+/* Says that the main thread has left its tasks and ends the process by itself. */
+void hd_monitor_note_end(struct hd_monitor *monitor);
 
 /* Logs a line for each rank; rank 0 knows what the others last said. Called by any thread. */
 void hd_monitor_show(const struct hd_monitor *monitor);

@@ -7,8 +7,12 @@
 #include "runtime/base/status.h"
 #include "runtime/io/logbook.h"
 
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 
 /* A rank that a signal asked to stop requests that with the signal's bit. */
 enum requests { REQUEST_SAVE = 1, REQUEST_STOP = 2 };
@@ -108,6 +112,19 @@ int hd_checkpoints_apply_requests(void *arg, unsigned requests)
         return HD_OK;
     train->checkpoints.can_resume = hd_checkpoint_writer_wait(train->checkpoints.writer);
     return train->checkpoints.stop_signal == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED;
+}
+
+void hd_checkpoints_describe_last(const struct hd_train *train, char *text, int64_t bytes)
+{
+    struct stat link;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/ckpt/state/latest", train->dir);
+    if (lstat(path, &link) == 0)
+        snprintf(text, (size_t)bytes, "--resume %s continues from that of %.0f s ago", train->dir,
+                 difftime(time(NULL), link.st_mtime));
+    else
+        snprintf(text, (size_t)bytes, "%s has none, so that --resume begins at the start",
+                 train->dir);
 }
 
 int hd_checkpoints_save_at_stop(void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a run is checkpointed. Called by the session's thread only. */
+/* When a run is checkpointed. Called by the session's thread only, unless stated otherwise. */
 #ifndef HD_RUNNER_TRAIN_OUTPUTS_CHECKPOINTS_H
 #define HD_RUNNER_TRAIN_OUTPUTS_CHECKPOINTS_H
 
@@ -15,6 +15,9 @@ int hd_checkpoints_open(struct hd_train *train);
  * HD_ERR_INTERRUPTED because of Ctrl-C, else HD_ERR_STOPPED; or the errors of hd_executor_save. */
 unsigned hd_checkpoints_get_requests(void *train);
 int hd_checkpoints_apply_requests(void *train, unsigned requests);
+
+/* Writes how old the newest checkpoint is, and how to go on from it, to text[bytes]. Any thread. */
+void hd_checkpoints_describe_last(const struct hd_train *train, char *text, int64_t bytes);
 
 /* Saves at a stop step (save_at_stop of the executor), unless the run makes no checkpoints. Returns
  * HD_OK or the errors of hd_executor_save. */
