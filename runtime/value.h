@@ -126,7 +126,11 @@ struct hd_device_form {
 struct hd_type {
     const char *name;
     const char *size_key; /* the config key that decides most on the size, for messages; or NULL */
-    bool none;            /* the initial version is `none` */
+    bool none;  /* the initial version is `none`: there is no content until a step makes it */
+    bool given; /* the initial version is as good as any: a step may read it before another
+                   one has changed the value, or though none does */
+    bool used_by_updates; /* a step that updates a value is interested in it, so that no other one
+                             need read it */
     bool flat;            /* spec->elements floats at the instance's start; may be cut in buckets */
     const char *const *counted; /* names of attributes that the submitter counts, NULL-ended; or
                                    NULL */

@@ -79,12 +79,6 @@ static bool holds(const struct hd_guards *guards, const struct hd_expr *expr, co
 }
 
 /* Without `every` these run when something they read is new. */
-static bool runs_on_change(const struct hd_step *step)
-{
-    return step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST ||
-           step->verb->logs || step->verb->run_on_change;
-}
-
 bool hd_guards_is_repeat_due(const struct hd_guards *guards, const struct hd_op *op)
 {
     return !op->step->when || holds(guards, op->step->when, NULL);
@@ -97,7 +91,7 @@ bool hd_guards_is_step_due(const struct hd_guards *guards, const struct hd_op *o
         return false;
     if (step->every > 0)
         return guards->binder->counters[step->every_counter] >= guards->next_due[step->index];
-    return !runs_on_change(step) || hd_binder_has_fresh(guards->binder, op);
+    return !hd_step_runs_on_change(step) || hd_binder_has_fresh(guards->binder, op);
 }
 
 bool hd_guards_is_compare_due(struct hd_guards *guards, const struct hd_op *op)

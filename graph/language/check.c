@@ -2,6 +2,7 @@
 /* Called once a graph, after it has been parsed. */
 #include "graph/language/check.h"
 
+#include "graph/language/flow.h"
 #include "graph/language/names.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -97,6 +98,11 @@ static int check_collective(struct checker *checker, struct hd_step *step)
         return hd_diag_add_error(checker->diag, step->location,
                                  "%s: '%s' is of type %s, but '%s' is of type %s", step->verb->name,
                                  from->name, from->type->name, to->name, to->type->name);
+    if (from->of != to->of)
+        return hd_diag_add_error(checker->diag, step->location,
+                                 "%s: '%s' is made of '%s', but '%s' of '%s'", step->verb->name,
+                                 from->name, from->of ? from->of->name : "nothing", to->name,
+                                 to->of ? to->of->name : "nothing");
     const enum hd_placement wanted = step->verb->to_rank0 ? HD_RANK0 : HD_GLOBAL;
     if (to->placement != wanted)
         return hd_diag_add_error(checker->diag, step->refs[1].location,
@@ -204,13 +210,6 @@ static int check_step(struct hd_step *step, void *arg)
         const struct hd_ref *ref = &step->refs[i];
         if (ref->value == HD_NO_VALUE)
             continue;
-        const struct hd_graph_value *value = get_value(checker, ref);
-        const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
-        bool none = value->spec.type->none && (ref->lag > 0 || !value->written);
-        if (ref->mode != HD_WRITE && none && !port->none)
-            hd_diag_add_error(checker->diag, ref->location,
-                              "'%s' has no value until a step writes it, and %s requires one here",
-                              value->spec.name, step->verb->name);
         check_duplicates(checker, step, i);
         note_use(checker, step, ref);
     }
@@ -365,6 +364,7 @@ int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag)
     HD_TRY(resolve_values(&checker));
     hd_graph_walk(graph, check_step, &checker);
     check_values(&checker);
+    HD_TRY(hd_graph_check_flow(graph, diag));
     if (hd_diag_count(diag) > 0)
         return HD_ERR_INPUT;
     HD_TRY(hd_graph_walk(graph, fill_setup, &checker));

@@ -42,6 +42,13 @@ int hd_graph_find_value(const struct hd_graph *graph, const char *name)
     return HD_NO_VALUE;
 }
 
+bool hd_step_runs_on_change(const struct hd_step *step)
+{
+    const enum hd_verb_kind kind = step->verb->kind;
+    return step->every == 0 && (kind == HD_VERB_COLLECTIVE || kind == HD_VERB_BROADCAST ||
+                                step->verb->logs || step->verb->run_on_change);
+}
+
 static void release_args(struct hd_step *step)
 {
     if (step->args && step->verb->release)
@@ -79,6 +86,7 @@ void hd_graph_destroy(struct hd_graph *graph)
     if (!graph)
         return;
     hd_graph_walk(graph, destroy_step, NULL);
+    hd_diag_destroy(graph->warnings);
     for (int i = 0; i < graph->n_values; i++) {
         struct hd_spec *spec = &graph->values[i].spec;
         if (spec->type && spec->type->release)

@@ -91,7 +91,8 @@ struct hd_graph {
     int n_parameters;
     struct hd_step *steps;
     int n_steps;
-    int total_steps; /* with the bodies of repeats */
+    int total_steps;          /* with the bodies of repeats */
+    struct hd_diag *warnings; /* what is allowed, but hardly meant */
 
     void **blocks; /* all memory above */
     int64_t n_blocks, capacity;
@@ -107,6 +108,10 @@ int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, voi
 /* Releases and builds anew all task objects, without effect on results. No task may run. Returns
  * HD_OK or the first error of a verb's prepare. */
 int hd_graph_rebuild(struct hd_graph *graph);
+
+/* Returns whether a step has no `every` and runs only when something that it reads has a version
+ * that it has not read yet. */
+bool hd_step_runs_on_change(const struct hd_step *step);
 
 /* Returns the index of the value of that name, or HD_NO_VALUE, which is no error. */
 int hd_graph_find_value(const struct hd_graph *graph, const char *name);

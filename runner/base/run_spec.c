@@ -331,23 +331,50 @@ void hd_run_spec_release(struct hd_run_spec *run_spec)
     *run_spec = (struct hd_run_spec){0};
 }
 
+static void warn(const struct hd_diag *warnings)
+{
+    const char *line;
+    for (int64_t i = 0; (line = hd_diag_get_line(warnings, i)); i++)
+        hd_log(HD_LOG_WARN, "%s", line);
+}
+
 static void warn_of_unused(const struct hd_run_spec *run_spec)
 {
-    const char *policy = hd_config_get_text(run_spec->config, "policy.type"), *line;
+    const char *policy = hd_config_get_text(run_spec->config, "policy.type");
     struct hd_diag *diag;
     if (hd_diag_create(&diag) != HD_OK)
         return;
     hd_config_report_unused(run_spec->config, "policy", policy, diag);
     hd_config_report_unused(run_spec->config, "env", policy, diag);
-    for (int64_t i = 0; (line = hd_diag_get_line(diag, i)); i++)
-        hd_log(HD_LOG_WARN, "%s", line);
+    warn(diag);
     hd_diag_destroy(diag);
+}
+
+static int is_heeded(struct hd_step *step, void *arg)
+{
+    const struct hd_node *condition = step->condition ? hd_node_get(step->options, "if") : NULL;
+    return condition && strstr(condition->text, arg);
+}
+
+/* Warns of limits of the run file that the graph knows nothing of. */
+static void warn_of_limits(const struct hd_run_spec *run_spec)
+{
+    static char *const limits[] = {"$max_env_step", "$max_train_iter", "$env.stop_value"};
+    const struct hd_node *node;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if ((node = hd_config_get_node(run_spec->config, limits[i] + 1)) &&
+            !hd_graph_walk(run_spec->graph, is_heeded, limits[i]))
+            hd_log(HD_LOG_WARN,
+                   "%s:%d:%d: %s ends no run of this graph: no stop step has it in its `if`",
+                   node->location.file, node->location.line, node->location.column, limits[i] + 1);
 }
 
 void hd_run_spec_explain(const struct hd_run_spec *run_spec)
 {
     const long long shards = run_spec->shards;
     warn_of_unused(run_spec);
+    warn(run_spec->graph->warnings);
+    warn_of_limits(run_spec);
     if (run_spec->shards_are_ranks)
         hd_log(HD_LOG_INFO,
                "world.shards: auto is %lld here: another number of ranks gives other bits "

@@ -23,9 +23,10 @@ struct hd_run_spec {
 int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
 void hd_run_spec_release(struct hd_run_spec *run_spec);
 
-/* Warns of keys that the config gives but its policy does not use, and says what a number of shards
- * costs that the config leaves open (world.shards: auto). Called when all that reads the config at
- * the start has read it. */
+/* Warns of keys that the config gives but its policy does not use, of limits that end no run of its
+ * graph, and of what that is hardly meant to do (hd_graph.warnings), and says what a number of
+ * shards costs that the config leaves open (world.shards: auto). Called when all that reads the
+ * config at the start has read it. */
 void hd_run_spec_explain(const struct hd_run_spec *run_spec);
 
 /* Returns how hosts exchange vectors (runtime.exchange). */

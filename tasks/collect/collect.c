@@ -41,7 +41,7 @@ static const struct hd_port ports[] = {
     [TOTALS] = {"totals", "env_counters", .mode = HD_READ, .scope = HD_SCOPE_ALL},
     [ENVS] = {"envs", "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
     [COUNTERS] = {"counters", "env_counters", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
-    [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
+    [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .none = true, .scope = HD_SCOPE_ALL},
     [TRANSITION_BLOCK] = {"transitions", "transition_block", .mode = HD_WRITE,
                           .scope = HD_SCOPE_ALL},
     [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ALL},

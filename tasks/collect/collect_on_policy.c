@@ -42,7 +42,7 @@ static const struct hd_port ports[] = {
     [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ALL},
     [ENVS] = {"envs", "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
     [COUNTERS] = {"counters", "env_counters", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
-    [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {"episodes", "scalars", .mode = HD_UPDATE, .none = true, .scope = HD_SCOPE_FINISH},
     [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_WRITE, .scope = HD_SCOPE_ITEM},
     [REWARD_STATS] = {"reward_stats", "moments", .mode = HD_WRITE, .optional = true,
                       .scope = HD_SCOPE_FINISH},

@@ -21,7 +21,7 @@ enum { DATASET, SAMPLER_STATE, STATS, BATCH };
 static const struct hd_port ports[] = {
     [DATASET] = {"dataset", "dataset", .mode = HD_READ},
     [SAMPLER_STATE] = {"sampler_state", "sampler_state", .mode = HD_UPDATE},
-    [STATS] = {"stats", "scalars", .mode = HD_UPDATE, .optional = true},
+    [STATS] = {"stats", "scalars", .mode = HD_UPDATE, .none = true, .optional = true},
     [BATCH] = {"batch", "batch", .mode = HD_WRITE},
     {0},
 };

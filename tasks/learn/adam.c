@@ -27,7 +27,7 @@ static const struct hd_port ports[] = {
     [POLICY] = {"policy", "params", .mode = HD_UPDATE},
     [OPTIMIZER] = {"optimizer", "adam_state", .mode = HD_UPDATE},
     [NORM] = {"grad_norm", "scalars", .mode = HD_READ, .optional = true},
-    [RATE] = {"learning_rate", "scalars", .mode = HD_READ, .optional = true},
+    [RATE] = {"learning_rate", "scalars", .mode = HD_READ, .none = true, .optional = true},
     {0},
 };
 

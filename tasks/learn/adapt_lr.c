@@ -15,7 +15,7 @@ enum { MEANS, RATE };
 
 static const struct hd_port ports[] = {
     [MEANS] = {"means", "scalars", .mode = HD_READ},
-    [RATE] = {"learning_rate", "scalars", .mode = HD_UPDATE},
+    [RATE] = {"learning_rate", "scalars", .mode = HD_UPDATE, .none = true},
     {0},
 };
 

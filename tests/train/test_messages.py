@@ -66,6 +66,17 @@ UNUSED = [  # with other values than the default; and what is used, or changes n
     (CONFIG, "policy.learn.clip_ratio=0.2", ""),
     (CONFIG, "policy.cuda=false", ""),
 ]
+FLOW = [  # a text of graphs/dqn.yaml, what stands there instead, and the warning
+    ("  - save:      {reads: [best, best_norm], as: best}     # ckpt/best\n", "",
+     "PATH:32:131: no step reads 'best', which evaluate updates"),
+    ("reads: [means, episode_means,", "reads: [episode_means,",
+     "PATH:53:61: no step reads 'means', which mean(stats) writes"),
+    ("    when: replay.size >= $policy.learn.batch_size * $policy.learn.accumulate\n", "",
+     "PATH:42:33: sample_replay reads 'replay', which starts empty: add a `when: replay.size >= ...`"),
+    ("totals.env_step >= $max_env_step or update", "update",
+     f"{CONFIG}:7:15: max_env_step ends no run of this graph: no stop step has it in its `if`"),
+    ("writes: [target]", "writes: [target], when: 0", "PATH:5:3: no step changes 'target', which loss_grad reads: it stays as it starts"),
+]
 ALIASES = {
     "lr": "policy.learn.learning_rate", "gamma": "policy.discount_factor", "n_envs": "env.collector_env_num",
     "num_envs": "env.collector_env_num", "total_timesteps": "max_env_step", "batch_size": "policy.learn.batch_size",
@@ -76,6 +87,9 @@ ALIASES = {
 # Below configs/: a text of a file, what stands there instead, the text in that at whose place the mistake is told (its
 # last occurrence; None: the place is told with it), and what is told.
 WHEN, EVERY = "replay.size >= $policy.learn.batch_size * $policy.learn.accumulate", "every: $policy.learn.target_update_freq update"
+SAMPLE = "      - sample_replay: {reads: [replay, obs_norm, reward_norm], writes: [batch]}\n"
+LEARN = "      - loss_grad: {loss: $policy.type, reads: [policy, target, batch], updates: [stats], writes: [grad]}\n"
+MEAN = "      - mean:      {reads: [grad], writes: [mean_grad]}\n"
 FILES = {
     "cartpole_ppo_ddp": [
         ("n_sample: 256", "n_sample: 256, env_groups: 3", "3",
@@ -194,7 +208,7 @@ FILES = {
         ("beta: 0.4", "beta: -1", "-1",
          "policy.other.replay_buffer.beta: expected a finite number in [0, 1], found '-1'")],
     "graphs/dqn_priority": [
-        ("writes: [grad, td_errors]", "writes: [grad]", None,
+        ("{type: td_errors, per: shard}", "{type: td_errors, per: shard, when: 0}", None,
          "configs/cartpole_dqn_priority.yaml:14:13: policy.priority: true: the step loss_grad of this graph has no value "
          "for its port 'td_errors'; graphs/dqn_priority.yaml has")],
     "graphs/dqn": [
@@ -242,6 +256,15 @@ FILES = {
         ("updates: [replay]", "updates: [replay@-1]", "@-1]", "only a read may lag"),
         ("reads: [policy, target, batch]", "reads: [policy@-1, target, batch]", "@-1,",
          "a lag counts iterations: not inside a repeat"),
+        (MEAN + "      - adam:      {reads: [mean_grad", "      - adam:      {reads: [mean_grad", "mean_grad",
+         "no step writes 'mean_grad', which adam reads: a value of type grad has no content until one does"),
+        (MEAN, MEAN.replace("mean:", "sum:"), "sum:", "values of type grad ('grad') combine by mean, not by sum"),
+        (SAMPLE + LEARN, LEARN + SAMPLE, "batch], updates",
+         "'batch' has no content here in the first iteration, and loss_grad requires it: put it behind sample_replay at "
+         "line 44"),
+        ("  - sum:       {reads: [counters]", "  - push_replay: {reads: [transitions@-1], updates: [replay]}\n  - sum: {reads: [counters]",
+         "transitions@", "'transitions@-1' has no content in iterations up to 1, and push_replay requires it: add `when: "
+         "iteration > 1`"),
         (EVERY, "every: 3", "3", "every: expected a number and a counter, as in '100 update', found '3'"),
         (EVERY, "every: 3 updat", "updat", "unknown counter 'updat' (did you mean 'update'?)"),
         (EVERY, "every: 0 update", "0", "every: expected an integer in [1, 1e+15], found '0'"),
@@ -480,6 +503,22 @@ def check_unused():
         check("not used" not in said, f"{path}: {said}")
 
 
+def check_flow(scratch):
+    """What a graph computes in vain, or reads ahead of time, is told once, whatever the number of ranks."""
+    with open(os.path.join(ROOT, "configs/graphs/dqn.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    path = scratch("graph.yaml")
+    for old, new, warning in FLOW:
+        check(text.count(old) == 1, f"dqn.yaml has not one {old}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+        said = call("graph", CONFIG, "--set", f"graph={path}", cwd=ROOT).stderr
+        check(said == f"warning: {warning}\n".replace("PATH", path), f"{new}: {said}")
+    for command in (["run"], ["launch", "--nproc-per-node", "2"]):
+        said = call(*command, CONFIG, "--dir", scratch("flow_" + command[0]), "--set", f"graph={path}", "--set", "max_train_iter=1", cwd=ROOT).stderr
+        check(said.count(warning.replace("PATH", path)) == 1, said)
+
+
 def check_memory(scratch):
     """At once and before anything is left behind; several ranks say it once."""
     hidden = "policy.model.encoder_hidden_size_list"
@@ -510,6 +549,7 @@ def main():
     call("graph", "--rank", "0", "--", CONFIG)
     with Scratch() as scratch:
         check_sentences(scratch)
+        check_flow(scratch)
         check_memory(scratch)
         call("launch", "--dir", scratch("run"), "--set", "max_train_iter=5", "--", CONFIG)
 

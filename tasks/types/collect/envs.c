@@ -536,6 +536,7 @@ struct hd_env_gpu_envs hd_envs_get_on_gpu(const struct hd_spec *spec, void *data
 
 const struct hd_type hd_type_envs = {
     .name = "envs",
+    .used_by_updates = true,
     .size_key = "env.collector_env_num",
     .resolve = envs_resolve,
     .release = envs_release,

@@ -354,6 +354,7 @@ static uint64_t trajectories_hash(const struct hd_spec *spec, const void *data)
 
 const struct hd_type hd_type_trajectories = {
     .name = "trajectories",
+    .none = true,
     .size_key = "policy.collect.n_sample",
     .resolve = trajectories_resolve,
     .snapshot = snapshot,

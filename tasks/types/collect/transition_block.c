@@ -143,6 +143,7 @@ static uint64_t transition_block_hash(const struct hd_spec *spec, const void *da
 
 const struct hd_type hd_type_transition_block = {
     .name = "transition_block",
+    .none = true,
     .size_key = "policy.collect.n_sample",
     .resolve = transition_block_resolve,
     .snapshot = snapshot,

@@ -125,6 +125,7 @@ static int batch_check(const struct hd_spec *spec, const void *data,
 }
 
 const struct hd_type hd_type_batch = {.name = "batch",
+                                      .none = true,
                                       .size_key = "policy.learn.batch_size",
                                       .resolve = batch_resolve,
                                       .check = batch_check,

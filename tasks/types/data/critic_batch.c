@@ -60,6 +60,7 @@ static int critic_batch_check(const struct hd_spec *spec, const void *data,
 }
 
 const struct hd_type hd_type_critic_batch = {.name = "critic_batch",
+                                             .none = true,
                                              .size_key = "policy.learn.batch_size",
                                              .resolve = critic_batch_resolve,
                                              .check = critic_batch_check};

@@ -159,6 +159,7 @@ static int dataset_load(const struct hd_spec *spec, void *data, FILE *file)
 /* A loaded instance is equal to the one that is here. */
 const struct hd_type hd_type_dataset = {
     .name = "dataset",
+    .given = true,
     .resolve = dataset_resolve,
     .release = dataset_release,
     .init = dataset_init,

@@ -96,6 +96,7 @@ static int minibatch_check(const struct hd_spec *spec, const void *data,
 }
 
 const struct hd_type hd_type_minibatch = {.name = "minibatch",
+                                          .none = true,
                                           .size_key = "policy.learn.batch_size",
                                           .resolve = minibatch_resolve,
                                           .check = minibatch_check,

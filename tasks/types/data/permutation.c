@@ -32,6 +32,8 @@ static int permutation_check(const struct hd_spec *spec, const void *data,
 }
 
 const struct hd_type hd_type_permutation = {.name = "permutation",
+                                            .used_by_updates = true,
+                                            .none = true,
                                             .size_key = "policy.collect.n_sample",
                                             .pinned = true,
                                             .resolve = permutation_resolve,

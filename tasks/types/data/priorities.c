@@ -61,6 +61,7 @@ static int priorities_check(const struct hd_spec *spec, const void *data,
 
 const struct hd_type hd_type_priorities = {
     .name = "priorities",
+    .used_by_updates = true,
     .size_key = "policy.other.replay_buffer.replay_buffer_size",
     .resolve = priorities_resolve,
     .save = priorities_save,

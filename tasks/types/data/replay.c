@@ -73,6 +73,7 @@ static int replay_check(const struct hd_spec *spec, const void *data,
 static const char *const counted[] = {"size", NULL};
 
 const struct hd_type hd_type_replay = {.name = "replay",
+                                       .used_by_updates = true,
                                        .size_key = "policy.other.replay_buffer.replay_buffer_size",
                                        .counted = counted,
                                        .resolve = replay_resolve,

@@ -23,6 +23,7 @@ static const char *const counted[] = {
     [HD_SAMPLER_STATE_BATCHES] = "batches", [HD_SAMPLER_STATE_EPOCH] = "epoch", NULL};
 
 const struct hd_type hd_type_sampler_state = {.name = "sampler_state",
+                                              .used_by_updates = true,
                                               .counted = counted,
                                               .resolve = sampler_state_resolve,
                                               .check = sampler_state_check};

@@ -25,6 +25,7 @@ float *hd_td_errors_get(const struct hd_spec *spec, void *data, int64_t row)
 }
 
 const struct hd_type hd_type_td_errors = {.name = "td_errors",
+                                          .none = true,
                                           .size_key = "policy.learn.batch_size",
                                           .resolve = td_errors_resolve,
                                           .check = hd_value_accept};

@@ -93,5 +93,5 @@ static int transition_log_check(const struct hd_spec *spec, const void *data,
                                 shape->frames - 1);
 }
 
-const struct hd_type hd_type_transition_log = {.name = "transition_log",
-                                               .check = transition_log_check};
+const struct hd_type hd_type_transition_log = {
+    .name = "transition_log", .none = true, .check = transition_log_check};

@@ -69,6 +69,7 @@ static double adam_state_field(const struct hd_spec *spec, const void *data, int
 
 const struct hd_type hd_type_adam_state = {
     .name = "adam_state",
+    .used_by_updates = true,
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = adam_state_resolve,

@@ -39,6 +39,7 @@ struct hd_advantages hd_advantages_get(const struct hd_spec *spec, void *data)
 }
 
 const struct hd_type hd_type_advantages = {.name = "advantages",
+                                           .none = true,
                                            .size_key = "policy.collect.n_sample",
                                            .resolve = advantages_resolve,
                                            .check = hd_value_accept};

@@ -204,7 +204,7 @@ static const struct hd_reduction reduction = {
     .pack = grad_pack,
     .combine = grad_combine,
     .unpack = grad_unpack,
-    .hows = 1 << HD_SUM | 1 << HD_MEAN,
+    .hows = 1 << HD_MEAN,
 #if HD_CUDA
     .reduce_on_gpu = reduce_on_gpu,
     .graph_capturable = true,
@@ -215,6 +215,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_grad = {
     .name = "grad",
+    .none = true,
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = grad_resolve,

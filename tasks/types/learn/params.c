@@ -160,6 +160,7 @@ static int params_check(const struct hd_spec *spec, const void *data,
 
 const struct hd_type hd_type_params = {
     .name = "params",
+    .given = true,
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = params_resolve,

@@ -67,6 +67,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_env_counters = {
     .name = "env_counters",
+    .given = true,
     .pinned = true,
     .resolve = env_counters_resolve,
     .check = env_counters_check,

@@ -110,6 +110,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_eval_result = {
     .name = "eval_result",
+    .used_by_updates = true,
     .none = true,
     .resolve = eval_result_resolve,
     .check = eval_result_check,

@@ -229,6 +229,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_scalars = {
     .name = "scalars",
+    .none = true,
     .pinned = true,
     .check = scalars_check,
     .reduction = &reduction,

@@ -27,7 +27,7 @@ struct generator {
     char steps[TEXT_BYTES];
     int n_values;
     struct {
-        bool floats, news, sums, rows, used, updated;
+        bool floats, news, sums, rows, used, updated, written;
         bool sharded_update; /* other steps seldom change it */
         int place, buckets;
     } values[VALUES_MAX + UPDATE_VALUES + LOCAL_VALUES + ROWS];
@@ -127,6 +127,7 @@ static bool add_collective(struct generator *g, const char *pad, bool lag)
         return false;
     g->values[to].buckets = g->values[from].buckets;
     char a[16], b[16];
+    g->values[to].written = true;
     name(g, from, lag, a);
     name(g, to, false, b);
     append(g->steps, "%s- %s: {reads: [%s], writes: [%s]", pad, verbs[kind], a, b);
@@ -149,6 +150,7 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
         return false;
     switch (draw(g, 5)) {
     case 0:
+        g->values[to].written = true;
         name(g, a, lag, ta);
         name(g, to, false, tt);
         append(g->steps, "%s- mix: {reads: [%s], writes: [%s]", pad, ta, tt);
@@ -346,6 +348,21 @@ static void add_steps(struct generator *g, int n, int depth)
     }
 }
 
+/* What starts as none and has readers needs a step that writes it, which then never runs. */
+static void add_writers(struct generator *g, char *values)
+{
+    bool needed = false;
+    for (int v = 0; v < g->n_values; v++) {
+        if (!g->values[v].news || !g->values[v].used || g->values[v].written ||
+            g->values[v].updated)
+            continue;
+        append(g->steps, "  - mix: {when: iteration >= 1000, reads: [any], writes: [v%d]}\n", v);
+        needed = true;
+    }
+    if (needed)
+        append(values, "  any: {type: ints}\n");
+}
+
 static void make_values(struct generator *g)
 {
     g->n_values = 4 + (int)draw(g, VALUES_MAX - 4);
@@ -412,6 +429,7 @@ char *hd_random_graph(uint64_t seed)
     bool none = strstr(text, "  v") == NULL;
     if (none)
         append(text, "  v0: {type: ints}\n");
+    add_writers(g, text);
     append(text, "iteration:\n%s", g->steps);
     if (none)
         append(text, "  - bump: {updates: [v0]}\n");
