@@ -132,6 +132,34 @@ bool hd_binder_has_fresh(const struct hd_binder *binder, const struct hd_op *op)
     return false;
 }
 
+static bool is_none(const struct hd_binder *binder, const struct hd_op *op, int i)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    return binder->plan->graph->values[ref->value].spec.type->none &&
+           (ref->mode == HD_READ ? get_read_version(binder, op, i)
+                                 : binder->instances[ref->value].version) == 0;
+}
+
+int hd_binder_check_content(const struct hd_binder *binder, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    for (int i = 0; i < step->n_refs; i++) {
+        const struct hd_ref *ref = &step->refs[i];
+        if (ref->value == HD_NO_VALUE || ref->mode == HD_WRITE ||
+            step->verb->ports[step->verb->many ? 0 : i].none || !is_none(binder, op, i))
+            continue;
+        const struct hd_source_location *at = &ref->location;
+        const char *name = binder->plan->graph->values[ref->value].spec.name;
+        hd_session_fail(binder->session, HD_ERR_INPUT,
+                        "%s:%d:%d: '%s' has no content in iteration %lld, and %s requires it: give "
+                        "%s a guard that waits for it",
+                        at->file, at->line, at->column, name,
+                        (long long)hd_binder_get_iteration(binder), step->label, step->label);
+        return HD_ERR_INPUT;
+    }
+    return HD_OK;
+}
+
 void hd_binder_rotate_writes(struct hd_binder *binder, const struct hd_op *op)
 {
     for (int i = 0; i < op->step->n_refs; i++)

@@ -82,6 +82,10 @@ struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op 
 void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home,
                             int (*body)(struct hd_context *, const struct hd_view *, const void *));
 
+/* Fails the session, with the place in the graph file, if a step that is due needs the content of a
+ * value that is none. Returns HD_OK or HD_ERR_INPUT, alike on every rank. */
+int hd_binder_check_content(const struct hd_binder *binder, const struct hd_op *op);
+
 /* Moves on the rotations of the values that a step is about to write. */
 void hd_binder_rotate_writes(struct hd_binder *binder, const struct hd_op *op);
 

@@ -34,6 +34,7 @@ static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
     const struct hd_op *op = &binder->plan->ops[at];
     if (!hd_guards_is_step_due(&executor->guards, op))
         return HD_OK;
+    HD_TRY(hd_binder_check_content(binder, op));
     hd_binder_rotate_writes(binder, op);
     HD_TRY(hd_transfer_reads(binder, op));
     if (op->lowering == HD_LOWERING_STOP)

@@ -72,3 +72,40 @@ TEST(configuration_counts, .runs = 2)
     hd_reference_destroy(reference);
     rank_unload(&l);
 }
+
+static int drop(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)views, (void)args;
+    return HD_OK;
+}
+
+static const struct hd_port need_ports[] = {{"a", NULL, .mode = HD_READ}, {0}};
+static const struct hd_verb need = {
+    .name = "need", .stream_id = 100, .ports = need_ports, .body = drop};
+
+/* The steps' guards depend on what is counted at the run. */
+TEST(a_step_waits_for_content, .runs = 4)
+{
+    static const char *const waits[] = {"size >= 6", "size >= 3"};
+    char guarded[512];
+    snprintf(guarded, sizeof guarded,
+             "values:\n  n: {type: news}\n  s: {type: ints}\niteration:\n"
+             "  - mix: {reads: [s], writes: [n], when: s.size >= 6}\n"
+             "  - need: {reads: [n], when: s.%s}\n"
+             "  - bump: {updates: [s]}\n  - stop: {if: iteration >= 3}\n",
+             waits[_i % 2]);
+    struct rank rank = {0};
+    const char *reason;
+    struct rank_graph l = rank_load_with(&need, NULL, guarded, 2, 3);
+    const struct hd_session_options options = {.sequential = _i / 2 == 0,
+                                               .workers = 2,
+                                               .scheduler = "lws",
+                                               .ranks = 1,
+                                               .watchdog_ns = 20000000000};
+    rank_open(&rank, l.graph, options, 2);
+    ck_assert_int_eq(hd_executor_run(rank.executor, &reason), _i % 2 ? HD_ERR_INPUT : HD_OK);
+    if (_i % 2)
+        check_names(hd_session_get_message(rank.session), ":6:20: |'n'|iteration 1|need");
+    rank_stop(&rank);
+    rank_unload(&l);
+}
