@@ -260,6 +260,10 @@ const struct hd_key hd_task_keys[] = {
     {"policy.eval.evaluator.eval_freq", HD_KEY_INT, 1, 1e12, "1000", NULL, "global",
      "smallest number of updates between evaluations",
      "eval_interval|eval_every|evaluation_interval"},
+    {"policy.eval.seeds", HD_KEY_CHOICE, 0, 0, "episode", "episode|env", "global",
+     "episode: episode k of an evaluation starts from seed + k, so that n episodes have n starts; "
+     "env: those of environment i start from seed + i, as in DI-engine, which plays them again",
+     NULL},
     {"policy.eval.at_limit", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "whether a run that ends at a limit evaluates its last weights, once it is over",
      "evaluate_at_end|final_evaluation"},

@@ -3,10 +3,9 @@
  * shards. Env i of all E envs plays n / E episodes, the first n mod E envs one more. The return of
  * an episode of several agents (hd_env_spec.agents) is the mean of theirs. The first episodes of an
  * env count; DI-engine counts the last ones, which favours short episodes (docs/di-engine.md 5.3).
- * Every reset of env i has the seed `seed + i`; with `seeds: episode`, which `runner eval` has,
- * episode k has the seed `seed + k`, which is the same until an env plays its second episode. The
- * result of a shard holds the returns of its own envs, and `sum` makes one result of those of all
- * shards.
+ * Episode k starts from `seed + k`, as those of `runner eval` do; with `policy.eval.seeds: env`
+ * those of env i start from `seed + i`, as in DI-engine. The result of a shard holds the returns of
+ * its own envs, and `sum` makes one result of those of all shards.
  *
  * An item is one env, so that any worker may play it, and an env that has played its episodes costs
  * nothing. One call plays one step, so that as a background task it lets others pass. Envs that a
@@ -55,8 +54,6 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static const struct hd_option options[] = {{"seeds", "env|episode", false}, {0}};
-
 struct args {
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
@@ -83,11 +80,11 @@ static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    const char *seeds = hd_setup_get_option(setup, "seeds");
     args->shape = hd_envs_get_shape(setup->specs[ENVS]);
     args->net = hd_params_get_net(setup->specs[POLICY]);
     args->keeps_best = setup->specs[BEST] != NULL;
-    args->seed_of_episode = seeds && strcmp(seeds, "episode") == 0;
+    args->seed_of_episode =
+        strcmp(hd_config_get_text(setup->config, "policy.eval.seeds"), "episode") == 0;
     hd_config_read(setup->config, keys, args);
     HD_TRY(hd_policy_net_check(setup, args->net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
@@ -394,7 +391,6 @@ const struct hd_verb hd_verb_evaluate = {
     .name = "evaluate",
     .stream_id = 0x3ce0c361ca2c5a01,
     .ports = ports,
-    .options = options,
     .declare = evaluate_declare,
     .prepare = evaluate_prepare,
     .scratch = evaluate_scratch,

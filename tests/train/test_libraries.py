@@ -34,7 +34,7 @@ def is_elf(path):
 def list_objects(*folders):
     for folder in folders:
         for at, inner, files in os.walk(folder):
-            inner[:] = [name for name in inner if name not in ("CMakeFiles", "venv", "starpu-source", "atari", "gymnasium")]
+            inner[:] = [name for name in inner if name not in ("CMakeFiles", "venv", "peers", "starpu-source", "atari", "gymnasium")]
             yield from (path for path in (os.path.join(at, name) for name in files) if is_elf(path))
 
 

@@ -32,6 +32,18 @@ static int write_config(const struct hd_train *train)
     return status;
 }
 
+/* Says that episodes of an evaluation are played again from the same start. */
+static void announce_starts(const struct hd_config *config)
+{
+    const int64_t envs = hd_config_get_int(config, "env.evaluator_env_num"),
+                  episodes = hd_config_get_int(config, "env.n_evaluator_episode");
+    if (episodes > envs && strcmp(hd_config_get_text(config, "policy.eval.seeds"), "env") == 0)
+        hd_log(HD_LOG_WARN,
+               "%" PRId64 " episodes of an evaluation have %" PRId64 " starts (policy.eval.seeds: "
+               "env); policy.eval.seeds: episode gives each its own",
+               episodes, envs);
+}
+
 /* Logs ranks, shards and the global batch side by side, which a user may confuse. */
 static void announce(const struct hd_train *train)
 {
@@ -51,6 +63,7 @@ static void announce(const struct hd_train *train)
                "batch has more than these (policy.learn.batch_size times accumulate); "
                "policy.learn.minibatch_tail: short uses all",
                unused);
+    announce_starts(config);
 }
 
 /* A run that goes on has not ended. */

@@ -111,17 +111,20 @@ static const char norm_set[] = "policy.model.norm=sync_batch_norm";
 
 struct quota_case {
     int episodes, envs;
-    int env_of[MAX_EPISODES];
+    int start_of[MAX_EPISODES]; /* what is added to the seed */
     const char *set;
 };
 
 static const struct quota_case cases[] = {
     {5, 5, {0, 1, 2, 3, 4}, "env.frame_stack=1"},
-    {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}, "env.frame_stack=1"},
+    {8, 5, {0, 1, 2, 3, 4, 5, 6, 7}, "env.frame_stack=1"},
     {3, 5, {0, 1, 2}, "env.frame_stack=1"},
-    {4, 1, {0, 0, 0, 0}, "env.frame_stack=1"},
-    {7, 3, {0, 0, 0, 1, 1, 2, 2}, "env.frame_stack=1"},
-    {7, 3, {0, 0, 0, 1, 1, 2, 2}, "env.frame_stack=3; policy.model.obs_shape=12"},
+    {4, 1, {0, 1, 2, 3}, "env.frame_stack=1"},
+    {7, 3, {0, 1, 2, 3, 4, 5, 6}, "env.frame_stack=3; policy.model.obs_shape=12"},
+    {5, 5, {0, 1, 2, 3, 4}, "policy.eval.seeds=env"},
+    {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}, "policy.eval.seeds=env"},
+    {4, 1, {0, 0, 0, 0}, "policy.eval.seeds=env"},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, "policy.eval.seeds=env"},
     {5, 5, {0, 1, 2, 3, 4}, norm_set},
 };
 
@@ -143,7 +146,7 @@ TEST(test_against_single_episodes, .runs = COUNT(cases))
         double sum = 0, squares = 0, max = 0, min = 1e9;
         int64_t steps = 0;
         for (int i = 0; i < c->episodes; i++) {
-            double expected = play(w, running, w->setup.seed + (uint64_t)c->env_of[i], &steps);
+            double expected = play(w, running, w->setup.seed + (uint64_t)c->start_of[i], &steps);
             ck_assert_double_eq(result->returns[i], expected);
             sum += expected;
             squares += expected * expected;
@@ -238,8 +241,8 @@ TEST(test_step_limit, .runs = 4)
     struct world *w = open_with(sets, &evaluate);
     w->setup.seed = 0;
     set_policy(w, 0);
-    const double longest[] = {play(w, NULL, 0, &steps), play(w, NULL, 0, &steps),
-                              play(w, NULL, 1, &steps)};
+    const double longest[] = {play(w, NULL, 0, &steps), play(w, NULL, 1, &steps),
+                              play(w, NULL, 2, &steps)};
     hd_log_set_sink(catch_line, line);
     const struct hd_eval_result *result = run(w, &evaluate, 30);
     hd_log_set_sink(NULL, NULL);
