@@ -257,6 +257,11 @@ const struct hd_key hd_task_keys[] = {
      "handle_timeout_termination|ignore_done"},
     {"policy.collect.n_sample", HD_KEY_INT, 1, 1e7, "8", NULL, PER_SHARD,
      "number of samples of a collect", "n_steps|num_steps|rollout_length|horizon|train_freq"},
+    {"policy.collect.surplus", HD_KEY_CHOICE, 0, 0, "first", "first|turns|keep", "global",
+     "samples beyond n_sample; first: those of the last environments are dropped, as in DI-engine; "
+     "turns: environments take turns in being the last; keep: off-policy, the next collect has "
+     "them",
+     NULL},
     {"policy.eval.evaluator.eval_freq", HD_KEY_INT, 1, 1e12, "1000", NULL, "global",
      "smallest number of updates between evaluations",
      "eval_interval|eval_every|evaluation_interval"},

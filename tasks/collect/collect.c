@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `collect`: plays a shard's envs, all stepping together, until n_sample transitions are made
  * (docs/di-engine.md 4, off-policy). Fragments that are unfinished then go on in the next collect;
- * samples beyond n_sample are dropped.
+ * what is done with samples beyond n_sample says policy.collect.surplus.
  *
  * It is one task. With a GPU and policy.collect.overlap_act_step there are two tasks for each step:
  * in one the GPU acts, in the other a CPU steps. Frames go to the GPU as they are shown, and
@@ -56,6 +56,7 @@ struct args {
     const struct hd_envs_shape *envs;
     int64_t steps; /* most steps of a collect */
     bool overlap_act_step, corrects_tail;
+    bool takes_turns; /* another env is the first in each collect */
     double gamma;
     struct hd_epsilon epsilon;
     bool bootstraps;      /* ends by time limits are no terminal states */
@@ -67,6 +68,7 @@ static const struct hd_field fields[] = {
     HD_FIELD(struct args, overlap_act_step, "policy.collect.overlap_act_step"),
     HD_FIELD(struct args, n_sample, "policy.collect.n_sample"),
     HD_FIELD(struct args, gamma, "policy.discount_factor"),
+    HD_FIELD_IS(struct args, takes_turns, "policy.collect.surplus", "turns"),
     HD_FIELD_IS(struct args, corrects_tail, "policy.nstep_tail", "corrected"),
     HD_FIELD_IS(struct args, epsilon.linear, "policy.other.eps.type", "linear"),
     HD_FIELD(struct args, epsilon.start, "policy.other.eps.start"),
@@ -148,7 +150,8 @@ static int64_t collect_scratch(const void *args)
 /* The header of the item: it keeps what one task of a collect leaves for the next, and the actions
  * that the GPU chose. */
 struct header {
-    int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, ended episodes */
+    int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples with those that had
+                                         waited, ended episodes */
     int32_t *action;                  /* [E] */
     struct hd_frame_upload show;      /* current observations, only where a GPU acts */
 };
@@ -201,6 +204,7 @@ struct collector {
     struct hd_stepper stepper;
     struct hd_transition_block block;
     int64_t nstep;
+    int64_t first; /* the env whose samples come first */
     struct header header;
 };
 
@@ -224,7 +228,8 @@ static int begin(struct collector *c)
         hd_transition_block_get_shape(c->views[TRANSITION_BLOCK].spec);
     hd_transition_block_clear(shape, c->views[TRANSITION_BLOCK].data);
     hd_reward_stats_begin(c->shape, &c->envs);
-    *c->header.forwards = *c->header.made = *c->header.ended = 0;
+    *c->header.forwards = *c->header.ended = 0;
+    *c->header.made = c->shape->surplus > 0 ? *c->envs.n_surplus : 0;
     for (int64_t env = 0; env < shape->envs; env++) {
         c->block.first[env] = c->envs.shown[env];
         if (c->envs.shown[env] == 0)
@@ -301,19 +306,36 @@ static struct hd_fragment append_step(struct collector *c, int64_t env)
     };
 }
 
-/* Turns a completed fragment into samples, as far as n_sample allows. */
+/* Turns a completed fragment into samples, as far as there is room: for n_sample in the transition
+ * block, or for those that wait as well beside the envs. */
 static void emit_samples(struct collector *c, const struct hd_fragment *fragment)
 {
-    const int64_t remaining = c->args->n_sample - *c->header.made;
+    const bool waits = c->shape->surplus > 0;
+    const int64_t remaining = (waits ? c->shape->surplus : c->args->n_sample) - *c->header.made;
     const enum hd_nstep_tail tail =
         c->args->corrects_tail ? HD_NSTEP_CORRECTED : HD_NSTEP_DI_ENGINE;
     if (remaining > 0)
         hd_nstep_assemble(fragment, c->args->gamma, tail, c->nstep,
                           fragment->length < remaining ? fragment->length : remaining,
-                          hd_transition_get(c->block.transitions, c->nstep,
-                                            c->shape->frame.actions.dims, *c->header.made));
+                          hd_transition_get(waits ? c->envs.surplus : c->block.transitions,
+                                            c->nstep, c->shape->frame.actions.dims,
+                                            *c->header.made));
     *c->header.made += fragment->length;
     c->envs.pending[fragment->env] = 0;
+}
+
+/* Gives the oldest n_sample samples to the transition block; the others wait. */
+static void hand_over(struct collector *c)
+{
+    const int64_t n = c->args->n_sample, left = *c->header.made - n;
+    const size_t bytes = (size_t)hd_transition_get_bytes(c->nstep, c->shape->frame.actions.dims);
+    char *surplus = c->envs.surplus;
+    if (c->shape->surplus == 0)
+        return;
+    memcpy(c->block.transitions, surplus, (size_t)n * bytes);
+    memmove(surplus, surplus + (size_t)n * bytes, (size_t)left * bytes);
+    memset(surplus + (size_t)left * bytes, 0, (size_t)n * bytes);
+    *c->envs.n_surplus = left;
 }
 
 static int end_episode(struct collector *c, int64_t env)
@@ -337,7 +359,8 @@ static int collect_step(struct collector *c)
         next_frame(c, env);
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->args->gamma);
-    for (int64_t env = 0; env < c->shape->envs; env++) {
+    for (int64_t i = 0; i < c->shape->envs; i++) {
+        const int64_t env = (c->first + i) % c->shape->envs;
         const struct hd_fragment fragment = append_step(c, env);
         const bool ended = c->stepper.outcome.done[env];
         if (ended || fragment.length == c->shape->fragment)
@@ -376,6 +399,11 @@ static void push_last_frames(const struct collector *c)
     }
 }
 
+static int get_last_stage(const struct args *args)
+{
+    return 2 * (int)args->steps;
+}
+
 static int play_beside_gpu(struct collector *c)
 {
     if (c->context->stage == 0) {
@@ -385,6 +413,8 @@ static int play_beside_gpu(struct collector *c)
         HD_TRY(collect_step(c));
         push_last_frames(c);
     }
+    if (c->context->stage == get_last_stage(c->args))
+        hand_over(c);
     return HD_OK;
 }
 
@@ -393,6 +423,7 @@ static int play_all(struct collector *c)
     HD_TRY(begin(c));
     while (!is_complete(c))
         HD_TRY(collect_step(c));
+    hand_over(c);
     return HD_OK;
 }
 
@@ -408,6 +439,14 @@ static bool is_random(const struct hd_context *context, const struct args *args,
 {
     const struct hd_env_counters *totals = views[TOTALS].data;
     return totals->sample < args->random_size * context->shards;
+}
+
+/* Returns the env whose turn it is to come first: the one after those of the collect before. */
+static int64_t find_turn(const struct hd_context *context, const struct args *args,
+                         const struct hd_transition_block_shape *block)
+{
+    const int64_t served = (args->n_sample + block->fragment - 1) / block->fragment;
+    return context->iteration * served % args->envs->envs;
 }
 
 static int collect_body(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -428,6 +467,7 @@ static int collect_body(struct hd_context *context, const struct hd_view *views,
         .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
         .nstep = block->nstep,
+        .first = args->takes_turns ? find_turn(context, args, block) : 0,
     };
     c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     lay_out_header(args, context->gpu, context->header, &c.header);
@@ -440,10 +480,12 @@ static int collect_finish(struct hd_context *context, const struct hd_view *view
     const struct args *args = memory;
     struct hd_env_counters *counters = views[COUNTERS].data;
     struct header header;
+    const bool waits = args->envs->surplus > 0;
     lay_out_header(args, context->gpu, context->headers[0], &header);
     counters->env_step += *header.forwards * args->envs->envs;
     counters->episode += *header.ended;
-    counters->sample += *header.made;
+    counters->sample += waits ? args->n_sample : *header.made;
+    counters->dropped += waits ? 0 : *header.made - args->n_sample;
     hd_reward_stats_gather(&views[ENVS], &views[REWARD_STATS]);
     return HD_OK;
 }
@@ -489,7 +531,7 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
     struct work work;
     struct header header;
     *subtasks_p = (struct hd_subtasks){.items = 1,
-                                       .stages = 2 * (int)args->steps + 1,
+                                       .stages = get_last_stage(args) + 1,
                                        .work_bytes = lay_out_work(args, NULL, &work),
                                        .header_bytes = lay_out_header(args, true, NULL, &header),
                                        .finish_last = true};

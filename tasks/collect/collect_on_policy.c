@@ -57,6 +57,7 @@ struct args {
     int64_t scratch, groups, joint_groups, steps;
     double gamma;
     bool overlap_act_step;
+    bool takes_turns;  /* another env of a group is the first in each collect */
     bool steps_on_gpu; /* where GPUs take part */
 };
 
@@ -79,6 +80,12 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
                                 ports[NORM].name));
     HD_TRY(hd_moments_check_use(setup, setup->specs[REWARD_STATS],
                                 "policy.collect.normalize_reward", ports[REWARD_STATS].name));
+    const char *surplus = hd_config_get_text(setup->config, "policy.collect.surplus");
+    if (strcmp(surplus, "keep") == 0)
+        return hd_diag_add_error(
+            setup->diag, hd_config_locate(setup->config, "policy.collect.surplus", setup->location),
+            "policy.collect.surplus: keep: samples of an earlier policy are of no use to %s",
+            hd_config_get_text(setup->config, "policy.type"));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -94,8 +101,9 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
     args->gamma = hd_config_get_real(setup->config, "policy.collect.discount_factor");
     args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
+    args->takes_turns = strcmp(surplus, "turns") == 0;
     args->steps_on_gpu = args->envs->on_gpu && !args->overlap_act_step &&
-                         !args->envs->follows_returns &&
+                         !args->envs->follows_returns && !args->takes_turns &&
                          !hd_trajectories_get_shape(args->trajectories)->segment_at_done;
     return hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
@@ -127,6 +135,7 @@ struct collector {
     struct hd_frame_upload show; /* its frames */
     struct hd_stepper stepper;
     int64_t first; /* number of the group's first env in the shard */
+    int64_t turn;  /* the env of the group whose samples come first */
 };
 
 static int start(struct collector *c, int64_t env, void *frame)
@@ -242,7 +251,8 @@ static int step(struct collector *c)
                (size_t)dims * sizeof *c->stepper.action);
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->gamma);
-    for (int64_t env = 0; env < c->shape->envs; env++) {
+    for (int64_t i = 0; i < c->shape->envs; i++) {
+        const int64_t env = (c->turn + i) % c->shape->envs;
         const bool done = c->stepper.outcome.done[env];
         record_outcome(c, env);
         if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->fragment)
@@ -358,6 +368,9 @@ static int collect_on_policy_body(struct hd_context *context, const struct hd_vi
         .t = hd_trajectories_get(to->spec, to->data, context->item),
     };
     c.show = hd_trajectories_get_show(c.to, &c.t);
+    if (args->takes_turns)
+        c.turn = context->iteration * ((c.to->samples + c.to->fragment - 1) / c.to->fragment) %
+                 c.shape->envs;
     c.first = hd_envs_get_first(c.shape, context->shard, context->item);
     c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     if (context->gpu) {
@@ -570,10 +583,10 @@ static int collect_on_policy_finish(struct hd_context *context, const struct hd_
         hd_play_header_lay_out(spec, context->headers[0], &header);
         data = header.counters;
     }
-    const int64_t envs = hd_trajectories_get_shape(spec)->envs;
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_trajectories t = hd_trajectories_get(spec, data, group);
-        hd_episodes_push_all(&views[EPISODES], &t, envs, views[COUNTERS].data);
+        hd_episodes_push_all(&views[EPISODES], &t, hd_trajectories_get_shape(spec),
+                             views[COUNTERS].data);
     }
     hd_reward_stats_gather(&views[ENVS], &views[REWARD_STATS]);
     return HD_OK;

@@ -35,11 +35,14 @@ void hd_episodes_push(const struct hd_view *episodes, double episode_return, dou
 }
 
 void hd_episodes_push_all(const struct hd_view *episodes, const struct hd_trajectories *t,
-                          int64_t envs, struct hd_env_counters *counters)
+                          const struct hd_trajectories_shape *shape,
+                          struct hd_env_counters *counters)
 {
     for (int64_t i = 0; i < *t->ended; i++)
         hd_episodes_push(episodes, t->ended_return[i], t->ended_steps[i]);
-    counters->env_step += *t->forward * envs;
+    const int64_t steps = *t->forward * shape->envs;
+    counters->env_step += steps;
     counters->episode += *t->ended;
     counters->sample += *t->made;
+    counters->dropped += steps - shape->samples;
 }

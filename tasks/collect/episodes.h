@@ -15,9 +15,10 @@ int hd_episodes_declare(const struct hd_setup *setup, struct hd_spec *spec);
 /* Adds an episode that has ended, of `steps` steps. */
 void hd_episodes_push(const struct hd_view *episodes, double episode_return, double steps);
 
-/* Adds all episodes that ended in a group of trajectories of `envs` envs, and its steps, episodes
+/* Adds all episodes that ended in a group of trajectories of that shape, and its steps, episodes
  * and samples to *counters. */
 void hd_episodes_push_all(const struct hd_view *episodes, const struct hd_trajectories *t,
-                          int64_t envs, struct hd_env_counters *counters);
+                          const struct hd_trajectories_shape *shape,
+                          struct hd_env_counters *counters);
 
 #endif

@@ -13,6 +13,7 @@
 #include "tasks/types/base/policy_arrays.h"
 #include "tasks/types/base/policy_file.h"
 #include "tasks/types/collect/envs.h"
+#include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
@@ -302,6 +303,14 @@ int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t byte
              "; an epoch uses %" PRId64 " of %" PRId64 " samples in %" PRId64 " minibatch%s", used,
              split.samples, split.count, split.count == 1 ? "" : "es");
     return split.samples - used;
+}
+
+int64_t hd_inspect_surplus(const struct hd_config *config)
+{
+    const struct hd_transition_block_shape block = hd_transition_block_shape_read(config);
+    if (strcmp(hd_config_get_text(config, "policy.collect.surplus"), "keep") == 0)
+        return 0;
+    return block.envs * block.fragment - block.n_sample;
 }
 
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)

@@ -63,6 +63,10 @@ struct hd_config;
  * minibatches". Returns how many samples of a collect an epoch leaves out. */
 int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes);
 
+/* Returns how many samples more than n_sample all envs of a shard make in a collect that no end of
+ * an episode interrupts; 0 where the next collect has them. */
+int64_t hd_inspect_surplus(const struct hd_config *config);
+
 /* Returns the returns [*n_p] of an instance of type `eval_result`. Borrowed. */
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p);
 

@@ -156,9 +156,11 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
         {"total_envstep_count", (double)counters->env_step, true},
         {"total_train_sample_count", (double)counters->sample, false},
         {"total_episode_count", (double)counters->episode, false},
+        {"total_dropped_sample_count", (double)counters->dropped, false}, /* where there are any */
     };
+    const int n = sizeof items / sizeof *items - (counters->dropped == 0);
     return hd_logbook_write_table(context->logbook, "collector", "collect end:", context->update,
-                                  counters->env_step, items, sizeof items / sizeof *items);
+                                  counters->env_step, items, n);
 }
 
 static bool is_component(const struct hd_view *view, const char *component)

@@ -4,12 +4,14 @@
 leaves out of a collect is told, and what cannot teach anything is refused."""
 
 import os
+import re
 import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, Scratch, call, check, sets, train  # noqa: E402
 
+DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 # Of each algorithm: a run file, and a batch that is accumulated so many times.
 ALGORITHMS = {"dqn": ("cartpole_dqn_ddp", 16, 4, {}), "dqn_priority": ("cartpole_dqn_priority", 16, 4, {}),
@@ -46,20 +48,41 @@ def check_told(scratch):
     said = say(scratch, PPO, policy__learn__batch_size=257, expect=2)
     check("policy.learn.batch_size: " in said and "1 of 256 samples" in said, said)
     say(scratch, PPO, policy__learn__batch_size=257, policy__learn__adv_norm="false")
-    said = say(scratch, os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml"), expect=2, policy__learn__accumulate=4,
+    said = say(scratch, DQN, expect=2, policy__learn__accumulate=4,
                policy__other__replay_buffer__replay_buffer_size=100)
     check("which is 100, found 256 with policy.learn.accumulate: " in said, said)
     said = say(scratch, os.path.join(ROOT, "configs/cartpole_a2c_ddp.yaml"), policy__learn__value_norm="false")
     check("policy.learn.value_norm is not used by a2c" in said, said)
 
 
+def check_surplus(scratch):
+    """Eight environments with n_sample 3: what is dropped is told and counted, and one hash on 1 and 2 ranks."""
+    eight = dict(env__collector_env_num=8, policy__collect__n_sample=3)
+    said = say(scratch, DQN, **eight)
+    check("make 8 samples in a collect of n_sample 3, of which 5 are dropped, always of the last environments" in said, said)
+    said = say(scratch, PPO, **eight, policy__collect__surplus="keep", expect=2)
+    check("--set:" in said and "policy.collect.surplus: keep" in said, said)
+    hashes = set()
+    for surplus, dropped in (("first", True), ("turns", True), ("keep", False)):
+        runs = [train(scratch(f"{surplus}{ranks}"), ranks=ranks, config=DQN, **KEYS | {"max_train_iter": 200}, **eight,
+                      policy__collect__surplus=surplus) for ranks in (1, 2)]
+        check(len({run["param_hash"] for run in runs}) == 1, f"{surplus}: {runs}")
+        hashes.add(runs[0]["param_hash"])
+        with open(scratch(f"{surplus}1/log/collector/collector_logger.txt"), encoding="utf-8") as file:
+            counts = [float(count) for count in re.findall(r"total_dropped_sample_count +\| +([0-9.]+)", file.read())]
+        check(bool(counts) == dropped and all(count > 0 for count in counts), f"{surplus}: {counts}")
+    check(len(hashes) == 3, f"surpluses end in {hashes}")
+    print("samples beyond n_sample are dropped in turns, or kept")
+
+
 def main():
     with Scratch() as scratch:
         train(scratch("dqn"), max_train_iter=20, env__stop_value="1e9")
-        call("record", os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml"), "--weights",
+        call("record", DQN, "--weights",
              scratch("dqn/ckpt/iteration_20/policy.safetensors"), "--transitions", "500", "--out", scratch("demos"))
         check_accumulated(scratch)
         check_told(scratch)
+        check_surplus(scratch)
 
 
 main()

@@ -54,7 +54,7 @@ def emulate():
 
 def weights(directory):
     """The parameters of the last update, as floats."""
-    last = sorted(os.listdir(os.path.join(directory, "ckpt")))[-1]
+    last = sorted(name for name in os.listdir(os.path.join(directory, "ckpt")) if name.startswith("iteration_"))[-1]
     with open(os.path.join(directory, "ckpt", last, "policy.safetensors"), "rb") as file:
         data = file.read()
     (length,) = struct.unpack("<Q", data[:8])

@@ -32,6 +32,23 @@ static int write_config(const struct hd_train *train)
     return status;
 }
 
+/* Says that collects drop samples, and whose. */
+static void announce_surplus(const struct hd_config *config)
+{
+    const int64_t surplus = hd_inspect_surplus(config),
+                  n_sample = hd_config_get_int(config, "policy.collect.n_sample");
+    const char *key = hd_config_get_text(config, "policy.collect.surplus");
+    if (surplus > 0)
+        hd_log(HD_LOG_WARN,
+               "%" PRId64 " environments make %" PRId64 " samples in a collect of n_sample %" PRId64
+               ", of which %" PRId64 " are dropped, %s (policy.collect.surplus: %s); turns drops "
+               "those of each environment in turn, and keep, off-policy, none",
+               hd_config_get_int(config, "env.collector_env_num"), n_sample + surplus, n_sample,
+               surplus,
+               strcmp(key, "turns") == 0 ? "of each in turn" : "always of the last environments",
+               key);
+}
+
 /* Says that episodes of an evaluation are played again from the same start. */
 static void announce_starts(const struct hd_config *config)
 {
@@ -63,6 +80,7 @@ static void announce(const struct hd_train *train)
                "batch has more than these (policy.learn.batch_size times accumulate); "
                "policy.learn.minibatch_tail: short uses all",
                unused);
+    announce_surplus(config);
     announce_starts(config);
 }
 

@@ -38,6 +38,10 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     envs->pending = hd_arena_take(&arena, n, sizeof *envs->pending);
     envs->action = hd_arena_take(&arena, steps * shape->frame.actions.dims, sizeof *envs->action);
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
+    const size_t sample_bytes =
+        (size_t)hd_transition_get_bytes(shape->nstep, shape->frame.actions.dims);
+    envs->n_surplus = hd_arena_take(&arena, shape->surplus > 0, sizeof *envs->n_surplus);
+    envs->surplus = hd_arena_take(&arena, shape->surplus, sample_bytes);
     const int64_t followed = shape->follows_returns;
     envs->discounted = hd_arena_take(&arena, followed * n, sizeof *envs->discounted);
     envs->returns = hd_arena_take(&arena, followed, sizeof *envs->returns);
@@ -78,6 +82,16 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->fragment = shape->evaluator ? 0 : hd_transition_block_shape_read(setup->config).fragment;
 }
 
+/* The samples of all fragments may become complete in one step, when n_sample - 1 are made. */
+static void count_surplus(struct hd_envs_shape *shape, const struct hd_setup *setup)
+{
+    const char *surplus = hd_config_get_text(setup->config, "policy.collect.surplus");
+    shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
+    if (!shape->evaluator && strcmp(surplus, "keep") == 0)
+        shape->surplus = hd_config_get_int(setup->config, "policy.collect.n_sample") - 1 +
+                         shape->envs * shape->fragment;
+}
+
 /* A collector's groups are equal, and each has all agents of a parallel env. */
 static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,
                         const struct hd_setup *setup)
@@ -113,6 +127,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
                         &shape->frame, &shape->state_bytes));
     hd_env_describe(shape->env, shape->about);
     count_envs(shape, spec, setup);
+    count_surplus(shape, setup);
     HD_TRY(check_groups(shape, spec, setup));
     shape->on_gpu = shape->env->gpu && !shape->evaluator && shape->groups == 1;
     return hd_envs_check_model(&(const struct hd_envs_model){.env = shape->env,
@@ -426,6 +441,20 @@ static int check_env(const struct hd_envs_shape *shape, const struct hd_envs *en
     return hd_numbers_check_f64(message, "episode_return", &envs->episode_return[i], 1, -INFINITY);
 }
 
+static int check_surplus(const struct hd_envs_shape *shape, const struct hd_envs *envs,
+                         char message[HD_NUMBERS_MESSAGE])
+{
+    const struct hd_env_actions *actions = &shape->frame.actions;
+    if (shape->surplus == 0)
+        return HD_OK;
+    HD_TRY(hd_number_check(message, "n_surplus", -1, *envs->n_surplus, 0, shape->surplus));
+    for (int64_t i = 0; i < shape->surplus; i++)
+        HD_TRY(hd_transition_check(hd_transition_get(envs->surplus, shape->nstep, actions->dims, i),
+                                   i, shape->nstep, shape->obs.stack, shape->envs, actions,
+                                   message));
+    return HD_OK;
+}
+
 static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs *envs,
                          char message[HD_NUMBERS_MESSAGE])
 {
@@ -435,6 +464,7 @@ static int check_partial(const struct hd_envs_shape *shape, const struct hd_envs
         return hd_numbers_check_f64(message, "best_mean", envs->best_mean, 1, -INFINITY);
     for (int64_t i = 0; i < shape->envs; i++)
         HD_TRY(check_env(shape, envs, i, message));
+    HD_TRY(check_surplus(shape, envs, message));
     HD_TRY(hd_actions_check(&shape->frame.actions, envs->action, steps, message));
     HD_TRY(
         hd_numbers_check_f32(message, "state", envs->state, shape->envs * shape->state, -INFINITY));

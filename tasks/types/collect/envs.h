@@ -31,6 +31,8 @@ struct hd_envs_shape {
     int64_t total;     /* env.collector_env_num or env.evaluator_env_num */
     int64_t instances; /* over which envs are distributed: S for a sharded evaluation, else 1 */
     int64_t fragment;  /* L: most steps of a fragment; evaluator: 0 */
+    int64_t surplus;   /* most samples that wait for the next collect; 0: they are dropped */
+    int64_t nstep;     /* rewards of a sample */
     struct hd_obs_shape obs;
     const struct hd_outputs *outputs; /* from which the policy's actions come */
     int64_t state;                    /* floats of a recurrent net's state; 0: the net has none */
@@ -56,6 +58,9 @@ struct hd_envs {
     int64_t *pending;       /* [E]: steps of the env's unfinished fragment */
     union hd_action_number *action; /* [E][L][dims]: of pending steps */
     float *reward;                  /* [E][L] */
+    int64_t *n_surplus;             /* [1]; this and the next only with shape.surplus */
+    void *surplus;                  /* [shape.surplus]: samples of complete fragments, the oldest
+                                       first (hd_transition_get) */
     double *discounted;             /* [E]: return of the episode so far, discounted from its end;
                                        this and the next only with
                                        follows_returns */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char *const names[] = {"env_step", "episode", "sample"};
+static const char *const names[] = {"env_step", "episode", "sample", "dropped"};
 enum { FIELDS = sizeof names / sizeof names[0] };
 
 static int env_counters_resolve(struct hd_spec *spec, const struct hd_setup *setup)
@@ -24,6 +24,7 @@ static void env_counters_combine(const struct hd_spec *spec, int bucket, enum hd
     sum->env_step += added->env_step;
     sum->episode += added->episode;
     sum->sample += added->sample;
+    sum->dropped += added->dropped;
 }
 
 static void env_counters_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
@@ -43,7 +44,8 @@ static double env_counters_field(const struct hd_spec *spec, const void *data, i
 {
     (void)spec;
     const struct hd_env_counters *counters = data;
-    const int64_t fields[FIELDS] = {counters->env_step, counters->episode, counters->sample};
+    const int64_t fields[FIELDS] = {counters->env_step, counters->episode, counters->sample,
+                                    counters->dropped};
     return (double)fields[index];
 }
 
@@ -54,7 +56,8 @@ static int env_counters_check(const struct hd_spec *spec, const void *data,
     (void)spec;
     HD_TRY(hd_number_check(message, "env_step", -1, counters->env_step, 0, HD_COUNT_MAX));
     HD_TRY(hd_number_check(message, "episode", -1, counters->episode, 0, HD_COUNT_MAX));
-    return hd_number_check(message, "sample", -1, counters->sample, 0, HD_COUNT_MAX);
+    HD_TRY(hd_number_check(message, "sample", -1, counters->sample, 0, HD_COUNT_MAX));
+    return hd_number_check(message, "dropped", -1, counters->dropped, 0, HD_COUNT_MAX);
 }
 
 static const struct hd_reduction reduction = {

@@ -13,6 +13,7 @@ struct hd_env_counters {
     int64_t env_step; /* steps of all envs */
     int64_t episode;  /* ended episodes */
     int64_t sample;   /* samples, also those that were dropped */
+    int64_t dropped;  /* samples that were dropped; on-policy steps that became none count too */
 };
 
 #endif

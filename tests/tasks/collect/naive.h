@@ -37,6 +37,9 @@ struct naive_env {
     double reward;
 };
 
+/* policy.collect.surplus */
+enum naive_surplus { NAIVE_FIRST, NAIVE_TURNS, NAIVE_KEEP };
+
 struct naive {
     int64_t n_sample, envs, nstep, shard;
     double gamma, epsilon;
@@ -47,8 +50,10 @@ struct naive {
     struct naive_env env[MAX_ENVS];
     struct hd_env_counters counters;
     double returns[8192], lengths[8192];
-    struct naive_sample *samples; /* that were kept, of all collects */
-    int64_t kept;
+    struct naive_sample *samples; /* that were not dropped, of all collects */
+    int64_t kept, waiting;        /* all of them, and those that no collect has handed over yet */
+    enum naive_surplus surplus;
+    int64_t turn; /* the env that comes first */
 };
 
 static inline void naive_reset(struct naive *naive, int64_t i)
@@ -110,6 +115,11 @@ static inline struct naive_sample naive_nstep(const struct naive *naive,
     return sample;
 }
 
+static inline int64_t naive_fragment(const struct naive *naive)
+{
+    return (naive->n_sample + naive->envs - 1) / naive->envs;
+}
+
 static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action,
                                   int64_t *collected)
 {
@@ -128,9 +138,9 @@ static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action
     env->reward += (double)step->reward;
     naive->counters.env_step++;
     bool done = step->done;
-    if (done || env->listed == (naive->n_sample + naive->envs - 1) / naive->envs) {
+    if (done || env->listed == naive_fragment(naive)) {
         for (int64_t s = 0; s < env->listed; s++)
-            if ((*collected)++ < naive->n_sample)
+            if ((*collected)++ < naive->n_sample || naive->surplus == NAIVE_KEEP)
                 naive->samples[naive->kept++] = naive_nstep(naive, env, s);
         env->listed = 0;
     }
@@ -167,7 +177,7 @@ static inline void naive_greedy(const struct naive *naive, int32_t *action)
 static inline void naive_collect(struct naive *naive, struct hd_rng rng)
 {
     int32_t action[MAX_ENVS];
-    int64_t collected = 0;
+    int64_t collected = naive->waiting;
     for (uint32_t item = 0; collected < naive->n_sample; item += (uint32_t)naive->envs + 1) {
         if (hd_rng_draw_uniform(&rng, item) > naive->epsilon)
             naive_greedy(naive, action);
@@ -176,9 +186,15 @@ static inline void naive_collect(struct naive *naive, struct hd_rng rng)
                 action[i] = (int32_t)hd_rng_draw_below(&rng, item + 1 + (uint32_t)i,
                                                        naive->shape->frame.actions.n[0]);
         for (int64_t i = 0; i < naive->envs; i++)
-            naive_step_env(naive, i, action[i], &collected);
+            naive_step_env(naive, (naive->turn + i) % naive->envs,
+                           action[(naive->turn + i) % naive->envs], &collected);
     }
-    naive->counters.sample += collected;
+    const int64_t beyond = collected - naive->n_sample, longest = naive_fragment(naive);
+    naive->waiting = naive->surplus == NAIVE_KEEP ? beyond : 0;
+    naive->counters.sample += collected - naive->waiting;
+    naive->counters.dropped += beyond - naive->waiting;
+    if (naive->surplus == NAIVE_TURNS)
+        naive->turn = (naive->turn + (naive->n_sample + longest - 1) / longest) % naive->envs;
 }
 
 #endif

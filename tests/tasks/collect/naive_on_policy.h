@@ -37,7 +37,8 @@ struct naive_group {
     uint64_t seed;
     int64_t shard, all, first, envs; /* envs [first, first + envs) of the shard's `all` */
     int64_t n_sample;
-    bool segment_at_done;
+    bool segment_at_done, takes_turns;
+    int64_t turn; /* the env that comes first */
     struct naive_env env[NAIVE_ENVS];
     /* The result of the last collect. */
     struct naive_sample samples[NAIVE_SAMPLES];
@@ -158,7 +159,8 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
         for (int64_t i = 0; i < group->envs; i++)
             memcpy(obs + i * bytes, group->env[i].obs, (size_t)bytes);
         hd_net_forward(group->net, group->params, group->norm, obs, group->envs, work, out);
-        for (int64_t i = 0; i < group->envs; i++) {
+        for (int64_t k = 0; k < group->envs; k++) {
+            const int64_t i = (group->turn + k) % group->envs;
             const double u =
                 hd_rng_draw_uniform(rng, (uint32_t)(f * group->all + group->first + i));
             const int32_t action =
@@ -166,6 +168,9 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
             naive_step_env(group, i, out + i * outputs, action);
         }
     }
+    const int64_t fragment = (group->n_sample + group->envs - 1) / group->envs;
+    if (group->takes_turns)
+        group->turn = (group->turn + (group->n_sample + fragment - 1) / fragment) % group->envs;
     hd_free(obs);
     hd_free(out);
     hd_free(work);

@@ -31,9 +31,10 @@ static void check_replay(const struct naive *naive, const struct world *w)
     const int64_t size = hd_replay_get_size(ring, replay->data);
     void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&shape));
     struct hd_transitions row = hd_transitions_lay_out(&shape, block);
-    ck_assert_int_eq(size, naive->kept < ring->capacity ? naive->kept : ring->capacity);
+    const int64_t pushed = naive->kept - naive->waiting;
+    ck_assert_int_eq(size, pushed < ring->capacity ? pushed : ring->capacity);
     for (int64_t p = 0; p < size; p++) {
-        int64_t rounds = (naive->kept - 1 - p) / ring->capacity;
+        int64_t rounds = (pushed - 1 - p) / ring->capacity;
         const struct naive_sample *sample = &naive->samples[p + rounds * ring->capacity];
         hd_replay_get(ring, replay->data, p, &shape, row, 0);
         ck_assert_mem_eq(row.obs, sample->obs, (size_t)obs->obs_bytes);
@@ -74,9 +75,11 @@ static const struct shape_case cases[] = {
     {96, 4, 3, 5, 150, MOMENTS},   {7, 3, 1, 30, 50, MOMENTS},     {1, 5, 3, 60, 10, MOMENTS},
 };
 
-TEST(test_against_naive, .runs = COUNT(cases))
+static const char *const surpluses[] = {"first", "turns", "keep"};
+
+TEST(test_against_naive, .runs = 3 * COUNT(cases))
 {
-    const struct shape_case *c = &cases[_i];
+    const struct shape_case *c = &cases[_i / 3];
     struct world *w = world_make(1, 2);
     world_set(w, "policy.collect.n_sample=%d; policy.nstep=%d; env.collector_env_num=%d",
               c->n_sample, c->nstep, c->envs);
@@ -84,6 +87,7 @@ TEST(test_against_naive, .runs = COUNT(cases))
               "policy.other.replay_buffer.replay_buffer_size=%d; policy.discount_factor=0.99; "
               "policy.other.eps={start: 0.5, end: 0.5}; %s",
               c->capacity, c->set);
+    world_set(w, "policy.collect.surplus=%s", surpluses[_i % 3]);
     world_open(w, &collect, &push, NULL);
     struct naive *naive = hd_alloc(1, sizeof *naive);
     *naive = (struct naive){.n_sample = c->n_sample,
@@ -95,8 +99,9 @@ TEST(test_against_naive, .runs = COUNT(cases))
                             .shape = hd_envs_get_shape(&world_get(w, "envs")->spec),
                             .net = world_net(w, "policy"),
                             .params = world_get(w, "policy")->data,
-                            .seed = w->setup.seed};
-    naive_open(naive, c->collects * c->n_sample);
+                            .seed = w->setup.seed,
+                            .surplus = (enum naive_surplus)(_i % 3)};
+    naive_open(naive, c->collects * c->n_sample + c->envs * naive_fragment(naive));
     for (int64_t iteration = 0; iteration < c->collects; iteration++) {
         run(w, iteration);
         naive_collect(naive, world_at(w, &collect, iteration).rng);

@@ -47,7 +47,8 @@ static const struct step *get_step(const struct shape_case *c)
     return c->norm ? &collect_normalised : &collect;
 }
 
-static struct world *open_case(const struct shape_case *c, int64_t shard, bool split)
+static struct world *open_with(const struct shape_case *c, int64_t shard, bool split,
+                               const char *surplus)
 {
     struct world *w = make_on_policy(shard);
     world_set(w,
@@ -56,11 +57,17 @@ static struct world *open_case(const struct shape_case *c, int64_t shard, bool s
               c->n_sample, c->envs, c->groups, c->set);
     world_set(w, "policy.collect.segment_at_done=%s; policy.collect.overlap_act_step=%s",
               c->segment_at_done ? "true" : "false", split ? "true" : "false");
+    world_set(w, "policy.collect.surplus=%s", surplus);
     world_open(w, get_step(c), NULL);
     if (c->norm)
         add_moments(world_get(w, "obs_norm"), 5, 0,
                     hd_net_has_u8_obs(world_net(w, "policy")) ? 255 : 1);
     return w;
+}
+
+static struct world *open_case(const struct shape_case *c, int64_t shard, bool split)
+{
+    return open_with(c, shard, split, "first");
 }
 
 /* The naive side of a shard, and what it saw in all collects. */
@@ -72,7 +79,7 @@ struct naive {
 };
 
 static struct naive *make_naive(const struct world *w, const struct shape_case *c, int64_t shard,
-                                struct hd_obs_norm *norm)
+                                bool takes_turns, struct hd_obs_norm *norm)
 {
     struct naive *naive = hd_alloc(1, sizeof *naive);
     struct hd_view view = {0};
@@ -93,6 +100,7 @@ static struct naive *make_naive(const struct world *w, const struct shape_case *
         group->first = g * group->envs;
         group->n_sample = c->n_sample / c->groups;
         group->segment_at_done = c->segment_at_done;
+        group->takes_turns = takes_turns;
         naive_open(group);
     }
     return naive;
@@ -118,6 +126,7 @@ static void collect_naive(struct naive *naive, const struct hd_rng *rng)
         }
         naive->counters.env_step += group->env_steps;
         naive->counters.sample += group->collected;
+        naive->counters.dropped += group->env_steps - group->n_sample;
     }
 }
 
@@ -152,12 +161,12 @@ static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
     ck_assert(t.end[group->n_sample - 1] == 1); /* nothing follows */
 }
 
-TEST(test_against_naive, .runs = COUNT(cases))
+TEST(test_against_naive, .runs = 2 * COUNT(cases))
 {
-    const struct shape_case *c = &cases[_i];
-    struct world *w = open_case(c, 1, false);
+    const struct shape_case *c = &cases[_i / 2];
+    struct world *w = open_with(c, 1, false, _i % 2 ? "turns" : "first");
     struct hd_obs_norm norm;
-    struct naive *naive = make_naive(w, c, 1, &norm);
+    struct naive *naive = make_naive(w, c, 1, _i % 2, &norm);
     for (int64_t iteration = 0; iteration < c->collects; iteration++) {
         const struct hd_rng rng = world_at(w, get_step(c), iteration).rng;
         world_run(w, get_step(c), iteration);
