@@ -344,8 +344,7 @@ static void warn_of_unused(const struct hd_run_spec *run_spec)
     struct hd_diag *diag;
     if (hd_diag_create(&diag) != HD_OK)
         return;
-    hd_config_report_unused(run_spec->config, "policy", policy, diag);
-    hd_config_report_unused(run_spec->config, "env", policy, diag);
+    hd_config_report_unused(run_spec->config, policy, diag);
     warn(diag);
     hd_diag_destroy(diag);
 }

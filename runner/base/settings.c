@@ -6,21 +6,26 @@
 #define SETTING(member, path) HD_FIELD(struct hd_settings, member, path)
 #define SETTING_IS(member, path, word) HD_FIELD_IS(struct hd_settings, member, path, word)
 
-static const struct hd_field fields[] = {
-    SETTING(exp_name, "exp_name"),
-    SETTING(env_type, "env.type"),
-    SETTING(env_id, "env.env_id"),
-    SETTING(seed, "seed"),
+/* The program only tells of these: a graph that does not ask for one does nothing by it. */
+static const struct hd_field fields_of_graph[] = {
     SETTING(max_env_step, "max_env_step"),
     SETTING(max_train_iter, "max_train_iter"),
-    SETTING(param_check_interval, "runtime.param_check_interval"),
-    SETTING(multi_gpu, "policy.multi_gpu"),
-    SETTING(evaluates_at_limit, "policy.eval.at_limit"),
     SETTING(eval_freq, "policy.eval.evaluator.eval_freq"),
     SETTING(eval_episodes, "env.n_evaluator_episode"),
     SETTING(eval_envs, "env.evaluator_env_num"),
     SETTING(eval_max_step, "env.max_evaluator_step"),
     SETTING(stop_value, "env.stop_value"),
+    {0},
+};
+
+static const struct hd_field fields[] = {
+    SETTING(exp_name, "exp_name"),
+    SETTING(env_type, "env.type"),
+    SETTING(env_id, "env.env_id"),
+    SETTING(seed, "seed"),
+    SETTING(param_check_interval, "runtime.param_check_interval"),
+    SETTING(multi_gpu, "policy.multi_gpu"),
+    SETTING(evaluates_at_limit, "policy.eval.at_limit"),
     SETTING_IS(sequential, "runtime.executor", "sequential"),
     SETTING(workers, "runtime.workers"),
     SETTING(gpus, "runtime.gpus"),
@@ -45,4 +50,7 @@ static const struct hd_field fields[] = {
 void hd_settings_read(const struct hd_config *config, struct hd_settings *settings_p)
 {
     hd_config_read(config, fields, settings_p);
+    hd_config_read(config, fields_of_graph, settings_p);
+    for (const struct hd_field *field = fields_of_graph; field->path; field++)
+        hd_config_forget_use(config, field->path);
 }

@@ -68,8 +68,16 @@ static const struct hd_field fields[] = {
     HD_FIELD(struct args, overlap_act_step, "policy.collect.overlap_act_step"),
     HD_FIELD(struct args, n_sample, "policy.collect.n_sample"),
     HD_FIELD(struct args, gamma, "policy.discount_factor"),
-    HD_FIELD_IS(struct args, takes_turns, "policy.collect.surplus", "turns"),
+    {0},
+};
+
+/* The last samples of a fragment have fewer rewards than others, if those have several. */
+static const struct hd_field nstep_fields[] = {
     HD_FIELD_IS(struct args, corrects_tail, "policy.nstep_tail", "corrected"),
+    {0},
+};
+
+static const struct hd_field choice_fields[] = {
     HD_FIELD_IS(struct args, epsilon.linear, "policy.other.eps.type", "linear"),
     HD_FIELD(struct args, epsilon.start, "policy.other.eps.start"),
     HD_FIELD(struct args, epsilon.end, "policy.other.eps.end"),
@@ -89,7 +97,8 @@ static const uint64_t NOISE_STREAM = 0xb7046e5f12cd983a;
 static int collect_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(hd_moments_declare_number(setup, setup->specs[REWARD_STATS]));
+    HD_TRY(
+        hd_moments_declare_number(setup, setup->specs[REWARD_STATS], "policy.collect.clip_reward"));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -122,6 +131,8 @@ static int collect_prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
+    const struct hd_transition_block_shape *block =
+        hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK]);
     const struct hd_outputs *outputs = hd_envs_get_shape(envs)->outputs;
     if (hd_envs_get_shape(envs)->frame.actions.kind != HD_ENV_DISCRETE && !outputs->squashed)
         return hd_diag_add_error(setup->diag, setup->location,
@@ -134,10 +145,12 @@ static int collect_prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch));
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
-    args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
+    args->steps = 2 * block->fragment - 1;
     hd_config_read(config, fields, args);
-    if (outputs->squashed)
-        hd_config_read(config, squashed_fields, args);
+    hd_config_read(config, outputs->squashed ? squashed_fields : choice_fields, args);
+    if (block->nstep > 1)
+        hd_config_read(config, nstep_fields, args);
+    args->takes_turns = hd_surplus_read(config, true) == HD_SURPLUS_TURNS;
     args->bootstraps = bootstraps(config, outputs);
     return HD_OK;
 }

@@ -28,6 +28,7 @@
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_net.h"
 #include "tasks/types/collect/trajectories.h"
+#include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
@@ -64,7 +65,8 @@ struct args {
 static int collect_on_policy_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(hd_moments_declare_number(setup, setup->specs[REWARD_STATS]));
+    HD_TRY(
+        hd_moments_declare_number(setup, setup->specs[REWARD_STATS], "policy.collect.clip_reward"));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -80,8 +82,9 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
                                 ports[NORM].name));
     HD_TRY(hd_moments_check_use(setup, setup->specs[REWARD_STATS],
                                 "policy.collect.normalize_reward", ports[REWARD_STATS].name));
-    const char *surplus = hd_config_get_text(setup->config, "policy.collect.surplus");
-    if (strcmp(surplus, "keep") == 0)
+    const enum hd_surplus surplus = hd_surplus_read(
+        setup->config, hd_trajectories_get_shape(setup->specs[TRAJECTORIES])->segment_at_done);
+    if (surplus == HD_SURPLUS_KEEP)
         return hd_diag_add_error(
             setup->diag, hd_config_locate(setup->config, "policy.collect.surplus", setup->location),
             "policy.collect.surplus: keep: samples of an earlier policy are of no use to %s",
@@ -101,7 +104,7 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
     args->gamma = hd_config_get_real(setup->config, "policy.collect.discount_factor");
     args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
-    args->takes_turns = strcmp(surplus, "turns") == 0;
+    args->takes_turns = surplus == HD_SURPLUS_TURNS;
     args->steps_on_gpu = args->envs->on_gpu && !args->overlap_act_step &&
                          !args->envs->follows_returns && !args->takes_turns &&
                          !hd_trajectories_get_shape(args->trajectories)->segment_at_done;

@@ -33,8 +33,7 @@ struct args {
     double beta, anneal; /* exponent of the first draw, and how much it grows with each */
 };
 
-static const struct hd_field keys[] = {
-    HD_FIELD(struct args, importance, "policy.priority_IS_weight"),
+static const struct hd_field importance_keys[] = {
     HD_FIELD(struct args, anneal_steps, "policy.other.replay_buffer.anneal_step"),
     HD_FIELD(struct args, beta, "policy.other.replay_buffer.beta"),
     {0},
@@ -43,7 +42,8 @@ static const struct hd_field keys[] = {
 static int sample_replay_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[OBS_NORM]));
-    return hd_moments_declare_number(setup, setup->specs[REWARD_NORM]);
+    return hd_moments_declare_number(setup, setup->specs[REWARD_NORM],
+                                     "policy.collect.clip_reward");
 }
 
 static int check_norms(const struct hd_setup *setup)
@@ -80,7 +80,9 @@ static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->normalizes = setup->specs[OBS_NORM] || setup->specs[REWARD_NORM];
     args->priority = setup->specs[PRIORITIES] != NULL;
-    hd_config_read(setup->config, keys, args);
+    args->importance = hd_config_get_bool(setup->config, "policy.priority_IS_weight");
+    if (args->importance)
+        hd_config_read(setup->config, importance_keys, args);
     args->anneal = args->anneal_steps > 0 ? (1 - args->beta) / (double)args->anneal_steps : 0;
     HD_TRY(check_norms(setup));
     HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));

@@ -308,9 +308,8 @@ int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t byte
 int64_t hd_inspect_surplus(const struct hd_config *config)
 {
     const struct hd_transition_block_shape block = hd_transition_block_shape_read(config);
-    if (strcmp(hd_config_get_text(config, "policy.collect.surplus"), "keep") == 0)
-        return 0;
-    return block.envs * block.fragment - block.n_sample;
+    const int64_t surplus = block.envs * block.fragment - block.n_sample;
+    return surplus > 0 && hd_surplus_read(config, true) != HD_SURPLUS_KEEP ? surplus : 0;
 }
 
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)

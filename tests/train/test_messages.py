@@ -63,6 +63,11 @@ UNUSED = [  # with other values than the default; and what is used, or changes n
     (CONFIG, "policy.learn.clip_ratio=0.3", "warning: --set:1:25: policy.learn.clip_ratio is not used by dqn\n"),
     (PPO, "policy.learn.target_update_freq=3", "policy.learn.target_update_freq is not used by ppo\n"),
     (PPO, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by ppo\n"),
+    (PPO, "policy.nstep=3", "policy.nstep is not used by ppo\n"),
+    (SAC, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by sac\n"),
+    (CONFIG, "policy.other.replay_buffer.beta=0.7", "policy.other.replay_buffer.beta is not used by dqn\n"),
+    (CONFIG, "policy.nstep_tail=corrected", "policy.nstep_tail is not used by dqn\n"),
+    (CONFIG, "policy.collect.clip_obs=5", "policy.collect.clip_obs is not used by dqn\n"),
     (CONFIG, "policy.learn.clip_ratio=0.2", ""),
     (CONFIG, "policy.cuda=false", ""),
 ]

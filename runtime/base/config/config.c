@@ -16,14 +16,20 @@ static void note_use(struct hd_setting *setting)
         atomic_store_explicit(&setting->used, true, memory_order_relaxed);
 }
 
-static struct hd_setting *get(const struct hd_config *config, const char *path)
+static struct hd_setting *find(const struct hd_config *config, const char *path)
 {
     struct hd_setting *setting = hd_config_find_setting(config, path);
-    note_use(setting);
     if (!setting) {
         hd_log(HD_LOG_ERROR, "the program asks for the key '%s', which no schema has", path);
         abort();
     }
+    return setting;
+}
+
+static struct hd_setting *get(const struct hd_config *config, const char *path)
+{
+    struct hd_setting *setting = find(config, path);
+    note_use(setting);
     return setting;
 }
 
@@ -77,18 +83,22 @@ const int64_t *hd_config_get_ints(const struct hd_config *config, const char *pa
     return setting->ints;
 }
 
-const struct hd_node *hd_config_get_node(const struct hd_config *config, const char *path)
+static const struct hd_node *decided_by(const struct hd_setting *setting)
 {
-    const struct hd_setting *setting = get(config, path);
     bool tree_default =
         setting->key->kind >= HD_KEY_TREE && setting->key->initial && setting->key->initial[0];
     return setting->given || tree_default ? setting->node : NULL;
 }
 
+const struct hd_node *hd_config_get_node(const struct hd_config *config, const char *path)
+{
+    return decided_by(get(config, path));
+}
+
 struct hd_source_location hd_config_locate(const struct hd_config *config, const char *path,
                                            struct hd_source_location otherwise)
 {
-    const struct hd_node *node = hd_config_get_node(config, path);
+    const struct hd_node *node = decided_by(find(config, path));
     return node ? node->location : otherwise;
 }
 
@@ -157,16 +167,18 @@ const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, co
     return set->name;
 }
 
-void hd_config_report_unused(const struct hd_config *config, const char *section, const char *user,
-                             struct hd_diag *diag)
+void hd_config_forget_use(const struct hd_config *config, const char *path)
 {
-    const size_t length = strlen(section);
+    atomic_store_explicit(&find(config, path)->used, false, memory_order_relaxed);
+}
+
+void hd_config_report_unused(const struct hd_config *config, const char *user, struct hd_diag *diag)
+{
     for (int64_t i = 0; i < config->count; i++) {
         struct hd_setting *setting = &config->settings[i];
         const char *path = setting->key->path;
         if (setting->given && !atomic_load_explicit(&setting->used, memory_order_relaxed) &&
-            hd_setting_hash(setting) != setting->default_hash &&
-            strncmp(path, section, length) == 0 && path[length] == '.')
+            hd_setting_hash(setting) != setting->default_hash)
             hd_diag_add_error(diag, setting->node->location, "%s is not used by %s", path, user);
     }
 }

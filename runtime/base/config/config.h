@@ -70,10 +70,14 @@ bool hd_config_find_number(const struct hd_config *config, const char *path, dou
 const char *hd_config_find_text(const struct hd_config *config, const char *path,
                                 const char **nearest_p);
 
-/* Tells `diag` of the keys below `section` ("policy") to which the file or a --set gave another
- * value than the default, and for which none of the functions above has been asked, as "PATH is not
- * used by USER". */
-void hd_config_report_unused(const struct hd_config *config, const char *section, const char *user,
+/* Takes back that a key has been asked for: by a reader that has no effect of its own, before
+ * others ask. */
+void hd_config_forget_use(const struct hd_config *config, const char *path);
+
+/* Tells `diag` of the keys to which the file or a --set gave another value than the default, and
+ * for which none of the functions above but hd_config_locate has been asked, as "PATH is not used
+ * by USER". */
+void hd_config_report_unused(const struct hd_config *config, const char *user,
                              struct hd_diag *diag);
 
 /* Replaces a value by YAML text, as --set does, for values derived at start ("world.shards"), while

@@ -41,7 +41,7 @@ int hd_policy_check_loss(const struct hd_setup *setup, const char *loss)
 {
     const struct hd_policy *policy = hd_policy_find(loss);
     char why[128];
-    if (!policy || hd_policy_get(setup->config)->outputs == policy->outputs)
+    if (!policy || hd_policy_get(setup->config) == policy)
         return HD_OK;
     snprintf(why, sizeof why, "loss %s learns %s", loss, policy->outputs->what);
     return refuse(setup, why, loss);

@@ -26,7 +26,7 @@ struct hd_policy {
 const struct hd_policy *hd_policy_find(const char *name);
 const struct hd_policy *hd_policy_get(const struct hd_config *config);
 
-/* Check that the policy's net yields what a loss learns, unless that is a loss of other nets, and
+/* Check that policy.type is the algorithm of a loss, unless that is a loss of other nets, and
  * that the policy is on-policy, for a verb that says `why`. Return HD_OK, or HD_ERR_INPUT after
  * adding a mistake to setup->diag, at policy.type. */
 int hd_policy_check_loss(const struct hd_setup *setup, const char *loss);

@@ -79,17 +79,18 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->groups =
         shape->evaluator ? most : hd_config_get_int(setup->config, "policy.collect.env_groups");
     shape->envs = shape->evaluator ? hd_env_count_agents(&shape->frame) : most / shape->groups;
-    shape->fragment = shape->evaluator ? 0 : hd_transition_block_shape_read(setup->config).fragment;
+    shape->fragment = shape->evaluator ? 0 : hd_fragment_read(setup->config);
 }
 
 /* The samples of all fragments may become complete in one step, when n_sample - 1 are made. */
 static void count_surplus(struct hd_envs_shape *shape, const struct hd_setup *setup)
 {
-    const char *surplus = hd_config_get_text(setup->config, "policy.collect.surplus");
-    shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
-    if (!shape->evaluator && strcmp(surplus, "keep") == 0)
+    if (!shape->evaluator && !hd_policy_get(setup->config)->on_policy &&
+        hd_surplus_read(setup->config, true) == HD_SURPLUS_KEEP) {
+        shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
         shape->surplus = hd_config_get_int(setup->config, "policy.collect.n_sample") - 1 +
                          shape->envs * shape->fragment;
+    }
 }
 
 /* A collector's groups are equal, and each has all agents of a parallel env. */

@@ -19,6 +19,25 @@ static const struct hd_field keys[] = {
     {0},
 };
 
+int64_t hd_fragment_read(const struct hd_config *config)
+{
+    const int64_t envs = hd_config_get_int(config, "env.collector_env_num");
+    return (hd_config_get_int(config, "policy.collect.n_sample") + envs - 1) / envs;
+}
+
+enum hd_surplus hd_surplus_read(const struct hd_config *config, bool cuts)
+{
+    const int64_t fragment = hd_fragment_read(config);
+    const bool divides = hd_config_get_int(config, "policy.collect.n_sample") ==
+                         fragment * hd_config_get_int(config, "env.collector_env_num");
+    if (divides && (fragment == 1 || !cuts))
+        return HD_SURPLUS_FIRST;
+    const char *surplus = hd_config_get_text(config, "policy.collect.surplus");
+    return strcmp(surplus, "keep") == 0    ? HD_SURPLUS_KEEP
+           : strcmp(surplus, "turns") == 0 ? HD_SURPLUS_TURNS
+                                           : HD_SURPLUS_FIRST;
+}
+
 /* A bound on how far a collect of n samples can go: before its last step of all E envs, at most n -
  * 1 samples are made and L - 1 steps of each env are pending, so the envs made at most n - 1 + E (L
  * - 1) steps; and as the end of an episode completes a fragment, at most n - 1 episodes ended. So
@@ -31,7 +50,7 @@ struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_
         .frame_bytes = hd_obs_shape_read(config).frame_bytes,
     };
     hd_config_read(config, keys, &shape);
-    shape.fragment = (shape.n_sample + shape.envs - 1) / shape.envs;
+    shape.fragment = hd_fragment_read(config);
     shape.frames_of_env = 2 * (2 * shape.fragment - 1) + 1;
     shape.frames = 2 * (shape.n_sample - 1) + shape.envs * (shape.fragment - 1) + 3 * shape.envs;
     return shape;

@@ -11,8 +11,6 @@
 #include "tasks/types/base/obs.h"
 #include "tasks/types/collect/transition_block.h"
 
-#include <string.h>
-
 /* The part that bodies see comes first. */
 struct shape {
     struct hd_replay_shape ring;
@@ -37,7 +35,7 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
     int64_t blocks = (capacity + block.n_sample - 1) / block.n_sample + 1;
     int64_t before = block.fragment + block.stack;
-    if (strcmp(hd_config_get_text(config, "policy.collect.surplus"), "keep") == 0)
+    if (hd_surplus_read(config, true) == HD_SURPLUS_KEEP)
         before += block.frames_of_env; /* a sample waits for one collect that steps envs */
     int64_t any = blocks * block.frames_of_env + before;
     int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;

@@ -69,20 +69,24 @@ static int declare(const struct hd_setup *setup, struct hd_spec *spec, const str
     return HD_OK;
 }
 
-int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec)
+/* Asks for the key only where there is a value that it bounds. */
+static float read_clip(const struct hd_setup *setup, const struct hd_spec *spec, const char *key)
 {
-    const double clip = hd_config_get_real(setup->config, "policy.collect.clip_reward");
-    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8, (float)clip});
+    return spec && key ? (float)hd_config_get_real(setup->config, key) : 0;
+}
+
+int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec, const char *clip)
+{
+    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8, read_clip(setup, spec, clip)});
 }
 
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
 {
     const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
     const int64_t n = obs.u8 ? obs.obs_bytes : obs.obs_bytes / (int64_t)sizeof(float);
-    const double clip = hd_config_get_real(setup->config, "policy.collect.clip_obs");
-    return declare(
-        setup, spec,
-        &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8, (float)clip});
+    const float clip = read_clip(setup, spec, "policy.collect.clip_obs");
+    return declare(setup, spec,
+                   &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8, clip});
 }
 
 int hd_moments_declare_like(const struct hd_setup *setup, struct hd_spec *spec,

@@ -12,10 +12,11 @@
 extern const struct hd_type hd_type_moments;
 
 /* Give `spec` its shape, from a verb's `declare`: the moments of one number, of observations as the
- * run file describes them, or of whatever `other` holds. Do nothing when spec is NULL. Return
+ * run file describes them, or of whatever `other` holds. `clip` is the key of the largest absolute
+ * value of a normalised number; NULL: none is normalised. Do nothing when spec is NULL. Return
  * HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT (in setup->diag) when the value already has another shape.
  */
-int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec);
+int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec, const char *clip);
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec);
 int hd_moments_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
                             const struct hd_spec *other);
