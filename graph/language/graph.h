@@ -73,6 +73,8 @@ struct hd_step {
 struct hd_strategy_parameter {
     const char *name;
     double value;
+    struct hd_source_location given; /* where the default is overridden; line 0: nowhere */
+    bool used;                       /* by the graph file */
 };
 
 struct hd_graph {

@@ -41,6 +41,7 @@ static bool find_config_number(void *arg, const char *path, double *value_p, con
     const char *name = path + sizeof strategy - 1;
     for (int i = 0; i < graph->n_parameters; i++)
         if (strcmp(graph->parameters[i].name, name) == 0) {
+            graph->parameters[i].used = true;
             *value_p = graph->parameters[i].value;
             return true;
         }

@@ -50,6 +50,15 @@ static int parse_parameters(struct hd_parser *parser, const struct hd_node *defa
     return HD_OK;
 }
 
+static void override_parameter(struct hd_parser *parser, const struct hd_node *node,
+                               struct hd_strategy_parameter *parameter)
+{
+    const double otherwise = parameter->value;
+    parse_number(parser, node, parameter->name, 0, 1e9, false, &parameter->value);
+    if (parameter->value != otherwise)
+        parameter->given = node->location;
+}
+
 static int override_parameters(struct hd_parser *parser, const struct hd_node *map)
 {
     struct hd_graph *graph = parser->graph;
@@ -64,8 +73,7 @@ static int override_parameters(struct hd_parser *parser, const struct hd_node *m
     for (int64_t i = 0; i < map->count; i++)
         for (int j = 0; j < graph->n_parameters; j++)
             if (strcmp(map->keys[i]->text, names[j]) == 0)
-                parse_number(parser, map->items[i], names[j], 0, 1e9, false,
-                             &graph->parameters[j].value);
+                override_parameter(parser, map->items[i], &graph->parameters[j]);
     return HD_OK;
 }
 

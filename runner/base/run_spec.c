@@ -12,6 +12,7 @@
 #include "tasks/output/inspect.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_file.h"
 #include "tasks/types/base/spaces.h"
 
@@ -338,42 +339,59 @@ static void warn(const struct hd_diag *warnings)
         hd_log(HD_LOG_WARN, "%s", line);
 }
 
+/* Takes back what was asked for before it was known by what the run computes. */
+static void forget_unused(const struct hd_run_spec *run_spec, bool gpus)
+{
+    const struct hd_config *config = run_spec->config;
+    static const char *const of_starpu[] = {"runtime.workers", "runtime.scheduler",
+                                            "runtime.max_inflight_iterations"};
+    static const char *const of_gpus[] = {"runtime.gpus", "runtime.cuda_devices",
+                                          "runtime.reduction"};
+    for (size_t i = 0; i < sizeof of_starpu / sizeof *of_starpu; i++)
+        if (run_spec->settings.sequential)
+            hd_config_forget_use(config, of_starpu[i]);
+    for (size_t i = 0; i < sizeof of_gpus / sizeof *of_gpus; i++)
+        if (!gpus)
+            hd_config_forget_use(config, of_gpus[i]);
+    if (!gpus && strcmp(run_spec->settings.precision, "tf32") == 0)
+        hd_config_forget_use(config, "runtime.precision");
+    if (!gpus && !hd_policy_get(config)->on_policy)
+        hd_config_forget_use(config, "policy.collect.overlap_act_step");
+}
+
+/* The planner, not the graph file, asks for one of them. */
+static void report_unused_parameters(const struct hd_graph *graph, const char *user,
+                                     struct hd_diag *diag)
+{
+    for (int i = 0; i < graph->n_parameters; i++) {
+        const struct hd_strategy_parameter *parameter = &graph->parameters[i];
+        if (parameter->given.line > 0 && !parameter->used &&
+            strcmp(parameter->name, "shard_optimizer_above_mb") != 0)
+            hd_diag_add_error(diag, parameter->given, "strategy.%s is not used by %s",
+                              parameter->name, user);
+    }
+}
+
 static void warn_of_unused(const struct hd_run_spec *run_spec)
 {
-    const char *policy = hd_config_get_text(run_spec->config, "policy.type");
+    char user[64];
     struct hd_diag *diag;
     if (hd_diag_create(&diag) != HD_OK)
         return;
-    hd_config_report_unused(run_spec->config, policy, diag);
+    snprintf(user, sizeof user, "this run of %s",
+             hd_config_get_text(run_spec->config, "policy.type"));
+    hd_config_report_unused(run_spec->config, user, diag);
+    report_unused_parameters(run_spec->graph, user, diag);
     warn(diag);
     hd_diag_destroy(diag);
 }
 
-static int is_heeded(struct hd_step *step, void *arg)
-{
-    const struct hd_node *condition = step->condition ? hd_node_get(step->options, "if") : NULL;
-    return condition && strstr(condition->text, arg);
-}
-
-/* Warns of limits of the run file that the graph knows nothing of. */
-static void warn_of_limits(const struct hd_run_spec *run_spec)
-{
-    static char *const limits[] = {"$max_env_step", "$max_train_iter", "$env.stop_value"};
-    const struct hd_node *node;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if ((node = hd_config_get_node(run_spec->config, limits[i] + 1)) &&
-            !hd_graph_walk(run_spec->graph, is_heeded, limits[i]))
-            hd_log(HD_LOG_WARN,
-                   "%s:%d:%d: %s ends no run of this graph: no stop step has it in its `if`",
-                   node->location.file, node->location.line, node->location.column, limits[i] + 1);
-}
-
-void hd_run_spec_explain(const struct hd_run_spec *run_spec)
+void hd_run_spec_explain(const struct hd_run_spec *run_spec, bool gpus)
 {
     const long long shards = run_spec->shards;
+    forget_unused(run_spec, gpus);
     warn_of_unused(run_spec);
     warn(run_spec->graph->warnings);
-    warn_of_limits(run_spec);
     if (run_spec->shards_are_ranks)
         hd_log(HD_LOG_INFO,
                "world.shards: auto is %lld here: another number of ranks gives other bits "

@@ -23,11 +23,11 @@ struct hd_run_spec {
 int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
 void hd_run_spec_release(struct hd_run_spec *run_spec);
 
-/* Warns of keys that the config gives but its policy does not use, of limits that end no run of its
- * graph, and of what that is hardly meant to do (hd_graph.warnings), and says what a number of
- * shards costs that the config leaves open (world.shards: auto). Called when all that reads the
- * config at the start has read it. */
-void hd_run_spec_explain(const struct hd_run_spec *run_spec);
+/* Warns of keys that the config gives but this run, with or without GPUs, does not use, and of what
+ * its graph is hardly meant to do (hd_graph.warnings), and says what a number of shards costs that
+ * the config leaves open (world.shards: auto). Called when all that reads the config at the start
+ * has read it. */
+void hd_run_spec_explain(const struct hd_run_spec *run_spec, bool gpus);
 
 /* Returns how hosts exchange vectors (runtime.exchange). */
 enum hd_host_exchange hd_run_spec_get_exchange(const struct hd_run_spec *run_spec);

@@ -18,7 +18,7 @@ static int print_plan(const struct hd_options *options)
                        options->ranks, options->ranks - 1);
     HD_TRY(hd_run_spec_load(options, options->ranks, &run_spec));
     const struct hd_plan_gpus gpus = hd_gpus_plan(&run_spec, options->ranks);
-    hd_run_spec_explain(&run_spec);
+    hd_run_spec_explain(&run_spec, gpus.n > 0);
     int status = hd_plan_create(run_spec.graph, options->rank, options->ranks, &gpus,
                                 run_spec.settings.param_check_interval, &plan);
     if (status == HD_OK) {

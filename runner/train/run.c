@@ -82,7 +82,7 @@ static int bind_and_load(struct hd_train *train)
     if (status == HD_OK)
         status = leave_cores_to_gpus(train, topology);
     if (status == HD_OK && train->ranks.world.rank == 0 && train->options->measure_after < 0)
-        hd_run_spec_explain(&train->run_spec);
+        hd_run_spec_explain(&train->run_spec, train->gpus.plan.n > 0);
     hd_topology_destroy(topology);
     return status;
 }
@@ -373,6 +373,17 @@ static void report_stop(const struct hd_train *train)
            (double)(hd_clock_get_ns() - train->outputs.iteration_ns) * 1e-9, last);
 }
 
+/* Says what a run has left that ended in order because of a signal. */
+static void report_stopped(const struct hd_train *train)
+{
+    char last[HD_MESSAGE_BYTES / 4];
+    hd_checkpoints_describe_last(train, last, sizeof last);
+    if (train->checkpoints.can_resume)
+        hd_log(HD_LOG_WARN, "stopped; --resume %s continues from this checkpoint", train->dir);
+    else
+        hd_log(HD_LOG_WARN, "stopped; no checkpoint could be written: %s", last);
+}
+
 /* Logs the failure of this rank. One message per run names a failure, so that of another rank is
  * left to whoever supervises. */
 static void report_failure(struct hd_train *train, int status)
@@ -384,8 +395,7 @@ static void report_failure(struct hd_train *train, int status)
     const char *message = hd_session_get_message(train->session);
     if (train->checkpoints.stop_signal && hd_session_get_status(train->session) == HD_OK) {
         if (train->ranks.world.rank == 0)
-            hd_log(HD_LOG_WARN, "stopped; --resume %s continues from %s checkpoint", train->dir,
-                   train->checkpoints.can_resume ? "this" : "the last good");
+            report_stopped(train);
         return;
     }
     const int cause = hd_session_get_cause(train->session);

@@ -353,6 +353,11 @@ struct hd_recorder *hd_session_get_recorder(const struct hd_session *session)
     return session->options.recorder;
 }
 
+const char *hd_session_get_scheduler(const struct hd_session *session)
+{
+    return session->options.sequential ? "none" : session->starpu.scheduler;
+}
+
 int hd_session_count_workers(const struct hd_session *session)
 {
     return session->options.workers;

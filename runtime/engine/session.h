@@ -136,6 +136,10 @@ int hd_session_count_devices(const struct hd_session *session);
 int hd_session_get_device(const struct hd_session *session, int home); /* CUDA's number */
 struct hd_trace *hd_session_get_trace(struct hd_session *session);
 
+/* Returns the name of the scheduler that StarPU took; "none" without StarPU. It cannot fail. Thread
+ * safe. */
+const char *hd_session_get_scheduler(const struct hd_session *session);
+
 /* Return how many CPU workers this build's StarPU allows a process, and whether it knows GPUs. They
  * cannot fail. Thread safe. */
 int hd_session_get_workers_max(void);

@@ -77,6 +77,7 @@ struct hd_starpu_state {
     bool running;
     struct starpu_driver driver; /* of the worker that the submitting thread is */
     int idle_hook;
+    const char *scheduler;         /* as StarPU calls the one that it took */
     int lowest, highest;           /* priorities that the scheduler knows */
     int lanes[STARPU_NMAXWORKERS]; /* by StarPU's number of a worker */
 };

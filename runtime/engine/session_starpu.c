@@ -100,6 +100,7 @@ int hd_session_start_starpu(struct hd_session *session)
     starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, cpus, STARPU_NMAXWORKERS);
     for (int i = 0; i < options->workers; i++)
         session->starpu.lanes[cpus[i]] = i;
+    session->starpu.scheduler = starpu_sched_ctx_get_sched_policy(0)->policy_name;
     session->starpu.lowest = starpu_sched_get_min_priority();
     session->starpu.highest = starpu_sched_get_max_priority();
     return start_first_worker(session);

@@ -91,6 +91,10 @@ int hd_transition_log_write(const struct hd_spec *log, const void *data, int64_t
 void hd_transition_log_add_episodes(const struct hd_spec *log, const void *data,
                                     int64_t *episodes_p, double *returns_p);
 
+/* Writes how many rows a batch of a shard has to text[bytes], and how many samples of a collect an
+ * epoch of on-policy learning uses. Returns how many it leaves out. */
+int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes);
+
 /* Writes the name and version of the library that convolutions use, and the processor features it
  * uses, to text[bytes], for the arithmetic fingerprint: "onednn 2.6.3 isa 0x3e7 amx". */
 void hd_arithmetic_describe_libraries(char *text, size_t bytes);

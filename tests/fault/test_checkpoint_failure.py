@@ -7,11 +7,12 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import time
 
 from processes import CONFIG, end, start, wait_for_ranks, wait_for_text
-from runner import Scratch, call, check, result, sets, train
+from runner import SECRET, Scratch, call, check, environment, free_port, result, sets, train
 
 KEYS = dict(env__stop_value="1e9", max_train_iter=3000, world__shards=2)
 OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
@@ -54,6 +55,52 @@ def check_warning(text):
     check(text.count("File too large") == len(warnings), text)
 
 
+def check_own_disk(scratch):
+    """Ranks that see other directories write no checkpoint, and a stopped run says so."""
+    port, ranks = free_port(), []
+    for rank, keys in enumerate(2 * [ENDLESS]):
+        os.mkdir(scratch(f"disk{rank}"))
+        env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=port, HEDDLE_SECRET=SECRET)
+        ranks.append(start("run", CONFIG, "--quiet", *sets(**keys, exp_name="own"), env=env, cwd=scratch(f"disk{rank}")))
+    said = wait_for_text(ranks[0], "could not be written by rank 1: .* all ranks need to see the run directory")
+    for rank in ranks:
+        rank.send_signal(signal.SIGTERM)
+    code, text, _ = end(ranks[0], 60)
+    check(code == 75 and "no checkpoint could be written: own has none, so that --resume begins at the start" in text, said + text)
+    check(end(ranks[1], 60)[0] == 75, "rank 1 is not stopped")
+
+
+SLOW = """
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int fsync(int fd)
+{
+    const char *rank = getenv("RANK");
+    if (rank && *rank == '1')
+        usleep(300000);
+    return (int)syscall(SYS_fsync, fd);
+}
+"""
+
+
+def check_slow_disk(scratch):
+    """What a rank has not written by checkpoint_timeout_s is given up."""
+    library = scratch("slow.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=SLOW, text=True, check=True)
+    for timeout_s in (1, 300):
+        process = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", scratch(f"slow{timeout_s}"), "--quiet",
+                        *sets(**ENDLESS, runtime__checkpoint_timeout_s=timeout_s), env=environment(LD_PRELOAD=library))
+        if timeout_s == 1:
+            text = wait_for_text(process, "has not written its files within 1 s")
+            check(newest(scratch("slow1")) is None, text)
+        else:
+            wait_for_checkpoint(scratch("slow300"), process)
+        process.send_signal(signal.SIGINT)
+        end(process, 100)
+
+
 def main():
     with Scratch() as scratch:
         reference = train(scratch("reference"), ranks=2, **KEYS)["param_hash"]
@@ -77,9 +124,11 @@ def main():
         process.send_signal(signal.SIGTERM)
         code, text, _ = end(process, 60)
         text = said + text
-        check(code == 75 and "continues from the last good checkpoint" in text, text)
+        check(code == 75 and "no checkpoint could be written: --resume" in text, text)
         check_warning(text)
         call("run", CONFIG, "--resume", scratch("limited"), "--quiet", *sets(**dict(KEYS, max_train_iter=1)))
+        check_own_disk(scratch)
+        check_slow_disk(scratch)
     print("a rank that cannot write: a warning, and the same bits")
 
 

@@ -60,14 +60,14 @@ CONTRADICTIONS = [  # keys that exclude each other, each at its place
     (PPO, [PPO_FAST, "policy.learn.lr_scheduler.min=3"], "expected at most policy.learn.lr_scheduler.max"),
 ]
 UNUSED = [  # with other values than the default; and what is used, or changes nothing
-    (CONFIG, "policy.learn.clip_ratio=0.3", "warning: --set:1:25: policy.learn.clip_ratio is not used by dqn\n"),
-    (PPO, "policy.learn.target_update_freq=3", "policy.learn.target_update_freq is not used by ppo\n"),
-    (PPO, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by ppo\n"),
-    (PPO, "policy.nstep=3", "policy.nstep is not used by ppo\n"),
-    (SAC, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by sac\n"),
-    (CONFIG, "policy.other.replay_buffer.beta=0.7", "policy.other.replay_buffer.beta is not used by dqn\n"),
-    (CONFIG, "policy.nstep_tail=corrected", "policy.nstep_tail is not used by dqn\n"),
-    (CONFIG, "policy.collect.clip_obs=5", "policy.collect.clip_obs is not used by dqn\n"),
+    (CONFIG, "policy.learn.clip_ratio=0.3", "warning: --set:1:25: policy.learn.clip_ratio is not used by this run of dqn\n"),
+    (PPO, "policy.learn.target_update_freq=3", "policy.learn.target_update_freq is not used by this run of ppo\n"),
+    (PPO, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by this run of ppo\n"),
+    (PPO, "policy.nstep=3", "policy.nstep is not used by this run of ppo\n"),
+    (SAC, "policy.other.eps.start=0.5", "policy.other.eps.start is not used by this run of sac\n"),
+    (CONFIG, "policy.other.replay_buffer.beta=0.7", "policy.other.replay_buffer.beta is not used by this run of dqn\n"),
+    (CONFIG, "policy.nstep_tail=corrected", "policy.nstep_tail is not used by this run of dqn\n"),
+    (CONFIG, "policy.collect.clip_obs=5", "policy.collect.clip_obs is not used by this run of dqn\n"),
     (CONFIG, "policy.learn.clip_ratio=0.2", ""),
     (CONFIG, "policy.cuda=false", ""),
 ]
@@ -404,7 +404,7 @@ SETS = [
      "--set:2:36: categorical: expected gaussian, because policy.action_space is continuous"),
     (PENDULUM, "env.type=cartpole; policy.model.obs_shape=4",
      "configs/pendulum_ppo.yaml:13:39: policy.model.action_shape: env.type cartpole has 2 actions, found actions of 1 "
-     "real number"),
+     "real number (policy.action_space: discrete)"),
     (PONG, "policy.model.norm=sync_batch_norm",
      "--set:1:19: norm: sync_batch_norm is for dense nets; convolutional ones (an obs_shape of three numbers) take "
      "none"),

@@ -91,6 +91,8 @@ static int check_actions(const struct hd_spec *spec, const struct hd_setup *setu
             hd_actions_describe(&actions, found),
             model->frame->actions.kind == HD_ENV_BOX && actions.kind != HD_ENV_BOX
                 ? " (policy.action_space: continuous)"
+            : actions.kind == HD_ENV_BOX && model->frame->actions.kind != HD_ENV_BOX
+                ? " (policy.action_space: discrete)"
                 : "");
     HD_TRY(hd_actions_check_policy(setup, location));
     return check_bounds(spec, setup, model);

@@ -76,7 +76,8 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
                                  obs.u8 ? "pixels" : "floats");
     if (!hd_actions_are_equal(&recorded, &actions))
         return hd_diag_add_error(
-            setup->diag, location, "%s: %s has %s, but policy.model.action_shape means %s", PATH,
+            setup->diag, location,
+            "%s: %s has %s, but policy.model.action_shape and policy.action_space mean %s", PATH,
             path, hd_actions_describe(&recorded, expected), hd_actions_describe(&actions, found));
     return hd_actions_check_policy(setup, location);
 }

@@ -32,15 +32,15 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
 {
     enum { LITTLE = 64 << 20 };
     const struct hd_transition_block_shape block = hd_transition_block_shape_read(config);
-    const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
     int64_t blocks = (capacity + block.n_sample - 1) / block.n_sample + 1;
     int64_t before = block.fragment + block.stack;
     if (hd_surplus_read(config, true) == HD_SURPLUS_KEEP)
         before += block.frames_of_env; /* a sample waits for one collect that steps envs */
     int64_t any = blocks * block.frames_of_env + before;
-    int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
     if (any <= LITTLE / (block.envs * block.frame_bytes))
         return any;
+    const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
+    int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
     if (usual < 2 * block.frames_of_env + before)
         usual = 2 * block.frames_of_env + before;
     return any < usual ? any : usual;

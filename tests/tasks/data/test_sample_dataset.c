@@ -243,7 +243,8 @@ TEST(what_does_not_fit_is_told)
     refused("env.frame_stack=4", "2 frames|env.frame_stack is 4");
     refused("policy.model.obs_shape=6", "8 bytes|policy.model.obs_shape means 12");
     refused("policy.model.obs_shape=[2,4,2]", "floats|policy.model.obs_shape means 8");
-    refused("policy.model.action_shape=3", "2 actions|policy.model.action_shape means 3");
+    refused("policy.model.action_shape=3",
+            "2 actions|policy.model.action_shape and policy.action_space mean 3");
 }
 
 TEST(draws_that_cannot_be_are_told)
