@@ -386,12 +386,30 @@ static void warn_of_unused(const struct hd_run_spec *run_spec)
     hd_diag_destroy(diag);
 }
 
+/* A fragment of fewer than nstep steps has no sample of nstep rewards. */
+static void warn_of_short_fragments(const struct hd_run_spec *run_spec)
+{
+    const struct hd_config *config = run_spec->config;
+    const long long nstep = hd_config_get_int(config, "policy.nstep"),
+                    samples = hd_config_get_int(config, "policy.collect.n_sample"),
+                    envs = hd_config_get_int(config, "env.collector_env_num"),
+                    steps = (samples + envs - 1) / envs;
+    if (nstep <= steps || hd_policy_get(config)->on_policy)
+        return;
+    hd_log(HD_LOG_WARN,
+           "policy.nstep: no sample has %lld rewards: with policy.collect.n_sample %lld, an "
+           "environment of %lld plays %lld %s at a time, and a sample has no rewards beyond "
+           "these, as in DI-engine; n_sample %lld is enough",
+           nstep, samples, envs, steps, steps == 1 ? "step" : "steps", nstep * envs);
+}
+
 void hd_run_spec_explain(const struct hd_run_spec *run_spec, bool gpus)
 {
     const long long shards = run_spec->shards;
     forget_unused(run_spec, gpus);
     warn_of_unused(run_spec);
     warn(run_spec->graph->warnings);
+    warn_of_short_fragments(run_spec);
     if (run_spec->shards_are_ranks)
         hd_log(HD_LOG_INFO,
                "world.shards: auto is %lld here: another number of ranks gives other bits "

@@ -182,6 +182,9 @@ static int read_info(const struct file *file, struct hd_dataset_info *info)
     HD_TRY(text_of(file, "env_type", &info->env_type));
     HD_TRY(text_of(file, "env_id", &info->env_id));
     HD_TRY(text_of(file, "epsilon", &epsilon));
+    const char *options = hd_safetensors_get_metadata(file->tensors, "env_options");
+    info->states_options = options != NULL;
+    snprintf(info->env_options, sizeof info->env_options, "%s", options ? options : "");
     info->epsilon = strtod(epsilon, NULL);
     HD_TRY(count_of(file, "frame_stack", &info->stack));
     HD_TRY(read_actions(file, info));
@@ -216,7 +219,7 @@ static bool same_actions(const struct hd_dataset_info *a, const struct hd_datase
 static bool same_info(const struct hd_dataset_info *a, const struct hd_dataset_info *b)
 {
     return strcmp(a->env_type, b->env_type) == 0 && strcmp(a->env_id, b->env_id) == 0 &&
-           a->u8 == b->u8 && a->dims == b->dims &&
+           strcmp(a->env_options, b->env_options) == 0 && a->u8 == b->u8 && a->dims == b->dims &&
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0 &&
            a->stack == b->stack && same_actions(a, b) && a->transitions == b->transitions &&
            a->seed == b->seed && a->policy == b->policy && a->epsilon == b->epsilon;
@@ -257,12 +260,16 @@ static int check_choices(const struct file *file, const int32_t *action, int64_t
     return HD_OK;
 }
 
-static int check_reals(const struct file *file, const float *action, int64_t n)
+/* Checks n rows of `width` numbers. */
+static int check_reals(const struct file *file, const char *name, const float *numbers, int64_t n,
+                       int64_t width)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(action[i]))
-            return hd_fail(HD_ERR_FORMAT, "%s: tensor 'action' holds a number that is not finite",
-                           file->path);
+    for (int64_t i = 0; i < n * width; i++)
+        if (!isfinite(numbers[i]))
+            return hd_fail(HD_ERR_FORMAT,
+                           "%s: row %" PRId64
+                           " of tensor '%s', counted from 0, holds a number that is not finite",
+                           file->path, i / width, name);
     return HD_OK;
 }
 
@@ -290,7 +297,11 @@ static int find_rows(struct file *file, const struct hd_dataset_info *info)
     }
     HD_TRY(check_range(file, "obs", rows->obs, n * info->stack, rows->frames));
     HD_TRY(check_range(file, "next_obs", rows->next_obs, n * info->stack, rows->frames));
-    return info->continuous ? check_reals(file, rows->action, n * info->action_dims)
+    HD_TRY(check_reals(file, "reward", rows->reward, n, 1));
+    if (!info->u8)
+        HD_TRY(check_reals(file, "frames", rows->frame, rows->frames,
+                           hd_dataset_get_frame_bytes(info) / (int64_t)sizeof(float)));
+    return info->continuous ? check_reals(file, "action", rows->action, n, info->action_dims)
                             : check_choices(file, rows->action, n, info);
 }
 

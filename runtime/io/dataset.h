@@ -22,12 +22,14 @@
 
 #include <stdbool.h>
 
-enum { HD_DATASET_DIMS = 4, HD_DATASET_ACTION_DIMS = 64 };
+enum { HD_DATASET_DIMS = 4, HD_DATASET_ACTION_DIMS = 64, HD_DATASET_OPTIONS = 1024 };
 
 /* The description of a data set. */
 struct hd_dataset_info {
-    const char *env_type, *env_id; /* the environment's name, and which game of it ("") */
-    bool u8;                       /* frames are bytes; else floats */
+    const char *env_type, *env_id;        /* the environment's name, and which game of it ("") */
+    bool states_options;                  /* else of another program, or of an earlier one */
+    char env_options[HD_DATASET_OPTIONS]; /* of the environment; the beginning of a long text */
+    bool u8;                              /* frames are bytes; else floats */
     int dims;
     int64_t shape[HD_DATASET_DIMS]; /* of a frame */
     int64_t stack;                  /* K: frames of an observation */

@@ -60,6 +60,11 @@ static int check(const struct hd_setup *setup, const struct args *args)
                                  hd_config_locate(setup->config, "policy.nstep", setup->location),
                                  "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
                                  hd_batch_get_shape(setup->specs[BATCH])->nstep);
+    if (args->sampler.samples == 0)
+        return hd_diag_add_error(
+            setup->diag,
+            hd_config_locate(setup->config, "policy.collect.data_path", setup->location),
+            "policy.collect.data_path: '%s' has no transitions", setup->specs[DATASET]->name);
     if (args->max_length == 0)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "'%s' has %" PRId64 " transitions, of which %" PRId64

@@ -5,6 +5,7 @@
 #include "runtime/io/dataset.h"
 #include "tasks/base/arena.h"
 #include "tasks/output/inspect.h"
+#include "tasks/types/base/env_options.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/data/transition_log.h"
 
@@ -16,6 +17,8 @@ void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec 
     const struct hd_envs_shape *shape = hd_envs_get_shape(envs);
     info->env_type = shape->env->name;
     info->env_id = shape->settings.env_id;
+    info->states_options = true;
+    hd_env_options_format(&shape->settings, info->env_options, sizeof info->env_options);
     info->u8 = shape->obs.u8;
     info->dims = shape->frame.dims;
     memcpy(info->shape, shape->frame.shape, (size_t)info->dims * sizeof *info->shape);

@@ -51,6 +51,10 @@ def check_told(scratch):
     said = say(scratch, DQN, expect=2, policy__learn__accumulate=4,
                policy__other__replay_buffer__replay_buffer_size=100)
     check("which is 100, found 256 with policy.learn.accumulate: " in said, said)
+    said = say(scratch, os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml"), policy__nstep=4)
+    check("policy.nstep: no sample has 4 rewards" in said and "n_sample 32 is enough" in said, said)
+    said = say(scratch, os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml"), policy__nstep=4, policy__collect__n_sample=32)
+    check("warning" not in said, said)
     said = say(scratch, os.path.join(ROOT, "configs/cartpole_a2c_ddp.yaml"), policy__learn__value_norm="false")
     check("policy.learn.value_norm is not used by this run of a2c" in said, said)
 

@@ -120,6 +120,20 @@ def check_pixels(scratch):
     check(len(set(found)) == 1, f"cloning from pixels: {found}")
 
 
+def check_moved(scratch):
+    """A run goes on with its data set elsewhere, and with no other one."""
+    fixed = dict(config=CLONE, world__shards=2, env__stop_value="1e9", runtime__checkpoint_interval_s=1e-6)
+    paths = {name: scratch(name) for name in ("small", "moved", "odd")}
+    shutil.copytree(paths["small"], paths["moved"])
+    train(scratch("moving"), max_train_iter=20, policy__collect__data_path=paths["small"], **fixed)
+    here = dict(fixed, max_train_iter=40, policy__collect__data_path=paths["moved"])
+    found = train(scratch("moving"), "--resume", **here)["param_hash"]
+    check(found == train(scratch("still"), **here)["param_hash"], "a moved data set gives another run")
+    other = {**here, "max_train_iter": 60, "policy__collect__data_path": paths["odd"]}
+    done = call("run", other.pop("config"), "--dir", scratch("moving"), "--resume", *sets(**other), expect=None)
+    check(done.returncode != 0 and "it was another data set" in done.stderr, done.stderr)
+
+
 # -- Mistakes --------------------------------------------------------------------------------------
 
 def refused(scratch, expected, *arguments, **keys):
@@ -142,6 +156,10 @@ def check_mistakes(scratch):
     refused(scratch, ["short/transitions-00001-of-00002.safetensors is missing"], **{path: scratch("short")})
     refused(scratch, ["env.type pixel_pong", "env.type cartpole"], **{path: scratch("frames")})
     refused(scratch, ["cartpole"], **{path: demos, "env__type": "pixel_pong"})
+    refused(scratch, ["env.options {}", "{velocities: true}", "env.options.evaluator"],
+            **{path: demos, "env__options": "{velocities: true}"})
+    train(scratch("evaluated"), config=CLONE, max_train_iter=2, policy__collect__data_path=demos,
+          env__options="{evaluator: {velocities: true}}")
     refused(scratch, ["of 1 step"], **{path: demos, "policy__nstep": 3})
     refused(scratch, ["policy.type must be bc"], **{path: demos, "policy__type": "dqn"})
     refused(scratch, ["pad, drop_last, uneven"], **{path: demos, "policy__learn__sampler__tail": "drop"})
@@ -156,6 +174,7 @@ def main():
         check_same_bits(scratch)
         check_empty_shard(scratch)
         check_pixels(scratch)
+        check_moved(scratch)
         check_mistakes(scratch)
 
 

@@ -30,7 +30,7 @@ def main():
         with open(os.path.join(kept, names[0]), "rb") as file:
             header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         check(header["__metadata__"]["update"] == str(update), f"{header}")
-        check(header["obs"]["shape"] == [64, 16] and header["action"]["shape"] == [64], f"{header}")
+        check(header["obs"]["shape"] == [64, 4] and header["obs"]["dtype"] == "F32" and header["action"]["shape"] == [64], f"{header}")
 
         skips = dict(WILD, runtime__on_nan="skip")
         done = call("run", CONFIG, "--dir", scratch("said"), *sets(**skips))

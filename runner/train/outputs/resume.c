@@ -26,6 +26,7 @@ static bool may_differ(const char *path)
                                        "env.stop_value",
                                        "policy.learn.train_epoch",
                                        "runtime.nan_skips_max",
+                                       "policy.collect.data_path", /* its content is compared */
                                        "runtime.executor",
                                        "runtime.workers",
                                        "runtime.gpus",
@@ -125,8 +126,8 @@ static int check_config(const struct hd_train *train, const json_t *then, const 
     return hd_fail(HD_ERR_INPUT,
                    "the config is not that of the run in %s, of which nothing was touched. These "
                    "may differ: limits (max_env_step, max_train_iter, env.stop_value, "
-                   "policy.learn.train_epoch), exp_name and, of runtime.*, all but precision, "
-                   "reduction, on_nan and transport",
+                   "policy.learn.train_epoch), exp_name, policy.collect.data_path and, of "
+                   "runtime.*, all but precision, reduction, on_nan and transport",
                    train->dir);
 }
 

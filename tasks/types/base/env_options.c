@@ -281,6 +281,34 @@ void hd_env_options_release(struct hd_env_settings *settings)
     hd_free((void *)settings->options);
 }
 
+/* Returns the option whose name comes next after `last`; NULL: none. */
+static const struct hd_env_option *find_next(const struct hd_env_settings *settings,
+                                             const char *last)
+{
+    const struct hd_env_option *next = NULL;
+    for (int i = 0; i < settings->n_options; i++) {
+        const struct hd_env_option *option = &settings->options[i];
+        if (strcmp(option->name, last) > 0 && (!next || strcmp(option->name, next->name) < 0))
+            next = option;
+    }
+    return next;
+}
+
+void hd_env_options_format(const struct hd_env_settings *settings, char *text, size_t bytes)
+{
+    static const char *const places[] = {"path", "python", "render"};
+    const struct hd_env_option *option = find_next(settings, "");
+    size_t at = 0;
+    for (text[0] = '\0'; option && at < bytes; option = find_next(settings, option->name)) {
+        bool counts = true;
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+            counts &= strcmp(option->name, places[i]) != 0;
+        if (counts)
+            at += (size_t)snprintf(text + at, bytes - at, "%s%s: %s", at ? ", " : "", option->name,
+                                   option->value);
+    }
+}
+
 int hd_env_probe(const struct hd_config *config, const struct hd_env_settings *settings,
                  struct hd_source_location location, struct hd_diag *diag,
                  const struct hd_env **env_p, struct hd_env_spec *spec_p, int64_t *state_bytes_p)

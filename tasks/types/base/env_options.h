@@ -26,6 +26,10 @@ bool hd_env_is_plugin(const struct hd_config *config);
 int hd_env_options_read(const struct hd_config *config, struct hd_env_settings *settings);
 void hd_env_options_release(struct hd_env_settings *settings);
 
+/* Writes the options as "name: value, ...", by name, to text[bytes], which may be too short for
+ * all; those that say where code lies, or how frames are drawn, do not count. */
+void hd_env_options_format(const struct hd_env_settings *settings, char *text, size_t bytes);
+
 /* Finds the environment of the run file and makes a group of one env of it, with settings->options,
  * for what is known of it then: its spec, and in *state_bytes_p (NULL: nobody asks) the bytes of an
  * env's saved state. Returns HD_OK, or HD_ERR_INPUT after adding an error to `diag`, with the place

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/base/obs.h"
 
+#include <stdio.h>
+
 struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config)
 {
     int64_t dimensions, elements = 1;
@@ -12,4 +14,13 @@ struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config)
     shape.frame_bytes = elements / shape.stack * (shape.u8 ? 1 : (int64_t)sizeof(float));
     shape.obs_bytes = shape.frame_bytes * shape.stack;
     return shape;
+}
+
+const char *hd_obs_shape_write(const int64_t *shape, int64_t n, char text[HD_OBS_SHAPE_TEXT])
+{
+    int at = snprintf(text, HD_OBS_SHAPE_TEXT, "[");
+    for (int64_t i = 0; i < n && at < HD_OBS_SHAPE_TEXT; i++)
+        at += snprintf(text + at, (size_t)(HD_OBS_SHAPE_TEXT - at), "%lld%s", (long long)shape[i],
+                       i + 1 < n ? ", " : "]");
+    return text;
 }

@@ -15,4 +15,9 @@ struct hd_obs_shape {
 /* Returns the shape that policy.model.obs_shape and env.frame_stack describe. */
 struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config);
 
+enum { HD_OBS_SHAPE_TEXT = 128 };
+
+/* Writes the shape[n] of an observation to text, as "[4, 84, 84]", and returns it. */
+const char *hd_obs_shape_write(const int64_t *shape, int64_t n, char text[HD_OBS_SHAPE_TEXT]);
+
 #endif

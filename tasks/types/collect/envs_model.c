@@ -9,15 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *shape_text(const int64_t *shape, int64_t n, char text[128])
-{
-    int at = snprintf(text, 128, "[");
-    for (int64_t i = 0; i < n && at < 128; i++)
-        at += snprintf(text + at, (size_t)(128 - at), "%lld%s", (long long)shape[i],
-                       i + 1 < n ? ", " : "]");
-    return text;
-}
-
 static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
                      const struct hd_envs_model *model)
 {
@@ -28,13 +19,13 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
     const struct hd_env_spec *frame = model->frame;
     const bool u8 = frame->element == HD_ENV_U8;
     const int n = hd_env_get_obs_shape(frame, model->obs->stack, stacked);
-    char expected[128], found[128];
+    char expected[HD_OBS_SHAPE_TEXT], found[HD_OBS_SHAPE_TEXT];
     if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
         return hd_diag_add_error(
             setup->diag, location,
             "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
-            model->env->name, (long long)model->obs->stack, shape_text(stacked, n, expected),
-            shape_text(obs, dims, found));
+            model->env->name, (long long)model->obs->stack,
+            hd_obs_shape_write(stacked, n, expected), hd_obs_shape_write(obs, dims, found));
     if (model->obs->u8 != u8)
         return hd_diag_add_error(
             setup->diag, location,

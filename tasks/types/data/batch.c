@@ -15,6 +15,7 @@
 struct shape {
     struct hd_transition_shape rows;
     struct hd_env_actions actions;
+    bool u8; /* observations are bytes; else floats */
     bool priority;
 };
 
@@ -46,7 +47,9 @@ static int batch_resolve(struct hd_spec *spec, const struct hd_setup *setup)
     whole->actions = hd_actions_read(setup->config);
     shape->dims = whole->actions.dims;
     shape->rows = hd_learn_shape_read(setup->config).rows;
-    shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
+    const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
+    shape->obs_bytes = obs.obs_bytes;
+    whole->u8 = obs.u8;
     shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
     whole->priority = hd_config_get_bool(setup->config, "policy.priority");
@@ -87,11 +90,12 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const struct hd_transitions rows_of = hd_transitions_lay_out(shape, (void *)data);
     const enum hd_dtype action_dtype =
         whole->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
-    const int64_t rows = shape->rows;
+    const enum hd_dtype obs_dtype = whole->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32;
+    const int64_t rows = shape->rows, obs = shape->obs_bytes / (whole->u8 ? 1 : 4);
     const int action_rank = shape->dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
-        {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
-        {"next_obs", rows_of.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"obs", rows_of.obs, 2, {rows, obs}, obs_dtype},
+        {"next_obs", rows_of.next_obs, 2, {rows, obs}, obs_dtype},
         {"reward", rows_of.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
         {"done", rows_of.done, 1, {rows}, HD_DTYPE_F32},
         {"action", rows_of.action, action_rank, {rows, shape->dims}, action_dtype},

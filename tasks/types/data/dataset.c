@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/env_options.h"
 #include "tasks/types/base/obs.h"
 
 #include <inttypes.h>
@@ -44,6 +45,25 @@ static int check_env(const struct hd_setup *setup, struct hd_source_location loc
         PATH, hd_config_get_text(setup->config, PATH), info->env_type, info->env_id, env->name, id);
 }
 
+/* Options of evaluating environments alone may be others. */
+static int check_options(const struct hd_setup *setup, struct hd_source_location location,
+                         const struct hd_dataset_info *info)
+{
+    struct hd_env_settings settings = {.evaluator = false};
+    char options[HD_DATASET_OPTIONS];
+    int status = hd_env_options_read(setup->config, &settings);
+    if (status == HD_OK)
+        hd_env_options_format(&settings, options, sizeof options);
+    hd_env_options_release(&settings);
+    if (status != HD_OK || !info->states_options || strcmp(options, info->env_options) == 0)
+        return status;
+    return hd_diag_add_error(setup->diag, location,
+                             "%s: %s was recorded with env.options {%s}, but the run file has "
+                             "{%s}; what is for evaluation alone stands in env.options.evaluator",
+                             PATH, hd_config_get_text(setup->config, PATH), info->env_options,
+                             options);
+}
+
 static struct hd_env_actions read_actions(const struct hd_dataset_info *info)
 {
     struct hd_env_actions actions = {.kind = info->continuous        ? HD_ENV_BOX
@@ -54,6 +74,27 @@ static struct hd_env_actions read_actions(const struct hd_dataset_info *info)
     return actions;
 }
 
+/* The observations are those that an environment with such frames shows. */
+static int check_obs(const struct hd_setup *setup, struct hd_source_location location,
+                     const struct hd_dataset_info *info)
+{
+    struct hd_env_spec frame = {.dims = info->dims};
+    int64_t dims, stacked[HD_ENV_DIMS];
+    char expected[HD_OBS_SHAPE_TEXT], found[HD_OBS_SHAPE_TEXT];
+    const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
+    const bool u8 = hd_obs_shape_read(setup->config).u8;
+    memcpy(frame.shape, info->shape, sizeof frame.shape);
+    const int n = hd_env_get_obs_shape(&frame, info->stack, stacked);
+    if (info->u8 == u8 && dims == n && memcmp(obs, stacked, (size_t)n * sizeof *obs) == 0)
+        return HD_OK;
+    return hd_diag_add_error(setup->diag, location,
+                             "%s: observations of %s are %s %s, but policy.model.obs_shape means "
+                             "%s %s",
+                             PATH, hd_config_get_text(setup->config, PATH),
+                             hd_obs_shape_write(stacked, n, found), info->u8 ? "pixels" : "floats",
+                             hd_obs_shape_write(obs, dims, expected), u8 ? "pixels" : "floats");
+}
+
 static int check_shapes(const struct hd_setup *setup, struct hd_source_location location,
                         const struct hd_dataset_info *info)
 {
@@ -62,18 +103,12 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
     const struct hd_env_actions actions = hd_actions_read(setup->config),
                                 recorded = read_actions(info);
     char expected[HD_ACTIONS_TEXT], found[HD_ACTIONS_TEXT];
-    const int64_t bytes = hd_dataset_get_frame_bytes(info);
     if (info->stack != obs.stack)
         return hd_diag_add_error(setup->diag, location,
                                  "%s: observations of %s are %" PRId64
                                  " frames, but env.frame_stack is %" PRId64,
                                  PATH, path, info->stack, obs.stack);
-    if (info->u8 != obs.u8 || bytes != obs.frame_bytes)
-        return hd_diag_add_error(setup->diag, location,
-                                 "%s: a frame of %s is %" PRId64 " bytes of %s, but "
-                                 "policy.model.obs_shape means %" PRId64 " of %s",
-                                 PATH, path, bytes, info->u8 ? "pixels" : "floats", obs.frame_bytes,
-                                 obs.u8 ? "pixels" : "floats");
+    HD_TRY(check_obs(setup, location, info));
     if (!hd_actions_are_equal(&recorded, &actions))
         return hd_diag_add_error(
             setup->diag, location,
@@ -106,6 +141,7 @@ static int dataset_resolve(struct hd_spec *spec, const struct hd_setup *setup)
     spec->shape = dataset;
     spec->bytes = sizeof(struct identity);
     HD_TRY(check_env(setup, location, hd_dataset_get_info(dataset)));
+    HD_TRY(check_options(setup, location, hd_dataset_get_info(dataset)));
     return check_shapes(setup, location, hd_dataset_get_info(dataset));
 }
 

@@ -40,7 +40,9 @@ static int minibatch_resolve(struct hd_spec *spec, const struct hd_setup *setup)
     if (!shape)
         return HD_ERR_NOMEM;
     shape->rows = hd_minibatch_split_read(setup->config).rows;
-    shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
+    const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
+    shape->obs_bytes = obs.obs_bytes;
+    shape->u8 = obs.u8;
     shape->actions = hd_actions_read(setup->config);
     shape->logits = hd_actions_count_logits(&shape->actions);
     shape->sequences = hd_sequences_read(setup->config);
@@ -67,12 +69,13 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const struct hd_minibatch rows_of = hd_minibatch_get(spec, (void *)data);
     const enum hd_dtype action_dtype =
         shape->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
-    const int64_t rows = shape->rows;
+    const enum hd_dtype obs_dtype = shape->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32;
+    const int64_t rows = shape->rows, obs = shape->obs_bytes / (shape->u8 ? 1 : 4);
     const struct hd_sequences *sequences = &shape->sequences;
     const int action_rank = shape->actions.dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
         {"used", rows_of.used, 1, {1}, HD_DTYPE_I64},
-        {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"obs", rows_of.obs, 2, {rows, obs}, obs_dtype},
         {"action", rows_of.action, action_rank, {rows, shape->actions.dims}, action_dtype},
         {"logit", rows_of.logit, 2, {rows, shape->logits}, HD_DTYPE_F32},
         {"advantage", rows_of.advantage, 1, {rows}, HD_DTYPE_F32},

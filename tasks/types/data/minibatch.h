@@ -13,6 +13,7 @@ extern const struct hd_type hd_type_minibatch;
 struct hd_minibatch_shape {
     int64_t rows; /* B: of a minibatch */
     int64_t obs_bytes;
+    bool u8; /* observations are bytes; else floats */
     struct hd_env_actions actions;
     int64_t logits; /* from which an action is drawn */
     struct hd_sequences sequences;

@@ -185,6 +185,33 @@ TEST(actions_of_several_numbers, .runs = 2)
     ck_assert_int_eq(write_pairs(&r, &pairs, in("spoilt"), &dataset), HD_ERR_FORMAT);
 }
 
+static void check_spoilt(const struct recorded *r, const char *dir, const char *names)
+{
+    char message[512];
+    struct hd_dataset *dataset;
+    struct hd_dataset_writer *writer;
+    const struct hd_dataset_rows rows = rows_of(r);
+    ck_assert_int_eq(hd_dataset_create(dir, &r->info, 1, &writer), HD_OK);
+    ck_assert_int_eq(hd_dataset_write(writer, &rows), HD_OK);
+    ck_assert_int_eq(hd_dataset_publish(writer), HD_OK);
+    hd_dataset_destroy(writer);
+    ck_assert_int_eq(hd_dataset_open(dir, &dataset), HD_ERR_FORMAT);
+    hd_log_get_last_error(message, sizeof message);
+    check_names(message, "transitions-00001-of-00001.safetensors");
+    check_names(message, names);
+}
+
+TEST(numbers_that_are_not_finite_are_told_with_their_row)
+{
+    struct recorded r = record(false);
+    r.info.transitions = N;
+    r.reward[2] = NAN;
+    check_spoilt(&r, in("rewards"), "row 2|'reward'");
+    r.reward[2] = 0;
+    r.floats[7] = INFINITY; /* a frame has six numbers */
+    check_spoilt(&r, in("frames"), "row 1|'frames'");
+}
+
 TEST(what_is_written_reads_back, .runs = 2)
 {
     const bool u8 = _i;

@@ -69,6 +69,7 @@ static struct hd_dataset_info numbers_info(int64_t transitions)
 {
     return (struct hd_dataset_info){.env_type = "cartpole",
                                     .env_id = "",
+                                    .states_options = true,
                                     .dims = 1,
                                     .shape = {FLOATS},
                                     .stack = STACK,
@@ -241,8 +242,10 @@ TEST(what_does_not_fit_is_told)
     refused("env.type=pixel_pong", "env.type cartpole|env_id ''");
     refused("env.env_id=Other-v0", "env_id 'Other-v0'");
     refused("env.frame_stack=4", "2 frames|env.frame_stack is 4");
-    refused("policy.model.obs_shape=6", "8 bytes|policy.model.obs_shape means 12");
-    refused("policy.model.obs_shape=[2,4,2]", "floats|policy.model.obs_shape means 8");
+    refused("policy.model.obs_shape=6", "[4] floats|policy.model.obs_shape means [6]");
+    refused("policy.model.obs_shape=[2,4,2]",
+            "[4] floats|policy.model.obs_shape means [2, 4, 2] pixels");
+    refused("env.options={velocities: false}", "env.options {}|{velocities: false}");
     refused("policy.model.action_shape=3",
             "2 actions|policy.model.action_shape and policy.action_space mean 3");
 }
@@ -257,6 +260,14 @@ TEST(draws_that_cannot_be_are_told)
     struct hd_spec per_shard = {
         .name = "data", .type = &hd_type_dataset, .location = w->setup.location};
     ck_assert_int_eq(hd_type_dataset.resolve(&per_shard, &w->setup), HD_ERR_INPUT);
+}
+
+TEST(a_data_set_without_transitions_is_told)
+{
+    const struct hd_dataset_info info = numbers_info(0);
+    make(&info, 1);
+    struct world *w = open_world(0, 2, 4, "pad", true);
+    check_names(world_mistake(w, &sample_dataset), "policy.collect.data_path|no transitions");
 }
 
 TEST(another_data_set_does_not_load)
