@@ -58,11 +58,12 @@ def check_warning(text):
 def check_own_disk(scratch):
     """Ranks that see other directories write no checkpoint, and a stopped run says so."""
     port, ranks = free_port(), []
-    for rank, keys in enumerate(2 * [ENDLESS]):
+    for rank in range(2):
         os.mkdir(scratch(f"disk{rank}"))
-        env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
-                          MASTER_PORT=port, HEDDLE_SECRET=SECRET)
-        ranks.append(start("run", CONFIG, "--quiet", *sets(**keys, exp_name="own"), env=env, cwd=scratch(f"disk{rank}")))
+        env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2, MASTER_PORT=port,
+                          MASTER_ADDR="127.0.0.1", HEDDLE_SECRET=SECRET)
+        options = sets(**ENDLESS, exp_name="own")
+        ranks.append(start("run", CONFIG, "--quiet", *options, env=env, cwd=scratch(f"disk{rank}")))
     said = wait_for_text(ranks[0], "could not be written by rank 1: .* all ranks need to see the run directory")
     for rank in ranks:
         rank.send_signal(signal.SIGTERM)
@@ -90,13 +91,14 @@ def check_slow_disk(scratch):
     library = scratch("slow.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=SLOW, text=True, check=True)
     for timeout_s in (1, 300):
-        process = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", scratch(f"slow{timeout_s}"), "--quiet",
-                        *sets(**ENDLESS, runtime__checkpoint_timeout_s=timeout_s), env=environment(LD_PRELOAD=library))
+        directory, options = scratch(f"slow{timeout_s}"), sets(**ENDLESS, runtime__checkpoint_timeout_s=timeout_s)
+        process = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet", *options,
+                        env=environment(LD_PRELOAD=library))
         if timeout_s == 1:
             text = wait_for_text(process, "has not written its files within 1 s")
-            check(newest(scratch("slow1")) is None, text)
+            check(newest(directory) is None, text)
         else:
-            wait_for_checkpoint(scratch("slow300"), process)
+            wait_for_checkpoint(directory, process)
         process.send_signal(signal.SIGINT)
         end(process, 100)
 

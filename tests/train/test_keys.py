@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No key is without effect in silence. For every algorithm, each key of the run file and each number of the strategy
-gets other values: the run has another result, says that the key is not used, or refuses the value; and nothing is said
-to be unused that changes a result. Keys that docs/determinism.md says change no bit leave results as they are, and
-each has an effect that is counted. A commit tries a share; HD_WHOLE=1 all."""
+"""No key is without effect in silence. For every algorithm, each key of the run file and each number of the
+strategy gets other values: the run has another result, says that the key is not used, or refuses the value;
+and nothing is said to be unused that changes a result. Keys that docs/determinism.md says change no bit leave
+results as they are, and each has an effect that is counted. A commit tries a share; HD_WHOLE=1 all."""
 
 import collections
 import concurrent.futures
@@ -22,7 +22,8 @@ from ways import take_share  # noqa: E402
 RESULTS = ("param_hash", "eval_value_raw", "eval_train_iter", "last_value_raw", "best_train_iter", "env_step",
            "train_iter", "reason", "detail", "seed", "shards")
 SMALL = {"runtime.executor": "sequential", "world.shards": 2, "env.stop_value": "1e9", "max_train_iter": 40,
-         "policy.learn.batch_size": 16, "policy.eval.evaluator.eval_freq": 20, "policy.learn.learning_rate": 0.01}
+         "policy.cuda": "false", "policy.learn.batch_size": 16, "policy.learn.learning_rate": 0.01,
+         "policy.eval.evaluator.eval_freq": 20}
 DENSE = {"policy.model.encoder_hidden_size_list": "[16, 16]"}
 OFF_POLICY = {**DENSE, "policy.other.eps.decay": 2000, "policy.collect.n_sample": 64,
               "policy.learn.update_per_collect": 1, "policy.other.replay_buffer.replay_buffer_size": 400,
@@ -35,9 +36,11 @@ CLONE = {**DENSE, "policy.collect.data_path": "demos"}
 # Of each algorithm a run file, and what makes it small, or turns on what is off by default.
 ALGORITHMS = {
     "dqn": ("cartpole_dqn_ddp", OFF_POLICY),
-    "dqn, normalised, of several steps": ("cartpole_dqn_ddp", {**OFF_POLICY, **NORMALISED, "policy.nstep": 3}),
+    "dqn, normalised, of several steps": ("cartpole_dqn_ddp",
+                                          {**OFF_POLICY, **NORMALISED, "policy.nstep": 3}),
     "dqn by priority": ("cartpole_dqn_priority", OFF_POLICY),
-    "dqn by priority, unweighted": ("cartpole_dqn_priority", {**OFF_POLICY, "policy.priority_IS_weight": "false"}),
+    "dqn by priority, unweighted": ("cartpole_dqn_priority",
+                                    {**OFF_POLICY, "policy.priority_IS_weight": "false"}),
     "qrdqn": ("cartpole_qrdqn", OFF_POLICY),
     "sac": ("pendulum_sac", {"policy.model.layers": "[{dense: 16}, relu]", "policy.critic": CRITIC % 16,
                              "policy.collect.n_sample": 64, "policy.random_collect_size": 70,
@@ -48,8 +51,8 @@ ALGORITHMS = {
                                           "policy.learn.lr_scheduler.kl_low": 0.009,
                                           "policy.learn.lr_scheduler.kl_high": 0.01,
                                           "policy.learn.lr_scheduler.max": 1, "max_train_iter": 120}),
-    "ppo of numbers": ("pendulum_ppo", {**ON_POLICY, "policy.collect.n_sample": 240, "policy.learn.batch_size": 70,
-                                        "max_train_iter": 60}),
+    "ppo of numbers": ("pendulum_ppo", {**ON_POLICY, "policy.collect.n_sample": 240,
+                                        "policy.learn.batch_size": 70, "max_train_iter": 60}),
     "ppo of sequences": ("cartpole_hidden_ppo_gru",
                          {"policy.model.layers": "[{gru: {hidden: 8}}]", "policy.collect.n_sample": 96,
                           "policy.collect.unroll_len": 3, "policy.learn.batch_size": 15,
@@ -65,23 +68,26 @@ ALGORITHMS = {
 
 # Other values, where neither the other words nor twice or half a number would do.
 VALUES = {
-    "graph": ["graphs/no_such.yaml"], "strategy": ["no_such.yaml"], "exp_name": ["other"], "max_env_step": [30],
-    "max_train_iter": [20], "env.stop_value": ["-1e9"], "env.type": ["acrobot"], "env.env_id": ["no_such_game"],
-    "env.options": ["{no_such_option: 1}"], "env.evaluator_env_num": [1], "env.max_evaluator_step": [5],
-    "env.collector_env_num": [2], "policy.cuda": ["true"], "policy.model.encoder_hidden_size_list": ["[8, 8]"],
-    "policy.model.layers": ["[{dense: 8}, relu]"], "policy.model.actor_head_hidden_size": [8],
-    "policy.model.heads": ["{policy: {type: categorical, layers: [{dense: 8}]}}"], "policy.critic": [CRITIC % 8],
-    "policy.action_bounds": ["{low: -1, high: 1}"], "policy.model.critic_head_hidden_size": [8], "policy.nstep": [2],
-    "policy.learn.microbatch": [8], "policy.learn.accumulate": [2], "policy.learn.target_update_freq": [7],
+    "graph": ["graphs/no_such.yaml"], "strategy": ["no_such.yaml"], "exp_name": ["other"],
+    "max_env_step": [30], "max_train_iter": [20], "env.stop_value": ["-1e9"], "env.type": ["acrobot"],
+    "env.env_id": ["no_such_game"], "env.options": ["{no_such_option: 1}"], "env.evaluator_env_num": [1],
+    "env.max_evaluator_step": [5], "env.collector_env_num": [2], "policy.cuda": ["true"],
+    "policy.model.encoder_hidden_size_list": ["[8, 8]"], "policy.model.layers": ["[{dense: 8}, relu]"],
+    "policy.model.actor_head_hidden_size": [8],
+    "policy.model.heads": ["{policy: {type: categorical, layers: [{dense: 8}]}}"],
+    "policy.critic": [CRITIC % 8], "policy.action_bounds": ["{low: -1, high: 1}"],
+    "policy.model.critic_head_hidden_size": [8], "policy.nstep": [2], "policy.learn.microbatch": [8],
+    "policy.learn.accumulate": [2], "policy.learn.target_update_freq": [7],
     "policy.learn.grad_clip_value": [0.01], "policy.learn.clip_ratio": [0.0001],
     "policy.learn.lr_scheduler.kl_low": [1e-5], "policy.learn.lr_scheduler.kl_high": [0.05],
     "policy.learn.lr_scheduler.factor": [3], "policy.learn.lr_scheduler.min": [0.5],
-    "policy.learn.lr_scheduler.max": [0.002], "policy.learn.train_epoch": [1], "policy.collect.data_path": ["nowhere"],
-    "policy.collect.env_groups": [2], "policy.collect.unroll_len": [9], "policy.collect.obs_samples": [3],
-    "policy.collect.clip_obs": [0.01], "policy.collect.clip_reward": [0.01], "policy.random_collect_size": [130],
+    "policy.learn.lr_scheduler.max": [0.002], "policy.learn.train_epoch": [1],
+    "policy.collect.data_path": ["nowhere"], "policy.collect.env_groups": [2],
+    "policy.collect.unroll_len": [9], "policy.collect.obs_samples": [3], "policy.collect.clip_obs": [0.01],
+    "policy.collect.clip_reward": [0.01], "policy.random_collect_size": [130],
     "policy.other.replay_buffer.replay_buffer_size": [80], "policy.other.replay_buffer.anneal_step": [10],
-    "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1],
-    "strategy.policy_lag": [1], "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
+    "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1], "strategy.policy_lag": [1],
+    "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
     "strategy.shard_optimizer_above_mb": [0],
 }
 DEEP = ", ".join(10 * ["{dense: 16}"])
@@ -93,10 +99,10 @@ CIRCUMSTANCES = {
                                           "policy.model.action_shape": 3}},  # whose episodes are cut
     "runtime.on_nan": {
         "sac": {"policy.learn.learning_rate": 1000, "policy.learn.learning_rate_q": 1000,
-                "policy.critic": f"{{input: [obs, action], layers: [{DEEP}], heads: {{value: {{type: dense}}}}}}"},
-        "sequences": {"policy.learn.learning_rate": 1000, "policy.model.layers": f"[{{gru: {{hidden: 8}}}}, {DEEP}]"},
-        "": {"policy.learn.learning_rate": 1000,
-             "policy.model.encoder_hidden_size_list": str(10 * [16])}},
+                "policy.critic": CRITIC.replace("{dense: %d}, relu", DEEP)},
+        "sequences": {"policy.learn.learning_rate": 1000,
+                      "policy.model.layers": f"[{{gru: {{hidden: 8}}}}, {DEEP}]"},
+        "": {"policy.learn.learning_rate": 1000, "policy.model.encoder_hidden_size_list": str(10 * [16])}},
 }
 
 
@@ -128,7 +134,8 @@ def find_values(key, text, now):
         return VALUES[key]
     words = re.search(r"; one of ([\w, -]+)", text)
     if words or "; true or false" in text:
-        return [word for word in (words[1].split(", ") if words else ("true", "false")) if word not in (now, "auto")]
+        choices = words[1].split(", ") if words else ["true", "false"]
+        return [word for word in choices if word not in (now, "auto")]
     number = float(now) if re.match(r"[-+.0-9]", now) else 1
     if "; an integer" in text:
         return [f"{2 * number or 1:g}"]
@@ -138,8 +145,8 @@ def find_values(key, text, now):
 
 # -- Effects of what changes no bit --------------------------------------------------------------------
 
-# How the effect of a key is seen: its values, of which each has to be seen to differ; how a run ends or what it leaves;
-# and what else is set. Results are the same.
+# How the effect of a key is seen: values that have to be told apart by what a run leaves, the function that
+# sees it, and what else is set. Results are the same.
 Effect = collections.namedtuple("Effect", "values see keys", defaults=({},))
 
 
@@ -184,8 +191,9 @@ def see_overlap(directory):
 
 GROUPS = "policy.collect.env_groups"
 PPO = {"config": "cartpole_ppo_ddp", "policy.collect.segment_at_done": "false", "policy.collect.n_sample": 64}
-PIXELS = {"config": "pixel_pong_dqn_ddp", "max_train_iter": 1, "world.shards": 1, "policy.learn.batch_size": 16,
-          "policy.other.replay_buffer.replay_buffer_size": 10000, "env.max_evaluator_step": 1,
+PIXELS = {"config": "pixel_pong_dqn_ddp", "max_train_iter": 1, "world.shards": 1,
+          "policy.learn.batch_size": 16, "env.max_evaluator_step": 1,
+          "policy.other.replay_buffer.replay_buffer_size": 10000,
           "policy.model.encoder_hidden_size_list": "[8, 8, 16]"}
 TWO, STARPU = {"ranks": 2}, {"runtime.executor": "starpu"}
 SCHEDULERS = re.search(r"one of ([\w, -]+);", call("keys", "runtime.scheduler").stdout)[1].split(", ")
@@ -194,8 +202,8 @@ EFFECTS = {
     "runtime.executor": Effect(["sequential", "starpu"], see_start("scheduler")),
     "runtime.scheduler": Effect(SCHEDULERS, see_start("scheduler"), STARPU),
     "runtime.workers": Effect([1, 2], see_start("workers"), STARPU),
-    "runtime.max_inflight_iterations": Effect([1, 8], see_overlap, {**STARPU, "runtime.workers": 2, "--trace": True,
-                                                                    "strategy.policy_lag": 1}),
+    "runtime.max_inflight_iterations": Effect(
+        [1, 8], see_overlap, {**STARPU, "runtime.workers": 2, "strategy.policy_lag": 1, "--trace": True}),
     "runtime.param_check_interval": Effect([1, 10], see_calls("compare"), TWO),
     "runtime.transport": Effect(["shm", "ucx"], see_sent, {**TWO, "nodes": 2}),
     "runtime.exchange": Effect(["direct", "pairs", "halves"], see_sent, {"ranks": 4, "nodes": 4,
@@ -223,26 +231,28 @@ TESTED = {
 PROMISED = EFFECTS.keys() | TESTED.keys() | {"policy.multi_gpu"}
 
 
-def play(scratch, name, key, value, effect):
+def play(scratch, key, value, effect):
     """The results of a run, and what is seen of the key."""
-    keys = {"max_train_iter": 100, "world.shards": 4, "env.stop_value": "1e9", **effect.keys, key: value}
+    keys = {"max_train_iter": 100, "world.shards": 4, "env.stop_value": "1e9", "policy.cuda": "false",
+            **effect.keys, key: value}
     trace, named = keys.pop("--trace", False), keys.pop("named", False)
-    directory = scratch(value if named else name)
-    options = [os.path.join(ROOT, f"configs/{keys.pop('config', 'cartpole_dqn_ddp')}.yaml"), "--quiet"]
-    options += [] if named else ["--dir", directory]
     ranks, nodes = keys.pop("ranks", 1), keys.pop("nodes", 1)
-    options += ["--trace"] * trace + sets(**keys)
+    config = os.path.join(ROOT, f"configs/{keys.pop('config', 'cartpole_dqn_ddp')}.yaml")
+    directory = scratch(value if named else f"{key} {value}")
+    options = [config, "--quiet", *sets(**keys), *["--trace"] * trace]
+    options += [] if named else ["--dir", directory]
     if nodes > 1:
         launch_nodes(nodes, ranks, *options)
     else:
-        call(*(["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]), *options, cwd=scratch.path)
+        command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
+        call(*command, *options, cwd=scratch.path)
     ended = result(directory)
     return {name: ended[name] for name in RESULTS}, effect.see(directory)
 
 
 def check_effects(scratch):
     for key, effect in take_share(EFFECTS.items(), "effects", of=2):
-        runs = [play(scratch, f"{key} {value}", key, value, effect) for value in effect.values]
+        runs = [play(scratch, key, value, effect) for value in effect.values]
         seen = dict(zip(effect.values, (seen for _, seen in runs)))
         check(all(results == runs[0][0] for results, _ in runs), f"{key} changes results: {runs}")
         check(len(set(seen.values())) == len(seen), f"{key}: no effect is seen: {seen}")
@@ -269,46 +279,54 @@ class Campaign:
 
     def run(self, algorithm, keys):
         """How a run ends, which leaves nothing else."""
-        config, own = ALGORITHMS[algorithm]
-        keys = {**SMALL, **own, **keys}
+        config, directory = ALGORITHMS[algorithm][0], self.scratch(str(next(numbers)))
         if keys.get("policy.collect.data_path") == "demos":
-            keys["policy.collect.data_path"] = self.scratch("demos")
-        directory = self.scratch(str(next(numbers)))
-        done = call("run", os.path.join(ROOT, f"configs/{config}.yaml"), "--dir", directory, *sets(**keys), expect=None)
+            keys = {**keys, "policy.collect.data_path": self.scratch("demos")}
+        options = ["--dir", directory, *sets(**keys)]
+        done = call("run", os.path.join(ROOT, f"configs/{config}.yaml"), *options, expect=None)
         results, values = None, {}
         if done.returncode == 0:
             ended = result(directory)
-            results, values = {name: ended[name] for name in RESULTS}, read_values(f"{directory}/total_config.yaml")
+            results = {name: ended[name] for name in RESULTS}
+            values = read_values(f"{directory}/total_config.yaml")
         shutil.rmtree(directory, ignore_errors=True)
         return Outcome(done.returncode, done.stderr, results, values)
 
     def base(self, algorithm, key=""):
         """The run with which those of a key are compared."""
-        keys = find_circumstances(algorithm, key)
-        place = (algorithm, *keys)
+        place = (algorithm, *find_circumstances(algorithm, key))
         if place not in self.bases:
-            self.bases[place] = self.run(algorithm, keys)
+            self.bases[place] = self.run(algorithm, list_settings(algorithm, key))
         return self.bases[place]
 
     def try_value(self, job):
         algorithm, key, value = job
-        other = self.run(algorithm, {**find_circumstances(algorithm, key), key: value})
-        return job, classify(key, value, self.base(algorithm, key), other), other.said
+        keys = {**list_settings(algorithm, key), key: value}
+        other = self.run(algorithm, keys)
+        names = [f"--set:{1 + list(keys).index(key)}:", *re.findall(r"\w{2,}", str(value))]
+        return job, classify(key, names, self.base(algorithm, key), other), other
 
 
-def classify(key, value, base, other):
-    """changed, told, refused or equal as promised; else what is wrong."""
-    told = f"{key} is not used by" in other.said or re.search(rf"warning: .*{re.escape(key)}", other.said)
+def list_settings(algorithm, key):
+    return {**SMALL, **ALGORITHMS[algorithm][1], **find_circumstances(algorithm, key)}
+
+
+def classify(key, names, base, other):
+    """changed, told, refused or equal as promised; else what is wrong. A refusal names the key or one of
+    `names`."""
+    unused = f"{key} is not used by" in other.said
     if other.code == 2:
-        named = (key.split(".")[-1], *re.findall(r"\w{2,}", str(value)), "--set:")
-        return "refused" if any(name in other.said for name in named) else "REFUSED, but not for the key"
+        named = any(name in other.said for name in (key.rsplit(".", 1)[-1], *names))
+        return "refused" if named else "REFUSED, but not for the key"
     if other.code not in (0, base.code):
         return f"EXIT CODE {other.code}"
     if (other.code, other.results) == (base.code, base.results):
-        return "told" if told else "equal as promised" if key in PROMISED else "SILENT"
+        if unused or re.search(rf"warning: .*{re.escape(key)}", other.said):
+            return "told"
+        return "equal as promised" if key in PROMISED else "SILENT"
     if key in PROMISED - {GROUPS}:
         return "CHANGED, though it changes no bit"
-    return "SAID TO BE UNUSED, but it changed" if f"{key} is not used by" in other.said else "changed"
+    return "SAID TO BE UNUSED, but it changed" if unused else "changed"
 
 
 def list_jobs(campaign):
@@ -325,10 +343,10 @@ def list_jobs(campaign):
 def check_keys(scratch):
     campaign, wrong = Campaign(scratch), []
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for job, word, said in pool.map(campaign.try_value, take_share(list_jobs(campaign), "keys")):
+        for job, word, other in pool.map(campaign.try_value, take_share(list_jobs(campaign), "keys")):
             campaign.counts[word] += 1
             if word[:2].isupper():
-                wrong.append(f"{' '.join(map(str, job))}: {word}: {said[:300]}")
+                wrong.append(f"{' '.join(map(str, job))}: {word}: {other.said[:300]}")
     print(*(f"{n} {word}" for word, n in campaign.counts.items()), sep=", ")
     check(not wrong, "\n".join(wrong))
 
@@ -336,8 +354,9 @@ def check_keys(scratch):
 def main():
     with Scratch() as scratch:
         train(scratch("teacher"), max_train_iter=20, runtime__executor="sequential")
-        call("record", CONFIG, "--weights", scratch("teacher/ckpt/iteration_20/policy.safetensors"), "--transitions", "301",
-             "--out", scratch("demos"), "--epsilon", "0.5", "--quiet")
+        weights = scratch("teacher/ckpt/iteration_20/policy.safetensors")
+        options = ["--transitions", "301", "--epsilon", "0.5", "--out", scratch("demos"), "--quiet"]
+        call("record", CONFIG, "--weights", weights, *options)
         check_tested()
         check_effects(scratch)
         check_keys(scratch)
