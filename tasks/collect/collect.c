@@ -454,14 +454,6 @@ static bool is_random(const struct hd_context *context, const struct args *args,
     return totals->sample < args->random_size * context->shards;
 }
 
-/* Returns the env whose turn it is to come first: the one after those of the collect before. */
-static int64_t find_turn(const struct hd_context *context, const struct args *args,
-                         const struct hd_transition_block_shape *block)
-{
-    const int64_t served = (args->n_sample + block->fragment - 1) / block->fragment;
-    return context->iteration * served % args->envs->envs;
-}
-
 static int collect_body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
@@ -480,7 +472,9 @@ static int collect_body(struct hd_context *context, const struct hd_view *views,
         .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
         .nstep = block->nstep,
-        .first = args->takes_turns ? find_turn(context, args, block) : 0,
+        .first = args->takes_turns
+                     ? hd_surplus_find_turn(context->iteration, args->n_sample, args->envs->envs)
+                     : 0,
     };
     c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     lay_out_header(args, context->gpu, context->header, &c.header);

@@ -372,8 +372,7 @@ static int collect_on_policy_body(struct hd_context *context, const struct hd_vi
     };
     c.show = hd_trajectories_get_show(c.to, &c.t);
     if (args->takes_turns)
-        c.turn = context->iteration * ((c.to->samples + c.to->fragment - 1) / c.to->fragment) %
-                 c.shape->envs;
+        c.turn = hd_surplus_find_turn(context->iteration, c.to->samples, c.shape->envs);
     c.first = hd_envs_get_first(c.shape, context->shard, context->item);
     c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     if (context->gpu) {

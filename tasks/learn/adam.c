@@ -64,7 +64,8 @@ static int adam_prepare(const struct hd_setup *setup, void **args_p)
     args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     args->skips = strcmp(hd_config_get_text(config, "runtime.on_nan"), "skip") == 0;
-    args->skips_max = hd_config_get_int(config, "runtime.nan_skips_max");
+    if (args->skips)
+        args->skips_max = hd_config_get_int(config, "runtime.nan_skips_max");
     if (strcmp(hd_config_get_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_get_real(config, "policy.learn.grad_clip_value");
     HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));

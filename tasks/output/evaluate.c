@@ -83,9 +83,10 @@ static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
     args->shape = hd_envs_get_shape(setup->specs[ENVS]);
     args->net = hd_params_get_net(setup->specs[POLICY]);
     args->keeps_best = setup->specs[BEST] != NULL;
-    args->seed_of_episode =
-        strcmp(hd_config_get_text(setup->config, "policy.eval.seeds"), "episode") == 0;
     hd_config_read(setup->config, keys, args);
+    args->seed_of_episode =
+        args->episodes <= args->shape->total || /* env and episode are the same number */
+        strcmp(hd_config_get_text(setup->config, "policy.eval.seeds"), "episode") == 0;
     HD_TRY(hd_policy_net_check(setup, args->net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_stepper_prepare(args->shape, args->net, &args->scratch);

@@ -190,11 +190,12 @@ def judge_numbered(scratch, mutants, number):
 
 
 def check_shipped(scratch):
-    """Nothing is said of the run files as they are, with any strategy."""
+    """Nothing is said of the run files as they are, with any strategy, but that some algorithm has no use for a part of it."""
     def check_one(config, strategy):
         keys = sets(policy__collect__data_path=scratch("data")) if "_bc_" in config else []
         done = call("graph", config, "--strategy", strategy, *keys)
-        check(not done.stderr, f"{config} with {strategy}: {done.stderr}")
+        said = [line for line in done.stderr.splitlines() if not re.search(r": strategy\.\w+ is not used by this run of \w+$", line)]
+        check(not said, f"{config} with {strategy}: {done.stderr}")
 
     folder = os.path.join(ROOT, "configs")
     configs = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".yaml")]

@@ -97,12 +97,15 @@ CIRCUMSTANCES = {
                           "": {"env.stop_value": "-1e9"}},  # the evaluation that ends a run is seen later
     "policy.collect.truncation": {"dqn": {"env.type": "mountain_car", "policy.model.obs_shape": 2,
                                           "policy.model.action_shape": 3}},  # whose episodes are cut
+    "policy.collect.surplus": {"sac": {"env.collector_env_num": 2}},
+    "policy.eval.seeds": {"": {"env.n_evaluator_episode": 15}},
     "runtime.on_nan": {
         "sac": {"policy.learn.learning_rate": 1000, "policy.learn.learning_rate_q": 1000,
                 "policy.critic": CRITIC.replace("{dense: %d}, relu", DEEP)},
         "sequences": {"policy.learn.learning_rate": 1000,
                       "policy.model.layers": f"[{{gru: {{hidden: 8}}}}, {DEEP}]"},
-        "": {"policy.learn.learning_rate": 1000, "policy.model.encoder_hidden_size_list": str(10 * [16])}},
+        "": {"policy.learn.learning_rate": 1000, "policy.model.encoder_hidden_size_list": str(10 * [16]),
+             "max_train_iter": 40}},
 }
 
 

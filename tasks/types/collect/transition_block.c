@@ -38,6 +38,13 @@ enum hd_surplus hd_surplus_read(const struct hd_config *config, bool cuts)
                                            : HD_SURPLUS_FIRST;
 }
 
+int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs)
+{
+    const int64_t fragment = (n_sample + envs - 1) / envs;
+    const int64_t served = (n_sample + fragment - 1) / fragment;
+    return iteration * (served < envs ? served : 1) % envs;
+}
+
 /* A bound on how far a collect of n samples can go: before its last step of all E envs, at most n -
  * 1 samples are made and L - 1 steps of each env are pending, so the envs made at most n - 1 + E (L
  * - 1) steps; and as the end of an episode completes a fragment, at most n - 1 episodes ended. So

@@ -42,6 +42,10 @@ enum hd_surplus { HD_SURPLUS_FIRST, HD_SURPLUS_TURNS, HD_SURPLUS_KEEP };
  * ends (`cuts`). */
 enum hd_surplus hd_surplus_read(const struct hd_config *config, bool cuts);
 
+/* Returns which of `envs` comes first in the collect of an iteration where environments take turns:
+ * the one after those whose samples made up the collect before, or one further if all did. */
+int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs);
+
 /* Returns the shape that the run file describes. */
 struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_config *config);
 

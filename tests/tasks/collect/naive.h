@@ -193,8 +193,9 @@ static inline void naive_collect(struct naive *naive, struct hd_rng rng)
     naive->waiting = naive->surplus == NAIVE_KEEP ? beyond : 0;
     naive->counters.sample += collected - naive->waiting;
     naive->counters.dropped += beyond - naive->waiting;
+    const int64_t served = (naive->n_sample + longest - 1) / longest;
     if (naive->surplus == NAIVE_TURNS)
-        naive->turn = (naive->turn + (naive->n_sample + longest - 1) / longest) % naive->envs;
+        naive->turn = (naive->turn + (served == naive->envs ? 1 : served)) % naive->envs;
 }
 
 #endif

@@ -169,8 +169,9 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
         }
     }
     const int64_t fragment = (group->n_sample + group->envs - 1) / group->envs;
+    const int64_t served = (group->n_sample + fragment - 1) / fragment;
     if (group->takes_turns)
-        group->turn = (group->turn + (group->n_sample + fragment - 1) / fragment) % group->envs;
+        group->turn = (group->turn + (served == group->envs ? 1 : served)) % group->envs;
     hd_free(obs);
     hd_free(out);
     hd_free(work);

@@ -101,6 +101,8 @@ TEST(test_against_naive, .runs = 3 * COUNT(cases))
                             .params = world_get(w, "policy")->data,
                             .seed = w->setup.seed,
                             .surplus = (enum naive_surplus)(_i % 3)};
+    if (c->n_sample == c->envs) /* nothing is ever beyond n_sample */
+        naive->surplus = NAIVE_FIRST;
     naive_open(naive, c->collects * c->n_sample + c->envs * naive_fragment(naive));
     for (int64_t iteration = 0; iteration < c->collects; iteration++) {
         run(w, iteration);

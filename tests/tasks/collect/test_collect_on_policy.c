@@ -86,6 +86,8 @@ static struct naive *make_naive(const struct world *w, const struct shape_case *
     if (c->norm)
         view = (struct hd_view){.spec = &world_get(w, "obs_norm")->spec,
                                 .data = world_get(w, "obs_norm")->data};
+    const bool may_drop =
+        c->n_sample % c->envs != 0 || (c->segment_at_done && c->n_sample > c->envs);
     naive->groups = c->groups;
     for (int64_t g = 0; g < c->groups; g++) {
         struct naive_group *group = &naive->group[g];
@@ -100,7 +102,7 @@ static struct naive *make_naive(const struct world *w, const struct shape_case *
         group->first = g * group->envs;
         group->n_sample = c->n_sample / c->groups;
         group->segment_at_done = c->segment_at_done;
-        group->takes_turns = takes_turns;
+        group->takes_turns = takes_turns && may_drop;
         naive_open(group);
     }
     return naive;
