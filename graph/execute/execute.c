@@ -188,6 +188,7 @@ static int run_iterations(struct hd_executor *executor)
         if (plan->ops[i].kind == HD_OP_COMPARE)
             HD_TRY(hd_op_submit_compare(binder, &plan->ops[i]));
     HD_TRY(save_at_stop(executor));
+    binder->place = 0; /* a further run begins with the next iteration */
     binder->counters[0]++;
     return HD_OK;
 }

@@ -305,10 +305,10 @@ def check_statistics_stay():
                           for name in ("obs_stats", "obs_norm", "(snapshot)"))
             check(not touched or line.startswith("keep_best"), line)
     check_plan(GPU_ENVS, (
-        "grad           grad       shard  shards 0-0 buckets 6 buffers 1 on host and gpu in gpu order",
+        "grad           grad       shard  shards 0-0 buckets 6 buffers 1 on host and gpu in gpu order starts as none",
         "mean(grad) [collective, 6 buckets, in place, gpu] reads grad (gpu) writes mean_grad (gpu)"), world__shards=1)
     check_plan(GPU_ENVS, (
-        "grad           grad       shard  shards 0-0 buckets 6 buffers 1 on host and gpu",
+        "grad           grad       shard  shards 0-0 buckets 6 buffers 1 on host and gpu starts as none",
         "mean(grad) [collective, 6 buckets, gpu] reads grad (gpu) writes mean_grad (gpu)",
         "sum(obs_stats) [collective] reads obs_stats (host) writes all_obs_stats (host)",
         "merge_stats [global, gpu] reads all_obs_stats (gpu) updates obs_norm (gpu)"),

@@ -68,6 +68,10 @@ TEST(configuration_counts, .runs = 2)
                       (long long)hd_executor_get_version(rank.executor, value));
     }
     ck_assert_int_eq(rank_compare(&rank, l.graph, reference), 0);
+    /* A further run goes on with the next iteration, which stops again. */
+    const int outer = hd_graph_find_value(l.graph, "outer");
+    ck_assert_int_eq(hd_executor_run(rank.executor, &reason), HD_OK);
+    ck_assert_int_eq(hd_executor_get_version(rank.executor, outer), 3 * 3);
     rank_stop(&rank);
     hd_reference_destroy(reference);
     rank_unload(&l);
