@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/hash.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -12,6 +14,23 @@ uint64_t hd_hash_bytes(const void *data, size_t bytes)
 uint64_t hd_hash_text(const char *text)
 {
     return XXH3_64bits(text, strlen(text));
+}
+
+bool hd_hash_file(const char *path, uint64_t *hash_p)
+{
+    char block[1 << 14];
+    uint64_t hash = 0;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
+        hash = hd_hash_mix(hash, hd_hash_bytes(block, n));
+    const int problem = ferror(file) ? errno : 0; /* of a folder, too */
+    fclose(file);
+    errno = problem;
+    if (problem == 0)
+        *hash_p = hash;
+    return problem == 0;
 }
 
 uint64_t hd_hash_floats(uint64_t hash, const float *data, int64_t n)

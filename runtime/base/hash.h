@@ -5,6 +5,7 @@
 
 #include "runtime/base/inline.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,9 @@ uint64_t hd_hash_bytes(const void *data, size_t bytes);
 
 /* Returns the hash of a zero-terminated string. */
 uint64_t hd_hash_text(const char *text);
+
+/* Gives the hash of a file's content. Returns false, with errno set, where it cannot be read. */
+bool hd_hash_file(const char *path, uint64_t *hash_p);
 
 /* Mixes `value` into `hash`; order matters. The result is hd_hash_bytes of the two, written out
  * (XXH3 of 9 to 16 bytes) so that CPUs and GPUs can compute it. */

@@ -9,38 +9,16 @@
 #include "runtime/machine/topology.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static int hash_file(const char *path, uint64_t *hash_p)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size == 0) {
-        int status = hd_fail(HD_ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return status;
-    }
-    void *content = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (content == MAP_FAILED)
-        return hd_fail(HD_ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
-    *hash_p = hd_hash_bytes(content, (size_t)info.st_size);
-    munmap(content, (size_t)info.st_size);
-    return HD_OK;
-}
 
 int hd_fingerprint_create(const char *libraries, const char *precision,
                           struct hd_fingerprint *fingerprint_p)
 {
     uint64_t program = 0;
-    HD_TRY(hash_file("/proc/self/exe", &program));
+    if (!hd_hash_file("/proc/self/exe", &program))
+        return hd_fail(HD_ERR_SYSTEM, "this program cannot be read: %s", strerror(errno));
     char isa[HD_ISA_BYTES];
     hd_host_get_isa(isa);
     /* The C library's version counts because its expf and logf do; the number of OpenMP threads and

@@ -154,17 +154,8 @@ void hd_env_describe(const struct hd_env *env, char text_p[HD_ENV_MESSAGE])
 
 bool hd_env_hash_code(const struct hd_env *env, uint64_t *hash_p)
 {
-    char block[1 << 14];
     const char *path = find_file(env);
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    if (!file)
-        return false;
-    *hash_p = 0;
-    for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
-        *hash_p = hd_hash_mix(*hash_p, hd_hash_bytes(block, n));
-    const bool whole = !ferror(file);
-    fclose(file);
-    return whole;
+    return path && hd_hash_file(path, hash_p);
 }
 
 int64_t hd_env_count_agents(const struct hd_env_spec *spec)
