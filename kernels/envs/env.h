@@ -140,9 +140,9 @@ struct hd_env {
     /* NULL, or what steps such envs on a GPU (kernels/envs/env_gpu.h). */
     const struct hd_env_gpu *gpu;
 
-    /* NULL, or writes to `message`, in a few words, of which code the env consists that is not in
-     * the plug-in's file: ranks of a run must have the same. Returns -1 with a sentence on error.
-     */
+    /* NULL, or writes to `message`, in a few words, of which code and data (a ROM) the env consists
+     * that are not in the plug-in's file: ranks of a run must have the same, and a run that goes
+     * on. Returns -1 with a sentence on error. */
     int (*identify)(const struct hd_env_settings *settings, char message[HD_ENV_MESSAGE]);
 };
 

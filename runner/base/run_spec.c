@@ -418,7 +418,8 @@ void hd_run_spec_explain(const struct hd_run_spec *run_spec, bool gpus)
 }
 
 /* Ranks of one run may differ in these. */
-static const char *const free_to_differ[] = {"exp_name", "runtime.workers", "runtime.scheduler"};
+static const char *const free_to_differ[] = {"exp_name", "policy.collect.data_path",
+                                             "runtime.workers", "runtime.scheduler"};
 
 enum { N_FREE = sizeof free_to_differ / sizeof *free_to_differ };
 

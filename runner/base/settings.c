@@ -37,6 +37,7 @@ static const struct hd_field fields[] = {
     SETTING(precision, "runtime.precision"),
     SETTING_IS(library_order, "runtime.reduction", "nccl"),
     SETTING(allow_fingerprint_mismatch, "runtime.allow_fingerprint_mismatch"),
+    SETTING(allow_origin_mismatch, "runtime.allow_origin_mismatch"),
     SETTING(window, "runtime.max_inflight_iterations"),
     SETTING(watchdog_s, "runtime.watchdog_s"),
     SETTING(heartbeat_timeout_s, "runtime.heartbeat_timeout_s"),

@@ -23,6 +23,7 @@ struct hd_settings {
     const char *scheduler, *transport, *exchange, *precision;
     bool library_order; /* NCCL adds gradients in its own order */
     bool allow_fingerprint_mismatch;
+    bool allow_origin_mismatch;
     int window; /* iterations submitted before the oldest has ended */
     double watchdog_s, heartbeat_timeout_s;
     double checkpoint_interval_s, checkpoint_timeout_s;

@@ -2,6 +2,7 @@
 #include "runner/play/inference.h"
 
 #include "graph/plan/memory.h"
+#include "runner/base/origins.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -63,7 +64,9 @@ int hd_inference_open(const struct hd_options *options, const atomic_int *interr
                               &inference_p->executor));
     inference_p->weights = hd_weights_find(inference_p->run_spec.graph, inference_p->executor);
     inference_p->weights.strip_prefix = options->strip_prefix;
-    return hd_weights_load(&inference_p->weights, options->weights);
+    HD_TRY(hd_weights_load(&inference_p->weights, options->weights));
+    hd_origins_compare_weights(&inference_p->run_spec, options->weights);
+    return HD_OK;
 }
 
 void hd_inference_close(struct hd_inference *inference)

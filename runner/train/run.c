@@ -2,11 +2,13 @@
 /* runner run: this process is one rank. */
 #include "graph/plan/memory.h"
 #include "runner/base/commands.h"
+#include "runner/base/origins.h"
 #include "runner/base/signals.h"
 #include "runner/history/trace_file.h"
 #include "runner/train/base/train.h"
 #include "runner/train/failed.h"
 #include "runner/train/gpu_failure.h"
+#include "runner/train/origins.h"
 #include "runner/train/outputs/checkpoints.h"
 #include "runner/train/outputs/fields.h"
 #include "runner/train/outputs/metrics.h"
@@ -28,7 +30,6 @@
 #include "runtime/machine/machine.h"
 #include "tasks/output/inspect.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -139,51 +140,22 @@ static int share_dir(struct hd_train *train)
     return HD_OK;
 }
 
-/* Adds a line that ranks compare: a name, a hash and a text. */
-static void compare(FILE *file, uint64_t *hash, const char *name, const char *text)
-{
-    const uint64_t one = hd_hash_text(text);
-    *hash = hd_hash_mix(*hash, one);
-    fprintf(file, "%s\t%016" PRIx64 "\t%s\n", name, one, text);
-}
-
-/* Lists what is not in the config: the checkpoint to go on from, and data and code that values
- * stand on. Ranks whose arithmetic may differ may have other builds of plug-ins. */
-static int list_origins(const struct hd_train *train, FILE *file, uint64_t *hash)
-{
-    const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
-    const struct hd_graph *graph = train->run_spec.graph;
-    char text[HD_IDENTITY_TEXT];
-    snprintf(text, sizeof text, "%s %lld", from < 0 ? "none:" : "iteration", (long long)from);
-    compare(file, hash, "the checkpoint to resume from", text);
-    for (int i = 0; i < graph->n_values; i++) {
-        const struct hd_spec *spec = &graph->values[i].spec;
-        if (!spec->type->identify || train->run_spec.settings.allow_fingerprint_mismatch)
-            continue;
-        HD_TRY(spec->type->identify(spec, text));
-        if (text[0])
-            compare(file, hash, spec->name, text);
-    }
-    return HD_OK;
-}
-
-/* Joins the ranks that have read the same. */
+/* Joins the ranks whose configs and whose checkpoints to go on from are the same. */
 static int join_equal_ranks(struct hd_train *train)
 {
-    uint64_t hash = hd_run_spec_hash(&train->run_spec);
-    char *config = hd_run_spec_list(&train->run_spec), *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    if (file && config)
-        fputs(config, file);
-    int status = file && config ? list_origins(train, file, &hash) : HD_ERR_NOMEM;
-    if (file && fclose(file) != 0)
-        status = HD_ERR_NOMEM;
-    free(config);
-    if (status == HD_OK)
-        status = hd_ranks_join(&train->ranks, &train->run_spec.settings, hash, text,
-                               train->fingerprint.text);
-    free(text);
+    const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
+    char *list = hd_run_spec_list(&train->run_spec), *text = NULL;
+    if (list)
+        text = hd_format("%sthe checkpoint to resume from\t%lld\t%s %lld\n", list, (long long)from,
+                         from < 0 ? "none:" : "iteration", (long long)from);
+    free(list);
+    if (!text)
+        return HD_ERR_NOMEM;
+    const int status =
+        hd_ranks_join(&train->ranks, &train->run_spec.settings,
+                      hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from), text,
+                      train->fingerprint.text);
+    hd_free(text);
     return status;
 }
 
@@ -192,6 +164,7 @@ static int join_ranks(struct hd_train *train)
     if (train->ranks.world.world == 1)
         return HD_OK;
     HD_TRY(join_equal_ranks(train));
+    HD_TRY(hd_origins_check(train));
     int status = train->ranks.world.rank == 0 ? hd_outputs_open(train) : HD_OK;
     HD_TRY(hd_rendezvous_agree(train->ranks.rendezvous, status,
                                "rank 0 cannot make the run directory"));
@@ -214,6 +187,7 @@ static int open_alone(struct hd_train *train)
 {
     if (train->ranks.world.world > 1)
         return HD_OK;
+    HD_TRY(hd_origins_check(train));
     HD_TRY(hd_outputs_open(train));
     tell_launcher(train);
     return hd_checkpoints_open(train);
@@ -342,6 +316,7 @@ static int prepare(struct hd_train *train)
         HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
     HD_TRY(take_fingerprint(train));
     HD_TRY(hd_resume_check(train));
+    HD_TRY(hd_origins_find(&train->run_spec, &train->origins));
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.settings.param_check_interval,
                           &train->plan));
@@ -465,6 +440,7 @@ static void release(struct hd_train *train)
         hd_reserve_remove(train->dir);
     hd_plan_destroy(train->plan);
     hd_run_spec_release(&train->run_spec);
+    json_decref(train->origins);
     hd_free(train->dir);
     if (train->outputs.dir_lock >= 0)
         close(train->outputs.dir_lock);

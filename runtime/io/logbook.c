@@ -31,7 +31,7 @@ struct late_file {
 
 struct hd_logbook {
     char *directory;
-    char *policy; /* or NULL */
+    char *policy, *origins; /* or NULL */
     struct hd_tensorboard *board;
     struct {
         char name[NAME_BYTES];
@@ -218,6 +218,7 @@ void hd_logbook_destroy(struct hd_logbook *book)
     hd_tensorboard_destroy(book->board);
     pthread_mutex_destroy(&book->lock);
     hd_free(book->policy);
+    hd_free(book->origins);
     hd_free(book->directory);
     hd_free(book);
 }
@@ -227,16 +228,21 @@ const char *hd_logbook_get_dir(const struct hd_logbook *book)
     return book->directory;
 }
 
-int hd_logbook_set_policy(struct hd_logbook *book, const char *text)
+int hd_logbook_set_policy(struct hd_logbook *book, const char *policy, const char *origins)
 {
-    hd_free(book->policy);
-    book->policy = hd_strdup(text);
-    return book->policy ? HD_OK : HD_ERR_NOMEM;
+    book->policy = hd_strdup(policy);
+    book->origins = origins ? hd_strdup(origins) : NULL;
+    return book->policy && (book->origins || !origins) ? HD_OK : HD_ERR_NOMEM;
 }
 
 const char *hd_logbook_get_policy(const struct hd_logbook *book)
 {
     return book->policy;
+}
+
+const char *hd_logbook_get_origins(const struct hd_logbook *book)
+{
+    return book->origins;
 }
 
 /* Prints the time in brackets at the start of a line: nothing else in these files is wall-clock

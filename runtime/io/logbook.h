@@ -26,10 +26,12 @@ struct json_t *hd_logbook_get_state(struct hd_logbook *book);
 /* Returns the run directory. Borrowed. Thread safe. */
 const char *hd_logbook_get_dir(const struct hd_logbook *book);
 
-/* Keeps a copy of what files of weights say of their policy, before any task runs. Returns HD_OK or
- * HD_ERR_NOMEM. The other returns it, or NULL. Borrowed. Thread safe. */
-int hd_logbook_set_policy(struct hd_logbook *book, const char *text);
+/* Keeps copies of what files of weights say of their policy and of its origins (NULL: nothing),
+ * before any task runs. Returns HD_OK or HD_ERR_NOMEM. The others return them, or NULL. Borrowed.
+ * Thread safe. */
+int hd_logbook_set_policy(struct hd_logbook *book, const char *policy, const char *origins);
 const char *hd_logbook_get_policy(const struct hd_logbook *book);
+const char *hd_logbook_get_origins(const struct hd_logbook *book);
 
 struct hd_log_item {
     const char *name;

@@ -202,7 +202,7 @@ const struct hd_key hd_task_keys[] = {
      "samples are repeated; drop_last: the last samples are left out; uneven: some shards have"
      " one sample more",
      NULL},
-    {"policy.collect.data_path", HD_KEY_TEXT, 0, 0, "", NULL, "global",
+    {"policy.collect.data_path", HD_KEY_TEXT, 0, 0, "", NULL, "per rank",
      "folder of the data set to learn from, which `runner record` wrote, relative to the "
      "working directory",
      "dataset|data|data_dir"},

@@ -68,6 +68,10 @@ static const struct hd_key run_keys[] = {
      NULL},
     {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "let ranks of different arithmetic fingerprints work together", NULL},
+    {"runtime.allow_origin_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "let ranks whose data sets or environments' code differ work together, and a run go on with "
+     "others than its checkpoint's",
+     NULL},
     {0},
 };
 

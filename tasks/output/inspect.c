@@ -150,15 +150,19 @@ static struct hashes hash_all(const struct hd_weights *weights)
 
 static int write_file(const struct hd_file_put *put, const char *path,
                       const struct hd_tensor_data *tensors, int64_t n, const struct hashes *hashes,
-                      const char *about, int64_t train_iter)
+                      const struct hd_weights *weights, int64_t train_iter)
 {
     char updates[32];
-    const char *keys[4 + N_HASHES] = {"format", "train_iter", "heddle_version"};
-    const char *values[4 + N_HASHES] = {"pt", updates, HD_VERSION};
+    const char *keys[5 + N_HASHES] = {"format", "train_iter", "heddle_version"};
+    const char *values[5 + N_HASHES] = {"pt", updates, HD_VERSION};
     int n_keys = 3;
-    if (about) {
+    if (weights->about) {
         keys[n_keys] = hd_policy_file_key;
-        values[n_keys++] = about;
+        values[n_keys++] = weights->about;
+    }
+    if (weights->origins) {
+        keys[n_keys] = hd_policy_file_origins_key;
+        values[n_keys++] = weights->origins;
     }
     snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
     for (int i = 0; i < N_HASHES; i++) {
@@ -192,7 +196,7 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
         at += export_buffers(weights, RUNNING_VAR, names + 2 * norms, tensors + at);
         at += export_norm(weights, tensors + at);
         if (status == HD_OK)
-            status = write_file(put, path, tensors, at, &hashes, weights->about, train_iter);
+            status = write_file(put, path, tensors, at, &hashes, weights, train_iter);
     }
     hd_free(memory);
     hd_free(names);
@@ -206,6 +210,7 @@ int hd_weights_save_in_step(struct hd_context *context, const struct hd_weights 
     const struct hd_file_put put = {hd_logbook_put_file, context->logbook};
     struct hd_weights described = *weights;
     described.about = hd_logbook_get_policy(context->logbook);
+    described.origins = hd_logbook_get_origins(context->logbook);
     int status = path ? hd_weights_save(&described, &put, path, context->update) : HD_ERR_NOMEM;
     if (path && status != HD_OK)
         status = hd_body_fail(context, "weights cannot be written to %s", path);

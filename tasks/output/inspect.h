@@ -19,7 +19,8 @@ struct hd_weights {
     const char *strip_prefix; /* of the names in a file to load; NULL: none */
     const struct hd_spec *batch_norm_stats;
     void *batch_norm_stats_data;
-    const char *about; /* written beside them (tasks/types/base/policy_file.h); NULL: nothing */
+    /* Written beside them (tasks/types/base/policy_file.h); NULL: nothing. */
+    const char *about, *origins;
 };
 
 struct hd_file_put;

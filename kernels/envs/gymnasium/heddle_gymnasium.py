@@ -163,19 +163,19 @@ def check_picture(picture):
 
 def identify_code():
     """What this process has loaded: a hash of modules that are neither Python's nor of installed packages, by name and
-    content, and of the versions of packages."""
+    content, and of the versions of packages; one without a version counts by content."""
     import gymnasium
     import hashlib
     import sysconfig
     paths, digest = sysconfig.get_paths(), hashlib.sha256(sys.version.encode())
-    ours, standard, packages = os.path.dirname(os.path.realpath(__file__)), set(), set()
-    for names, folders in ((("stdlib", "platstdlib"), standard), (("purelib", "platlib"), packages)):
-        folders.update(os.path.realpath(paths[name]) + os.sep for name in names)
+    standard, packages = (tuple(os.path.realpath(paths[name]) + os.sep for name in names)
+                          for names in (("stdlib", "platstdlib"), ("purelib", "platlib")))
     for name, module in sorted(sys.modules.items()):
         path = os.path.realpath(getattr(module, "__file__", None) or "")
-        if path.startswith(tuple(packages)):
-            digest.update(f"{name} {getattr(module, '__version__', '')}".encode() if "." not in name else b"")
-        elif os.path.isfile(path) and not path.startswith((*standard, ours + os.sep)):
+        version = getattr(sys.modules.get(name.partition(".")[0]), "__version__", None)
+        if path.startswith(packages) and isinstance(version, str):
+            digest.update(f"{name} {version}".encode())
+        elif os.path.isfile(path) and (path.startswith(packages) or not path.startswith(standard)):
             with open(path, "rb") as file:
                 digest.update(name.encode() + file.read())
     return f"code {digest.hexdigest()[:16]}, gymnasium {gymnasium.__version__}".encode()[:CODE - 1]

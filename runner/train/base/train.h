@@ -60,6 +60,7 @@ struct hd_train {
     struct hd_core_share share;
     struct hd_gpus gpus;
     struct hd_fingerprint fingerprint;
+    struct json_t *origins; /* runner/base/origins.h */
     struct hd_plan *plan;
     struct hd_ranks ranks;
     struct hd_session *session;

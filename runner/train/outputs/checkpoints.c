@@ -82,8 +82,8 @@ unsigned hd_checkpoints_get_requests(void *arg)
 static json_t *describe_run(struct hd_train *train)
 {
     char *config = hd_run_spec_format(&train->run_spec);
-    json_t *run = config ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
-                                     train->fingerprint.text, "log",
+    json_t *run = config ? json_pack("{s:s, s:s, s:O, s:o}", "config", config, "fingerprint",
+                                     train->fingerprint.text, "origins", train->origins, "log",
                                      hd_logbook_get_state(train->outputs.logbook))
                          : NULL;
     free(config);

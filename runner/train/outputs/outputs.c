@@ -98,9 +98,14 @@ static int remove_result(const char *dir)
 
 static int describe_policy(struct hd_train *train)
 {
-    char *text = hd_run_spec_describe_policy(&train->run_spec);
-    const int status = text ? hd_logbook_set_policy(train->outputs.logbook, text) : HD_ERR_NOMEM;
-    free(text);
+    char *policy = hd_run_spec_describe_policy(&train->run_spec),
+         *origins = json_dumps(train->origins, JSON_COMPACT);
+    const char *stated = json_object_size(train->origins) > 0 ? origins : NULL;
+    const int status = policy && origins
+                           ? hd_logbook_set_policy(train->outputs.logbook, policy, stated)
+                           : HD_ERR_NOMEM;
+    free(policy);
+    free(origins);
     return status;
 }
 

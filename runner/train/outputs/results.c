@@ -65,6 +65,7 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
         return HD_OK;
     struct hd_weights weights = hd_weights_find(graph, train->executor);
     weights.about = hd_logbook_get_policy(train->outputs.logbook);
+    weights.origins = hd_logbook_get_origins(train->outputs.logbook);
     *hash_p = hd_value_hash(weights.params, weights.data);
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)

@@ -41,7 +41,8 @@ static bool may_differ(const char *path)
                                        "runtime.checkpoint_interval_s",
                                        "runtime.checkpoint_keep",
                                        "runtime.checkpoint_timeout_s",
-                                       "runtime.allow_fingerprint_mismatch"};
+                                       "runtime.allow_fingerprint_mismatch",
+                                       "runtime.allow_origin_mismatch"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(path, keys[i]) == 0)
             return true;
@@ -123,12 +124,13 @@ static int check_config(const struct hd_train *train, const json_t *then, const 
     json_decref(now);
     if (n == 0)
         return HD_OK;
-    return hd_fail(HD_ERR_INPUT,
-                   "the config is not that of the run in %s, of which nothing was touched. These "
-                   "may differ: limits (max_env_step, max_train_iter, env.stop_value, "
-                   "policy.learn.train_epoch), exp_name, policy.collect.data_path and, of "
-                   "runtime.*, all but precision, reduction, on_nan and transport",
-                   train->dir);
+    return hd_fail(
+        HD_ERR_INPUT,
+        "the config is not that of the run in %s, of which nothing was touched. These "
+        "may differ: limits (max_env_step, max_train_iter, env.stop_value, "
+        "policy.learn.train_epoch), exp_name, policy.collect.data_path where the same data "
+        "set lies and, of runtime.*, all but precision, reduction, on_nan and transport",
+        train->dir);
 }
 
 /* -- Finding ----------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 const char *const hd_policy_file_key = "heddle_policy";
+const char *const hd_policy_file_origins_key = "heddle_origins";
 
 /* The keys by which a policy acts and is evaluated, and the lengths that a recurrent net is checked
  * with. The last one counts for built-in environments alone: others may have paths there. */
@@ -81,6 +82,19 @@ int hd_policy_file_read(const char *path, struct hd_diag *diag, struct hd_docume
                    "%s does not say which policy it holds: name the run directory or the run file, "
                    "and the weights beside it",
                    path);
+}
+
+int hd_policy_file_read_origins(const char *path, char **text_p)
+{
+    struct hd_safetensors *file;
+    HD_TRY(hd_safetensors_map(path, &file));
+    const char *text = hd_safetensors_get_metadata(file, hd_policy_file_origins_key);
+    char *copy = text ? hd_strdup(text) : NULL;
+    hd_safetensors_close(file);
+    if (text && !copy)
+        return HD_ERR_NOMEM;
+    *text_p = copy;
+    return HD_OK;
 }
 
 /* -- Beside a config --------------------------------------------------------------------------- */

@@ -8,8 +8,9 @@
 
 #include "runtime/base/config/config.h"
 
-/* The key of the metadata. */
-extern const char *const hd_policy_file_key;
+/* The keys of the metadata: of the description, and of what the policy was trained with beside it,
+ * as JSON (runner/base/origins.h). */
+extern const char *const hd_policy_file_key, *const hd_policy_file_origins_key;
 
 /* Returns what a policy with this config has in its file, freed with free; NULL: no memory. Options
  * of an environment are part of it only if it is built in. */
@@ -21,6 +22,10 @@ bool hd_policy_file_is_named(const char *path);
 /* Reads a file's description as a document of a config. Returns HD_OK, HD_ERR_INPUT (logged, or in
  * `diag`: an older file has none), or what hd_safetensors_open does. */
 int hd_policy_file_read(const char *path, struct hd_diag *diag, struct hd_document **document_p);
+
+/* Stores what a file says of its origins, to be freed with hd_free; NULL: nothing. Returns HD_OK,
+ * HD_ERR_NOMEM, or what hd_safetensors_open does. */
+int hd_policy_file_read_origins(const char *path, char **text_p);
 
 /* Puts the shapes and bounds of the policy in the file `weights` where `config` leaves them open,
  * and warns if it is of another environment or algorithm. Files that say nothing change nothing.

@@ -275,13 +275,12 @@ static int envs_identify(const struct hd_spec *spec, char text[HD_IDENTITY_TEXT]
     char message[HD_ENV_MESSAGE] = "";
     uint64_t hash;
     text[0] = '\0';
-    if (shape->env->identify) {
-        if (shape->env->identify(&shape->settings, message) != 0)
-            return hd_fail(HD_ERR_TASK, "envs '%s': %s", spec->name, message);
-        snprintf(text, HD_IDENTITY_TEXT, "%.100s", message);
-    } else if (hd_env_hash_code(shape->env, &hash)) {
-        snprintf(text, HD_IDENTITY_TEXT, "%016" PRIx64 ", plug-in %.40s", hash, shape->env->name);
-    }
+    if (!hd_env_hash_code(shape->env, &hash))
+        return HD_OK;
+    if (shape->env->identify && shape->env->identify(&shape->settings, message) != 0)
+        return hd_fail(HD_ERR_TASK, "envs '%s': %s", spec->name, message);
+    snprintf(text, HD_IDENTITY_TEXT, "plug-in %.32s %016" PRIx64 "%s%.90s", shape->env->name, hash,
+             message[0] ? ", " : "", message);
     return HD_OK;
 }
 
