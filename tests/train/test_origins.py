@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that read other data, or step environments of another code, than rank 0 end at the start: exit code 2 on
+"""Ranks that read other data, or step environments of another code or ROM, than rank 0 end at the start: exit code 2 on
 both, with what each of them has. So does a run that would go on with others than its checkpoint's. The same data in
 another place are the same. runtime.allow_origin_mismatch makes a warning of it."""
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -182,13 +184,34 @@ def check_python(scratch):
               env__options__kwargs="{table: table.txt}", **declared)
 
 
+def md5_of(path):
+    with open(path, "rb") as file:
+        return hashlib.md5(file.read()).hexdigest()
+
+
+def check_rom(scratch, nodes):
+    """Pong, and in its place another game of as many actions."""
+    plugins = os.path.join(ROOT, "build/plugins")
+    if not os.path.exists(f"{plugins}/heddle_env_atari.so"):
+        return
+    for name, game in (("pong", "pong"), ("other", "carnival")):
+        os.makedirs(scratch(f"{name}/atari_roms"))
+        shutil.copy(f"{plugins}/heddle_env_atari.so", scratch(name))
+        shutil.copy(f"{plugins}/atari_roms/{game}.bin", scratch(f"{name}/atari_roms/pong.bin"))
+    variables = [{"HEDDLE_PLUGINS": scratch(name)} for name in ("pong", "other")]
+    hashes = [md5_of(scratch(f"{name}/atari_roms/pong.bin")) for name in ("pong", "other")]
+    check_two([f"ROM {one}" for one in hashes], os.path.join(ROOT, "configs/pong_dqn_ddp.yaml"), [scratch("a")] * 2,
+              variables, nodes, max_train_iter=1, policy__other__replay_buffer__replay_buffer_size=1000)
+
+
 def check_nodes(scratch):
-    """Two nodes, of which one has other data or another plug-in."""
+    """Two nodes, of which one has other data, another plug-in or another ROM."""
     with Nodes(1000) as nodes:
         check_two(["500 transitions", "300 transitions"], CLONE, [scratch("a"), scratch("c")], [{}, {}], nodes,
                   policy__collect__data_path="demos", world__shards=2)
         variables = [{"HEDDLE_PLUGINS": scratch(name)} for name in ("one", "two")]
         check_two(["envs is plug-in corridor"], CONFIG, [scratch("a")] * 2, variables, nodes, **PLUGIN)
+        check_rom(scratch, nodes)
 
 
 def main():

@@ -7,6 +7,7 @@
 
 #include "ale/common/ColourPalette.hpp"
 #include "ale/emucore/Console.hxx"
+#include "ale/emucore/MD5.hxx"
 #include "ale/emucore/MediaSrc.hxx"
 #include "ale/emucore/System.hxx"
 #include "kernels/envs/atari/ale/processor.hpp"
@@ -185,6 +186,22 @@ const uint8_t *screen(const void *console)
 } // namespace
 
 const hd_atari_console hd_emulator_console = {reset, act, game_over, lives, screen};
+
+bool hd_emulator_hash_rom(const char *rom, char hash_p[HD_ROM_HASH])
+{
+    std::FILE *file = std::fopen(rom, "rb");
+    if (!file)
+        return false;
+    std::string content;
+    for (int byte; (byte = std::fgetc(file)) != EOF;)
+        content += static_cast<char>(byte);
+    const bool whole = !std::ferror(file);
+    std::fclose(file);
+    const std::string hash = ale::stella::MD5(reinterpret_cast<const uint8_t *>(content.data()),
+                                              static_cast<uint32_t>(content.size()));
+    std::snprintf(hash_p, HD_ROM_HASH, "%s", hash.c_str());
+    return whole;
+}
 
 hd_emulator *hd_emulator_open(const char *rom, hd_game *game_p, char *message, size_t bytes)
 {

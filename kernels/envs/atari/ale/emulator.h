@@ -22,6 +22,12 @@ struct hd_game {
     uint32_t rgb[256];
 };
 
+enum { HD_ROM_HASH = 33 };
+
+/* Writes the MD5 hash of a ROM's file, by which ALE knows games, as hexadecimal digits. Returns
+ * false where the file cannot be read. */
+bool hd_emulator_hash_rom(const char *rom, char hash_p[HD_ROM_HASH]);
+
 /* The functions that hd_atari_rules needs; `console` is a struct hd_emulator. An emulator that
  * fails (it never should) plays no further and reports the end of the game, and
  * hd_emulator_get_error tells why. */

@@ -257,6 +257,19 @@ static int load(void *data, int64_t env, const void *state, char message[HD_ENV_
     return check(group, env, "load", message);
 }
 
+/* -- Identity ---------------------------------------------------------------------------------- */
+
+static int identify(const struct hd_env_settings *settings, char message[HD_ENV_MESSAGE])
+{
+    char rom[PATH_MAX], hash[HD_ROM_HASH];
+    if (find_rom(settings->env_id, rom, message) != 0)
+        return -1;
+    if (!hd_emulator_hash_rom(rom, hash))
+        return refuse(message, "%.300s cannot be read", rom);
+    snprintf(message, HD_ENV_MESSAGE, "ROM %s", hash);
+    return 0;
+}
+
 static const struct hd_env atari = {
     .abi = HD_ENV_ABI,
     .name = "atari",
@@ -267,6 +280,7 @@ static const struct hd_env atari = {
     .state_bytes = state_bytes,
     .save = save,
     .load = load,
+    .identify = identify,
 };
 
 const struct hd_env *hd_env_plugin(void)
