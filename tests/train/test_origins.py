@@ -40,14 +40,14 @@ ALLOWED = dict(runtime__allow_origin_mismatch="true")
 
 
 def run_two(config, folders, variables, nodes=None, **keys):
-    """Ranks 0 and 1, each in a folder and with variables of its own: exit codes and what they say."""
+    """Ranks 0 and 1, each in a folder, FOLDER in keys, and with variables of its own: exit codes and what they say."""
     port, ranks = free_port(), []
     for rank, folder in enumerate(folders):
         alone = environment(RANK=rank, LOCAL_RANK=0 if nodes else rank, WORLD_SIZE=2, LOCAL_WORLD_SIZE=1 if nodes else 2,
                             MASTER_ADDR=address_of(0) if nodes else "127.0.0.1", MASTER_PORT=port, HEDDLE_SECRET=SECRET,
                             **variables[rank])
         command = [*(nodes.inside(rank) if nodes else []), RUNNER, "run", config, "--dir", f"{folders[0]}-{port}", "--quiet",
-                   *sets(**keys)]
+                   *(word.replace("FOLDER", folder) for word in sets(**keys))]
         ranks.append(subprocess.Popen(command, cwd=folder, env=alone, text=True, stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT))
     said = [rank.communicate(timeout=50 * SLOWDOWN)[0] for rank in ranks]  # less than ranks wait for one that is away
@@ -108,7 +108,7 @@ def check_data(scratch):
     check_two(["dataset is"], CLONE, [scratch("a"), scratch("b")], [{}, {}], **keys)
     check_two(["500 transitions", "300 transitions"], CLONE, [scratch("a"), scratch("c")], [{}, {}], **keys)
     check_allowed(CLONE, [scratch("a"), scratch("b")], [{}, {}], **keys)
-    check_same(CLONE, [scratch("a"), scratch("d")], [{}, {}], **keys)
+    check_same(CLONE, [scratch("a"), scratch("d")], [{}, {}], **dict(keys, policy__collect__data_path="FOLDER/demos"))
     check_moved(scratch, dict(keys, world__shards=1))
 
 
