@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* -- Status ------------------------------------------------------------------------------------ */
 
@@ -268,6 +269,35 @@ TEST(test_hash)
         ck_assert_uint_eq(hash, hd_hash_bytes(pair, sizeof pair));
         pair[i % 2] = hash;
     }
+}
+
+static uint64_t hash_file_of(const char *path, int64_t bytes, char last)
+{
+    uint64_t hash = 0;
+    FILE *file = fopen(path, "wb");
+    for (int64_t i = 0; i < bytes; i++)
+        fputc(i == bytes - 1 ? last : 'x', file);
+    fclose(file);
+    ck_assert(hd_hash_file(path, &hash));
+    return hash;
+}
+
+TEST(test_hash_of_files)
+{
+    enum { MANY = 100000 };
+    char folder[] = "/tmp/heddle-hash-XXXXXX", path[64];
+    uint64_t untouched = 7;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    ck_assert(!hd_hash_file(path, &untouched) && errno == ENOENT);
+    ck_assert(!hd_hash_file(folder, &untouched) && errno == EISDIR);
+    ck_assert_uint_eq(untouched, 7);
+    ck_assert_uint_eq(hash_file_of(path, MANY, 'a'), hash_file_of(path, MANY, 'a'));
+    ck_assert_uint_ne(hash_file_of(path, MANY, 'a'), hash_file_of(path, MANY, 'b'));
+    ck_assert_uint_ne(hash_file_of(path, MANY, 'x'), hash_file_of(path, MANY - 1, 'x'));
+    hash_file_of(path, 0, 'a');
+    unlink(path);
+    rmdir(folder);
 }
 
 /* -- Clocks ------------------------------------------------------------------------------------ */
