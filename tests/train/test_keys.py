@@ -225,6 +225,7 @@ EFFECTS = {
 # Keys of faults and of several ranks, and the tests that have a fault or these ranks.
 TESTED = {
     "runtime.allow_fingerprint_mismatch": "runtime/ranks/test_rendezvous.c",
+    "runtime.allow_origin_mismatch": "train/test_origins.py",
     "runtime.checkpoint_timeout_s": "fault/test_checkpoint_failure.py",
     "runtime.heartbeat_timeout_s": "fault/test_lost_node.py",
     "runtime.sigterm_grace_s": "runtime/launch/test_launch_signals.c",
