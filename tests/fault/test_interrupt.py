@@ -56,7 +56,8 @@ SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 75, signal.SIGHUP: 75}
 
 def wait_for_log(run, scratch):
     while not os.path.exists(scratch("run/log/evaluator")):
-        check(run.poll() is None, "the run ended early")
+        if run.poll() is not None:
+            sys.exit(f"failed: the run ended early: {run.stderr.read()}")
         time.sleep(0.01)
 
 
@@ -90,11 +91,15 @@ def check_signals():
     print("SIGINT, SIGTERM and SIGHUP leave a checkpoint, also when they are sent twice")
 
 
+# An iteration of half a minute.
+LONG = dict(policy__learn__update_per_collect=2000, policy__model__encoder_hidden_size_list="[1024, 1024, 1024]")
+
+
 def check_long_iteration():
     """An iteration that lasts beyond the time for an orderly end has no checkpoint, and ends with the same code."""
     for ranks in (1, 2):
         with Scratch() as scratch:
-            run = start_endless(scratch("run"), *sets(policy__learn__update_per_collect=10**6, runtime__sigterm_grace_s=2), ranks=ranks)
+            run = start_endless(scratch("run"), *sets(**LONG, runtime__sigterm_grace_s=2), ranks=ranks)
             wait_for_log(run, scratch)
             run.send_signal(signal.SIGTERM)
             code, text, seconds = end(run, 6)
