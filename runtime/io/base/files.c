@@ -58,7 +58,8 @@ bool hd_folder_exists(const char *path)
 
 bool hd_folder_remove(const char *path)
 {
-    DIR *folder = opendir(path);
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
     while (folder && (entry = readdir(folder)))
         unlinkat(dirfd(folder), entry->d_name, 0); /* not "." and "..", which are no files */

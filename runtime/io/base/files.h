@@ -28,8 +28,8 @@ bool hd_folder_exists(const char *path);
 /* Returns whether `path` is a directory without entries that this process can read. */
 bool hd_folder_is_empty(const char *path);
 
-/* Removes a directory and the files in it; it must not hold directories. Returns false, with errno
- * set, when it is still there. */
+/* Removes a directory, which is no link to one, and the files in it; it must not hold directories.
+ * Returns false, with errno set, when it is still there. */
 bool hd_folder_remove(const char *path);
 
 /* Returns HD_OK, or HD_ERR_INPUT (logged) when `path` exists and is not an empty directory. */

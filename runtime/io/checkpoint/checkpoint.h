@@ -36,7 +36,7 @@ struct hd_checkpoint_writer_options {
     const char *dir; /* the run directory, which exists */
     int rank, ranks;
     int keep;         /* rank 0 keeps the newest `keep` >= 1 checkpoints */
-    int64_t from;     /* the run continues from this iteration's; rank 0 removes later ones. -1:
+    int64_t from;     /* the run continues from this iteration's; rank 0 puts later ones aside. -1:
                          there is none */
     double timeout_s; /* a checkpoint that takes longer is given up */
     /* Sends a message, from rank 0 to `rank`, from others to rank 0, which passes it to
@@ -93,7 +93,8 @@ struct hd_checkpoint;
 /* Opens the newest good checkpoint of a run directory, after reading all its files and comparing
  * their hashes; names a damaged one in a warning and tries the one before it. Stores NULL and
  * returns HD_OK when there is none at all. Returns HD_OK, HD_ERR_FORMAT (logged) when none is good,
- * or HD_ERR_NOMEM. Close (accepts NULL) releases it. */
+ * HD_ERR_SYSTEM (logged) when something cannot be read now and may be good, or HD_ERR_NOMEM. Close
+ * (accepts NULL) releases it. */
 int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p);
 void hd_checkpoint_close(struct hd_checkpoint *checkpoint);
 

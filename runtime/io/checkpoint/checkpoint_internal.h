@@ -82,6 +82,11 @@ struct hd_checkpoint_writer {
 /* Returns "<state>/iteration_<n><suffix>", to be freed with hd_free; NULL without memory. */
 char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix);
 
+/* Returns whether an entry of a folder is a directory, and no link to one, that is called
+ * iteration_<n><suffix> to the last character, and stores n. Others are not ours. */
+bool hd_checkpoint_parse_entry(int folder, const char *name, const char *suffix,
+                               int64_t *iteration_p);
+
 /* Lists the iterations that have a checkpoint, ascending, to be freed with hd_free. Returns their
  * number, or -1 without memory (an error that hd_grow logs); it stores no list when it is not > 0.
  */
@@ -96,8 +101,9 @@ uint64_t hd_checkpoint_hash_manifest(json_t *manifest);
 /* Returns the manifest's entries for this rank's files and journals, owned by the caller. */
 json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c);
 
-/* Adds to `needed` the entries of the journal files that the checkpoint of an iteration needs. */
-void hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed);
+/* Adds to `needed` the entries of the journal files that the checkpoint of an iteration needs.
+ * Returns whether its manifest can be read. */
+bool hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed);
 
 /* Completes the manifest, which holds all ranks' entries, and writes it. Returns HD_OK, or a status
  * with a sentence in `why`, not logged. */
@@ -152,11 +158,12 @@ void hd_checkpoint_clear_files(struct hd_checkpoint_writer *c);
 
 /* -- checkpoint_remove.c ----------------------------------------------------------------------- */
 
-/* Rank 0: removes what earlier runs left unfinished, and checkpoints after iteration `from`. */
-void hd_checkpoint_remove_unfinished(const struct hd_checkpoint_writer *c, int64_t from);
+/* Rank 0: removes what earlier runs left unfinished, and puts the checkpoints after iteration
+ * `from` aside, which are damaged. */
+void hd_checkpoint_clean_up(const struct hd_checkpoint_writer *c, int64_t from);
 
-/* Rank 0: removes all checkpoints but the newest c->keep, and the journal files that no kept one
- * needs. */
+/* Rank 0: of the checkpoints up to c->iteration removes all but the newest c->keep, and the journal
+ * files that no kept one needs. */
 void hd_checkpoint_remove_old(const struct hd_checkpoint_writer *c);
 
 /* Removes the folder hd_checkpoint_format_path(state, iteration, suffix). */

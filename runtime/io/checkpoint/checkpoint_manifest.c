@@ -7,10 +7,13 @@
 #include "runtime/io/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* -- Paths ------------------------------------------------------------------------------------- */
 
@@ -25,6 +28,22 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+bool hd_checkpoint_parse_entry(int folder, const char *name, const char *suffix,
+                               int64_t *iteration_p)
+{
+    static const char prefix[] = "iteration_";
+    const char *digits = name + sizeof prefix - 1;
+    char *end;
+    struct stat is;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || *digits < '0' || *digits > '9' ||
+        (*digits == '0' && digits[1] >= '0' && digits[1] <= '9'))
+        return false;
+    errno = 0;
+    *iteration_p = strtoll(digits, &end, 10);
+    return errno == 0 && strcmp(end, suffix) == 0 &&
+           fstatat(folder, name, &is, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(is.st_mode);
+}
+
 int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
 {
     int64_t *list = NULL, capacity = 0;
@@ -32,9 +51,7 @@ int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
     DIR *folder = opendir(state);
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
         int64_t iteration;
-        int used = 0;
-        if (sscanf(entry->d_name, "iteration_%" SCNd64 "%n", &iteration, &used) != 1 ||
-            entry->d_name[used] != '\0')
+        if (!hd_checkpoint_parse_entry(dirfd(folder), entry->d_name, "", &iteration))
             continue;
         if (hd_grow((void **)&list, &capacity, n + 1, sizeof *list) != HD_OK) {
             n = -1;
@@ -148,13 +165,15 @@ json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c)
 
 /* -- The manifest of all ranks ----------------------------------------------------------------- */
 
-void hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed)
+bool hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed)
 {
     char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json");
     json_t *manifest = path ? json_load_file(path, 0, NULL) : NULL;
+    const bool readable = manifest != NULL;
     json_object_update(needed, json_object_get(manifest, "journal_files"));
     json_decref(manifest);
     hd_free(path);
+    return readable;
 }
 
 int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest,

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ static bool fits(const json_t *about, const void *data, int64_t bytes)
 static int64_t read_up_to(int fd, char *data, int64_t bytes)
 {
     int64_t done = 0;
+    errno = 0;
     while (done < bytes) {
         const ssize_t n = read(fd, data + done, (size_t)(bytes - done));
         if (n <= 0)
@@ -49,14 +51,23 @@ static int64_t read_up_to(int fd, char *data, int64_t bytes)
     return done;
 }
 
+/* A file that is there and cannot be read may be good: a run that went on from an older checkpoint
+ * would lose it. */
+static int refuse_unread(const char *path)
+{
+    const bool missing = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    return missing ? hd_fail(HD_ERR_FORMAT, "%s is missing", path)
+                   : hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m; nothing was changed", path);
+}
+
 /* Reads a whole file and checks it against its entry in the manifest. */
 static int read_file(const char *path, const json_t *about, void **data_p, int64_t *bytes_p)
 {
     const int64_t bytes = bytes_of(about);
     struct stat is = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe would wait */
     if (fd < 0)
-        return hd_fail(HD_ERR_FORMAT, "%s cannot be read: %m", path);
+        return refuse_unread(path);
     int status = HD_OK;
     char *data = NULL;
     if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode))
@@ -67,7 +78,7 @@ static int read_file(const char *path, const json_t *about, void **data_p, int64
     else if (!(data = hd_alloc(bytes > 0 ? bytes : 1, 1)))
         status = HD_ERR_NOMEM;
     else if (read_up_to(fd, data, bytes) != bytes)
-        status = hd_fail(HD_ERR_FORMAT, "%s cannot be read: %m", path);
+        status = errno ? refuse_unread(path) : hd_fail(HD_ERR_FORMAT, "%s is cut short", path);
     else if (!fits(about, data, bytes))
         status = hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
     close(fd);
@@ -140,10 +151,24 @@ static int verify(const struct hd_checkpoint *c, const char *path)
     return verify_files(c, true);
 }
 
-static bool is_file(const char *path)
+static int read_manifest(const char *path, json_t **manifest_p)
 {
+    json_error_t error = {.text = "it is no file"};
     struct stat is;
-    return stat(path, &is) == 0 && S_ISREG(is.st_mode);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return refuse_unread(path);
+    errno = 0;
+    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode))
+        *manifest_p = json_loadfd(fd, 0, &error);
+    const int reason = errno;
+    close(fd);
+    errno = reason;
+    if (*manifest_p)
+        return HD_OK;
+    return reason == EIO || reason == ESTALE
+               ? refuse_unread(path)
+               : hd_fail(HD_ERR_FORMAT, "%s is damaged: %s", path, error.text);
 }
 
 static int open_one(const char *state, int64_t iteration, struct hd_checkpoint **checkpoint_p)
@@ -154,10 +179,9 @@ static int open_one(const char *state, int64_t iteration, struct hd_checkpoint *
     if (c)
         *c = (struct hd_checkpoint){.state = hd_strdup(state), .iteration = iteration};
     if (c && c->state && path) {
-        json_error_t error = {.text = "it is no file"};
-        c->manifest = is_file(path) ? json_load_file(path, 0, &error) : NULL;
-        status = c->manifest ? verify(c, path)
-                             : hd_fail(HD_ERR_FORMAT, "%s is damaged: %s", path, error.text);
+        status = read_manifest(path, &c->manifest);
+        if (status == HD_OK)
+            status = verify(c, path);
     }
     hd_free(path);
     if (status == HD_OK)
@@ -167,10 +191,25 @@ static int open_one(const char *state, int64_t iteration, struct hd_checkpoint *
     return status;
 }
 
+/* A folder that cannot be listed is not one without checkpoints. */
+static int check_folder(const char *state)
+{
+    const int fd = open(state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || errno == ENOENT
+               ? HD_OK
+               : hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m; nothing was changed", state);
+}
+
 int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
 {
     char *state = hd_format("%s/ckpt/state", dir);
     int64_t *iterations = NULL;
+    if (state && check_folder(state) != HD_OK) {
+        hd_free(state);
+        return HD_ERR_SYSTEM;
+    }
     int n = state ? hd_checkpoint_list_iterations(state, &iterations) : -1;
     int status = n < 0 ? HD_ERR_NOMEM : n > 0 ? HD_ERR_FORMAT : HD_OK;
     *checkpoint_p = NULL;

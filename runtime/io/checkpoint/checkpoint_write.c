@@ -179,7 +179,7 @@ int hd_checkpoint_writer_create(const struct hd_checkpoint_writer_options *optio
         return HD_ERR_NOMEM;
     }
     if (options->rank == 0)
-        hd_checkpoint_remove_unfinished(c, options->from);
+        hd_checkpoint_clean_up(c, options->from);
     if (options->rank == 0 && options->from >= 0) /* a run that died may not have come so far */
         hd_checkpoint_link_latest(c, options->from);
     *checkpoints_p = c;

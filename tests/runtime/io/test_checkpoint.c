@@ -266,22 +266,65 @@ TEST(damage, .runs = 10)
     hd_checkpoint_writer_destroy(checkpoints);
 }
 
-/* A new writer removes what a run that died left, and what it wrote after the point to continue
- * from. */
+/* A new writer removes what a run that died left, and puts aside what is newer than the point to
+ * continue from; what people keep beside it stays. */
 TEST(going_on)
 {
+    static const char *const theirs[] = {"iteration_20.backup", "iteration_20 (good)",
+                                         "iteration_020", "iteration_+30.part",
+                                         "iteration_9.part2"};
     struct hd_checkpoint_writer *checkpoints = create(-1);
     ck_assert(write_one(checkpoints, 10));
     ck_assert(write_one(checkpoints, 20));
     hd_checkpoint_writer_destroy(checkpoints);
     ck_assert_int_eq(mkdir(path_of("iteration_30.part"), 0777), 0);
+    for (size_t i = 0; i < COUNT(theirs); i++)
+        ck_assert_int_eq(mkdir(path_of(theirs[i]), 0777), 0);
+    ck_assert_int_eq(symlink("iteration_10", path_of("iteration_40")), 0);
+    ck_assert_int_eq(symlink("iteration_10", path_of("iteration_50.part")), 0);
     checkpoints = create(10);
     ck_assert_int_eq(size_of("iteration_30.part"), -1);
     assert_newest(10);
     ck_assert(write_one(checkpoints, 20));
     assert_newest(20);
     assert_large();
+    for (int64_t i = 60; i < 100; i += 10)
+        ck_assert(write_one(checkpoints, i));
     hd_checkpoint_writer_destroy(checkpoints);
+    for (size_t i = 0; i < COUNT(theirs); i++)
+        ck_assert_msg(size_of(theirs[i]) >= 0, "%s is gone", theirs[i]);
+    ck_assert_int_ge(size_of("iteration_20.damaged"), 0);
+    char target[32];
+    ck_assert_int_gt(readlink(path_of("iteration_40"), target, sizeof target), 0);
+    ck_assert_int_gt(readlink(path_of("iteration_50.part"), target, sizeof target), 0);
+    checkpoints = create(90);
+    ck_assert(write_one(checkpoints, 100));
+    ck_assert_int_ge(size_of("iteration_20.damaged"), 0);
+    hd_checkpoint_writer_destroy(checkpoints);
+}
+
+/* What cannot be read now may be good: no older one is opened in its place. */
+TEST(unreadable, .runs = 4)
+{
+    static const char *const names[] = {"iteration_20/text", "iteration_20/manifest.json",
+                                        "journal/large.20", ""};
+    enum { NOBODY = 65534 };
+    const bool root = geteuid() == 0; /* who may read everything */
+    if (root)
+        ck_assert(chown(folder, NOBODY, NOBODY) == 0 && seteuid(NOBODY) == 0);
+    struct hd_checkpoint_writer *checkpoints = create(-1);
+    ck_assert(write_one(checkpoints, 10));
+    large[0] ^= 1;
+    ck_assert(write_one(checkpoints, 20));
+    hd_checkpoint_writer_destroy(checkpoints);
+    ck_assert_int_eq(chmod(path_of(names[_i]), 0), 0);
+    struct hd_checkpoint *checkpoint = NULL;
+    ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_ERR_SYSTEM);
+    ck_assert_ptr_null(checkpoint);
+    ck_assert_int_eq(chmod(path_of(names[_i]), 0700), 0);
+    assert_newest(20);
+    if (root)
+        ck_assert_int_eq(seteuid(0), 0);
 }
 
 static void assert_latest(const char *name)
