@@ -433,7 +433,8 @@ def find_ppo_losses(case, p, samples, rows):
     logits, value = samples.run(case, p, rows)
     policy, advantage, clip = make_policy(p, logits), samples.advantage[rows], case["clip_ratio"]
     if case["adv_norm"]:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        spread = advantage.std() if len(rows) > 1 else 0
+        advantage = (advantage - advantage.mean()) / (spread + 1e-8)
     log_prob, target, old = policy.log_prob(samples.action[rows]), samples.target[rows], samples.value_old[rows]
     if case["type"] == "a2c":
         return -log_prob * advantage, (target - value) ** 2, policy.entropy()
