@@ -45,9 +45,11 @@ def read_file(path):
 
 
 def final_weights(directory):
+    """The tensors: the metadata state the data set."""
     (name,) = [name for name in os.listdir(os.path.join(directory, "ckpt")) if name.startswith("iteration_")]
-    with open(os.path.join(directory, "ckpt", name, "policy.safetensors"), "rb") as file:
-        return file.read()
+    header, data = read_file(os.path.join(directory, "ckpt", name, "policy.safetensors"))
+    header.pop("__metadata__")
+    return json.dumps(header), data
 
 
 def reorder(source, target, order):
