@@ -79,7 +79,7 @@ FLOW = [  # a text of graphs/dqn.yaml, what stands there instead, and the warnin
     ("    when: replay.size >= $policy.learn.batch_size * $policy.learn.accumulate\n", "",
      "PATH:42:33: sample_replay reads 'replay', which starts empty: add a `when: replay.size >= ...`"),
     ("totals.env_step >= $max_env_step or update", "update",
-     f"{CONFIG}:7:15: max_env_step ends no run of this graph: no stop step has it in its `if`"),
+     f"{CONFIG}:7:15: max_env_step is not used by this run of dqn"),
     ("writes: [target]", "writes: [target], when: 0", "PATH:5:3: no step changes 'target', which loss_grad reads: it stays as it starts"),
 ]
 ALIASES = {
