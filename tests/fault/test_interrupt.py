@@ -91,8 +91,8 @@ def check_signals():
     print("SIGINT, SIGTERM and SIGHUP leave a checkpoint, also when they are sent twice")
 
 
-# An iteration of half a minute.
-LONG = dict(policy__learn__update_per_collect=2000, policy__model__encoder_hidden_size_list="[1024, 1024, 1024]")
+# The first iteration learns, and lasts half a minute.
+LONG = dict(policy__collect__n_sample=64, policy__learn__update_per_collect=2000, policy__model__encoder_hidden_size_list="[1024, 1024, 1024]")
 
 
 def check_long_iteration():
