@@ -78,7 +78,6 @@ static bool holds(const struct hd_guards *guards, const struct hd_expr *expr, co
     return hd_expr_evaluate(expr, read_slot, &reading, &value) && value != 0;
 }
 
-/* Without `every` these run when something they read is new. */
 bool hd_guards_is_repeat_due(const struct hd_guards *guards, const struct hd_op *op)
 {
     return !op->step->when || holds(guards, op->step->when, NULL);

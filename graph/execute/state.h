@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a run at the start of an iteration, or at the stop step that ended it
- * (hd_binder.place), as checkpoints hold it: the content of the
- * values that somebody may still read, and what the submitter counts and remembers. All of it is a
- * function of the program, not of ranks, windows, buffers or GPUs, so a run with another number of
- * ranks may go on from it. Called by the session's thread only. */
+ * (hd_binder.place), as checkpoints hold it: the content of the values that somebody may still
+ * read, and what the submitter counts and remembers. All of it is a function of the program, not of
+ * ranks, windows, buffers or GPUs, so a run with another number of ranks may go on from it. Called
+ * by the session's thread only. */
 #ifndef HD_GRAPH_EXECUTE_STATE_H
 #define HD_GRAPH_EXECUTE_STATE_H
 

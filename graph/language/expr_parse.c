@@ -242,8 +242,8 @@ static int reject_name(struct parser *p, struct token token, const char *what, c
     return hd_diag_add_error(p->diag, location, "unknown %s '%.*s'", what, length, token.start);
 }
 
-/* Notes that a term is the number of a key, whose name it takes over. */
-static int add_key(struct parser *p, char *name, int term)
+/* Takes over the name of a key and gives its index. */
+static int add_key(struct parser *p, char *name, int *key_p)
 {
     struct hd_expr *expr = p->expr;
     void *list = expr->keys;
@@ -253,7 +253,7 @@ static int add_key(struct parser *p, char *name, int term)
         hd_free(name);
         return status;
     }
-    expr->terms[term].key = (int)expr->key_count;
+    *key_p = (int)expr->key_count;
     expr->keys[expr->key_count++] = name;
     return HD_OK;
 }
@@ -263,14 +263,15 @@ static int parse_config(struct parser *p, int *term_p)
     struct token token = p->token;
     const char *nearest = NULL;
     double value = 1; /* an unknown one does no harm as a divisor */
+    int key;
     char *path = hd_format("%.*s", token.length - 1, token.start + 1);
     if (!path)
         return HD_ERR_NOMEM;
     advance(p);
     if (!p->names->config(p->names->arg, path, &value, &nearest))
         reject_name(p, token, "number of the configuration", nearest);
-    const int status = add_number(p, token.start, value, NO_KEY, term_p);
-    return status == HD_OK ? add_key(p, path, *term_p) : (hd_free(path), status);
+    HD_TRY(add_key(p, path, &key));
+    return add_number(p, token.start, value, key, term_p);
 }
 
 static int parse_slot(struct parser *p, struct token token, int *term_p)

@@ -336,7 +336,7 @@ static int prepare(struct hd_train *train)
 
 /* Says why a run that a signal stopped has no checkpoint of that moment, and what it goes on from.
  */
-static void report_stop(const struct hd_train *train)
+static void report_late_stop(const struct hd_train *train)
 {
     char last[HD_MESSAGE_BYTES / 4];
     if (train->ranks.world.rank != 0)
@@ -349,14 +349,15 @@ static void report_stop(const struct hd_train *train)
 }
 
 /* Says what a run has left that ended in order because of a signal. */
-static void report_stopped(const struct hd_train *train)
+static void report_orderly_stop(const struct hd_train *train)
 {
     char last[HD_MESSAGE_BYTES / 4];
-    hd_checkpoints_describe_last(train, last, sizeof last);
-    if (train->checkpoints.can_resume)
+    if (train->checkpoints.can_resume) {
         hd_log(HD_LOG_WARN, "stopped; --resume %s continues from this checkpoint", train->dir);
-    else
-        hd_log(HD_LOG_WARN, "stopped; no checkpoint could be written: %s", last);
+        return;
+    }
+    hd_checkpoints_describe_last(train, last, sizeof last);
+    hd_log(HD_LOG_WARN, "stopped; no checkpoint could be written: %s", last);
 }
 
 /* Logs the failure of this rank. One message per run names a failure, so that of another rank is
@@ -370,12 +371,12 @@ static void report_failure(struct hd_train *train, int status)
     const char *message = hd_session_get_message(train->session);
     if (train->checkpoints.stop_signal && hd_session_get_status(train->session) == HD_OK) {
         if (train->ranks.world.rank == 0)
-            report_stopped(train);
+            report_orderly_stop(train);
         return;
     }
     const int cause = hd_session_get_cause(train->session);
     if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
-        report_stop(train);
+        report_late_stop(train);
     if (status == HD_ERR_PEER && train->ranks.world.supervised) /* the launcher says why */
         return;
     if (status != HD_ERR_PEER)
@@ -390,7 +391,7 @@ static void record_end(void *arg, int status)
 {
     struct hd_train *train = arg;
     if (status != HD_ERR_WATCHDOG)
-        report_stop(train);
+        report_late_stop(train);
     hd_end_record(train, status);
 }
 

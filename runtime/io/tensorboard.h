@@ -10,8 +10,7 @@ struct hd_tensorboard;
 
 /* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in a directory, in place of the event files
  * that are there. Returns HD_OK or HD_ERR_NOMEM; what a full disk does is told in
- * runtime/io/append.h. hd_tensorboard_destroy
- * (accepts NULL) flushes and releases it. */
+ * runtime/io/append.h. hd_tensorboard_destroy (accepts NULL) flushes and releases it. */
 int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p);
 
 /* Continues a file of that directory after its first `bytes`, and cuts off what follows them.

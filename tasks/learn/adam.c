@@ -3,8 +3,7 @@
  * shard's own. With policy.learn.grad_clip_type clip_norm a gradient longer than grad_clip_value is
  * scaled down to that length, as torch.nn.utils.clip_grad_norm_ does. A gradient whose count is NaN
  * (loss_grad) is counted and changes nothing else; runtime.nan_skips_max of them in a row end the
- * run. The option `learning_rate` is for
- * graphs of several nets. */
+ * run. The option `learning_rate` is for graphs of several nets. */
 #include "kernels/learn/adam.h"
 
 #include "runtime/base/alloc.h"
