@@ -393,7 +393,7 @@ static void warn_of_short_fragments(const struct hd_run_spec *run_spec)
     const long long nstep = hd_config_get_int(config, "policy.nstep"),
                     samples = hd_config_get_int(config, "policy.collect.n_sample"),
                     envs = hd_config_get_int(config, "env.collector_env_num"),
-                    steps = (samples + envs - 1) / envs;
+                    steps = hd_inspect_fragment(config);
     if (nstep <= steps || hd_policy_get(config)->on_policy)
         return;
     hd_log(HD_LOG_WARN,

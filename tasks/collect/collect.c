@@ -26,6 +26,7 @@
 #include "tasks/collect/reward_stats.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/base/policy_net.h"
+#include "tasks/types/collect/surplus.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -96,9 +97,7 @@ static const uint64_t NOISE_STREAM = 0xb7046e5f12cd983a;
 
 static int collect_declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(
-        hd_moments_declare_number(setup, setup->specs[REWARD_STATS], "policy.collect.clip_reward"));
+    HD_TRY(hd_moments_declare_norms(setup, setup->specs[NORM], setup->specs[REWARD_STATS]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -107,14 +106,6 @@ static bool bootstraps(const struct hd_config *config, const struct hd_outputs *
     const char *truncation = hd_config_get_text(config, "policy.collect.truncation");
     return strcmp(truncation, "auto") == 0 ? outputs->squashed
                                            : strcmp(truncation, "bootstrap") == 0;
-}
-
-static int check_norms(const struct hd_setup *setup)
-{
-    HD_TRY(hd_moments_check_use(setup, setup->specs[NORM], "policy.collect.normalize_obs",
-                                ports[NORM].name));
-    return hd_moments_check_use(setup, setup->specs[REWARD_STATS],
-                                "policy.collect.normalize_reward", ports[REWARD_STATS].name);
 }
 
 static int collect_prepare(const struct hd_setup *setup, void **args_p)
@@ -141,7 +132,7 @@ static int collect_prepare(const struct hd_setup *setup, void **args_p)
                                  setup->verb, hd_envs_get_shape(envs)->env->name);
     HD_TRY(hd_policy_net_check(setup, net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
-    HD_TRY(check_norms(setup));
+    HD_TRY(hd_moments_check_norms(setup, ports, NORM, REWARD_STATS));
     HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch));
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
@@ -217,7 +208,7 @@ struct collector {
     struct hd_stepper stepper;
     struct hd_transition_block block;
     int64_t nstep;
-    int64_t first; /* the env whose samples come first */
+    int64_t turn; /* the env whose samples come first */
     struct header header;
 };
 
@@ -337,18 +328,12 @@ static void emit_samples(struct collector *c, const struct hd_fragment *fragment
     c->envs.pending[fragment->env] = 0;
 }
 
-/* Gives the oldest n_sample samples to the transition block; the others wait. */
-static void hand_over(struct collector *c)
+/* Gives n_sample samples to the transition block, if they are not there already. */
+static void hand_over(const struct collector *c)
 {
-    const int64_t n = c->args->n_sample, left = *c->header.made - n;
-    const size_t bytes = (size_t)hd_transition_get_bytes(c->nstep, c->shape->frame.actions.dims);
-    char *surplus = c->envs.surplus;
-    if (c->shape->surplus == 0)
-        return;
-    memcpy(c->block.transitions, surplus, (size_t)n * bytes);
-    memmove(surplus, surplus + (size_t)n * bytes, (size_t)left * bytes);
-    memset(surplus + (size_t)left * bytes, 0, (size_t)n * bytes);
-    *c->envs.n_surplus = left;
+    if (c->shape->surplus > 0)
+        hd_surplus_hand_over(c->shape, &c->envs, *c->header.made, c->args->n_sample,
+                             c->block.transitions);
 }
 
 static int end_episode(struct collector *c, int64_t env)
@@ -373,7 +358,7 @@ static int collect_step(struct collector *c)
     HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->args->gamma);
     for (int64_t i = 0; i < c->shape->envs; i++) {
-        const int64_t env = (c->first + i) % c->shape->envs;
+        const int64_t env = (c->turn + i) % c->shape->envs;
         const struct hd_fragment fragment = append_step(c, env);
         const bool ended = c->stepper.outcome.done[env];
         if (ended || fragment.length == c->shape->fragment)
@@ -472,9 +457,9 @@ static int collect_body(struct hd_context *context, const struct hd_view *views,
         .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
         .nstep = block->nstep,
-        .first = args->takes_turns
-                     ? hd_surplus_find_turn(context->iteration, args->n_sample, args->envs->envs)
-                     : 0,
+        .turn = args->takes_turns
+                    ? hd_surplus_find_turn(context->iteration, args->n_sample, args->envs->envs)
+                    : 0,
     };
     c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     lay_out_header(args, context->gpu, context->header, &c.header);

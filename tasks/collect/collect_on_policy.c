@@ -27,8 +27,8 @@
 #include "tasks/collect/stepper.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_net.h"
+#include "tasks/types/collect/surplus.h"
 #include "tasks/types/collect/trajectories.h"
-#include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
@@ -64,9 +64,7 @@ struct args {
 
 static int collect_on_policy_declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(
-        hd_moments_declare_number(setup, setup->specs[REWARD_STATS], "policy.collect.clip_reward"));
+    HD_TRY(hd_moments_declare_norms(setup, setup->specs[NORM], setup->specs[REWARD_STATS]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -78,17 +76,7 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     HD_TRY(
         hd_policy_check_on_policy(setup, "collect_on_policy samples from the logits of an actor"));
     HD_TRY(hd_policy_net_check(setup, net));
-    HD_TRY(hd_moments_check_use(setup, setup->specs[NORM], "policy.collect.normalize_obs",
-                                ports[NORM].name));
-    HD_TRY(hd_moments_check_use(setup, setup->specs[REWARD_STATS],
-                                "policy.collect.normalize_reward", ports[REWARD_STATS].name));
-    const enum hd_surplus surplus = hd_surplus_read(
-        setup->config, hd_trajectories_get_shape(setup->specs[TRAJECTORIES])->segment_at_done);
-    if (surplus == HD_SURPLUS_KEEP)
-        return hd_diag_add_error(
-            setup->diag, hd_config_locate(setup->config, "policy.collect.surplus", setup->location),
-            "policy.collect.surplus: keep: samples of an earlier policy are of no use to %s",
-            hd_config_get_text(setup->config, "policy.type"));
+    HD_TRY(hd_moments_check_norms(setup, ports, NORM, REWARD_STATS));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -104,7 +92,8 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
     args->gamma = hd_config_get_real(setup->config, "policy.collect.discount_factor");
     args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
-    args->takes_turns = surplus == HD_SURPLUS_TURNS;
+    HD_TRY(hd_surplus_check_turns(
+        setup, hd_trajectories_get_shape(args->trajectories)->segment_at_done, &args->takes_turns));
     args->steps_on_gpu = args->envs->on_gpu && !args->overlap_act_step &&
                          !args->envs->follows_returns && !args->takes_turns &&
                          !hd_trajectories_get_shape(args->trajectories)->segment_at_done;

@@ -40,7 +40,7 @@ void hd_normalize_rewards(const struct hd_view *norm, int64_t n, float *reward)
 
 static int normalize_rewards_declare(const struct hd_setup *setup)
 {
-    return hd_moments_declare_number(setup, setup->specs[NORM], "policy.collect.clip_reward");
+    return hd_moments_declare_number(setup, setup->specs[NORM], true);
 }
 
 /* Each env of a group has made the same steps. */

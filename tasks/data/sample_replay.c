@@ -41,17 +41,7 @@ static const struct hd_field importance_keys[] = {
 
 static int sample_replay_declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_moments_declare_obs(setup, setup->specs[OBS_NORM]));
-    return hd_moments_declare_number(setup, setup->specs[REWARD_NORM],
-                                     "policy.collect.clip_reward");
-}
-
-static int check_norms(const struct hd_setup *setup)
-{
-    HD_TRY(hd_moments_check_use(setup, setup->specs[OBS_NORM], "policy.collect.normalize_obs",
-                                ports[OBS_NORM].name));
-    return hd_moments_check_use(setup, setup->specs[REWARD_NORM], "policy.collect.normalize_reward",
-                                ports[REWARD_NORM].name);
+    return hd_moments_declare_norms(setup, setup->specs[OBS_NORM], setup->specs[REWARD_NORM]);
 }
 
 static int check_batch(const struct hd_setup *setup)
@@ -84,7 +74,7 @@ static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
     if (args->importance)
         hd_config_read(setup->config, importance_keys, args);
     args->anneal = args->anneal_steps > 0 ? (1 - args->beta) / (double)args->anneal_steps : 0;
-    HD_TRY(check_norms(setup));
+    HD_TRY(hd_moments_check_norms(setup, ports, OBS_NORM, REWARD_NORM));
     HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
     return check_batch(setup);
 }

@@ -60,8 +60,8 @@ static const struct hd_field keys[] = {
 static int compute_advantages_declare(const struct hd_setup *setup)
 {
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(hd_moments_declare_number(setup, setup->specs[SCALE], NULL));
-    return hd_moments_declare_number(setup, setup->specs[RETURNS], NULL);
+    HD_TRY(hd_moments_declare_number(setup, setup->specs[SCALE], false));
+    return hd_moments_declare_number(setup, setup->specs[RETURNS], false);
 }
 
 /* Returns the most bootstrap values of an instance: fragments of a group that do not end with their

@@ -13,7 +13,7 @@
 #include "tasks/types/base/policy_arrays.h"
 #include "tasks/types/base/policy_file.h"
 #include "tasks/types/collect/envs.h"
-#include "tasks/types/collect/transition_block.h"
+#include "tasks/types/collect/surplus.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
@@ -310,10 +310,14 @@ int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t byte
     return split.samples - used;
 }
 
+int64_t hd_inspect_fragment(const struct hd_config *config)
+{
+    return hd_fragment_read(config);
+}
+
 int64_t hd_inspect_surplus(const struct hd_config *config)
 {
-    const struct hd_transition_block_shape block = hd_transition_block_shape_read(config);
-    const int64_t surplus = block.envs * block.fragment - block.n_sample;
+    const int64_t surplus = hd_surplus_count(config);
     return surplus > 0 && hd_surplus_read(config, true) != HD_SURPLUS_KEEP ? surplus : 0;
 }
 

@@ -64,6 +64,9 @@ struct hd_config;
  * minibatches". Returns how many samples of a collect an epoch leaves out. */
 int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes);
 
+/* Returns the most steps of an environment that become samples together. */
+int64_t hd_inspect_fragment(const struct hd_config *config);
+
 /* Returns how many samples more than n_sample all envs of a shard make in a collect that no end of
  * an episode interrupts; 0 where the next collect has them. */
 int64_t hd_inspect_surplus(const struct hd_config *config);
@@ -91,10 +94,6 @@ int hd_transition_log_write(const struct hd_spec *log, const void *data, int64_t
  */
 void hd_transition_log_add_episodes(const struct hd_spec *log, const void *data,
                                     int64_t *episodes_p, double *returns_p);
-
-/* Writes how many rows a batch of a shard has to text[bytes], and how many samples of a collect an
- * epoch of on-policy learning uses. Returns how many it leaves out. */
-int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes);
 
 /* Writes the name and version of the library that convolutions use, and the processor features it
  * uses, to text[bytes], for the arithmetic fingerprint: "onednn 2.6.3 isa 0x3e7 amx". */

@@ -2,6 +2,7 @@
 #include "tasks/types/collect/envs.h"
 
 #include "kernels/envs/find/find.h"
+#include "kernels/replay/transitions.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/hash.h"
@@ -13,7 +14,7 @@
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/sequences.h"
 #include "tasks/types/collect/envs_model.h"
-#include "tasks/types/collect/transition_block.h"
+#include "tasks/types/collect/surplus.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "tasks/base/arena.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/collect/surplus.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static int64_t group_bytes(const struct hd_trajectories_shape *shape)
  * done. Each step shows a frame, and so may the start of an episode after it. */
 static void set_limits(struct hd_trajectories_shape *shape)
 {
-    shape->fragment = (shape->samples + shape->envs - 1) / shape->envs;
+    shape->fragment = hd_fragment_count(shape->samples, shape->envs);
     shape->steps = shape->segment_at_done ? 2 * shape->fragment - 1 : shape->fragment;
     shape->frames = shape->obs.stack + 2 * shape->steps;
 }

@@ -8,6 +8,7 @@
 #include "tasks/base/arena.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/obs.h"
+#include "tasks/types/collect/surplus.h"
 
 #include <string.h>
 
@@ -18,32 +19,6 @@ static const struct hd_field keys[] = {
     HD_FIELD(struct hd_transition_block_shape, stack, "env.frame_stack"),
     {0},
 };
-
-int64_t hd_fragment_read(const struct hd_config *config)
-{
-    const int64_t envs = hd_config_get_int(config, "env.collector_env_num");
-    return (hd_config_get_int(config, "policy.collect.n_sample") + envs - 1) / envs;
-}
-
-enum hd_surplus hd_surplus_read(const struct hd_config *config, bool cuts)
-{
-    const int64_t fragment = hd_fragment_read(config);
-    const bool divides = hd_config_get_int(config, "policy.collect.n_sample") ==
-                         fragment * hd_config_get_int(config, "env.collector_env_num");
-    if (divides && (fragment == 1 || !cuts))
-        return HD_SURPLUS_FIRST;
-    const char *surplus = hd_config_get_text(config, "policy.collect.surplus");
-    return strcmp(surplus, "keep") == 0    ? HD_SURPLUS_KEEP
-           : strcmp(surplus, "turns") == 0 ? HD_SURPLUS_TURNS
-                                           : HD_SURPLUS_FIRST;
-}
-
-int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs)
-{
-    const int64_t fragment = (n_sample + envs - 1) / envs;
-    const int64_t served = (n_sample + fragment - 1) / fragment;
-    return iteration * (served < envs ? served : 1) % envs;
-}
 
 /* A bound on how far a collect of n samples can go: before its last step of all E envs, at most n -
  * 1 samples are made and L - 1 steps of each env are pending, so the envs made at most n - 1 + E (L

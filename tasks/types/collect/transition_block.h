@@ -31,21 +31,6 @@ struct hd_transition_block {
     char *frames;      /* [frames][frame_bytes], in the order in which they were shown */
 };
 
-/* Returns the most steps of an env that become samples together: so many that all envs of a
- * collector make n_sample. */
-int64_t hd_fragment_read(const struct hd_config *config);
-
-enum hd_surplus { HD_SURPLUS_FIRST, HD_SURPLUS_TURNS, HD_SURPLUS_KEEP };
-
-/* Returns policy.collect.surplus, which is asked for only where a collect may make more than
- * n_sample samples: the fragments of all envs have more, or they become complete when an episode
- * ends (`cuts`). */
-enum hd_surplus hd_surplus_read(const struct hd_config *config, bool cuts);
-
-/* Returns which of `envs` comes first in the collect of an iteration where environments take turns:
- * the one after those whose samples made up the collect before, or one further if all did. */
-int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs);
-
 /* Returns the shape that the run file describes. */
 struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_config *config);
 

@@ -9,6 +9,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/obs.h"
+#include "tasks/types/collect/surplus.h"
 #include "tasks/types/collect/transition_block.h"
 
 /* The part that bodies see comes first. */

@@ -72,12 +72,13 @@ static int declare(const struct hd_setup *setup, struct hd_spec *spec, const str
 /* Asks for the key only where there is a value that it bounds. */
 static float read_clip(const struct hd_setup *setup, const struct hd_spec *spec, const char *key)
 {
-    return spec && key ? (float)hd_config_get_real(setup->config, key) : 0;
+    return spec ? (float)hd_config_get_real(setup->config, key) : 0;
 }
 
-int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec, const char *clip)
+int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec, bool normalises)
 {
-    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8, read_clip(setup, spec, clip)});
+    const float clip = normalises ? read_clip(setup, spec, "policy.collect.clip_reward") : 0;
+    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8, clip});
 }
 
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
@@ -185,15 +186,29 @@ const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
     return norm_p;
 }
 
-int hd_moments_check_use(const struct hd_setup *setup, const struct hd_spec *spec, const char *key,
-                         const char *port)
+int hd_moments_declare_norms(const struct hd_setup *setup, struct hd_spec *obs,
+                             struct hd_spec *rewards)
 {
-    if (spec || !hd_config_get_bool(setup->config, key))
+    HD_TRY(hd_moments_declare_obs(setup, obs));
+    return hd_moments_declare_number(setup, rewards, true);
+}
+
+static int check_norm(const struct hd_setup *setup, const struct hd_port *ports, int port,
+                      const char *key)
+{
+    if (setup->specs[port] || !hd_config_get_bool(setup->config, key))
         return HD_OK;
     return hd_diag_add_error(setup->diag, hd_config_locate(setup->config, key, setup->location),
                              "%s: true: the step %s of this graph has no value for its port '%s', "
                              "so that nothing would be normalised",
-                             key, setup->verb, port);
+                             key, setup->verb, ports[port].name);
+}
+
+int hd_moments_check_norms(const struct hd_setup *setup, const struct hd_port *ports, int obs,
+                           int rewards)
+{
+    HD_TRY(check_norm(setup, ports, obs, "policy.collect.normalize_obs"));
+    return check_norm(setup, ports, rewards, "policy.collect.normalize_reward");
 }
 
 /* -- Combining --------------------------------------------------------------------------------- */

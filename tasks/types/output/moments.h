@@ -12,11 +12,11 @@
 extern const struct hd_type hd_type_moments;
 
 /* Give `spec` its shape, from a verb's `declare`: the moments of one number, of observations as the
- * run file describes them, or of whatever `other` holds. `clip` is the key of the largest absolute
- * value of a normalised number; NULL: none is normalised. Do nothing when spec is NULL. Return
+ * run file describes them, or of whatever `other` holds; `normalises` says whether the number is
+ * normalised by them. Do nothing when spec is NULL. Return
  * HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT (in setup->diag) when the value already has another shape.
  */
-int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec, const char *clip);
+int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec, bool normalises);
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec);
 int hd_moments_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
                             const struct hd_spec *other);
@@ -55,9 +55,12 @@ float hd_moments_get_clip(const struct hd_spec *spec);
 const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
                                                   struct hd_obs_norm *norm_p);
 
-/* Checks, from a verb's `prepare`, that its port has a value if `key`, policy.collect.normalize_obs
- * or normalize_reward, is on. Returns HD_OK, or HD_ERR_INPUT (in setup->diag). */
-int hd_moments_check_use(const struct hd_setup *setup, const struct hd_spec *spec, const char *key,
-                         const char *port);
+/* Declare what normalises observations and rewards, and check, from a verb's `prepare`, that
+ * ports[obs] and ports[rewards] have values if policy.collect.normalize_obs and normalize_reward
+ * are on. Return HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT (in setup->diag). */
+int hd_moments_declare_norms(const struct hd_setup *setup, struct hd_spec *obs,
+                             struct hd_spec *rewards);
+int hd_moments_check_norms(const struct hd_setup *setup, const struct hd_port *ports, int obs,
+                           int rewards);
 
 #endif
