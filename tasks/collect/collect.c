@@ -331,9 +331,13 @@ static void emit_samples(struct collector *c, const struct hd_fragment *fragment
 /* Gives n_sample samples to the transition block, if they are not there already. */
 static void hand_over(const struct collector *c)
 {
-    if (c->shape->surplus > 0)
-        hd_surplus_hand_over(c->shape, &c->envs, *c->header.made, c->args->n_sample,
-                             c->block.transitions);
+    const int64_t n = c->args->n_sample, made = *c->header.made;
+    if (c->shape->surplus == 0)
+        return;
+    hd_surplus_hand_over(c->envs.surplus, made, n,
+                         hd_transition_get_bytes(c->nstep, c->shape->frame.actions.dims),
+                         c->block.transitions);
+    *c->envs.n_surplus = made - n;
 }
 
 static int end_episode(struct collector *c, int64_t env)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/collect/surplus.h"
 
-#include "kernels/replay/transitions.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -52,14 +51,10 @@ int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs)
     return iteration * (served < envs ? served : 1) % envs;
 }
 
-void hd_surplus_hand_over(const struct hd_envs_shape *shape, const struct hd_envs *envs,
-                          int64_t made, int64_t n, void *transitions)
+void hd_surplus_hand_over(void *waiting, int64_t made, int64_t n, int64_t bytes, void *transitions)
 {
-    const size_t bytes = (size_t)hd_transition_get_bytes(shape->nstep, shape->frame.actions.dims),
-                 given = (size_t)n * bytes, left = (size_t)(made - n) * bytes;
-    char *waiting = envs->surplus;
+    const size_t given = (size_t)(n * bytes), left = (size_t)((made - n) * bytes);
     memcpy(transitions, waiting, given);
-    memmove(waiting, waiting + given, left);
-    memset(waiting + left, 0, given);
-    *envs->n_surplus = made - n;
+    memmove(waiting, (char *)waiting + given, left);
+    memset((char *)waiting + left, 0, given);
 }

@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_TYPES_COLLECT_SURPLUS_H
 #define HD_TASKS_TYPES_COLLECT_SURPLUS_H
 
-#include "tasks/types/collect/envs.h"
+#include "tasks/base/registry.h"
 
 /* Return the most steps of an environment that become samples together, so many that all of them
  * make n_sample: of `envs`, or as the run file says. */
@@ -29,9 +29,8 @@ int hd_surplus_check_turns(const struct hd_setup *setup, bool cuts, bool *takes_
  * the one after those whose samples made up the collect before, or one further if all did. */
 int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs);
 
-/* Copies the oldest n of the `made` samples that stand beside the envs to transitions[n], and
- * leaves the others there for the next collect. The shape has room for them. */
-void hd_surplus_hand_over(const struct hd_envs_shape *shape, const struct hd_envs *envs,
-                          int64_t made, int64_t n, void *transitions);
+/* Moves the oldest n of the `made` samples of `bytes` bytes that wait to transitions[n]; there is
+ * room for n at the end of those that are left. */
+void hd_surplus_hand_over(void *waiting, int64_t made, int64_t n, int64_t bytes, void *transitions);
 
 #endif
