@@ -17,14 +17,16 @@
 
 /* -- The config -------------------------------------------------------------------------------- */
 
-/* Returns whether a key does not touch the bits so far, or says only when a run ends. */
+/* These say only when a run ends. */
+static const char *const limits[] = {"max_env_step", "max_train_iter", "env.stop_value",
+                                     "policy.learn.train_epoch"};
+
+enum { N_LIMITS = sizeof limits / sizeof *limits };
+
+/* Returns whether a key does not touch the bits so far. */
 static bool may_differ(const char *path)
 {
     static const char *const keys[] = {"exp_name",
-                                       "max_env_step",
-                                       "max_train_iter",
-                                       "env.stop_value",
-                                       "policy.learn.train_epoch",
                                        "runtime.nan_skips_max",
                                        "policy.collect.data_path", /* its content is compared */
                                        "runtime.executor",
@@ -45,6 +47,9 @@ static bool may_differ(const char *path)
                                        "runtime.allow_origin_mismatch"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(path, keys[i]) == 0)
+            return true;
+    for (int i = 0; i < N_LIMITS; i++)
+        if (strcmp(path, limits[i]) == 0)
             return true;
     return false;
 }
@@ -221,9 +226,7 @@ static int list_then(const struct hd_train *train, json_t **then_p)
 
 static bool are_limits_equal(const json_t *then, const json_t *now)
 {
-    static const char *const limits[] = {"max_env_step", "max_train_iter", "env.stop_value",
-                                         "policy.learn.train_epoch"};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+    for (int i = 0; i < N_LIMITS; i++)
         if (!are_equal(hd_config_find_leaf(then, limits[i]), hd_config_find_leaf(now, limits[i])))
             return false;
     return true;

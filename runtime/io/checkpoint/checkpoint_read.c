@@ -60,21 +60,33 @@ static int refuse_unread(const char *path)
                    : hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m; nothing was changed", path);
 }
 
+/* Opens what has to be a file, and no link to one. */
+static int open_file(const char *path, int *fd_p, int64_t *bytes_p)
+{
+    struct stat is = {0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe waits */
+    if (fd < 0)
+        return refuse_unread(path);
+    if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) {
+        close(fd);
+        return hd_fail(HD_ERR_FORMAT, "%s is damaged: it is no file", path);
+    }
+    *fd_p = fd;
+    *bytes_p = is.st_size;
+    return HD_OK;
+}
+
 /* Reads a whole file and checks it against its entry in the manifest. */
 static int read_file(const char *path, const json_t *about, void **data_p, int64_t *bytes_p)
 {
     const int64_t bytes = bytes_of(about);
-    struct stat is = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe would wait */
-    if (fd < 0)
-        return refuse_unread(path);
-    int status = HD_OK;
+    int64_t found = 0;
+    int fd = -1, status = HD_OK;
     char *data = NULL;
-    if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode))
-        status = hd_fail(HD_ERR_FORMAT, "%s is damaged: it is no file", path);
-    else if (bytes < 0 || is.st_size != bytes)
+    HD_TRY(open_file(path, &fd, &found));
+    if (bytes < 0 || found != bytes)
         status = hd_fail(HD_ERR_FORMAT, "%s is damaged: it has %lld bytes, not %lld", path,
-                         (long long)is.st_size, (long long)bytes);
+                         (long long)found, (long long)bytes);
     else if (!(data = hd_alloc(bytes > 0 ? bytes : 1, 1)))
         status = HD_ERR_NOMEM;
     else if (read_up_to(fd, data, bytes) != bytes)
@@ -153,14 +165,12 @@ static int verify(const struct hd_checkpoint *c, const char *path)
 
 static int read_manifest(const char *path, json_t **manifest_p)
 {
-    json_error_t error = {.text = "it is no file"};
-    struct stat is;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return refuse_unread(path);
+    json_error_t error;
+    int64_t bytes;
+    int fd = -1;
+    HD_TRY(open_file(path, &fd, &bytes));
     errno = 0;
-    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode))
-        *manifest_p = json_loadfd(fd, 0, &error);
+    *manifest_p = json_loadfd(fd, 0, &error);
     const int reason = errno;
     close(fd);
     errno = reason;
