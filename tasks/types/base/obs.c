@@ -24,3 +24,11 @@ const char *hd_obs_shape_write(const int64_t *shape, int64_t n, char text[HD_OBS
                        i + 1 < n ? ", " : "]");
     return text;
 }
+
+struct hd_tensor_data hd_obs_make_tensor(const char *name, const void *obs, int64_t rows,
+                                         int64_t obs_bytes, bool u8)
+{
+    const int64_t bytes = u8 ? 1 : (int64_t)sizeof(float);
+    return (struct hd_tensor_data){
+        name, obs, 2, {rows, obs_bytes / bytes}, u8 ? HD_DTYPE_U8 : HD_DTYPE_F32};
+}

@@ -5,6 +5,7 @@
 #define HD_TASKS_TYPES_BASE_OBS_H
 
 #include "runtime/base/config/config.h"
+#include "runtime/io/base/safetensors.h"
 
 struct hd_obs_shape {
     bool u8;       /* elements are bytes (pictures: three dimensions); else floats */
@@ -14,6 +15,11 @@ struct hd_obs_shape {
 
 /* Returns the shape that policy.model.obs_shape and env.frame_stack describe. */
 struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config);
+
+/* Describes rows of observations of obs_bytes as a tensor [rows][elements] of bytes (`u8`) or
+ * floats. Name and rows are borrowed. */
+struct hd_tensor_data hd_obs_make_tensor(const char *name, const void *obs, int64_t rows,
+                                         int64_t obs_bytes, bool u8);
 
 enum { HD_OBS_SHAPE_TEXT = 128 };
 

@@ -90,12 +90,11 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const struct hd_transitions rows_of = hd_transitions_lay_out(shape, (void *)data);
     const enum hd_dtype action_dtype =
         whole->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
-    const enum hd_dtype obs_dtype = whole->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32;
-    const int64_t rows = shape->rows, obs = shape->obs_bytes / (whole->u8 ? 1 : 4);
+    const int64_t rows = shape->rows;
     const int action_rank = shape->dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
-        {"obs", rows_of.obs, 2, {rows, obs}, obs_dtype},
-        {"next_obs", rows_of.next_obs, 2, {rows, obs}, obs_dtype},
+        hd_obs_make_tensor("obs", rows_of.obs, rows, shape->obs_bytes, whole->u8),
+        hd_obs_make_tensor("next_obs", rows_of.next_obs, rows, shape->obs_bytes, whole->u8),
         {"reward", rows_of.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
         {"done", rows_of.done, 1, {rows}, HD_DTYPE_F32},
         {"action", rows_of.action, action_rank, {rows, shape->dims}, action_dtype},

@@ -69,13 +69,12 @@ static int tensors(const struct hd_spec *spec, const void *data, struct hd_tenso
     const struct hd_minibatch rows_of = hd_minibatch_get(spec, (void *)data);
     const enum hd_dtype action_dtype =
         shape->actions.kind == HD_ENV_BOX ? HD_DTYPE_F32 : HD_DTYPE_I32;
-    const enum hd_dtype obs_dtype = shape->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32;
-    const int64_t rows = shape->rows, obs = shape->obs_bytes / (shape->u8 ? 1 : 4);
+    const int64_t rows = shape->rows;
     const struct hd_sequences *sequences = &shape->sequences;
     const int action_rank = shape->actions.dims > 1 ? 2 : 1; /* as in data sets */
     const struct hd_tensor_data all[] = {
         {"used", rows_of.used, 1, {1}, HD_DTYPE_I64},
-        {"obs", rows_of.obs, 2, {rows, obs}, obs_dtype},
+        hd_obs_make_tensor("obs", rows_of.obs, rows, shape->obs_bytes, shape->u8),
         {"action", rows_of.action, action_rank, {rows, shape->actions.dims}, action_dtype},
         {"logit", rows_of.logit, 2, {rows, shape->logits}, HD_DTYPE_F32},
         {"advantage", rows_of.advantage, 1, {rows}, HD_DTYPE_F32},
