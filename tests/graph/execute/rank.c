@@ -13,29 +13,19 @@
 
 #include <string.h>
 
-struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
-                            uint64_t seed)
+struct loaded_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
+                              uint64_t seed)
 {
-    struct rank_graph l = {0};
-    ck_assert_int_eq(hd_diag_create(&l.diag), HD_OK);
-    ck_assert_int_eq(hd_config_create(&hd_toy_registry.keys, 1, NULL, NULL, 0, l.diag, &l.config),
-                     HD_OK);
-    int status = hd_document_parse("toy.yaml", text, (int64_t)strlen(text), l.diag, &l.document);
-    if (status == HD_OK) {
-        const struct hd_graph_source source = {.registry = registry,
-                                               .config = l.config,
-                                               .graph = hd_document_get_root(l.document),
-                                               .shards = shards,
-                                               .seed = seed};
-        status = hd_graph_load(&source, l.diag, &l.graph);
-    }
+    struct loaded_graph l;
+    const struct hd_graph_source source = {.registry = registry, .shards = shards, .seed = seed};
+    const int status = loaded_graph_load(&l, &source, "toy.yaml", text, strlen(text));
     hd_diag_report(l.diag);
     ck_assert_msg(status == HD_OK, "the graph has mistakes:\n%s", text);
     return l;
 }
 
-struct rank_graph rank_load_with(const struct hd_verb *verb, const struct hd_verb *other,
-                                 const char *text, int64_t shards, uint64_t seed)
+struct loaded_graph rank_load_with(const struct hd_verb *verb, const struct hd_verb *other,
+                                   const char *text, int64_t shards, uint64_t seed)
 {
     static const struct hd_verb *verbs[32];
     static struct hd_registry registry;
@@ -46,14 +36,6 @@ struct rank_graph rank_load_with(const struct hd_verb *verb, const struct hd_ver
     verbs[n + 1] = other;
     registry = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
     return rank_load(&registry, text, shards, seed);
-}
-
-void rank_unload(struct rank_graph *l)
-{
-    hd_graph_destroy(l->graph);
-    hd_config_destroy(l->config);
-    hd_document_destroy(l->document);
-    hd_diag_destroy(l->diag);
 }
 
 atomic_int rank_interrupted;

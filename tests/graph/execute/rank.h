@@ -5,26 +5,18 @@
 
 #include "graph/execute/execute.h"
 #include "tests/graph/execute/reference.h"
+#include "tests/graph/loaded_graph.h"
 #include "tests/runtime/comm/ranks.h"
 
 #include <stdatomic.h>
 
-/* A graph with all that it refers to. */
-struct rank_graph {
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_diag *diag;
-    struct hd_graph *graph;
-};
-
 /* Load a graph text with an empty configuration of the toys of tests/graph/execute/toy.h: with the
  * verbs of a registry, or with the toys and one or two (or NULL) verbs more, one registry at a
  * time. A text with mistakes ends the test. */
-struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
-                            uint64_t seed);
-struct rank_graph rank_load_with(const struct hd_verb *verb, const struct hd_verb *other,
-                                 const char *text, int64_t shards, uint64_t seed);
-void rank_unload(struct rank_graph *l);
+struct loaded_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
+                              uint64_t seed);
+struct loaded_graph rank_load_with(const struct hd_verb *verb, const struct hd_verb *other,
+                                   const char *text, int64_t shards, uint64_t seed);
 
 struct rank {
     struct hd_rendezvous *rendezvous;

@@ -119,7 +119,7 @@ static void run(const char *text, const char *scheduler, int workers, int window
     const struct hd_registry registry = {hd_toy_registry.types, verbs, hd_toy_registry.keys};
     struct rank rank = {0};
     const char *reason;
-    struct rank_graph l = rank_load(&registry, text, 1, 1);
+    struct loaded_graph l = rank_load(&registry, text, 1, 1);
     slow = false;
     struct hd_reference *reference = hd_reference_run(l.graph);
     slow = true;
@@ -137,7 +137,7 @@ static void run(const char *text, const char *scheduler, int workers, int window
     ck_assert_int_eq(rank_compare(&rank, l.graph, reference), 0);
     rank_stop(&rank);
     hd_reference_destroy(reference);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }
 
 static const char *const schedulers[] = {"lws", "eager", "random", "prio", "modular-prio", "ws"};

@@ -86,7 +86,7 @@ static const struct hd_verb verb_share = {.name = "share",
                                           .body = share,
                                           .finish = finish};
 
-static struct rank_graph load(const char *text, int64_t shards)
+static struct loaded_graph load(const char *text, int64_t shards)
 {
     return rank_load_with(&verb_share, NULL, text, shards, 1);
 }
@@ -113,7 +113,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     const char *reason;
     pooling_stage = 1;
     last_stage = 3;
-    struct rank_graph l = load(spread, job->shards);
+    struct loaded_graph l = load(spread, job->shards);
     rank_start(&rank, world, l.graph, job->sequential, 3, 30);
     const int value = hd_graph_find_value(l.graph, "right");
     int code = 0;
@@ -129,7 +129,7 @@ static int run_rank(const struct hd_world *world, void *arg)
             code = hd_fail(2, "instance %d: %lld items saw the right sums", i, (long long)right);
     }
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return code;
 }
 
@@ -159,7 +159,7 @@ TEST(the_plan_shows_what_is_added_up)
     size_t bytes;
     pooling_stage = 0;
     last_stage = 1;
-    struct rank_graph l = load(spread, 2);
+    struct loaded_graph l = load(spread, 2);
     ck_assert_int_eq(hd_plan_create(l.graph, 1, 2, NULL, 100, &plan), HD_OK);
     FILE *file = open_memstream(&dump, &bytes);
     hd_plan_dump(plan, file);
@@ -171,7 +171,7 @@ TEST(the_plan_shows_what_is_added_up)
     ck_assert_int_ge(hd_plan_get_scratch_bytes(plan), NUMBERS * (int64_t)sizeof(double));
     free(dump);
     hd_plan_destroy(plan);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(sums_that_nobody_can_see_are_refused, .runs = 2)
@@ -183,8 +183,8 @@ TEST(sums_that_nobody_can_see_are_refused, .runs = 2)
     struct hd_plan *plan = NULL;
     pooling_stage = 1;
     last_stage = 1 + _i;
-    struct rank_graph l = load(_i == 0 ? spread : global, 2);
+    struct loaded_graph l = load(_i == 0 ? spread : global, 2);
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }

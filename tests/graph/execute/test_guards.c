@@ -52,7 +52,7 @@ TEST(configuration_counts, .runs = 2)
 {
     struct rank rank = {0};
     const char *reason;
-    struct rank_graph l = rank_load(&hd_toy_registry, text, 2, 3);
+    struct loaded_graph l = rank_load(&hd_toy_registry, text, 2, 3);
     struct hd_reference *reference = hd_reference_run(l.graph);
     const struct hd_session_options options = {.sequential = _i == 0,
                                                .workers = 2,
@@ -74,7 +74,7 @@ TEST(configuration_counts, .runs = 2)
     ck_assert_int_eq(hd_executor_get_version(rank.executor, outer), 3 * 3);
     rank_stop(&rank);
     hd_reference_destroy(reference);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }
 
 static int drop(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -100,7 +100,7 @@ TEST(a_step_waits_for_content, .runs = 4)
              waits[_i % 2]);
     struct rank rank = {0};
     const char *reason;
-    struct rank_graph l = rank_load_with(&need, NULL, guarded, 2, 3);
+    struct loaded_graph l = rank_load_with(&need, NULL, guarded, 2, 3);
     const struct hd_session_options options = {.sequential = _i / 2 == 0,
                                                .workers = 2,
                                                .scheduler = "lws",
@@ -111,5 +111,5 @@ TEST(a_step_waits_for_content, .runs = 4)
     if (_i % 2)
         check_names(hd_session_get_message(rank.session), ":6:20: |'n'|iteration 1|need");
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }

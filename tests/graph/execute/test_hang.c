@@ -94,7 +94,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
-    struct rank_graph l = rank_load_with(&verb_stall, &verb_share, job->text, SHARDS, 1);
+    struct loaded_graph l = rank_load_with(&verb_stall, &verb_share, job->text, SHARDS, 1);
     rank_start(&rank, world, l.graph, job->sequential, 1,
                world->rank == 0 ? PATIENCE_S : LONGEST_S);
     int status = hd_executor_run(rank.executor, &reason);
@@ -109,7 +109,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     if (hd_session_get_cause(rank.session) != HD_ERR_WATCHDOG)
         code = 3;
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return code;
 }
 

@@ -30,13 +30,13 @@ static int run_rank(const struct hd_world *world, void *arg)
     struct rank rank = {0};
     const char *reason;
     hd_log_set_sink(drop, NULL);
-    struct rank_graph l = rank_load(&hd_toy_registry, exchanging, 4, 1);
+    struct loaded_graph l = rank_load(&hd_toy_registry, exchanging, 4, 1);
     rank_start(&rank, world, l.graph, *n % 3 == 0, 1, 30);
     hd_alloc_fail_nth(world->rank == 1 ? *n : 0);
     int status = hd_executor_run(rank.executor, &reason);
     hd_alloc_fail_nth(0);
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return -status;
 }
 

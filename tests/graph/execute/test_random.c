@@ -19,7 +19,7 @@
 
 /* -- The comparison ---------------------------------------------------------------------------- */
 
-static void compare_values(const struct rank_graph *l, struct hd_reference *reference,
+static void compare_values(const struct loaded_graph *l, struct hd_reference *reference,
                            struct hd_executor *executor, const char *what, const char *text)
 {
     for (int v = 0; v < l->graph->n_values; v++) {
@@ -40,7 +40,7 @@ static void compare_values(const struct rank_graph *l, struct hd_reference *refe
 }
 
 /* Runs the rank of this session and compares what it owns. */
-static void run_and_compare(struct hd_session *session, const struct rank_graph *l, int window,
+static void run_and_compare(struct hd_session *session, const struct loaded_graph *l, int window,
                             bool rebuild, int gpus, const char *what, const char *text)
 {
     struct hd_reference *reference = hd_reference_run(l->graph);
@@ -92,9 +92,9 @@ static void run_session(const char *scheduler, int workers, int gpus, uint64_t f
                  (unsigned long long)seed, scheduler ? scheduler : "sequential", workers, gpus,
                  window);
         char *text = hd_random_graph(seed);
-        struct rank_graph l = rank_load(&hd_toy_registry, text, 1 + (int64_t)(seed % 4), seed);
+        struct loaded_graph l = rank_load(&hd_toy_registry, text, 1 + (int64_t)(seed % 4), seed);
         run_and_compare(session, &l, window, seed % 5 == 0, gpus, what, text);
-        rank_unload(&l);
+        loaded_graph_release(&l);
         hd_free(text);
     }
     hd_session_destroy(session);
@@ -148,7 +148,7 @@ TEST(all_lowerings_are_among_them)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
-        struct rank_graph l = rank_load(&hd_toy_registry, text, 4, seed);
+        struct loaded_graph l = rank_load(&hd_toy_registry, text, 4, seed);
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             sharded_updates += plan->ops[i].mean != NULL;
@@ -170,7 +170,7 @@ TEST(all_lowerings_are_among_them)
                        hd_op_is_distributed(plan, &plan->ops[i]) &&
                        plan->ops[i].step->verb->kind == HD_VERB_COLLECTIVE;
         hd_plan_destroy(plan);
-        rank_unload(&l);
+        loaded_graph_release(&l);
         hd_free(text);
     }
     printf("in %d graphs: %d sharded_updates, %d steps in subtasks of sums, %d by items, %d of "

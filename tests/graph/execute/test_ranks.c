@@ -25,7 +25,7 @@ struct job {
 static int run_rank(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
-    struct rank_graph l;
+    struct loaded_graph l;
     struct rank rank = {0};
     const char *reason;
     hd_log_set_rank(world->rank, world->world);
@@ -40,7 +40,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     int code = status != HD_OK ? 2 : rank_compare(&rank, l.graph, reference);
     rank_stop(&rank);
     hd_reference_destroy(reference);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     hd_free(text);
     return code;
 }
@@ -79,7 +79,7 @@ static const char failing[] = "values:\n"
 static int run_failing(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct rank_graph l;
+    struct loaded_graph l;
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
@@ -94,7 +94,7 @@ static int run_failing(const struct hd_world *world, void *arg)
                hd_session_get_cause(rank.session), reason ? reason : "none",
                hd_session_get_message(rank.session));
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return code;
 }
 
@@ -120,7 +120,7 @@ static const char endless[] = BLENDING "  - stop: {if: iteration >= 100000000, r
 static int run_diverging(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct rank_graph l;
+    struct loaded_graph l;
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
@@ -137,7 +137,7 @@ static int run_diverging(const struct hd_world *world, void *arg)
     if (code)
         hd_log(HD_LOG_ERROR, "%d: %s", status, message);
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return code;
 }
 
@@ -156,7 +156,7 @@ static void on_alarm(int number)
 static int run_interrupted(const struct hd_world *world, void *arg)
 {
     const int *microseconds = arg;
-    struct rank_graph l;
+    struct loaded_graph l;
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
@@ -172,7 +172,7 @@ static int run_interrupted(const struct hd_world *world, void *arg)
     if (code)
         hd_log(HD_LOG_ERROR, "%d: %s", status, hd_session_get_message(rank.session));
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return code;
 }
 

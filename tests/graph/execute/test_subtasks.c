@@ -86,9 +86,9 @@ static const char text[] = "values:\n"
                            "  - stop: {reads: [last], if: iteration >= 0, reason: limit}\n";
 
 /* Loads a graph with a seed for which rows have ITEMS partials. */
-static struct rank_graph load(void)
+static struct loaded_graph load(void)
 {
-    struct rank_graph l = rank_load_with(&verb_meet, NULL, text, 1, 6);
+    struct loaded_graph l = rank_load_with(&verb_meet, NULL, text, 1, 6);
     ck_assert_int_eq(l.graph->values[hd_graph_find_value(l.graph, "rows")].spec.partials, ITEMS);
     return l;
 }
@@ -100,7 +100,7 @@ TEST(items_need_not_wait_for_each_other, .runs = 6)
     const char *reason;
     given_items = ITEMS;
     first_is_every = _i >= 3;
-    struct rank_graph l = load();
+    struct loaded_graph l = load();
     const struct hd_session_options options = {
         .workers = 2, .scheduler = schedulers[_i % 3], .ranks = 1, .watchdog_ns = 20000000000};
     rank_open(&rank, l.graph, options, 1);
@@ -109,12 +109,12 @@ TEST(items_need_not_wait_for_each_other, .runs = 6)
     ck_assert_int_eq(met, ITEMS * STAGES);
     ck_assert_int_eq(ended_at_finish, ITEMS * STAGES);
     rank_stop(&rank);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(the_plan_shows_items_and_stages)
 {
-    struct rank_graph l;
+    struct loaded_graph l;
     struct hd_plan *plan;
     char *dump = NULL;
     size_t bytes;
@@ -129,16 +129,16 @@ TEST(the_plan_shows_items_and_stages)
     ck_assert_ptr_nonnull(strstr(dump, "partials 2"));
     free(dump);
     hd_plan_destroy(plan);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(items_and_leaves_must_agree)
 {
-    struct rank_graph l;
+    struct loaded_graph l;
     struct hd_plan *plan = NULL;
     given_items = 3;
     l = load();
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }

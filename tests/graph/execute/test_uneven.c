@@ -103,7 +103,7 @@ static const char *const texts[] = {
                 "  - adam: {reads: [mean_grad, norm], updates: [policy, optimizer]}\n" STOP,
 };
 
-static struct rank_graph load(const char *text)
+static struct loaded_graph load(const char *text)
 {
     static const struct hd_set sets[] = {
         {"policy.model.obs_shape=4", NULL},
@@ -112,7 +112,7 @@ static struct rank_graph load(const char *text)
         {"policy.learn.batch_size=4", NULL},
         {"policy.learn.microbatch=2", NULL}};
     const struct hd_key *schema = hd_task_keys;
-    struct rank_graph l = {0};
+    struct loaded_graph l = {0};
     ck_assert_int_eq(hd_diag_create(&l.diag), HD_OK);
     ck_assert_int_eq(hd_config_create(&schema, 1, NULL, sets, 5, l.diag, &l.config), HD_OK);
     ck_assert_int_eq(
@@ -141,7 +141,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     struct rank rank = {0};
     const char *reason;
     hd_log_set_rank(world->rank, world->world);
-    struct rank_graph l = load(texts[job->text]);
+    struct loaded_graph l = load(texts[job->text]);
     struct hd_reference *reference = hd_reference_run(l.graph);
     rank_start(&rank, world, l.graph, job->sequential, 2, 30);
     bool sharded = false;
@@ -154,7 +154,7 @@ static int run_rank(const struct hd_world *world, void *arg)
         code = rank_compare(&rank, l.graph, reference);
     rank_stop(&rank);
     hd_reference_destroy(reference);
-    rank_unload(&l);
+    loaded_graph_release(&l);
     return code;
 }
 
@@ -187,7 +187,7 @@ static double trained(double param, int64_t i)
 
 TEST(the_others_mean_is_theirs_alone, .runs = 3)
 {
-    struct rank_graph l = load(texts[_i]);
+    struct loaded_graph l = load(texts[_i]);
     struct hd_reference *reference = hd_reference_run(l.graph);
     const int policy = hd_graph_find_value(l.graph, "policy");
     const struct hd_spec *spec = &l.graph->values[policy].spec;
@@ -203,5 +203,5 @@ TEST(the_others_mean_is_theirs_alone, .runs = 3)
     }
     hd_free(first);
     hd_reference_destroy(reference);
-    rank_unload(&l);
+    loaded_graph_release(&l);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a graph reads, and whether anything has made it: mistakes, warnings, and graphs that are as
  * they should be. */
-#include "graph/language/load.h"
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
+#include "tests/graph/loaded_graph.h"
 #include "tests/harness/check.h"
 
 #include <stdlib.h>
@@ -133,17 +133,9 @@ static const struct row right[] = {
     {"k: {type: kept}", "alter: {updates: [k]}", NULL},
 };
 
-struct loaded {
-    struct hd_diag *diag;
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_graph *graph;
-};
-
 /* Loads the graph of a row and writes the place of its mark. */
-static int load(const struct row *row, struct loaded *l, char place[PLACE_BYTES])
+static int load(const struct row *row, struct loaded_graph *l, char place[PLACE_BYTES])
 {
-    const struct hd_key *const tables[] = {keys};
     char text[TEXT_BYTES], *mark;
     snprintf(text, sizeof text, "values:\n  %s\niteration:\n  - %s\n", row->values, row->steps);
     place[0] = '\0';
@@ -158,23 +150,8 @@ static int load(const struct row *row, struct loaded *l, char place[PLACE_BYTES]
         snprintf(place, PLACE_BYTES, "g.yaml:%d:%d: ", line, (int)(mark - start) + 1);
         memmove(mark, mark + 1, strlen(mark));
     }
-    *l = (struct loaded){0};
-    HD_TRY(hd_diag_create(&l->diag));
-    HD_TRY(hd_config_create(tables, 1, NULL, NULL, 0, l->diag, &l->config));
-    HD_TRY(hd_document_parse("g.yaml", text, (int64_t)strlen(text), l->diag, &l->document));
-    const struct hd_graph_source source = {.registry = &registry,
-                                           .config = l->config,
-                                           .graph = hd_document_get_root(l->document),
-                                           .shards = 2};
-    return hd_graph_load(&source, l->diag, &l->graph);
-}
-
-static void unload(struct loaded *l)
-{
-    hd_graph_destroy(l->graph);
-    hd_config_destroy(l->config);
-    hd_document_destroy(l->document);
-    hd_diag_destroy(l->diag);
+    const struct hd_graph_source source = {.registry = &registry, .shards = 2};
+    return loaded_graph_load(l, &source, "g.yaml", text, strlen(text));
 }
 
 static void check_only_line(const struct hd_diag *diag, const char *place, const char *names)
@@ -190,27 +167,27 @@ static void check_only_line(const struct hd_diag *diag, const char *place, const
 
 TEST(what_has_no_content_is_not_read, .runs = COUNT(mistakes))
 {
-    struct loaded l;
+    struct loaded_graph l;
     char place[PLACE_BYTES];
     ck_assert_int_eq(load(&mistakes[_i], &l, place), HD_ERR_INPUT);
     check_only_line(l.diag, place, mistakes[_i].names);
-    unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(what_is_hardly_meant_is_told, .runs = COUNT(warnings))
 {
-    struct loaded l;
+    struct loaded_graph l;
     char place[PLACE_BYTES];
     ck_assert_int_eq(load(&warnings[_i], &l, place), HD_OK);
     check_only_line(l.graph->warnings, place, warnings[_i].names);
-    unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(what_is_right_is_passed_in_silence, .runs = COUNT(right))
 {
-    struct loaded l;
+    struct loaded_graph l;
     char place[PLACE_BYTES];
     ck_assert_int_eq(load(&right[_i], &l, place), HD_OK);
     check_only_line(l.graph->warnings, place, NULL);
-    unload(&l);
+    loaded_graph_release(&l);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mistakes in graph files: each is found at its place and names what it is about, and the nearest
  * valid name where there is one. */
-#include "graph/language/load.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tests/graph/execute/toy.h"
+#include "tests/graph/loaded_graph.h"
 #include "tests/harness/check.h"
 
 #include <stdlib.h>
@@ -145,38 +145,15 @@ static const struct {
     {VALUES "  - stop: {if: $nothing > 1}\n" REST, 8, 16, "nothing"},
 };
 
-struct loaded {
-    struct hd_diag *diag;
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_graph *graph;
-};
-
-static int load(const char *text, size_t bytes, struct loaded *l)
+static int load(const char *text, size_t bytes, struct loaded_graph *l)
 {
-    const struct hd_key *const tables[] = {hd_toy_registry.keys};
-    *l = (struct loaded){0};
-    HD_TRY(hd_diag_create(&l->diag));
-    HD_TRY(hd_config_create(tables, 1, NULL, NULL, 0, l->diag, &l->config));
-    HD_TRY(hd_document_parse("g.yaml", text, (int64_t)bytes, l->diag, &l->document));
-    const struct hd_graph_source source = {.registry = &hd_toy_registry,
-                                           .config = l->config,
-                                           .graph = hd_document_get_root(l->document),
-                                           .shards = 2};
-    return hd_graph_load(&source, l->diag, &l->graph);
-}
-
-static void unload(struct loaded *l)
-{
-    hd_graph_destroy(l->graph);
-    hd_config_destroy(l->config);
-    hd_document_destroy(l->document);
-    hd_diag_destroy(l->diag);
+    const struct hd_graph_source source = {.registry = &hd_toy_registry, .shards = 2};
+    return loaded_graph_load(l, &source, "g.yaml", text, bytes);
 }
 
 TEST(a_mistake_is_found_at_its_place, .runs = COUNT(rows))
 {
-    struct loaded l;
+    struct loaded_graph l;
     size_t bytes = strlen(rows[_i].text);
     if (rows[_i].text[0] == 'a' && bytes == 1)
         bytes = 3; /* the row with a NUL byte */
@@ -192,7 +169,7 @@ TEST(a_mistake_is_found_at_its_place, .runs = COUNT(rows))
         line = hd_diag_get_line(l.diag, i);
     check_names(line, place);
     check_names(line, rows[_i].names);
-    unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(several_mistakes_are_told_at_once)
@@ -204,17 +181,17 @@ TEST(several_mistakes_are_told_at_once)
                                "  - bmup: {updates: [b]}\n"
                                "  - bump: {updates: [c]}\n"
                                "  - repeat: x\n";
-    struct loaded l;
+    struct loaded_graph l;
     ck_assert_int_eq(load(text, strlen(text), &l), HD_ERR_INPUT);
     ck_assert_int_ge(hd_diag_count(l.diag), 5);
-    unload(&l);
+    loaded_graph_release(&l);
 }
 
 TEST(the_rows_rest_is_right)
 {
-    struct loaded l;
+    struct loaded_graph l;
     ck_assert_int_eq(load(VALUES REST, strlen(VALUES REST), &l), HD_OK);
-    unload(&l);
+    loaded_graph_release(&l);
 }
 
 /* Without a value, steps that need it or read nothing else are left out, and it is left out of the
@@ -222,7 +199,7 @@ TEST(the_rows_rest_is_right)
 TEST(a_graph_is_without_a_value_and_what_needs_it, .runs = 2)
 {
     char text[1024];
-    struct loaded l;
+    struct loaded_graph l;
     snprintf(text, sizeof text,
              "values:\n  s: {type: ints}\n  a: {type: ints, when: $%s and 2 > 1}\n"
              "  to: {type: ints}\n  b: {type: ints, when: $off, init: a}\niteration:\n"
@@ -245,7 +222,7 @@ TEST(a_graph_is_without_a_value_and_what_needs_it, .runs = 2)
     ck_assert_int_eq(graph->steps[3 + _i].refs[1].value, HD_NO_VALUE);
     for (int i = 1; i < graph->n_steps; i++)
         ck_assert_int_gt(graph->steps[i].index, graph->steps[i - 1].index);
-    unload(&l);
+    loaded_graph_release(&l);
 }
 
 static void drop(enum hd_log_level level, const char *line, void *arg)
@@ -258,13 +235,13 @@ TEST(no_memory_is_an_error_not_a_crash)
     int status = HD_ERR_NOMEM;
     hd_log_set_sink(drop, NULL);
     for (int64_t n = 1; status != HD_OK; n++) {
-        struct loaded l;
+        struct loaded_graph l;
         ck_assert_int_lt(n, 100000);
         hd_alloc_fail_nth(n);
         status = load(VALUES REST, strlen(VALUES REST), &l);
         hd_alloc_fail_nth(0);
         ck_assert(status == HD_OK || status == HD_ERR_NOMEM || status == HD_ERR_INPUT);
-        unload(&l);
+        loaded_graph_release(&l);
     }
     hd_log_set_sink(NULL, NULL);
 }
