@@ -12,7 +12,6 @@ static const struct hd_field fields_of_graph[] = {
     SETTING(max_train_iter, "max_train_iter"),
     SETTING(eval_freq, "policy.eval.evaluator.eval_freq"),
     SETTING(eval_episodes, "env.n_evaluator_episode"),
-    SETTING(eval_envs, "env.evaluator_env_num"),
     SETTING(eval_max_step, "env.max_evaluator_step"),
     SETTING(stop_value, "env.stop_value"),
     {0},

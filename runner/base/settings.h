@@ -14,7 +14,7 @@ struct hd_settings {
     bool multi_gpu;
     bool evaluates_at_limit;           /* the last weights */
     int64_t eval_freq;                 /* updates between evaluations, at least */
-    int64_t eval_episodes, eval_envs;  /* of an evaluation */
+    int64_t eval_episodes;             /* of an evaluation */
     int64_t eval_max_step;             /* most steps of its episodes; 0: no limit */
     double stop_value;                 /* mean return of an evaluation that ends the run */
     bool sequential;                   /* without StarPU */

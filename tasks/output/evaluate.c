@@ -16,6 +16,7 @@
 #include "tasks/base/builtin.h"
 #include "tasks/collect/evaluate_on_gpu.h"
 #include "tasks/collect/stepper.h"
+#include "tasks/output/eval_seeds.h"
 #include "tasks/types/base/policy_net.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -57,8 +58,9 @@ static const struct hd_port ports[] = {
 struct args {
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
-    int64_t episodes, scratch, max_steps;
-    bool seed_of_episode, keeps_best;
+    struct hd_eval_seeds seeds;
+    int64_t scratch, max_steps;
+    bool keeps_best;
 };
 
 static int evaluate_declare(const struct hd_setup *setup)
@@ -68,7 +70,6 @@ static int evaluate_declare(const struct hd_setup *setup)
 }
 
 static const struct hd_field keys[] = {
-    HD_FIELD(struct args, episodes, "env.n_evaluator_episode"),
     HD_FIELD(struct args, max_steps, "env.max_evaluator_step"),
     {0},
 };
@@ -84,9 +85,7 @@ static int evaluate_prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_get_net(setup->specs[POLICY]);
     args->keeps_best = setup->specs[BEST] != NULL;
     hd_config_read(setup->config, keys, args);
-    args->seed_of_episode =
-        args->episodes <= args->shape->total || /* env and episode are the same number */
-        strcmp(hd_config_get_text(setup->config, "policy.eval.seeds"), "episode") == 0;
+    args->seeds = hd_eval_seeds_read(setup->config);
     HD_TRY(hd_policy_net_check(setup, args->net));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_stepper_prepare(args->shape, args->net, &args->scratch);
@@ -100,7 +99,7 @@ static int64_t evaluate_scratch(const void *args)
 /* The work memory of an item holds what its env has played so far. */
 static int64_t get_played_bytes(const struct args *args)
 {
-    const int64_t most = (args->episodes + args->shape->total - 1) / args->shape->total;
+    const int64_t most = (args->seeds.episodes + args->shape->total - 1) / args->shape->total;
     return (int64_t)sizeof(struct hd_played) + most * (int64_t)sizeof(double);
 }
 
@@ -113,15 +112,6 @@ static void evaluate_get_subtasks(const void *memory, struct hd_subtasks *subtas
                                        .finish_last = true};
 }
 
-/* Returns the number of the first episode of env `env` of all. It plays episodes [get_first(env),
- * get_first(env + 1)). */
-static int64_t get_first(const struct args *args, int64_t env)
-{
-    const int64_t each = args->episodes / args->shape->total;
-    const int64_t more = args->episodes % args->shape->total;
-    return env * each + (env < more ? env : more);
-}
-
 /* Returns which env of all a group of a shard plays. */
 static int64_t find_env(const struct args *args, int64_t shard, int64_t group)
 {
@@ -132,11 +122,11 @@ static int64_t find_env(const struct args *args, int64_t shard, int64_t group)
 static void begin_played(const struct args *args, const struct hd_context *context, int64_t env,
                          struct hd_played *played)
 {
-    const int64_t first = get_first(args, env);
+    const int64_t first = hd_eval_seeds_get_first(&args->seeds, env);
     *played = (struct hd_played){
-        .seed = context->seed + (uint64_t)(args->seed_of_episode ? first : env),
-        .seed_gap = args->seed_of_episode,
-        .episodes = get_first(args, env + 1) - first,
+        .seed = hd_eval_seeds_get(&args->seeds, context->seed, env, first),
+        .seed_gap = args->seeds.of_episodes,
+        .episodes = hd_eval_seeds_get_first(&args->seeds, env + 1) - first,
     };
 }
 
@@ -245,7 +235,7 @@ static void begin_result(const struct args *args, const struct hd_context *conte
     struct hd_eval_result *result = views[RESULT].data;
     const struct hd_env_counters *totals = views[TOTALS].data;
     memset(result, 0, (size_t)views[RESULT].spec->bytes);
-    result->episodes = args->episodes;
+    result->episodes = args->seeds.episodes;
     result->env_step = totals ? totals->env_step : 0;
     result->train_iter = context->update;
 }
@@ -265,7 +255,8 @@ static int64_t add_played(const struct args *args, const struct hd_context *cont
                           struct hd_eval_result *result)
 {
     const struct hd_played *played = get_played(args, context, group);
-    const int64_t first = get_first(args, find_env(args, context->shard, group));
+    const int64_t first =
+        hd_eval_seeds_get_first(&args->seeds, find_env(args, context->shard, group));
     memcpy(result->returns + first, played->returns,
            (size_t)played->episodes * sizeof *played->returns);
     result->steps += played->steps;
@@ -307,7 +298,7 @@ static int evaluate_finish(struct hd_context *context, const struct hd_view *vie
         hd_log(HD_LOG_WARN,
                "evaluate: %lld of %lld episodes did not end within env.max_evaluator_step %lld "
                "steps; their returns until then count (update %lld)",
-               (long long)cut, (long long)args->episodes, (long long)args->max_steps,
+               (long long)cut, (long long)args->seeds.episodes, (long long)args->max_steps,
                (long long)context->update);
     const struct hd_envs first = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0);
     return args->shape->instances == 1 ? keep_if_best(views, &first) : HD_OK;

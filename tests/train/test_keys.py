@@ -220,6 +220,7 @@ EFFECTS = {
     GROUPS: Effect([1, 2], see_calls("collect_on_policy"), PPO),
     "policy.collect.overlap_act_step": Effect(["false", "true"], see_calls("collect_on_policy"), PPO),
     "policy.eval.video_every": Effect([0, 1], see_files("video")),
+    "env.evaluator_env_num": Effect([1, 5], see_value("eval_envs", 5)),
     "policy.other.replay_buffer.frame_slack": Effect([0, 0.5], see_value("replay", 5), PIXELS),
 }
 # Keys of faults and of several ranks, and the tests that have a fault or these ranks.

@@ -102,14 +102,16 @@ def check_goes_on(scratch):
 
 
 def check_last(scratch):
-    """The last weights are evaluated as at any other time: from the same seeds, on any number of ranks."""
-    last = train(scratch("last"), max_train_iter=300, **{**KEYS, "policy__eval__evaluator__eval_freq": 1000})
-    inside = train(scratch("inside"), max_train_iter=305, **KEYS)
+    """The last weights are evaluated as at any other time: from the same seeds, on any number of ranks, also where
+    environments play several episodes."""
+    more = dict(env__n_evaluator_episode=12)
+    last = train(scratch("last"), max_train_iter=300, **{**KEYS, **more, "policy__eval__evaluator__eval_freq": 1000})
+    inside = train(scratch("inside"), max_train_iter=305, **KEYS, **more)
     check(last["eval_train_iter"] == 0 and inside["eval_train_iter"] == 300, f"{last}\n{inside}")
     check(last["last_value_raw"] == inside["eval_value_raw"], f"{last}\n{inside}")
     check(last["weights"] == "ckpt/iteration_300/policy.safetensors" and last["best_train_iter"] == 300, f"{last}")
     check_weights(scratch("last"), last)
-    two = train(scratch("two"), ranks=2, max_train_iter=300, **{**KEYS, "policy__eval__evaluator__eval_freq": 1000})
+    two = train(scratch("two"), ranks=2, max_train_iter=300, **{**KEYS, **more, "policy__eval__evaluator__eval_freq": 1000})
     check(two["last_value_raw"] == last["last_value_raw"], f"{two}")
     few = train(scratch("few"), ranks=2, world__shards=4, max_train_iter=20, env__evaluator_env_num=1,
                 graph=os.path.join(ROOT, "configs/graphs/dqn_sharded_evaluation.yaml"), **KEYS)

@@ -7,6 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/output/eval_seeds.h"
 #include "tasks/output/player.h"
 #include "tasks/types/output/eval_result.h"
 
@@ -62,15 +63,14 @@ static int play_episode(struct hd_player *player, uint64_t seed, double *return_
     return HD_OK;
 }
 
-/* Env i of all E plays n / E episodes from the seed of the run + i, the first n mod E envs one
- * more, as `evaluate` has it. */
-static int play_all(struct hd_player *player, uint64_t seed, int64_t envs, double *returns,
-                    int64_t n)
+/* Plays the episodes of `evaluate`. */
+static int play_all(struct hd_player *player, uint64_t seed, const struct hd_eval_seeds *seeds,
+                    double *returns)
 {
-    int64_t played = 0;
-    for (int64_t env = 0; env < envs; env++)
-        for (int64_t k = 0; k < n / envs + (env < n % envs); k++)
-            HD_TRY(play_episode(player, seed + (uint64_t)env, &returns[played++]));
+    for (int64_t env = 0; env < seeds->envs; env++)
+        for (int64_t k = hd_eval_seeds_get_first(seeds, env);
+             k < hd_eval_seeds_get_first(seeds, env + 1); k++)
+            HD_TRY(play_episode(player, hd_eval_seeds_get(seeds, seed, env, k), &returns[k]));
     return HD_OK;
 }
 
@@ -81,14 +81,14 @@ static int play_in(struct hd_train *train, const struct hd_spec *spec, void *env
     const struct hd_settings *settings = &train->run_spec.settings;
     const struct hd_weights weights = hd_weights_find(graph, train->executor);
     struct hd_player *player = NULL;
-    evaluation->n = settings->eval_episodes;
+    const struct hd_eval_seeds seeds = hd_eval_seeds_read(train->run_spec.config);
+    evaluation->n = seeds.episodes;
     evaluation->returns = hd_alloc(evaluation->n, sizeof *evaluation->returns);
     int status = evaluation->returns ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK)
         status = hd_player_create(&weights, spec, envs, settings->eval_max_step, &player);
     if (status == HD_OK)
-        status =
-            play_all(player, graph->seed, settings->eval_envs, evaluation->returns, evaluation->n);
+        status = play_all(player, graph->seed, &seeds, evaluation->returns);
     hd_player_destroy(player);
     return status;
 }

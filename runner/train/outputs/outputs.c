@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
 #include "runtime/io/logbook.h"
+#include "tasks/output/eval_seeds.h"
 #include "tasks/output/inspect.h"
 
 #include <errno.h>
@@ -52,13 +53,12 @@ static void announce_surplus(const struct hd_config *config)
 /* Says that episodes of an evaluation are played again from the same start. */
 static void announce_starts(const struct hd_config *config)
 {
-    const int64_t envs = hd_config_get_int(config, "env.evaluator_env_num"),
-                  episodes = hd_config_get_int(config, "env.n_evaluator_episode");
-    if (episodes > envs && strcmp(hd_config_get_text(config, "policy.eval.seeds"), "env") == 0)
+    const struct hd_eval_seeds seeds = hd_eval_seeds_read(config);
+    if (!seeds.of_episodes)
         hd_log(HD_LOG_WARN,
                "%" PRId64 " episodes of an evaluation have %" PRId64 " starts (policy.eval.seeds: "
                "env); policy.eval.seeds: episode gives each its own",
-               episodes, envs);
+               seeds.episodes, seeds.envs);
 }
 
 /* Logs ranks, shards and the global batch side by side, which a user may confuse. */
