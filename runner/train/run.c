@@ -377,7 +377,9 @@ static void report_failure(struct hd_train *train, int status)
     const int cause = hd_session_get_cause(train->session);
     if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
         report_late_stop(train);
-    if (status == HD_ERR_PEER && train->ranks.world.supervised) /* the launcher says why */
+    const struct hd_world *world = &train->ranks.world;
+    if (status == HD_ERR_PEER && world->supervised &&
+        (world->local_rank != 0 || world->local_world == world->world)) /* the launcher says why */
         return;
     if (status != HD_ERR_PEER)
         hd_rendezvous_fail(train->ranks.rendezvous, status, message);

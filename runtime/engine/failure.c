@@ -18,6 +18,9 @@ __attribute__((format(printf, 4, 0))) static bool latch(struct hd_session *sessi
     const bool first = atomic_load(&session->failure.status) == HD_OK;
     if (first) {
         vsnprintf(session->failure.message, sizeof session->failure.message, format, args);
+        if (!session->failure.message[0])
+            snprintf(session->failure.message, sizeof session->failure.message, "%s",
+                     hd_status_get_text(status));
         session->failure.cause = cause;
         atomic_store(&session->failure.status, status);
     }
@@ -40,13 +43,14 @@ void hd_session_fail(struct hd_session *session, int status, const char *format,
     hd_comm_abort(session->options.comm, &(struct hd_comm_failure){rank, status, text});
 }
 
-/* Latches another rank's failure, of which the comm knows already. */
-__attribute__((format(printf, 3, 4))) static void fail_by_peer(struct hd_session *session,
-                                                               int cause, const char *format, ...)
+/* Latches a failure of which the comm knows already: that of another rank, or of this one's links
+ * or watchdog, which tell the comm first. */
+__attribute__((format(printf, 4, 5))) static void latch_told(struct hd_session *session, int status,
+                                                             int cause, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    latch(session, HD_ERR_PEER, cause, format, args);
+    latch(session, status, cause, format, args);
     va_end(args);
 }
 
@@ -91,9 +95,9 @@ int hd_session_poll(struct hd_session *session)
     tell_waiting(session);
     const int signal = session->options.interrupted ? *session->options.interrupted : 0;
     if (session->options.comm && hd_comm_get_failure(session->options.comm, &failure) &&
-        failure.rank != session->options.rank && !(signal && is_signal(failure.status)))
-        fail_by_peer(session, failure.status, "%s",
-                     failure.text[0] ? failure.text : "another rank failed");
+        !(signal && is_signal(failure.status)))
+        latch_told(session, failure.rank == session->options.rank ? failure.status : HD_ERR_PEER,
+                   failure.status, "%s", failure.text[0] ? failure.text : "another rank failed");
     if (signal)
         hd_session_fail(session, signal == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED,
                         "stopped by signal %d (%s)", signal, strsignal(signal));
