@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: bench/nodes [--config CONFIG | --net pong,nature] [--mbit 1000,10000] [--delay-us D,...] [--nodes N]
-                   [--strategies serial,bucketed:bucket_mb=2] [--transports ucx,mpi] [--updates N] [--repeats N]
+                   [--strategies serial,bucketed:bucket_mb=2] [--transports tcp,ucx,mpi] [--updates N] [--repeats N]
                    [--json FILE] [OPTION ...]
 
 Trains on nodes of one rank and one core each: network namespaces of this machine, on cables that are shaped to each
@@ -43,7 +43,7 @@ def read_arguments():
     parser.add_argument("--delay-us", default="")
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--strategies", default="serial,bucketed:bucket_mb=2")
-    parser.add_argument("--transports", default="ucx")
+    parser.add_argument("--transports", default="tcp")
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)

@@ -93,8 +93,14 @@ class Nodes:
         os.chmod(self.agent, 0o700)
 
     def add(self, node):
+        run("ip", "netns", "add", self.names[node])
+        run("ip", "-n", self.names[node], "link", "set", "lo", "up")
+        self.join(node)
+
+    def join(self, node):
+        """Gives a node its device and address, also anew."""
         name, device = self.names[node], self.devices[node]
-        run("ip", "netns", "add", name)
+        run("ip", "-n", name, "link", "del", device, quiet=True)
         if self.link:
             run("ip", "link", "set", device, "netns", name)
         else:
@@ -102,7 +108,6 @@ class Nodes:
                 self.switch)
             run("ip", "-n", self.switch, "link", "set", device, "master", "switch", "up")
         run("ip", "-n", name, "addr", "add", f"{address_of(node)}/24", "dev", device)
-        run("ip", "-n", name, "link", "set", "lo", "up")
         run("ip", "-n", name, "link", "set", device, "up")
         if not self.link:
             self.shape(name, device)

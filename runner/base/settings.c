@@ -40,6 +40,8 @@ static const struct hd_field fields[] = {
     SETTING(window, "runtime.max_inflight_iterations"),
     SETTING(watchdog_s, "runtime.watchdog_s"),
     SETTING(heartbeat_timeout_s, "runtime.heartbeat_timeout_s"),
+    SETTING(link_timeout_s, "runtime.link_timeout_s"),
+    SETTING(link_hash, "runtime.link_hash"),
     SETTING(checkpoint_interval_s, "runtime.checkpoint_interval_s"),
     SETTING(checkpoint_timeout_s, "runtime.checkpoint_timeout_s"),
     SETTING(checkpoint_keep, "runtime.checkpoint_keep"),

@@ -27,7 +27,8 @@ struct hd_settings {
     int window; /* iterations submitted before the oldest has ended */
     double watchdog_s, heartbeat_timeout_s;
     double checkpoint_interval_s, checkpoint_timeout_s;
-    int checkpoint_keep, sigterm_grace_s;
+    int checkpoint_keep, sigterm_grace_s, link_timeout_s;
+    bool link_hash;
 };
 
 /* Reads them. Cannot fail. */

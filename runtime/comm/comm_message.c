@@ -31,8 +31,9 @@ struct hd_message_passing {
     int64_t messages_capacity, done_capacity;
     int64_t posted;
     char name[HD_COMM_NAME];
-    int64_t *reached;  /* [world]: scratch of note_arrivals */
-    int64_t broken_ns; /* when the links failed; 0: they have not */
+    int64_t *reached;               /* [world]: scratch of note_arrivals */
+    int64_t broken_ns;              /* when the links failed; 0: they have not */
+    char (*places)[HD_LINKS_PLACE]; /* [hosts]: of this rank's partners */
 };
 
 /* The rendezvous, which watches the ranks, knows the cause better, so it may tell it first. */
@@ -42,10 +43,10 @@ static void fail_when_broken(struct hd_comm *comm)
     struct hd_message_passing *state = comm->message_passing;
     if (hd_clock_get_ns() - state->broken_ns <= PATIENCE_S * 1000000000LL)
         return;
-    char text[HD_RENDEZVOUS_TEXT];
-    snprintf(text, sizeof text, "rank %d failed: %s", comm->rank,
-             state->links->ops->error(state->links));
-    hd_comm_abort(comm, &(struct hd_comm_failure){comm->rank, HD_ERR_PEER, text});
+    char why[HD_RENDEZVOUS_TEXT], text[HD_RENDEZVOUS_TEXT];
+    hd_links_describe_error(comm, state->links, state->places, "broke", why);
+    snprintf(text, sizeof text, "rank %d failed: %.*s", comm->rank, HD_RENDEZVOUS_TEXT - 32, why);
+    hd_comm_abort(comm, &(struct hd_comm_failure){comm->rank, HD_ERR_SYSTEM, text});
 }
 
 static void check(struct hd_message_passing *state, int status)
@@ -208,18 +209,19 @@ static void comm_message_progress(struct hd_comm *comm)
 
 static void wait_for_data(struct hd_comm *comm)
 {
-    enum { LONGEST_MS = 1, NAP_NS = 50000 };
+    enum { LONGEST_MS = 1, NAP_NS = 50000, POLLS = 64 };
     struct hd_message_passing *state = comm->message_passing;
     const struct hd_links_ops *links = state->links->ops;
-    struct pollfd polled = {.fd = -1, .events = POLLIN};
-    bool armed = false;
+    struct pollfd polls[POLLS];
+    int n = 0;
     pthread_mutex_lock(&state->lock);
-    if (links->arm && usable(comm))
-        armed = links->arm(state->links, &polled.fd);
-    pthread_mutex_unlock(&state->lock);
+    const bool armed = links->arm && usable(comm);
     if (armed)
-        poll(&polled, 1, LONGEST_MS);
-    else if (!links->arm || !usable(comm))
+        n = links->arm(state->links, polls, POLLS);
+    pthread_mutex_unlock(&state->lock);
+    if (armed && n >= 0)
+        poll(polls, (nfds_t)n, LONGEST_MS);
+    else if (!armed)
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
@@ -276,6 +278,7 @@ static void free_state(struct hd_message_passing *state)
     hd_free(state->messages);
     hd_free(state->done);
     hd_free(state->reached);
+    hd_free(state->places);
     hd_free(state);
 }
 
@@ -283,12 +286,14 @@ static int make_state(struct hd_comm *comm, struct hd_links *links)
 {
     struct hd_message_passing *state = hd_alloc(1, sizeof *state);
     int64_t *reached = hd_alloc(comm->world, sizeof *reached);
-    if (!state || !reached) {
+    char(*places)[HD_LINKS_PLACE] = hd_alloc(comm->hosts.n, sizeof *places);
+    if (!state || !reached || !places) {
         hd_free(state);
         hd_free(reached);
+        hd_free(places);
         return HD_ERR_NOMEM;
     }
-    *state = (struct hd_message_passing){.links = links, .reached = reached};
+    *state = (struct hd_message_passing){.links = links, .reached = reached, .places = places};
     pthread_mutex_init(&state->lock, NULL);
     comm->message_passing = state;
     return HD_OK;
@@ -312,11 +317,25 @@ static const struct hd_comm_ops ops = {.post = post,
                                        .is_ahead = is_ahead,
                                        .close = close_messages};
 
+/* Tries the links, before the run depends on them. */
+static int try_links(struct hd_comm *comm, struct hd_rendezvous *rendezvous)
+{
+    struct hd_message_passing *state = comm->message_passing;
+    char text[HD_RENDEZVOUS_TEXT] = "";
+    int64_t timeout_ns;
+    HD_TRY(hd_rendezvous_read_timeout(0, &timeout_ns));
+    HD_TRY(hd_links_gather_places(comm, rendezvous, state->places));
+    const int status = hd_links_try(comm, state->links, state->places, timeout_ns, text);
+    return hd_rendezvous_agree(rendezvous, status, text);
+}
+
 /* Pages of other hosts' buffers that nothing is received into cost nothing. */
 int hd_comm_message_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous,
                          struct hd_links *links)
 {
     int status = make_state(comm, links);
+    if (status == HD_OK && rendezvous)
+        status = try_links(comm, rendezvous);
     if (status == HD_OK)
         status =
             comm->hosts.ranks == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous);

@@ -102,8 +102,9 @@ static bool probe(struct hd_links *base, int rank, int tag)
     return MPI_Iprobe(rank, tag, of(base)->comm, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
 }
 
-static const char *error(struct hd_links *base)
+static const char *error(struct hd_links *base, int *rank_p)
 {
+    *rank_p = -1;
     return of(base)->error;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_ucx_plugin.h"
 
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct ucx_links {
     struct peer *peers; /* [ranks] */
     struct message *messages;
     int n, capacity;
+    int lost; /* rank to which the connection failed; -1: none */
     char error[HD_LINKS_TEXT];
 };
 
@@ -48,7 +50,8 @@ static struct ucx_links *of(struct hd_links *links)
 
 static int lost(struct ucx_links *links, int rank, const char *why)
 {
-    snprintf(links->error, sizeof links->error, "the connection to rank %d broke: %s", rank, why);
+    links->lost = rank;
+    snprintf(links->error, sizeof links->error, "%s", why);
     return HD_ERR_PEER;
 }
 
@@ -88,7 +91,11 @@ static int connect_peer(struct ucx_links *links, int rank)
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                     .err_handler = {.cb = note_loss, .arg = peer}};
     const ucs_status_t status = ucp_ep_create(links->worker, &params, &peer->endpoint);
-    return status == UCS_OK ? HD_OK : lost(links, rank, ucs_status_string(status));
+    return status == UCS_OK ? HD_OK
+           : status == UCS_ERR_UNREACHABLE
+               ? lost(links, rank,
+                      "no transport of UCX leads there; without RDMA runtime.transport is tcp")
+               : lost(links, rank, ucs_status_string(status));
 }
 
 static void *start_receive(struct ucx_links *links, int tag, const struct hd_comm_transfer *t,
@@ -188,11 +195,15 @@ static int comm_ucx_progress(struct hd_links *base, bool *done)
     return HD_OK;
 }
 
-static bool arm(struct hd_links *base, int *fd_p)
+static int arm(struct hd_links *base, struct pollfd *polls, int capacity)
 {
     struct ucx_links *links = of(base);
-    return ucp_worker_get_efd(links->worker, fd_p) == UCS_OK &&
-           ucp_worker_arm(links->worker) == UCS_OK;
+    (void)capacity;
+    polls[0] = (struct pollfd){.events = POLLIN};
+    return ucp_worker_get_efd(links->worker, &polls[0].fd) == UCS_OK &&
+                   ucp_worker_arm(links->worker) == UCS_OK
+               ? 1
+               : -1;
 }
 
 static void comm_ucx_reset(struct hd_links *base)
@@ -209,8 +220,9 @@ static bool probe(struct hd_links *base, int rank, int tag)
                             UINT64_MAX, 0, &info) != NULL;
 }
 
-static const char *error(struct hd_links *base)
+static const char *error(struct hd_links *base, int *rank_p)
 {
+    *rank_p = of(base)->lost;
     return of(base)->error;
 }
 
@@ -278,17 +290,9 @@ static const struct hd_links_ops ops = {.start = comm_ucx_start,
                                         .error = error,
                                         .close = close_links};
 
-/* Over sockets alone, whose list of devices has one entry, all messages are sent at once: UCX's
- * rendezvous for long ones would make both directions of a connection take turns, because its
- * requests wait behind the data that go the same way. */
-static bool has_only_sockets(const char *devices)
-{
-    return devices[0] && !strchr(devices, ',');
-}
-
 /* Variables that the user set have the last word. Ranks of a host share memory without UCX, whose
- * own would take 4 MiB of each. */
-static ucs_status_t make_context(struct ucx_links *links, const char *devices)
+ * own would take 4 MiB of each, and over TCP UCX would listen at a port that knows no secret. */
+static ucs_status_t make_context(struct ucx_links *links)
 {
     const ucp_params_t params = {.field_mask =
                                      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
@@ -298,12 +302,8 @@ static ucs_status_t make_context(struct ucx_links *links, const char *devices)
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return status;
-    if (devices[0] && !getenv("UCX_NET_DEVICES"))
-        status = ucp_config_modify(config, "NET_DEVICES", devices);
-    if (status == UCS_OK && !getenv("UCX_TLS"))
-        status = ucp_config_modify(config, "TLS", "^sm");
-    if (status == UCS_OK && has_only_sockets(devices) && !getenv("UCX_RNDV_THRESH"))
-        status = ucp_config_modify(config, "RNDV_THRESH", "inf");
+    if (!getenv("UCX_TLS"))
+        status = ucp_config_modify(config, "TLS", "^sm,tcp");
     if (status == UCS_OK)
         status = ucp_init(&params, config, &links->context);
     ucp_config_release(config);
@@ -332,17 +332,17 @@ static int open_links(const struct hd_ucx_options *options, struct hd_links **li
         snprintf(text, (size_t)bytes, "no memory");
         return HD_ERR_NOMEM;
     }
-    *links = (struct ucx_links){.links = {&ops}, .options = *options, .peers = peers};
-    ucs_status_t status = make_context(links, options->devices);
+    *links = (struct ucx_links){.links = {&ops}, .options = *options, .peers = peers, .lost = -1};
+    ucs_status_t status = make_context(links);
     if (status == UCS_OK)
         status = make_worker(links);
     if (status != UCS_OK) {
-        snprintf(text, (size_t)bytes, "UCX cannot start%s%s: %s", options->devices[0] ? " on " : "",
-                 options->devices, ucs_status_string(status));
+        snprintf(text, (size_t)bytes,
+                 "UCX cannot start: %s (without RDMA runtime.transport is tcp)",
+                 ucs_status_string(status));
         free_links(links);
         return HD_ERR_SYSTEM;
     }
-    links->options.devices = NULL; /* borrowed for this call */
     *links_p = &links->links;
     return HD_OK;
 }

@@ -11,7 +11,6 @@ enum { HD_UCX_ABI = 1, HD_UCX_KEY = 16 };
 struct hd_ucx_options {
     int rank, ranks;
     uint8_t key[HD_UCX_KEY]; /* of all ranks: makes tags that unknown peers cannot guess */
-    const char *devices;     /* those that UCX may use, as UCX_NET_DEVICES spells them; "": all */
 };
 
 struct hd_ucx_plugin {

@@ -38,7 +38,7 @@ static void add(struct hd_pending_list *list, int fd)
     struct hd_pending *pending = &list->at[list->n++];
     memset(pending, 0, sizeof *pending);
     pending->fd = fd;
-    hd_rendezvous_set_keepalive(fd);
+    hd_rendezvous_set_keepalive(fd, HD_LINK_TIMEOUT_S);
     if (!hd_handshake_challenge(fd, list->key, pending->nonce))
         close_one(list, list->n - 1);
 }

@@ -146,6 +146,8 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
     if (!rendezvous)
         return HD_ERR_NOMEM;
     rendezvous->world = *options->world;
+    rendezvous->link_timeout_s =
+        options->link_timeout_s > 0 ? options->link_timeout_s : HD_LINK_TIMEOUT_S;
     rendezvous->wake_fd = rendezvous->listen_fd = -1;
     pthread_mutex_init(&rendezvous->lock, NULL);
     int status = open_rendezvous(rendezvous, options);
@@ -198,16 +200,29 @@ void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_wo
     world->master_port = rendezvous->world.master_port;
 }
 
-void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
-                               char address_p[HD_ADDR_BYTES])
+/* An address of IPv4 is written as one where the socket is of IPv6. */
+static void read_own_address(int fd, char address_p[HD_ADDR_BYTES])
 {
-    const int fd = rendezvous->peers[rendezvous->world.rank == 0].fd;
+    static const char mapped[] = "::ffff:";
     struct sockaddr_storage here;
     socklen_t length = sizeof here;
     if (getsockname(fd, (struct sockaddr *)&here, &length) != 0 ||
         getnameinfo((struct sockaddr *)&here, length, address_p, HD_ADDR_BYTES, NULL, 0,
                     NI_NUMERICHOST) != 0)
         address_p[0] = '\0';
+    if (strncmp(address_p, mapped, strlen(mapped)) == 0 && strchr(address_p, '.'))
+        memmove(address_p, address_p + strlen(mapped), strlen(address_p) + 1 - strlen(mapped));
+}
+
+void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
+                               char address_p[HD_ADDR_BYTES])
+{
+    const bool root = rendezvous->world.rank == 0;
+    address_p[0] = '\0';
+    for (int r = root; r < (root ? rendezvous->world.world : 1) &&
+                       (!address_p[0] || hd_address_is_loopback(address_p));
+         r++)
+        read_own_address(rendezvous->peers[r].fd, address_p);
 }
 
 /* Rank 0 receives one rank's vote and keeps the first failure in *status and text. */
@@ -219,11 +234,15 @@ static void receive_vote(struct hd_rendezvous *rendezvous, int rank, int64_t dea
     struct hd_frame *frame = &peer->reader.frame;
     if ((state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_GO) || *status != HD_OK)
         return;
-    bool voted = state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL;
-    *status = voted && frame->number < 0 ? frame->number : HD_ERR_PEER;
-    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d%s%s", rank,
-             voted ? ": " : " disconnected during the start",
-             voted ? hd_frame_get_text(frame) : "");
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL) {
+        *status = frame->number < 0 ? frame->number : HD_ERR_PEER;
+        snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d: %s", rank, hd_frame_get_text(frame));
+        return;
+    }
+    *status = state == HD_FRAME_INCOMPLETE ? HD_ERR_SYSTEM : HD_ERR_PEER;
+    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d (pid %d on %s) %s during the start", rank,
+             peer->hello.pid, peer->hello.host,
+             state == HD_FRAME_INCOMPLETE ? "did not answer in time" : "disconnected");
 }
 
 static void send_to_root(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
@@ -239,16 +258,18 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
     if (!rendezvous)
         return status == HD_OK ? HD_OK : hd_fail(status, "%s", text);
     char why[HD_RENDEZVOUS_TEXT] = "";
+    /* Whoever tried something for the time of the rendezvous has its say. */
+    const int64_t patience_ms = rendezvous->timeout_ns / 1000000 + ANSWER_S * 1000;
     if (rendezvous->world.rank != 0) {
         snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
         send_to_root(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status, why);
-        HD_TRY(hd_rendezvous_receive_from_root(rendezvous,
-                                               hd_clock_get_ns() + rendezvous->timeout_ns));
+        HD_TRY(hd_rendezvous_receive_from_root(
+            rendezvous, hd_rendezvous_get_deadline_ns(patience_ms + ANSWER_S * 1000)));
         return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
     }
     if (status != HD_OK)
         snprintf(why, sizeof why, "rank 0: %.*s", HD_RENDEZVOUS_TEXT - 16, text);
-    int64_t deadline_ns = hd_clock_get_ns() + rendezvous->timeout_ns;
+    const int64_t deadline_ns = hd_rendezvous_get_deadline_ns(patience_ms);
     for (int r = 1; r < rendezvous->world.world; r++)
         receive_vote(rendezvous, r, deadline_ns, &status, why);
     hd_rendezvous_send_all(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why,

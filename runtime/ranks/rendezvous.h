@@ -23,7 +23,8 @@
 enum {
     HD_RENDEZVOUS_TEXT = 512,       /* most bytes of a failure's text, with its zero */
     HD_RENDEZVOUS_MAX_BYTES = 1024, /* most bytes of one broadcast */
-    HD_RENDEZVOUS_MAX_MESSAGE = 64 << 20
+    HD_RENDEZVOUS_MAX_MESSAGE = 64 << 20,
+    HD_LINK_TIMEOUT_S = 30 /* silence of a host after which a connection to it ends by default */
 };
 
 struct hd_rendezvous;
@@ -39,6 +40,8 @@ struct hd_rendezvous_options {
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
     bool allow_fingerprint_mismatch; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
+    int link_timeout_s;              /* silence of a host that ends its connections; 0: the default
+                                      */
     int64_t timeout_ns; /* of the rendezvous and of a broadcast; 0: HD_RENDEZVOUS_TIMEOUT_S
                            from the environment, else 60 s */
 };
@@ -67,7 +70,7 @@ int hd_rendezvous_gather_all(struct hd_rendezvous *rendezvous, const void *data,
                              void *arg);
 
 /* Stores the numeric address by which this rank and rank 0 reach each other, rank 0 the one by
- * which it reaches rank 1; "" if there is none. */
+ * which it reaches the first rank that is not on loopback, if there is one; "" if there is none. */
 void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
                                char address_p[HD_ADDR_BYTES]);
 
@@ -139,8 +142,8 @@ int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p
 int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms,
                                const char **why_p);
 
-/* Makes TCP notice within half a minute that the peer's host vanished, and send without delay.
- * Thread safe. */
-void hd_rendezvous_set_keepalive(int fd);
+/* Makes TCP end a connection whose peer's host has acknowledged nothing for timeout_s (at least 6),
+ * and send without delay. Thread safe. */
+void hd_rendezvous_set_keepalive(int fd, int timeout_s);
 
 #endif

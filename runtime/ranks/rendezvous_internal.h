@@ -30,6 +30,7 @@ struct hd_rendezvous {
     struct hd_world world;
     uint8_t key[HD_WIRE_KEY]; /* of handshakes */
     int64_t timeout_ns;
+    int link_timeout_s;
     struct hd_peer *peers; /* [world]: rank 0; else only peers[0] is used */
     pthread_mutex_t lock;
     atomic_bool failed; /* this rank has announced its failure */

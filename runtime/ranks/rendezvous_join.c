@@ -59,6 +59,7 @@ static bool admit(struct join *join, const struct hd_pending *pending, const str
                peer->hello.pid, peer->hello.host, hello->pid, hello->host);
         return false;
     }
+    hd_rendezvous_set_keepalive(pending->fd, join->rendezvous->link_timeout_s);
     hd_free(peer->message); /* of a connection that left */
     *peer = (struct hd_peer){
         .fd = pending->fd, .hello = *hello, .reader = pending->reader, .out = pending->out};

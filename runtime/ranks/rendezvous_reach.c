@@ -43,7 +43,7 @@ static const char *introduce(struct reach *reach, int fd)
     struct hd_rendezvous *rendezvous = reach->rendezvous;
     struct hd_peer *root = &rendezvous->peers[0];
     const int64_t soon_ns = hd_rendezvous_get_deadline_ns(CHALLENGE_MS);
-    hd_rendezvous_set_keepalive(fd);
+    hd_rendezvous_set_keepalive(fd, rendezvous->link_timeout_s);
     memset(&root->reader, 0, sizeof root->reader);
     const char *why = hd_handshake_join(fd, rendezvous->key, &reach->hello, sizeof reach->hello,
                                         soon_ns < reach->deadline_ns ? soon_ns : reach->deadline_ns,

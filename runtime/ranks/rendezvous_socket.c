@@ -123,9 +123,10 @@ int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p
     return HD_OK;
 }
 
-void hd_rendezvous_set_keepalive(int fd)
+void hd_rendezvous_set_keepalive(int fd, int timeout_s)
 {
-    int one = 1, idle_s = 15, interval_s = 5, probes = 3, unanswered_ms = 30000;
+    int one = 1, idle_s = timeout_s / 2, interval_s = timeout_s / 6, probes = 3,
+        unanswered_ms = timeout_s * 1000;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);

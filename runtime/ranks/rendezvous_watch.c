@@ -170,7 +170,7 @@ static bool is_reachable(const struct hd_peer *peer)
 /* Returns whether a silent peer is lost. A host out of reach may be back before TCP gives it up
  * (hd_rendezvous_set_keepalive). TCP tries at intervals that double, so what the peer sends comes
  * at the latest when the outage has passed once more. */
-static bool is_lost(struct hd_peer *peer, int64_t timeout_ns, int64_t silent_ns)
+static bool is_lost(struct hd_peer *peer, int64_t timeout_ns, int64_t silent_ns, int link_timeout_s)
 {
     if (silent_ns < timeout_ns)
         return false;
@@ -179,8 +179,8 @@ static bool is_lost(struct hd_peer *peer, int64_t timeout_ns, int64_t silent_ns)
     if (peer->outage_ns == 0)
         hd_log(HD_LOG_WARN,
                "the host of rank %d has acknowledged nothing for %.1f s: waiting for the network, "
-               "half a minute at most",
-               peer->hello.rank, (double)silent_ns * 1e-9);
+               "%d s at most (runtime.link_timeout_s)",
+               peer->hello.rank, (double)silent_ns * 1e-9, link_timeout_s);
     peer->outage_ns = silent_ns;
     return false;
 }
@@ -194,7 +194,7 @@ static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
     for (int r = 0; r < n_peers; r++) {
         struct hd_peer *peer = &rendezvous->peers[r];
         if (timeout_ns == 0 || peer->fd < 0 ||
-            !is_lost(peer, timeout_ns, now_ns - peer->last_heard_ns))
+            !is_lost(peer, timeout_ns, now_ns - peer->last_heard_ns, rendezvous->link_timeout_s))
             continue;
         snprintf(text, sizeof text, "rank %d has not answered for %.1f s", r,
                  (double)(now_ns - peer->last_heard_ns) * 1e-9);

@@ -46,6 +46,12 @@ static const struct hd_key run_keys[] = {
     {"runtime.heartbeat_timeout_s", HD_KEY_REAL, 0, 1e9, "15", NULL, "global",
      "seconds after which a rank that says nothing counts as lost while its host answers; 0: never",
      NULL},
+    {"runtime.link_timeout_s", HD_KEY_INT, 16, 86400, "30", NULL, "global",
+     "seconds without an acknowledgement after which a connection between hosts is lost", NULL},
+    {"runtime.link_hash", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "let messages between hosts carry a keyed hash, where others may change them on their way "
+     "(transport tcp)",
+     NULL},
     {"runtime.checkpoint_interval_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
      "seconds from one checkpoint to the next; 0: none but when a signal asks to stop",
      "save_freq|save_interval|checkpoint_freq|checkpoint_interval"},
@@ -58,9 +64,9 @@ static const struct hd_key run_keys[] = {
     {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "deterministic", "deterministic|nccl", "global",
      "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order",
      NULL},
-    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|ucx", "global",
-     "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
-     "UCX among several",
+    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|ucx|tcp", "global",
+     "how ranks exchange what is not between GPUs; auto: shared memory on one host; among several "
+     "MPI under its launchers, UCX where all have RDMA, else TCP",
      "backend|dist_backend"},
     {"runtime.exchange", HD_KEY_CHOICE, 0, 0, "auto", "auto|direct|pairs|halves", "global",
      "how nodes exchange what ranks add: all with all, or by pairs in rounds, whole or in halves; "

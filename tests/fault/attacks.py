@@ -154,43 +154,6 @@ def out_of_range(port):
     say_hello(port, rank=-5, world=2**31 - 1)
 
 
-# -- On UCX's ports, where nobody answers -------------------------------------------------------------------------
-
-UCX_MAGIC = struct.pack("=Q", 0xCAFEBABE12345678)  # how UCX's connections begin
-
-
-def throw(port, data):
-    with connect(port) as sock:
-        try:
-            sock.sendall(data)
-            sock.shutdown(socket.SHUT_WR)
-            sock.settimeout(0.5)
-            sock.recv(1)
-        except OSError:
-            pass
-
-
-def throw_garbage(port):
-    throw(port, os.urandom(65536))
-
-
-def throw_web_request(port):
-    throw(port, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-
-
-def throw_nothing(port):
-    throw(port, b"")
-
-
-def throw_hello(port):
-    throw(port, frame(HELLO, b"x" * 400, b"k"))
-
-
-def throw_magic(port):
-    throw(port, UCX_MAGIC)
-
-
-THROWN = (throw_garbage, throw_web_request, throw_nothing, throw_hello, throw_magic)
 HELLOS = (perfect, wrong_world, other_config, then_fail, then_go, out_of_range, reflected)
 BYTES = (garbage, web_request, giant_length, half_a_hello)
 

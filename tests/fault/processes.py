@@ -26,9 +26,9 @@ def disturbed(number):
     return [PPO, *sets(policy__collect__env_groups=2, policy__collect__overlap_act_step="true")]
 
 
-def start(*command, env=None, cwd=None, ignored=None):
+def start(*command, env=None, cwd=None, ignored=None, prefix=()):
     """Starts `runner` in a process group of its own, as a shell would; it ignores a signal, as under nohup."""
-    return subprocess.Popen([RUNNER, *fit(command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([*prefix, RUNNER, *fit(command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=env or environment(), cwd=cwd, start_new_session=True,
                             preexec_fn=ignored and (lambda: signal.signal(ignored, signal.SIG_IGN)))
 
@@ -36,6 +36,18 @@ def start(*command, env=None, cwd=None, ignored=None):
 def start_endless(directory, *options, ranks=2, number=0, ignored=None):
     command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
     return start(*command, *disturbed(number), "--dir", directory, "--quiet", *ENDLESS, *options, ignored=ignored)
+
+
+def build_library(path, text):
+    """A library to be preloaded."""
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", path, "-ldl"], input=text, text=True, check=True)
+    return path
+
+
+def wait_for_training(run, directory):
+    while not os.path.exists(os.path.join(directory, "log/evaluator")):
+        check(run.poll() is None, "the run has ended")
+        time.sleep(0.01)
 
 
 def children(process):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two nodes joined by UCX: a rank that dies, a rank that is stopped, a node that dies with all its ranks and one whose
+"""Two nodes joined by TCP: a rank that dies, a rank that is stopped, a node that dies with all its ranks and one whose
 launcher is told to end. Each is told by its name within the heartbeat's time, and no process is left."""
 
 import contextlib
@@ -20,7 +20,7 @@ def begin(directory):
     """Two launchers with two ranks each, which train; and their ranks by number."""
     options = ["--nproc-per-node", "2", "--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port()),
                CONFIG, "--dir", directory, "--quiet", *ENDLESS,
-               *sets(runtime__transport="ucx", runtime__heartbeat_timeout_s=HEARTBEAT_S, world__shards=4)]
+               *sets(runtime__transport="tcp", runtime__heartbeat_timeout_s=HEARTBEAT_S, world__shards=4)]
     env = environment(HEDDLE_SECRET=SECRET)
     launchers = [start("launch", "--node-rank", str(node), *options, env=env) for node in range(2)]
     ranks = {}

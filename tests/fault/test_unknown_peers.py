@@ -14,14 +14,15 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import attacks  # noqa: E402
-from processes import CONFIG, check, children, end, environment, errors, free_port, rank_of, start
+from processes import (CONFIG, build_library, check, children, end, environment, errors, free_port, rank_of, start,
+                       wait_for_training)
 from runner import SECRET, Scratch, result, sets, skip, train
 
 FIXED = dict(env__stop_value="1e9", max_train_iter=60)
-UCX = sets(runtime__transport="ucx", **FIXED)
+LINKS = sets(runtime__transport="tcp", **FIXED)
 
 
-def by_hand(rank, port, directory, secret=SECRET, options=UCX, user=None, **more):
+def by_hand(rank, port, directory, secret=SECRET, options=LINKS, user=None, **more):
     env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1, MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=port, HEDDLE_SECRET=secret, **more)
     if user is None:
@@ -127,10 +128,8 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 def check_poisoned(scratch, reference):
     """A rank 1 of another user comes first, and is refused until it gives up; the true one joins afterwards."""
-    library = scratch("poison.so")
+    library = build_library(scratch("poison.so"), POISON)
     os.chmod(scratch.path, 0o755)
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=POISON, text=True,
-                   check=True)
     port = free_port()
     ranks = [by_hand(0, port, scratch("poison"))]
     wait_for_port(ranks[0])
@@ -159,12 +158,6 @@ def check_silent(scratch, reference):
     print(f"{len(held)} silent connections: same bits after {seconds:.1f} s")
 
 
-def wait_for_training(run, directory):
-    while not os.path.exists(os.path.join(directory, "log/evaluator")):
-        check(run.poll() is None, "the run has ended")
-        time.sleep(0.01)
-
-
 def check_running(scratch):
     """Nobody listens once all ranks of a host have joined, so there is nothing left to attack."""
     launcher = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", scratch("running"), "--quiet",
@@ -178,30 +171,58 @@ def check_running(scratch):
     print("nothing listens while a run of one host trains")
 
 
-def check_ucx(scratch):
-    """UCX listens between hosts: what is not UCX's own changes nothing."""
-    port, directory = free_port(), scratch("ucx")
-    options = sets(runtime__transport="ucx", **dict(FIXED, max_train_iter=10**12))
-    ranks = [by_hand(rank, port, directory, options=options) for rank in range(2)]
-    wait_for_training(ranks[0], directory)
-    ports = {port for rank in ranks for port in attacks.listening_ports(rank.pid)}
-    check(ports, "UCX does not listen")
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+/* Says its hello late at other ports than rank 0's first. */
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    struct sockaddr_in to = {0};
+    socklen_t length = sizeof to;
+    if (getpeername(fd, (struct sockaddr *)&to, &length) == 0 && ntohs(to.sin_port) != atoi(getenv("MASTER_PORT")))
+        sleep(4);
+    return next(fd, data, bytes, flags);
+}
+"""
+
+
+def check_links(scratch, reference):
+    """Ranks of several hosts listen for their partners until these have come; rank 1 is late."""
+    port, late = free_port(), build_library(scratch("slow.so"), SLOW)
+    ranks = [by_hand(0, port, scratch("links"))]
+    wait_for_port(ranks[0])
+    ranks.append(by_hand(1, port, scratch("links"), LD_PRELOAD=late))
+    while not (linked := attacks.listening_ports(ranks[0].pid) - {port}):
+        check(ranks[0].poll() is None, "rank 0 has ended")
     held = []
-    for port in ports:
-        held += attacks.hold(port, 40) + attacks.hold(port, 40, attacks.UCX_MAGIC[:3])
-        held += attacks.hold(port, 10, attacks.UCX_MAGIC)
-        for attack in attacks.THROWN:
-            wait_all([call(attack, port) for call in (attacks.as_nobody, attacks.as_myself)])
-    check(all(rank.poll() is None for rank in ranks), "the run ended before the attacks did")
+    for link in linked:
+        held += attacks.hold(link, 300) + attacks.hold(link, 40, b"HED")
+        for attack in (*attacks.BYTES, *attacks.HELLOS):
+            attack(link)
+        if os.geteuid() == 0:
+            wait_all([attacks.as_nobody(attack, link) for attack in attacks.BYTES])
+    check(attacks.listening_ports(ranks[0].pid) == linked, "rank 0 does not wait for its partner any more")
+    finish(ranks, scratch("links"), reference, "attacks on the links' ports")
+    print(f"{len(linked)} ports of links, {len(held)} silent connections and all attacks: same bits")
+
+
+def check_links_running(scratch):
+    """Nor does anybody listen between hosts once all are connected."""
+    port = free_port()
+    ranks = [by_hand(rank, port, scratch("far"), options=sets(runtime__transport="tcp", env__stop_value="1e9",
+                                                              max_train_iter=10**9)) for rank in range(2)]
+    wait_for_training(ranks[0], scratch("far"))
+    check(not any(attacks.listening_ports(rank.pid) for rank in ranks), "a rank of several hosts listens while it trains")
     ranks[0].send_signal(signal.SIGTERM)
     for rank in ranks:
         code, text, _ = end(rank, 30)
-        check(code == 75, f"attacks on UCX's ports: exit code {code}: {text}")
-    updates = dict(FIXED, max_train_iter=result(directory)["train_iter"] + 60)
-    found = train(directory, "--resume", runtime__transport="ucx", **updates)["param_hash"]
-    check(found == train(scratch("whole"), **updates)["param_hash"], "attacks on UCX's ports: other bits")
-    print(f"{len(ports)} ports of UCX, {len(held)} silent connections and {2 * len(attacks.THROWN)} attacks on each: "
-          "same bits")
+        check(code == 75, f"{code}: {text}")
+    print("nothing listens while a run of several hosts trains")
 
 
 def catches(pid, number):
@@ -268,7 +289,8 @@ def main():
         check_replay(scratch, reference)
         check_silent(scratch, reference)
         check_running(scratch)
-        check_ucx(scratch)
+        check_links(scratch, reference)
+        check_links_running(scratch)
         if os.geteuid() != 0:
             skip("only root can run a rank as another user; all else passed")
         check_poisoned(scratch, reference)

@@ -30,6 +30,7 @@ struct socket_links {
     int fds[HD_SOCKET_RANKS];
     struct message messages[MESSAGES];
     int n;
+    int lost; /* rank to which a connection broke; -1: none */
     char error[HD_LINKS_TEXT];
 };
 
@@ -56,6 +57,13 @@ static bool is_done(const struct message *message)
 }
 
 /* Sends or receives as much of a message as the socket takes or has, without waiting. */
+static int fail(struct socket_links *links, int rank, const char *why)
+{
+    links->lost = rank;
+    snprintf(links->error, sizeof links->error, "%s", why);
+    return HD_ERR_PEER;
+}
+
 static int move(struct socket_links *links, struct message *message)
 {
     const struct hd_comm_transfer *transfer = &message->transfer;
@@ -70,17 +78,11 @@ static int move(struct socket_links *links, struct message *message)
                                         : recv(fd, data, rest, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return HD_OK;
-        if (n <= 0) {
-            snprintf(links->error, sizeof links->error, "the connection to rank %d broke: %s",
-                     transfer->rank, n == 0 ? "it was closed" : strerror(errno));
-            return HD_ERR_PEER;
-        }
+        if (n <= 0)
+            return fail(links, transfer->rank, n == 0 ? "it was closed" : strerror(errno));
         message->moved += n;
-        if (message->moved == header && message->frame.bytes != expected.bytes) {
-            snprintf(links->error, sizeof links->error, "rank %d sent another message",
-                     transfer->rank);
-            return HD_ERR_PEER;
-        }
+        if (message->moved == header && message->frame.bytes != expected.bytes)
+            return fail(links, transfer->rank, "another message came");
     }
     return HD_OK;
 }
@@ -105,8 +107,9 @@ static void reset(struct hd_links *base)
     of(base)->n = 0;
 }
 
-static const char *error(struct hd_links *base)
+static const char *error(struct hd_links *base, int *rank_p)
 {
+    *rank_p = of(base)->lost;
     return of(base)->error;
 }
 
@@ -129,6 +132,7 @@ int hd_socket_links_open(int rank, int ranks, const int *fds, struct hd_links **
         return HD_ERR_NOMEM;
     links->links.ops = &ops;
     links->ranks = ranks;
+    links->lost = -1;
     for (int r = 0; r < ranks; r++)
         links->fds[r] = r == rank ? -1 : fds[r];
     *links_p = &links->links;

@@ -23,7 +23,7 @@ except ImportError:
 
 EXAMPLES = os.path.join(ROOT, "examples")
 SHORT = sets(world__shards=8, max_train_iter=20, env__stop_value="1e9")
-NODES = SHORT + sets(runtime__transport="ucx")  # what `auto` takes among hosts
+NODES = SHORT + sets(runtime__transport="tcp")  # what `auto` takes among hosts
 PATH = os.path.dirname(RUNNER) + os.pathsep + os.environ["PATH"]
 
 

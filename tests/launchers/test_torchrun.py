@@ -101,7 +101,7 @@ def check_nodes(name, launcher, options_of, scratch, kills=False):
         directory, before = scratch(f"{name}nodes"), nodes.sent()
         updates = LONG if kills else SHORT
         runs = [start(launcher, directory, "--nnodes=2", "--max_restarts=1", *options_of(node), ranks=1,
-                      prefix=nodes.inside(node), updates=updates, runtime__transport="ucx") for node in range(2)]
+                      prefix=nodes.inside(node), updates=updates, runtime__transport="tcp") for node in range(2)]
         if kills:
             os.kill(next(iter(wait_for_checkpoint(runs[1], directory).values())), signal.SIGKILL)
         what = f"{name}: two nodes, {' '.join(options_of(1))}{', a rank killed' if kills else ''}"

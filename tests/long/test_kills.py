@@ -38,7 +38,7 @@ def launch(way, env, *options):
         return [start("launch", "--nproc-per-node", "2", *options, *sets(runtime__transport=way), env=env)]
     port = free_port()
     return [start("launch", "--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port",
-                  str(port), *options, *sets(runtime__transport="ucx"), env=env) for node in range(2)]
+                  str(port), *options, *sets(runtime__transport="tcp"), env=env) for node in range(2)]
 
 
 def disturb(launchers, target, number):

@@ -42,7 +42,7 @@ KINDS = (*attacks.BYTES, *attacks.HELLOS, silent, half_said, dripped, flooded)
 def by_hand(rank, port, directory, **keys):
     env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1, MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=port, HEDDLE_SECRET=SECRET)
-    return start("run", CONFIG, "--dir", directory, "--quiet", *sets(runtime__transport="ucx", **keys), env=env)
+    return start("run", CONFIG, "--dir", directory, "--quiet", *sets(runtime__transport="tcp", **keys), env=env)
 
 
 def wait_all(pids):
@@ -63,7 +63,7 @@ def meet_by_hand(call, attack, directory):
 def meet_launched(call, attack, directory):
     """Attacks the port of a launcher as soon as it is seen."""
     launcher = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet",
-                     *sets(runtime__transport="ucx", **SHORT))
+                     *sets(runtime__transport="tcp", **SHORT))
     ports = set()
     while not ports and launcher.poll() is None:
         ports = {port for pid in (launcher.pid, *children(launcher)) for port in attacks.listening_ports(pid)}

@@ -12,7 +12,7 @@ from runner import ROOT, Scratch, check, train  # noqa: E402
 DQN = "configs/cartpole_dqn_ddp.yaml"
 PPO = "configs/cartpole_ppo_ddp.yaml"
 RUNS = [("dqn over shared memory", DQN, {"runtime__transport": "shm"}),
-        ("dqn over ucx", DQN, {"nodes": 2, "runtime__transport": "ucx", "strategy": "strategies/pipelined.yaml"}),
+        ("dqn over tcp", DQN, {"nodes": 2, "runtime__transport": "tcp", "strategy": "strategies/pipelined.yaml"}),
         ("ppo in overlapping parts", PPO, {"policy__collect__env_groups": 2, "policy__collect__overlap_act_step": "true"})]
 
 

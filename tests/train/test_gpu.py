@@ -84,7 +84,7 @@ def check_dqn(scratch):
         (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
         (2, 1, dict(base, runtime__gpus=2, strategy__bucket_mb=0.02)),
         (2, 1, dict(base, runtime__cuda_devices="[1]")),
-        (2, 2, dict(base, nodes=2, runtime__transport="ucx")),  # NCCL, and what is between hosts
+        (2, 2, dict(base, nodes=2, runtime__transport="tcp")),  # NCCL, and what is between hosts
     ])
     split = dict(base, **SPLIT, policy__other__eps__start=0.1)
     check_same_bits(scratch, "acting", DQN, [

@@ -208,9 +208,9 @@ EFFECTS = {
     "runtime.max_inflight_iterations": Effect(
         [1, 8], see_overlap, {**STARPU, "runtime.workers": 2, "strategy.policy_lag": 1, "--trace": True}),
     "runtime.param_check_interval": Effect([1, 10], see_calls("compare"), TWO),
-    "runtime.transport": Effect(["shm", "ucx"], see_sent, {**TWO, "nodes": 2}),
+    "runtime.transport": Effect(["shm", "tcp"], see_sent, {**TWO, "nodes": 2}),
     "runtime.exchange": Effect(["direct", "pairs", "halves"], see_sent, {"ranks": 4, "nodes": 4,
-                                                                         "runtime.transport": "ucx"}),
+                                                                         "runtime.transport": "tcp"}),
     "runtime.checkpoint_interval_s": Effect([0, 1e-6], see_files("ckpt/state")),
     "runtime.checkpoint_keep": Effect([1, 3], see_files("ckpt/state"), {"runtime.checkpoint_interval_s": 1e-6,
                                                                         "max_train_iter": 400}),

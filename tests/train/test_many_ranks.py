@@ -30,7 +30,7 @@ STRATEGIES = {
 }
 # Ranks that share a core with 31 others may be silent for long.
 FIXED = dict(world__shards=SHARDS, max_train_iter=12, env__stop_value="1e9", runtime__heartbeat_timeout_s=60)
-SOME = {(8, 1, "shm"), (64, 1, "shm"), (16, 16, "ucx"), (64, 8, "ucx"), (16, 4, "mpi")}
+SOME = {(8, 1, "shm"), (64, 1, "shm"), (16, 16, "tcp"), (64, 8, "tcp"), (16, 4, "mpi")}
 FEW, FEW_STRATEGIES = 16, ("sharded", "sharded by halves")  # with more ranks
 
 
@@ -110,12 +110,12 @@ def main():
     with Scratch() as scratch:
         table = Table(scratch)
         combinations = [(ranks, 1, "shm") for ranks in (2, 4, 8, 16, 32, 64)]
-        combinations += [(ranks, nodes, transport) for transport in ("ucx", "mpi") for ranks in (2, 4, 8, 16, 32, 64)
+        combinations += [(ranks, nodes, transport) for transport in ("tcp", "mpi") for ranks in (2, 4, 8, 16, 32, 64)
                          for nodes in (2, 4, 8, 16, 32, 64) if nodes <= ranks]
         one_host(table, [row for row in combinations if EVERY or row in SOME], strategies)
         print("in network namespaces:")
         for n in (2, 4, 8) if EVERY else (4,):
-            namespaces(table, n, [(ranks, transport) for transport in ("ucx", "mpi")
+            namespaces(table, n, [(ranks, transport) for transport in ("tcp", "mpi")
                                   for ranks in ((8, 16, 32, 64) if EVERY else (16,))], strategies)
     print(f"{table.rows} combinations, one param_hash for each of {table.references}")
 

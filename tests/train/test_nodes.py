@@ -53,9 +53,9 @@ def check_ppo(scratch):
 
 
 def check_launchers(scratch, reference):
-    """Two and four nodes on this host, by what `auto` finds and by UCX."""
+    """Two and four nodes on this host, by what `auto` finds and by TCP."""
     cases = [dict(ranks=4, nodes=2)]
-    cases += [dict(ranks=4, nodes=nodes, runtime__transport="ucx", **more)
+    cases += [dict(ranks=4, nodes=nodes, runtime__transport="tcp", **more)
               for nodes in (2, 4) for more in ({}, SLICED, dict(runtime__executor="sequential"))]
     for number, case in enumerate(cases):
         found = train(scratch(f"nodes{number}"), **FIXED, **case)["param_hash"]
@@ -87,10 +87,10 @@ def check_refusals(scratch):
 
 def check_nodes(scratch, reference):
     with Nodes(1000) as nodes:
-        for ranks, transport in ((1, "mpi"), (2, "mpi"), (1, "ucx"), (2, "ucx")):
+        for ranks, transport in ((1, "mpi"), (2, "mpi"), (1, "tcp"), (2, "tcp"), (2, "ucx")):
             directory, before = scratch(f"nodes{ranks}{transport}"), nodes.sent()
             found = hash_of(nodes.mpirun(ranks, "run", CONFIG, "--dir", directory, "--quiet",
-                                         *sets(runtime__transport=transport, **FIXED)), directory)
+                                         *sets(runtime__transport=transport, **FIXED), UCX_TLS="tcp,self"), directory)
             check(found == reference, f"two nodes, {ranks} ranks each, {transport}: {found}, not {reference}")
             crossed = [after - b for after, b in zip(nodes.sent(), before)]
             print(f"two nodes, {ranks} ranks each, {transport}: {crossed[0] / UPDATES / 1000:.0f} and "
@@ -111,7 +111,7 @@ def check_outage(scratch, nodes, reference):
 
     def launch(name, disturb=lambda: None, **keys):
         said = nodes.launch(2, CONFIG, "--dir", scratch(name), "--quiet",
-                            *sets(**{**FIXED, "runtime__transport": "ucx", **keys}), disturb=disturb)
+                            *sets(**{**FIXED, "runtime__transport": "tcp", **keys}), disturb=disturb)
         return result(scratch(name))["param_hash"], said
 
     found, _ = launch("launchers")

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi.h"
+#include "runtime/comm/comm_tcp.h"
 #include "runtime/comm/comm_ucx.h"
 #include "runtime/comm/nccl/comm_nccl.h"
 #include "runtime/ranks/torchrun/agent_store.h"
@@ -24,10 +25,10 @@ static bool may_use_mpi(const struct hd_world *world)
            (world->launcher == HD_LAUNCHER_SRUN && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
 }
 
-static bool uses_ucx(const struct hd_ranks *ranks, const struct hd_settings *settings)
+static bool uses_mpi(const struct hd_ranks *ranks, const struct hd_settings *settings)
 {
-    return is_requested(settings, "ucx") ||
-           (is_requested(settings, "auto") && !may_use_mpi(&ranks->world));
+    return is_requested(settings, "mpi") ||
+           (is_requested(settings, "auto") && may_use_mpi(&ranks->world));
 }
 
 int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
@@ -45,6 +46,7 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, ui
         .config = config_text,
         .fingerprint = fingerprint,
         .allow_fingerprint_mismatch = settings->allow_fingerprint_mismatch,
+        .link_timeout_s = settings->link_timeout_s,
     };
     HD_TRY(hd_rendezvous_create(&options, &ranks->rendezvous));
     hd_rendezvous_get_root(ranks->rendezvous, world);
@@ -69,7 +71,7 @@ static int find_hosts(const struct hd_ranks *ranks, const struct hd_settings *se
                              "finds what joins them");
     if (is_requested(settings, "mpi") && world->launcher == HD_LAUNCHER_ENV && world->world > 1)
         return refuse(ranks, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
-                             "-n RANKS runner run ...'; ucx needs neither");
+                             "-n RANKS runner run ...'; tcp needs neither");
     if (!is_requested(settings, "shm") && !(is_requested(settings, "auto") && one_host))
         return hd_comm_find_hosts(world, ranks->rendezvous, hosts_p);
     *hosts_p = (struct hd_comm_hosts){1, world->world};
@@ -83,6 +85,19 @@ static int join_mpi(struct hd_ranks *ranks, struct hd_links **links_p)
     return hd_mpi_open_links(links_p);
 }
 
+static int open_links(struct hd_ranks *ranks, const struct hd_settings *settings,
+                      const struct hd_comm_hosts *hosts, struct hd_links **links_p)
+{
+    const struct hd_tcp_options tcp = {settings->link_timeout_s, settings->link_hash};
+    bool rdma = is_requested(settings, "ucx");
+    if (uses_mpi(ranks, settings))
+        return join_mpi(ranks, links_p);
+    if (is_requested(settings, "auto"))
+        HD_TRY(hd_ucx_find_rdma(ranks->rendezvous, &rdma));
+    return rdma ? hd_ucx_open_links(&ranks->world, ranks->rendezvous, links_p)
+                : hd_tcp_open_links(&ranks->world, hosts, ranks->rendezvous, &tcp, links_p);
+}
+
 static int open_transport(struct hd_ranks *ranks, const struct hd_settings *settings,
                           const struct hd_plan *plan)
 {
@@ -91,14 +106,11 @@ static int open_transport(struct hd_ranks *ranks, const struct hd_settings *sett
     struct hd_comm_hosts hosts;
     struct hd_links *links;
     HD_TRY(find_hosts(ranks, settings, &hosts));
-    if (hosts.n == 1 || uses_ucx(ranks, settings))
+    if (hosts.n == 1 || !uses_mpi(ranks, settings))
         hd_mpi_leave(); /* it has named the ranks, and that was all */
     if (hosts.n == 1)
         return hd_comm_create(world, ranks->rendezvous, bytes, area_bytes, &ranks->comm);
-    if (uses_ucx(ranks, settings))
-        HD_TRY(hd_ucx_open_links(world, ranks->rendezvous, &links));
-    else
-        HD_TRY(join_mpi(ranks, &links));
+    HD_TRY(open_links(ranks, settings, &hosts, &links));
     return hd_comm_create_message_passing(world, &hosts, ranks->rendezvous, links, bytes,
                                           area_bytes, &ranks->comm);
 }

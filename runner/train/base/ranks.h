@@ -27,7 +27,8 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, ui
 
 /* Creates ranks->comm and, if the plan uses it, ranks->device_comm. Errors (logged): HD_ERR_INPUT
  * when the ranks are where this transport does not reach; those of hd_comm_create,
- * hd_mpi_exchange_address, hd_mpi_open_links, hd_ucx_open_links and hd_nccl_join. */
+ * hd_mpi_exchange_address, hd_mpi_open_links, hd_ucx_open_links, hd_tcp_open_links and
+ * hd_nccl_join. */
 int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_settings *settings,
                      const struct hd_plan *plan, const struct hd_gpus *gpus);
 

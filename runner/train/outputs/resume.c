@@ -40,6 +40,8 @@ static bool may_differ(const char *path)
                                        "runtime.watchdog_s",
                                        "runtime.sigterm_grace_s",
                                        "runtime.heartbeat_timeout_s",
+                                       "runtime.link_timeout_s",
+                                       "runtime.link_hash",
                                        "runtime.checkpoint_interval_s",
                                        "runtime.checkpoint_keep",
                                        "runtime.checkpoint_timeout_s",

@@ -4,7 +4,7 @@
 #define HD_TESTS_RUNTIME_COMM_RANKS_H
 
 #include "runtime/base/status.h"
-#include "runtime/comm/comm_ucx.h"
+#include "runtime/comm/comm_tcp.h"
 #include "runtime/ranks/rendezvous.h"
 #include "tests/harness/check.h"
 
@@ -73,7 +73,7 @@ static inline void ranks_run(int ranks, int (*body)(const struct hd_world *world
 }
 
 /* Joins the other ranks and makes a communicator of `hosts` hosts with as many ranks each; several
- * are joined by UCX. */
+ * are joined by TCP. */
 static inline int ranks_join(const struct hd_world *world, int hosts, int64_t max_bytes,
                              int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
                              struct hd_comm **comm_p)
@@ -85,7 +85,8 @@ static inline int ranks_join(const struct hd_world *world, int hosts, int64_t ma
     HD_TRY(hd_rendezvous_create(&options, rendezvous_p));
     if (hosts == 1)
         return hd_comm_create(world, *rendezvous_p, max_bytes, area_bytes, comm_p);
-    HD_TRY(hd_ucx_open_links(world, *rendezvous_p, &links));
+    const struct hd_tcp_options tcp = {.timeout_s = 30, .hash = true};
+    HD_TRY(hd_tcp_open_links(world, &shape, *rendezvous_p, &tcp, &links));
     return hd_comm_create_message_passing(world, &shape, *rendezvous_p, links, max_bytes,
                                           area_bytes, comm_p);
 }

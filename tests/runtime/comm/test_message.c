@@ -10,9 +10,11 @@
 #include "tests/harness/check.h"
 #include "tests/runtime/comm/ranks.h"
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3 };
 
@@ -294,8 +296,8 @@ static int body_gone(const struct hd_world *world, void *arg)
     int64_t begin_ns = hd_clock_get_ns();
     hd_comm_arrive(rank.comm, 2, "never");
     int status = hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL);
-    bool named = hd_comm_get_failure(rank.comm, &failure) && failure.status == HD_ERR_PEER &&
-                 strstr(failure.text, "rank 1");
+    bool named = hd_comm_get_failure(rank.comm, &failure) && failure.status == HD_ERR_SYSTEM &&
+                 strstr(failure.text, "to rank 1 at 127.0.0.1 (lo) on ");
     int code = status == HD_ERR_PEER && named && hd_clock_get_ns() - begin_ns < 10000000000 ? 0 : 2;
     stop(&rank);
     return code;
@@ -319,6 +321,43 @@ static int body_mixed(const struct hd_world *world, void *arg)
     int code = status != HD_OK || world->rank == 1 ? 0 : 1;
     stop(&rank);
     return code;
+}
+
+/* Returns the socket by which this rank is joined to the other, and not to the rendezvous. */
+static int find_link(int master_port)
+{
+    for (int fd = 3; fd < 64; fd++) {
+        struct sockaddr_in there = {.sin_family = AF_UNSPEC};
+        socklen_t length = sizeof there;
+        if (getpeername(fd, (struct sockaddr *)&there, &length) == 0 &&
+            there.sin_family == AF_INET && ntohs(there.sin_port) != master_port)
+            return fd;
+    }
+    return -1;
+}
+
+/* Somebody between the ranks puts bytes into their connection: a message without the right hash. */
+static int body_changed(const struct hd_world *world, void *arg)
+{
+    const struct {
+        int64_t bytes, tag;
+        char hash[32];
+    } made_up = {.tag = 1};
+    struct hd_comm_failure failure;
+    struct rank rank = start(world, arg);
+    if (world->rank == 1)
+        return write(find_link(world->master_port), &made_up, sizeof made_up) != sizeof made_up;
+    hd_comm_arrive(rank.comm, 1, "changed");
+    const int status = hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL);
+    return status == HD_ERR_PEER && hd_comm_get_failure(rank.comm, &failure) &&
+                   strstr(failure.text, "changed on its way")
+               ? 0
+               : 2;
+}
+
+TEST(made_up_messages_are_not_taken)
+{
+    run(2, body_changed, NULL);
 }
 
 TEST(other_sizes_are_an_error)
