@@ -158,6 +158,27 @@ HELLOS = (perfect, wrong_world, other_config, then_fail, then_go, out_of_range, 
 BYTES = (garbage, web_request, giant_length, half_a_hello)
 
 
+# Preloaded into rank 1: rank 0 goes on listening for its partner meanwhile.
+LATE_HELLO = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+/* Says its hello late at other ports than rank 0's first. */
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    struct sockaddr_in to = {0};
+    socklen_t length = sizeof to;
+    if (getpeername(fd, (struct sockaddr *)&to, &length) == 0 && ntohs(to.sin_port) != atoi(getenv("MASTER_PORT")))
+        usleep(atoi(getenv("LATE_US")));
+    return next(fd, data, bytes, flags);
+}
+"""
+
+
 def hold(port, n, said=b""):
     """Opens n connections that say nothing, or no more than this."""
     held = []

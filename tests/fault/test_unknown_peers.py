@@ -171,32 +171,12 @@ def check_running(scratch):
     print("nothing listens while a run of one host trains")
 
 
-SLOW = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <netinet/in.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-/* Says its hello late at other ports than rank 0's first. */
-ssize_t send(int fd, const void *data, size_t bytes, int flags)
-{
-    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
-    struct sockaddr_in to = {0};
-    socklen_t length = sizeof to;
-    if (getpeername(fd, (struct sockaddr *)&to, &length) == 0 && ntohs(to.sin_port) != atoi(getenv("MASTER_PORT")))
-        sleep(4);
-    return next(fd, data, bytes, flags);
-}
-"""
-
-
 def check_links(scratch, reference):
     """Ranks of several hosts listen for their partners until these have come; rank 1 is late."""
-    port, late = free_port(), build_library(scratch("slow.so"), SLOW)
+    port, late = free_port(), build_library(scratch("late.so"), attacks.LATE_HELLO)
     ranks = [by_hand(0, port, scratch("links"))]
     wait_for_port(ranks[0])
-    ranks.append(by_hand(1, port, scratch("links"), LD_PRELOAD=late))
+    ranks.append(by_hand(1, port, scratch("links"), LD_PRELOAD=late, LATE_US=4000000))
     while not (linked := attacks.listening_ports(ranks[0].pid) - {port}):
         check(ranks[0].poll() is None, "rank 0 has ended")
     held = []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred attacks by another user of the host while a run starts, and a hundred while it runs: the same bits each
-time, and with attacks at most 5 % slower than without, in turns."""
+"""A hundred attacks by another user of the host while a run starts, at all its ports, and more while it runs: the same
+bits each time. Prints how long runs took with attacks and without, in turns."""
 
 import os
 import sys
@@ -10,14 +10,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../fault"), os.path.join(HERE, "..")]
 import attacks  # noqa: E402
-from processes import CONFIG, check, children, end, environment, free_port, start  # noqa: E402
+from processes import CONFIG, build_library, check, children, end, environment, free_port, start  # noqa: E402
 from runner import SECRET, Scratch, result, sets, skip, train  # noqa: E402
 
 ROUNDS = int(os.environ.get("HD_ROUNDS", "100"))
 TURNS = int(os.environ.get("HD_TURNS", "9"))
 SHORT = dict(env__stop_value="1e9", max_train_iter=40)
 LONG = dict(env__stop_value="1e9", max_train_iter=2500)
-SLOWER = 1.05
 
 
 def silent(port):
@@ -39,9 +38,9 @@ def flooded(port):
 KINDS = (*attacks.BYTES, *attacks.HELLOS, silent, half_said, dripped, flooded)
 
 
-def by_hand(rank, port, directory, **keys):
+def by_hand(rank, port, directory, env=(), **keys):
     env = environment(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1, MASTER_ADDR="127.0.0.1",
-                      MASTER_PORT=port, HEDDLE_SECRET=SECRET)
+                      MASTER_PORT=port, HEDDLE_SECRET=SECRET, **dict(env))
     return start("run", CONFIG, "--dir", directory, "--quiet", *sets(runtime__transport="tcp", **keys), env=env)
 
 
@@ -60,6 +59,16 @@ def meet_by_hand(call, attack, directory):
     return [*ranks, by_hand(1, port, directory, **SHORT)], [call(attack, port)]
 
 
+def meet_linking(call, attack, directory):
+    """Attacks the port at which rank 0 listens for its partner, which is late."""
+    port, library = free_port(), build_library(f"{directory}.so", attacks.LATE_HELLO)
+    ranks = [by_hand(rank, port, directory, env=dict(LD_PRELOAD=library, LATE_US=300000), **SHORT) for rank in range(2)]
+    ports = set()
+    while not ports and ranks[0].poll() is None:
+        ports = attacks.listening_ports(ranks[0].pid) - {port}
+    return ranks, [call(attack, port) for port in ports]
+
+
 def meet_launched(call, attack, directory):
     """Attacks the port of a launcher as soon as it is seen."""
     launcher = start("launch", "--nproc-per-node", "2", CONFIG, "--dir", directory, "--quiet",
@@ -71,9 +80,9 @@ def meet_launched(call, attack, directory):
 
 
 def check_start(reference):
-    """Every other round attacks as this very user, every third one a launcher."""
+    """Every other round attacks as this very user."""
     for number in range(ROUNDS):
-        attack, meet = KINDS[number % len(KINDS)], meet_launched if number % 3 == 2 else meet_by_hand
+        attack, meet = KINDS[number % len(KINDS)], (meet_by_hand, meet_linking, meet_launched)[number % 3]
         with Scratch() as scratch:
             runs, attackers = meet(attacks.as_nobody if number % 2 == 0 else attacks.as_myself, attack, scratch("run"))
             for run in runs:
@@ -125,7 +134,6 @@ def check_running():
     plain, attacked = min(times[False]), min(times[True])  # other load only makes longer
     count = int(30 * sum(times[True]))
     print(f"about {count} attacks while running: same bits, {attacked:.2f} s instead of {plain:.2f} s (best of {TURNS} in turns)")
-    check(attacked <= SLOWER * plain, f"slower: {times}")
 
 
 def main():
