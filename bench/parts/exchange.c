@@ -105,7 +105,6 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
                                                .scheduler = "lws",
                                                .rank = world->rank,
                                                .ranks = world->world,
-                                               .local_rank = world->rank,
                                                .comm = comm,
                                                .scratch_bytes =
                                                    hd_sharded_update_get_scratch_bytes(0)};

@@ -11,8 +11,8 @@
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
 #include "runtime/launch/launch.h"
+#include "runtime/machine/temp_dir.h"
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -175,18 +175,6 @@ static int collect(struct hd_bench_strategy *strategy, const char *dir, bool tra
     return status;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        hd_log(HD_LOG_WARN, "%s cannot be removed: %m", path);
-}
-
 /* Returns an exit code. */
 static int run_once(struct hd_bench *bench, int i, const char *scratch, bool last)
 {
@@ -206,8 +194,7 @@ static int run_once(struct hd_bench *bench, int i, const char *scratch, bool las
     if (!ran && code != hd_status_get_exit_code(HD_ERR_INTERRUPTED))
         hd_log(HD_LOG_ERROR, "the strategy %s could not be measured", strategy->name);
     hd_options_release(&run_options);
-    remove_tree(dir);
-    hd_free(dir);
+    hd_temp_dir_remove(dir);
     return code;
 }
 
@@ -255,20 +242,13 @@ static void hold_signals(sigset_t *before_p)
 static int measure(struct hd_bench *bench)
 {
     sigset_t before;
-    const char *parent = getenv("TMPDIR");
-    char *scratch = hd_format("%s/heddle-bench-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (!scratch)
-        return hd_status_get_exit_code(HD_ERR_NOMEM);
+    char *scratch;
     hold_signals(&before);
-    int code;
-    if (!mkdtemp(scratch)) {
-        code = hd_status_get_exit_code(
-            hd_fail(HD_ERR_SYSTEM, "the directory %s cannot be made: %m", scratch));
-    } else {
+    int code = hd_status_get_exit_code(hd_temp_dir_make(0, &scratch));
+    if (code == 0) {
         code = run_all(bench, scratch);
-        remove_tree(scratch);
+        hd_temp_dir_remove(scratch);
     }
-    hd_free(scratch);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return code;
 }

@@ -224,7 +224,6 @@ static int start_session(struct hd_train *train)
         .scheduler = scheduler ? scheduler : settings->scheduler,
         .rank = train->ranks.world.rank,
         .ranks = train->ranks.world.world,
-        .local_rank = train->ranks.world.local_rank,
         .comm = train->ranks.comm,
         .exchange = hd_run_spec_get_exchange(&train->run_spec),
         .scratch_bytes = hd_plan_get_scratch_bytes(train->plan),

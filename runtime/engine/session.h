@@ -37,7 +37,6 @@ struct hd_session_options {
     int workers;                  /* >= 1 */
     const char *scheduler;        /* StarPU's name for it */
     int rank, ranks;
-    int local_rank;
     struct hd_comm *comm;           /* NULL when ranks == 1; borrowed */
     enum hd_host_exchange exchange; /* the same on all ranks */
     int64_t scratch_bytes;          /* the largest need of any task and collective */

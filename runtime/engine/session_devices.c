@@ -47,7 +47,8 @@ static int make_scratch(struct hd_session *session)
     return session->exchanges.device_scratch ? HD_OK : HD_ERR_NOMEM;
 }
 
-#if HD_CUDA && defined(STARPU_USE_CUDA)
+/* The StarPU that scripts/starpu builds leaves alone the GPUs that are not its own. */
+#if HD_CUDA && defined(STARPU_USE_CUDA) && defined(STARPU_KEEPS_NO_FILES)
 #include <starpu_cuda.h>
 #include <stdlib.h>
 

@@ -171,6 +171,12 @@ void hd_session_free_task_records(struct hd_session *session);
 int hd_session_start_starpu(struct hd_session *session);
 void hd_session_stop_starpu(struct hd_session *session);
 
+/* Sets the environment variables that StarPU needs while it starts, and sets them back
+ * (starpu_environment.c). One thread at a time. The first returns HD_OK, or HD_ERR_SYSTEM or
+ * HD_ERR_NOMEM (logged), with which the other must not be called. */
+int hd_starpu_environment_enter(void);
+void hd_starpu_environment_leave(void);
+
 /* The GPUs' workers, streams and scratch (session_devices.c). Returns HD_OK, or (logged)
  * HD_ERR_UNSUPPORTED, HD_ERR_SYSTEM, HD_ERR_DEVICE, HD_ERR_NOMEM. */
 int hd_session_start_devices(struct hd_session *session);

@@ -4,13 +4,9 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/session_internal.h"
 
-#include <errno.h>
 #include <starpu_expert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* StarPU's other schedulers place tasks by performance models, which these tasks do not have. */
 static const char *const schedulers[] = {
@@ -26,26 +22,6 @@ bool hd_scheduler_is_known(const char *name, const char *const **names_p)
     return false;
 }
 
-/* StarPU writes bus timings somewhere at its first start: into a private directory that is used
- * again, one per user and rank of a node, so that ranks starting together do not mix. */
-static int prepare_home(int local_rank)
-{
-    const char *tmp = getenv("TMPDIR");
-    char path[512];
-    snprintf(path, sizeof path, "%s/heddle-%u", tmp && *tmp ? tmp : "/tmp", (unsigned)getuid());
-    for (int level = 0; level < 2; level++) {
-        struct stat found;
-        if (mkdir(path, 0700) != 0 && errno != EEXIST)
-            return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m (set TMPDIR?)", path);
-        if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != getuid())
-            return hd_fail(HD_ERR_SYSTEM, "%s is not a directory of this user (set TMPDIR?)", path);
-        if (level == 0)
-            snprintf(path + strlen(path), sizeof path - strlen(path), "/starpu-%d", local_rank);
-    }
-    setenv("STARPU_HOME", path, 1);
-    return HD_OK;
-}
-
 /* StarPU calls the thread of its first worker "CPU 0". Here this is the main thread, whose name is
  * the process's: users look for it in ps, and SLURM reads no name with a space. */
 static int start_first_worker(struct hd_session *session)
@@ -58,22 +34,12 @@ static int start_first_worker(struct hd_session *session)
                       : hd_fail(HD_ERR_SYSTEM, "the main thread cannot become StarPU's worker");
 }
 
-int hd_session_start_starpu(struct hd_session *session)
+static int start(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
     if (options->workers > STARPU_MAXCPUS)
         return hd_fail(HD_ERR_UNSUPPORTED, "%d workers: this StarPU has at most %d per process",
                        options->workers, STARPU_MAXCPUS);
-    HD_TRY(prepare_home(options->local_rank));
-    setenv("STARPU_SILENT", "1", 1);
-    setenv("STARPU_HOSTNAME", "heddle", 1);
-    setenv("STARPU_CATCH_SIGNALS", "0", 1); /* it would call our handlers without the siginfo */
-    /* hwloc, which StarPU starts, would ask for X displays, for seconds where names do not resolve.
-     */
-    setenv("HWLOC_COMPONENTS", "-gl", 0);
-    /* The process is bound to this rank's cores already; StarPU would bind every rank's workers
-     * from CPU 0 on. */
-    setenv("STARPU_WORKERS_NOBIND", "1", 1);
     struct starpu_conf conf;
     starpu_conf_init(&conf);
     conf.ncpus = options->workers;
@@ -104,6 +70,14 @@ int hd_session_start_starpu(struct hd_session *session)
     session->starpu.lowest = starpu_sched_get_min_priority();
     session->starpu.highest = starpu_sched_get_max_priority();
     return start_first_worker(session);
+}
+
+int hd_session_start_starpu(struct hd_session *session)
+{
+    HD_TRY(hd_starpu_environment_enter());
+    const int status = start(session);
+    hd_starpu_environment_leave();
+    return status;
 }
 
 void hd_session_stop_starpu(struct hd_session *session)

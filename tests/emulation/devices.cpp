@@ -146,6 +146,7 @@ cudaError_t cudaPeekAtLastError(void)
     X(cudaErrorInitializationError, "initialization error")                                        \
     X(cudaErrorInvalidConfiguration, "invalid configuration argument")                             \
     X(cudaErrorNoDevice, "no CUDA-capable device is detected")                                     \
+    X(cudaErrorDevicesUnavailable, "CUDA-capable device(s) is/are busy or unavailable")            \
     X(cudaErrorInvalidDevice, "invalid device ordinal")                                            \
     X(cudaErrorInvalidResourceHandle, "invalid resource handle")                                   \
     X(cudaErrorNotReady, "device not ready")                                                       \
@@ -335,7 +336,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int to, unsigned)
 
 cudaError_t cudaDeviceReset(void)
 {
-    return cudaDeviceSynchronize();
+    die("cudaDeviceReset destroys the streams, events and memory of the whole process");
 }
 
 /* What only makes GPUs faster. */

@@ -70,7 +70,6 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                                                .scheduler = "lws",
                                                .rank = world->rank,
                                                .ranks = world->world,
-                                               .local_rank = world->rank,
                                                .comm = rank->comm,
                                                .exchange = (enum hd_host_exchange)(window % 4),
                                                .watchdog_ns = patience_s * 1000000000LL,

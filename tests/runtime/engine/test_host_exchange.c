@@ -162,7 +162,6 @@ static int run_sums(const struct hd_world *world, void *arg)
                                                .scheduler = "lws",
                                                .rank = world->rank,
                                                .ranks = world->world,
-                                               .local_rank = world->rank,
                                                .comm = comm,
                                                .exchange = job->exchange,
                                                .scratch_bytes = SCRATCH,

@@ -189,7 +189,6 @@ static int open_run(const struct hd_world *world, const struct job *job, int64_t
                                                .scheduler = "lws",
                                                .rank = world->rank,
                                                .ranks = world->world,
-                                               .local_rank = world->rank,
                                                .comm = run.comm,
                                                .exchange = job->exchange,
                                                .scratch_bytes =
