@@ -19,6 +19,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, RUNNER, Scratch, check, environment, skip  # noqa: E402
 
+sys.path.insert(0, os.path.join(ROOT, "tests/gpu/kit"))
+from jobs import Done  # noqa: E402
+
 KIT = os.path.join(ROOT, "scripts/gpu-check")
 BUILD = os.path.dirname(RUNNER)
 # Steps that cannot be made on the emulation.
@@ -164,7 +167,14 @@ def check_import(scratch):
                      "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-01-02"}], f"{lines}")
 
 
+def check_skips():
+    """An exit code alone is none: other programs, StarPU among them, know 77 too."""
+    for said, outcome in (("skipped: test_adam: no GPU here\n", "skipped"), ("All GPUs are busy\n", "failed"), ("", "failed")):
+        check(Done(77, 1, said).outcome()["outcome"] == outcome, f"exit code 77 and {said!r} are not {outcome}")
+
+
 def main():
+    check_skips()
     with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
         if "HD_SANITIZE:BOOL=ON" in file.read():
             skip("programs with sanitizers are not for bundles")

@@ -76,7 +76,7 @@ class Done:
     def outcome(self):
         if self.code is None:
             return {"outcome": TIMED_OUT, "why": f"stopped after {self.seconds:.0f} s"}
-        if self.code == 77:
+        if self.code == 77 and re.search("^skipped: ", self.said, re.MULTILINE):  # as a test says it
             return {"outcome": SKIPPED, "why": last_line(self.said)}
         if self.code != 0:
             return {"outcome": FAILED, "why": f"exit code {self.code}: {last_line(self.said)}"}
