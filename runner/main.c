@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/base/commands.h"
+#include "runner/base/environment.h"
 #include "runner/base/options.h"
 #include "runner/base/process.h"
 #include "runner/report/report.h"
@@ -119,6 +120,7 @@ int main(int argc, char **argv)
     hd_process_buffer_output();
     signal(SIGPIPE, SIG_IGN);
     hd_subnormals_flush();
+    hd_environment_report();
     const int status = hd_process_check_limits();
     return status == HD_OK ? hd_process_end(run_program(argc, argv))
                            : hd_status_get_exit_code(status);

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern char **environ;
-
 static const int64_t mib = 1 << 20;
 
 struct list {
@@ -43,11 +41,11 @@ static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
             "%d ranks share %d %s: start no more ranks than cores, more only cost time",
             checkup->ranks, m->allowed_cores, m->allowed_cores == 1 ? "core" : "cores");
     if (quota > 0 && quota < m->allowed_cores)
-        say(list, HD_ADVICE_RECOMMENDED,
-            "the cgroup allows %.1f cores' worth of time, but %d cores are visible: workers would "
-            "be held up in the middle of tasks; bind to fewer cores (taskset -c 0-%d, cpuset) or "
-            "set runtime.workers",
-            quota, m->allowed_cores, quota < 2 ? 0 : (int)quota - 1);
+        say(list, HD_ADVICE_NOTE,
+            "the cgroup allows %.1f cores' worth of time, but %d cores are visible: by default a "
+            "run starts no more workers than that, because more would be held up in the middle of "
+            "tasks",
+            quota, m->allowed_cores);
     if (m->allowed_cores < m->cores)
         say(list, HD_ADVICE_NOTE,
             "this process may use %d of the machine's %d cores (affinity or cpuset); ranks get "
@@ -97,11 +95,11 @@ static void look_at_environment(struct list *list)
     static const char *const of_ranks[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
     static const char *const of_threads[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS",
                                              "OPENBLAS_NUM_THREADS"};
-    for (char **at = environ; *at; at++)
-        if (strncmp(*at, "STARPU_", strlen("STARPU_")) == 0)
-            say(list, HD_ADVICE_NOTE,
-                "%.80s is set: StarPU reads it; STARPU_SCHED and STARPU_NCPU go before the config",
-                *at);
+    static const char *const of_starpu[] = {"STARPU_SCHED", "STARPU_NCPU"};
+    for (size_t i = 0; i < sizeof of_starpu / sizeof *of_starpu; i++)
+        if (getenv(of_starpu[i]))
+            say(list, HD_ADVICE_NOTE, "%s=%s is set: it goes before the config", of_starpu[i],
+                getenv(of_starpu[i]));
     for (size_t i = 0; i < sizeof of_threads / sizeof *of_threads; i++)
         if (getenv(of_threads[i]))
             say(list, HD_ADVICE_NOTE,

@@ -193,20 +193,6 @@ static int open_alone(struct hd_train *train)
     return hd_checkpoints_open(train);
 }
 
-static int count_workers(const struct hd_train *train)
-{
-    /* A GPU's worker keeps a core busy. */
-    const int cores = train->share.cores - train->plan->devices, max = hd_session_get_workers_max();
-    const char *forced = getenv("STARPU_NCPU");
-    if (forced && atoi(forced) > 0)
-        return atoi(forced);
-    if (train->run_spec.settings.workers > 0)
-        return train->run_spec.settings.workers;
-    if (train->share.oversubscribed || cores < 1)
-        return 1;
-    return cores < max ? cores : max;
-}
-
 static void show_waiting(void *arg)
 {
     struct hd_train *train = arg;
@@ -217,11 +203,10 @@ static void show_waiting(void *arg)
 static int start_session(struct hd_train *train)
 {
     const struct hd_settings *settings = &train->run_spec.settings;
-    const char *scheduler = getenv("STARPU_SCHED");
     struct hd_session_options options = {
         .sequential = settings->sequential,
-        .workers = count_workers(train),
-        .scheduler = scheduler ? scheduler : settings->scheduler,
+        .workers = train->workers.n,
+        .scheduler = train->workers.scheduler,
         .rank = train->ranks.world.rank,
         .ranks = train->ranks.world.world,
         .comm = train->ranks.comm,
@@ -248,9 +233,6 @@ static int start_session(struct hd_train *train)
         options.devices[i] = train->gpus.share.devices[i];
         options.device_cpus[i] = train->gpus.cpus[i];
     }
-    if (!hd_scheduler_is_known(options.scheduler, NULL))
-        return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
-                       options.scheduler);
     return hd_session_create(&options, &train->session);
 }
 
@@ -319,6 +301,9 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.settings.param_check_interval,
                           &train->plan));
+    HD_TRY(hd_workers_choose(&train->run_spec.settings, &train->share,
+                             train->ranks.world.local_world, train->plan->devices,
+                             &train->workers));
     if (!train->ranks.world.supervised) /* else the launcher has checked it, and told it once */
         HD_TRY(hd_plan_check_memory(train->plan, train->ranks.world.local_world,
                                     hd_memory_count_available()));

@@ -27,8 +27,8 @@ def check_json():
 
 
 def check_text():
-    text = call("doctor", "--ranks", "1", env=environment(OMP_NUM_THREADS=7, STARPU_X=1, RANK=3)).stdout
-    for word in ("machine", "latency", "GB/s", "Python for env.type gymnasium", "note: OMP_NUM_THREADS=7", "note: STARPU_X=1", "note: RANK=3"):
+    text = call("doctor", "--ranks", "1", env=environment(OMP_NUM_THREADS=7, STARPU_NCPU=1, RANK=3)).stdout
+    for word in ("machine", "latency", "GB/s", "Python for env.type gymnasium", "note: OMP_NUM_THREADS=7", "note: STARPU_NCPU=1", "note: RANK=3"):
         check(word in text, f"doctor does not tell {word}: {text}")
 
 

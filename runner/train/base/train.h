@@ -10,6 +10,7 @@
 #include "runner/train/base/monitor.h"
 #include "runner/train/base/ranks.h"
 #include "runner/train/base/stopwatch.h"
+#include "runner/train/base/workers.h"
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
 
@@ -62,6 +63,7 @@ struct hd_train {
     struct hd_fingerprint fingerprint;
     struct json_t *origins; /* runner/base/origins.h */
     struct hd_plan *plan;
+    struct hd_workers workers;
     struct hd_ranks ranks;
     struct hd_session *session;
     struct hd_executor *executor;

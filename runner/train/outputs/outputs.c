@@ -65,14 +65,19 @@ static void announce_starts(const struct hd_config *config)
 static void announce(const struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
-    char batch[160];
+    const struct hd_workers *workers = &train->workers;
+    char batch[160], quota[64] = "";
     const int64_t unused = hd_inspect_batch(config, batch, sizeof batch);
+    if (workers->quota > 0)
+        snprintf(quota, sizeof quota, " (the host's quota is %.3g cores' worth of time)",
+                 workers->quota);
     hd_log(HD_LOG_INFO,
-           "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64
+           "%s: %d %s, %" PRId64 " %s; %d %s in rank 0%s; a global batch is %" PRId64
            " x %s; effective config in %s/total_config.yaml",
            train->run_spec.settings.exp_name, train->ranks.world.world,
            train->ranks.world.world == 1 ? "rank" : "ranks", train->run_spec.shards,
-           train->run_spec.shards == 1 ? "shard" : "shards", train->run_spec.shards, batch,
+           train->run_spec.shards == 1 ? "shard" : "shards", workers->n,
+           workers->n == 1 ? "worker" : "workers", quota, train->run_spec.shards, batch,
            train->dir);
     if (unused > 0)
         hd_log(HD_LOG_WARN,
