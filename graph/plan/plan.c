@@ -160,12 +160,27 @@ static bool has_values_of_gpus(const struct hd_graph *graph, const struct hd_ste
     return true;
 }
 
+static bool has_form_for_gpus(const struct hd_graph *graph, const struct hd_step *step)
+{
+    const struct hd_gpu_verb *gpu = step->verb->gpu;
+    return gpu && has_values_of_gpus(graph, step) && (!gpu->supports || gpu->supports(step->args));
+}
+
+static int visit_decisive(struct hd_step *step, void *arg)
+{
+    const bool decides = step->verb && step->verb->gpu && step->verb->gpu->decides;
+    return decides && !has_form_for_gpus(arg, step) ? HD_ERR_UNSUPPORTED : HD_OK;
+}
+
+bool hd_plan_can_use_gpus(struct hd_graph *graph)
+{
+    return hd_graph_walk(graph, visit_decisive, graph) == HD_OK;
+}
+
 /* Work that a GPU is given all at once would hold up others, so none of it is in the background. */
 static bool can_run_on_gpu(const struct hd_graph *graph, const struct hd_op *op)
 {
-    const struct hd_gpu_verb *gpu = op->step->verb->gpu;
-    return gpu && (!op->background || gpu->again) && has_values_of_gpus(graph, op->step) &&
-           (!gpu->supports || gpu->supports(op->step->args));
+    return has_form_for_gpus(graph, op->step) && (!op->background || op->step->verb->gpu->again);
 }
 
 static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *background)

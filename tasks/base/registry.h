@@ -132,6 +132,9 @@ struct hd_gpu_verb {
      * that long work which queues a millisecond's worth at a time may run in the background. Called
      * by any thread. Default: false. */
     bool (*again)(const struct hd_context *context, const void *args);
+    /* True if a graph is only worth a GPU where this can run on it: a step of the verb that cannot
+     * keeps all others on CPUs. */
+    bool decides;
 };
 
 /* A verb. `args` is the task object that `prepare` made. Fields that a verb leaves zero have the

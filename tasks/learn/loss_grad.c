@@ -174,6 +174,7 @@ static int loss_grad_prepare(const struct hd_setup *setup, void **args_p)
     args->levels = hd_net_count_levels(args->net);
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
+    HD_TRY(hd_loss_grad_check_gpu(setup, args));
     HD_TRY(hd_learning_rate_prepare(
         setup, ports, HD_LOSS_RATE,
         args->loss->rate_key ? args->loss->rate_key : "policy.learn.learning_rate", &args->rate));

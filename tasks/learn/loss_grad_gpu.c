@@ -9,6 +9,8 @@
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/output/moments.h"
 
+#include <string.h>
+
 /* A gradient of one bucket is only used as a whole, so that one stage is enough. */
 static bool in_one_stage(const struct hd_loss_grad *args)
 {
@@ -130,5 +132,23 @@ const struct hd_gpu_verb hd_loss_grad_on_gpu = {
     .ready = ready,
     .graph_capturable = true,
     .finishes_at_end = true,
+    .decides = true,
 };
+
+int hd_loss_grad_check_gpu(const struct hd_setup *setup, const struct hd_loss_grad *args)
+{
+    if (supports(args) || strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
+        return HD_OK;
+    return hd_diag_add_error(
+        setup->diag, hd_config_locate(setup->config, "policy.cuda", setup->location),
+        "%s%s is computed on CPUs only; with it policy.cuda is auto or false, "
+        "found true",
+        args->skips ? "runtime.on_nan: " : "loss ", args->skips ? "skip" : args->loss->name);
+}
+#else
+int hd_loss_grad_check_gpu(const struct hd_setup *setup, const struct hd_loss_grad *args)
+{
+    (void)setup, (void)args;
+    return HD_OK;
+}
 #endif

@@ -72,4 +72,8 @@ void hd_loss_grad_update_running_stats(const struct hd_loss_grad *args, const st
 
 extern const struct hd_gpu_verb hd_loss_grad_on_gpu; /* in builds with CUDA */
 
+/* Returns HD_OK, or HD_ERR_INPUT after adding a mistake to setup->diag: policy.cuda requires a GPU
+ * for what runs on CPUs only. */
+int hd_loss_grad_check_gpu(const struct hd_setup *setup, const struct hd_loss_grad *args);
+
 #endif

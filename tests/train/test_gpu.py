@@ -259,6 +259,23 @@ def check_cpu_layers(scratch):
     check("gru" in done.stderr and "CPUs" in done.stderr, done.stderr)
 
 
+def check_cpu_losses(scratch):
+    """Where a GPU is, a run whose gradients are computed on CPUs uses it for nothing and says so; policy.cuda: true is a
+    mistake, and no plan names GPUs."""
+    one = environment(HD_EMULATED_DEVICES=1, HD_EMULATED_FAULT=10 ** 9)  # counts calls
+    for config, keys, said in (("cartpole_a2c_ddp", {}, "loss a2c"), ("cartpole_qrdqn", {}, "loss qrdqn"),
+                               ("pendulum_sac", {}, "loss sac_critic"),
+                               ("cartpole_dqn_ddp", dict(runtime__on_nan="skip"), "runtime.on_nan: skip")):
+        path = os.path.join(ROOT, f"configs/{config}.yaml")
+        done = call("graph", path, *runner.sets(**keys, **GPU), env=one, expect=2)
+        check(f"{said} is computed on CPUs only" in done.stderr, f"{config}: {done.stderr}")
+        plan = call("graph", path, *runner.sets(**keys), env=one).stdout
+        check("gpu" not in plan, f"{config} where a GPU is: {plan}")
+    done = call("run", path, "--dir", scratch("skips"), *runner.sets(**keys, **SHORT), env=one)
+    check("no GPU is used" in done.stderr and "1 gpu" not in done.stderr, done.stderr)
+    check(int(re.search(r"emulation: (\d+) calls", done.stderr).group(1)) < 5, f"calls of CUDA: {done.stderr}")
+
+
 def check_frames(scratch):
     """A GPU that acts is sent each frame once and sees observations of several, as a CPU does. The first
     case's policy soon does now this, now that, by what it sees; the second has frames of pixels."""
@@ -437,6 +454,7 @@ def main():
         check_pixels(scratch)
         check_lists(scratch)
         check_cpu_layers(scratch)
+        check_cpu_losses(scratch)
         check_frames(scratch)
         check_statistics_stay()
         check_gpu_envs(scratch)

@@ -22,7 +22,7 @@ static int count_requested(const struct hd_run_spec *run_spec, int ranks, int fo
 
 struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks)
 {
-    if (run_spec->settings.disables_gpus)
+    if (run_spec->settings.disables_gpus || !hd_plan_can_use_gpus(run_spec->graph))
         return (struct hd_plan_gpus){0};
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
     const int n = count_requested(
@@ -98,6 +98,12 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
     if (found == 0) {
         gpus_p->plan.n = 0;
         return run_spec->settings.requires_gpus ? fail_without_gpus() : HD_OK;
+    }
+    if (!hd_plan_can_use_gpus(run_spec->graph)) {
+        gpus_p->plan.n = 0;
+        if (world->rank == 0)
+            hd_log(HD_LOG_INFO, "no GPU is used: this graph's gradients are computed on CPUs only");
+        return HD_OK;
     }
     const struct hd_gpu_request request = {
         .local_world = world->local_world,
