@@ -112,6 +112,15 @@ void hd_device_clear_error(void)
     cudaGetLastError();
 }
 
+int hd_device_get_capability(int device)
+{
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
+        cudaGetLastError(); /* a call that needs the GPU tells of it */
+    return 10 * major + minor;
+}
+
 void hd_device_get_name(int device, char *text, int64_t bytes)
 {
     struct cudaDeviceProp properties;
@@ -201,6 +210,12 @@ int hd_device_check(int error, const char *what)
 
 void hd_device_clear_error(void)
 {
+}
+
+int hd_device_get_capability(int device)
+{
+    (void)device;
+    return 0;
 }
 
 void hd_device_get_name(int device, char *text, int64_t bytes)

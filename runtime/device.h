@@ -54,6 +54,9 @@ void hd_device_clear_error(void);
  * *driver_p 0: there is no driver. Returns false without CUDA. */
 bool hd_device_get_versions(int *runtime_p, int *driver_p);
 
+/* Returns the compute capability of a GPU, 90 for 9.0; 0: not known. Makes no context. */
+int hd_device_get_capability(int device);
+
 /* Writes "NVIDIA H100 80GB HBM3, driver 13.0", part of the arithmetic fingerprint; "" without GPUs.
  */
 void hd_device_get_name(int device, char *text, int64_t bytes);

@@ -2,6 +2,7 @@
 /* Finds what is wrong with a machine for training, and what to do. */
 #include "runner/doctor/doctor.h"
 #include "runtime/engine/session.h"
+#include "runtime/machine/gpu_arch.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -117,22 +118,34 @@ static void look_at_environment(struct list *list)
             getenv("LD_PRELOAD"));
 }
 
+/* -- GPUs -------------------------------------------------------------------------------------- */
+
+static void look_at_gpus(const struct hd_checkup *checkup, struct list *list)
+{
+    char text[HD_GPU_ARCH_BYTES];
+    const char *noun = checkup->gpus_seen == 1 ? "GPU" : "GPUs";
+    if (checkup->gpus_seen > 0 && !hd_session_supports_devices())
+        say(list, HD_ADVICE_RECOMMENDED,
+            "the kernel knows %d NVIDIA %s, but this program or its StarPU was built without CUDA "
+            "(scripts/setup --cuda builds both)",
+            checkup->gpus_seen, noun);
+    else if (checkup->gpus_seen > checkup->n_gpus)
+        say(list, HD_ADVICE_RECOMMENDED,
+            "the kernel knows %d NVIDIA %s, CUDA shows %d to this process: look at "
+            "CUDA_VISIBLE_DEVICES and at the driver (nvidia-smi)",
+            checkup->gpus_seen, noun, checkup->n_gpus);
+    for (int i = 0; i < checkup->n_gpus; i++)
+        if (!hd_gpu_arch_check(i, text))
+            say(list, HD_ADVICE_RECOMMENDED, "%s", text);
+}
+
 int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX])
 {
     struct list list = {advice_p, 0};
     if (!checkup->mean.passed)
         say(&list, HD_ADVICE_BROKEN, "the self test between ranks failed: %s",
             checkup->mean.problem);
-    if (checkup->gpus_seen > 0 && !hd_session_supports_devices())
-        say(&list, HD_ADVICE_RECOMMENDED,
-            "the kernel knows %d NVIDIA %s, but this program or its StarPU was built without CUDA "
-            "(scripts/setup --cuda builds both)",
-            checkup->gpus_seen, checkup->gpus_seen == 1 ? "GPU" : "GPUs");
-    else if (checkup->gpus_seen > checkup->n_gpus)
-        say(&list, HD_ADVICE_RECOMMENDED,
-            "the kernel knows %d NVIDIA %s, CUDA shows %d to this process: look at "
-            "CUDA_VISIBLE_DEVICES and at the driver (nvidia-smi)",
-            checkup->gpus_seen, checkup->gpus_seen == 1 ? "GPU" : "GPUs", checkup->n_gpus);
+    look_at_gpus(checkup, &list);
     look_at_cores(checkup, &list);
     look_at_memory(checkup, &list);
     look_at_environment(&list);

@@ -267,7 +267,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
     *properties = {};
     snprintf(properties->name, sizeof properties->name, "emulated GPU");
     EMU_TRY(cudaMemGetInfo(&free_bytes, &properties->totalGlobalMem));
-    properties->major = 9;
+    const int capability = (int)number_in("HD_EMULATED_CAPABILITY", 90);
+    properties->major = capability / 10;
+    properties->minor = capability % 10;
     properties->warpSize = 32;
     properties->maxThreadsPerBlock = 1024;
     properties->multiProcessorCount = 1;

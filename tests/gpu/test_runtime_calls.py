@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from runner import RUNNER, check, skip  # noqa: E402
 
 ALLOWED = {
-    "devices": "cudaDeviceGetPCIBusId cudaDeviceGetStreamPriorityRange cudaDriverGetVersion cudaGetDevice "
+    "devices": "cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaDeviceGetStreamPriorityRange cudaDriverGetVersion cudaGetDevice "
                "cudaGetDeviceCount cudaGetDeviceProperties cudaRuntimeGetVersion cudaSetDevice",
     "errors": "cudaGetErrorName cudaGetErrorString cudaGetLastError cudaPeekAtLastError cudaStreamQuery",
     "work that waits for nothing": "cudaEventQuery cudaEventRecord cudaGraphLaunch cudaMemcpyAsync",

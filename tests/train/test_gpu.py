@@ -418,6 +418,19 @@ def check_what_is_said(scratch):
     check("2 ranks share" in done.stderr, done.stderr)
 
 
+def check_kernels_fit(scratch):
+    """GPUs for which there are no kernels are named, with how to build for them; newer ones are not refused."""
+    for capability, fits in ((75, False), (86, True), (120, True)):
+        env = environment(HD_EMULATED_CAPABILITY=capability, HD_EMULATED_DEVICES=2)
+        name = scratch(f"fits{capability}")
+        done = call("run", DQN, "--dir", name, *runner.sets(**SHORT, **GPU), env=env, expect=0 if fits else 2)
+        check(fits or "GPU 0 (emulated GPU" in done.stderr and "compute capability 7.5" in done.stderr, done.stderr)
+    done = call("run", DQN, "--dir", scratch("unfit"), *runner.sets(**SHORT), env=environment(HD_EMULATED_CAPABILITY=75))
+    check("no GPU is used: GPU 0" in done.stderr, done.stderr)
+    advice = call("doctor", "--ranks", "1", env=environment(HD_EMULATED_CAPABILITY=75, HD_EMULATED_DEVICES=2)).stdout
+    check(advice.count("-DCMAKE_CUDA_ARCHITECTURES=75") == 2, advice)
+
+
 def check_signals(scratch):
     """Threads that CUDA's driver starts in a launcher leave it the signals that it waits for."""
     words = ["launch", "--nproc-per-node", "2", DQN, "--quiet", "--dir", scratch("signals"),
@@ -443,6 +456,7 @@ def main():
     emulate()
     with Scratch() as scratch:
         check_what_is_said(scratch)
+        check_kernels_fit(scratch)
         check_signals(scratch)
         check_dqn(scratch)
         check_priority(scratch)

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/nccl/comm_nccl.h"
 #include "runtime/engine/session.h"
+#include "runtime/machine/gpu_arch.h"
 
 #include <string.h>
 
@@ -82,6 +83,28 @@ static int read_map(const struct hd_run_spec *run_spec, int map[HD_GPUS_MAX], in
     return HD_OK;
 }
 
+/* Checks that this build's kernels run on the GPUs of all ranks of this host, so that all ranks
+ * decide alike. Logs a failure where GPUs are required, and else a warning. */
+static int check_arch(const struct hd_run_spec *run_spec, const struct hd_gpu *gpus, int found,
+                      const struct hd_gpu_request *request, struct hd_gpus *gpus_p)
+{
+    char text[HD_GPU_ARCH_BYTES];
+    struct hd_gpu_share share;
+    for (int rank = 0; rank < request->local_world; rank++) {
+        HD_TRY(hd_gpus_assign(gpus, found, request, rank, &share));
+        for (int i = 0; i < share.n; i++) {
+            if (hd_gpu_arch_check(share.devices[i], text))
+                continue;
+            if (run_spec->settings.requires_gpus)
+                return hd_fail(HD_ERR_INPUT, "policy.cuda is true, but %s", text);
+            hd_log(HD_LOG_WARN, "no GPU is used: %s", text);
+            gpus_p->plan.n = 0;
+            return HD_OK;
+        }
+    }
+    return HD_OK;
+}
+
 int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p)
 {
@@ -113,6 +136,9 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
         .may_share = true,
     };
     HD_TRY(hd_gpus_assign(gpus, found, &request, world->local_rank, &gpus_p->share));
+    HD_TRY(check_arch(run_spec, gpus, found, &request, gpus_p));
+    if (gpus_p->plan.n == 0)
+        return HD_OK;
     for (int i = 0; i < gpus_p->share.n; i++)
         gpus_p->cores[i] = gpus[gpus_p->share.devices[i]].core;
     return choose_path(world, run_spec->settings.library_order, gpus_p);
