@@ -177,32 +177,41 @@ void hd_memory_read(int64_t *resident_p, int64_t *peak_p)
     *peak_p = read_kib("/proc/self/status", "VmHWM");
 }
 
-/* Returns the resident bytes of the processes that a thread of this process has started. */
-static int64_t count_children(const char *thread)
+static int64_t count_tree(const char *process);
+
+/* Returns the resident bytes of all processes below a thread. */
+static int64_t count_children(const char *process, const char *thread)
 {
     char path[PATH_BYTES], child[24];
     int64_t bytes = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/children", thread);
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/children", process, thread);
     FILE *file = fopen(path, "re");
-    while (file && fscanf(file, "%23s", child) == 1) {
-        snprintf(path, sizeof path, "/proc/%s/status", child);
-        bytes += read_kib(path, "VmRSS");
-    }
+    while (file && fscanf(file, "%23s", child) == 1)
+        bytes += count_tree(child);
     if (file)
         fclose(file);
     return bytes;
 }
 
-int64_t hd_memory_count_with_children(void)
+/* Returns those of a process and of all below it. */
+static int64_t count_tree(const char *process)
 {
-    int64_t bytes = read_kib("/proc/self/status", "VmRSS");
-    DIR *threads = opendir("/proc/self/task");
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/%.20s/status", process);
+    int64_t bytes = read_kib(path, "VmRSS");
+    snprintf(path, sizeof path, "/proc/%.20s/task", process);
+    DIR *threads = opendir(path);
     for (const struct dirent *entry; threads && (entry = readdir(threads));)
         if (entry->d_name[0] != '.')
-            bytes += count_children(entry->d_name);
+            bytes += count_children(process, entry->d_name);
     if (threads)
         closedir(threads);
     return bytes;
+}
+
+int64_t hd_memory_count_with_children(void)
+{
+    return count_tree("self");
 }
 
 static int64_t read_limit(int resource)

@@ -44,7 +44,7 @@ int64_t hd_memory_count_available(void);
  * not tell. */
 void hd_memory_read(int64_t *resident_p, int64_t *peak_p);
 
-/* Returns the resident bytes of this process and of the processes that it has started. */
+/* Returns the resident bytes of this process and of all that it and its children have started. */
 int64_t hd_memory_count_with_children(void);
 
 enum { HD_VERSIONS_MAX = 16 };

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python workers of Gymnasium's environments that are killed, hang or raise at random moments: each is told
 within 5 s with env, step and seed, nothing is left, and a run that goes on ends in the same bits. A run that is
-killed leaves no workers. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (20, 10, 10 with HD_WHOLE=1)."""
+killed leaves no workers, and nothing that these started. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (20, 10, 10 with HD_WHOLE=1)."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import check, children, end, errors, is_running, sets, start  # noqa: E402
-from runner import PATIENCE, ROOT, Scratch, call, check_no_orphans, draw_seed, reduce, result, skip, train  # noqa: E402
+from runner import PATIENCE, ROOT, Scratch, call, check_no_orphans, draw_seed, reduce, result, skip, train, wait_for_updates  # noqa: E402
 
 SEED = draw_seed()
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
@@ -123,6 +123,29 @@ def check_run_killed():
     print("workers go away with their run")
 
 
+def check_leavings():
+    """Processes that an env has left are gone after the run, also where the run, the worker or its keeper is killed."""
+    leaving = sets(env__options__path=os.path.join(ROOT, "tests/kernels/envs"),
+                   env__options__wrappers="['gymnasium_envs:Leaving']")
+    for victim in ("none", "run", "worker", "keeper"):
+        with Scratch() as scratch:
+            run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS, *leaving)
+            wait_for_updates(run, scratch("run"))
+            keeper = wait_for_workers(run)[0]
+            with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as file:
+                worker = int(file.read().split()[0])
+            pid, number = {"none": (run.pid, signal.SIGTERM), "run": (run.pid, signal.SIGKILL),
+                           "worker": (worker, signal.SIGKILL), "keeper": (keeper, signal.SIGTERM)}[victim]
+            os.kill(pid, number)
+            code = end(run, PATIENCE)[0]
+            check(code == {"none": 75, "run": 128 + signal.SIGKILL}.get(victim, 1), f"{victim}: exit code {code}")
+            until = time.monotonic() + PATIENCE
+            while list_workers():
+                check(time.monotonic() < until, f"{victim} killed: {list_workers()} are left")
+                time.sleep(0.01)
+    print("nothing is left of what environments started")
+
+
 def check_slow():
     """Each step is progress, also for a rank that waits: an evaluation or a collect that lasts for a multiple of
     watchdog_s is no hang."""
@@ -163,6 +186,7 @@ def main():
     os.environ.update([MARK.split("=")])
     check_failures()
     check_run_killed()
+    check_leavings()
     check_slow()
     check_resumed()
 

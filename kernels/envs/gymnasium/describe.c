@@ -27,6 +27,31 @@ static void name(const void *options, int64_t env, char *message)
                      why);
 }
 
+static bool is_within(int64_t value, int64_t low, int64_t high)
+{
+    return value >= low && value <= high;
+}
+
+/* A worker's description lies in memory that the native code of its env may have written over. */
+static bool is_description(const struct hd_bridge_description *d)
+{
+    enum { MOST = 1 << 30 };
+    int64_t numbers = 1;
+    bool right = is_within(d->element, HD_ENV_F32, HD_ENV_U8) &&
+                 is_within(d->kind, HD_ENV_DISCRETE, HD_ENV_BOX) &&
+                 is_within(d->dims, 1, HD_ENV_DIMS) &&
+                 is_within(d->action_dims, 1, HD_ENV_ACTION_DIMS) && is_within(d->limit, 0, MOST) &&
+                 is_within(d->height, 0, MOST) && is_within(d->width, 0, MOST) &&
+                 is_within(d->agents, 0, MOST) && memchr(d->code, '\0', sizeof d->code);
+    for (int64_t i = 0; right && i < d->dims; i++) {
+        right = is_within(d->shape[i], 1, MOST / numbers);
+        numbers *= d->shape[i];
+    }
+    for (int64_t i = 0; right && d->kind != HD_ENV_BOX && i < d->action_dims; i++)
+        right = is_within(d->n[i], 1, INT32_MAX);
+    return right;
+}
+
 static int ask(const struct hd_bridge_options *options, struct hd_bridge_description *description_p,
                char *message)
 {
@@ -40,8 +65,11 @@ static int ask(const struct hd_bridge_options *options, struct hd_bridge_descrip
     if (status == 0)
         status = hd_bridge_workers_start(&workers, &user, message);
     if (status == 0)
-        *description_p = workers.block->description;
+        memcpy(description_p, workers.worker[0].block, sizeof *description_p);
     hd_bridge_workers_release(&workers);
+    if (status == 0 && !is_description(description_p))
+        return hd_bridge_refuse(message, "%s: what its worker process says of it makes no sense",
+                                options->env_id);
     return status;
 }
 

@@ -15,8 +15,8 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are arrays, never windows
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
-from heddle_shared import (ANNOUNCED, BOX, CALLS_BYTES, CLOSE, CODE, F32, LOAD, RENDER, REPLAY, RESET, SAVE,  # noqa: E402
-                           STARTED, STEP, TEXT, Control, Description, Header)
+from heddle_shared import (BOX, CALLS_BYTES, CLOSE, CODE, F32, LOAD, REPLAY, RESET, SAVE, STEP, TEXT,  # noqa: E402
+                           Control, Description, Header, Input, Result)
 
 
 def read_options(words):
@@ -213,69 +213,73 @@ def check_flags(*flags):
                              f"({type(flag).__name__})")
 
 
-def find_controls(memory, number):
+def find_controls(memory, header):
     """A worker's controls: one, or one of each group that shares it."""
-    header = Header.from_buffer(memory)
-    n = header.controls // header.workers
-    return [Control.from_buffer(memory, header.control + (number * n + i) * ctypes.sizeof(Control)) for i in range(n)]
+    return [Control.from_buffer(memory, header.control + i * ctypes.sizeof(Control)) for i in range(header.controls)]
 
 
 class Worker:
     """Steps envs of Gymnasium."""
 
-    def __init__(self, memory, number, env_id, options):
+    def __init__(self, memory, header, env_id, options):
         import heddle_spaces
-        header = Header.from_buffer(memory)
         self.memory, self.header, self.options = memory, header, options
         self.where = ""  # of an error, if that is not the step
         self.seed_mask = (1 << options.get("seed_bits", 64)) - 1
         self.agents = max(1, header.description.agents)
-        n = header.envs // self.agents  # envs of one agent, or parallel envs
-        self.first, last = (w * n // header.workers * self.agents for w in (number, number + 1))
-        self.slots = last - self.first
-        self.controls = find_controls(memory, number)
-        self.first_control = number * len(self.controls)
-        offset = header.control + number * ctypes.sizeof(Control) + Control.at.offset
-        self.ats = [memoryview(memory)[offset + i * ctypes.sizeof(Control):][:4].cast("i")
-                    for i in range(len(self.controls))]
-        self.control, self.at = self.controls[0], self.ats[0]
-        self.envs = [make_env(env_id, options) for _ in range(self.first, last, self.agents)]
+        self.first, self.slots = header.first, header.envs
+        self.controls = find_controls(memory, header)
+        self.ats = [memoryview(memory)[header.control + i * ctypes.sizeof(Control) + Control.at.offset:][:4].cast("i")
+                    for i in range(header.controls)]
+        self.number, self.control, self.at = 0, self.controls[0], self.ats[0]
+        self.envs = [make_env(env_id, options) for _ in range(0, self.slots, self.agents)]
         self.steppers = [env.step for env in self.envs]
         heddle_spaces.check_spaces(describe(self.envs[0], {}), header.description)
         self.copy_obs = heddle_spaces.copy_obs
         self.lay_out(memory, heddle_spaces)
 
     def lay_out(self, memory, mapping):
+        """Results are kept in memory of this process until a command is done (publish)."""
         import numpy as np
-        header, n, first = self.header, self.slots, self.first
-        spaces = header.description
-        shape = list(spaces.shape[:spaces.dims])
+        header, n, spaces = self.header, self.slots, self.header.description
+        shape = tuple(spaces.shape[:spaces.dims])
         element = np.float32 if spaces.element == F32 else np.uint8
         number = np.float32 if spaces.kind == BOX else np.int32
-        dims = spaces.action_dims
+        dims, results = spaces.action_dims, bytearray(n * header.result_bytes)
+        self.results = memoryview(results)
+        self.given = memoryview(memory)[header.result:][:len(results)]
 
-        def view(offset, row, kind):
-            return np.frombuffer(memory, kind, n * row, offset + first * row * np.dtype(kind).itemsize)
+        def frames(k):
+            start = ctypes.sizeof(Result) + k * header.frame_bytes
+            return [mapping.shape_row(self.space, np.ndarray(shape, element, results, start + i * header.result_bytes))
+                    for i in range(n)]
 
-        def frames(offset):
-            rows = view(offset, int(np.prod(shape)), element).reshape([n, *shape])
-            return [mapping.shape_row(self.space, row) for row in rows]
+        def read(field, kind):
+            return memoryview(np.ndarray(n, kind, memory, header.input + field.offset, header.input_bytes))
+
+        def write(field, kind):
+            return memoryview(np.ndarray(n, kind, results, field.offset, header.result_bytes))
 
         self.space, action_space = find_spaces(self.envs[0])
-        self.obs, self.next_obs = frames(header.obs), frames(header.next_obs)
-        self.next = memoryview(view(header.next, 1, np.uint8))
-        self.next_seed = memoryview(view(header.next_seed, 1, np.uint64))
+        self.obs, self.next_obs = frames(0), frames(1)
+        self.announced, self.next_seed = read(Input.announced, np.int64), read(Input.next_seed, np.uint64)
         # Observations of a Box that need no second look.
         self.array, self.shape = np.ndarray, self.space.shape if mapping.is_box(self.space) else None
         self.dtype = self.space.dtype
         self.kinds = {np.dtype(code) for code in ("B" if mapping.is_bytes(self.space) else "?bBhHiIlLfd")}
-        self.actions = view(header.action, dims, number).reshape(n, dims)
-        self.reward = memoryview(view(header.reward, 1, np.float32))
-        self.done = memoryview(view(header.done, 1, np.bool_))
-        self.truncated = memoryview(view(header.truncated, 1, np.bool_))
+        self.actions = np.ndarray((n, dims), number, memory, header.input + ctypes.sizeof(Input), (header.input_bytes, 4))
+        self.started, self.reward = write(Result.started, np.int64), write(Result.reward, np.float32)
+        self.done, self.truncated = write(Result.done, np.bool_), write(Result.truncated, np.bool_)
+        bodies = self.agents * header.body_bytes
+        self.bodies = [memoryview(memory)[header.body + i * bodies:][:bodies] for i in range(header.controls)]
         if header.pickle_bytes == 0:
-            self.history = view(header.history, spaces.limit * dims, number).reshape(n, spaces.limit, dims)
+            self.histories = [np.frombuffer(body, number).reshape(self.agents, -1, dims) for body in self.bodies]
         self.read_actions = mapping.make_action_reader(action_space)
+
+    def publish(self, begin, end):
+        """Gives the results of slots to the plug-in."""
+        size = self.header.result_bytes
+        self.given[begin * size:end * size] = self.results[begin * size:end * size]
 
     def show(self, row, obs):
         self.copy_obs(self.space, row, obs)
@@ -308,7 +312,7 @@ class Worker:
         """Starts the next episode in the step that ends one, whose last observation stays."""
         self.where = f" in the reset from seed {self.next_seed[i]}"
         self.show(self.next_obs[i], self.reset(self.envs[i], self.next_seed[i]))
-        self.next[i], self.where = STARTED, ""
+        self.started[i], self.where = self.announced[i], ""
 
     def step(self, begin=0, end=None):
         """Steps all envs, or those from `begin` on before `end`. What is right is found right without a call; what is
@@ -334,14 +338,14 @@ class Worker:
                 check_flags(terminated, truncated)
             done[k] = terminated or truncated
             truncations[k] = truncated and not terminated
-            if done[k] and self.next[k] == ANNOUNCED:
+            if done[k] and self.announced[k]:
                 self.start_next(k)
 
     def replay(self, i, seed, count):
         """Plays an episode again; the sum of its rewards is left in the place of a reward."""
         self.start(i, seed)
         total = 0.0
-        for n, action in enumerate(self.read_actions(self.history[i, :count])):
+        for n, action in enumerate(self.read_actions(self.histories[self.number][0, :count])):
             obs, reward, terminated, truncated = self.read_step(self.steppers[i](action))
             self.give(i, reward)
             total += self.reward[i]
@@ -351,23 +355,19 @@ class Worker:
             self.show(self.obs[i], obs)
         self.give(i, total)
 
-    def pickle(self, i):
-        at = self.header.pickle + (self.first + i) * self.header.pickle_bytes
-        return memoryview(self.memory)[at:at + self.header.pickle_bytes]
-
     def save(self, i):
         import pickle
-        self.write_pickle(i, pickle.dumps((self.envs[i], self.obs[i].copy()), protocol=4))
+        self.write_pickle(pickle.dumps((self.envs[i], self.obs[i].copy()), protocol=4))
 
-    def write_pickle(self, i, data):
+    def write_pickle(self, data):
         if len(data) > self.header.pickle_bytes:
             raise ValueError(f"a pickle of the env has {len(data)} bytes: set env.options.pickle_bytes")
-        self.pickle(i)[:len(data)] = data
+        self.bodies[self.number][:len(data)] = data
         self.control.count = len(data)
 
     def load(self, i, count):
         import pickle
-        self.envs[i], obs = pickle.loads(self.pickle(i)[:count])
+        self.envs[i], obs = pickle.loads(self.bodies[self.number][:count])
         self.steppers[i] = self.envs[i].step
         self.show(self.obs[i], obs)
 
@@ -385,20 +385,25 @@ class Worker:
     def obey(self, number, command):
         """Executes the command of a control."""
         control = self.control = self.controls[number]
-        self.at, self.number = self.ats[number], self.first_control + number
+        self.at, self.number = self.ats[number], number
         if command == STEP and control.count == 0:
-            return self.step()
-        i = control.env - self.first
+            self.step()
+            self.given[:] = self.results
+            return
+        i, count = control.env - self.first, control.count
         if command == STEP:
-            return self.step(i, i + control.count)
+            self.step(i, i + count)
+            return self.publish(i, i + count)
         self.at[0] = control.env
         if command == RESET:
-            return self.start(i, control.seed)
-        if command == REPLAY:
-            return self.replay(i, control.seed, control.count)
-        if command == SAVE:
-            return self.save(i)
-        return self.load(i, control.count) if command == LOAD else self.render(i)
+            self.start(i, control.seed)
+        elif command == REPLAY:
+            self.replay(i, control.seed, count)
+        elif command == LOAD:
+            self.load(i, count)
+        else:
+            return self.save(i) if command == SAVE else self.render(i)
+        return self.publish(i - i % self.agents, i - i % self.agents + self.agents)
 
     def close(self):
         for env in self.envs:
@@ -465,7 +470,7 @@ class ParallelWorker(Worker):
         slots = range(i, i + self.agents)
         totals = [0.0] * self.agents
         for n in range(count):
-            self.step_one(i // self.agents, self.read_actions(self.history[i:i + self.agents, n]))
+            self.step_one(i // self.agents, self.read_actions(self.histories[self.number][:, n]))
             totals = [total + self.reward[slot] for total, slot in zip(totals, slots)]
             if self.done[i] and n + 1 < count:
                 raise ValueError(ENDED_EARLY.format(n + 1, count))
@@ -475,12 +480,12 @@ class ParallelWorker(Worker):
     def save(self, i):
         import pickle
         e, rows = i // self.agents, self.obs[i:i + self.agents]
-        self.write_pickle(i, pickle.dumps((self.envs[e], self.steps[e], [row.copy() for row in rows]), protocol=4))
+        self.write_pickle(pickle.dumps((self.envs[e], self.steps[e], [row.copy() for row in rows]), protocol=4))
 
     def load(self, i, count):
         import pickle
         e = i // self.agents
-        self.envs[e], self.steps[e], rows = pickle.loads(self.pickle(i)[:count])
+        self.envs[e], self.steps[e], rows = pickle.loads(self.bodies[self.number][:count])
         for k, obs in enumerate(rows):
             self.show(self.obs[i + k], obs)
 
@@ -501,17 +506,17 @@ def tell(control, error, where=""):
 
 
 def prepare(pipe, number, options):
-    """A worker ends with the program that started it, and tells where it is when it is asked (SIGUSR1)."""
+    """A worker ends with the program that started it (its keeper stays in this process), and tells where it is when it is
+    asked (SIGUSR1)."""
     import faulthandler
     import signal
     sys.path.append(sys.path.pop(0))  # what an env imports is looked for elsewhere first
     library = ctypes.CDLL(os.path.join(sys.path[-1], "heddle_gymnasium_turn.so"))
-    if library.hd_gymnasium_watch(pipe) != 0:
-        sys.exit("heddle_gymnasium: no thread to watch the program")
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
     # The thread that started this process may be bound to one core; the program may use more.
     os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+    library.hd_gymnasium_keep(os.fork(), pipe)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     if number >= 0:  # the process that described the env has warned already
         warnings.simplefilter("ignore", DeprecationWarning)
     if options.get("path"):
@@ -520,18 +525,18 @@ def prepare(pipe, number, options):
 
 
 def work(next_command, memory, number, env_id, options):
-    header = Header.from_buffer(memory)
-    controls, worker, at = find_controls(memory, max(number, 0)), None, 0
+    header = Header.from_buffer_copy(memory)
+    controls, worker, at = find_controls(memory, header), None, 0
     try:
         if number < 0:
             description = describe(make_env(env_id, options), options)
             description.code = identify_code()
-            header.description = description
+            Header.from_buffer(memory).description = description
         else:
-            worker = (ParallelWorker if header.description.agents else Worker)(memory, number, env_id, options)
+            worker = (ParallelWorker if header.description.agents else Worker)(memory, header, env_id, options)
     except Exception as error:  # whatever an env raises is the plug-in's to tell
         tell(controls[0], error)
-    calls = (ctypes.c_char * CALLS_BYTES).from_buffer(memory, header.calls + max(number, 0) * CALLS_BYTES)
+    calls = (ctypes.c_char * CALLS_BYTES).from_buffer(memory, header.calls)
     words = ctypes.byref(calls), ctypes.byref(controls[0]), len(controls)
     while (command := controls[at := next_command(*words, at)].command) != CLOSE:
         try:

@@ -7,7 +7,6 @@ import ctypes
 F32, U8 = range(2)
 DISCRETE, MULTI_DISCRETE, BOX = range(3)
 CLOSE, RESET, STEP, REPLAY, SAVE, LOAD, RENDER = range(7)
-UNKNOWN, ANNOUNCED, STARTED = range(3)
 DIMS, ACTION_DIMS, TEXT, CODE = 4, 64, 464, 64
 
 
@@ -21,8 +20,17 @@ class Description(ctypes.Structure):
 
 class Header(ctypes.Structure):
     _fields_ = [("description", Description)] + [(name, ctypes.c_int64) for name in (
-        "envs", "workers", "controls", "frame_bytes", "pickle_bytes", "calls", "control", "obs", "action", "reward", "done",
-        "truncated", "next", "next_seed", "next_obs", "history", "pickle", "picture")]
+        "first", "envs", "controls", "frame_bytes", "pickle_bytes", "input_bytes", "result_bytes", "body_bytes", "calls",
+        "control", "input", "result", "body", "picture")]
+
+
+class Input(ctypes.Structure):  # the action follows
+    _fields_ = [("announced", ctypes.c_int64), ("next_seed", ctypes.c_uint64)]
+
+
+class Result(ctypes.Structure):  # two frames follow
+    _fields_ = [("started", ctypes.c_int64), ("reward", ctypes.c_float), ("done", ctypes.c_bool),
+                ("truncated", ctypes.c_bool)]
 
 
 CALLS_BYTES = 64
@@ -31,4 +39,4 @@ CALLS_BYTES = 64
 class Control(ctypes.Structure):
     _fields_ = [("turn", ctypes.c_uint32), ("command", ctypes.c_int32), ("env", ctypes.c_int64),
                 ("seed", ctypes.c_uint64), ("count", ctypes.c_int64), ("failed", ctypes.c_int32),
-                ("at", ctypes.c_int32), ("unused", ctypes.c_int64), ("error", ctypes.c_char * TEXT)]
+                ("at", ctypes.c_int32), ("answer", ctypes.c_int64), ("error", ctypes.c_char * TEXT)]

@@ -29,18 +29,83 @@ struct head {
 struct episode {
     struct head head; /* obs_hash and count: of a loaded state */
     enum phase phase;
+    int64_t announced; /* a number of the next episode; 0: its seed is not known */
+    uint64_t next_seed;
 };
 
 struct group {
     struct hd_bridge_seat seat;
     struct hd_bridge_workers *workers; /* the team's */
     const struct hd_bridge_options *options;
-    int64_t first, envs; /* of the team's block */
-    int64_t n_loaded;
+    int64_t first, envs; /* of the team's */
+    int64_t n_loaded, n_announced;
     struct episode *episode; /* [envs] */
+    char *body;              /* [envs][body_bytes]: actions since the reset, or a loaded pickle */
 };
 
 /* -- Groups ------------------------------------------------------------------------------------ */
+
+static bool keeps_pickles(const struct group *group)
+{
+    return group->options->pickle_bytes > 0;
+}
+
+static bool is_shared(const struct group *group)
+{
+    return group->seat.team->seats > 1;
+}
+
+static int64_t count_agents(const struct group *group)
+{
+    return hd_bridge_count_agents(&group->workers->header.description);
+}
+
+/* Returns the first agent of the parallel env of an env. */
+static int64_t find_first(const struct group *group, int64_t env)
+{
+    return env - env % count_agents(group);
+}
+
+static int64_t action_bytes(const struct group *group)
+{
+    return group->workers->header.description.action_dims * 4;
+}
+
+static int64_t frame_bytes(const struct group *group)
+{
+    return group->workers->header.frame_bytes;
+}
+
+/* Returns the most bytes that follow the head of a saved state. */
+static int64_t body_bytes(const struct group *group)
+{
+    return group->workers->header.body_bytes;
+}
+
+static char *get_body(const struct group *group, int64_t env)
+{
+    return group->body + env * body_bytes(group);
+}
+
+static struct hd_bridge_result *get_result(const struct group *group, int64_t env)
+{
+    return hd_bridge_workers_get_result(group->workers, group->first + env);
+}
+
+static struct hd_bridge_input *get_input(const struct group *group, int64_t env)
+{
+    return hd_bridge_workers_get_input(group->workers, group->first + env);
+}
+
+/* FNV-1a over what an env shows: tells a replay that went another way. */
+static uint64_t hash_obs(const struct group *group, int64_t env)
+{
+    const uint8_t *obs = (const uint8_t *)get_result(group, env)->frames;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int64_t i = 0; i < frame_bytes(group); i++)
+        hash = (hash ^ obs[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
 
 static void destroy(void *memory)
 {
@@ -49,6 +114,7 @@ static void destroy(void *memory)
         return;
     hd_bridge_seat_leave(&group->seat);
     free(group->episode);
+    free(group->body);
     free(group);
 }
 
@@ -62,11 +128,12 @@ static int make(struct group *group, const struct hd_env_settings *settings,
     group->envs = settings->envs;
     group->first = group->seat.number * group->envs;
     group->episode = calloc((size_t)settings->envs, sizeof *group->episode);
-    if (!group->episode)
+    group->body = calloc((size_t)settings->envs, (size_t)body_bytes(group) + 1);
+    if (!group->episode || !group->body)
         return hd_bridge_refuse(message, "out of memory");
     for (int64_t i = 0; i < settings->envs; i++)
         group->episode[i].head.steps = -1;
-    *spec_p = hd_bridge_make_spec(&group->workers->block->description);
+    *spec_p = hd_bridge_make_spec(&group->workers->header.description);
     return 0;
 }
 
@@ -82,60 +149,6 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
     }
     *group_p = group;
     return 0;
-}
-
-static bool keeps_pickles(const struct group *group)
-{
-    return group->options->pickle_bytes > 0;
-}
-
-static bool is_shared(const struct group *group)
-{
-    return group->seat.team->seats > 1;
-}
-
-static int64_t count_agents(const struct group *group)
-{
-    return hd_bridge_count_agents(&group->workers->block->description);
-}
-
-/* Returns the first agent of the parallel env of an env. */
-static int64_t find_first(const struct group *group, int64_t env)
-{
-    return env - env % count_agents(group);
-}
-
-static int64_t action_bytes(const struct group *group)
-{
-    return group->workers->block->description.action_dims * 4;
-}
-
-static void *get_row(const struct group *group, int64_t offset, int64_t env, int64_t bytes)
-{
-    return (char *)hd_bridge_workers_get(group->workers, offset) + (group->first + env) * bytes;
-}
-
-static char *get_history(const struct group *group, int64_t env)
-{
-    const struct hd_bridge_header *block = group->workers->block;
-    return get_row(group, block->history, env, block->description.limit * action_bytes(group));
-}
-
-/* Returns where the block says how far the next episode of the env is. */
-static uint8_t *get_next(const struct group *group, int64_t env)
-{
-    return get_row(group, group->workers->block->next, env, 1);
-}
-
-/* FNV-1a over what an env shows: tells a replay that went another way. */
-static uint64_t hash_obs(const struct group *group, int64_t env)
-{
-    const struct hd_bridge_header *block = group->workers->block;
-    const uint8_t *obs = get_row(group, block->obs, env, block->frame_bytes);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (int64_t i = 0; i < block->frame_bytes; i++)
-        hash = (hash ^ obs[i]) * UINT64_C(0x100000001b3);
-    return hash;
 }
 
 /* -- Commands for one env ---------------------------------------------------------------------- */
@@ -160,11 +173,12 @@ static int name_env(const struct group *group, int64_t env, char *message)
         (long long)(head->steps < 0 ? 0 : head->steps), (unsigned long long)head->seed, why);
 }
 
-/* Names an env of the block (struct hd_bridge_user). */
+/* Names an env of the workers (struct hd_bridge_user). */
 static void name(const void *memory, int64_t env, char *message)
 {
     const struct group *group = memory;
-    name_env(group, env < 0 ? env : env - group->first, message);
+    const bool ours = env >= group->first && env - group->first < group->envs;
+    name_env(group, ours ? env - group->first : -1, message);
 }
 
 static struct hd_bridge_user make_user(const struct group *group)
@@ -222,8 +236,8 @@ static int check_together(const struct group *group, int64_t first, char *messag
  * wrapper may remember what earlier episodes gave, and show the same observations. */
 static bool earned_otherwise(const struct group *group, int64_t env)
 {
-    const float *reward = get_row(group, group->workers->block->reward, env, sizeof *reward);
-    return !keeps_pickles(group) && *reward != (float)group->episode[env].head.rewards;
+    return !keeps_pickles(group) &&
+           get_result(group, env)->reward != (float)group->episode[env].head.rewards;
 }
 
 /* Takes an env as LIVE that shows what it did when it was saved. */
@@ -250,17 +264,30 @@ static int accept(struct group *group, int64_t env, char *message)
     return 0;
 }
 
+/* Hands the worker of a parallel env what `count` says of its agents' bodies: actions or, of the
+ * first, bytes. */
+static void give_bodies(struct group *group, int64_t first, int64_t count)
+{
+    const bool pickles = keeps_pickles(group);
+    char *body = hd_bridge_workers_get_body(group->workers, find_control(group, first));
+    for (int64_t i = 0; i < (pickles ? 1 : count_agents(group)); i++)
+        memcpy(body + i * body_bytes(group), get_body(group, first + i),
+               (size_t)(pickles ? count : count * action_bytes(group)));
+}
+
 /* Brings a worker's env to the state that was loaded. */
 static int renew(struct group *group, int64_t env, char *message)
 {
     const int64_t first = find_first(group, env);
     const struct head *head = &group->episode[first].head;
-    const bool pickles = keeps_pickles(group);
+    const int64_t count = keeps_pickles(group) ? head->count : head->steps;
     if (group->episode[env].phase != LOADED)
         return 0;
-    if (start_workers(group, message) != 0 || check_together(group, first, message) != 0 ||
-        order(group, first, pickles ? HD_BRIDGE_LOAD : HD_BRIDGE_REPLAY,
-              pickles ? head->count : head->steps, message) != 0)
+    if (start_workers(group, message) != 0 || check_together(group, first, message) != 0)
+        return -1;
+    give_bodies(group, first, count);
+    if (order(group, first, keeps_pickles(group) ? HD_BRIDGE_LOAD : HD_BRIDGE_REPLAY, count,
+              message) != 0)
         return -1;
     for (int64_t i = first; i < first + count_agents(group); i++)
         if (accept(group, i, message) != 0)
@@ -280,12 +307,12 @@ static int renew_all(struct group *group, char *message)
  * seed. */
 static bool take_next(struct group *group, int64_t env, uint64_t seed)
 {
-    const struct hd_bridge_header *block = group->workers->block;
-    const uint64_t *next_seed = get_row(group, block->next_seed, env, sizeof *next_seed);
-    if (*get_next(group, env) != HD_BRIDGE_STARTED || *next_seed != seed)
+    const struct episode *episode = &group->episode[env];
+    struct hd_bridge_result *result = get_result(group, env);
+    if (episode->announced == 0 || result->started != episode->announced ||
+        episode->next_seed != seed)
         return false;
-    memcpy(get_row(group, block->obs, env, block->frame_bytes),
-           get_row(group, block->next_obs, env, block->frame_bytes), (size_t)block->frame_bytes);
+    memcpy(result->frames, result->frames + frame_bytes(group), (size_t)frame_bytes(group));
     return true;
 }
 
@@ -295,13 +322,14 @@ static int start(struct group *group, int64_t env, uint64_t seed, char *message)
     const int64_t first = find_first(group, env), end = first + count_agents(group);
     if (start_workers(group, message) != 0)
         return -1;
+    const bool taken = take_next(group, env, seed);
     for (int64_t i = first; i < end; i++) {
         group->n_loaded -= group->episode[i].phase == LOADED;
         group->episode[i] = (struct episode){.head.seed = seed};
+        get_input(group, i)->announced = 0;
     }
-    if (!take_next(group, env, seed) && order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
+    if (!taken && order(group, env, HD_BRIDGE_RESET, 0, message) != 0)
         return -1;
-    *get_next(group, env) = HD_BRIDGE_UNKNOWN;
     for (int64_t i = first; i < end; i++)
         group->episode[i].phase = STARTED;
     return 0;
@@ -310,11 +338,10 @@ static int start(struct group *group, int64_t env, uint64_t seed, char *message)
 static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
-    const struct hd_bridge_header *block = group->workers->block;
     if (group->episode[env].phase != STARTED && start(group, env, seed, message) != 0)
         return -1;
     group->episode[env].phase = LIVE;
-    memcpy(obs, get_row(group, block->obs, env, block->frame_bytes), (size_t)block->frame_bytes);
+    memcpy(obs, get_result(group, env)->frames, (size_t)frame_bytes(group));
     return 0;
 }
 
@@ -322,12 +349,13 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
  * a parallel env, whose agents have a seed each. */
 static void announce(void *memory, int64_t env, uint64_t seed)
 {
-    const struct group *group = memory;
-    const struct hd_bridge_header *block = group->workers->block;
-    if (keeps_pickles(group) || block->description.height > 0 || block->description.agents > 0)
+    struct group *group = memory;
+    const struct hd_bridge_description *description = &group->workers->header.description;
+    if (keeps_pickles(group) || description->height > 0 || description->agents > 0)
         return;
-    *(uint64_t *)get_row(group, block->next_seed, env, sizeof seed) = seed;
-    *get_next(group, env) = HD_BRIDGE_ANNOUNCED;
+    struct hd_bridge_input *input = get_input(group, env);
+    group->episode[env].announced = input->announced = ++group->n_announced;
+    group->episode[env].next_seed = input->next_seed = seed;
 }
 
 /* -- Step -------------------------------------------------------------------------------------- */
@@ -336,7 +364,7 @@ static void announce(void *memory, int64_t env, uint64_t seed)
 static int keep_action(struct group *group, int64_t env, const char *action, char *message)
 {
     struct episode *episode = &group->episode[env];
-    const int64_t bytes = action_bytes(group), limit = group->workers->block->description.limit;
+    const int64_t bytes = action_bytes(group), limit = group->workers->header.description.limit;
     if (episode->phase == FRESH || episode->phase == STARTED) {
         hd_bridge_refuse(message, "it must be reset before the first step");
         return name_env(group, env, message);
@@ -349,23 +377,32 @@ static int keep_action(struct group *group, int64_t env, const char *action, cha
                              (long long)limit);
             return name_env(group, env, message);
         }
-        memcpy(get_history(group, env) + episode->head.steps * bytes, action + env * bytes,
+        memcpy(get_body(group, env) + episode->head.steps * bytes, action + env * bytes,
                (size_t)bytes);
     }
+    memcpy(get_input(group, env)->action, action + env * bytes, (size_t)bytes);
     episode->head.steps++;
     return 0;
 }
 
-static void show(const struct group *group, const struct hd_env_outcome *outcome)
+/* Takes what a step of an env has led to. */
+static int show(struct group *group, int64_t env, const struct hd_env_outcome *outcome,
+                char *message)
 {
-    const struct hd_bridge_header *block = group->workers->block;
-    const size_t n = (size_t)group->envs;
-    memcpy(outcome->obs, get_row(group, block->obs, 0, block->frame_bytes),
-           n * (size_t)block->frame_bytes);
-    memcpy(outcome->reward, get_row(group, block->reward, 0, sizeof *outcome->reward),
-           n * sizeof *outcome->reward);
-    memcpy(outcome->done, get_row(group, block->done, 0, 1), n);
-    memcpy(outcome->truncated, get_row(group, block->truncated, 0, 1), n);
+    const struct hd_bridge_result *result = get_result(group, env);
+    const uint8_t done = result->done, truncated = result->truncated;
+    if (done > 1 || truncated > 1) {
+        hd_bridge_refuse(message, "its worker process has written over the results of the step "
+                                  "(native code of an env?)");
+        return name_env(group, env, message);
+    }
+    outcome->reward[env] = result->reward;
+    outcome->done[env] = done;
+    outcome->truncated[env] = truncated;
+    memcpy((char *)outcome->obs + env * frame_bytes(group), result->frames,
+           (size_t)frame_bytes(group));
+    group->episode[env].head.rewards += outcome->reward[env];
+    return 0;
 }
 
 /* A worker of one group steps all its envs; one of several steps those of the group. */
@@ -381,46 +418,28 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
                 char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
-    const struct hd_bridge_header *block = group->workers->block;
     const struct hd_bridge_user user = make_user(group);
     if (start_workers(group, message) != 0 || renew_all(group, message) != 0)
         return -1;
     for (int64_t i = 0; i < group->envs; i++)
         if (keep_action(group, i, action, message) != 0)
             return -1;
-    memcpy(get_row(group, block->action, 0, action_bytes(group)), action,
-           (size_t)(group->envs * action_bytes(group)));
-    const int64_t number = find_control(group, 0), n = block->workers;
+    const int64_t number = find_control(group, 0), n = group->workers->n;
     for (int64_t w = 0; w < n; w++)
         give_step(group, number + w);
     if (hd_bridge_workers_await(group->workers, number, n, &user, message) != 0)
         return -1;
     for (int64_t i = 0; i < group->envs; i++)
-        group->episode[i].head.rewards +=
-            *(const float *)get_row(group, block->reward, i, sizeof(float));
-    show(group, outcome);
+        if (show(group, i, outcome, message) != 0)
+            return -1;
     return 0;
 }
 
 /* -- States ------------------------------------------------------------------------------------ */
 
-/* Returns the most bytes that follow the head. */
-static int64_t body_bytes(const struct group *group)
-{
-    return keeps_pickles(group) ? group->options->pickle_bytes
-                                : group->workers->block->description.limit * action_bytes(group);
-}
-
 static int64_t state_bytes(const void *memory)
 {
     return (int64_t)sizeof(struct head) + body_bytes(memory);
-}
-
-static char *get_body(const struct group *group, int64_t env)
-{
-    return keeps_pickles(group)
-               ? get_row(group, group->workers->block->pickle, env, group->options->pickle_bytes)
-               : get_history(group, env);
 }
 
 static int64_t count_body(const struct group *group, const struct head *head)
@@ -430,17 +449,20 @@ static int64_t count_body(const struct group *group, const struct head *head)
                                 : 0;
 }
 
-static int renew_head(struct group *group, int64_t env, struct head *head, char *message)
+/* Has the worker of an env pickle it. */
+static int save_pickle(struct group *group, int64_t env, struct head *head, const char **body_p,
+                       char *message)
 {
-    /* The pickle of a parallel env is kept by its first agent. */
-    if (keeps_pickles(group) && env == find_first(group, env)) {
-        if (order(group, env, HD_BRIDGE_SAVE, 0, message) != 0)
-            return -1;
-        head->count =
-            hd_bridge_workers_get_control(group->workers, find_control(group, env))->count;
-    }
-    head->obs_hash = hash_obs(group, env);
-    return 0;
+    if (order(group, env, HD_BRIDGE_SAVE, 0, message) != 0)
+        return -1;
+    const int64_t number = find_control(group, env);
+    head->count = hd_bridge_workers_get_control(group->workers, number)->count;
+    *body_p = hd_bridge_workers_get_body(group->workers, number);
+    if (head->count >= 0 && head->count <= body_bytes(group))
+        return 0;
+    hd_bridge_refuse(message, "its worker process says that its pickle has %lld bytes",
+                     (long long)head->count);
+    return name_env(group, env, message);
 }
 
 static int save(const void *memory, int64_t env, void *state, char message[HD_ENV_MESSAGE])
@@ -448,19 +470,25 @@ static int save(const void *memory, int64_t env, void *state, char message[HD_EN
     /* A pickle is written by the worker, to memory that is the group's alone. */
     struct group *group = (struct group *)memory;
     struct head head = group->episode[env].head;
-    if (group->episode[env].phase == LIVE && renew_head(group, env, &head, message) != 0)
+    const char *from = get_body(group, env);
+    const bool live = group->episode[env].phase == LIVE;
+    /* The pickle of a parallel env is kept by its first agent. */
+    if (live && keeps_pickles(group) && env == find_first(group, env) &&
+        save_pickle(group, env, &head, &from, message) != 0)
         return -1;
+    if (live)
+        head.obs_hash = hash_obs(group, env);
     const int64_t used = count_body(group, &head);
     char *body = (char *)state + sizeof head;
     memcpy(state, &head, sizeof head);
-    memcpy(body, get_body(group, env), (size_t)used);
+    memcpy(body, from, (size_t)used);
     memset(body + used, 0, (size_t)(body_bytes(group) - used));
     return 0;
 }
 
 static bool is_head(const struct group *group, const struct head *head)
 {
-    const int64_t limit = group->workers->block->description.limit;
+    const int64_t limit = group->workers->header.description.limit;
     if (keeps_pickles(group))
         return head->steps >= -1 && head->count >= 0 && head->count <= group->options->pickle_bytes;
     return head->steps >= -1 && head->steps <= limit && head->count == 0;
@@ -469,7 +497,7 @@ static bool is_head(const struct group *group, const struct head *head)
 /* Actions of a file reach Python as indices, so that they are checked. */
 static bool are_actions(const struct group *group, const char *body, int64_t steps)
 {
-    const struct hd_bridge_description *d = &group->workers->block->description;
+    const struct hd_bridge_description *d = &group->workers->header.description;
     for (int64_t i = 0; d->kind != HD_ENV_BOX && i < steps * d->action_dims; i++) {
         int32_t choice;
         memcpy(&choice, body + i * 4, sizeof choice);
@@ -490,7 +518,8 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
         return hd_bridge_refuse(message, "%s: env %lld cannot load what is not a saved state of it",
                                 group->options->env_id, (long long)env);
     memcpy(get_body(group, env), body, (size_t)count_body(group, &head));
-    *get_next(group, env) = HD_BRIDGE_UNKNOWN;
+    if (episode->announced > 0)
+        get_input(group, env)->announced = 0;
     group->n_loaded -= episode->phase == LOADED;
     *episode = (struct episode){.head = head, .phase = head.steps < 0 ? FRESH : LOADED};
     group->n_loaded += episode->phase == LOADED;
@@ -500,12 +529,11 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
 static int render(const void *memory, int64_t env, uint8_t *rgb, char message[HD_ENV_MESSAGE])
 {
     struct group *group = (struct group *)memory; /* as `save` */
-    const struct hd_bridge_header *block = group->workers->block;
+    const struct hd_bridge_description *description = &group->workers->header.description;
     if (renew(group, env, message) != 0 || order(group, env, HD_BRIDGE_RENDER, 0, message) != 0)
         return -1;
-    const int64_t bytes = block->description.height * block->description.width * 3;
-    const char *picture = hd_bridge_workers_get(group->workers, block->picture);
-    memcpy(rgb, picture + find_control(group, env) * bytes, (size_t)bytes);
+    memcpy(rgb, hd_bridge_workers_get_picture(group->workers, find_control(group, env)),
+           (size_t)(description->height * description->width * 3));
     return 0;
 }
 

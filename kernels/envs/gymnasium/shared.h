@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that groups of the Gymnasium bridge share with their worker processes;
- * heddle_gymnasium.py has the same structures. A block is a header, calls of workers, controls, and
- * arrays over the envs. A group alone has a control for each of its workers; groups that share a
- * worker have a control each.
+ * heddle_gymnasium.py has the same structures. Each worker has a block of its own, so that a stray
+ * write of an env's native code reaches no other worker's envs. A block is a header, the worker's
+ * calls, controls, and arrays. A group alone has a control for each of its workers; groups that
+ * share a worker have a control each.
+ *
+ * The plug-in keeps what the header says, and reads only controls and results from a block, of
+ * which it believes no count or place. A worker keeps results to itself until a command is done,
+ * so that what is written over the block in the meantime changes none.
  *
  * A control belongs to one side at a time. The plug-in writes a command, gives the turn to the
  * worker and counts a call; the worker takes the calls of its controls in turn, and gives each
@@ -22,16 +27,10 @@ enum {
     HD_BRIDGE_TEXT = 464,
     HD_BRIDGE_CODE = 64,
     HD_BRIDGE_ALIGNMENT = 64,
-    HD_BRIDGE_OURS = 0,         /* turn: the plug-in's */
-    HD_BRIDGE_THEIRS = 1,       /* turn: the worker's */
-    HD_BRIDGE_AWAITED = 1 << 30 /* a bit of a turn and of calls: somebody sleeps on it */
-};
-
-/* The next episode of an env. */
-enum hd_bridge_next {
-    HD_BRIDGE_UNKNOWN,
-    HD_BRIDGE_ANNOUNCED, /* its seed is known */
-    HD_BRIDGE_STARTED    /* and its first observation */
+    HD_BRIDGE_OURS = 0,          /* turn: the plug-in's */
+    HD_BRIDGE_THEIRS = 1,        /* turn: the worker's */
+    HD_BRIDGE_AWAITED = 1 << 30, /* a bit of a turn and of calls: somebody sleeps on it */
+    HD_BRIDGE_DONE = 0x6865646c  /* of a control, when a worker has given it back */
 };
 
 /* Commands: a worker executes one in its turn. In its first turn it makes its envs. What is done to
@@ -40,9 +39,9 @@ enum hd_bridge_command {
     HD_BRIDGE_CLOSE,
     HD_BRIDGE_RESET,  /* env, seed */
     HD_BRIDGE_STEP,   /* all envs of the worker, or `count` from env on */
-    HD_BRIDGE_REPLAY, /* env, seed, and the first `count` actions of its history */
-    HD_BRIDGE_SAVE,   /* env, to its pickle; sets `count` to the bytes */
-    HD_BRIDGE_LOAD,   /* env, from the first `count` bytes of its pickle */
+    HD_BRIDGE_REPLAY, /* env, seed, and the first `count` actions of each agent's body */
+    HD_BRIDGE_SAVE,   /* env, as a pickle to the body; sets `count` to the bytes */
+    HD_BRIDGE_LOAD,   /* env, from the first `count` bytes of the body */
     HD_BRIDGE_RENDER  /* env, to its picture */
 };
 
@@ -65,23 +64,32 @@ static inline int64_t hd_bridge_count_agents(const struct hd_bridge_description 
 
 struct hd_bridge_header {
     struct hd_bridge_description description;
-    int64_t envs, workers;
-    int64_t controls; /* of all workers: as many for each */
+    int64_t first, envs; /* of the worker */
+    int64_t controls;    /* of the worker */
     int64_t frame_bytes, pickle_bytes;
+    int64_t input_bytes, result_bytes; /* of a record */
+    int64_t body_bytes;                /* of the actions of an episode, or of a pickle */
     /* Offsets in the block. */
-    int64_t calls;     /* [workers] of struct hd_bridge_calls */
-    int64_t control;   /* [controls] of struct hd_bridge_control */
-    int64_t obs;       /* [envs][frame_bytes] */
-    int64_t action;    /* [envs][action_dims] of four bytes */
-    int64_t reward;    /* [envs] of float */
-    int64_t done;      /* [envs] of a byte */
-    int64_t truncated; /* [envs] of a byte */
-    int64_t next;      /* [envs] of a byte: enum hd_bridge_next */
-    int64_t next_seed; /* [envs] of uint64_t */
-    int64_t next_obs;  /* [envs][frame_bytes] */
-    int64_t history;   /* [envs][limit][action_dims]: actions since the reset */
-    int64_t pickle;    /* [envs][pickle_bytes] */
-    int64_t picture;   /* [controls][height][width][3] */
+    int64_t calls;   /* struct hd_bridge_calls */
+    int64_t control; /* [controls] of struct hd_bridge_control */
+    int64_t input;   /* [envs] of struct hd_bridge_input, written by the plug-in */
+    int64_t result;  /* [envs] of struct hd_bridge_result, written by the worker */
+    int64_t body;    /* [controls][agents][body_bytes] */
+    int64_t picture; /* [controls][height][width][3] */
+};
+
+struct hd_bridge_input {
+    int64_t announced; /* a number of the next episode, if its seed is known; 0: it is not */
+    uint64_t next_seed;
+    char action[]; /* [action_dims] of four bytes */
+};
+
+struct hd_bridge_result {
+    int64_t started; /* the announced episode whose first observation is there */
+    float reward;
+    uint8_t done, truncated;
+    /* The observation, and the first one of the next episode: [2][frame_bytes]. */
+    _Alignas(int64_t) char frames[];
 };
 
 /* Counts what a worker has to do and what it has done. */
@@ -98,7 +106,7 @@ struct hd_bridge_control {
     int64_t count;
     int32_t failed; /* the worker's Python raised: `error` says what */
     int32_t at;     /* the env that the worker is at, or -1 */
-    int64_t unused;
+    int64_t answer; /* HD_BRIDGE_DONE: the worker is done, and nothing was written over it */
     char error[HD_BRIDGE_TEXT];
 };
 

@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -50,6 +48,7 @@ static void wake(_Atomic uint32_t *word)
 
 void hd_turn_give(struct hd_bridge_calls *calls, struct hd_bridge_control *control)
 {
+    control->answer = 0;
     atomic_store(&control->turn, HD_BRIDGE_THEIRS);
     if (atomic_fetch_add(&calls->waiting, 1) & HD_BRIDGE_AWAITED)
         wake(&calls->waiting);
@@ -66,9 +65,15 @@ bool hd_turn_await(struct hd_bridge_control *control, double seconds)
     return sleep_while(&control->turn, HD_BRIDGE_THEIRS, &time);
 }
 
+bool hd_turn_is_done(const struct hd_bridge_control *control)
+{
+    return get(atomic_load(&control->turn)) == HD_BRIDGE_OURS && control->answer == HD_BRIDGE_DONE;
+}
+
 static void give_back(struct hd_bridge_calls *calls, struct hd_bridge_control *control)
 {
     atomic_fetch_add(&calls->done, 1);
+    control->answer = HD_BRIDGE_DONE;
     if (atomic_exchange(&control->turn, HD_BRIDGE_OURS) & HD_BRIDGE_AWAITED)
         wake(&control->turn);
 }
@@ -95,19 +100,4 @@ int hd_gymnasium_next(struct hd_bridge_calls *calls, struct hd_bridge_control *c
     sleep_while(&calls->waiting, 0, NULL);
     atomic_fetch_and(&calls->waiting, ~(uint32_t)HD_BRIDGE_AWAITED);
     return take(calls, controls, n, last);
-}
-
-static void *watch(void *fd)
-{
-    char unused;
-    while (read((int)(intptr_t)fd, &unused, 1) < 0 && errno == EINTR)
-        ;
-    kill(0, SIGKILL);
-    return NULL;
-}
-
-int hd_gymnasium_watch(int fd)
-{
-    pthread_t thread;
-    return pthread_create(&thread, NULL, watch, (void *)(intptr_t)fd);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns of the plug-in and a worker process. The plug-in calls the first two; heddle_gymnasium.py
- * calls the others through ctypes, because one call of C costs less than the same system calls from
- * Python.
- */
+/* Turns of the plug-in and a worker process. The plug-in calls all but the last;
+ * heddle_gymnasium.py calls the last through ctypes, because one call of C costs less than the same
+ * system calls from Python. Thread safe for different controls. */
 #ifndef HD_KERNELS_ENVS_GYMNASIUM_TURN_H
 #define HD_KERNELS_ENVS_GYMNASIUM_TURN_H
 
@@ -17,14 +16,14 @@ bool hd_turn_is_given(const struct hd_bridge_control *control);
 /* Waits up to `seconds` until the turn is given back. Returns whether it is so. */
 bool hd_turn_await(struct hd_bridge_control *control, double seconds);
 
+/* Returns whether the worker is done with a control whose turn is back. Where it is not, something
+ * has written over the control. */
+bool hd_turn_is_done(const struct hd_bridge_control *control);
+
 /* Gives the turn of control `last` of a worker's controls[n] back to the plug-in and waits for the
  * next turn of any of them, from the one after `last` on. Returns its index. */
 __attribute__((visibility("default"))) int hd_gymnasium_next(struct hd_bridge_calls *calls,
                                                              struct hd_bridge_control *controls,
                                                              int n, int last);
-
-/* Starts a thread that ends the process group as soon as the other end of the pipe `fd` is closed,
- * whatever Python does. Returns 0, or an errno. */
-__attribute__((visibility("default"))) int hd_gymnasium_watch(int fd);
 
 #endif

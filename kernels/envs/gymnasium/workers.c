@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-/* -- The block --------------------------------------------------------------------------------- */
+/* -- Blocks ------------------------------------------------------------------------------------ */
 
 static int64_t count_frame_bytes(const struct hd_bridge_description *description)
 {
@@ -29,35 +29,50 @@ static int64_t count_frame_bytes(const struct hd_bridge_description *description
     return description->dims > 0 ? bytes : 0;
 }
 
+static int64_t align(int64_t bytes)
+{
+    return (bytes + HD_BRIDGE_ALIGNMENT - 1) / HD_BRIDGE_ALIGNMENT * HD_BRIDGE_ALIGNMENT;
+}
+
 static int64_t take(int64_t *used, int64_t count, int64_t size)
 {
     const int64_t at = *used;
-    *used += (count * size + HD_BRIDGE_ALIGNMENT - 1) / HD_BRIDGE_ALIGNMENT * HD_BRIDGE_ALIGNMENT;
+    *used += align(count * size);
     return at;
 }
 
-/* Fills the header's offsets and returns the bytes of the block. */
+/* Fills the header's sizes and offsets and returns the bytes of a block. */
 static int64_t lay_out(struct hd_bridge_header *h)
 {
     const struct hd_bridge_description *d = &h->description;
     const int64_t number = d->action_dims * 4;
     int64_t used = 0;
     h->frame_bytes = count_frame_bytes(d);
+    h->body_bytes = h->pickle_bytes > 0 ? h->pickle_bytes : d->limit * number;
+    h->input_bytes = align((int64_t)sizeof(struct hd_bridge_input) + number);
+    h->result_bytes = align((int64_t)sizeof(struct hd_bridge_result) + 2 * h->frame_bytes);
     take(&used, 1, sizeof *h);
-    h->calls = take(&used, h->workers, sizeof(struct hd_bridge_calls));
+    h->calls = take(&used, 1, sizeof(struct hd_bridge_calls));
     h->control = take(&used, h->controls, sizeof(struct hd_bridge_control));
-    h->obs = take(&used, h->envs, h->frame_bytes);
-    h->action = take(&used, h->envs, number);
-    h->reward = take(&used, h->envs, sizeof(float));
-    h->done = take(&used, h->envs, 1);
-    h->truncated = take(&used, h->envs, 1);
-    h->next = take(&used, h->envs, 1);
-    h->next_seed = take(&used, h->envs, sizeof(uint64_t));
-    h->next_obs = take(&used, h->envs, h->frame_bytes);
-    h->history = take(&used, h->envs * (h->pickle_bytes > 0 ? 0 : d->limit), number);
-    h->pickle = take(&used, h->envs, h->pickle_bytes);
+    h->input = take(&used, h->envs, h->input_bytes);
+    h->result = take(&used, h->envs, h->result_bytes);
+    h->body = take(&used, h->controls * hd_bridge_count_agents(d), h->body_bytes);
     h->picture = take(&used, h->controls * d->height * d->width, 3);
     return used;
+}
+
+/* Returns the first env of a worker: worker w has the envs from w * m / n * agents on, of m
+ * parallel envs or envs of one agent. */
+static int64_t find_first(const struct hd_bridge_workers *workers, int64_t w)
+{
+    const int64_t agents = hd_bridge_count_agents(&workers->header.description);
+    return w * (workers->envs / agents) / workers->n * agents;
+}
+
+int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t env)
+{
+    const int64_t agents = hd_bridge_count_agents(&workers->header.description);
+    return ((env / agents + 1) * workers->n - 1) / (workers->envs / agents);
 }
 
 /* A start waits, and who waits may have to end a worker. */
@@ -70,66 +85,116 @@ static void init_lock(pthread_mutex_t *lock)
     pthread_mutexattr_destroy(&attributes);
 }
 
+/* Makes the block of a worker, whose size is final: a worker that cut it would end this process. */
+static int make_block(struct hd_bridge_workers *workers, int64_t w)
+{
+    struct hd_bridge_worker *worker = &workers->worker[w];
+    struct hd_bridge_header header = workers->header;
+    header.first = find_first(workers, w);
+    header.envs = find_first(workers, w + 1) - header.first;
+    worker->memory = memfd_create("heddle_gymnasium", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (worker->memory < 0 || ftruncate(worker->memory, workers->block_bytes) != 0 ||
+        fcntl(worker->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return -1;
+    void *block = mmap(NULL, (size_t)workers->block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                       worker->memory, 0);
+    if (block == MAP_FAILED)
+        return -1;
+    worker->block = block;
+    memcpy(block, &header, sizeof header);
+    return 0;
+}
+
 int hd_bridge_workers_init(const struct hd_bridge_options *options,
                            const struct hd_bridge_description *description, int64_t envs,
                            int64_t controls, struct hd_bridge_workers *workers_p,
                            char message[HD_ENV_MESSAGE])
 {
-    struct hd_bridge_header header = {.envs = envs,
-                                      .workers = options->workers,
-                                      .controls = options->workers * controls,
-                                      .pickle_bytes = options->pickle_bytes};
-    if (description)
-        header.description = *description;
-    else
-        header.description = options->declaration;
-    *workers_p = (struct hd_bridge_workers){.options = options, .memory = -1};
+    const int64_t n = options->workers;
+    *workers_p = (struct hd_bridge_workers){.options = options, .envs = envs, .n = n};
     init_lock(&workers_p->lock);
-    workers_p->block_bytes = lay_out(&header);
-    workers_p->worker = calloc((size_t)header.workers, sizeof *workers_p->worker);
-    workers_p->memory = memfd_create("heddle_gymnasium", MFD_CLOEXEC);
-    if (!workers_p->worker || workers_p->memory < 0 ||
-        ftruncate(workers_p->memory, workers_p->block_bytes) != 0)
-        return hd_bridge_refuse(message, "no memory to share with workers: %s", strerror(errno));
-    void *block = mmap(NULL, (size_t)workers_p->block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                       workers_p->memory, 0);
-    if (block == MAP_FAILED)
-        return hd_bridge_refuse(message, "no memory to share with workers: %s", strerror(errno));
-    workers_p->block = block;
-    *workers_p->block = header;
+    struct hd_bridge_header *header = &workers_p->header;
+    header->description = description ? *description : options->declaration;
+    header->controls = controls;
+    header->pickle_bytes = options->pickle_bytes;
+    const int64_t agents = hd_bridge_count_agents(&header->description);
+    header->envs = (envs / agents + n - 1) / n * agents;
+    workers_p->block_bytes = lay_out(header);
+    workers_p->worker = calloc((size_t)n, sizeof *workers_p->worker);
+    if (!workers_p->worker)
+        return hd_bridge_refuse(message, "out of memory");
+    for (int64_t w = 0; w < n; w++)
+        workers_p->worker[w].memory = -1;
+    for (int64_t w = 0; w < n; w++)
+        if (make_block(workers_p, w) != 0)
+            return hd_bridge_refuse(message, "no memory to share with workers: %s",
+                                    strerror(errno));
     return 0;
 }
 
-void *hd_bridge_workers_get(const struct hd_bridge_workers *workers, int64_t offset)
+static void *get(const struct hd_bridge_workers *workers, int64_t worker, int64_t offset)
 {
-    return (char *)workers->block + offset;
+    return (char *)workers->worker[worker].block + offset;
+}
+
+/* Returns element `number` of an array over the controls of all workers. */
+static void *get_of_control(const struct hd_bridge_workers *workers, int64_t array, int64_t number,
+                            int64_t bytes)
+{
+    const int64_t n = workers->header.controls;
+    return get(workers, number / n, array + number % n * bytes);
 }
 
 struct hd_bridge_control *hd_bridge_workers_get_control(const struct hd_bridge_workers *workers,
                                                         int64_t number)
 {
-    struct hd_bridge_control *control = hd_bridge_workers_get(workers, workers->block->control);
-    return control + number;
+    return get_of_control(workers, workers->header.control, number,
+                          sizeof(struct hd_bridge_control));
+}
+
+char *hd_bridge_workers_get_body(const struct hd_bridge_workers *workers, int64_t control)
+{
+    const struct hd_bridge_header *h = &workers->header;
+    const int64_t agents = hd_bridge_count_agents(&h->description);
+    return get_of_control(workers, h->body, control, agents * h->body_bytes);
+}
+
+const char *hd_bridge_workers_get_picture(const struct hd_bridge_workers *workers, int64_t control)
+{
+    const struct hd_bridge_header *h = &workers->header;
+    return get_of_control(workers, h->picture, control,
+                          h->description.height * h->description.width * 3);
+}
+
+/* Returns element `env` of an array over the envs of all workers. */
+static void *get_of_env(const struct hd_bridge_workers *workers, int64_t array, int64_t env,
+                        int64_t bytes)
+{
+    const int64_t worker = hd_bridge_workers_find(workers, env);
+    return get(workers, worker, array + (env - find_first(workers, worker)) * bytes);
+}
+
+struct hd_bridge_input *hd_bridge_workers_get_input(const struct hd_bridge_workers *workers,
+                                                    int64_t env)
+{
+    return get_of_env(workers, workers->header.input, env, workers->header.input_bytes);
+}
+
+struct hd_bridge_result *hd_bridge_workers_get_result(const struct hd_bridge_workers *workers,
+                                                      int64_t env)
+{
+    return get_of_env(workers, workers->header.result, env, workers->header.result_bytes);
 }
 
 /* Returns the worker of a control. */
 static int64_t find_worker(const struct hd_bridge_workers *workers, int64_t control)
 {
-    return control * workers->block->workers / workers->block->controls;
+    return control / workers->header.controls;
 }
 
 static struct hd_bridge_calls *get_calls(const struct hd_bridge_workers *workers, int64_t worker)
 {
-    struct hd_bridge_calls *calls = hd_bridge_workers_get(workers, workers->block->calls);
-    return calls + worker;
-}
-
-/* Worker w has the envs from w * n / workers * agents on, of n parallel envs or envs of one agent.
- */
-int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t env)
-{
-    const int64_t agents = hd_bridge_count_agents(&workers->block->description);
-    return ((env / agents + 1) * workers->block->workers - 1) / (workers->block->envs / agents);
+    return get(workers, worker, workers->header.calls);
 }
 
 /* -- Processes --------------------------------------------------------------------------------- */
@@ -215,10 +280,10 @@ static int make_call(const struct hd_bridge_workers *workers, int64_t w, int ali
     call->arguments = calloc((size_t)options->n_arguments + 8, sizeof *call->arguments);
     if (!call->python || !call->program || !call->arguments)
         return hd_bridge_refuse(message, "out of memory");
-    snprintf(call->numbers[0], sizeof *call->numbers, "%d", workers->memory);
+    snprintf(call->numbers[0], sizeof *call->numbers, "%d", workers->worker[w].memory);
     snprintf(call->numbers[1], sizeof *call->numbers, "%d", alive);
     snprintf(call->numbers[2], sizeof *call->numbers, "%lld",
-             workers->block->description.dims == 0 ? -1LL : (long long)w);
+             workers->header.description.dims == 0 ? -1LL : (long long)w);
     char *const first[] = {call->python,     call->program,    call->numbers[0],
                            call->numbers[1], call->numbers[2], (char *)options->env_id};
     memcpy(call->arguments, first, sizeof first);
@@ -233,7 +298,8 @@ static int call_python(struct hd_bridge_workers *workers, int64_t w, int alive, 
     pid_t pid = 0;
     int status = make_call(workers, w, alive, &call, message);
     if (status == 0) {
-        const int error = spawn(call.python, call.arguments, workers->memory, alive, &pid);
+        const int error =
+            spawn(call.python, call.arguments, workers->worker[w].memory, alive, &pid);
         if (error != 0)
             status = hd_bridge_refuse(message, "Python (%.200s) cannot be started: %s", call.python,
                                       strerror(error));
@@ -245,18 +311,24 @@ static int call_python(struct hd_bridge_workers *workers, int64_t w, int alive, 
 
 static int start_worker(struct hd_bridge_workers *workers, int64_t w, char *message)
 {
-    struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, w);
+    struct hd_bridge_worker *worker = &workers->worker[w];
+    struct hd_bridge_control *control =
+        hd_bridge_workers_get_control(workers, w * workers->header.controls);
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return hd_bridge_refuse(message, "a worker cannot be started: %s", strerror(errno));
     control->at = -1;
     atomic_store(&control->turn, HD_BRIDGE_THEIRS);
     const int status = call_python(workers, w, ends[0], message);
-    workers->worker[w].alive = ends[1];
+    worker->alive = ends[1];
     close(ends[0]);
-    if (status != 0)
+    if (status != 0) {
         close(ends[1]);
-    return status;
+        return status;
+    }
+    close(worker->memory);
+    worker->memory = -1;
+    return 0;
 }
 
 /* Tells why workers failed: the first cause, whoever asks. Returns -1. */
@@ -277,7 +349,7 @@ static int fail(struct hd_bridge_workers *workers, const struct hd_bridge_user *
 /* The first control of each worker has the turn until the envs are made. */
 static int launch(struct hd_bridge_workers *workers, char *message)
 {
-    for (int64_t w = 0; w < workers->block->workers && !workers->cause[0]; w++)
+    for (int64_t w = 0; w < workers->n && !workers->cause[0]; w++)
         if (workers->worker[w].pid == 0 && start_worker(workers, w, message) != 0)
             return -1;
     return 0;
@@ -299,39 +371,45 @@ int hd_bridge_workers_start(struct hd_bridge_workers *workers, const struct hd_b
     if (workers->cause[0] || launch(workers, message) != 0)
         status = fail(workers, user, -1, message);
     else if (!workers->ready)
-        status = hd_bridge_workers_await(workers, 0, workers->block->workers, user, message);
+        status = hd_bridge_workers_await(workers, 0, workers->n, user, message);
     workers->ready |= status == 0;
     pthread_mutex_unlock(&workers->lock);
     return status;
 }
 
-/* Ends a worker and what it started, which is in its process group. */
+/* Ends a worker and what it started: its keeper does. */
 static void kill_worker(struct hd_bridge_worker *worker)
 {
     if (worker->pid == 0)
         return;
-    kill(-worker->pid, SIGKILL);
+    close(worker->alive);
+    kill(worker->pid, SIGTERM);
+    kill(worker->pid, SIGCONT);
     while (waitpid(worker->pid, &worker->status, 0) < 0 && errno == EINTR)
         ;
-    close(worker->alive);
     worker->pid = 0;
+}
+
+static void release_worker(struct hd_bridge_worker *worker, int64_t block_bytes)
+{
+    kill_worker(worker);
+    if (worker->block)
+        munmap(worker->block, (size_t)block_bytes);
+    if (worker->memory >= 0)
+        close(worker->memory);
 }
 
 void hd_bridge_workers_release(struct hd_bridge_workers *workers)
 {
     const double close_s = 1;
-    const int64_t n = workers->block ? workers->block->workers : 0;
+    const int64_t n = workers->worker ? workers->n : 0;
     const bool answers = workers->ready && !workers->cause[0];
     for (int64_t w = 0; w < n && answers; w++)
         hd_bridge_workers_give(workers, w, HD_BRIDGE_CLOSE);
     for (int64_t w = 0; w < n && answers; w++)
         hd_turn_await(hd_bridge_workers_get_control(workers, w), close_s);
     for (int64_t w = 0; w < n; w++)
-        kill_worker(&workers->worker[w]);
-    if (workers->block)
-        munmap(workers->block, (size_t)workers->block_bytes);
-    if (workers->memory >= 0)
-        close(workers->memory);
+        release_worker(&workers->worker[w], workers->block_bytes);
     free(workers->worker);
     pthread_mutex_destroy(&workers->lock);
 }
@@ -417,6 +495,15 @@ static int check_worker(struct hd_bridge_workers *workers, int64_t number, doubl
     return status;
 }
 
+/* Tells that an env has written where only its worker may. */
+static int say_overwritten(struct hd_bridge_workers *workers, int64_t number, char *message)
+{
+    return hd_bridge_refuse(message,
+                            "worker process %d has written over the memory that it shares with "
+                            "this program (native code of an env?)",
+                            (int)workers->worker[find_worker(workers, number)].pid);
+}
+
 /* Waits for the turn of a control, the first of those before `end`, of which any may be lost in the
  * meantime, since the time `since`. Only a wait that lasts looks whether workers still live. */
 static int await(struct hd_bridge_workers *workers, int64_t number, int64_t end, double since,
@@ -445,9 +532,12 @@ int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, in
             return -1;
     for (int64_t i = first; i < first + n; i++) {
         const struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, i);
-        if (!control->failed)
+        if (!hd_turn_is_done(control) || control->failed < 0 || control->failed > 1)
+            say_overwritten(workers, i, message);
+        else if (control->failed)
+            hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
+        else
             continue;
-        hd_bridge_refuse(message, "%.*s", HD_BRIDGE_TEXT - 1, control->error);
         return fail(workers, user, control->at, message);
     }
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker processes and the block of memory that they share with groups of envs. Functions return 0,
- * or -1 with a sentence in `message`; after a failure of a worker, only release remains. Thread
- * safe for different controls, from the start on. */
+/* Worker processes, each with the block of memory that it shares with groups of envs. Functions
+ * return 0, or -1 with a sentence in `message`; after a failure of a worker, only release remains.
+ * Thread safe for different controls, from the start on. */
 #ifndef HD_KERNELS_ENVS_GYMNASIUM_WORKERS_H
 #define HD_KERNELS_ENVS_GYMNASIUM_WORKERS_H
 
@@ -11,30 +11,32 @@
 #include <sys/types.h>
 
 struct hd_bridge_worker {
-    pid_t pid;  /* 0: it does not run; also the number of its process group */
-    int alive;  /* our end of a pipe: the kernel closes it when this process ends */
-    int status; /* of waitpid, once it has ended */
+    pid_t pid;   /* of its keeper (keep.h); 0: it does not run */
+    int alive;   /* our end of a pipe: the kernel closes it when this process ends */
+    int status;  /* of waitpid, once it has ended */
+    int memory;  /* descriptor of the block until the worker has it, or -1 */
+    void *block; /* [block_bytes], which envs may write over */
 };
 
 struct hd_bridge_workers {
     const struct hd_bridge_options *options;
-    int memory; /* descriptor of the block */
+    struct hd_bridge_header header; /* of each block; `envs` is the most of a worker */
+    int64_t envs, n;                /* of all workers, and how many these are */
     int64_t block_bytes;
-    struct hd_bridge_header *block;
-    struct hd_bridge_worker *worker; /* [block->workers] */
+    struct hd_bridge_worker *worker; /* [n] */
     pthread_mutex_t lock;            /* of what follows, and of the processes */
     bool ready;                      /* the processes run, and have made their envs */
     char cause[HD_ENV_MESSAGE];      /* of a failure; "" before */
 };
 
-/* Who asks workers: names, in a sentence about a failure, the env of the block that it is about, or
- * none (-1). */
+/* Who asks workers: names, in a sentence about a failure, the env of the workers that it is about.
+ * The number comes from a worker: it may be none (-1), or anything. */
 struct hd_bridge_user {
     void (*name)(const void *group, int64_t env, char message[HD_ENV_MESSAGE]);
     const void *group;
 };
 
-/* Lays out the block of `envs` envs as described, with `controls` of them for each worker, without
+/* Lays out the blocks of `envs` envs as described, with `controls` of them for each worker, without
  * starting anything; description NULL: for one worker that only describes an env. `options`
  * outlives the workers. On errors, too, release has to follow. */
 int hd_bridge_workers_init(const struct hd_bridge_options *options,
@@ -51,24 +53,30 @@ int hd_bridge_workers_start(struct hd_bridge_workers *workers, const struct hd_b
 /* Lets envs close, ends the processes with all that they started, and releases everything. */
 void hd_bridge_workers_release(struct hd_bridge_workers *workers);
 
-/* Returns a control. */
+/* Returns a control, and its body and its picture. */
 struct hd_bridge_control *hd_bridge_workers_get_control(const struct hd_bridge_workers *workers,
                                                         int64_t number);
+char *hd_bridge_workers_get_body(const struct hd_bridge_workers *workers, int64_t control);
+const char *hd_bridge_workers_get_picture(const struct hd_bridge_workers *workers, int64_t control);
+
+/* Returns the records of an env. */
+struct hd_bridge_input *hd_bridge_workers_get_input(const struct hd_bridge_workers *workers,
+                                                    int64_t env);
+struct hd_bridge_result *hd_bridge_workers_get_result(const struct hd_bridge_workers *workers,
+                                                      int64_t env);
 
 /* Returns the worker of env `env`; a worker has envs that follow each other, and all agents of a
  * parallel env. */
 int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t env);
-
-/* Returns what lies at an offset of the block. */
-void *hd_bridge_workers_get(const struct hd_bridge_workers *workers, int64_t offset);
 
 /* Gives a command to the worker of a control. */
 void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t control, int command);
 
 /* Waits until the commands of n controls, from `first` on, are done. Returns 0, or -1 on error with
  * a sentence in `message`, about the first worker that failed: what Python raised, that the process
- * ended, or that the time was over; it names the env that the worker was at. Python has written its
- * traceback to stderr. A worker that goes on with other commands is in time. */
+ * ended, that it has written over the control, or that the time was over; it names the env that the
+ * worker was at. Python has written its traceback to stderr. A worker that goes on with other
+ * commands is in time. */
 int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, int64_t n,
                             const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE]);
 

@@ -2,8 +2,10 @@
 """Small environments of Gymnasium for tests of the bridge, which fail where they are told to."""
 
 import copy
+import ctypes
 import json
 import os
+import sys
 import tempfile
 import time
 
@@ -269,3 +271,88 @@ class Slow(gymnasium.Wrapper):
     def step(self, action):
         time.sleep(self.seconds)
         return self.env.step(action)
+
+
+def find_blocks():
+    """Address and bytes of what this process shares with the program that plays."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            if "memfd:heddle_gymnasium" in line:
+                begin, end = (int(word, 16) for word in line.split()[0].split("-"))
+                yield begin, end - begin
+
+
+def cut_blocks():
+    """Makes the shared memory shorter, as whoever may open it can try."""
+    for begin, size in find_blocks():
+        try:
+            os.truncate(f"/proc/self/map_files/{begin:x}-{begin + size:x}", 0)
+        except OSError:
+            pass
+
+
+class Scribbling(gymnasium.Wrapper):
+    """Writes over a part of the shared memory, as broken native code does: at step 3 of the episode from seed 1."""
+
+    def __init__(self, env, part, value=255):
+        super().__init__(env)
+        self.part, self.value, self.steps = part, value, None
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0 if seed == 1 else None
+        return self.env.reset(seed=seed, options=options)
+
+    def scribble(self):
+        from heddle_shared import Control, Header
+        blocks = list(find_blocks())
+        assert len(blocks) == 1, "a worker has the memory of others"
+        begin, size = blocks[0]
+        header = Header.from_address(begin)
+        at = header.control + Control.at.offset
+        first, last = {"header": (0, ctypes.sizeof(Header)), "calls": (header.calls, header.control),
+                       "control": (header.control, header.input), "at": (at, at + 4), "input": (header.input, header.result),
+                       "result": (header.result, header.body), "all": (0, size)}[self.part]
+        ctypes.memset(begin + first, self.value, last - first)
+
+    def step(self, action):
+        if self.steps is not None:
+            self.steps += 1
+            if self.steps == 3 and self.part == "size":
+                cut_blocks()
+            elif self.steps == 3:
+                self.scribble()
+        if self.steps == 3 and self.part == "at":
+            raise ValueError("the walk fell over")
+        return self.env.step(action)
+
+
+def make_liar():
+    """An env whose worker describes what there is not."""
+    def lie():
+        sys._getframe(1).f_locals["description"].dims = 77
+        return b"code"
+    sys.modules["__main__"].identify_code = lie
+    return Walk()
+
+
+class Boasting(Walk):
+    """An env whose pickle seems larger than its place."""
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        sys.modules["__main__"].Worker.write_pickle = lambda worker, data: setattr(worker.control, "count", 1 << 40)
+
+
+class Leaving(gymnasium.Wrapper):
+    """Starts a child, and a grandchild in a session of its own whose parent ends at once; both sleep."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        for daemon in (False, True):
+            if os.fork() == 0:
+                if daemon:
+                    os.setsid()
+                    if os.fork() > 0:
+                        os._exit(0)
+                time.sleep(1000)
+                os._exit(0)

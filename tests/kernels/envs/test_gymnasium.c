@@ -465,6 +465,80 @@ TEST(test_failures, .runs = COUNT(failures))
     release(f);
 }
 
+/* -- Shared memory ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *part;
+    int value;
+} scribbles[] = {
+    {"header", 255}, {"header", 0}, {"calls", 255}, {"calls", 0},    {"control", 255},
+    {"control", 0},  {"input", 90}, {"result", 90}, {"result", 255}, {"all", 255},
+    {"all", 90},     {"all", 0},    {"size", 0},
+};
+
+/* Steps all envs, and starts those again that have ended. Returns the status of the step. */
+static int play_on(struct fixture *f)
+{
+    const int32_t action[SLOTS] = {1, 2, 3, 1, 2, 3};
+    if (env->step(f->group, action, &f->outcome, message) != 0)
+        return -1;
+    for (int i = 0; i < SLOTS; i++)
+        if (f->done[i]) {
+            reset(f, i, 7 + (uint64_t)i);
+            env->announce(f->group, i, 7 + (uint64_t)i);
+        }
+    return 0;
+}
+
+/* An env that writes over shared memory ends the run with a message, or harms nothing. */
+TEST(test_scribbles, .runs = COUNT(scribbles))
+{
+    char options[128];
+    snprintf(options, sizeof options,
+             "worker=2;timeout_s=1;kwargs.length=5;wrappers=[{\"gymnasium_envs:Scribbling\": "
+             "{\"part\": \"%s\", \"value\": %d}}]",
+             scribbles[_i].part, scribbles[_i].value);
+    struct fixture *plain = make(SLOTS, WALK, "kwargs.length=5"), *f = make(SLOTS, WALK, options);
+    for (int i = 0; i < SLOTS; i++) {
+        reset(plain, i, (uint64_t)i);
+        reset(f, i, (uint64_t)i);
+    }
+    int status = 0;
+    for (int t = 0; t < 12 && status == 0; t++) {
+        play_on(plain);
+        status = play_on(f);
+        if (status == 0)
+            ck_assert_mem_eq(f->obs, plain->obs, SLOTS * (size_t)f->frame_bytes);
+        else
+            ck_assert_msg(strstr(message, "has written over") ||
+                              strstr(message, "no answer for 1 s"),
+                          "%s", message);
+    }
+    drop(plain);
+    release(f);
+}
+
+/* A worker's numbers are not believed: which env it is at, what its envs are, how long a pickle is.
+ */
+TEST(test_false_numbers)
+{
+    check_refused("gymnasium_envs:make_liar", "max_episode_steps=9", "makes no sense");
+    struct fixture *f =
+        make(SLOTS, WALK, "wrappers=[{\"gymnasium_envs:Scribbling\": {\"part\": \"at\"}}]");
+    for (int i = 0; i < SLOTS; i++)
+        reset(f, i, (uint64_t)i);
+    ck_assert(play_on(f) == 0 && play_on(f) == 0);
+    ck_assert_int_eq(play_on(f), -1);
+    check_names(message, WALK ": Python raised|fell over");
+    drop(f);
+    f = make(1, "gymnasium_envs:Boasting", "save=pickle");
+    reset(f, 0, 1);
+    uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
+    ck_assert_int_eq(env->save(f->group, 0, state, message), -1);
+    check_names(message, "env 0, step 0 from seed 1|1099511627776 bytes");
+    release(f);
+}
+
 /* -- Shared workers ---------------------------------------------------------------------------- */
 
 enum { GROUPS = 5 };

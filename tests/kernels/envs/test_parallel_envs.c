@@ -259,6 +259,18 @@ TEST(test_parallel_states_refused)
     release(f);
 }
 
+/* A group that was made for its description alone has no whole parallel env. */
+TEST(test_part_of_a_parallel_env)
+{
+    struct fixture *f = make(1, WALKERS, "max_episode_steps=30");
+    ck_assert_int_eq(f->spec.agents, 3);
+    ck_assert_msg(env->load(f->group, 0, save(f, 0), message) == 0, "%s", message);
+    env->announce(f->group, 0, 5);
+    ck_assert_int_eq(env->reset(f->group, 0, 5, f->obs, message), -1);
+    check_names(message, "3 agents play together, which 1 envs cannot be");
+    release(f);
+}
+
 TEST(test_parallel_wrapper)
 {
     struct fixture *f = make(3, WALKERS,
