@@ -386,6 +386,7 @@ static int run(struct hd_train *train)
     const char *reason = NULL;
     train->monitor.record = record_end;
     train->monitor.arg = train;
+    train->monitor.starter = train->ranks.world.starter;
     HD_TRY(hd_monitor_start(&train->monitor, train->ranks.world.rank, train->ranks.rendezvous));
     train->timing.train_ns = hd_clock_get_ns();
     train->timing.first_update = hd_executor_get_counter(train->executor, "update");

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 static const char *get_variable(const char *name)
 {
@@ -222,6 +223,13 @@ bool hd_world_read_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES
     return true;
 }
 
+/* Ranks of `runner launch` are ended by the kernel when it ends; a single rank is its user's. */
+static int find_starter(const struct hd_world *world)
+{
+    const bool launched = world->launcher != HD_LAUNCHER_ENV || get_variable("TORCHELASTIC_RUN_ID");
+    return launched && !world->supervised ? (int)getppid() : 0;
+}
+
 int hd_world_read(struct hd_world *world_p)
 {
     struct hd_world world = {.world = 1, .local_world = 1, .rendezvous_fd = -1};
@@ -235,6 +243,7 @@ int hd_world_read(struct hd_world *world_p)
         HD_TRY(read_srun(&world));
     else
         HD_TRY(read_env(&world));
+    world.starter = find_starter(&world);
     *world_p = world;
     return HD_OK;
 }

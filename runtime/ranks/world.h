@@ -29,7 +29,8 @@ struct hd_world {
     int master_port;   /* where rank 0 listens; 0 when world == 1, or not known yet */
     int rendezvous_fd; /* rank 0: a socket listening there, inherited from the launcher; else -1 */
     bool supervised;   /* `runner launch` watches this process and names the cause of its end */
-    bool has_secret;   /* else under mpirun: rank 0 will draw one; or nobody is to know one */
+    int starter;     /* process of torchrun, mpirun or srun that started this one; 0: of nobody's */
+    bool has_secret; /* else under mpirun: rank 0 will draw one; or nobody is to know one */
     uint8_t secret[HD_SECRET_BYTES]; /* of all ranks; zeros if there is none */
     char store_key[HD_KEY_BYTES]; /* "", or a store of torchrun's agent listens at master_addr and
                                      master_port: the key under which rank 0 says where it is */

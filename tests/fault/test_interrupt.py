@@ -8,13 +8,14 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, ENDLESS, check, check_left, children, cpu_seconds, disturbed, end,  # noqa: E402
-                       environment, errors, sets, start, start_endless, wait_for_ranks)
-from runner import ROOT, Scratch, call, draw_seed, reduce, result  # noqa: E402
+                       environment, errors, is_running, sets, start, start_endless, wait_for_ranks)
+from runner import PATIENCE, ROOT, RUNNER, Scratch, call, draw_seed, reduce, result  # noqa: E402
 
 SEED = draw_seed()
 MOMENTS = reduce(20)
@@ -136,6 +137,30 @@ def check_nohup():
     print("a hang-up that is ignored stays ignored")
 
 
+def check_starter():
+    """A rank whose launcher is killed stops with a checkpoint; a run that a shell has started outlives the shell."""
+    ranks = dict(RANK=0, WORLD_SIZE=1, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1)
+    for name, variables, stops in (("torchrun", dict(TORCHELASTIC_RUN_ID="job", **ranks), True),
+                                   ("mpirun", dict(OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=1,
+                                                   OMPI_COMM_WORLD_LOCAL_RANK=0, OMPI_COMM_WORLD_LOCAL_SIZE=1), True),
+                                   ("a shell", ranks, False)):
+        with Scratch() as scratch:
+            command = [RUNNER, "run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS]
+            shell = subprocess.Popen(["/bin/sh", "-c", '"$@" & wait', "sh", *command], stderr=subprocess.PIPE, text=True,
+                                     env=environment(**variables))
+            wait_for_log(shell, scratch)
+            run = children(shell)[0]
+            shell.kill()
+            if not stops:
+                time.sleep(1)
+                check(is_running(run), f"{name}: the run has ended with it")
+                os.kill(run, signal.SIGTERM)
+            text = shell.communicate(timeout=10 * PATIENCE)[1]  # until the run has closed stderr
+            check(("which started this rank, has ended" in text) == stops, f"{name}: {text}")
+            check("continues from this checkpoint" in text, f"{name}: {text}")
+    print("a rank stops when its launcher is killed")
+
+
 def check_pixels():
     """In the middle of long tasks: a net of 14 million parameters, exchanged between the ranks. The second
     Ctrl-C does not wait for the checkpoint."""
@@ -190,6 +215,7 @@ def main():
     check_long_iteration()
     check_announcement()
     check_nohup()
+    check_starter()
     check_pixels()
     check_idle_rank()
     check_watchdog()

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torchrun and torch.distributed.launch, of Debian's PyTorch 1.13 and of a present one: the ranks find each other
 through the agent's store where it keeps MASTER_PORT to itself, and without one. Every run ends in the bits of one
-rank: on one host, on two nodes, after a rank was killed and torchrun started all again, after SIGTERM."""
+rank: on one host, on two nodes, after a rank was killed and torchrun started all again, after SIGTERM, and after
+SIGKILL to the agent."""
 
 import functools
 import os
@@ -80,19 +81,20 @@ def check_restart(name, launcher, options, scratch):
         run.kill()
 
 
-def check_sigterm(name, launcher, options, scratch):
-    directory = scratch(f"{name}term")
+def check_stop(name, launcher, options, scratch, number):
+    """The ranks stop with a checkpoint, also where their agent is killed."""
+    directory = scratch(f"{name}stop")
     run = start(launcher, directory, *options, updates=ENDLESS)
     try:
         ranks = wait_for_checkpoint(run, directory)
-        run.terminate()
+        run.send_signal(number)
         output = run.communicate(timeout=60)[0]
     finally:
         run.kill()
     check(run.returncode != 0 and "continues from this checkpoint" in output, f"{run.returncode}: {output}")
     check(not any(map(is_running, ranks.values())), "a rank is left")
     updates = result(directory)["train_iter"] + SHORT
-    finish([start(launcher, directory, *options, updates=updates)], directory, f"{name}: SIGTERM, then --resume", updates)
+    finish([start(launcher, directory, *options, updates=updates)], directory, f"{name}: {number.name}, then --resume", updates)
 
 
 def check_nodes(name, launcher, options_of, scratch, kills=False):
@@ -133,6 +135,7 @@ def check_debian(scratch):
     check_one_host("1.13", [(DEBIAN, "--standalone"), (DEBIAN, *static), (launch, f"--master_port={free_port()}")],
                    scratch)
     check_restart("1.13", DEBIAN, static, scratch)
+    check_stop("1.13", DEBIAN, static, scratch, signal.SIGKILL)
     check_nodes("1.13", DEBIAN, static_nodes, scratch)
     return True
 
@@ -145,7 +148,7 @@ def check_present(scratch):
     launch = [os.path.join(PRESENT, "python"), "-m", "torch.distributed.launch", "--use-env"]
     check_one_host("2.15", [([torchrun], "--standalone"), (launch, f"--master_port={free_port()}")], scratch)
     check_restart("2.15", [torchrun], ["--standalone"], scratch)
-    check_sigterm("2.15", [torchrun], ["--standalone"], scratch)
+    check_stop("2.15", [torchrun], ["--standalone"], scratch, signal.SIGTERM)
     check_nodes("2.15", [torchrun], c10d_nodes, scratch, kills=True)
     check_secret([torchrun], ["--standalone"], scratch)
     return True

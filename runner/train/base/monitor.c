@@ -112,6 +112,19 @@ static int look_for_end(struct hd_session *session)
     return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED ? status : HD_OK;
 }
 
+/* A rank would train on without anybody who looks after it. Its parent is asked for, as the
+ * kernel's signal (PR_SET_PDEATHSIG) tells of the end of a thread. */
+static void look_after_starter(struct hd_monitor *monitor)
+{
+    if (monitor->starter == 0 || monitor->starter == getppid())
+        return;
+    hd_log(HD_LOG_WARN,
+           "process %d, which started this rank, has ended: the rank stops as at SIGTERM",
+           monitor->starter);
+    monitor->starter = 0;
+    kill(getpid(), SIGTERM);
+}
+
 static void *run_monitor(void *arg)
 {
     struct hd_monitor *monitor = arg;
@@ -120,6 +133,7 @@ static void *run_monitor(void *arg)
     while (!atomic_load(&monitor->ends)) {
         if (sigtimedwait(&set, NULL, &look) == SIGUSR1 && !atomic_load(&monitor->ends))
             hd_monitor_show(monitor);
+        look_after_starter(monitor);
         struct hd_session *session = atomic_load(&monitor->session);
         if (session && hd_session_get_status(session) == HD_OK)
             hd_signals_announce();

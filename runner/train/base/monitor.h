@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread beside the run that shows where it is when asked by SIGUSR1, looks for what ends the run
- * while the main thread is busy, and ends a process whose main thread cannot: a task that does not
- * return may be on it. Called by the main thread unless stated otherwise. */
+ * while the main thread is busy, stops a rank whose launcher has ended, and ends a process whose
+ * main thread cannot: a task that does not return may be on it. Called by the main thread unless
+ * stated otherwise. */
 #ifndef HD_RUNNER_TRAIN_BASE_MONITOR_H
 #define HD_RUNNER_TRAIN_BASE_MONITOR_H
 
@@ -16,6 +17,7 @@ struct hd_monitor {
     pthread_mutex_t lock;                 /* held by the rendezvous's thread while it does */
     struct hd_rendezvous *rendezvous;     /* or NULL */
     int rank;
+    int starter;                           /* hd_world.starter, whose end stops this rank; or 0 */
     void (*record)(void *arg, int status); /* called before it ends the process; or NULL */
     void *arg;
     pthread_t thread; /* while `started` */
