@@ -33,7 +33,7 @@ struct client {
     size_t bytes, sent;
     bool answered, streams; /* the request is complete; it asks for all pictures to come */
     int64_t shown;          /* the number of the last picture that it was sent */
-    int64_t begin_ns;
+    int64_t since_ns;       /* when it came; of a stream, when it last took something */
 };
 
 struct hd_server {
@@ -156,23 +156,31 @@ static void refuse(struct client *client, const char *status)
     answer(client, status, "text/plain", "", status, strlen(status));
 }
 
-/* Returns whether a request was made to this host: a name of elsewhere may lead here as well. */
-static bool names_this_host(const struct hd_server *server, const char *request)
+static bool is_this_host(const struct hd_server *server, const char *name, size_t length)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost"};
-    const char *line = strcasestr(request, "\r\nHost:");
     char wanted[32];
-    if (!line)
-        return false;
-    line += strlen("\r\nHost:");
-    line += strspn(line, " \t");
-    const size_t length = strcspn(line, " \t\r");
     for (int i = 0; i < 2; i++) {
         snprintf(wanted, sizeof wanted, "%s:%d", hosts[i], server->port);
-        if (strlen(wanted) == length && strncasecmp(line, wanted, length) == 0)
+        if (strlen(wanted) == length && strncasecmp(name, wanted, length) == 0)
             return true;
     }
     return false;
+}
+
+/* Returns whether a request was made to this host, in each of its lines that name one: a name of
+ * elsewhere may lead here as well. */
+static bool names_this_host(const struct hd_server *server, const char *request)
+{
+    static const char start[] = "\r\nHost:";
+    const char *line = strcasestr(request, start);
+    bool named = line;
+    for (; line && named; line = strcasestr(line, start)) {
+        line += strlen(start);
+        line += strspn(line, " \t");
+        named = is_this_host(server, line, strcspn(line, " \t\r"));
+    }
+    return named;
 }
 
 static void answer_path(const struct hd_server *server, struct client *client, const char *path,
@@ -245,6 +253,8 @@ static void send_some(struct client *client)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     client->sent += n > 0 ? (size_t)n : 0;
+    if (client->streams)
+        client->since_ns = hd_clock_get_ns();
     if (n < 0 || (client->sent == client->bytes && !client->streams)) {
         drop(client);
     } else if (client->sent == client->bytes) {
@@ -255,30 +265,39 @@ static void send_some(struct client *client)
 
 /* -- Connections ------------------------------------------------------------------------------- */
 
-static struct client *find_free(struct hd_server *server)
+/* Returns a place for a new client: one that is free, or that of the stream which has taken nothing
+ * for longest. Returns NULL where there is neither: other clients are gone soon. */
+static struct client *find_place(struct hd_server *server)
 {
-    for (int i = 0; i < CLIENTS_MAX; i++)
-        if (server->clients[i].fd < 0)
-            return &server->clients[i];
-    return NULL;
+    struct client *oldest = NULL;
+    for (struct client *client = server->clients; client < server->clients + CLIENTS_MAX;
+         client++) {
+        if (client->fd < 0)
+            return client;
+        if (client->streams && (!oldest || client->since_ns < oldest->since_ns))
+            oldest = client;
+    }
+    return oldest;
 }
 
 static void take_client(struct hd_server *server)
 {
     const int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    struct client *client = find_free(server);
+    struct client *client = find_place(server);
     if (fd < 0)
         return;
-    if (client)
-        *client = (struct client){.fd = fd, .begin_ns = hd_clock_get_ns()};
-    else
+    if (!client) {
         close(fd);
+        return;
+    }
+    drop(client);
+    *client = (struct client){.fd = fd, .since_ns = hd_clock_get_ns()};
 }
 
 static bool is_late(const struct client *client, int64_t now_ns)
 {
     return client->fd >= 0 && !client->streams &&
-           now_ns - client->begin_ns > REQUEST_S * INT64_C(1000000000);
+           now_ns - client->since_ns > REQUEST_S * INT64_C(1000000000);
 }
 
 static void serve_client(const struct hd_server *server, struct client *client, int events)
