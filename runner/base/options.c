@@ -217,7 +217,7 @@ static const struct option {
      "ranks to share the cores out to, and of the self test (default 2)", NULL},
     {"--rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
     {"--dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
-    {"--allow-plugin", NULL, GRAPH, FLAG, FIELD(allow_plugin), 0, 0,
+    {"--allow-plugin", NULL, GRAPH | CALIBRATE | SIMULATE, FLAG, FIELD(allow_plugin), 0, 0,
      "load a plug-in that the config names by its path, start Python (or HEDDLE_ALLOW_PLUGIN=1)",
      NULL},
     {"--weights", "FILE", EVAL | RECORD | WATCH, TEXT, FIELD(weights), 0, 0,
@@ -552,6 +552,12 @@ void hd_options_release(struct hd_options *options)
     for (int i = 0; i < options->n_owned; i++)
         hd_free(options->owned[i]);
     options->n_owned = 0;
+}
+
+void hd_options_refuse_plugins(struct hd_options *options)
+{
+    const char *allowed = getenv("HEDDLE_ALLOW_PLUGIN");
+    options->refuses_plugins = !options->allow_plugin && !(allowed && strcmp(allowed, "1") == 0);
 }
 
 int hd_options_use_strategy(struct hd_options *options, const char *name)

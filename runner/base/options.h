@@ -33,9 +33,10 @@ struct hd_options {
     int argc;                /* what the subcommand was called with; argv[0] is its name */
     char **argv;
 
-    int rank, ranks;        /* graph, bench */
-    bool dot, allow_plugin; /* graph */
-    bool refuses_plugins;   /* loads no code that the config names by path */
+    int rank, ranks;      /* graph, bench */
+    bool dot;             /* graph */
+    bool allow_plugin;    /* graph, calibrate, simulate */
+    bool refuses_plugins; /* loads no code that the config names by path, starts no Python */
 
     const char *strategies, *json; /* bench, calibrate, simulate */
     int updates, warmup, repeats;
@@ -80,6 +81,10 @@ bool hd_option_is_for_launcher(const char *argument, bool *takes_value_p);
  * (NULL). Takes the text, which is freed with hd_free (NULL counts as no memory). Returns HD_OK,
  * HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
 int hd_options_add_set(struct hd_options *options, char *text, const char *option);
+
+/* Lets the config be looked at before it is trusted: refuses plug-ins from now on, unless
+ * --allow-plugin or HEDDLE_ALLOW_PLUGIN=1 allows them. Cannot fail. */
+void hd_options_refuse_plugins(struct hd_options *options);
 
 /* Does what --strategy NAME does. Returns HD_OK, HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
 int hd_options_use_strategy(struct hd_options *options, const char *name);

@@ -6,9 +6,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static int print_plan(const struct hd_options *options)
 {
     struct hd_run_spec run_spec;
@@ -31,10 +28,8 @@ static int print_plan(const struct hd_options *options)
     return status;
 }
 
-/* A plan is looked at before a config is trusted. */
 int hd_command_graph(struct hd_options *options)
 {
-    const char *allowed = getenv("HEDDLE_ALLOW_PLUGIN");
-    options->refuses_plugins = !options->allow_plugin && !(allowed && strcmp(allowed, "1") == 0);
+    hd_options_refuse_plugins(options);
     return hd_status_get_exit_code(print_plan(options));
 }

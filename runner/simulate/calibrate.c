@@ -186,6 +186,8 @@ static int write_file(const struct hd_options *options, const struct calibrating
 int hd_command_calibrate(struct hd_options *options)
 {
     struct calibrating calibrating = {.strategies = json_object()};
+    if (options->from) /* else it trains, with all code that the config names */
+        hd_options_refuse_plugins(options);
     int code = options->from ? hd_status_get_exit_code(read_run(options, &calibrating))
                              : train(options, &calibrating);
     if (code == 0)

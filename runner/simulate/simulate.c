@@ -107,6 +107,7 @@ int hd_command_simulate(struct hd_options *options)
 {
     struct hd_simulate_request request;
     json_t *results = json_array();
+    hd_options_refuse_plugins(options);
     int code = hd_status_get_exit_code(hd_simulate_read_request(options, &request));
     if (code == 0) {
         code = simulate_all(&request, results);

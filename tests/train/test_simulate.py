@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, RUNNER, TIMEOUT, Scratch, call, check, environment, skip, train  # noqa: E402
+from runner import CONFIG, RUNNER, TIMEOUT, Scratch, call, check, environment, sets, skip, train  # noqa: E402
 
 LATENCY_S = 1e-3
 DATA_SHARE = 1448 / 1538  # of the bytes on an Ethernet cable
@@ -183,6 +183,17 @@ def check_mistakes(scratch):
         check(text in done.stderr, f"{arguments}: {done.stderr}")
 
 
+def check_plugins(scratch):
+    """Nothing that only the config names is loaded or started before it is trusted."""
+    for command in (("simulate", CONFIG, "--calibration", scratch("calibration.json")),
+                    ("calibrate", CONFIG, "--from", scratch("run"))):
+        for keys in (sets(env__type="gymnasium", env__env_id="CartPole-v1"), sets(env__type=scratch("none.so"))):
+            said = call(*command, *keys, expect=2).stderr
+            check("--allow-plugin" in said, said)
+            said = call(*command, *keys, expect=2, env=environment(HEDDLE_ALLOW_PLUGIN=1)).stderr
+            check("--allow-plugin" not in said, said)
+
+
 def main():
     if not os.path.exists(os.path.join(os.path.dirname(RUNNER), "plugins", "heddle_simgrid.so")):
         skip("built without SimGrid (libsimgrid-dev)")
@@ -202,6 +213,7 @@ def main():
         check_calibration_of_run(scratch)
         check_stop(scratch)
         check_mistakes(scratch)
+        check_plugins(scratch)
 
 
 main()
