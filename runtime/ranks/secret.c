@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,17 @@ void hd_secret_draw(uint8_t secret_p[HD_SECRET_BYTES])
     randombytes_buf(secret_p, HD_SECRET_BYTES);
 }
 
+static int count_kinds(const char *text, size_t bytes)
+{
+    bool seen[UCHAR_MAX + 1] = {false};
+    int n = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        n += !seen[(unsigned char)text[i]];
+        seen[(unsigned char)text[i]] = true;
+    }
+    return n;
+}
+
 /* Line ends at the end do not count, so that a file and $(cat FILE) are the same secret. */
 static int derive(const char *from, const char *text, size_t bytes,
                   uint8_t secret_p[HD_SECRET_BYTES])
@@ -33,6 +45,12 @@ static int derive(const char *from, const char *text, size_t bytes,
                        from, bytes, HD_SECRET_TEXT_MIN);
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
+    if (count_kinds(text, bytes) < HD_SECRET_KINDS_MIN)
+        return hd_fail(
+            HD_ERR_INPUT,
+            "%s holds %d different bytes, which anybody can guess, expected random ones; "
+            "this makes some: head -c 32 /dev/urandom | base64",
+            from, count_kinds(text, bytes));
     crypto_generichash(secret_p, HD_SECRET_BYTES, (const unsigned char *)text, bytes, NULL, 0);
     return HD_OK;
 }

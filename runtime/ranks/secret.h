@@ -12,6 +12,7 @@
 enum {
     HD_SECRET_BYTES = 32,
     HD_SECRET_TEXT_MIN = 32,  /* least bytes of HEDDLE_SECRET, or of a file */
+    HD_SECRET_KINDS_MIN = 6,  /* least different ones among them: 32 random digits have more */
     HD_SECRET_FILE_MAX = 4096 /* most bytes of a file */
 };
 

@@ -134,12 +134,27 @@ TEST(sizes_are_bounded)
     setenv("HEDDLE_SECRET", "swordfish", 1);
     ck_assert_int_eq(read_secret(NULL, secret), HD_ERR_INPUT);
     check_names(last, "HEDDLE_SECRET|9 bytes|32");
+    memcpy(large, TEXT, strlen(TEXT));
     write_file(large, HD_SECRET_FILE_MAX);
     ck_assert_int_eq(read_secret(path, secret), HD_OK);
     write_file(large, sizeof large);
     ck_assert_int_eq(read_secret(path, secret), HD_ERR_INPUT);
     write_file(large, 31);
     ck_assert_int_eq(read_secret(path, secret), HD_ERR_INPUT);
+}
+
+TEST(guessable_bytes_are_refused)
+{
+    uint8_t secret[HD_SECRET_BYTES];
+    static const char zeros[HD_SECRET_TEXT_MIN];
+    write_file(zeros, sizeof zeros);
+    ck_assert_int_eq(read_secret(path, secret), HD_ERR_INPUT);
+    check_names(last, "/tmp/heddle-test-|1 different bytes|/dev/urandom");
+    setenv("HEDDLE_SECRET", "abcdeabcdeabcdeabcdeabcdeabcdeabcde", 1);
+    ck_assert_int_eq(read_secret(NULL, secret), HD_ERR_INPUT);
+    check_names(last, "HEDDLE_SECRET|5 different bytes");
+    setenv("HEDDLE_SECRET", "abcdefabcdefabcdefabcdefabcdefabcdef", 1);
+    ck_assert_int_eq(read_secret(NULL, secret), HD_OK);
 }
 
 TEST(several_ranks_need_one)
