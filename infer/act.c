@@ -133,6 +133,21 @@ static void forward(const struct heddle_policy *policy, const struct request *re
     hd_policy_forward_step(&policy->arrays, request->floats, obs, n, state, work, out);
 }
 
+/* Finite observations overflow in a net whose weights are too large, and NaN is taken for any
+ * action. */
+static int check_outputs(const struct heddle_policy *policy, int64_t first, int64_t n,
+                         const float *out)
+{
+    const int64_t each = policy->spec.outputs;
+    for (int64_t i = 0; i < n * each; i++)
+        if (!isfinite(out[i]))
+            return hd_fail(HD_ERR_TASK,
+                           "output %" PRId64 " for observation %" PRId64
+                           " is %g, expected a finite number: weights or observation are too large",
+                           i % each, first + i / each, (double)out[i]);
+    return HD_OK;
+}
+
 static int compute_rows(const struct heddle_policy *policy, const struct request *request,
                         int64_t first, int64_t n)
 {
@@ -142,10 +157,11 @@ static int compute_rows(const struct heddle_policy *policy, const struct request
     HD_TRY(take_work(policy, bytes, &work));
     float *out = request->out ? request->out + first * policy->spec.outputs : work->out;
     forward(policy, request, first, n, work->memory, out);
-    if (request->action)
+    const int status = check_outputs(policy, first, n, out);
+    if (status == HD_OK && request->action)
         choose(policy, request, first, n, out);
     give_work(policy->works, work);
-    return HD_OK;
+    return status;
 }
 
 /* Bytes that nobody divided would be taken for observations far beyond all that were trained on. */

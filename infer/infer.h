@@ -4,8 +4,8 @@
  *
  * Errors. Functions that return int return HEDDLE_OK or a negative enum heddle_status. They then
  * write what is wrong to message[HEDDLE_MESSAGE], ended by 0: one line for each mistake, and
- * mistakes in a configuration with file:line:column; outputs are untouched or, after an
- * environment failed, undefined. `message` may be NULL. No input ends the process.
+ * mistakes in a configuration with file:line:column; outputs are untouched or, after
+ * HEDDLE_ERR_TASK, undefined. `message` may be NULL. No input ends the process.
  *
  * Threads. Any thread may call any function. A policy is read-only: any number of threads may use
  * it at a time, each computing on itself alone. An object of environments is for one thread at a
@@ -43,7 +43,7 @@ enum heddle_status {
     HEDDLE_ERR_SYSTEM = -3,      /* a call of the operating system */
     HEDDLE_ERR_FORMAT = -4,      /* a file is malformed or damaged, or of another net */
     HEDDLE_ERR_UNSUPPORTED = -5, /* this machine or library cannot do it */
-    HEDDLE_ERR_TASK = -6         /* an environment failed */
+    HEDDLE_ERR_TASK = -6         /* an environment or a pass of the net failed */
 };
 
 /* Returns the version, "0.2.0". Static memory. */
@@ -117,8 +117,8 @@ struct heddle_recurrent_state {
  * of bytes also takes floats: bytes divided by 255, within [0, 1]. The results are those of `runner
  * eval --obs`, bit by bit; of a recurrent policy, whose state this advances, those of one row after
  * the other. They depend on the row and its state alone, but in nets with convolutions also on the
- * number of rows. Errors: INPUT (also no state for a recurrent policy), NOMEM, UNSUPPORTED, TASK
- * (oneDNN failed). */
+ * number of rows. Errors: INPUT (also no state for a recurrent policy, and an observation that is
+ * not finite), NOMEM, UNSUPPORTED, TASK (oneDNN failed, or an output is not finite). */
 HEDDLE_API int heddle_policy_forward(const struct heddle_policy *policy,
                                      enum heddle_element element, const void *obs, int64_t rows,
                                      const struct heddle_recurrent_state *state, float *out,

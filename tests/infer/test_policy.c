@@ -302,6 +302,27 @@ TEST(test_damaged_weights_are_refused)
     }
 }
 
+TEST(test_numbers_that_are_not_finite_are_refused)
+{
+    struct heddle_policy *policy = load();
+    float obs[2 * OBS] = {0}, out[2 * ACTIONS];
+    int64_t action[2];
+    obs[OBS + 1] = NAN;
+    ck_assert_int_eq(heddle_policy_act(policy, HEDDLE_F32, obs, 2, NULL, action, message),
+                     HEDDLE_ERR_INPUT);
+    ck_assert_str_eq(message, "number 1 of observation 1 is nan, expected a finite number");
+    for (int i = 0; i < OBS; i++) /* some of the products overflow, and so do their sums */
+        obs[OBS + i] = get_element(0, i) > 0 ? FLT_MAX : -FLT_MAX;
+    for (int draws = 0; draws < 2; draws++) {
+        const int status =
+            draws ? heddle_policy_act(policy, HEDDLE_F32, obs, 2, NULL, action, message)
+                  : heddle_policy_forward(policy, HEDDLE_F32, obs, 2, NULL, out, message);
+        ck_assert_msg(status == HEDDLE_ERR_TASK, "%d", status);
+        ck_assert_ptr_nonnull(strstr(message, " for observation 1 is "));
+    }
+    heddle_policy_destroy(policy);
+}
+
 TEST(test_wrong_arguments_are_refused)
 {
     struct heddle_policy *policy = load();
