@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 200, NICE_MOST = 19, WORDS = 16 };
+enum { LOOK_MS = 200, NICE_MOST = 19, WORDS = 16, TELL_S = 5 };
 
 /* Most pictures of a video: a minute. */
 static const char frames_max[] = "1800";
@@ -141,8 +141,18 @@ void hd_videos_poll(struct hd_train *train)
 void hd_videos_finish(struct hd_train *train)
 {
     struct hd_videos *videos = &train->outputs.videos;
-    while (videos->wanted && !hd_asked_to_stop && (!reap(videos) || start_next(train)))
+    const int64_t tell_ns = hd_clock_get_ns() + TELL_S * INT64_C(1000000000);
+    bool told = false;
+    while (videos->wanted && !hd_asked_to_stop && (!reap(videos) || start_next(train))) {
+        if (!told && hd_clock_get_ns() > tell_ns) {
+            hd_log(HD_LOG_WARN,
+                   "training is over, but the video of %s is still being made; Ctrl-C "
+                   "ends the run without it",
+                   videos->weights);
+            told = true;
+        }
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
 }
 
 void hd_videos_stop(struct hd_train *train)

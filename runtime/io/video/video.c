@@ -43,10 +43,14 @@ static int check_shape(const struct hd_video *video, const char *path)
 {
     if (!video->format)
         return hd_fail(HD_ERR_INPUT, "%s: a video's name ends in .gif, .png, .apng or .mp4", path);
-    if (video->height > HD_VIDEO_SIZE_MAX || video->width > HD_VIDEO_SIZE_MAX)
-        return hd_fail(HD_ERR_INPUT, "%s: a picture would have %lld x %lld pixels, at most %d x %d",
-                       path, (long long)video->width, (long long)video->height, HD_VIDEO_SIZE_MAX,
-                       HD_VIDEO_SIZE_MAX);
+    if (video->height > HD_VIDEO_SIZE_MAX || video->width > HD_VIDEO_SIZE_MAX ||
+        video->height * video->width > HD_VIDEO_PIXELS_MAX)
+        return hd_fail(
+            HD_ERR_INPUT,
+            "%s: a picture would have %lld x %lld pixels, at most %d on a side and %d in "
+            "all: let the environment draw smaller ones",
+            path, (long long)video->width, (long long)video->height, HD_VIDEO_SIZE_MAX,
+            HD_VIDEO_PIXELS_MAX);
     if (video->format == &hd_video_gif && video->shape.fps > HD_VIDEO_GIF_FPS_MAX)
         return hd_fail(HD_ERR_INPUT, "%s: a GIF shows at most %d pictures a second, found %lld",
                        path, HD_VIDEO_GIF_FPS_MAX, (long long)video->shape.fps);

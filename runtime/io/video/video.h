@@ -14,7 +14,8 @@ enum {
     HD_VIDEO_FPS_MAX = 240,
     HD_VIDEO_GIF_FPS_MAX = 50, /* browsers show faster ones slowly */
     HD_VIDEO_SCALE_MAX = 32,
-    HD_VIDEO_SIZE_MAX = 65535 /* pixels of a side */
+    HD_VIDEO_SIZE_MAX = 65535,        /* pixels of a side */
+    HD_VIDEO_PIXELS_MAX = 4096 * 4096 /* of a picture: larger ones take seconds each */
 };
 
 struct hd_video_shape {

@@ -166,9 +166,11 @@ TEST(test_refused)
 {
     struct hd_video *video;
     const struct hd_video_shape fast = {.height = 2, .width = 2, .fps = 60, .scale = 1},
-                                large = {.height = 2, .width = 40000, .fps = 9, .scale = 2};
+                                large = {.height = 2, .width = 40000, .fps = 9, .scale = 2},
+                                huge = {.height = 5000, .width = 5000, .fps = 9, .scale = 1};
     ck_assert_int_eq(hd_video_create("x.webm", &fast, &video), HD_ERR_INPUT);
     ck_assert_int_eq(hd_video_create("x.gif", &fast, &video), HD_ERR_INPUT);
     ck_assert_int_eq(hd_video_create("x.png", &large, &video), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_video_create("x.gif", &huge, &video), HD_ERR_INPUT);
     ck_assert_int_eq(hd_video_create("/proc/x.gif", &large, &video), HD_ERR_INPUT);
 }
