@@ -40,7 +40,8 @@ def check_resumed(scratch, wanted):
     for save in ("actions", "pickle"):
         keys = {**SHORT, **OURS, "env__options__save": save}
         train(scratch(save), config=CARTPOLE, **{**keys, "max_train_iter": 150})
-        call("run", CARTPOLE, "--dir", scratch(save), "--resume", *sets(**keys))
+        said = call("run", CARTPOLE, "--dir", scratch(save), "--resume", *sets(**keys)).stderr
+        check(("holds pickles" in said) == (save == "pickle"), f"save: {save}: {said}")
         found = result(scratch(save))["param_hash"]
         check(found == wanted, f"a resumed run (save: {save}) ends in {found}, not {wanted}")
 

@@ -278,6 +278,23 @@ static int check_ended(const struct hd_train *train, const json_t *then)
 
 /* -- Resuming ---------------------------------------------------------------------------------- */
 
+/* A pickle is code. Whoever goes on from a checkpoint of pickles is told that before any runs. */
+static void tell_of_pickles(const struct hd_train *train, const json_t *config)
+{
+    static const char *const keys[] = {"env.options.save", "env.options.collector.save",
+                                       "env.options.evaluator.save"};
+    bool pickles = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *text = hd_config_find_leaf(config, keys[i]);
+        pickles |= text && strcmp(text, "pickle") == 0;
+    }
+    if (pickles && train->ranks.world.rank == 0)
+        hd_log(HD_LOG_WARN,
+               "the checkpoint in %s holds pickles (env.options.save), which Python runs as code: "
+               "go on from your own checkpoints only",
+               train->dir);
+}
+
 /* Opens the newest good checkpoint, whose config is the run's unless somebody changed files. */
 static int open_checkpoint(struct hd_train *train)
 {
@@ -291,6 +308,8 @@ static int open_checkpoint(struct hd_train *train)
         return hd_fail(HD_ERR_FORMAT, "the checkpoint in %s does not say its config", train->dir);
     HD_TRY(list_leaves("the checkpoint's config", text, &then));
     const int status = check_config(train, then, "the checkpoint");
+    if (status == HD_OK)
+        tell_of_pickles(train, then);
     json_decref(then);
     return status;
 }
