@@ -268,6 +268,8 @@ class Worker:
         self.dtype = self.space.dtype
         self.kinds = {np.dtype(code) for code in ("B" if mapping.is_bytes(self.space) else "?bBhHiIlLfd")}
         self.actions = np.ndarray((n, dims), number, memory, header.input + ctypes.sizeof(Input), (header.input_bytes, 4))
+        self.taken = np.ndarray((n, dims), number, results, ctypes.sizeof(Result) + 2 * header.frame_bytes,
+                                (header.result_bytes, 4))
         self.started, self.reward = write(Result.started, np.int64), write(Result.reward, np.float32)
         self.done, self.truncated = write(Result.done, np.bool_), write(Result.truncated, np.bool_)
         bodies = self.agents * header.body_bytes
@@ -280,6 +282,11 @@ class Worker:
         """Gives the results of slots to the plug-in."""
         size = self.header.result_bytes
         self.given[begin * size:end * size] = self.results[begin * size:end * size]
+
+    def take(self, begin, end):
+        """Actions for slots of one of several groups: the copy tells the plug-in what was taken."""
+        self.taken[begin:end] = self.actions[begin:end]
+        return self.taken
 
     def show(self, row, obs):
         self.copy_obs(self.space, row, obs)
@@ -321,7 +328,7 @@ class Worker:
         i, array, dtype, rewards = self.first, self.array, self.dtype, self.reward
         steppers, actions = self.steppers, self.actions
         if end is not None:
-            steppers, actions = steppers[begin:end], actions[begin:end]
+            steppers, actions = steppers[begin:end], self.take(begin, end)[begin:end]
         for k, (step, action) in enumerate(zip(steppers, self.read_actions(actions)), begin):
             at[0] = i + k
             result = step(action)
@@ -442,7 +449,7 @@ class ParallelWorker(Worker):
             self.show_agent(slot, name, obs, self.envs[e].agents)
 
     def step(self, begin=0, end=None):
-        actions, n = self.read_actions(self.actions), self.agents
+        actions, n = self.read_actions(self.actions if end is None else self.take(begin, end)), self.agents
         for e in range(begin // n, len(self.envs) if end is None else end // n):
             self.at[0] = self.first + e * n
             self.step_one(e, actions[e * n:e * n + n])

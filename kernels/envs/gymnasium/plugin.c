@@ -385,14 +385,22 @@ static int keep_action(struct group *group, int64_t env, const char *action, cha
     return 0;
 }
 
-/* Takes what a step of an env has led to. */
-static int show(struct group *group, int64_t env, const struct hd_env_outcome *outcome,
-                char *message)
+/* Returns whether a worker that steps several groups took the action that is given: it may have
+ * waited while an env of another group was stepped. */
+static bool took(const struct group *group, int64_t env, const char *action)
+{
+    const char *taken = get_result(group, env)->frames + 2 * frame_bytes(group);
+    return !is_shared(group) || memcmp(taken, action, (size_t)action_bytes(group)) == 0;
+}
+
+/* Takes what a step of an env by an action has led to. */
+static int show(struct group *group, int64_t env, const char *action,
+                const struct hd_env_outcome *outcome, char *message)
 {
     const struct hd_bridge_result *result = get_result(group, env);
     const uint8_t done = result->done, truncated = result->truncated;
-    if (done > 1 || truncated > 1) {
-        hd_bridge_refuse(message, "its worker process has written over the results of the step "
+    if (done > 1 || truncated > 1 || !took(group, env, action)) {
+        hd_bridge_refuse(message, "its worker process has written over the memory of the step "
                                   "(native code of an env?)");
         return name_env(group, env, message);
     }
@@ -430,7 +438,7 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
     if (hd_bridge_workers_await(group->workers, number, n, &user, message) != 0)
         return -1;
     for (int64_t i = 0; i < group->envs; i++)
-        if (show(group, i, outcome, message) != 0)
+        if (show(group, i, (const char *)action + i * action_bytes(group), outcome, message) != 0)
             return -1;
     return 0;
 }

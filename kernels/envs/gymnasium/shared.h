@@ -88,7 +88,8 @@ struct hd_bridge_result {
     int64_t started; /* the announced episode whose first observation is there */
     float reward;
     uint8_t done, truncated;
-    /* The observation, and the first one of the next episode: [2][frame_bytes]. */
+    /* The observation, and the first one of the next episode: [2][frame_bytes]; then, where groups
+     * share the worker, the action that it took. */
     _Alignas(int64_t) char frames[];
 };
 

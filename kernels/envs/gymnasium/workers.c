@@ -50,7 +50,7 @@ static int64_t lay_out(struct hd_bridge_header *h)
     h->frame_bytes = count_frame_bytes(d);
     h->body_bytes = h->pickle_bytes > 0 ? h->pickle_bytes : d->limit * number;
     h->input_bytes = align((int64_t)sizeof(struct hd_bridge_input) + number);
-    h->result_bytes = align((int64_t)sizeof(struct hd_bridge_result) + 2 * h->frame_bytes);
+    h->result_bytes = align((int64_t)sizeof(struct hd_bridge_result) + 2 * h->frame_bytes + number);
     take(&used, 1, sizeof *h);
     h->calls = take(&used, 1, sizeof(struct hd_bridge_calls));
     h->control = take(&used, h->controls, sizeof(struct hd_bridge_control));

@@ -294,9 +294,9 @@ def cut_blocks():
 class Scribbling(gymnasium.Wrapper):
     """Writes over a part of the shared memory, as broken native code does: at step 3 of the episode from seed 1."""
 
-    def __init__(self, env, part, value=255):
+    def __init__(self, env, part, value=255, pause=0):
         super().__init__(env)
-        self.part, self.value, self.steps = part, value, None
+        self.part, self.value, self.pause, self.steps = part, value, pause, None
 
     def reset(self, *, seed=None, options=None):
         self.steps = 0 if seed == 1 else None
@@ -304,6 +304,7 @@ class Scribbling(gymnasium.Wrapper):
 
     def scribble(self):
         from heddle_shared import Control, Header
+        time.sleep(self.pause)
         blocks = list(find_blocks())
         assert len(blocks) == 1, "a worker has the memory of others"
         begin, size = blocks[0]

@@ -611,6 +611,40 @@ TEST(test_shared_workers)
     check_no_children();
 }
 
+static void *step_once(void *memory)
+{
+    struct fixture *f = memory;
+    char why[HD_ENV_MESSAGE];
+    const int32_t action = 1;
+    ck_assert_msg(env->step(f->group, &action, &f->outcome, why) == 0, "%s", why);
+    return NULL;
+}
+
+/* An env writes over the action of another group, which waits for the same worker. */
+TEST(test_scribbled_action)
+{
+    static const char options[] = "wrappers=[{\"gymnasium_envs:Scribbling\": {\"part\": \"input\", "
+                                  "\"value\": 0, \"pause\": 1}}]";
+    const int32_t action = 3;
+    pthread_t thread;
+    siblings = 2;
+    struct fixture *one = make(1, WALK, options), *other = make(1, WALK, options);
+    siblings = 0;
+    reset(one, 0, 1);
+    reset(other, 0, 2);
+    step_once(one);
+    step_once(one);
+    ck_assert_int_eq(pthread_create(&thread, NULL, step_once, one), 0);
+    usleep(300000);
+    if (env->step(other->group, &action, &other->outcome, message) == 0)
+        ck_assert_float_eq(other->obs[2], 3);
+    else
+        check_names(message, WALK ": env 0, step 1 from seed 2: |has written over");
+    pthread_join(thread, NULL);
+    drop(one);
+    release(other);
+}
+
 /* A worker that fails ends all groups that share it, with the same cause. */
 TEST(test_shared_failure)
 {
