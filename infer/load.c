@@ -49,7 +49,7 @@ static int read_config(struct hd_diag *diag, const char *path, const char *weigh
     const struct hd_key *const *tables = hd_run_keys_get(&n);
     struct hd_document *document;
     HD_TRY(hd_policy_file_is_named(path) ? hd_policy_file_read(path, diag, &document)
-                                         : hd_document_read(path, diag, &document));
+                                         : hd_document_read(path, HD_INPUT_NAMED, diag, &document));
     int status = hd_config_create(tables, n, document, NULL, 0, diag, config_p);
     if (status != HD_OK) {
         hd_document_destroy(document);

@@ -106,7 +106,7 @@ static int read_config(struct hd_run_spec *run_spec, const char *path,
         return report_unreadable(run_spec, "", (struct hd_source_location){.file = path}, path);
     if (hd_policy_file_is_named(path))
         return hd_policy_file_read(path, run_spec->diag, document_p);
-    return hd_document_read(path, run_spec->diag, document_p);
+    return hd_document_read(path, HD_INPUT_COMMAND, run_spec->diag, document_p);
 }
 
 /* Refuses the environment of a file of weights, which is data, if it would load code. */
@@ -132,9 +132,9 @@ static int load_tree(struct hd_run_spec *run_spec, const char *config_path, cons
     char *path = resolve_path(config_path, node->text);
     if (!path)
         return HD_ERR_NOMEM;
-    int status = access(path, R_OK) == 0
-                     ? hd_document_read(path, run_spec->diag, &run_spec->documents[document])
-                     : report_unreadable(run_spec, key, node->location, path);
+    int status = access(path, R_OK) == 0 ? hd_document_read(path, HD_INPUT_NAMED, run_spec->diag,
+                                                            &run_spec->documents[document])
+                                         : report_unreadable(run_spec, key, node->location, path);
     if (status == HD_OK)
         *tree_p = hd_document_get_root(run_spec->documents[document]);
     hd_free(path);

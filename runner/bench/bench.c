@@ -145,17 +145,11 @@ static char *trace_name(const char *strategy)
 static int keep_trace(const char *from, const char *strategy)
 {
     char *to = trace_name(strategy), *text = NULL;
-    size_t bytes = 0;
-    FILE *file = fopen(from, "r");
-    ssize_t length = file ? getdelim(&text, &bytes, EOF, file) : -1;
-    int status = to ? HD_OK : HD_ERR_NOMEM;
-    if (length < 0)
-        status = hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", from);
+    int64_t bytes = 0;
+    int status = to ? hd_file_read(from, HD_INPUT_RUN, &text, &bytes) : HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = hd_file_write_atomic(to, text, length);
-    if (file)
-        fclose(file);
-    free(text);
+        status = hd_file_write_atomic(to, text, bytes);
+    hd_free(text);
     hd_free(to);
     return status;
 }

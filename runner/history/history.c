@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static int read_config(struct hd_history *history)
         return hd_fail(HD_ERR_INPUT,
                        "%s is not the directory of a run: there is no total_config.yaml in it",
                        history->dir);
-    int status = hd_file_read(path, &history->config_text, &bytes);
+    int status = hd_file_read(path, HD_INPUT_RUN, &history->config_text, &bytes);
     if (status == HD_OK)
         status = hd_config_list_leaves(path, history->config_text, bytes, history->config);
     hd_free(path);
@@ -51,21 +52,6 @@ static int read_config(struct hd_history *history)
 }
 
 /* -- What the run wrote about itself ----------------------------------------------------------- */
-
-static int read_result(struct hd_history *history)
-{
-    json_error_t error;
-    char *path = find_file(history, "result.json");
-    if (!path)
-        return HD_OK;
-    history->result = json_load_file(path, 0, &error);
-    int status = HD_OK;
-    if (!json_is_object(history->result))
-        status = hd_fail(HD_ERR_FORMAT, "%s:%d: %s", path, error.line > 0 ? error.line : 1,
-                         history->result ? "an object is expected" : error.text);
-    hd_free(path);
-    return status;
-}
 
 static double number(const json_t *object, const char *key)
 {
@@ -128,7 +114,7 @@ static int read_metrics(struct hd_history *history, json_t *parts)
     char *content, *path = find_file(history, "log/metrics.jsonl");
     if (!path)
         return HD_OK;
-    int status = hd_file_read(path, &content, NULL);
+    int status = hd_file_read(path, HD_INPUT_RUN, &content, NULL);
     if (status == HD_OK) {
         status = take_lines(history, path, content, parts);
         hd_free(content);
@@ -172,7 +158,9 @@ int hd_history_read(const char *dir, struct hd_history *history_p)
     json_t *parts = json_array();
     int status = read_config(&history);
     if (status == HD_OK)
-        status = read_result(&history);
+        status = hd_run_dir_check(dir);
+    if (status == HD_OK)
+        status = hd_run_dir_read_result(dir, &history.result);
     if (status == HD_OK)
         status = read_metrics(&history, parts);
     if (status == HD_OK)

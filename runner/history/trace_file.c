@@ -164,7 +164,7 @@ static void add_up(struct hd_trace_file *trace)
 int hd_trace_file_read(const char *path, struct hd_trace_file **trace_p)
 {
     char *content;
-    HD_TRY(hd_file_read(path, &content, NULL));
+    HD_TRY(hd_file_read(path, HD_INPUT_RUN, &content, NULL));
     struct hd_trace_file *trace = hd_alloc(1, sizeof *trace);
     int status = trace ? read_lines(trace, path, content) : HD_ERR_NOMEM;
     hd_free(content);

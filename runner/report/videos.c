@@ -4,25 +4,16 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 
 #include <dirent.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { PAGE_BYTES = 24 << 20, VIDEOS_MAX = 4096 };
-
-/* Returns the updates in the name of a video, or -1. */
-static int64_t read_name(const char *name)
-{
-    int64_t updates;
-    int length = 0;
-    return sscanf(name, "iteration_%" SCNd64 ".gif%n", &updates, &length) == 1 && length > 0 &&
-                   name[length] == '\0'
-               ? updates
-               : -1;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -38,8 +29,9 @@ static int list_videos(const char *folder, int64_t *list)
     const struct dirent *entry;
     int n = 0;
     while (directory && n < VIDEOS_MAX && (entry = readdir(directory)))
-        if (read_name(entry->d_name) >= 0)
-            list[n++] = read_name(entry->d_name);
+        if (hd_run_dir_parse_name(entry->d_name, ".gif", &list[n]) &&
+            hd_run_dir_has(dirfd(directory), entry->d_name, S_IFREG))
+            n++;
     if (directory)
         closedir(directory);
     qsort(list, (size_t)n, sizeof *list, compare);
@@ -64,7 +56,7 @@ static json_t *read_video(const char *folder, int64_t updates, int64_t *left_p)
     char *path = hd_format("%s/iteration_%" PRId64 ".gif", folder, updates), *data = NULL;
     int64_t bytes = 0;
     json_t *json = NULL;
-    if (path && hd_file_read(path, &data, &bytes) == HD_OK)
+    if (path && hd_file_read(path, HD_INPUT_RUN, &data, &bytes) == HD_OK)
         json = bytes <= *left_p ? encode(data, bytes) : json_null();
     *left_p -= bytes;
     hd_free(data);

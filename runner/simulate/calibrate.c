@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,8 @@ static int train(struct hd_options *options, struct calibrating *calibrating)
 /* Stores the numbers of result.json and the length of the trace. */
 static int read_rates(const char *dir, struct hd_calibration *calibration)
 {
-    char *path = hd_format("%s/result.json", dir);
-    json_t *json = path ? json_load_file(path, 0, NULL) : NULL;
+    json_t *json;
+    HD_TRY(hd_run_dir_read_result(dir, &json));
     json_int_t ranks, shards, updates, env_steps;
     double seconds;
     int status = HD_OK;
@@ -89,7 +90,6 @@ static int read_rates(const char *dir, struct hd_calibration *calibration)
             .updates_per_s = (double)updates / seconds,
             .env_steps_per_update = (double)env_steps / (double)updates / (double)shards};
     json_decref(json);
-    hd_free(path);
     return status;
 }
 

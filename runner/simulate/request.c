@@ -5,10 +5,11 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
+#include "runtime/io/base/json_file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct unit {
     const char *name;
@@ -76,6 +77,7 @@ static int read_gpus(const struct hd_options *options, struct hd_simulate_reques
 
 static int read_options(struct hd_options *options, struct hd_simulate_request *request)
 {
+    char why[HD_INPUT_WHY];
     HD_TRY(read_factor("--scale", options->scale, &request->scale));
     HD_TRY(read_gpus(options, request));
     if (options->network && options->platform)
@@ -86,8 +88,8 @@ static int read_options(struct hd_options *options, struct hd_simulate_request *
     if (options->trace_out && options->rank >= options->nodes * options->ranks_per_node)
         return hd_fail(HD_ERR_INPUT, "--trace-rank %d: ranks are 0 to %d", options->rank,
                        options->nodes * options->ranks_per_node - 1);
-    if (options->platform && access(options->platform, R_OK) != 0)
-        return hd_fail(HD_ERR_INPUT, "--platform %s cannot be read: %m", options->platform);
+    if (options->platform && !hd_input_check(options->platform, HD_INPUT_NAMED, why))
+        return hd_fail(HD_ERR_INPUT, "--platform %s %s", options->platform, why);
     request->network = (struct hd_network_options){.platform = options->platform, .model = "CM02"};
     return read_network(options->network ? options->network : HD_NETWORK_DEFAULT,
                         &request->network);
@@ -96,12 +98,12 @@ static int read_options(struct hd_options *options, struct hd_simulate_request *
 static int read_calibrations(const struct hd_options *options, json_t **json_p)
 {
     const char *path = options->calibration ? options->calibration : "calibration.json";
-    json_error_t error;
-    if (access(path, R_OK) != 0)
+    char why[HD_FILE_WHY];
+    *json_p = hd_json_file_read(path, HD_INPUT_NAMED, why);
+    if (!*json_p && errno != 0)
         return hd_fail(HD_ERR_INPUT,
-                       "there is no calibration %s: write one with 'runner calibrate %s --out %s'",
-                       path, options->config, path);
-    *json_p = json_load_file(path, 0, &error);
+                       "there is no calibration: %s; write one with 'runner calibrate %s --out %s'",
+                       why, options->config, path);
     if (json_integer_value(json_object_get(*json_p, "format")) == HD_CALIBRATION_FORMAT)
         return HD_OK;
     json_decref(*json_p);

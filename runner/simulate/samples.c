@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
+#include "runtime/io/base/json_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -301,10 +302,10 @@ static int read_run(const struct hd_run_spec *run_spec, const json_t *events,
 static int read_trace(const struct hd_run_spec *run_spec, const char *dir,
                       struct hd_calibration *calibration)
 {
-    char *path = hd_format("%s/trace.json", dir);
-    json_t *trace = path ? json_load_file(path, 0, NULL) : NULL;
+    char *path = hd_format("%s/trace.json", dir), why[HD_FILE_WHY] = "no memory";
+    json_t *trace = path ? hd_json_file_read(path, HD_INPUT_RUN, why) : NULL;
     int status = trace ? read_run(run_spec, json_object_get(trace, "traceEvents"), calibration)
-                       : hd_fail(HD_ERR_FORMAT, "%s has no trace.json: runner run --trace", dir);
+                       : hd_fail(HD_ERR_FORMAT, "%s; runner run --trace writes one", why);
     json_decref(trace);
     hd_free(path);
     return status;

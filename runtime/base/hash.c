@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/hash.h"
 
+#include "runtime/base/input/input.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +20,15 @@ uint64_t hd_hash_text(const char *text)
 
 bool hd_hash_file(const char *path, uint64_t *hash_p)
 {
-    char block[1 << 14];
+    char block[1 << 14], why[HD_INPUT_WHY];
     uint64_t hash = 0;
-    FILE *file = fopen(path, "rb");
+    const int fd = hd_input_open(path, HD_INPUT_NAMED, why);
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!file)
         return false;
     for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
         hash = hd_hash_mix(hash, hd_hash_bytes(block, n));
-    const int problem = ferror(file) ? errno : 0; /* of a folder, too */
+    const int problem = ferror(file) ? errno : 0;
     fclose(file);
     errno = problem;
     if (problem == 0)

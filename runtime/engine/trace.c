@@ -2,7 +2,6 @@
 #include "runtime/engine/trace.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -299,11 +298,8 @@ static void write_event(FILE *file, const struct hd_event *event, int rank, int 
             event->bucket, event->item, event->stage);
 }
 
-int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns)
+void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t origin_ns)
 {
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return hd_fail(HD_ERR_SYSTEM, "the trace %s cannot be written: %m", path);
     fprintf(file,
             "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
             "{\"name\":\"rank %d\"}}",
@@ -316,8 +312,4 @@ int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int
             write_event(file, &lane->ring[i % trace->capacity], rank, w, origin_ns);
     }
     fprintf(file, "\n]}\n");
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
-        return hd_fail(HD_ERR_SYSTEM, "the trace %s cannot be written: %m", path);
-    return HD_OK;
 }

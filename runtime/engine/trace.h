@@ -7,6 +7,8 @@
 
 #include "runtime/value.h"
 
+#include <stdio.h>
+
 struct hd_trace;
 
 enum { HD_TRACE_VERBS = 64 };
@@ -63,8 +65,8 @@ int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace);
 /* Returns the start of the first body (hd_clock_get_ns), 0 before it. */
 int64_t hd_trace_get_first_ns(const struct hd_trace *trace);
 
-/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run.
- * Returns HD_OK or HD_ERR_SYSTEM (logged). */
-int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns);
+/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. The
+ * stream knows whether that failed. */
+void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t origin_ns);
 
 #endif

@@ -43,11 +43,23 @@ static void fail(struct hd_appender *appender, const char *what)
     warn(appender, why);
 }
 
+/* Closes what is no file, or a file that has other names, of which somebody may need the content.
+ */
+static void drop(struct hd_appender *appender)
+{
+    close(appender->fd);
+    appender->fd = -1;
+    errno = EEXIST;
+    fail(appender, "continued");
+}
+
 static void cut(struct hd_appender *appender)
 {
-    struct stat about;
-    if (fstat(appender->fd, &about) != 0)
+    struct stat about = {0};
+    if (fstat(appender->fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink > 1) {
+        drop(appender);
         return;
+    }
     appender->written = about.st_size < appender->keep ? about.st_size : appender->keep;
     if (about.st_size < appender->keep && appender->keep != HD_APPEND_AFTER_ALL)
         hd_log(HD_LOG_WARN, "%s has %" PRId64 " bytes of the %" PRId64 " that it had",
@@ -65,7 +77,9 @@ static bool is_open(struct hd_appender *appender)
         warn(appender, why);
         return false;
     }
-    appender->fd = open(appender->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, FILE_MODE);
+    appender->fd =
+        open(appender->path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+             FILE_MODE);
     if (appender->fd < 0)
         fail(appender, "made");
     else

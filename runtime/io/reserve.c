@@ -25,7 +25,8 @@ static char *format_folder(const char *dir, const char *name)
 /* Makes a file of so many bytes. Returns an error number, 0: none. */
 static int allocate(const char *path, int64_t bytes)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    unlink(path); /* of a run that was killed */
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
     const int error = posix_fallocate(fd, 0, bytes);
@@ -71,7 +72,7 @@ void hd_reserve_remove(const char *dir)
 /* Fills the reserved file, which may be longer. */
 static bool fill(const char *reserved, const void *data, int64_t bytes)
 {
-    const int fd = open(reserved, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open(reserved, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     int64_t done = 0;
     for (ssize_t n = 1; fd >= 0 && done < bytes && n > 0; done += n > 0 ? n : 0)
         n = pwrite(fd, (const char *)data + done, (size_t)(bytes - done), done);

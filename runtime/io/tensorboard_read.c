@@ -73,7 +73,7 @@ int hd_tensorboard_read(const char *path,
     const struct reader reader = {path, each, arg};
     char *content;
     int64_t bytes;
-    HD_TRY(hd_file_read(path, &content, &bytes));
+    HD_TRY(hd_file_read(path, HD_INPUT_RUN, &content, &bytes));
     int status = read_records(&reader, content, bytes);
     hd_free(content);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/ranks/secret.h"
 
+#include "runtime/base/input/input.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -58,8 +59,8 @@ static int derive(const char *from, const char *text, size_t bytes,
 static int check_file(int fd, const char *path)
 {
     struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return hd_fail(HD_ERR_INPUT, "the secret %s is not a regular file", path);
+    if (fstat(fd, &info) != 0)
+        return hd_fail(HD_ERR_INPUT, "the secret %s cannot be read: %m", path);
     if (info.st_uid != geteuid())
         return hd_fail(HD_ERR_INPUT,
                        "the secret %s belongs to user %u, expected user %u, who runs this program",
@@ -73,10 +74,10 @@ static int check_file(int fd, const char *path)
 
 static int read_file(const char *path, uint8_t secret_p[HD_SECRET_BYTES])
 {
-    char text[HD_SECRET_FILE_MAX + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo would block */
+    char text[HD_SECRET_FILE_MAX + 1], why[HD_INPUT_WHY];
+    const int fd = hd_input_open(path, HD_INPUT_NAMED, why);
     if (fd < 0)
-        return hd_fail(HD_ERR_INPUT, "cannot read the secret %s: %s", path, strerror(errno));
+        return hd_fail(HD_ERR_INPUT, "the secret %s %s", path, why);
     int status = check_file(fd, path);
     const ssize_t bytes = status == HD_OK ? read(fd, text, sizeof text) : 0;
     close(fd);

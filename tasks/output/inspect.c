@@ -39,11 +39,8 @@ struct hashes {
 static bool has_same_hashes(const char *path, const struct hashes *hashes)
 {
     struct hd_safetensors *file;
-    FILE *there = fopen(path, "rb");
-    if (!there)
-        return false;
-    fclose(there);
-    if (hd_safetensors_open(path, &file) != HD_OK)
+    char why[HD_INPUT_WHY];
+    if (!hd_input_check(path, HD_INPUT_RUN, why) || hd_safetensors_open(path, &file) != HD_OK)
         return false;
     bool same = true;
     for (int i = 0; i < N_HASHES; i++) {

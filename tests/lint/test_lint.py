@@ -27,7 +27,7 @@ def include(path, line):
 
 # (check, files that are changed, what it must say; None: nothing)
 CASES = [
-    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "rooms", "format", "scripts")),
+    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "rooms", "format", "opens", "scripts")),
     ("includes", include("kernels/common/a.c", "<starpu.h>"), r"kernels/common/a.c:2: starpu.h \(starpu\) may not"),
     ("includes", include("kernels/common/a.c", '"runtime/engine/session.h"'), "may not be seen by kernels/common/"),
     ("includes", include("runtime/base/a.c", '"runtime/value.h"'), "not be seen by runtime/base/"),
@@ -52,6 +52,9 @@ CASES = [
     ("headers", {"kernels/common/a.h": SPDX + "int hd_one(int x);\n"}, "guard is not HD_KERNELS_COMMON_A_H"),
     ("headers", {"kernels/envs/env.h": GUARDED.replace("COMMON_A_H", "ENVS_ENV_H").format("int class;")},
      r"does not compile alone with \S*c?\+\+"),
+    ("opens", {"runtime/io/a.c": SPDX + 'FILE *f = fopen(name(x), "rb");\n'}, "a.c:2: fopen reads a file"),
+    ("opens", {"runtime/io/a.c": SPDX + "int fd = open(path, O_RDONLY | O_NOFOLLOW);\n"}, "a.c:2: open reads a file"),
+    ("opens", {"runtime/io/a.c": SPDX + 'FILE *f = fopen("/proc/self/stat", "r"), *g = fopen(path, "w");\n'}, None),
     ("text", {"kernels/common/a.c": "int x;\n"}, "a.c:1: no line 'SPDX"),
     ("text", {"README.md": "To do: TO" "DO\n"}, "README.md:1: marker of unfinished work"),
     ("text", {"kernels/common/a.c": SPDX + '/* see /ho' 'me/me/notes */\n'}, "a.c:2: path of one machine"),

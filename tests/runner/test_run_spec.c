@@ -31,7 +31,7 @@ static struct hd_document *read(const char *path)
     struct hd_diag *diag;
     struct hd_document *document;
     ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
-    ck_assert_int_eq(hd_document_read(path, diag, &document), HD_OK);
+    ck_assert_int_eq(hd_document_read(path, HD_INPUT_NAMED, diag, &document), HD_OK);
     hd_diag_destroy(diag);
     return document;
 }

@@ -80,7 +80,7 @@ def check_mistakes(scratch, weights):
         (with_weights + out + some + ["--epsilon", "1.1"], "[0, 1]"),
         (with_weights + out + some + ["--epsilon", "nan"], "[0, 1]"),
         (with_weights + out + some + ["--transition", "1"], "did you mean '--transitions'?"),
-        (["--weights", scratch("no.safetensors")] + out + some, "no.safetensors cannot be opened"),
+        (["--weights", scratch("no.safetensors")] + out + some, "no.safetensors cannot be read"),
         (["--weights", scratch("half.safetensors")] + out + some, "half.safetensors"),
         (with_weights + out + some + ["--set", "policy.model.encoder_hidden_size_list=[8]"], "tensor"),
         (with_weights + out + some + ["--set", "env.type=pixel_pong"], "obs_shape"),

@@ -3,7 +3,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/base/files.h"
+#include "runtime/io/base/json_file.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -89,14 +89,15 @@ static int unpack(json_t *json, struct hd_rates *rates)
 
 int hd_rates_read(const char *path, struct hd_rates *rates_p)
 {
-    json_error_t error;
+    char why[HD_FILE_WHY];
     struct hd_rates rates = {0};
-    json_t *json = json_load_file(path, 0, &error);
-    int failed = !json || unpack(json, &rates) != 0;
+    json_t *json = hd_json_file_read(path, HD_INPUT_RUN, why);
+    if (!json)
+        return hd_fail(HD_ERR_FORMAT, "%s", why);
+    const int failed = unpack(json, &rates);
     json_decref(json);
     if (failed)
-        return hd_fail(HD_ERR_FORMAT, "%s: %s", path,
-                       error.text[0] ? error.text : "a field is missing");
+        return hd_fail(HD_ERR_FORMAT, "%s: a field is missing", path);
     *rates_p = rates;
     return HD_OK;
 }

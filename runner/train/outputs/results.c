@@ -154,9 +154,14 @@ static int write_trace(const struct hd_train *train)
     char *path = hd_format("%s/trace.json", train->dir);
     if (!path)
         return HD_ERR_NOMEM;
-    int status = hd_trace_write(hd_session_get_trace(train->session), path, train->ranks.world.rank,
-                                train->timing.train_ns);
+    struct hd_file_draft draft;
+    int status = hd_file_draft_open(path, &draft);
     hd_free(path);
+    HD_TRY(status);
+    hd_trace_write(hd_session_get_trace(train->session), draft.file, train->ranks.world.rank,
+                   train->timing.train_ns);
+    status = hd_file_draft_publish(&draft);
+    hd_file_draft_discard(&draft);
     return status;
 }
 

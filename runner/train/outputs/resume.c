@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 #include "runtime/io/result.h"
 
 #include <inttypes.h>
@@ -209,7 +210,7 @@ static int list_then(const struct hd_train *train, json_t **then_p)
         return HD_ERR_NOMEM;
     int status = HD_OK;
     if (access(path, F_OK) == 0) {
-        status = hd_file_read(path, &text, NULL);
+        status = hd_file_read(path, HD_INPUT_RUN, &text, NULL);
         if (status == HD_OK) {
             status = list_leaves(path, text, then_p);
             hd_free(text);
@@ -234,15 +235,6 @@ static bool are_limits_equal(const json_t *then, const json_t *now)
     return true;
 }
 
-/* Returns how a run ended; NULL: it has not, or not in order. */
-static json_t *read_result(const char *dir)
-{
-    char *path = hd_format("%s/result.json", dir);
-    json_t *result = path ? json_load_file(path, 0, NULL) : NULL;
-    hd_free(path);
-    return result;
-}
-
 static double number(const json_t *result, const char *key)
 {
     const json_t *value = json_object_get(result, key);
@@ -261,11 +253,11 @@ static bool is_limit_reached(const struct hd_run_spec *run_spec, const json_t *r
  * signals and failures have not ended it for good. */
 static int check_ended(const struct hd_train *train, const json_t *then)
 {
-    json_t *now;
+    json_t *now, *result;
     HD_TRY(list_now(train, &now));
     const bool limits_equal = are_limits_equal(then, now);
     json_decref(now);
-    json_t *result = read_result(train->dir);
+    HD_TRY(hd_run_dir_read_result(train->dir, &result));
     const char *reason = json_string_value(json_object_get(result, "reason"));
     const bool ended = reason && strcmp(reason, HD_RESULT_STOPPED) != 0 &&
                        strcmp(reason, HD_RESULT_FAILED) != 0 &&
@@ -331,7 +323,8 @@ static int check_unused(const struct hd_train *train)
     hd_free(path);
     if (!used)
         return HD_OK;
-    json_t *result = read_result(dir);
+    json_t *result;
+    HD_TRY(hd_run_dir_read_result(dir, &result));
     const char *reason = json_string_value(json_object_get(result, "reason"));
     if (train->ranks.world.rank == 0)
         hd_log(HD_LOG_ERROR, "%s is a run (%s): --resume goes on with it, or name another --dir",
@@ -357,6 +350,7 @@ static void tell_new(const struct hd_train *train)
 static int find_checkpoint(struct hd_train *train)
 {
     json_t *then = NULL;
+    HD_TRY(hd_run_dir_check_logs(train->dir));
     HD_TRY(list_then(train, &then));
     const int status = then ? check_run(train, then) : HD_OK;
     json_decref(then);

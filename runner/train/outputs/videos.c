@@ -5,6 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/io/base/run_dir.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,9 +43,9 @@ static int64_t find_oldest(const char *folder)
     int64_t oldest = -1;
     while (directory && (entry = readdir(directory))) {
         int64_t updates;
-        int length = 0;
-        if (sscanf(entry->d_name, "iteration_%" SCNd64 ".safetensors%n", &updates, &length) == 1 &&
-            length > 0 && entry->d_name[length] == '\0' && (oldest < 0 || updates < oldest))
+        if (hd_run_dir_parse_name(entry->d_name, ".safetensors", &updates) &&
+            hd_run_dir_has(dirfd(directory), entry->d_name, S_IFREG) &&
+            (oldest < 0 || updates < oldest))
             oldest = updates;
     }
     if (directory)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     MAX_DEPTH = 64,
@@ -445,22 +445,19 @@ static int read_bytes(FILE *file, char **text_p, int64_t *bytes_p)
     return HD_OK;
 }
 
-int hd_document_read(const char *path, struct hd_diag *diag, struct hd_document **document_p)
+int hd_document_read(const char *path, enum hd_input from, struct hd_diag *diag,
+                     struct hd_document **document_p)
 {
     struct hd_source_location whole = {.file = path};
-    FILE *file = fopen(path, "rbe");
+    char why[HD_INPUT_WHY] = "cannot be read: no memory", *text = NULL;
+    const int fd = hd_input_open(path, from, why);
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!file)
-        return hd_diag_add_error(diag, whole, "cannot open: %s", strerror(errno));
-    char *text = NULL;
+        return hd_diag_add_error(diag, whole, "%s", why);
     int64_t bytes = 0;
-    struct stat info;
-    int status = HD_OK;
-    if (fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode))
-        status = hd_diag_add_error(diag, whole, "is a directory; expected a YAML file");
-    if (status == HD_OK)
-        status = read_bytes(file, &text, &bytes);
+    int status = read_bytes(file, &text, &bytes);
     if (status == HD_OK && ferror(file))
-        status = hd_diag_add_error(diag, whole, "cannot read: %s", strerror(errno));
+        status = hd_diag_add_error(diag, whole, "cannot be read: %s", strerror(errno));
     if (status == HD_OK)
         status = hd_document_parse(path, text, bytes, diag, document_p);
     hd_free(text);

@@ -8,11 +8,13 @@
 #define HD_RUNTIME_BASE_CONFIG_YAML_H
 
 #include "runtime/base/config/node.h"
+#include "runtime/base/input/input.h"
 
-/* Reads a file, or text[bytes] called `name`, in UTF-8, into a new document, which
- * hd_document_destroy releases. Returns HD_OK, HD_ERR_INPUT with the mistakes, several where
- * possible, in diag, or HD_ERR_NOMEM (logged). */
-int hd_document_read(const char *path, struct hd_diag *diag, struct hd_document **document_p);
+/* Reads a file, which hd_input_open opens, or text[bytes] called `name`, in UTF-8, into a new
+ * document, which hd_document_destroy releases. Returns HD_OK, HD_ERR_INPUT with the mistakes,
+ * several where possible, in diag, or HD_ERR_NOMEM (logged). */
+int hd_document_read(const char *path, enum hd_input from, struct hd_diag *diag,
+                     struct hd_document **document_p);
 int hd_document_parse(const char *name, const char *text, int64_t bytes, struct hd_diag *diag,
                       struct hd_document **document_p);
 

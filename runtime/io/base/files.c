@@ -170,13 +170,16 @@ int hd_rundir_lock(const char *dir, int *fd_p)
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return hd_fail(HD_ERR_SYSTEM, "%s cannot be opened: %m", dir);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) { /* not all file systems can */
-        *fd_p = fd;
-        return HD_OK;
+    const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno == EWOULDBLOCK) {
+        close(fd);
+        return hd_fail(HD_ERR_INPUT,
+                       "another run is writing into %s: stop it, or name another --dir", dir);
     }
-    close(fd);
-    return hd_fail(HD_ERR_INPUT, "another run is writing into %s: stop it, or name another --dir",
-                   dir);
+    if (!locked) /* not all file systems can */
+        hd_log(HD_LOG_WARN, "%s cannot be locked, so nothing keeps a second run from it: %m", dir);
+    *fd_p = fd;
+    return HD_OK;
 }
 
 static atomic_int_fast64_t blocks_written;
@@ -331,21 +334,20 @@ void hd_file_draft_discard(struct hd_file_draft *draft)
     *draft = (struct hd_file_draft){0};
 }
 
-int hd_file_read(const char *path, char **content_p, int64_t *bytes_p)
+int hd_file_read(const char *path, enum hd_input from, char **content_p, int64_t *bytes_p)
 {
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &about) != 0) {
-        int status = hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", path);
-        if (fd >= 0)
-            close(fd);
-        return status;
-    }
-    char *content = hd_alloc(about.st_size + 1, 1);
+    struct stat about = {0};
+    char why[HD_INPUT_WHY];
+    const int fd = hd_input_open(path, from, why);
+    if (fd < 0)
+        return hd_fail(HD_ERR_INPUT, "%s %s", path, why);
     int64_t done = 0;
-    ssize_t n = 1;
-    while (content && n > 0 && done < about.st_size) {
+    ssize_t n = fstat(fd, &about);
+    char *content = hd_alloc(about.st_size + 1, 1);
+    while (content && n >= 0 && done < about.st_size) {
         n = read(fd, content + done, (size_t)(about.st_size - done));
+        if (n == 0)
+            break;
         done += n > 0 ? n : 0;
     }
     int status = content ? HD_OK : HD_ERR_NOMEM;

@@ -3,6 +3,8 @@
 #ifndef HD_RUNTIME_IO_BASE_FILES_H
 #define HD_RUNTIME_IO_BASE_FILES_H
 
+#include "runtime/base/input/input.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,10 +49,10 @@ int64_t hd_file_count_blocks(void);
  * HD_ERR_NOMEM (not logged). */
 int hd_path_try_make_parents(const char *path, char why[HD_FILE_WHY]);
 
-/* Reads a whole file into memory with a zero behind it, to be freed with hd_free, and its length
- * (bytes_p may be NULL). Returns HD_OK, HD_ERR_INPUT when it cannot be opened or read (logged with
- * the system's reason), or HD_ERR_NOMEM. */
-int hd_file_read(const char *path, char **content_p, int64_t *bytes_p);
+/* Reads a whole file, which hd_input_open opens, into memory with a zero behind it, to be freed
+ * with hd_free, and its length (bytes_p may be NULL). Returns HD_OK, HD_ERR_INPUT when it cannot be
+ * opened or read (logged with the reason), or HD_ERR_NOMEM. */
+int hd_file_read(const char *path, enum hd_input from, char **content_p, int64_t *bytes_p);
 
 /* A way to replace a file by data[bytes] that returns what hd_file_write_atomic does. */
 struct hd_file_put {

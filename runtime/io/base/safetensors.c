@@ -191,8 +191,6 @@ static int read_stream(struct hd_safetensors *file, FILE *stream)
     struct stat about;
     if (fstat(fileno(stream), &about) != 0)
         return hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
-    if (!S_ISREG(about.st_mode))
-        return malformed(file, NULL, "it is not a regular file");
     file->size = about.st_size;
     if (file->mapped)
         return map_stream(file, stream);
@@ -208,9 +206,11 @@ static int read_stream(struct hd_safetensors *file, FILE *stream)
 
 static int read_file(struct hd_safetensors *file)
 {
-    FILE *stream = fopen(file->path, "rb");
+    char why[HD_INPUT_WHY] = "cannot be read: no memory";
+    const int fd = hd_input_open(file->path, HD_INPUT_NAMED, why);
+    FILE *stream = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!stream)
-        return hd_fail(HD_ERR_INPUT, "%s cannot be opened: %m", file->path);
+        return hd_fail(HD_ERR_INPUT, "%s %s", file->path, why);
     int status = read_stream(file, stream);
     fclose(stream);
     return status;

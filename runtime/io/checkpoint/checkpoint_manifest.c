@@ -3,7 +3,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "runtime/io/base/files.h"
+#include "runtime/io/base/json_file.h"
+#include "runtime/io/base/run_dir.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
@@ -31,17 +32,8 @@ static int ascending(const void *a, const void *b)
 bool hd_checkpoint_parse_entry(int folder, const char *name, const char *suffix,
                                int64_t *iteration_p)
 {
-    static const char prefix[] = "iteration_";
-    const char *digits = name + sizeof prefix - 1;
-    char *end;
-    struct stat is;
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || *digits < '0' || *digits > '9' ||
-        (*digits == '0' && digits[1] >= '0' && digits[1] <= '9'))
-        return false;
-    errno = 0;
-    *iteration_p = strtoll(digits, &end, 10);
-    return errno == 0 && strcmp(end, suffix) == 0 &&
-           fstatat(folder, name, &is, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(is.st_mode);
+    return hd_run_dir_parse_name(name, suffix, iteration_p) &&
+           hd_run_dir_has(folder, name, S_IFDIR);
 }
 
 int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
@@ -167,8 +159,8 @@ json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c)
 
 bool hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed)
 {
-    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json");
-    json_t *manifest = path ? json_load_file(path, 0, NULL) : NULL;
+    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json"), why[HD_FILE_WHY];
+    json_t *manifest = path ? hd_json_file_read(path, HD_INPUT_RUN, why) : NULL;
     const bool readable = manifest != NULL;
     json_object_update(needed, json_object_get(manifest, "journal_files"));
     json_decref(manifest);

@@ -3,6 +3,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/base/json_file.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
 
 #include <errno.h>
@@ -51,26 +52,31 @@ static int64_t read_up_to(int fd, char *data, int64_t bytes)
     return done;
 }
 
-/* A file that is there and cannot be read may be good: a run that went on from an older checkpoint
- * would lose it. */
-static int refuse_unread(const char *path)
+/* Refuses a file by errno. One that is there and cannot be read may be good: a run that went on
+ * from an older checkpoint would lose it. */
+static int refuse_unread(const char *sentence)
 {
-    const bool missing = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-    return missing ? hd_fail(HD_ERR_FORMAT, "%s is missing", path)
-                   : hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m; nothing was changed", path);
+    const bool damaged =
+        errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EISDIR || errno == EINVAL;
+    return damaged ? hd_fail(HD_ERR_FORMAT, "%s", sentence)
+                   : hd_fail(HD_ERR_SYSTEM, "%s; nothing was changed", sentence);
 }
 
-/* Opens what has to be a file, and no link to one. */
+static int refuse_file(const char *path, const char *why)
+{
+    char sentence[HD_FILE_WHY];
+    snprintf(sentence, sizeof sentence, "%.*s %s", HD_FILE_WHY - HD_INPUT_WHY - 2, path, why);
+    return refuse_unread(sentence);
+}
+
 static int open_file(const char *path, int *fd_p, int64_t *bytes_p)
 {
     struct stat is = {0};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe waits */
+    char why[HD_INPUT_WHY];
+    const int fd = hd_input_open(path, HD_INPUT_RUN, why);
     if (fd < 0)
-        return refuse_unread(path);
-    if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) {
-        close(fd);
-        return hd_fail(HD_ERR_FORMAT, "%s is damaged: it is no file", path);
-    }
+        return refuse_file(path, why);
+    fstat(fd, &is);
     *fd_p = fd;
     *bytes_p = is.st_size;
     return HD_OK;
@@ -90,7 +96,8 @@ static int read_file(const char *path, const json_t *about, void **data_p, int64
     else if (!(data = hd_alloc(bytes > 0 ? bytes : 1, 1)))
         status = HD_ERR_NOMEM;
     else if (read_up_to(fd, data, bytes) != bytes)
-        status = errno ? refuse_unread(path) : hd_fail(HD_ERR_FORMAT, "%s is cut short", path);
+        status = errno ? refuse_file(path, strerror(errno))
+                       : hd_fail(HD_ERR_FORMAT, "%s is cut short", path);
     else if (!fits(about, data, bytes))
         status = hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
     close(fd);
@@ -165,20 +172,11 @@ static int verify(const struct hd_checkpoint *c, const char *path)
 
 static int read_manifest(const char *path, json_t **manifest_p)
 {
-    json_error_t error;
-    int64_t bytes;
-    int fd = -1;
-    HD_TRY(open_file(path, &fd, &bytes));
-    errno = 0;
-    *manifest_p = json_loadfd(fd, 0, &error);
-    const int reason = errno;
-    close(fd);
-    errno = reason;
+    char why[HD_FILE_WHY];
+    *manifest_p = hd_json_file_read(path, HD_INPUT_RUN, why);
     if (*manifest_p)
         return HD_OK;
-    return reason == EIO || reason == ESTALE
-               ? refuse_unread(path)
-               : hd_fail(HD_ERR_FORMAT, "%s is damaged: %s", path, error.text);
+    return errno ? refuse_unread(why) : hd_fail(HD_ERR_FORMAT, "%s is damaged", why);
 }
 
 static int open_one(const char *state, int64_t iteration, struct hd_checkpoint **checkpoint_p)

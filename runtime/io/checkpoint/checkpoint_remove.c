@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 #include "runtime/io/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
@@ -28,14 +29,10 @@ static int64_t parse_journal_file(int folder, const char *name)
 {
     const char *dot = strrchr(name, '.');
     char *end;
-    struct stat is;
     if (!dot || dot == name || dot[1] < '0' || dot[1] > '9')
         return -1;
     const int64_t iteration = strtoll(dot + 1, &end, 10);
-    return *end == '\0' && fstatat(folder, name, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
-                   S_ISREG(is.st_mode)
-               ? iteration
-               : -1;
+    return *end == '\0' && hd_run_dir_has(folder, name, S_IFREG) ? iteration : -1;
 }
 
 static void remove_journals(const struct hd_checkpoint_writer *c, json_t *needed)

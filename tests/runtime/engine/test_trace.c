@@ -8,7 +8,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char verb_a[] = "a", verb_b[] = "b";
 
@@ -102,12 +101,12 @@ TEST(one_worker_s_total_is_its_union)
 TEST(the_file_holds_the_newest_events)
 {
     struct hd_trace *trace = make(2, 2, false);
-    char path[] = "/tmp/heddle-trace-XXXXXX";
-    int fd = mkstemp(path);
+    FILE *written = tmpfile();
     json_error_t error;
     play(trace);
-    ck_assert_int_eq(hd_trace_write(trace, path, 1, 100), HD_OK);
-    json_t *file = json_load_file(path, 0, &error);
+    hd_trace_write(trace, written, 1, 100);
+    rewind(written);
+    json_t *file = json_loadf(written, 0, &error);
     ck_assert_msg(file != NULL, "%s", error.text);
     json_t *events = json_object_get(file, "traceEvents"), *event;
     size_t i;
@@ -128,7 +127,6 @@ TEST(the_file_holds_the_newest_events)
     ck_assert_int_eq(bodies, 2); /* of worker 0 the last two, b and a; of worker 1 its only one */
     ck_assert_int_eq(waits, 2);
     json_decref(file);
-    close(fd);
-    unlink(path);
+    fclose(written);
     hd_trace_destroy(trace);
 }

@@ -182,10 +182,10 @@ TEST(a_link_in_the_way_is_not_followed)
     no_unnamed_files = true;
     ck_assert_int_eq(hd_file_write_atomic(path, "yours", 5), HD_OK);
     no_unnamed_files = false;
-    ck_assert_int_eq(hd_file_read(victim, &content, NULL), HD_OK);
+    ck_assert_int_eq(hd_file_read(victim, HD_INPUT_RUN, &content, NULL), HD_OK);
     ck_assert_str_eq(content, "mine");
     hd_free(content);
-    ck_assert_int_eq(hd_file_read(path, &content, NULL), HD_OK);
+    ck_assert_int_eq(hd_file_read(path, HD_INPUT_RUN, &content, NULL), HD_OK);
     ck_assert_str_eq(content, "yours");
     hd_free(content);
     hd_free(beside);

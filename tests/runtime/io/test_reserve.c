@@ -59,7 +59,7 @@ static int64_t size_of(const char *name)
 static void assert_content(const char *name, const char *expected)
 {
     char *content;
-    ck_assert_int_eq(hd_file_read(in(name), &content, NULL), HD_OK);
+    ck_assert_int_eq(hd_file_read(in(name), HD_INPUT_RUN, &content, NULL), HD_OK);
     ck_assert_str_eq(content, expected);
     hd_free(content);
 }

@@ -286,7 +286,7 @@ TEST(lengths_that_lie_are_refused)
     ck_assert_int_eq(hd_safetensors_open(path, &file), HD_ERR_FORMAT);
     ck_assert_int_eq(hd_safetensors_open("/no/such/file", &file), HD_ERR_INPUT);
     ck_assert(strstr(said, "/no/such/file"));
-    ck_assert_int_eq(hd_safetensors_open("/tmp", &file), HD_ERR_FORMAT);
+    ck_assert_int_eq(hd_safetensors_open("/tmp", &file), HD_ERR_INPUT);
     ck_assert(strstr(said, "/tmp"));
     ck_assert_ptr_null(file);
     hd_safetensors_close(NULL);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NAME = 64, NEAR = 3 };
 
@@ -125,6 +126,11 @@ int hd_game_find(const char *env_id, const char *folder, char *path, size_t path
             snprintf(path, path_bytes, "%s/%s", folder, entry->d_name);
     }
     closedir(roms);
+    struct stat is;
+    if (found && (stat(path, &is) != 0 || !S_ISREG(is.st_mode))) { /* a pipe would wait */
+        snprintf(message, message_bytes, "the ROM %.300s is not a regular file", path);
+        return -1;
+    }
     if (found)
         return 0;
     say_near(env_id, &near, message, message_bytes);

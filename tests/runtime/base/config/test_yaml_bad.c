@@ -232,7 +232,7 @@ TEST(test_size_of_text)
 static void check_unreadable(const char *path, const char *names)
 {
     struct hd_document *document = NULL;
-    ck_assert_int_eq(hd_document_read(path, diag, &document), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_document_read(path, HD_INPUT_COMMAND, diag, &document), HD_ERR_INPUT);
     ck_assert_ptr_null(document);
     ck_assert_int_eq(hd_diag_count(diag), 1);
     check_names(hd_diag_get_line(diag, 0), names);
@@ -266,7 +266,7 @@ TEST(test_file_not_permitted)
     fchmod(fd, 0);
     close(fd);
     struct hd_document *document = NULL;
-    int status = hd_document_read(path, diag, &document);
+    int status = hd_document_read(path, HD_INPUT_COMMAND, diag, &document);
     unlink(path);
     ck_assert_int_eq(status, HD_ERR_INPUT);
     /* root may read it anyway, and then finds it empty */
@@ -282,7 +282,7 @@ TEST(test_file_good)
         fprintf(file, "key%d: %d\n", i, i);
     fclose(file);
     struct hd_document *document;
-    ck_assert_int_eq(hd_document_read(path, diag, &document), HD_OK);
+    ck_assert_int_eq(hd_document_read(path, HD_INPUT_COMMAND, diag, &document), HD_OK);
     unlink(path);
     const struct hd_node *node = hd_node_get(hd_document_get_root(document), "key19999");
     ck_assert_str_eq(node->text, "19999");
