@@ -6,7 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/append.h"
-#include "runtime/io/base/files.h"
+#include "runtime/io/late_files.h"
 #include "runtime/io/log_state_internal.h"
 #include "runtime/io/tensorboard.h"
 
@@ -20,14 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COMPONENTS_MAX = 8, KEYS_MAX = 32, NAME_BYTES = 32, PAIRS_PER_ROW = 4, FILES_MAX = 4 };
-
-/* A whole file that could not be written yet. */
-struct late_file {
-    char *path;
-    void *data;
-    int64_t bytes;
-};
+enum { COMPONENTS_MAX = 8, KEYS_MAX = 32, NAME_BYTES = 32, PAIRS_PER_ROW = 4 };
 
 struct hd_logbook {
     char *directory;
@@ -38,8 +31,7 @@ struct hd_logbook {
         struct hd_appender *file;
     } texts[COMPONENTS_MAX];
     int n_texts;
-    struct late_file late[FILES_MAX];
-    int n_late;
+    struct hd_late_files late;
     struct {
         char key[NAME_BYTES];
         double value;
@@ -88,53 +80,15 @@ static struct hd_appender *text_of(struct hd_logbook *book, const char *componen
 
 /* -- Files that wait for room ------------------------------------------------------------------ */
 
-static void release_late(struct hd_logbook *book, int i)
+int hd_logbook_put_file(void *book, const char *path, const void *data, int64_t bytes)
 {
-    hd_free(book->late[i].path);
-    hd_free(book->late[i].data);
-    book->late[i] = book->late[--book->n_late];
+    hd_late_files_put(&((struct hd_logbook *)book)->late, path, data, bytes, false);
+    return HD_OK;
 }
 
-static void write_late_files(struct hd_logbook *book)
+int hd_logbook_put_spare_file(void *book, const char *path, const void *data, int64_t bytes)
 {
-    char why[HD_FILE_WHY];
-    for (int i = book->n_late - 1; i >= 0; i--) {
-        const struct late_file *late = &book->late[i];
-        if (hd_file_try_write_atomic(late->path, late->data, late->bytes, why) != HD_OK)
-            continue;
-        hd_log(HD_LOG_WARN, "%s is written now", late->path);
-        release_late(book, i);
-    }
-}
-
-/* Replaces what waits for the same path. Returns whether something did. */
-static bool replace_late(struct hd_logbook *book, const char *path)
-{
-    for (int i = 0; i < book->n_late; i++)
-        if (strcmp(book->late[i].path, path) == 0) {
-            release_late(book, i);
-            return true;
-        }
-    return false;
-}
-
-int hd_logbook_put_file(void *arg, const char *path, const void *data, int64_t bytes)
-{
-    struct hd_logbook *book = arg;
-    char why[HD_FILE_WHY];
-    const bool waited = replace_late(book, path);
-    if (hd_file_try_write_atomic(path, data, bytes, why) == HD_OK)
-        return HD_OK;
-    struct late_file late = {hd_strdup(path), hd_alloc(bytes, 1), bytes};
-    if (!waited)
-        hd_log(HD_LOG_WARN, "%s; training continues, and it is written when there is room", why);
-    if (!late.path || !late.data || book->n_late == FILES_MAX) {
-        hd_free(late.path);
-        hd_free(late.data);
-        return HD_ERR_NOMEM;
-    }
-    memcpy(late.data, data, (size_t)bytes);
-    book->late[book->n_late++] = late;
+    hd_late_files_put(&((struct hd_logbook *)book)->late, path, data, bytes, true);
     return HD_OK;
 }
 
@@ -208,11 +162,7 @@ void hd_logbook_destroy(struct hd_logbook *book)
 {
     if (!book)
         return;
-    write_late_files(book);
-    while (book->n_late > 0) {
-        hd_log(HD_LOG_WARN, "%s is lost: there was no room", book->late[0].path);
-        release_late(book, 0);
-    }
+    hd_late_files_end(&book->late);
     for (int i = 0; i < book->n_texts; i++)
         hd_appender_destroy(book->texts[i].file);
     hd_tensorboard_destroy(book->board);
@@ -340,7 +290,7 @@ int hd_logbook_write_table(struct hd_logbook *book, const char *component, const
                            int n)
 {
     struct record record;
-    write_late_files(book);
+    hd_late_files_write(&book->late);
     if (!begin_record(&record))
         return HD_ERR_NOMEM;
     print_time(record.file);

@@ -50,10 +50,11 @@ int hd_logbook_write_table(struct hd_logbook *book, const char *component, const
 int hd_logbook_write_line(struct hd_logbook *book, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Replaces a file by data[bytes], wholly or not at all. If it cannot be written, warns, keeps it in
- * memory, and tries again at each table and at the end. `book` is a logbook (struct hd_file_put).
- * Returns HD_OK or HD_ERR_NOMEM. */
+/* Replace a file by data[bytes], wholly or not at all. If it cannot be written, they warn, keep it
+ * in memory, and try again at each table and at the end (runtime/io/late_files.h); a spare file is
+ * given up before others. `book` is a logbook (struct hd_file_put). Return HD_OK. */
 int hd_logbook_put_file(void *book, const char *path, const void *data, int64_t bytes);
+int hd_logbook_put_spare_file(void *book, const char *path, const void *data, int64_t bytes);
 
 /* Remembers `now` for `key` and returns the value that was remembered before (0 at first): for
  * counts and times since the last log. */

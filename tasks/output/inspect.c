@@ -202,9 +202,10 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
 }
 
 int hd_weights_save_in_step(struct hd_context *context, const struct hd_weights *weights,
-                            char *path)
+                            char *path, bool spare)
 {
-    const struct hd_file_put put = {hd_logbook_put_file, context->logbook};
+    const struct hd_file_put put = {spare ? hd_logbook_put_spare_file : hd_logbook_put_file,
+                                    context->logbook};
     struct hd_weights described = *weights;
     described.about = hd_logbook_get_policy(context->logbook);
     described.origins = hd_logbook_get_origins(context->logbook);

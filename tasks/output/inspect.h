@@ -44,9 +44,10 @@ int hd_weights_save(const struct hd_weights *weights, const struct hd_file_put *
                     const char *path, int64_t train_iter);
 
 /* Writes a policy so from the body of a step with a logbook, to `path`, which it releases (NULL:
- * there was no memory for it). Returns HD_OK, HD_ERR_NOMEM, or an error of hd_body_fail. */
+ * there was no memory for it); a spare file is given up first when the disk is full. Returns HD_OK,
+ * HD_ERR_NOMEM, or an error of hd_body_fail. */
 int hd_weights_save_in_step(struct hd_context *context, const struct hd_weights *weights,
-                            char *path);
+                            char *path, bool spare);
 
 /* Reads such a file into the instances. The file must have every tensor of the net in its shape,
  * and those of obs_norm and batch_norm_stats if these are given; num_batches_tracked is not read.

@@ -46,7 +46,7 @@ static int record_video_body(struct hd_context *context, const struct hd_view *v
                                        .obs_norm_data = views[OBS_NORM].data,
                                        .batch_norm_stats = views[BATCH_NORM_STATS].spec,
                                        .batch_norm_stats_data = views[BATCH_NORM_STATS].data};
-    return hd_weights_save_in_step(context, &weights, path);
+    return hd_weights_save_in_step(context, &weights, path, true);
 }
 
 const struct hd_verb hd_verb_record_video = {

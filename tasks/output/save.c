@@ -41,7 +41,7 @@ static int save_body(struct hd_context *context, const struct hd_view *views, co
                                        .obs_norm_data = views[OBS_NORM].data,
                                        .batch_norm_stats = views[BATCH_NORM_STATS].spec,
                                        .batch_norm_stats_data = views[BATCH_NORM_STATS].data};
-    return hd_weights_save_in_step(context, &weights, path);
+    return hd_weights_save_in_step(context, &weights, path, false);
 }
 
 const struct hd_verb hd_verb_save = {

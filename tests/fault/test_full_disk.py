@@ -4,7 +4,9 @@
 run ends as if nothing had been, with its results. Logs and best weights are written again when there is room, with
 one warning that they are not and one that they are. A small tmpfs is mounted for it, where that is allowed."""
 
+import collections
 import os
+import random
 import re
 import shutil
 import signal
@@ -13,8 +15,9 @@ import sys
 import time
 
 from processes import CONFIG, end, errors, start, wait_for_ranks, wait_for_text
-from runner import SLOWDOWN, Scratch, check, result, sets, train
+from runner import SLOWDOWN, Scratch, call, check, draw_seed, result, sets, train
 from test_checkpoint_failure import limit, newest, wait_for_checkpoint
+from ways import take_share
 
 KEYS = dict(env__stop_value="1e9", max_train_iter=int(3000 / SLOWDOWN), world__shards=2, policy__eval__evaluator__eval_freq=100)
 OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
@@ -163,6 +166,43 @@ def check_read_only(scratch, reference):
         check_end(process, directory, reference, before)
 
 
+MOMENTS = dict(OFTEN, max_train_iter=1500, policy__eval__evaluator__eval_freq=50, policy__eval__video_every=2)
+
+
+def play_moment(scratch, number, reference):
+    """A disk that is full from one random moment to another, of a run with logs, videos and checkpoints. Returns how
+    the run ended; None: there is no right to mount a disk."""
+    draw = random.Random(draw_seed() + number)
+    inodes, ranks = draw.random() < 0.3, draw.choice((1, 1, 2))
+    with Disk(scratch(f"moment_{number}"), "nr_inodes=250" if inodes else "size=16m") as disk:
+        if not disk.mounted:
+            return None
+        directory, options = os.path.join(disk.path, "run"), sets(**MOMENTS)
+        head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
+        process = start(*head, CONFIG, "--dir", directory, "--quiet", *options)
+        time.sleep(draw.uniform(0, 1.5 * SLOWDOWN))
+        disk.fill(inodes)
+        time.sleep(draw.choice((0, 0.3, 1, 3)) * SLOWDOWN)
+        disk.free()
+        code, text, _ = end(process, 100)
+        if code != 0:
+            check(code == 1 and errors(text) and "No space left on device" in text, f"{number}: {code} {text}")
+            check("failed on rank" not in text, f"{number}: what waits for room has ended a run: {text}")
+            call("run", CONFIG, "--dir", directory, "--resume", "--quiet", *options)
+        check(result(directory)["param_hash"] == reference, f"{number}: another hash: {text}")
+        check(not os.path.exists(os.path.join(directory, ".reserve")), f"{number}: the reserve is left")
+    return "to the end" if code == 0 else "with an error, then resumed"
+
+
+def check_moments(scratch):
+    """Returns whether there is a right to mount a disk."""
+    reference = train(scratch("moments"), ranks=1, **MOMENTS)["param_hash"]
+    numbers = take_share(range(int(os.environ.get("HD_MOMENTS", "100"))), "moments", of=12)
+    ends = collections.Counter(play_moment(scratch, number, reference) for number in numbers)
+    print(f"{len(numbers)} disks full at random moments, with one hash: {dict(ends)}")
+    return None not in ends
+
+
 def main():
     with Scratch() as scratch:
         reference = train(scratch("reference"), ranks=1, **KEYS)["param_hash"]
@@ -170,8 +210,9 @@ def main():
         check_stop(scratch)
         check_vanished(scratch, reference)
         check_read_only(scratch, reference)
+        mounts = check_moments(scratch)
         cases = [(1, False, False), (2, False, True), (1, True, True)]
-        if not all([check_disk(scratch, reference, *case) for case in cases]):
+        if not all([mounts, *(check_disk(scratch, reference, *case) for case in cases)]):
             print("no right to mount a file system: a quota alone was tried")
 
 
