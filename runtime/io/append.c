@@ -43,21 +43,20 @@ static void fail(struct hd_appender *appender, const char *what)
     warn(appender, why);
 }
 
-/* Closes what is no file, or a file that has other names, of which somebody may need the content.
- */
-static void drop(struct hd_appender *appender)
+/* Closes a file after a failure, to be opened again at the next try. */
+static void drop(struct hd_appender *appender, const char *what)
 {
+    fail(appender, what);
     close(appender->fd);
     appender->fd = -1;
-    errno = EEXIST;
-    fail(appender, "continued");
 }
 
 static void cut(struct hd_appender *appender)
 {
     struct stat about = {0};
     if (fstat(appender->fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink > 1) {
-        drop(appender);
+        errno = EEXIST; /* no file, or one with other names, whose content somebody may need */
+        drop(appender, "continued");
         return;
     }
     appender->written = about.st_size < appender->keep ? about.st_size : appender->keep;
@@ -65,7 +64,9 @@ static void cut(struct hd_appender *appender)
         hd_log(HD_LOG_WARN, "%s has %" PRId64 " bytes of the %" PRId64 " that it had",
                appender->path, (int64_t)about.st_size, appender->keep);
     if (about.st_size > appender->written && ftruncate(appender->fd, appender->written) != 0)
-        fail(appender, "cut");
+        drop(appender, "cut");
+    else
+        appender->keep = HD_APPEND_AFTER_ALL; /* when it is opened again */
 }
 
 static bool is_open(struct hd_appender *appender)
@@ -92,7 +93,10 @@ int hd_appender_create(const char *path, int64_t keep, struct hd_appender **appe
     struct hd_appender *appender = hd_alloc(1, sizeof *appender);
     if (!appender)
         return HD_ERR_NOMEM;
-    *appender = (struct hd_appender){.path = hd_strdup(path), .fd = -1, .keep = keep};
+    *appender = (struct hd_appender){.path = hd_strdup(path),
+                                     .fd = -1,
+                                     .keep = keep,
+                                     .written = keep == HD_APPEND_AFTER_ALL ? 0 : keep};
     if (!appender->path) {
         hd_free(appender);
         return HD_ERR_NOMEM;
@@ -143,7 +147,9 @@ void hd_appender_flush(struct hd_appender *appender)
             break;
         done += n;
     }
-    if (done < appender->n_waiting)
+    if (done < appender->n_waiting && errno == ESTALE)
+        drop(appender, "written");
+    else if (done < appender->n_waiting)
         fail(appender, "written");
     appender->written += done;
     appender->n_waiting -= done;

@@ -178,6 +178,11 @@ const char *hd_logbook_get_dir(const struct hd_logbook *book)
     return book->directory;
 }
 
+const char *hd_logbook_get_name(const struct hd_logbook *book)
+{
+    return hd_tensorboard_get_name(book->board);
+}
+
 int hd_logbook_set_policy(struct hd_logbook *book, const char *policy, const char *origins)
 {
     book->policy = hd_strdup(policy);

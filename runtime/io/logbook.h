@@ -26,6 +26,10 @@ struct json_t *hd_logbook_get_state(struct hd_logbook *book);
 /* Returns the run directory. Borrowed. Thread safe. */
 const char *hd_logbook_get_dir(const struct hd_logbook *book);
 
+/* Returns the name of the event file, which no other run has and which stays when the run goes on.
+ * Borrowed. Thread safe. */
+const char *hd_logbook_get_name(const struct hd_logbook *book);
+
 /* Keeps copies of what files of weights say of their policy and of its origins (NULL: nothing),
  * before any task runs. Returns HD_OK or HD_ERR_NOMEM. The others return them, or NULL. Borrowed.
  * Thread safe. */

@@ -58,8 +58,12 @@ void hd_reserve_remove(const char *dir)
     DIR *list = folder ? opendir(folder) : NULL;
     for (const struct dirent *entry; list && (entry = readdir(list));) {
         char *inside = entry->d_name[0] == '.' ? NULL : format_folder(dir, entry->d_name);
-        if (inside)
-            hd_folder_remove(inside);
+        char *file = inside ? hd_format("%s/file", inside) : NULL;
+        if (file) {
+            unlink(file);
+            rmdir(inside); /* stays when somebody has put something into it */
+        }
+        hd_free(file);
         hd_free(inside);
     }
     if (list)

@@ -8,6 +8,7 @@
 #include "tensorboard.pb-c.h"
 
 #include <dirent.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,7 +87,7 @@ static void remove_event_files(const char *directory)
     DIR *folder = opendir(directory);
     const struct dirent *entry;
     while (folder && (entry = readdir(folder)))
-        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0)
+        if (fnmatch(PREFIX "[0-9]*.0", entry->d_name, 0) == 0)
             unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder)
         closedir(folder);

@@ -55,6 +55,7 @@ int hd_checkpoints_open(struct hd_train *train)
         .keep = settings->checkpoint_keep,
         .from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1,
         .timeout_s = settings->checkpoint_timeout_s,
+        .run = train->outputs.logbook ? hd_logbook_get_name(train->outputs.logbook) : NULL,
         .send = send_message,
         .arg = train,
     };

@@ -10,6 +10,7 @@
 #include "runtime/io/base/run_dir.h"
 #include "runtime/io/result.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -143,18 +144,24 @@ static int check_config(const struct hd_train *train, const json_t *then, const 
 
 /* -- Finding ----------------------------------------------------------------------------------- */
 
-/* Returns the last of name, name_1, … that exists; NULL: none, or no memory. */
-static char *newest_of(const char *name)
+/* Stores the last of name, name_1, … that exists, or NULL. What cannot be looked at for a while is
+ * no end of the row. */
+static int find_newest(const char *name, char **newest_p)
 {
-    char *newest = NULL;
+    *newest_p = NULL;
     for (int i = 0;; i++) {
         char *next = i == 0 ? hd_strdup(name) : hd_format("%s_%d", name, i);
-        if (!next || !hd_folder_exists(next)) {
-            hd_free(next);
-            return newest;
+        if (next && hd_folder_exists(next)) {
+            hd_free(*newest_p);
+            *newest_p = next;
+            continue;
         }
-        hd_free(newest);
-        newest = next;
+        const bool ends = errno == ENOENT || errno == ENOTDIR || errno == EEXIST;
+        const int status = !next  ? HD_ERR_NOMEM
+                           : ends ? HD_OK
+                                  : hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", next);
+        hd_free(next);
+        return status;
     }
 }
 
@@ -190,7 +197,7 @@ static int adopt_shards(struct hd_train *train, const json_t *then)
 }
 
 /* Finds the run directory that --resume means. */
-static void find_dir(struct hd_train *train)
+static int find_dir(struct hd_train *train)
 {
     const struct hd_options *options = train->options;
     if (options->resume[0])
@@ -198,7 +205,8 @@ static void find_dir(struct hd_train *train)
     else if (options->dir)
         train->dir = hd_folder_exists(options->dir) ? hd_strdup(options->dir) : NULL;
     else
-        train->dir = newest_of(train->run_spec.settings.exp_name);
+        return find_newest(train->run_spec.settings.exp_name, &train->dir);
+    return HD_OK;
 }
 
 /* Lists the config that the run directory holds; NULL: the directory is empty. */
@@ -361,7 +369,7 @@ int hd_resume_find(struct hd_train *train)
 {
     if (!train->options->resume)
         return check_unused(train);
-    find_dir(train);
+    HD_TRY(find_dir(train));
     if (train->dir)
         HD_TRY(find_checkpoint(train));
     if (!train->resume_from)

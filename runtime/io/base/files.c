@@ -53,7 +53,10 @@ int hd_path_make_parents(const char *path)
 bool hd_folder_exists(const char *path)
 {
     struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    if (stat(path, &about) != 0)
+        return false;
+    errno = EEXIST;
+    return S_ISDIR(about.st_mode);
 }
 
 bool hd_folder_remove(const char *path)

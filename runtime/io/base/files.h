@@ -24,7 +24,8 @@ int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
  */
 int hd_rundir_lock(const char *dir, int *fd_p);
 
-/* Returns whether `path` is a directory that this process can see. */
+/* Returns whether `path` is a directory that this process can see; if not, errno says why, EEXIST
+ * for something else. */
 bool hd_folder_exists(const char *path);
 
 /* Returns whether `path` is a directory without entries that this process can read. */

@@ -39,6 +39,8 @@ struct hd_checkpoint_writer_options {
     int64_t from;     /* the run continues from this iteration's; rank 0 puts later ones aside. -1:
                          there is none */
     double timeout_s; /* a checkpoint that takes longer is given up */
+    const char *run;  /* rank 0: names the run for good; checkpoints of others are left alone. NULL:
+                         none are known */
     /* Sends a message, from rank 0 to `rank`, from others to rank 0, which passes it to
      * hd_checkpoint_writer_receive there. Returns a status; a failure is a rank that is gone. It is
      * called by the writing thread too. NULL with one rank. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int hd_checkpoint_fail_nomem(struct hd_checkpoint_writer *c)
 {
@@ -45,9 +46,21 @@ char *hd_checkpoint_format_file(const struct hd_checkpoint_writer *c, const stru
     return hd_format("%s/iteration_%" PRId64 ".part/%s", c->state, c->iteration, file->name);
 }
 
+/* Somebody may have put a link at the name of the folder, which would lead the files elsewhere. */
+static void check_folder(struct hd_checkpoint_writer *c)
+{
+    struct stat is;
+    char *path = hd_checkpoint_format_path(c->state, c->iteration, ".part");
+    if (path && lstat(path, &is) == 0 && !S_ISDIR(is.st_mode))
+        snprintf(c->why, HD_FILE_WHY, "%.512s is %s, expected a directory", path,
+                 hd_input_get_kind(is.st_mode));
+    hd_free(path);
+}
+
 void hd_checkpoint_write_files(struct hd_checkpoint_writer *c)
 {
     bool journal = false;
+    check_folder(c);
     for (int64_t i = 0; i < c->n_files && !c->why[0]; i++) {
         char *path = hd_checkpoint_format_file(c, &c->files[i]), why[HD_FILE_WHY] = "no memory";
         journal = journal || c->files[i].journal;

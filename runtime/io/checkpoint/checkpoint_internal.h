@@ -50,8 +50,9 @@ enum outcome {
 };
 
 struct hd_checkpoint_writer {
-    struct hd_checkpoint_writer_options options; /* `dir` is not kept */
+    struct hd_checkpoint_writer_options options; /* `dir` and `run` are not kept */
     char *state;                                 /* DIR/ckpt/state */
+    char *run;                                   /* or NULL */
     int64_t iteration;                           /* of the one in progress */
     int64_t deadline_ns;                         /* when it is given up */
     int turn;                                    /* the series that it belongs to */
@@ -87,10 +88,11 @@ char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char
 bool hd_checkpoint_parse_entry(int folder, const char *name, const char *suffix,
                                int64_t *iteration_p);
 
-/* Lists the iterations that have a checkpoint, ascending, to be freed with hd_free. Returns their
- * number, or -1 without memory (an error that hd_grow logs); it stores no list when it is not > 0.
- */
-int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p);
+/* Lists the iterations that have a checkpoint, ascending, to be freed with hd_free; no list when
+ * there are none. Returns HD_OK, HD_ERR_SYSTEM when the folder cannot be listed, with the reason in
+ * `why` (not logged), or HD_ERR_NOMEM. */
+int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p, int *n_p,
+                                  char why[HD_FILE_WHY]);
 
 /* Returns a hash as JSON text, owned by the caller. */
 json_t *hd_checkpoint_format_hash(uint64_t hash);
@@ -101,9 +103,15 @@ uint64_t hd_checkpoint_hash_manifest(json_t *manifest);
 /* Returns the manifest's entries for this rank's files and journals, owned by the caller. */
 json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c);
 
-/* Adds to `needed` the entries of the journal files that the checkpoint of an iteration needs.
- * Returns whether its manifest can be read. */
-bool hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed);
+/* Returns whether errno of a file that cannot be opened or parsed (0) says that it is damaged:
+ * absent, or no file. Otherwise it may be good. */
+bool hd_checkpoint_is_damage(int error);
+
+/* Reads the manifest of a checkpoint. Returns HD_OK with one whose own hash is right, owned by the
+ * caller; HD_ERR_FORMAT when there is none; HD_ERR_SYSTEM when it cannot be read for now; a
+ * sentence is in `why` (not logged). */
+int hd_checkpoint_read_manifest(const char *state, int64_t iteration, json_t **manifest_p,
+                                char why[HD_FILE_WHY]);
 
 /* Completes the manifest, which holds all ranks' entries, and writes it. Returns HD_OK, or a status
  * with a sentence in `why`, not logged. */
@@ -162,8 +170,8 @@ void hd_checkpoint_clear_files(struct hd_checkpoint_writer *c);
  * `from` aside, which are damaged. */
 void hd_checkpoint_clean_up(const struct hd_checkpoint_writer *c, int64_t from);
 
-/* Rank 0: of the checkpoints up to c->iteration removes all but the newest c->keep, and the journal
- * files that no kept one needs. */
+/* Rank 0: of the run's checkpoints up to c->iteration removes all but the newest `keep`, and the
+ * journal files that no kept one needs; of their folders what their manifests name. */
 void hd_checkpoint_remove_old(const struct hd_checkpoint_writer *c);
 
 /* Removes the folder hd_checkpoint_format_path(state, iteration, suffix). */

@@ -80,8 +80,12 @@ void hd_checkpoint_link_latest(const struct hd_checkpoint_writer *c, int64_t ite
     char *beside = hd_format("%s/.latest", c->state), *latest = hd_format("%s/latest", c->state);
     char *target = hd_format("iteration_%" PRId64, iteration);
     if (beside && latest && target) {
+        struct stat is;
         unlink(beside);
-        if (symlink(target, beside) == 0 && rename(beside, latest) != 0)
+        if (lstat(latest, &is) == 0 && !S_ISLNK(is.st_mode))
+            hd_log(HD_LOG_WARN, "%s is %s, not the link to the newest checkpoint", latest,
+                   hd_input_get_kind(is.st_mode));
+        else if (symlink(target, beside) == 0 && rename(beside, latest) != 0)
             unlink(beside);
     }
     hd_free(beside);
@@ -124,8 +128,11 @@ static int make_visible(const struct hd_checkpoint_writer *c, char why[HD_FILE_W
         snprintf(why, HD_FILE_WHY, "%.512s cannot be made: %s", whole, strerror(errno));
         status = HD_ERR_SYSTEM;
     }
-    if (status == HD_OK)
+    if (status == HD_OK) {
         status = hd_folder_sync(c->state, why);
+        if (status != HD_OK) /* it may not be on the disk, and its journals are given up */
+            rename(whole, part);
+    }
     hd_free(part);
     hd_free(whole);
     return status;

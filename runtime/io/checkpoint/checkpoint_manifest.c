@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* -- Paths ------------------------------------------------------------------------------------- */
 
@@ -36,30 +35,49 @@ bool hd_checkpoint_parse_entry(int folder, const char *name, const char *suffix,
            hd_run_dir_has(folder, name, S_IFDIR);
 }
 
-int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
+/* Returns whether the name is that of a checkpoint; errno tells of one that cannot be looked at. */
+static bool is_checkpoint(DIR *folder, const char *name, int64_t *iteration_p)
 {
-    int64_t *list = NULL, capacity = 0;
-    int n = 0;
-    DIR *folder = opendir(state);
-    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-        int64_t iteration;
-        if (!hd_checkpoint_parse_entry(dirfd(folder), entry->d_name, "", &iteration))
-            continue;
-        if (hd_grow((void **)&list, &capacity, n + 1, sizeof *list) != HD_OK) {
-            n = -1;
-            break;
+    errno = 0;
+    return hd_checkpoint_parse_entry(dirfd(folder), name, "", iteration_p);
+}
+
+static int list_names(DIR *folder, int64_t **list_p, int *n_p)
+{
+    int64_t capacity = 0, iteration;
+    const struct dirent *entry;
+    for (errno = 0; (entry = readdir(folder)); errno = 0) {
+        if (is_checkpoint(folder, entry->d_name, &iteration)) {
+            HD_TRY(hd_grow((void **)list_p, &capacity, *n_p + 1, sizeof **list_p));
+            (*list_p)[(*n_p)++] = iteration;
+        } else if (errno == EIO || errno == ESTALE || errno == EACCES) {
+            return HD_ERR_SYSTEM;
         }
-        list[n++] = iteration;
     }
+    return errno == 0 ? HD_OK : HD_ERR_SYSTEM;
+}
+
+int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p, int *n_p,
+                                  char why[HD_FILE_WHY])
+{
+    int64_t *list = NULL;
+    int n = 0;
+    const int fd = open(state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    int status = folder ? list_names(folder, &list, &n) : errno == ENOENT ? HD_OK : HD_ERR_SYSTEM;
+    if (status == HD_ERR_SYSTEM)
+        snprintf(why, HD_FILE_WHY, "%.512s cannot be read: %s", state, strerror(errno));
     if (folder)
         closedir(folder);
-    if (n <= 0) {
+    if (n > 0)
+        qsort(list, (size_t)n, sizeof *list, ascending);
+    if (status == HD_OK) {
+        *iterations_p = list;
+        *n_p = n;
+    } else {
         hd_free(list);
-        return n;
     }
-    qsort(list, (size_t)n, sizeof *list, ascending);
-    *iterations_p = list;
-    return n;
+    return status;
 }
 
 /* -- Hashes ------------------------------------------------------------------------------------ */
@@ -157,15 +175,45 @@ json_t *hd_checkpoint_list_files(struct hd_checkpoint_writer *c)
 
 /* -- The manifest of all ranks ----------------------------------------------------------------- */
 
-bool hd_checkpoint_add_journal_files(const char *state, int64_t iteration, json_t *needed)
+bool hd_checkpoint_is_damage(int error)
 {
-    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json"), why[HD_FILE_WHY];
-    json_t *manifest = path ? hd_json_file_read(path, HD_INPUT_RUN, why) : NULL;
-    const bool readable = manifest != NULL;
-    json_object_update(needed, json_object_get(manifest, "journal_files"));
-    json_decref(manifest);
+    return error == 0 || error == ENOENT || error == ENOTDIR || error == ELOOP || error == EISDIR ||
+           error == EINVAL;
+}
+
+static bool has_right_hash(json_t *manifest)
+{
+    json_t *wanted = hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(manifest));
+    const bool right = json_is_object(manifest) &&
+                       json_is_string(json_object_get(manifest, "format")) &&
+                       json_equal(wanted, json_object_get(manifest, "hash")) &&
+                       json_is_object(json_object_get(manifest, "files")) &&
+                       json_is_object(json_object_get(manifest, "journals")) &&
+                       json_is_object(json_object_get(manifest, "journal_files"));
+    json_decref(wanted);
+    return right;
+}
+
+int hd_checkpoint_read_manifest(const char *state, int64_t iteration, json_t **manifest_p,
+                                char why[HD_FILE_WHY])
+{
+    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json");
+    if (!path)
+        return HD_ERR_NOMEM;
+    json_t *manifest = hd_json_file_read(path, HD_INPUT_RUN, why);
+    int status = manifest || hd_checkpoint_is_damage(errno) ? HD_OK : HD_ERR_SYSTEM;
+    if (status == HD_OK && (!manifest || !has_right_hash(manifest))) {
+        if (manifest)
+            snprintf(why, HD_FILE_WHY, "%.512s is damaged: its content is not what was written",
+                     path);
+        status = HD_ERR_FORMAT;
+    }
     hd_free(path);
-    return readable;
+    if (status == HD_OK)
+        *manifest_p = manifest;
+    else
+        json_decref(manifest);
+    return status;
 }
 
 int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest,
@@ -174,6 +222,8 @@ int hd_checkpoint_write_manifest(const struct hd_checkpoint_writer *c, json_t *m
     json_object_set_new(manifest, "format", json_string(HD_CHECKPOINT_FORMAT));
     json_object_set_new(manifest, "iteration", json_integer(c->iteration));
     json_object_set(manifest, "metadata", c->metadata);
+    if (c->run)
+        json_object_set_new(manifest, "run", json_string(c->run));
     json_object_set_new(manifest, "hash",
                         hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(manifest)));
     char *path = hd_checkpoint_format_path(c->state, c->iteration, ".part/manifest.json");

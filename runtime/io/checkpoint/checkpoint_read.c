@@ -52,21 +52,13 @@ static int64_t read_up_to(int fd, char *data, int64_t bytes)
     return done;
 }
 
-/* Refuses a file by errno. One that is there and cannot be read may be good: a run that went on
- * from an older checkpoint would lose it. */
-static int refuse_unread(const char *sentence)
-{
-    const bool damaged =
-        errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EISDIR || errno == EINVAL;
-    return damaged ? hd_fail(HD_ERR_FORMAT, "%s", sentence)
-                   : hd_fail(HD_ERR_SYSTEM, "%s; nothing was changed", sentence);
-}
-
+/* A file that is there and cannot be read may be good: a run that went on from an older checkpoint
+ * would lose it. */
 static int refuse_file(const char *path, const char *why)
 {
-    char sentence[HD_FILE_WHY];
-    snprintf(sentence, sizeof sentence, "%.*s %s", HD_FILE_WHY - HD_INPUT_WHY - 2, path, why);
-    return refuse_unread(sentence);
+    return hd_checkpoint_is_damage(errno)
+               ? hd_fail(HD_ERR_FORMAT, "%s %s", path, why)
+               : hd_fail(HD_ERR_SYSTEM, "%s %s; nothing was changed", path, why);
 }
 
 static int open_file(const char *path, int *fd_p, int64_t *bytes_p)
@@ -147,51 +139,41 @@ static int verify_files(const struct hd_checkpoint *c, bool journal)
     return HD_OK;
 }
 
-static int verify(const struct hd_checkpoint *c, const char *path)
+static int verify(const struct hd_checkpoint *c)
 {
-    json_t *wanted = hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(c->manifest));
-    const json_t *format = json_object_get(c->manifest, "format");
-    const bool same = json_is_object(c->manifest) && json_is_string(format) &&
-                      json_equal(wanted, json_object_get(c->manifest, "hash")) &&
-                      json_is_object(json_object_get(c->manifest, "files")) &&
-                      json_is_object(json_object_get(c->manifest, "journals")) &&
-                      json_is_object(json_object_get(c->manifest, "journal_files"));
-    json_decref(wanted);
-    if (!same)
-        return hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
-    if (strcmp(json_string_value(format), HD_CHECKPOINT_FORMAT) != 0)
-        return hd_fail(HD_ERR_FORMAT, "%s is of format '%.40s'; this program reads '%s'", path,
-                       json_string_value(format), HD_CHECKPOINT_FORMAT);
+    const char *format = json_string_value(json_object_get(c->manifest, "format"));
+    if (strcmp(format, HD_CHECKPOINT_FORMAT) != 0)
+        return hd_fail(HD_ERR_FORMAT,
+                       "the checkpoint of iteration %" PRId64
+                       " is of format '%.40s'; this program reads '%s'",
+                       c->iteration, format, HD_CHECKPOINT_FORMAT);
     const int64_t iteration = json_integer_value(json_object_get(c->manifest, "iteration"));
     if (iteration != c->iteration)
-        return hd_fail(HD_ERR_FORMAT, "%s is of iteration %" PRId64 ", not %" PRId64, path,
-                       iteration, c->iteration);
+        return hd_fail(HD_ERR_FORMAT, "%s/iteration_%" PRId64 " is of iteration %" PRId64, c->state,
+                       c->iteration, iteration);
     HD_TRY(verify_files(c, false));
     return verify_files(c, true);
 }
 
-static int read_manifest(const char *path, json_t **manifest_p)
+static int read_manifest(struct hd_checkpoint *c)
 {
     char why[HD_FILE_WHY];
-    *manifest_p = hd_json_file_read(path, HD_INPUT_RUN, why);
-    if (*manifest_p)
-        return HD_OK;
-    return errno ? refuse_unread(why) : hd_fail(HD_ERR_FORMAT, "%s is damaged", why);
+    const int status = hd_checkpoint_read_manifest(c->state, c->iteration, &c->manifest, why);
+    if (status == HD_ERR_FORMAT)
+        return hd_fail(status, "%s", why);
+    return status == HD_ERR_SYSTEM ? hd_fail(status, "%s; nothing was changed", why) : status;
 }
 
 static int open_one(const char *state, int64_t iteration, struct hd_checkpoint **checkpoint_p)
 {
     struct hd_checkpoint *c = hd_alloc(1, sizeof *c);
-    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json");
     int status = HD_ERR_NOMEM;
     if (c)
         *c = (struct hd_checkpoint){.state = hd_strdup(state), .iteration = iteration};
-    if (c && c->state && path) {
-        status = read_manifest(path, &c->manifest);
-        if (status == HD_OK)
-            status = verify(c, path);
-    }
-    hd_free(path);
+    if (c && c->state)
+        status = read_manifest(c);
+    if (status == HD_OK)
+        status = verify(c);
     if (status == HD_OK)
         *checkpoint_p = c;
     else
@@ -199,28 +181,11 @@ static int open_one(const char *state, int64_t iteration, struct hd_checkpoint *
     return status;
 }
 
-/* A folder that cannot be listed is not one without checkpoints. */
-static int check_folder(const char *state)
+/* Opens the newest good one of n iterations. */
+static int open_newest(const char *state, const int64_t *iterations, int n,
+                       struct hd_checkpoint **checkpoint_p)
 {
-    const int fd = open(state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0 || errno == ENOENT
-               ? HD_OK
-               : hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m; nothing was changed", state);
-}
-
-int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
-{
-    char *state = hd_format("%s/ckpt/state", dir);
-    int64_t *iterations = NULL;
-    if (state && check_folder(state) != HD_OK) {
-        hd_free(state);
-        return HD_ERR_SYSTEM;
-    }
-    int n = state ? hd_checkpoint_list_iterations(state, &iterations) : -1;
-    int status = n < 0 ? HD_ERR_NOMEM : n > 0 ? HD_ERR_FORMAT : HD_OK;
-    *checkpoint_p = NULL;
+    int status = n > 0 ? HD_ERR_FORMAT : HD_OK;
     while (status == HD_ERR_FORMAT && n-- > 0) {
         status = open_one(state, iterations[n], checkpoint_p);
         if (status == HD_ERR_FORMAT && n > 0)
@@ -230,6 +195,22 @@ int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
     }
     if (status == HD_ERR_FORMAT)
         hd_fail(HD_ERR_FORMAT, "no checkpoint in %s is good", state);
+    return status;
+}
+
+int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
+{
+    char *state = hd_format("%s/ckpt/state", dir), why[HD_FILE_WHY];
+    int64_t *iterations = NULL;
+    int n = 0;
+    *checkpoint_p = NULL;
+    if (!state)
+        return HD_ERR_NOMEM;
+    int status = hd_checkpoint_list_iterations(state, &iterations, &n, why);
+    if (status == HD_ERR_SYSTEM) /* a folder that cannot be listed is not one without checkpoints */
+        hd_fail(status, "%s; nothing was changed", why);
+    if (status == HD_OK)
+        status = open_newest(state, iterations, n, checkpoint_p);
     hd_free(iterations);
     hd_free(state);
     return status;

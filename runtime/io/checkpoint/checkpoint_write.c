@@ -147,6 +147,7 @@ static void release(struct hd_checkpoint_writer *c)
     hd_free(c->messages);
     hd_free(c->files);
     hd_free(c->state);
+    hd_free(c->run);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->send_lock);
@@ -174,7 +175,8 @@ int hd_checkpoint_writer_create(const struct hd_checkpoint_writer_options *optio
     make_locks(c);
     c->state = hd_format("%s/ckpt/state", options->dir);
     c->messages = hd_alloc(options->ranks, sizeof(json_t *));
-    if (!c->state || !c->messages) {
+    c->run = options->run ? hd_strdup(options->run) : NULL;
+    if (!c->state || !c->messages || (options->run && !c->run)) {
         release(c);
         return HD_ERR_NOMEM;
     }

@@ -303,6 +303,49 @@ TEST(going_on)
     hd_checkpoint_writer_destroy(checkpoints);
 }
 
+static void put_file(const char *name)
+{
+    FILE *file = fopen(path_of(name), "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static struct hd_checkpoint_writer *create_run(const char *run, int64_t from)
+{
+    const struct hd_checkpoint_writer_options options = {
+        .dir = folder, .ranks = 1, .keep = 2, .from = from, .timeout_s = 60, .run = run};
+    struct hd_checkpoint_writer *checkpoints;
+    ck_assert_int_eq(hd_checkpoint_writer_create(&options, &checkpoints), HD_OK);
+    return checkpoints;
+}
+
+/* A checkpoint of another run, a folder that is none, and files beside ours are not removed. */
+TEST(what_others_keep)
+{
+    static const char *const theirs[] = {"iteration_5/manifest.json", "iteration_3/notes",
+                                         "iteration_10/notes", "journal/notes.7", "latest"};
+    struct hd_checkpoint_writer *checkpoints = create_run("a", -1);
+    ck_assert(write_one(checkpoints, 5));
+    hd_checkpoint_writer_destroy(checkpoints);
+    ck_assert_int_eq(mkdir(path_of("iteration_3"), 0777), 0);
+    checkpoints = create_run("b", 5);
+    ck_assert(write_one(checkpoints, 10));
+    ck_assert_int_eq(unlink(path_of("latest")), 0);
+    for (size_t i = 1; i < COUNT(theirs); i++)
+        put_file(theirs[i]);
+    for (int64_t i = 20; i < 60; i += 10)
+        ck_assert(write_one(checkpoints, i));
+    ck_assert_int_eq(symlink(".", path_of("iteration_60.part")), 0);
+    ck_assert(!write_one(checkpoints, 60));
+    hd_checkpoint_writer_destroy(checkpoints);
+    for (size_t i = 0; i < COUNT(theirs); i++)
+        ck_assert_msg(size_of(theirs[i]) >= 0, "%s is gone", theirs[i]);
+    ck_assert_int_eq(size_of("iteration_10/manifest.json"), -1);
+    ck_assert_int_eq(size_of("iteration_20"), -1);
+    ck_assert_int_eq(size_of("text"), -1);
+    assert_newest(50);
+}
+
 /* What cannot be read now may be good: no older one is opened in its place. */
 TEST(unreadable, .runs = 4)
 {
