@@ -100,6 +100,16 @@ static void emit(enum hd_log_level level, const char *message)
     write_all(line, (size_t)used + 1);
 }
 
+/* Replaces what a terminal would take for commands: names and exceptions come from outside. */
+static void make_printable(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if ((*c < ' ' && *c != '\n' && *c != '\t') || *c == 127)
+            *c = '?';
+        else if (*c == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) /* the same in UTF-8 */
+            c[0] = c[1] = '?';
+}
+
 static void log_va(enum hd_log_level level, const char *format, va_list args)
 {
     int saved_errno = errno;
@@ -108,6 +118,7 @@ static void log_va(enum hd_log_level level, const char *format, va_list args)
     if (level <= state.level && !quiet_rank) {
         char message[LINE_MAX_BYTES - 64];
         vsnprintf(message, sizeof message, format, args);
+        make_printable(message);
         if (level == HD_LOG_ERROR)
             snprintf(state.last_error, sizeof state.last_error, "%.*s",
                      (int)sizeof state.last_error - 1, message);

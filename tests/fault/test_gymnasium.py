@@ -88,6 +88,7 @@ def fail_one(rng, failure, pattern, **keys):
         with open(scratch("now"), "w", encoding="ascii"):
             pass
         text, took = check_end(run, f"gymnasium_envs:Walk-v0: {PLACE}{pattern}")
+        check("\33" not in text, f"a terminal would obey: {text}")
         check("gymnasium_envs.py" in text and "in fail\n" in text, f"no traceback: {text}")
         return took
 
@@ -99,7 +100,7 @@ def check_failures():
             ("hung", os.environ.get("HD_HANGS", reduce(10)),
              lambda: fail_one(rng, "hang", r"worker process \d+ gave no answer for 1 s", env__options__timeout_s=1)),
             ("raised", os.environ.get("HD_RAISES", reduce(10)),
-             lambda: fail_one(rng, "raise", "Python raised ValueError: the walk fell over"))):
+             lambda: fail_one(rng, "raise long", r"Python raised ValueError at gymnasium_envs.py:\d+: the walk fell over\?\]0;x\? and"))):
         times = [one() for _ in range(int(count))]
         print(f"{len(times)} workers {name} (HD_FAULT_SEED={SEED}): told within {max(times, default=0):.2f} s")
 

@@ -500,15 +500,20 @@ class ParallelWorker(Worker):
         super().render(i // self.agents)
 
 
+def make_printable(text):
+    """Without what a terminal would take for commands."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+
+
 def tell(control, error, where=""):
     """Writes the traceback to stderr, and a sentence for the plug-in's message."""
     import traceback
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    sys.stderr.write(make_printable("".join(traceback.format_exception(type(error), error, error.__traceback__))))
     sys.stderr.flush()
-    text = " ".join(str(error).split())[:TEXT - 160]
-    control.error = f"Python raised {type(error).__name__}{where}: {text}{place}".encode()[:TEXT - 1]
+    text = make_printable(" ".join(str(error).split()))  # last, as a long message is cut
+    control.error = f"Python raised {type(error).__name__}{place}{where}: {text}".encode()[:TEXT - 1]
     control.failed = 1
 
 

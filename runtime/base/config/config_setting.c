@@ -147,6 +147,19 @@ static int check_map(const struct hd_setting *setting, const struct hd_node *nod
     return status;
 }
 
+/* Names of files and of runs go to terminals. */
+static int check_text(const struct hd_setting *setting, const struct hd_node *node,
+                      struct hd_diag *diag)
+{
+    if (node->kind != HD_NODE_SCALAR || is_nothing(node))
+        return reject(setting, node, diag);
+    for (const char *c = node->text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return hd_diag_add_error(diag, node->location, "%s: holds the control character 0x%02x",
+                                     setting->key->path, (unsigned char)*c);
+    return HD_OK;
+}
+
 int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, struct hd_diag *diag)
 {
     const struct hd_key *key = setting->key;
@@ -164,7 +177,7 @@ int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, stru
         fits = read_flag(node, &setting->flag);
         break;
     case HD_KEY_TEXT:
-        fits = node->kind == HD_NODE_SCALAR && !is_nothing(node);
+        HD_TRY(check_text(setting, node, diag));
         break;
     case HD_KEY_CHOICE:
         if (!is_choice(key->choices, node))

@@ -101,6 +101,8 @@ class Walk(gymnasium.Env):
     def fail(self):
         if self.failure == "raise":
             raise ValueError("the walk fell over")
+        if self.failure == "raise long":
+            raise ValueError("the walk fell over\33]0;x\a" + " and over" * 60)
         if self.failure == "exit":
             os._exit(7)
         if self.failure == "hang":

@@ -421,8 +421,8 @@ TEST(test_announced_failure)
     env->announce(f->group, 0, 71);
     step(f, action);
     ck_assert_int_eq(env->step(f->group, action, &f->outcome, message), -1);
-    check_names(message, ": env 0, step 2 from seed 70: |ValueError|seed 71: no walk is left "
-                         "(gymnasium_envs.py:");
+    check_names(message, ": env 0, step 2 from seed 70: |ValueError at gymnasium_envs.py:|"
+                         "seed 71: no walk is left");
     release(f);
 }
 
@@ -431,7 +431,7 @@ TEST(test_announced_failure)
 static const struct {
     const char *failure, *names;
 } failures[] = {
-    {"raise", "ValueError: the walk fell over (gymnasium_envs.py:"},
+    {"raise", "ValueError at gymnasium_envs.py:|: the walk fell over"},
     {"exit", "code 7"},
     {"one number", "shape (1,)|observation_space says (3,)"},
     {"complex", "complex"},

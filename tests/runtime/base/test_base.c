@@ -90,19 +90,21 @@ TEST(test_sink_and_levels)
     ck_assert_int_eq(hd_fail(HD_ERR_TASK, "%s %d", "task", 7), HD_ERR_TASK);
     ck_assert_int_eq(errno, ENOENT);
     ck_assert_str_eq(seen.line, "error: task 7");
+    hd_log(HD_LOG_INFO, "a \033]0;b\a\302\233 \303\244\n\t"); /* no commands for a terminal */
+    ck_assert_str_eq(seen.line, "a ?]0;b??? \303\244\n\t");
     hd_log(HD_LOG_WARN, "careful");
     ck_assert_str_eq(seen.line, "warning: careful");
     hd_log(HD_LOG_INFO, "plain");
     ck_assert_str_eq(seen.line, "plain");
     ck_assert_int_eq(seen.level, HD_LOG_INFO);
     hd_log(HD_LOG_DEBUG, "dropped by default");
-    ck_assert_int_eq(seen.count, 3);
+    ck_assert_int_eq(seen.count, 4);
     hd_log_set_level(HD_LOG_DEBUG);
     hd_log(HD_LOG_DEBUG, "shown");
     ck_assert_str_eq(seen.line, "debug: shown");
     hd_log_set_level(HD_LOG_ERROR);
     hd_log(HD_LOG_WARN, "dropped");
-    ck_assert_int_eq(seen.count, 4);
+    ck_assert_int_eq(seen.count, 5);
 }
 
 TEST(test_ranks)

@@ -179,6 +179,7 @@ static const struct {
     {"policy: {learn: {batch_size: 1000001}}", {0}, "c.yaml:2:30", "found '1000001'"},
     {"policy: {learn: {batch_size: 1.5}}", {0}, "c.yaml:2:30", "found '1.5'"},
     {"policy: {learn: {batch_size: 1_000}}", {0}, "c.yaml:2:30", "found '1_000'"},
+    {"exp_name: \"a\\e]0;x\"", {0}, "c.yaml:2:11", "exp_name|control character 0x1b"},
     {"policy: {learn: {batch_size: 0x10}}", {0}, "c.yaml:2:30", "found '0x10'"},
     {"policy: {learn: {batch_size: '64'}}", {0}, "c.yaml:2:30", "found the quoted text '64'"},
     {"policy: {learn: {batch_size: ~}}", {0}, "c.yaml:2:30", "found '~'"},

@@ -54,7 +54,7 @@ static const struct {
 } round_trips[] = {
     {{0}},
     {{"seed=-9223372036854775808", "env.stop_value=0.1000000000000000055"}},
-    {{"note='it''s: #1 \"x\"'", "exp_name=\"tab\\t\\u00e4\\n\\\\\""}},
+    {{"note='it''s: #1 \"x\"'", "strategy={a: \"tab\\t\\u00e4\\n\\\\\"}"}},
     {{"note='  '", "exp_name='5'", "graph=\"5\""}},
     {{"strategy={a: {b: [1, {c: 'd'}], e: }, f: [[], {}]}", "graph=[x, [y, z], ~]"}},
     {{"world.shards=1e1", "world.order=down", "policy.model.hidden=[1, 2.0, 3e0]"}},
