@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/base/run_dir.h"
 #include "runtime/io/video/video.h"
 #include "tasks/base/run_keys.h"
 
@@ -465,8 +466,9 @@ static int add_argument(const struct command *command, char *argument, struct hd
 /* A run that goes on in a directory has the config that lies there, if none is named. */
 static int take_config_of_run(struct hd_options *options)
 {
-    char *path = hd_format("%s/total_config.yaml", options->resume);
-    if (!path || options->n_owned == HD_OWNED_SETS_MAX) {
+    char *path;
+    HD_TRY(hd_run_dir_find_policy(options->resume, &path, NULL));
+    if (options->n_owned == HD_OWNED_SETS_MAX) {
         hd_free(path);
         return HD_ERR_NOMEM;
     }

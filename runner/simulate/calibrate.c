@@ -145,12 +145,13 @@ static int find_strategy(const struct hd_options *options, const struct hd_run_s
 
 static int read_run(const struct hd_options *options, struct calibrating *calibrating)
 {
-    char *path = hd_format("%s/total_config.yaml", options->from), name[HD_STRATEGY_BYTES];
+    char *path, name[HD_STRATEGY_BYTES];
     struct hd_options plain = *options;
     struct hd_calibration calibration;
     struct hd_run_spec run;
     plain.n_sets = plain.n_owned = 0;
-    int status = path ? read_rates(options->from, &calibration) : HD_ERR_NOMEM;
+    HD_TRY(hd_run_dir_find_policy(options->from, &path, NULL));
+    int status = read_rates(options->from, &calibration);
     if (status == HD_OK)
         status = load_config(&plain, path, NULL, &run);
     hd_free(path);

@@ -71,6 +71,9 @@ def check_reads(scratch, run):
         put(path, kind)
         for command in READERS[file]:
             refused(path, command, directory)
+        if file == "total_config.yaml":
+            refused(path, "run", "--resume", directory)
+            refused(path, "calibrate", CONFIG, "--from", directory)
         shutil.rmtree(directory)
 
 
