@@ -58,8 +58,9 @@ class Base:
         subprocess.run(["chmod", "-R", "u+rwX", self.work], check=False)
         checkpoints.copy(self.path, self.work)
 
-    def resume(self, **env):
-        command = ["run", CONFIG, "--resume", self.work, "--quiet",
+    def resume(self, ranks=1, **env):
+        head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
+        command = [*head, CONFIG, "--resume", self.work, "--quiet",
                    *sets(**KEYS, max_train_iter=self.until, runtime__checkpoint_interval_s=0.02)]
         done = subprocess.run([RUNNER, *fit(command)], env=environment(**env), capture_output=True, text=True,
                               errors="replace", timeout=300, check=False)
@@ -231,9 +232,9 @@ def play_flake(base, library, number, table):
     for name in ("ckpt/state/iteration_NEW.backup", "ckpt/state/iteration_1", "notes", "ckpt/state/journal/notes.3"):
         put(base, base.place(name), "folder" if "iteration" in name else "file")
         before[base.place(name)] = look(base.place(name))
-    code, said = base.resume(LD_PRELOAD=library, FLAKY_DIR=base.work, FLAKY_SEED=number,
+    code, said = base.resume(ranks=draw.choice((1, 1, 2)), LD_PRELOAD=library, FLAKY_DIR=base.work, FLAKY_SEED=number,
                              FLAKY_PER_MILLE=draw.choice((1, 5, 20, 80)))
-    what = f"flake {number}: {code} {said}"
+    what = f"file system {number}: {code} {said}"
     check_untouched(base, before, what)
     check(code == 0 or code in (1, 2) and "error: " in said, what)
     if code == 0:
