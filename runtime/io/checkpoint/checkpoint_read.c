@@ -88,7 +88,7 @@ static int read_file(const char *path, const json_t *about, void **data_p, int64
     else if (!(data = hd_alloc(bytes > 0 ? bytes : 1, 1)))
         status = HD_ERR_NOMEM;
     else if (read_up_to(fd, data, bytes) != bytes)
-        status = errno ? refuse_file(path, strerror(errno))
+        status = errno ? hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m; nothing was changed", path)
                        : hd_fail(HD_ERR_FORMAT, "%s is cut short", path);
     else if (!fits(about, data, bytes))
         status = hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
