@@ -57,12 +57,13 @@ int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvou
                    int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p);
 void hd_comm_destroy(struct hd_comm *comm);
 
-/* Finds which ranks share memory: those of one node, as their launcher numbers them, if all nodes
- * have as many, in order, and a node's ranks are a node of the tree (tree.h); else every rank
- * counts as a host of its own. All ranks call it in one order (it gathers). Returns HD_OK, or the
- * errors of hd_rendezvous_gather_all. */
+/* Finds out, by trying, which ranks share memory, and calls those a host, if all hosts have as
+ * many, in order, and a host's ranks are a node of the tree (tree.h); else every rank counts as a
+ * host of its own. within_nodes: only ranks of one node of their launcher may share memory. All
+ * ranks call it in one order (it gathers). Returns HD_OK, or the errors of
+ * hd_rendezvous_gather_all. */
 int hd_comm_find_hosts(const struct hd_world *world, struct hd_rendezvous *rendezvous,
-                       struct hd_comm_hosts *hosts_p);
+                       bool within_nodes, struct hd_comm_hosts *hosts_p);
 
 /* Creates a communicator that passes messages over `links`, which it takes over, also on failure.
  * Where `hosts` says that ranks share a host, they share its memory, and all ranks call it in one

@@ -1,50 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds which ranks share memory, from what launchers say of their nodes. */
-#include "runtime/base/hash.h"
+/* Finds which ranks share memory: each tries to open a file of the others. Ranks under one kernel
+ * may be in containers, which have process ids and users of their own. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
-#include "runtime/comm/comm.h"
-#include "runtime/machine/topology.h"
+#include "runtime/comm/comm_internal.h"
 
 #include <string.h>
+#include <unistd.h>
 
-/* A rank says this of its node: its first rank, how many there are, and the kernel under them. */
-struct place {
-    int32_t first, ranks;
-    uint64_t kernel;
+/* A rank shows this to the others. */
+struct probe {
+    struct hd_comm_file file;
+    int32_t node; /* the first rank of its launcher's node; -1: the node does not matter */
 };
 
-struct search {
-    struct place first; /* of the first rank of the node that is being looked at */
-    int ranks;          /* on each host, as rank 0 has it */
-    bool fits;
+struct trial {
+    struct probe own;
+    int32_t first; /* the lowest rank whose file this rank opens; its own at the latest */
 };
 
-/* Ranks come in order. All nodes must have as many as rank 0's, in order. */
-static int look_at(void *arg, int rank, const void *data, int64_t bytes)
+static bool opens(const struct hd_comm_file *file)
 {
-    struct search *search = arg;
-    struct place place;
-    if (bytes != sizeof place)
-        return hd_fail(HD_ERR_PEER, "rank %d describes its node in %lld bytes", rank,
+    const int fd = hd_comm_file_open(file);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Ranks come in order. */
+static int try_to_open(void *arg, int rank, const void *data, int64_t bytes)
+{
+    struct trial *trial = arg;
+    struct probe probe;
+    if (bytes != sizeof probe)
+        return hd_fail(HD_ERR_PEER, "rank %d shows its memory in %lld bytes", rank,
                        (long long)bytes);
-    memcpy(&place, data, sizeof place);
-    if (rank == 0)
-        search->ranks = place.ranks;
-    if (place.first == rank)
-        search->first = place;
-    search->fits = search->fits && place.first == rank - rank % search->ranks &&
-                   place.ranks == search->ranks && place.kernel == search->first.kernel;
+    memcpy(&probe, data, sizeof probe);
+    if (rank < trial->first && probe.node == trial->own.node && opens(&probe.file))
+        trial->first = rank;
     return HD_OK;
 }
 
-static struct place describe(const struct hd_world *world)
+struct search {
+    int first; /* of the host that is being looked at */
+    int ranks; /* on the first host; 0: it has not ended */
+    bool fits; /* so far, all hosts have as many ranks, in order */
+};
+
+static void end_host(struct search *search, int end)
 {
-    char boot_id[HD_BOOT_BYTES];
-    hd_host_get_boot_id(boot_id);
-    return (struct place){world->rank - world->local_rank, world->local_world,
-                          hd_hash_text(boot_id)};
+    const int ranks = end - search->first;
+    search->fits = search->fits && (search->ranks == 0 || ranks == search->ranks);
+    search->ranks = search->ranks == 0 ? ranks : search->ranks;
+}
+
+/* A rank that opens no file of a lower one is the first of a host. */
+static int look_at(void *arg, int rank, const void *data, int64_t bytes)
+{
+    struct search *search = arg;
+    int32_t first;
+    if (bytes != sizeof first)
+        return hd_fail(HD_ERR_PEER, "rank %d names its host in %lld bytes", rank, (long long)bytes);
+    memcpy(&first, data, sizeof first);
+    if (first == rank && rank > 0) {
+        end_host(search, rank);
+        search->first = rank;
+    }
+    search->fits = search->fits && first == search->first;
+    return HD_OK;
 }
 
 struct hd_comm_hosts hd_comm_fit_hosts(int world, int ranks)
@@ -54,15 +78,31 @@ struct hd_comm_hosts hd_comm_fit_hosts(int world, int ranks)
     return fits ? (struct hd_comm_hosts){world / ranks, ranks} : (struct hd_comm_hosts){world, 1};
 }
 
-int hd_comm_find_hosts(const struct hd_world *world, struct hd_rendezvous *rendezvous,
-                       struct hd_comm_hosts *hosts_p)
+/* The files of all ranks stay open until all have tried. */
+static int search_hosts(struct trial *trial, struct hd_rendezvous *rendezvous,
+                        struct search *search)
 {
-    const struct place own = describe(world);
-    struct search search = {.ranks = 1, .fits = true};
+    HD_TRY(
+        hd_rendezvous_gather_all(rendezvous, &trial->own, sizeof trial->own, try_to_open, trial));
+    return hd_rendezvous_gather_all(rendezvous, &trial->first, sizeof trial->first, look_at,
+                                    search);
+}
+
+int hd_comm_find_hosts(const struct hd_world *world, struct hd_rendezvous *rendezvous,
+                       bool within_nodes, struct hd_comm_hosts *hosts_p)
+{
+    struct trial trial = {.own.node = within_nodes ? world->rank - world->local_rank : -1,
+                          .first = world->rank};
+    struct search search = {.fits = true};
     *hosts_p = (struct hd_comm_hosts){1, world->world};
     if (world->world == 1)
         return HD_OK;
-    HD_TRY(hd_rendezvous_gather_all(rendezvous, &own, sizeof own, look_at, &search));
+    const int fd = hd_comm_file_create(&trial.own.file);
+    const int status = search_hosts(&trial, rendezvous, &search);
+    if (fd >= 0)
+        close(fd);
+    HD_TRY(status);
+    end_host(&search, world->world);
     *hosts_p = hd_comm_fit_hosts(world->world, search.fits ? search.ranks : 0);
     return HD_OK;
 }

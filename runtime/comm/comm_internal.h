@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A communicator's memory and the table of operations that its kinds fill in: comm_self.c (one
+/* A communicator's memory and the table of operations that its kinds fill in: comm_segment.c (one
  * rank), comm_shm.c (ranks of a host), comm_message.c (ranks that send each other messages).
  *
  * The memory is one segment: a header; one hd_comm_line per rank; then rank 0's two buffers, rank
@@ -31,7 +31,6 @@ struct hd_comm_line {
 enum hd_comm_abort { HD_COMM_OK, HD_COMM_ABORTING, HD_COMM_ABORTED };
 
 struct hd_comm_header {
-    uint64_t token;                            /* tells this segment from any other file */
     alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
     int abort_rank, abort_status;              /* valid, with the text, once HD_COMM_ABORTED */
     char abort_text[HD_RENDEZVOUS_TEXT];
@@ -76,6 +75,20 @@ struct hd_comm {
 
 /* Fills in the sizes. Returns HD_OK, or HD_ERR_INPUT (logged) when they overflow. */
 int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes);
+
+/* Where a file in memory is that a rank of this user may open, if it has the same process ids. */
+struct hd_comm_file {
+    int32_t pid, fd; /* fd -1: there is none */
+    uint64_t token;  /* which its name tells */
+};
+
+/* Makes an empty file, to be found by *file_p. Returns its descriptor, owned by the caller; or -1,
+ * no status, with errno set. */
+int hd_comm_file_create(struct hd_comm_file *file_p);
+
+/* Opens another rank's file. Returns a descriptor, owned by the caller; or -1, no status, with
+ * errno set, where this rank cannot open it. Never waits. */
+int hd_comm_file_open(const struct hd_comm_file *file);
 
 /* Maps a zeroed segment of comm->segment_bytes (fd -1: private memory), aligned to huge pages, and
  * takes it into use with the operations of memory that all ranks see. Returns HD_OK, or

@@ -129,6 +129,15 @@ int hd_comm_map(struct hd_comm *comm, int fd)
     return HD_OK;
 }
 
+/* Pages that are never touched cost nothing: one rank writes one of its two buffers at a time. */
+int hd_comm_self_open(struct hd_comm *comm)
+{
+    if (hd_comm_map(comm, -1) != HD_OK)
+        return hd_fail(HD_ERR_NOMEM, "no memory for buffers of %lld bytes: %s",
+                       (long long)comm->segment_bytes, strerror(errno));
+    return HD_OK;
+}
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif

@@ -181,17 +181,6 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
     return HD_OK;
 }
 
-int hd_rendezvous_check_one_host(struct hd_rendezvous *rendezvous, bool *one_host_p)
-{
-    uint8_t one_host = 1; /* a bool from the network could hold another value */
-    for (int r = 1; rendezvous && rendezvous->world.rank == 0 && r < rendezvous->world.world; r++)
-        one_host = one_host && strcmp(rendezvous->peers[r].hello.boot_id,
-                                      rendezvous->peers[0].hello.boot_id) == 0;
-    HD_TRY(hd_rendezvous_broadcast(rendezvous, &one_host, sizeof one_host));
-    *one_host_p = one_host != 0;
-    return HD_OK;
-}
-
 void hd_rendezvous_get_root(const struct hd_rendezvous *rendezvous, struct hd_world *world)
 {
     if (!rendezvous)

@@ -78,10 +78,6 @@ void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous,
  * HD_OK or HD_ERR_INPUT (logged). */
 int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p);
 
-/* Tells all ranks whether all of them run under one kernel. Returns as hd_rendezvous_broadcast,
- * with the same errors. */
-int hd_rendezvous_check_one_host(struct hd_rendezvous *rendezvous, bool *one_host_p);
-
 /* Finds out whether all ranks succeeded: `status` is HD_OK, or this rank's error with its `text`,
  * which is not logged yet. Returns, on all ranks, HD_OK when all did, else the error of the lowest
  * rank that failed, logged as by hd_rendezvous_create. */

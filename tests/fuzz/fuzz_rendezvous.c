@@ -245,16 +245,14 @@ static void use(struct hd_rendezvous *rendezvous, bool fails, double heartbeat_t
 {
     int lost = 0;
     char data[16] = "", table[1024] = "";
-    bool one_host = false;
     const struct hd_rendezvous_watch_options watch = {.on_lost = on_lost,
                                                       .describe = describe,
                                                       .arg = &lost,
                                                       .heartbeat_timeout_s = heartbeat_timeout_s};
     if (hd_rendezvous_agree(rendezvous, HD_OK, "") == HD_OK &&
         hd_rendezvous_broadcast(rendezvous, data, sizeof data) == HD_OK &&
-        hd_rendezvous_check_one_host(rendezvous, &one_host) == HD_OK &&
         hd_rendezvous_watch(rendezvous, &watch) == HD_OK)
-        fuzz_touch(data, one_host ? 1 : sizeof data);
+        fuzz_touch(data, sizeof data);
     hd_rendezvous_describe_peers(rendezvous, table, sizeof table);
     fuzz_touch(table, strlen(table));
     if (fails)

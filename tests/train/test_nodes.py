@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from nodes import Nodes, mpirun, need_mpi  # noqa: E402
-from runner import (CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, result, sets,  # noqa: E402
+from runner import (CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, free_port, result, sets,  # noqa: E402
                     train)
 
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -85,6 +85,22 @@ def check_refusals(scratch):
     check("libmpi" not in loaded, "the program itself needs MPI")
 
 
+def check_containers(scratch):
+    """With process ids of their own on one host, ranks share no memory; shared memory asked for says so."""
+    apart = ["unshare", "--pid", "--mount-proc", "--fork"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+        print("left out: this user may make no pid namespaces")
+        return
+    command = [*apart, RUNNER, "launch", "--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", CONFIG,
+               "--dir", scratch("apart"), *sets(runtime__transport="shm", **FIXED)]
+    runs = [subprocess.Popen([*command, f"--node-rank={node}"], env=environment(HEDDLE_SECRET=SECRET), text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for node in range(2)]
+    said = "".join(run.communicate(timeout=120)[0] for run in runs)
+    check([run.returncode for run in runs] == [2, 2], said)
+    check(said.count("runtime.transport is shm, but the ranks cannot open each other's memory") == 1 and
+          "runtime.transport: auto finds what joins them" in said, said)
+
+
 def check_nodes(scratch, reference):
     with Nodes(1000) as nodes:
         for ranks, transport in ((1, "mpi"), (2, "mpi"), (1, "tcp"), (2, "tcp"), (2, "ucx")):
@@ -129,6 +145,7 @@ def main():
         reference = train(scratch("reference"), **FIXED)["param_hash"]
         check_launchers(scratch, reference)
         check_srun(scratch, reference)
+        check_containers(scratch)
         need_mpi()
         check_refusals(scratch)
         check_mpirun(scratch, reference)

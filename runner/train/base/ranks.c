@@ -64,17 +64,16 @@ static int find_hosts(const struct hd_ranks *ranks, const struct hd_settings *se
                       struct hd_comm_hosts *hosts_p)
 {
     const struct hd_world *world = &ranks->world;
-    bool one_host;
-    HD_TRY(hd_rendezvous_check_one_host(ranks->rendezvous, &one_host));
-    if (is_requested(settings, "shm") && !one_host)
-        return refuse(ranks, "runtime.transport is shm, but the ranks are on several hosts; auto "
-                             "finds what joins them");
+    const bool shm = is_requested(settings, "shm"), chosen = shm || is_requested(settings, "auto");
     if (is_requested(settings, "mpi") && world->launcher == HD_LAUNCHER_ENV && world->world > 1)
         return refuse(ranks, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
                              "-n RANKS runner run ...'; tcp needs neither");
-    if (!is_requested(settings, "shm") && !(is_requested(settings, "auto") && one_host))
-        return hd_comm_find_hosts(world, ranks->rendezvous, hosts_p);
-    *hosts_p = (struct hd_comm_hosts){1, world->world};
+    HD_TRY(hd_comm_find_hosts(world, ranks->rendezvous, !chosen, hosts_p));
+    if (shm && hosts_p->n > 1)
+        return refuse(ranks, "runtime.transport is shm, but the ranks cannot open each other's "
+                             "memory: they have to be on one host, with the same user and process "
+                             "ids (containers: --pid=host, or all ranks in one container); "
+                             "runtime.transport: auto finds what joins them");
     return HD_OK;
 }
 
@@ -89,11 +88,16 @@ static int open_links(struct hd_ranks *ranks, const struct hd_settings *settings
                       const struct hd_comm_hosts *hosts, struct hd_links **links_p)
 {
     const struct hd_tcp_options tcp = {settings->link_timeout_s, settings->link_hash};
+    const bool mpi = uses_mpi(ranks, settings);
     bool rdma = is_requested(settings, "ucx");
-    if (uses_mpi(ranks, settings))
-        return join_mpi(ranks, links_p);
-    if (is_requested(settings, "auto"))
+    if (is_requested(settings, "auto") && !mpi)
         HD_TRY(hd_ucx_find_rdma(ranks->rendezvous, &rdma));
+    const char *transport = rdma ? "UCX" : "TCP";
+    if (ranks->world.rank == 0)
+        hd_log(HD_LOG_INFO, "ranks share memory in %d groups of %d, and %s joins the groups",
+               hosts->n, hosts->ranks, mpi ? "MPI" : transport);
+    if (mpi)
+        return join_mpi(ranks, links_p);
     return rdma ? hd_ucx_open_links(&ranks->world, ranks->rendezvous, links_p)
                 : hd_tcp_open_links(&ranks->world, hosts, ranks->rendezvous, &tcp, links_p);
 }
