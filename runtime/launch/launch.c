@@ -4,7 +4,6 @@
 #include "runtime/base/status.h"
 #include "runtime/launch/launch_internal.h"
 #include "runtime/ranks/secret.h"
-#include "runtime/ranks/world.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +20,7 @@ static int check_range(const char *name, int value, int min, int max)
     return hd_fail(HD_ERR_INPUT, "%s %d: expected a number from %d to %d", name, value, min, max);
 }
 
-static int complete_options(struct hd_launch_options *options)
+static int complete_options(struct hd_launch_options *options, char master_addr[HD_ADDR_BYTES])
 {
     HD_TRY(check_range("--nproc-per-node", options->nproc_per_node, 1, HD_WORLD_MAX));
     HD_TRY(check_range("--nnodes", options->nnodes, 1, HD_WORLD_MAX / options->nproc_per_node));
@@ -39,6 +38,8 @@ static int complete_options(struct hd_launch_options *options)
         options->master_port = 0;
     if (options->standalone || !options->master_addr)
         options->master_addr = "127.0.0.1";
+    HD_TRY(hd_address_read("--master-addr", options->master_addr, master_addr));
+    options->master_addr = master_addr;
     if (options->nnodes > 1 && options->master_port == 0)
         options->master_port = HD_PORT_DEFAULT;
     return HD_OK;
@@ -114,7 +115,7 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
     launch->options = *options;
     launch->argv = rank_argv;
     launch->secret_fd = launch->signal_fd = launch->dir_fds[0] = launch->dir_fds[1] = -1;
-    int status = complete_options(&launch->options);
+    int status = complete_options(&launch->options, launch->master_addr);
     if (status == HD_OK)
         status = make_secret(launch);
     if (status == HD_OK && pipe2(launch->dir_fds, O_CLOEXEC | O_NONBLOCK) != 0)

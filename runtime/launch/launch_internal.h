@@ -6,7 +6,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/launch/launch.h"
-#include "runtime/ranks/secret.h"
+#include "runtime/ranks/world.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -23,6 +23,7 @@ struct hd_launch_rank {
 
 struct hd_launch {
     struct hd_launch_options options; /* with the defaults filled in */
+    char master_addr[HD_ADDR_BYTES];  /* options.master_addr points here */
     char *const *argv;                /* of the ranks of this attempt */
     int dir_fds[2]; /* a pipe in which ranks tell the run directory; -1: not open */
     char dir[4096]; /* that they have told; "": none yet */

@@ -58,6 +58,23 @@ static int open_listener(const struct hd_world *world, int *fd_p)
     return HD_OK;
 }
 
+static int open_listeners(struct hd_rendezvous *rendezvous)
+{
+    HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fds[0]));
+    rendezvous->n_listening = 1;
+    HD_TRY(hd_rendezvous_listen_beside(rendezvous));
+    for (int i = 0; i < rendezvous->n_listening; i++)
+        fcntl(rendezvous->listen_fds[i], F_SETFL,
+              fcntl(rendezvous->listen_fds[i], F_GETFL) | O_NONBLOCK);
+    return HD_OK;
+}
+
+static void close_listeners(struct hd_rendezvous *rendezvous)
+{
+    while (rendezvous->n_listening > 0)
+        close(rendezvous->listen_fds[--rendezvous->n_listening]);
+}
+
 /* Rank 0 has a connection to every rank, and to some that are none. */
 static int reserve_descriptors(const struct hd_world *world)
 {
@@ -94,12 +111,10 @@ static int accept_ranks(struct hd_rendezvous *rendezvous,
     struct hd_hello *hello = &rendezvous->peers[0].hello;
     hd_rendezvous_fill_hello(options, hello);
     HD_TRY(reserve_descriptors(&rendezvous->world));
-    HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fd));
-    fcntl(rendezvous->listen_fd, F_SETFL, fcntl(rendezvous->listen_fd, F_GETFL) | O_NONBLOCK);
+    HD_TRY(open_listeners(rendezvous));
     int status = hd_rendezvous_accept_ranks(
         rendezvous, options, hd_rendezvous_get_deadline_ns(rendezvous->timeout_ns / 1000000), text);
-    close(rendezvous->listen_fd); /* nobody else is to come */
-    rendezvous->listen_fd = -1;
+    close_listeners(rendezvous); /* nobody else is to come */
     return status == HD_OK ? send_go(rendezvous) : hd_rendezvous_report(rendezvous, status, text);
 }
 
@@ -148,7 +163,7 @@ int hd_rendezvous_create(const struct hd_rendezvous_options *options,
     rendezvous->world = *options->world;
     rendezvous->link_timeout_s =
         options->link_timeout_s > 0 ? options->link_timeout_s : HD_LINK_TIMEOUT_S;
-    rendezvous->wake_fd = rendezvous->listen_fd = -1;
+    rendezvous->wake_fd = -1;
     pthread_mutex_init(&rendezvous->lock, NULL);
     int status = open_rendezvous(rendezvous, options);
     if (status != HD_OK) {
@@ -300,8 +315,7 @@ void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
             hd_rendezvous_send(&rendezvous->peers[r], HD_WIRE_BYE, 0, NULL, 0, SEND_MS);
         close(rendezvous->peers[r].fd);
     }
-    if (rendezvous->listen_fd >= 0)
-        close(rendezvous->listen_fd);
+    close_listeners(rendezvous);
     if (rendezvous->wake_fd >= 0)
         close(rendezvous->wake_fd);
     pthread_mutex_destroy(&rendezvous->lock);

@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { HD_LISTENERS_MAX = 8 /* addresses at which rank 0 listens */ };
+
 /* A connection. Rank 0 has one to every rank, the others have one to rank 0. */
 struct hd_peer {
     int fd; /* -1: none, or closed */
@@ -36,8 +38,8 @@ struct hd_rendezvous {
     atomic_bool failed; /* this rank has announced its failure */
     bool watching;
     pthread_t watcher;
-    int wake_fd;   /* an eventfd that ends the watcher */
-    int listen_fd; /* rank 0: open until all have joined */
+    int wake_fd;                                   /* an eventfd that ends the watcher */
+    int listen_fds[HD_LISTENERS_MAX], n_listening; /* rank 0: open until all have joined */
     struct hd_rendezvous_watch_options options;
     int64_t heartbeat_ns; /* when the watcher last sent heartbeats */
 };
@@ -84,12 +86,17 @@ int hd_rendezvous_receive_from_root(struct hd_rendezvous *rendezvous, int64_t de
  * Returns false when it is too long, or there is no memory for it. */
 bool hd_rendezvous_receive_part(struct hd_rendezvous *rendezvous, int rank);
 
+/* Rank 0 listens at listen_fds[0]: opens sockets at the other addresses of this host that
+ * master_addr names, since ranks may know one of them alone. Returns HD_OK, or HD_ERR_SYSTEM
+ * (logged). */
+int hd_rendezvous_listen_beside(struct hd_rendezvous *rendezvous);
+
 /* Another rank connects to rank 0 and says hello, again and again until rank 0 welcomes it. Returns
  * HD_OK or HD_ERR_SYSTEM (logged). */
 int hd_rendezvous_reach_root(struct hd_rendezvous *rendezvous,
                              const struct hd_rendezvous_options *options);
 
-/* Rank 0: accepts connections on rendezvous->listen_fd until all ranks have sent their hello,
+/* Rank 0: accepts connections on rendezvous->listen_fds until all ranks have sent their hello,
  * stores them in rendezvous->peers and checks that the ranks fit together. Returns HD_OK, or a
  * status whose sentence is in text[HD_RENDEZVOUS_TEXT], not logged; it has told all ranks that
  * connected. */

@@ -127,24 +127,30 @@ static void read_peer(struct join *join, int rank)
 
 static void poll_connections(struct join *join, struct pollfd *polls)
 {
-    int world = join->rendezvous->world.world, n = 0;
-    polls[n++] = (struct pollfd){.fd = join->rendezvous->listen_fd, .events = POLLIN};
-    for (int r = 1; r < world; r++) /* poll ignores negative descriptors */
-        polls[n++] = (struct pollfd){.fd = join->rendezvous->peers[r].fd, .events = POLLIN};
+    const struct hd_rendezvous *rendezvous = join->rendezvous;
+    const int listeners = rendezvous->n_listening, others = listeners + rendezvous->world.world - 1;
+    int n = 0;
+    for (int l = 0; l < listeners; l++)
+        polls[n++] = (struct pollfd){.fd = rendezvous->listen_fds[l], .events = POLLIN};
+    for (int r = 1; r < rendezvous->world.world; r++) /* poll ignores negative descriptors */
+        polls[n++] = (struct pollfd){.fd = rendezvous->peers[r].fd, .events = POLLIN};
     for (int i = 0; i < join->pending.n; i++)
         polls[n++] = (struct pollfd){.fd = join->pending.at[i].fd, .events = POLLIN};
     int64_t left_ms = (join->deadline_ns - hd_clock_get_ns()) / 1000000 + 1;
     left_ms = left_ms < POLL_MS ? left_ms : POLL_MS;
     if (poll(polls, (nfds_t)n, left_ms > 0 ? (int)left_ms : 0) <= 0)
         return;
-    for (int i = n - 1; i >= world; i--) /* backwards: dropping one moves the later ones */
+    for (int i = n - 1; i >= others; i--) /* backwards: dropping one moves the later ones */
         if (polls[i].revents)
-            read_pending(join, i - world);
-    for (int r = 1; r < world; r++)
-        if (polls[r].revents && polls[r].fd >= 0)
-            read_peer(join, r);
-    if (polls[0].revents)
-        hd_pending_accept(&join->pending);
+            read_pending(join, i - others);
+    for (int i = listeners; i < others; i++)
+        if (polls[i].revents && polls[i].fd >= 0)
+            read_peer(join, i - listeners + 1);
+    for (int l = 0; l < listeners; l++)
+        if (polls[l].revents) {
+            join->pending.listen_fd = polls[l].fd;
+            hd_pending_accept(&join->pending);
+        }
 }
 
 /* Ranks as "1, 3 and 4"; at most a few are listed. */
@@ -307,12 +313,12 @@ int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
                                char *text)
 {
     struct join *join = hd_alloc(1, sizeof *join);
-    struct pollfd *polls = hd_alloc(rendezvous->world.world + HD_PENDING_MAX, sizeof *polls);
+    struct pollfd *polls =
+        hd_alloc(HD_LISTENERS_MAX + rendezvous->world.world + HD_PENDING_MAX, sizeof *polls);
     int status = HD_ERR_NOMEM;
     snprintf(text, HD_RENDEZVOUS_TEXT, "rank 0 has no memory");
     if (join && polls) {
         join->rendezvous = rendezvous;
-        join->pending.listen_fd = rendezvous->listen_fd;
         memcpy(join->pending.key, rendezvous->key, sizeof join->pending.key);
         join->options = options;
         join->start_ns = hd_clock_get_ns();

@@ -60,6 +60,11 @@ static const char *attempt(struct reach *reach)
                                         left_ms > 0 ? left_ms : 0, &why);
     if (fd == -ECONNREFUSED)
         return "Connection refused (rank 0 does not listen yet, or its ranks have all joined)";
+    if (fd == -ENETUNREACH && hd_address_is_loopback(world->master_addr)) {
+        reach->deadline_ns = 0;
+        return "Network is unreachable, since the loopback interface of this host or container is "
+               "down (ip link set lo up)";
+    }
     if (fd < 0)
         return why;
     why = introduce(reach, fd);

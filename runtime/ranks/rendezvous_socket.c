@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -57,14 +58,20 @@ static int get_port(int fd)
     return sscanf(service, "%d", &port) == 1 ? port : 0;
 }
 
-/* Returns whether others reach this address from other hosts. */
-static bool is_loopback(const struct sockaddr *address)
+static void write_address(const struct sockaddr *address, char text_p[HD_ADDR_BYTES])
 {
-    char text[64] = "";
+    text_p[0] = '\0';
     getnameinfo(address,
                 address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
                                               : sizeof(struct sockaddr_in6),
-                text, sizeof text, NULL, 0, NI_NUMERICHOST);
+                text_p, HD_ADDR_BYTES, NULL, 0, NI_NUMERICHOST);
+}
+
+/* Returns whether only this host reaches the address. */
+static bool is_loopback(const struct sockaddr *address)
+{
+    char text[HD_ADDR_BYTES];
+    write_address(address, text);
     return hd_address_is_loopback(text);
 }
 
@@ -94,33 +101,100 @@ static int listen_everywhere(int port, int *fd_p)
     return result;
 }
 
+static int check_listening(int result, const char *address, int port)
+{
+    if (result == -EADDRINUSE)
+        return hd_fail(HD_ERR_SYSTEM,
+                       "port %d on this host is taken by another process; choose another one "
+                       "(MASTER_PORT, --master-port)",
+                       port);
+    return result == 0 ? HD_OK
+                       : hd_fail(HD_ERR_SYSTEM, "cannot listen at %s port %d: %s", address, port,
+                                 strerror(-result));
+}
+
+/* With several hosts `localhost` is a name like others, that of this host: some operators give it
+ * to rank 0 alone. */
+static bool may_use_loopback(const char *address, bool one_host)
+{
+    return one_host || (hd_address_is_loopback(address) && strcasecmp(address, "localhost") != 0);
+}
+
 int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p)
 {
     struct addrinfo *list = NULL;
     int fd = -1, result = -EADDRNOTAVAIL;
     const int error = address[0] ? resolve(address, port, AI_PASSIVE, &list) : 0;
     if (list) {
-        result = listen_at_any(list, one_host || hd_address_is_loopback(address), &fd);
+        result = listen_at_any(list, may_use_loopback(address, one_host), &fd);
         freeaddrinfo(list);
     }
+    if (result == -EADDRNOTAVAIL && hd_address_is_loopback(address) &&
+        may_use_loopback(address, one_host))
+        return hd_fail(HD_ERR_SYSTEM,
+                       "rank 0 cannot listen at %s: Network is unreachable, since the loopback "
+                       "interface of this host or container is down (ip link set lo up)",
+                       address);
     if (result == -EADDRNOTAVAIL) {
         if (address[0])
             hd_log(HD_LOG_INFO, "%s is no address of this host (%s): listening on all interfaces",
                    address, error != 0 ? gai_strerror(error) : "or one that others do not reach");
         result = listen_everywhere(port, &fd);
     }
-    if (result == -EADDRINUSE)
-        return hd_fail(HD_ERR_SYSTEM,
-                       "port %d on this host is taken by another process; choose another one "
-                       "(MASTER_PORT, --master-port)",
-                       port);
-    if (result != 0)
-        return hd_fail(HD_ERR_SYSTEM, "cannot listen at %s port %d: %s", address, port,
-                       strerror(-result));
+    HD_TRY(check_listening(result, address, port));
     *fd_p = fd;
     if (port_p)
         *port_p = get_port(fd);
     return HD_OK;
+}
+
+static bool has(const struct addrinfo *list, const struct addrinfo *end,
+                const struct addrinfo *address)
+{
+    for (; list != end; list = list->ai_next)
+        if (list->ai_addrlen == address->ai_addrlen &&
+            memcmp(list->ai_addr, address->ai_addr, address->ai_addrlen) == 0)
+            return true;
+    return false;
+}
+
+/* Opens a socket at each address of the list but `first`, where the others have one already. */
+static int listen_beside(struct hd_rendezvous *rendezvous, const struct addrinfo *list,
+                         const struct addrinfo *first, bool loopback)
+{
+    const struct hd_world *world = &rendezvous->world;
+    for (const struct addrinfo *at = list; at; at = at->ai_next) {
+        if (rendezvous->n_listening == HD_LISTENERS_MAX || has(first, NULL, at) ||
+            has(list, at, at) || (!loopback && is_loopback(at->ai_addr)))
+            continue;
+        const int result = listen_at(at, &rendezvous->listen_fds[rendezvous->n_listening]);
+        if (result == 0)
+            rendezvous->n_listening++;
+        else if (result != -EADDRNOTAVAIL)
+            HD_TRY(check_listening(result, world->master_addr, world->master_port));
+    }
+    return HD_OK;
+}
+
+int hd_rendezvous_listen_beside(struct hd_rendezvous *rendezvous)
+{
+    const struct hd_world *world = &rendezvous->world;
+    const int port = get_port(rendezvous->listen_fds[0]);
+    const bool one_host = world->local_world == world->world;
+    struct sockaddr_storage here = {0};
+    struct addrinfo *list, first = {.ai_addr = (struct sockaddr *)&here};
+    char text[HD_ADDR_BYTES];
+    first.ai_addrlen = sizeof here;
+    if (port == 0 || getsockname(rendezvous->listen_fds[0], first.ai_addr, &first.ai_addrlen) != 0)
+        return HD_OK;
+    write_address(first.ai_addr, text);
+    if (hd_address_is_unspecified(text) ||
+        resolve(world->master_addr, port, AI_PASSIVE, &list) != 0)
+        return HD_OK;
+    const int status =
+        listen_beside(rendezvous, list, &first, may_use_loopback(world->master_addr, one_host));
+    freeaddrinfo(list);
+    return status;
 }
 
 void hd_rendezvous_set_keepalive(int fd, int timeout_s)

@@ -6,10 +6,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static const char *get_variable(const char *name)
@@ -77,11 +80,7 @@ static int read_master(struct hd_world *world)
 {
     const char *address = get_variable("MASTER_ADDR");
     HD_TRY(read_int("MASTER_PORT", 1, 65535, &world->master_port));
-    int length =
-        address ? snprintf(world->master_addr, sizeof world->master_addr, "%s", address) : 0;
-    if (length >= (int)sizeof world->master_addr)
-        return hd_fail(HD_ERR_INPUT, "MASTER_ADDR is longer than %d bytes", HD_ADDR_BYTES - 1);
-    return HD_OK;
+    return address ? hd_address_read("MASTER_ADDR", address, world->master_addr) : HD_OK;
 }
 
 /* torchrun's attempts share the key, as its nodes count them differently. Ranks of `runner launch`

@@ -58,7 +58,15 @@ int hd_world_read_secret(struct hd_world *world, const char *file, bool insecure
  * a launcher that srun started once a node. Returns false when srun did not start this process. */
 bool hd_world_read_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES]);
 
+/* Stores the address of rank 0's host that a user gives as `text`, without the brackets of
+ * "[fd88::1]"; `from` names the variable or option. Returns HD_OK, or HD_ERR_INPUT (logged) for one
+ * that is empty or too long, and for 0.0.0.0 and ::, to which nobody can connect. */
+int hd_address_read(const char *from, const char *text, char address_p[HD_ADDR_BYTES]);
+
 /* Returns whether `address` is this host's loopback device: localhost, 127.x.y.z or ::1. */
 bool hd_address_is_loopback(const char *address);
+
+/* Returns whether `address` means all addresses of a host: 0.0.0.0 or ::, however written. */
+bool hd_address_is_unspecified(const char *address);
 
 #endif

@@ -97,6 +97,19 @@ TEST(several_ranks)
     ck_assert(world.local_rank == 2 && world.local_world == 4);
 }
 
+TEST(addresses_may_have_brackets)
+{
+    struct hd_world world;
+    ck_assert_int_eq(
+        read_world("RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=[fd88::1%eth0]", &world), HD_OK);
+    ck_assert_str_eq(world.master_addr, "fd88::1%eth0");
+    ck_assert_int_eq(world.local_world, 1);
+    ck_assert_int_eq(read_world("RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=[::1]", &world),
+                     HD_OK);
+    ck_assert_str_eq(world.master_addr, "::1");
+    ck_assert_int_eq(world.local_world, 2); /* loopback */
+}
+
 #define WORKER "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2" RENDEZVOUS
 
 TEST(stores_of_torchrun)
@@ -136,6 +149,13 @@ TEST(mistakes_are_named)
         {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2" RENDEZVOUS, "LOCAL_RANK=2"},
         {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3" RENDEZVOUS, "LOCAL_WORLD_SIZE=3"},
         {"RANK=0 WORLD_SIZE=2 HD_RENDEZVOUS_FD=a" RENDEZVOUS, "HD_RENDEZVOUS_FD=a"},
+        {"RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=0.0.0.0", "MASTER_ADDR is '0.0.0.0'"},
+        {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=0", "MASTER_ADDR is '0'"},
+        {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=[::]", "MASTER_ADDR is '[::]'"},
+        {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=::ffff:0.0.0.0", "::ffff:0.0.0.0"},
+        {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=[::1]:29500", "[::1]:29500|name or"},
+        {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=[]", "MASTER_ADDR is '[]'"},
+        {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=[", "MASTER_ADDR is '['"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct hd_world world = {.rank = 77};
