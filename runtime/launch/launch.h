@@ -18,9 +18,10 @@ void hd_launch_tell_dir(const char *dir);
  * after an attempt that lasted a minute. Every rank is a process group of its own, killed as a
  * whole when the rank ends, and dies with the launcher. The calling process must have one thread
  * and no other children. Returns an exit code, no status; errors are logged: 0 when all ranks
- * returned 0, 75 when some of them returned 75; else that of the first cause (1 for a signal); 130
- * after SIGINT; 1 after SIGTERM or SIGHUP unless all ranks returned 0 or 75; 2 for bad options and
- * 1 for a taken port (both before anything starts).
+ * returned 0, 75 when some of them returned 75 or were ended by SIGTERM or SIGHUP before they
+ * caught any; else that of the first cause (1 for a signal); 130 after SIGINT; 1 after SIGTERM or
+ * SIGHUP unless all ranks returned 0 or 75; 2 for bad options and 1 for a taken port (both before
+ * anything starts).
  */
 int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[]);
 

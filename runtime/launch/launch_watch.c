@@ -147,14 +147,22 @@ static void follow_stop(struct hd_launch *launch, int code)
     forward_signal(launch, SIGTERM);
 }
 
+/* A rank that starts does not catch yet a signal that asks it to stop, whoever sent that: it counts
+ * as stopped, as later on. */
+static int count_as_stop(int code)
+{
+    const int number = code - HD_SIGNALED;
+    if (number == SIGINT)
+        return hd_status_get_exit_code(HD_ERR_INTERRUPTED);
+    return number == SIGTERM || number == SIGHUP ? hd_status_get_exit_code(HD_ERR_STOPPED) : code;
+}
+
 static void reap_ranks(struct hd_launch *launch)
 {
     for (int i = 0; i < launch->options.nproc_per_node; i++)
         if (launch->ranks[i].pid > 0 && hd_launch_reap_rank(&launch->ranks[i])) {
             launch->n_running--;
-            if (launch->stop_signal && launch->ranks[i].code == HD_SIGNALED + launch->stop_signal)
-                launch->ranks[i].code =
-                    hd_status_get_exit_code(HD_ERR_STOPPED); /* not yet caught */
+            launch->ranks[i].code = count_as_stop(launch->ranks[i].code);
             update_cause(launch, i);
             follow_stop(launch, launch->ranks[i].code);
         }

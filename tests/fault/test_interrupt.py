@@ -92,6 +92,27 @@ def check_signals():
     print("SIGINT, SIGTERM and SIGHUP leave a checkpoint, also when they are sent twice")
 
 
+def stop_at_start(number, rng, scratch):
+    """SIGTERM to the launcher, or to one of its ranks, which does not catch it before its program runs."""
+    directory = scratch(f"start{number}")
+    run = start_endless(directory)
+    while len(pids := children(run)) < 2:
+        check(run.poll() is None, "the launcher ended early")
+    time.sleep(rng.uniform(0, 0.05))
+    os.kill([run.pid, *pids][number % 3], signal.SIGTERM)
+    code, text, _ = end(run, 3)
+    check(code == 75 and not errors(text), f"SIGTERM in the first moments, {number}: {code}: {text}")
+    check_left(scratch.path, pids)
+
+
+def check_starts():
+    rng = random.Random(SEED)
+    with Scratch() as scratch:
+        for number in range(reduce(36)):
+            stop_at_start(number, rng, scratch)
+    print(f"{reduce(36)} times SIGTERM in the first 50 ms of ranks: exit code 75")
+
+
 # The first iteration learns, and lasts half a minute.
 LONG = dict(policy__collect__n_sample=64, policy__learn__update_per_collect=2000, policy__model__encoder_hidden_size_list="[1024, 1024, 1024]")
 
@@ -212,6 +233,7 @@ def check_watchdog():
 def main():
     check_interrupts()
     check_signals()
+    check_starts()
     check_long_iteration()
     check_announcement()
     check_nohup()

@@ -79,6 +79,21 @@ TEST(termination_of_ranks_that_start)
     ASSERT_CODE(finish(pid), 75);
 }
 
+/* As somebody sends it to one of them, in the moment before it catches any. */
+TEST(termination_of_a_rank_that_starts, .runs = 3)
+{
+    static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
+    char number[32];
+    pid_t pid =
+        start_and_await("echo $$ >pid.$RANK; trap 'exit 75' TERM; touch up.$RANK;"
+                        "[ $RANK = 0 ] || { trap - TERM; exec sleep 300; }; sleep 300 & wait");
+    read_file("pid.1", number, sizeof number);
+    kill(atoi(number), numbers[_i]);
+    ASSERT_CODE(finish(pid), numbers[_i] == SIGINT ? 130 : 75);
+    ck_assert_int_eq(count("error"), 0);
+    assert_nobody_left(2);
+}
+
 /* Sends a signal so often, with pauses, and returns how long it took until all had ended. */
 static int64_t press(pid_t pid, int number, int times, int pause_ms)
 {
