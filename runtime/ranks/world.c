@@ -266,14 +266,51 @@ int hd_world_read_secret(struct hd_world *world, const char *file, bool insecure
         return HD_OK;
     if (insecure)
         return allow_anybody(world);
+    world->shares_secret = world->local_world == world->world;
+    if (world->shares_secret)
+        return HD_OK;
     if (world->local_rank != 0)
         return HD_ERR_INPUT;
-    return hd_fail(HD_ERR_INPUT,
-                   "%d ranks have no secret by which they know each other; add this line before "
-                   "the command that starts all of them: export HEDDLE_SECRET=$(head -c 32 "
-                   "/dev/urandom | base64)   (or name a file of mode 600 by HEDDLE_SECRET_FILE, or "
-                   "let anybody join by --insecure)",
-                   world->world);
+    return hd_fail(
+        HD_ERR_INPUT,
+        "%d ranks on several nodes have no secret by which they know each other; add "
+        "this line before the command that starts all of them: export "
+        "HEDDLE_SECRET=$(head -c 32 /dev/urandom | base64)   (or name a file of mode 600 "
+        "by HEDDLE_SECRET_FILE, or let anybody join by --insecure)",
+        world->world);
+}
+
+/* -- Addresses --------------------------------------------------------------------------------- */
+
+bool hd_address_is_unspecified(const char *address)
+{
+    static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *list;
+    if (getaddrinfo(address, NULL, &hints, &list) != 0)
+        return false;
+    const struct in_addr *four = &((struct sockaddr_in *)list->ai_addr)->sin_addr;
+    const struct in6_addr *six = &((struct sockaddr_in6 *)list->ai_addr)->sin6_addr;
+    const struct in6_addr mapped = {.s6_addr = {[10] = 255, [11] = 255}}; /* ::ffff:0.0.0.0 */
+    const bool found = list->ai_family == AF_INET
+                           ? four->s_addr == htonl(INADDR_ANY)
+                           : IN6_IS_ADDR_UNSPECIFIED(six) || IN6_ARE_ADDR_EQUAL(six, &mapped);
+    freeaddrinfo(list);
+    return found;
+}
+
+int hd_address_read(const char *from, const char *text, char address_p[HD_ADDR_BYTES])
+{
+    const size_t length = strlen(text);
+    const bool brackets = length > 1 && text[0] == '[' && text[length - 1] == ']';
+    if (length >= HD_ADDR_BYTES)
+        return hd_fail(HD_ERR_INPUT, "%s is longer than %d bytes", from, HD_ADDR_BYTES - 1);
+    snprintf(address_p, HD_ADDR_BYTES, "%.*s", (int)length - 2 * brackets, text + brackets);
+    if (!address_p[0] || address_p[0] == '[' || hd_address_is_unspecified(address_p))
+        return hd_fail(HD_ERR_INPUT,
+                       "%s is '%s': expected a name or an address of rank 0's host to which the "
+                       "other ranks can connect",
+                       from, text);
+    return HD_OK;
 }
 
 bool hd_address_is_loopback(const char *address)

@@ -31,6 +31,7 @@ struct hd_world {
     bool supervised;   /* `runner launch` watches this process and names the cause of its end */
     int starter;     /* process of torchrun, mpirun or srun that started this one; 0: of nobody's */
     bool has_secret; /* else under mpirun: rank 0 will draw one; or nobody is to know one */
+    bool shares_secret; /* all ranks are on this host: rank 0 will draw one (host_secret.h) */
     uint8_t secret[HD_SECRET_BYTES]; /* of all ranks; zeros if there is none */
     char store_key[HD_KEY_BYTES]; /* "", or a store of torchrun's agent listens at master_addr and
                                      master_port: the key under which rank 0 says where it is */
@@ -49,9 +50,9 @@ struct hd_world {
 int hd_world_read(struct hd_world *world_p);
 
 /* Reads the secret of a world of several ranks, from `file` or as hd_secret_read finds it. Without
- * one, mpirun's ranks go on, as rank 0 draws one for them (hd_mpi_exchange_address), and so do all
- * when `insecure` lets anybody join, with a warning. Returns HD_OK, or HD_ERR_INPUT (logged once a
- * host), which says what to add. */
+ * one, ranks of mpirun and ranks that are all on this host go on, as rank 0 draws one for them
+ * (hd_mpi_exchange_address, hd_host_secret_share), and so do all when `insecure` lets anybody join,
+ * with a warning. Returns HD_OK, or HD_ERR_INPUT (logged once a host), which says what to add. */
 int hd_world_read_secret(struct hd_world *world, const char *file, bool insecure);
 
 /* Reads the number of this node (SLURM_NODEID) and the name of the first node, where rank 0 is, for

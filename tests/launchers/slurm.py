@@ -80,7 +80,9 @@ class Slurm:
         self.cores = cores
         self.nodes = [socket.gethostname()] if nodes == 1 else [f"node{node}" for node in range(nodes)]
         self.daemons = []
-        self.env = environment(SLURM_CONF=f"{self.at}/slurm.conf", HEDDLE_SECRET=SECRET, OMP_NUM_THREADS=1)
+        self.env = environment(SLURM_CONF=f"{self.at}/slurm.conf", OMP_NUM_THREADS=1)
+        if nodes > 1:
+            self.env["HEDDLE_SECRET"] = SECRET
 
     def __enter__(self):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

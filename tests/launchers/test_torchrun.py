@@ -26,11 +26,12 @@ DEBIAN = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--monitor_
 PRESENT = os.path.join(ROOT, "build/torch/bin")
 
 
-def start(launcher, directory, *arguments, prefix=(), ranks=2, updates=SHORT, env=None, **keys):
+def start(launcher, directory, *arguments, prefix=(), ranks=2, updates=SHORT, secret=None, **keys):
+    """On one host nothing needs to be typed for the ranks to find and know each other."""
     command = [*prefix, *launcher, f"--nproc_per_node={ranks}", *arguments, "--no_python", RUNNER, "run", CONFIG, "--dir",
                directory, "--resume", *sets(max_train_iter=updates, **KEYS, **keys)]
-    return subprocess.Popen(command, env=env or environment(HEDDLE_SECRET=SECRET, OMP_NUM_THREADS=1), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    env = environment(OMP_NUM_THREADS=1, **({"HEDDLE_SECRET": secret} if secret else {}))
+    return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 @functools.lru_cache
@@ -103,7 +104,8 @@ def check_nodes(name, launcher, options_of, scratch, kills=False):
         directory, before = scratch(f"{name}nodes"), nodes.sent()
         updates = LONG if kills else SHORT
         runs = [start(launcher, directory, "--nnodes=2", "--max_restarts=1", *options_of(node), ranks=1,
-                      prefix=nodes.inside(node), updates=updates, runtime__transport="tcp") for node in range(2)]
+                      prefix=nodes.inside(node), updates=updates, secret=SECRET, runtime__transport="tcp")
+                for node in range(2)]
         if kills:
             os.kill(next(iter(wait_for_checkpoint(runs[1], directory).values())), signal.SIGKILL)
         what = f"{name}: two nodes, {' '.join(options_of(1))}{', a rank killed' if kills else ''}"
@@ -111,10 +113,15 @@ def check_nodes(name, launcher, options_of, scratch, kills=False):
         check(min(after - b for after, b in zip(nodes.sent(), before)) > 10 ** 6, "nothing crossed the link")
 
 
-def check_secret(launcher, options, scratch):
-    run = start(launcher, scratch("secret"), *options, env=environment(OMP_NUM_THREADS=1))
-    output = run.communicate(timeout=60)[0]
-    check(run.returncode != 0 and "HEDDLE_SECRET" in output, f"without a secret: {run.returncode}: {output}")
+def check_secret(launcher, scratch):
+    """Ranks of several nodes, here all on this host, need a secret that was given to them."""
+    port = free_port()
+    runs = [start(launcher, scratch("secret"), "--nnodes=2", f"--node_rank={node}", "--rdzv_backend=static",
+                  f"--master_port={port}", ranks=1) for node in range(2)]
+    for run in runs:
+        output = run.communicate(timeout=60)[0]
+        check(run.returncode != 0 and "2 ranks on several nodes have no secret" in output and "HEDDLE_SECRET" in output,
+              f"without a secret: {run.returncode}: {output}")
 
 
 def static_nodes(node):
@@ -150,7 +157,7 @@ def check_present(scratch):
     check_restart("2.15", [torchrun], ["--standalone"], scratch)
     check_stop("2.15", [torchrun], ["--standalone"], scratch, signal.SIGTERM)
     check_nodes("2.15", [torchrun], c10d_nodes, scratch, kills=True)
-    check_secret([torchrun], ["--standalone"], scratch)
+    check_secret([torchrun], scratch)
     return True
 
 

@@ -8,6 +8,7 @@
 #include "runtime/comm/comm_tcp.h"
 #include "runtime/comm/comm_ucx.h"
 #include "runtime/comm/nccl/comm_nccl.h"
+#include "runtime/ranks/host/host_secret.h"
 #include "runtime/ranks/torchrun/agent_store.h"
 
 #include <stdlib.h>
@@ -31,12 +32,10 @@ static bool uses_mpi(const struct hd_ranks *ranks, const struct hd_settings *set
            (is_requested(settings, "auto") && may_use_mpi(&ranks->world));
 }
 
-int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
-                  const char *config_text, const char *fingerprint)
+static int meet(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
+                const char *config_text, const char *fingerprint)
 {
     struct hd_world *world = &ranks->world;
-    if (world->launcher == HD_LAUNCHER_MPIRUN)
-        HD_TRY(hd_mpi_exchange_address(world));
     if (world->store_key[0] && world->rank == 0)
         HD_TRY(hd_agent_store_publish(world));
     const struct hd_rendezvous_options options = {
@@ -51,6 +50,19 @@ int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, ui
     HD_TRY(hd_rendezvous_create(&options, &ranks->rendezvous));
     hd_rendezvous_get_root(ranks->rendezvous, world);
     return HD_OK;
+}
+
+int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
+                  const char *config_text, const char *fingerprint)
+{
+    struct hd_host_secret shared = {.folder = -1, .fd = -1};
+    if (ranks->world.launcher == HD_LAUNCHER_MPIRUN)
+        HD_TRY(hd_mpi_exchange_address(&ranks->world));
+    if (ranks->world.shares_secret)
+        HD_TRY(hd_host_secret_share(&ranks->world, &shared));
+    const int status = meet(ranks, settings, config_hash, config_text, fingerprint);
+    hd_host_secret_remove(&shared);
+    return status;
 }
 
 /* Logs on rank 0 alone what all ranks know. */

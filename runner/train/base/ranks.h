@@ -21,7 +21,8 @@ struct hd_ranks {
 /* Finds rank 0 where a launcher does not say where it is, and joins the rendezvous; ranks of
  * another config_hash, made of the lines in config_text (hd_rendezvous_options), or of another
  * fingerprint if the config does not allow that, are refused. Errors: those of
- * hd_mpi_exchange_address, hd_agent_store_publish and hd_rendezvous_create. */
+ * hd_mpi_exchange_address, hd_host_secret_share, hd_agent_store_publish and hd_rendezvous_create.
+ */
 int hd_ranks_join(struct hd_ranks *ranks, const struct hd_settings *settings, uint64_t config_hash,
                   const char *config_text, const char *fingerprint);
 

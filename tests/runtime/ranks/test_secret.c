@@ -164,6 +164,7 @@ TEST(several_ranks_need_one)
     world.world = 2;
     ck_assert_int_eq(hd_world_read_secret(&world, NULL, false), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(last, "export HEDDLE_SECRET=$(head -c 32 /dev/urandom | base64)"));
+    ck_assert_ptr_nonnull(strstr(last, "on several nodes"));
     last[0] = '\0';
     world.local_rank = 1; /* one line a host */
     ck_assert_int_eq(hd_world_read_secret(&world, NULL, false), HD_ERR_INPUT);
@@ -178,4 +179,7 @@ TEST(several_ranks_need_one)
     unsetenv("HEDDLE_SECRET");
     world = (struct hd_world){.world = 2, .launcher = HD_LAUNCHER_MPIRUN};
     ck_assert_int_eq(hd_world_read_secret(&world, NULL, false), HD_OK);
+    world = (struct hd_world){.world = 2, .local_world = 2};
+    ck_assert_int_eq(hd_world_read_secret(&world, NULL, false), HD_OK);
+    ck_assert(world.shares_secret);
 }
