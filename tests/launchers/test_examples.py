@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The job files of examples/ say what works. Their commands run here with the environment that Kubernetes, Kubeflow,
-compose and mpirun would give them, shortened, and end in the bits of one rank; those for SLURM run on a real one of two
-nodes."""
+"""The job files of examples/ say what works. Those for Kubernetes, Kubeflow and compose run unchanged, in containers of
+this host; those for mpirun and SLURM here, and on a real SLURM of two nodes. All end in the bits of one rank."""
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
+from containers import Containers  # noqa: E402
 from nodes import mpi_environment, need_mpi  # noqa: E402
-from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, check, environment, free_port, result, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, result, sets, train  # noqa: E402
 from slurm import Slurm, need_slurm  # noqa: E402
 
 try:
@@ -32,25 +33,48 @@ def load(path):
         return list(yaml.safe_load_all(file))
 
 
-def shorten(command, directory, names):
-    """The command with this test's run file and directory, and with addresses for names."""
-    words = []
-    for word in command:
-        if re.search(r"configs/\w+\.yaml$", word):
-            check(os.path.exists(os.path.join(ROOT, "configs", os.path.basename(word))), f"there is no {word}")
-            word = CONFIG
-        for name, value in {**names, r"(?<=--dir=)/runs/\w+": directory}.items():
-            word = re.sub(name, value, word)
-        words.append(word)
-    return words + ["--quiet", *NODES]
+def options(command):
+    """The run file of a command, and its --set options."""
+    return next(word for word in command if word.endswith(".yaml")), [
+        word for i, word in enumerate(command) if word == "--set" or command[i - 1] == "--set" or word.startswith("--set=")]
 
 
-def run_all(what, commands, directory, reference, ranks):
-    """commands: pairs of a command and its environment."""
-    runs = [subprocess.Popen(command, env=dict(env, PATH=PATH), text=True, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT) for command, env in commands]
-    said = [run.communicate(timeout=120)[0] for run in runs]
-    check(all(run.returncode == 0 for run in runs), f"{what}: " + "\n".join(said))
+def shorten(path, scratch):
+    """The run file at `path` of the checkout with another environment, and a short run."""
+    with open(CONFIG, encoding="utf-8") as file:
+        short = yaml.safe_load(file)
+    with open(path, encoding="utf-8") as file:
+        short["world"] = yaml.safe_load(file)["world"]
+    short["max_train_iter"], short["env"]["stop_value"] = 20, 1e9
+    for key in ("graph", "strategy"):
+        short[key] = os.path.join(ROOT, "configs", short[key])
+    with open(scratch(os.path.basename(path)), "w", encoding="utf-8") as file:
+        yaml.safe_dump(short, file)
+    return scratch(os.path.basename(path))
+
+
+def run_containers(what, ranks, containers, scratch):
+    """containers: for each its name, its command, its environment, and more files that it sees. All see /runs."""
+    config, keys = options(containers[0][1])
+    path = os.path.join(ROOT, "configs", os.path.basename(config))
+    short, runs = shorten(path, scratch), scratch(what.replace("/", "-"))
+    os.mkdir(runs)
+    call("run", short, "--dir", scratch("alone"), "--quiet", *keys)
+    reference = result(scratch("alone"))["param_hash"]
+    shutil.rmtree(scratch("alone"))
+    with Containers(*(name for name, *_ in containers)) as network:
+        started = [network.start(number, name, {runs: "/runs", short: "/heddle/configs/" + os.path.basename(path), **files},
+                                 command, env)
+                   for number, (name, command, env, files) in enumerate(containers)]
+        said = [one.communicate(timeout=120)[0] for one in started]
+    check(all(one.returncode == 0 for one in started), f"{what}: " + "\n".join(said))
+    check_result(what, os.path.join(runs, os.listdir(runs)[0]), reference, ranks)
+    return "".join(said)
+
+
+def run_all(what, command, env, directory, reference, ranks):
+    done = subprocess.run(command, env=dict(env, PATH=PATH), text=True, capture_output=True, timeout=120)
+    check(done.returncode == 0, f"{what}: {done.stdout}{done.stderr}")
     check_result(what, directory, reference, ranks)
 
 
@@ -74,50 +98,46 @@ def expand(word, env):
     return re.sub(r"\$\((\w+)\)", lambda match: env[match.group(1)], word)
 
 
-def check_indexed_job(scratch, reference):
+def check_indexed_job(scratch):
     service, job = load("kubernetes/indexed-job.yaml")
     name, spec = job["metadata"]["name"], job["spec"]
     pod = spec["template"]["spec"]
     check(spec["completionMode"] == "Indexed" and spec["parallelism"] == spec["completions"], f"{spec}")
     check(service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {"job-name": name}, f"{service}")
     check(pod["subdomain"] == service["metadata"]["name"], "pods have no names in the service")
-    container, port = pod["containers"][0], free_port()
-    commands = []
+    container, pods = pod["containers"][0], []
     for index in range(spec["completions"]):
         env = container_environment(container, JOB_COMPLETION_INDEX=index)
-        words = [expand(word, env) for word in container["command"]]
-        names = {rf"{name}-0\.{pod['subdomain']}": "127.0.0.1"}
-        commands.append((shorten(words, scratch("indexed"), names) + ["--master-port", str(port)], env))
-    run_all("kubernetes/indexed-job.yaml", commands, scratch("indexed"), reference, 8)
+        pods.append((f"{name}-{index}.{pod['subdomain']}", [expand(word, env) for word in container["command"]], env, {}))
+    said = run_containers("kubernetes/indexed-job.yaml", 8, pods, scratch)
+    check(said.count("ranks share memory in 4 groups of 2, and TCP joins the groups") == 1, said)
 
 
-def check_pytorchjob(scratch, reference):
+def check_pytorchjob(scratch):
     """The operator of v1.7 gives the master its own name, older ones localhost."""
     replicas = load("kubernetes/pytorchjob.yaml")[0]["spec"]["pytorchReplicaSpecs"]
     pods = [replicas[kind]["template"]["spec"] for kind in ("Master", "Worker") for _ in range(replicas[kind]["replicas"])]
-    for master in ("127.0.0.1", "localhost"):
-        port, commands, directory = free_port(), [], scratch(f"pytorchjob{master}")
+    for master in ("pong-master-0", "localhost"):
+        names = ["pong-master-0", *(f"pong-worker-{number}" for number in range(len(pods) - 1))]
+        containers = []
         for rank, pod in enumerate(pods):
             container = pod["containers"][0]
             check(container["name"] == "pytorch", "the operator looks for a container called pytorch")
-            env = container_environment(container, RANK=rank, WORLD_SIZE=len(pods), MASTER_PORT=port,
-                                        MASTER_ADDR="127.0.0.1" if rank > 0 else master, PYTHONUNBUFFERED=0)
-            commands.append((shorten(container["command"], directory, {}), env))
-        run_all(f"kubernetes/pytorchjob.yaml, master at {master}", commands, directory, reference, len(pods))
+            env = container_environment(container, RANK=rank, WORLD_SIZE=len(pods), MASTER_PORT=23456,
+                                        MASTER_ADDR=names[0] if rank > 0 else master, PYTHONUNBUFFERED=0)
+            containers.append((names[rank], container["command"], env, {}))
+        run_containers(f"kubernetes/pytorchjob.yaml, master at {master}", len(pods), containers, scratch)
 
 
-def check_compose(scratch, reference):
-    services = load("compose/compose.yaml")[0]["services"]
-    secret, port, commands = scratch("heddle.secret"), free_port(), []
+def check_compose(scratch):
+    secret, containers = scratch("heddle.secret"), []
     with open(secret, "wb") as file:
         file.write(os.urandom(32))
     os.chmod(secret, stat.S_IRUSR | stat.S_IWUSR)
-    for service in services.values():
-        check("./heddle.secret:/run/heddle.secret:ro" in service["volumes"], f"{service}")
-        names = {r"(?<=--master-addr=)node0": "127.0.0.1", "/run/heddle.secret": secret}
-        commands.append((shorten(service["command"], scratch("compose"), names) + ["--master-port", str(port)],
-                         environment()))
-    run_all("compose/compose.yaml", commands, scratch("compose"), reference, 8)
+    for name, service in load("compose/compose.yaml")[0]["services"].items():
+        check(service["volumes"] == ["./runs:/runs", "./heddle.secret:/run/heddle.secret:ro"], f"{service}")
+        containers.append((name, service["command"], environment(), {secret: "/run/heddle.secret"}))
+    run_containers("compose/compose.yaml", 8, containers, scratch)
 
 
 def check_mpirun(scratch, reference):
@@ -127,7 +147,7 @@ def check_mpirun(scratch, reference):
     with open(scratch("hosts"), "w", encoding="ascii") as file:
         file.write(f"localhost slots={sum(slots)}\n")
     command = [os.path.join(EXAMPLES, "mpirun/run.sh"), CONFIG, scratch("mpirun"), "--quiet", *SHORT]
-    run_all("mpirun/run.sh", [(command, mpi_environment(HOSTS=scratch("hosts")))], scratch("mpirun"), reference, 8)
+    run_all("mpirun/run.sh", command, mpi_environment(HOSTS=scratch("hosts")), scratch("mpirun"), reference, 8)
 
 
 def check_slurm(scratch, reference):
@@ -148,9 +168,9 @@ def check_slurm(scratch, reference):
 def main():
     with Scratch() as scratch:
         reference = train(scratch("one"), *SHORT)["param_hash"]
-        check_indexed_job(scratch, reference)
-        check_pytorchjob(scratch, reference)
-        check_compose(scratch, reference)
+        check_indexed_job(scratch)
+        check_pytorchjob(scratch)
+        check_compose(scratch)
         check_mpirun(scratch, reference)
         check_slurm(scratch, reference)
 
