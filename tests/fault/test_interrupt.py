@@ -119,11 +119,11 @@ LONG = dict(policy__collect__n_sample=64, policy__learn__update_per_collect=2000
 
 def check_long_iteration():
     """An iteration that lasts beyond the time for an orderly end has no checkpoint, and ends with the same code."""
-    for ranks in (1, 2):
+    for ranks, one in ((1, False), (2, False), (2, True)):  # one: it is sent to rank 1 alone
         with Scratch() as scratch:
             run = start_endless(scratch("run"), *sets(**LONG, runtime__sigterm_grace_s=2), ranks=ranks)
             wait_for_log(run, scratch)
-            run.send_signal(signal.SIGTERM)
+            os.kill(wait_for_ranks(run, scratch("run"))[1] if one else run.pid, signal.SIGTERM)
             code, text, seconds = end(run, 6)
             check(code == 75, f"{ranks} ranks: {code}: {text}")
             check(re.search(r"stopped by signal 15 \(Terminated\) in an iteration that has lasted [\d.]+ s, and checkpoints come "

@@ -12,6 +12,7 @@
 #include "runtime/io/result.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,11 +92,16 @@ static bool is_writer(const struct hd_train *train, int status)
     return world->rank == 0 || (lost && world->rank == 1 && train->lost_rank == 0);
 }
 
+/* Returns the signal that stopped the run, perhaps by way of another rank that got it, or 0. */
 static int find_signal(const struct hd_train *train, int status)
 {
     if (train->checkpoints.stop_signal)
         return train->checkpoints.stop_signal;
-    return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED ? hd_interrupted : 0;
+    if (status == HD_ERR_PEER && train->session)
+        status = hd_session_get_cause(train->session);
+    if (status != HD_ERR_STOPPED && status != HD_ERR_INTERRUPTED)
+        return 0;
+    return hd_asked_to_stop ? hd_asked_to_stop : status == HD_ERR_INTERRUPTED ? SIGINT : SIGTERM;
 }
 
 void hd_end_record(struct hd_train *train, int status)
