@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_grad on a GPU, in the stages of the CPU or in a single one. */
+#include "runtime/base/status.h"
 #include "tasks/learn/loss_grad_internal.h"
 
 #if HD_CUDA
 #include "kernels/learn/samples.h"
 #include "kernels/net/net.h"
-#include "runtime/base/status.h"
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/output/moments.h"
 
