@@ -93,7 +93,10 @@ def check_stop(name, launcher, options, scratch, number):
     finally:
         run.kill()
     check(run.returncode != 0 and "continues from this checkpoint" in output, f"{run.returncode}: {output}")
-    check(not any(map(is_running, ranks.values())), "a rank is left")
+    deadline = time.monotonic() + 60  # a rank has closed its output before it is gone
+    while any(map(is_running, ranks.values())):
+        check(time.monotonic() < deadline, "a rank is left")
+        time.sleep(0.01)
     updates = result(directory)["train_iter"] + SHORT
     finish([start(launcher, directory, *options, updates=updates)], directory, f"{name}: {number.name}, then --resume", updates)
 

@@ -31,7 +31,7 @@ TEST(other_secret_is_refused)
         ranks_start(&world, pids, body_other_secret, &impostor);
         for (int r = 0; r < 2; r++)
             ck_assert_int_eq(ranks_wait(pids[r]), -HD_ERR_SYSTEM);
-        ASSERT_SAYS(0, "rank 1 of 2|0 s");
+        ASSERT_SAYS(0, "rank 1 of 2|did not join within ");
         ASSERT_SAYS(1, "secret");
     }
 }
