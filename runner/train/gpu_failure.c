@@ -58,8 +58,10 @@ static const char *tell_ranks(const struct hd_train *train, const char *text)
     char line[HD_RENDEZVOUS_TEXT];
     snprintf(line, sizeof line, "rank %d failed: %.*s", rank, HD_RENDEZVOUS_TEXT - 32, text);
     if (comm && !hd_comm_abort(comm, &(struct hd_comm_failure){rank, HD_ERR_DEVICE, line}) &&
-        hd_comm_get_failure(comm, &before) && before.rank != rank)
+        hd_comm_get_failure(comm, &before) && before.rank != rank) {
+        hd_rendezvous_pass_on(train->ranks.rendezvous, before.rank, before.status, before.text);
         return before.text;
+    }
     hd_log(HD_LOG_ERROR, "%s", text);
     hd_rendezvous_fail(train->ranks.rendezvous, HD_ERR_DEVICE, text);
     return NULL;

@@ -344,6 +344,17 @@ static void report_orderly_stop(const struct hd_train *train)
     hd_log(HD_LOG_WARN, "stopped; no checkpoint could be written: %s", last);
 }
 
+/* Tells why this rank leaves. Ranks of other hosts would take its closed connections for the cause,
+ * since a rank that failed may be slower to leave than those of its host that know. */
+static void tell_ranks(const struct hd_train *train, int status, int cause, const char *message)
+{
+    struct hd_comm_failure failure;
+    if (status != HD_ERR_PEER)
+        hd_rendezvous_fail(train->ranks.rendezvous, status, message);
+    else if (train->ranks.comm && hd_comm_get_failure(train->ranks.comm, &failure))
+        hd_rendezvous_pass_on(train->ranks.rendezvous, failure.rank, cause, message);
+}
+
 /* Logs the failure of this rank. One message per run names a failure, so that of another rank is
  * left to whoever supervises. */
 static void report_failure(struct hd_train *train, int status)
@@ -361,12 +372,11 @@ static void report_failure(struct hd_train *train, int status)
     const int cause = hd_session_get_cause(train->session);
     if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
         report_late_stop(train);
+    tell_ranks(train, status, cause, message);
     const struct hd_world *world = &train->ranks.world;
     if (status == HD_ERR_PEER && world->supervised &&
         (world->local_rank != 0 || world->local_world == world->world)) /* the launcher says why */
         return;
-    if (status != HD_ERR_PEER)
-        hd_rendezvous_fail(train->ranks.rendezvous, status, message);
     if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
         return;
     hd_log(HD_LOG_ERROR, "%s", message);

@@ -297,6 +297,18 @@ void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char
     send_to_root(rendezvous, HD_WIRE_FAIL, status, line);
 }
 
+void hd_rendezvous_pass_on(struct hd_rendezvous *rendezvous, int rank, int status, const char *text)
+{
+    if (!rendezvous || atomic_exchange(&rendezvous->failed, true))
+        return;
+    char line[HD_RENDEZVOUS_TEXT];
+    snprintf(line, sizeof line, "%s", text);
+    if (rendezvous->world.rank == 0)
+        hd_rendezvous_send_all(rendezvous, HD_WIRE_LOST, rank, line, strlen(line));
+    else
+        send_to_root(rendezvous, HD_WIRE_LOST, status, line);
+}
+
 void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
 {
     if (!rendezvous)

@@ -84,10 +84,10 @@ int hd_rendezvous_read_timeout(int64_t given_ns, int64_t *timeout_ns_p);
 int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char *text);
 
 struct hd_rendezvous_watch_options {
-    /* Called at most once, when a peer is lost or fails: `rank` is the first that was lost, and
-     * `text` (borrowed for the call) one line on it: "rank 1 (pid 17 on node3) died" or "rank 1
-     * failed: <its text>". `status` is HD_ERR_PEER, or on rank 0 the status that the failing rank
-     * sent. */
+    /* Called at most once, when a peer is lost or fails: `rank` is the first that was lost or told
+     * of a failure, -1 if only its host knows that one failed, and `text` (borrowed for the call)
+     * one line on it: "rank 1 (pid 17 on node3) died" or "rank 1 failed: <its text>". `status` is
+     * HD_ERR_PEER, or on rank 0 the status that the failing rank sent. */
     void (*on_lost)(void *arg, int rank, int status, const char *text);
     /* Called for each message, in the order sent: data[bytes], borrowed for the call. NULL: they
      * are dropped. */
@@ -123,7 +123,12 @@ void hd_rendezvous_describe_peers(struct hd_rendezvous *rendezvous, char *text, 
  * most a second; only the first call counts. on_lost is not called on this rank afterwards. */
 void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char *text);
 
-/* Stops the watch, says goodbye unless this rank failed, and closes the connections. */
+/* Tells the other ranks that this one leaves because another failed, as its host knows: `rank`, or
+ * -1 if that is unknown, with `status`, and `text` that names it. Else as hd_rendezvous_fail. */
+void hd_rendezvous_pass_on(struct hd_rendezvous *rendezvous, int rank, int status,
+                           const char *text);
+
+/* Stops the watch, says goodbye unless this rank told of a failure, and closes the connections. */
 void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous);
 
 /* Opens a socket, close-on-exec and owned by the caller, that listens at address:port; port 0 picks

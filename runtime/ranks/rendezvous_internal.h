@@ -35,7 +35,7 @@ struct hd_rendezvous {
     int link_timeout_s;
     struct hd_peer *peers; /* [world]: rank 0; else only peers[0] is used */
     pthread_mutex_t lock;
-    atomic_bool failed; /* this rank has announced its failure */
+    atomic_bool failed; /* this rank has told of a failure, its own or that of another */
     bool watching;
     pthread_t watcher;
     int wake_fd;                                   /* an eventfd that ends the watcher */

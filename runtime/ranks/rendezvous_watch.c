@@ -71,6 +71,11 @@ static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
         return true;
     }
     int status = HD_ERR_PEER;
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_LOST) {
+        report_lost(rendezvous, rank, frame->number < 0 ? frame->number : HD_ERR_PEER,
+                    hd_frame_get_text(frame));
+        return false;
+    }
     if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL) {
         status = frame->number < 0 ? frame->number : HD_ERR_PEER;
         snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_get_text(frame));
@@ -102,7 +107,7 @@ static bool watch_root(struct hd_rendezvous *rendezvous)
         return true;
     if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_BYE)
         return false;
-    const bool known = frame->number >= 0 && frame->number < rendezvous->world.world;
+    const bool known = frame->number >= -1 && frame->number < rendezvous->world.world;
     if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_LOST && known)
         report_lost(rendezvous, frame->number, HD_ERR_PEER, hd_frame_get_text(frame));
     else

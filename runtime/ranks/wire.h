@@ -33,7 +33,8 @@ enum hd_wire_kind {
     HD_WIRE_REFUSE,        /* 0 to all: number = status, payload = text */
     HD_WIRE_DATA,          /* 0 to all: a broadcast */
     HD_WIRE_FAIL,          /* rank r to 0: number = status, payload = text */
-    HD_WIRE_LOST,          /* 0 to all: number = rank, payload = text */
+    HD_WIRE_LOST,          /* 0 to all: number = rank, -1: unknown; rank r to 0, of a third rank:
+                              number = status; payload = text */
     HD_WIRE_BYE,           /* an orderly end */
     HD_WIRE_HEARTBEAT,     /* rank r to 0, 0 to all: alive; payload = text */
     HD_WIRE_MESSAGE,       /* rank r to 0, 0 to r: a part; number = bytes of the message after it */

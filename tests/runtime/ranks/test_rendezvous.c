@@ -310,20 +310,29 @@ static void note_lost(void *arg, int rank, int status, const char *text)
     seen->lost_calls[own_rank]++;
 }
 
-/* Joins; then rank `*arg` fails (or waits to be killed), and the others wait to be told. */
+/* Who fails (-1: nobody), and whether it only tells of another rank that failed. */
+struct failing {
+    int rank;
+    bool passes_on;
+};
+
+/* Joins; then a rank fails (or waits to be killed), and the others wait to be told. */
 static int body_watch(const struct hd_world *world, void *arg)
 {
     struct hd_rendezvous *rendezvous = NULL;
-    const int *failing = arg;
+    const struct failing *failing = arg;
     if (join_rendezvous(world, &rendezvous) != HD_OK ||
         hd_rendezvous_watch(rendezvous,
                             &(struct hd_rendezvous_watch_options){.on_lost = note_lost}) != HD_OK)
         return 1;
     atomic_fetch_add(&seen->up, 1);
-    if (world->rank == *failing) {
+    if (world->rank == failing->rank) {
         while (atomic_load(&seen->up) < world->world)
             usleep(1000);
-        hd_rendezvous_fail(rendezvous, HD_ERR_SYSTEM, "no space\tleft in /tmp");
+        if (failing->passes_on)
+            hd_rendezvous_pass_on(rendezvous, 3, HD_ERR_TASK, "rank 3 failed: it fell over");
+        else
+            hd_rendezvous_fail(rendezvous, HD_ERR_SYSTEM, "no space\tleft in /tmp");
         hd_rendezvous_destroy(rendezvous);
         return 5;
     }
@@ -337,7 +346,7 @@ TEST(dead_peer_is_named_to_all_soon)
 {
     for (int victim = 0; victim < 3; victim++) {
         memset(seen, 0, sizeof *seen);
-        int nobody = -1;
+        struct failing nobody = {.rank = -1};
         struct hd_world world = ranks_world(3);
         pid_t pids[3];
         ranks_start(&world, pids, body_watch, &nobody);
@@ -365,9 +374,10 @@ TEST(failure_carries_its_cause)
 {
     for (int failing = 0; failing < 3; failing++) {
         memset(seen, 0, sizeof *seen);
+        struct failing one = {.rank = failing};
         struct hd_world world = ranks_world(3);
         pid_t pids[3];
-        ranks_start(&world, pids, body_watch, &failing);
+        ranks_start(&world, pids, body_watch, &one);
         char text[64];
         snprintf(text, sizeof text, "rank %d failed: no space left in /tmp", failing);
         for (int r = 0; r < 3; r++) {
@@ -377,6 +387,28 @@ TEST(failure_carries_its_cause)
                 ck_assert_str_eq(seen->lost[r], text);
                 ck_assert_int_eq(seen->lost_status[r], r == 0 ? HD_ERR_SYSTEM : HD_ERR_PEER);
             }
+        }
+    }
+}
+
+/* A rank that leaves because another of its host failed says so before it closes its connections.
+ */
+TEST(failure_is_passed_on)
+{
+    for (int leaving = 0; leaving < 3; leaving++) {
+        memset(seen, 0, sizeof *seen);
+        struct failing one = {.rank = leaving, .passes_on = true};
+        struct hd_world world = ranks_world(4);
+        pid_t pids[4];
+        ranks_start(&world, pids, body_watch, &one);
+        for (int r = 0; r < 4; r++) {
+            ck_assert_int_eq(ranks_wait(pids[r]), r == leaving ? 5 : 1);
+            if (r == leaving)
+                continue;
+            ck_assert_int_eq(seen->lost_calls[r], 1);
+            ck_assert_str_eq(seen->lost[r], "rank 3 failed: it fell over");
+            ck_assert_int_eq(seen->lost_rank[r], leaving == 0 ? 3 : leaving);
+            ck_assert_int_eq(seen->lost_status[r], r == 0 ? HD_ERR_TASK : HD_ERR_PEER);
         }
     }
 }
