@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python workers of Gymnasium's environments that are killed, hang or raise at random moments: each is told
 within 5 s with env, step and seed, nothing is left, and a run that goes on ends in the same bits. A run that is
-killed leaves no workers, and nothing that these started. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (20, 10, 10 with HD_WHOLE=1)."""
+killed leaves no workers, and nothing that these started. Where one rank of a node fails, ranks of another node tell
+the same. HD_KILLS=n, HD_HANGS=n, HD_RAISES=n: how many (20, 10, 10 with HD_WHOLE=1)."""
 
 import contextlib
 import os
@@ -13,8 +14,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import check, children, end, errors, is_running, sets, start  # noqa: E402
-from runner import PATIENCE, ROOT, Scratch, call, check_no_orphans, draw_seed, reduce, result, skip, train, wait_for_updates  # noqa: E402
+from processes import build_library, check, children, end, errors, is_running, sets, start, wait_for_training  # noqa: E402
+from runner import (PATIENCE, ROOT, SECRET, Scratch, call, check_no_orphans, draw_seed,  # noqa: E402
+                    environment, free_port, reduce, result, skip, train, wait_for_updates)
 
 SEED = draw_seed()
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
@@ -25,6 +27,22 @@ ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**9, env__options__python
 WALK = sets(env__options="{}", env__options__python=PYTHON, env__env_id="gymnasium_envs:Walk-v0", world__shards=1,
             env__options__path=os.path.join(ROOT, "tests/kernels/envs"),
             policy__model__obs_shape=3, policy__model__action_shape=4, env__stop_value="1e9", max_train_iter=10**9)
+# A rank that is slow to tell rank 0 of its failure.
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+enum { MAGIC = 0x4c444548, FAIL = 7 };
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    if (bytes >= 8 && *(const uint32_t *)data == MAGIC && ((const uint16_t *)data)[3] == FAIL)
+        sleep(5);
+    return next(fd, data, bytes, flags);
+}
+"""
 # Inherited by all that this test starts, and by nothing else.
 MARK = f"HD_TEST_WORKERS={os.getpid()}"
 PLACE = r"env \d+, step \d+ from seed \d+: "
@@ -147,6 +165,26 @@ def check_leavings():
     print("nothing is left of what environments started")
 
 
+def check_other_host():
+    """The other rank of its node leaves long before the rank that failed; the other node tells the cause all the same,
+    and not that a connection broke."""
+    with Scratch() as scratch:
+        library, port, runs = build_library(scratch("slow.so"), SLOW), free_port(), []
+        for rank in range(4):
+            os.mkdir(scratch(str(rank)))
+            env = environment(RANK=rank, WORLD_SIZE=4, LOCAL_RANK=rank % 2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
+                              MASTER_PORT=port, HEDDLE_SECRET=SECRET, LD_PRELOAD=library if rank == 1 else "")
+            runs.append(start("run", CONFIG, "--dir", scratch("run"), "--quiet", *WALK,
+                              *sets(world__shards=4, runtime__transport="tcp", env__options__kwargs__failure="raise",
+                                    env__options__kwargs__only="now"), cwd=scratch(str(rank)), env=env))
+        wait_for_training(runs[0], scratch("run"))
+        with open(scratch("1/now"), "w", encoding="ascii"):
+            pass
+        for rank, (code, text, _) in enumerate([end(run, 10) for run in runs]):
+            check(code == 1 and "the walk fell over" in text and "broke" not in text, f"rank {rank}: {text}")
+    print("the other node tells the cause")
+
+
 def check_slow():
     """Each step is progress, also for a rank that waits: an evaluation or a collect that lasts for a multiple of
     watchdog_s is no hang."""
@@ -188,6 +226,7 @@ def main():
     check_failures()
     check_run_killed()
     check_leavings()
+    check_other_host()
     check_slow()
     check_resumed()
 
