@@ -386,7 +386,7 @@ static void report_failure(struct hd_train *train, int status)
 static void record_end(void *arg, int status)
 {
     struct hd_train *train = arg;
-    if (status != HD_ERR_WATCHDOG)
+    if (status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED)
         report_late_stop(train);
     hd_end_record(train, status);
 }

@@ -12,8 +12,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import CONFIG, ROOT, check, end, environment, errors, sets, start  # noqa: E402
-from runner import Scratch, call, result, skip, train  # noqa: E402
+from processes import (CONFIG, ROOT, check, end, environment, errors, free_port, sets, start,  # noqa: E402
+                       wait_for_training)
+from runner import SECRET, Scratch, call, result, skip, train  # noqa: E402
 
 CORRIDOR = sets(env__type="corridor", env__options__cells=7, policy__model__obs_shape=7, env__stop_value=1e9,
                 max_train_iter=10**9)
@@ -94,9 +95,10 @@ def check_hangs():
             env = build(scratch, (STEP, f"while (++n > 2000)\n n = 3000;\n{STEP}"))
             code, text, seconds = play(scratch, env, *sets(runtime__watchdog_s=6, runtime__workers=1), ranks=ranks)
             check(code == 3, f"{ranks} ranks: {code}: {text}")
-            reports = [line for line in errors(text) if "no progress for" in line]
+            reports = [line for line in errors(text) if "error: no progress for" in line]  # others repeat it
             check(len(reports) == 1, f"{ranks} ranks: {text}")
-            check(re.search(r"rank \d runs (collect|evaluate) of iteration \d+( \(shard \d+\))? since [\d.]+ s, at env \d+, step \d+",
+            # By the rank that reports, or by the other when it is ended.
+            check(re.search(r"(rank \d|in no collective,) runs (collect|evaluate) of iteration \d+( \(shard \d+\))? since [\d.]+ s, at env \d+, step \d+",
                             text),
                   text)
             check(result(scratch("run"))["reason"] == "failed", f"{result(scratch('run'))}")
@@ -120,6 +122,26 @@ def check_stop():
             found = result(scratch("run"))
             check((found["reason"], found["detail"]) == ("stopped", "SIGTERM"), f"{found}")
     print(f"SIGTERM ends a run whose task does not return, after {seconds:.1f} s")
+
+
+def check_orphan():
+    """SIGTERM to a rank whose task does not return and that has lost the other one."""
+    with Scratch() as scratch:
+        env = build(scratch, (STEP, f"while (++n > 2000 && *getenv(\"RANK\") == '1')\n n = 3000;\n{STEP}"))
+        more = dict(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), HEDDLE_SECRET=SECRET)
+        runs = [start("run", CONFIG, "--dir", scratch("run"), "--quiet", *CORRIDOR,
+                      *sets(runtime__sigterm_grace_s=1, runtime__workers=1),
+                      env=dict(env, **{key: str(value) for key, value in dict(more, RANK=rank, LOCAL_RANK=rank).items()}))
+                for rank in range(2)]
+        wait_for_training(runs[0], scratch("run"))
+        time.sleep(1)
+        runs[0].kill()
+        time.sleep(1)
+        runs[1].send_signal(signal.SIGTERM)
+        code, text, seconds = end(runs[1], 6)
+        check(code == 1 and "rank 0 died" in text and "a task does not return" in text, f"{code}: {text}")
+        end(runs[0], 6)
+    print(f"SIGTERM ends a rank that has lost another and whose task does not return, after {seconds:.1f} s")
 
 
 def check_cut():
@@ -146,5 +168,6 @@ def check_cut():
 check_crashes()
 check_numbers()
 check_hangs()
+check_orphan()
 check_stop()
 check_cut()

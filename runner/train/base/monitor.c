@@ -94,6 +94,9 @@ static void end_process(struct hd_monitor *monitor, struct hd_session *session, 
         return;
     if (status == HD_ERR_WATCHDOG)
         report_hang(monitor, session);
+    else if (status != HD_ERR_STOPPED && status != HD_ERR_INTERRUPTED)
+        hd_log(HD_LOG_ERROR, "%s; a task does not return, so the signal ends the process",
+               hd_session_get_message(session));
     exit_code = hd_status_get_exit_code(status);
     signal(SIGALRM, give_up); /* the task may hold what recording needs */
     alarm(RECORD_S);
@@ -108,8 +111,7 @@ static int look_for_end(struct hd_session *session)
 {
     if (hd_session_watch(session))
         return HD_ERR_WATCHDOG;
-    const int status = hd_session_get_status(session);
-    return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED ? status : HD_OK;
+    return hd_interrupted ? hd_session_get_status(session) : HD_OK; /* it may have failed before */
 }
 
 /* A rank would train on without anybody who looks after it. Its parent is asked for, as the
