@@ -229,6 +229,8 @@ TESTED = {
     "runtime.allow_origin_mismatch": "train/test_origins.py",
     "runtime.checkpoint_timeout_s": "fault/test_checkpoint_failure.py",
     "runtime.heartbeat_timeout_s": "fault/test_lost_node.py",
+    "runtime.link_hash": "train/test_nodes.py",
+    "runtime.link_timeout_s": "fault/test_broken_link.py",
     "runtime.sigterm_grace_s": "runtime/launch/test_launch_signals.c",
     "runtime.watchdog_s": "fault/test_watch.py",
 }

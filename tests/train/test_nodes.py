@@ -56,7 +56,7 @@ def check_launchers(scratch, reference):
     """Two and four nodes on this host, by what `auto` finds and by TCP."""
     cases = [dict(ranks=4, nodes=2)]
     cases += [dict(ranks=4, nodes=nodes, runtime__transport="tcp", **more)
-              for nodes in (2, 4) for more in ({}, SLICED, dict(runtime__executor="sequential"))]
+              for nodes in (2, 4) for more in ({}, SLICED, dict(runtime__executor="sequential", runtime__link_hash="true"))]
     for number, case in enumerate(cases):
         found = train(scratch(f"nodes{number}"), **FIXED, **case)["param_hash"]
         check(found == reference, f"{case}: {found}, not {reference}")
