@@ -26,7 +26,7 @@ class Sampler(ctypes.Structure):
 
 
 def build(path):
-    sources = [os.path.join(ROOT, name) for name in ("kernels/replay/sampler.c", "runtime/base/hash.c")]
+    sources = [os.path.join(ROOT, name) for name in ("kernels/replay/sampler.c", "runtime/base/hash.c", "runtime/base/input/input.c")]
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{ROOT}", *sources, "-o", path, "-lxxhash"],
                    check=True)
     library = ctypes.CDLL(path)

@@ -146,7 +146,7 @@ def check_calibration_of_run(scratch):
     check("bucketed" in one.stdout, one.stdout)
     for more, text in ((("--strategies", "serial"), "none of serial"),
                        (("--set", "policy.learn.batch_size=32"), "it differs at 'policy.learn.batch_size'"),
-                       (("--from", scratch("")), "not ended")):
+                       (("--from", scratch("")), "total_config.yaml cannot be read")):
         done = call(*arguments, *more, expect=2)
         check(text in done.stderr, f"{more}: {done.stderr}")
 
