@@ -102,7 +102,7 @@ def play(name, way, target, number, restarts, draw, scratch):
             check(code == 0, f"--resume: {code}: {text}")
     check_left(scratch("run"), pids)
     parts = [name for _, folders, names in os.walk(scratch("run")) for name in folders + names if ".part" in name]
-    check(not parts, f"left: {parts}")
+    check(not parts, f"left: {parts}, exit codes {codes}, {result(scratch('run'))['reason']}")
     left = {name for name in os.listdir(scratch("tmp")) if not name.startswith("torchelastic_")}  # torchrun's own
     check(left <= {f"heddle-{os.getuid()}"}, f"/tmp: {left}")
     return sent, codes
