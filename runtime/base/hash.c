@@ -22,8 +22,7 @@ bool hd_hash_file(const char *path, uint64_t *hash_p)
 {
     char block[1 << 14], why[HD_INPUT_WHY];
     uint64_t hash = 0;
-    const int fd = hd_input_open(path, HD_INPUT_NAMED, why);
-    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    FILE *file = hd_input_open_stream(path, HD_INPUT_NAMED, why);
     if (!file)
         return false;
     for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MAX_DEPTH = 64,
@@ -449,9 +448,8 @@ int hd_document_read(const char *path, enum hd_input from, struct hd_diag *diag,
                      struct hd_document **document_p)
 {
     struct hd_source_location whole = {.file = path};
-    char why[HD_INPUT_WHY] = "cannot be read: no memory", *text = NULL;
-    const int fd = hd_input_open(path, from, why);
-    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    char why[HD_INPUT_WHY], *text = NULL;
+    FILE *file = hd_input_open_stream(path, from, why);
     if (!file)
         return hd_diag_add_error(diag, whole, "%s", why);
     int64_t bytes = 0;

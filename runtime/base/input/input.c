@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,6 +49,19 @@ int hd_input_open(const char *path, enum hd_input from, char why[HD_INPUT_WHY])
         close(fd);
     errno = reason;
     return -1;
+}
+
+FILE *hd_input_open_stream(const char *path, enum hd_input from, char why[HD_INPUT_WHY])
+{
+    const int fd = hd_input_open(path, from, why);
+    FILE *stream = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    if (fd >= 0 && !stream) {
+        const int reason = errno;
+        snprintf(why, HD_INPUT_WHY, "cannot be read: %s", strerror(reason));
+        close(fd);
+        errno = reason;
+    }
+    return stream;
 }
 
 bool hd_input_check(const char *path, enum hd_input from, char why[HD_INPUT_WHY])

@@ -6,6 +6,7 @@
 #define HD_RUNTIME_BASE_INPUT_INPUT_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* Says where a path comes from. */
@@ -22,6 +23,9 @@ enum { HD_INPUT_WHY = 256 }; /* bytes of what is wrong with a path */
  * file". errno is that of the system; ELOOP for a link, EISDIR for a directory and EINVAL for a
  * pipe and the like. No error is logged. */
 int hd_input_open(const char *path, enum hd_input from, char why[HD_INPUT_WHY]);
+
+/* Opens it as a stream, which the caller closes, so; NULL: it cannot be. */
+FILE *hd_input_open_stream(const char *path, enum hd_input from, char why[HD_INPUT_WHY]);
 
 /* Returns whether a file can be opened so, else with errno and `why`. */
 bool hd_input_check(const char *path, enum hd_input from, char why[HD_INPUT_WHY]);

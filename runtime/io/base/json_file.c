@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PATH_MOST = HD_FILE_WHY - HD_INPUT_WHY - 8 }; /* bytes of a path in a sentence */
 
@@ -26,20 +25,14 @@ static json_t *read_stream(FILE *stream, const char *path, char why[HD_FILE_WHY]
 
 json_t *hd_json_file_read(const char *path, enum hd_input from, char why[HD_FILE_WHY])
 {
-    char reason[HD_INPUT_WHY] = "cannot be read: no memory";
-    const int fd = hd_input_open(path, from, reason);
-    FILE *stream = fd >= 0 ? fdopen(fd, "rb") : NULL;
-    if (stream) {
-        json_t *json = read_stream(stream, path, why);
-        const int kept = errno;
-        fclose(stream);
-        errno = kept;
-        return json;
-    }
+    char reason[HD_INPUT_WHY];
+    FILE *stream = hd_input_open_stream(path, from, reason);
+    json_t *json = stream ? read_stream(stream, path, why) : NULL;
     const int kept = errno;
-    snprintf(why, HD_FILE_WHY, "%.*s %s", PATH_MOST, path, reason);
-    if (fd >= 0)
-        close(fd);
+    if (stream)
+        fclose(stream);
+    else
+        snprintf(why, HD_FILE_WHY, "%.*s %s", PATH_MOST, path, reason);
     errno = kept;
-    return NULL;
+    return json;
 }

@@ -206,9 +206,8 @@ static int read_stream(struct hd_safetensors *file, FILE *stream)
 
 static int read_file(struct hd_safetensors *file)
 {
-    char why[HD_INPUT_WHY] = "cannot be read: no memory";
-    const int fd = hd_input_open(file->path, HD_INPUT_NAMED, why);
-    FILE *stream = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    char why[HD_INPUT_WHY];
+    FILE *stream = hd_input_open_stream(file->path, HD_INPUT_NAMED, why);
     if (!stream)
         return hd_fail(HD_ERR_INPUT, "%s %s", file->path, why);
     int status = read_stream(file, stream);
