@@ -70,14 +70,14 @@ static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
         pthread_mutex_unlock(&rendezvous->lock);
         return true;
     }
-    int status = HD_ERR_PEER;
-    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_LOST) {
-        report_lost(rendezvous, rank, frame->number < 0 ? frame->number : HD_ERR_PEER,
-                    hd_frame_get_text(frame));
+    const bool told =
+        state == HD_FRAME_COMPLETE && (frame->kind == HD_WIRE_LOST || frame->kind == HD_WIRE_FAIL);
+    const int status = told && frame->number < 0 ? frame->number : HD_ERR_PEER;
+    if (told && frame->kind == HD_WIRE_LOST) {
+        report_lost(rendezvous, rank, status, hd_frame_get_text(frame));
         return false;
     }
-    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL) {
-        status = frame->number < 0 ? frame->number : HD_ERR_PEER;
+    if (told) {
         snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_get_text(frame));
     } else {
         snprintf(text, sizeof text, "rank %d (pid %d on %s) %s", rank, peer->hello.pid,
