@@ -54,7 +54,7 @@ int hd_comm_get_first_rank(const struct hd_comm *comm)
 
 int hd_comm_get_partner(const struct hd_comm *comm, int host)
 {
-    return host * comm->hosts.ranks + comm->rank % comm->hosts.ranks;
+    return hd_comm_find_partner(&comm->hosts, comm->rank, host);
 }
 
 void *hd_comm_get_buffer(struct hd_comm *comm, int rank, int64_t seq)

@@ -95,7 +95,11 @@ int hd_comm_count_host_ranks(const struct hd_comm *comm);
 /* Returns the first rank of this host. */
 int hd_comm_get_first_rank(const struct hd_comm *comm);
 
-/* Returns this rank's partner on a host; on its own, itself. */
+/* Return a rank's partner on a host; on its own, itself. */
+static inline int hd_comm_find_partner(const struct hd_comm_hosts *hosts, int rank, int host)
+{
+    return host * hosts->ranks + rank % hosts->ranks;
+}
 int hd_comm_get_partner(const struct hd_comm *comm, int host);
 
 /* Returns the buffer of `rank` for number seq: max_bytes, 64-byte aligned, on cache lines of its

@@ -28,15 +28,20 @@ static int lost(struct hd_tcp_links *links, int rank, const char *why)
     return HD_ERR_PEER;
 }
 
+static struct hd_tcp_queue *get_queue(struct hd_tcp_links *links, const struct hd_tcp_message *m)
+{
+    struct hd_tcp_peer *peer = &links->peers[m->rank];
+    return m->out ? &peer->out : &peer->in;
+}
+
 /* -- Starting ---------------------------------------------------------------------------------- */
 
 static void start_one(struct hd_tcp_links *links, int tag, const struct hd_comm_transfer *t)
 {
-    struct hd_tcp_peer *peer = &links->peers[t->rank];
-    struct hd_tcp_queue *queue = t->out ? &peer->out : &peer->in;
     const int number = links->n++;
     links->messages[number] = (struct hd_tcp_message){
         .rank = t->rank, .out = t->out, .data = t->data, .bytes = t->bytes, .tag = tag, .next = -1};
+    struct hd_tcp_queue *queue = get_queue(links, &links->messages[number]);
     if (queue->first < 0)
         queue->first = number;
     else
@@ -181,12 +186,6 @@ static int move(struct hd_tcp_links *links, struct hd_tcp_message *message,
     return HD_OK;
 }
 
-static struct hd_tcp_queue *get_queue(struct hd_tcp_links *links, const struct hd_tcp_message *m)
-{
-    struct hd_tcp_peer *peer = &links->peers[m->rank];
-    return m->out ? &peer->out : &peer->in;
-}
-
 /* The kernel keeps a connection whose own address has been taken from this host. */
 static bool has_address(const struct sockaddr_storage *address)
 {
@@ -218,16 +217,17 @@ static int look_at_interface(struct hd_tcp_links *links, const struct hd_tcp_mes
 static int comm_tcp_progress(struct hd_links *base, bool *done)
 {
     struct hd_tcp_links *links = of(base);
+    const struct hd_tcp_message *open = NULL;
     for (int i = 0; i < links->n; i++) {
         struct hd_tcp_message *message = &links->messages[i];
         struct hd_tcp_queue *queue = get_queue(links, message);
         if (!message->done && queue->first == i)
             HD_TRY(move(links, message, queue));
         if (!message->done)
-            HD_TRY(look_at_interface(links, message));
+            open = message;
         done[i] = message->done;
     }
-    return HD_OK;
+    return open ? look_at_interface(links, open) : HD_OK;
 }
 
 /* The first message of each queue waits for its socket. */
@@ -296,7 +296,6 @@ int hd_tcp_open_links(const struct hd_world *world, const struct hd_comm_hosts *
         return HD_ERR_NOMEM;
     }
     *links = (struct hd_tcp_links){.links.ops = &ops,
-                                   .rank = world->rank,
                                    .ranks = world->world,
                                    .hash = options->hash,
                                    .lost = -1,

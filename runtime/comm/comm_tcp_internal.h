@@ -43,7 +43,7 @@ struct hd_tcp_peer {
 
 struct hd_tcp_links {
     struct hd_links links;
-    int rank, ranks;
+    int ranks;
     bool hash;
     struct hd_tcp_peer *peers; /* [ranks] */
     struct hd_tcp_message *messages;

@@ -10,7 +10,6 @@
 #include "runtime/comm/comm_tcp_internal.h"
 #include "runtime/ranks/pending.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -55,7 +54,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct join *join, const c
 
 static int get_partner(const struct join *join, int host)
 {
-    return host * join->hosts.ranks + join->world->rank % join->hosts.ranks;
+    return hd_comm_find_partner(&join->hosts, join->world->rank, host);
 }
 
 static int64_t get_left_ms(const struct join *join)
