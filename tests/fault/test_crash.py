@@ -12,8 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import (CONFIG, ROOT, check, end, environment, errors, free_port, sets, start,  # noqa: E402
-                       wait_for_training)
+from processes import (CONFIG, ROOT, check, end, environment, errors, free_port, sets, start)  # noqa: E402
 from runner import SECRET, Scratch, call, result, skip, train  # noqa: E402
 
 CORRIDOR = sets(env__type="corridor", env__options__cells=7, policy__model__obs_shape=7, env__stop_value=1e9,
@@ -34,10 +33,22 @@ def build(scratch, *changes):
         check(old in source, "the example has changed")
         source = source.replace(old, new, 1)
     with open(scratch("changed.c"), "w", encoding="utf-8") as out:
-        out.write("#include <math.h>\n#include <signal.h>\n#include <unistd.h>\nstatic int n;\n" + source)
+        out.write("#include <fcntl.h>\n#include <math.h>\n#include <signal.h>\n#include <unistd.h>\nstatic int n;\n" + source)
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-I", ROOT, "-o", scratch("heddle_env_corridor.so"),
                     scratch("changed.c")], check=True)
     return environment(HEDDLE_PLUGINS=scratch.path)
+
+
+def hang(when, marker):
+    """A change of the example environment: from a moment on, a step does not return, and the file `marker` exists."""
+    return STEP, f'while ({when})\n n = 3000, close(creat("{marker}", 0600));\n{STEP}'
+
+
+def wait_for(name, *runs):
+    while not os.path.exists(name):
+        for run in runs:
+            check(run.poll() is None, f"the run ended early: {run.returncode}")
+        time.sleep(0.01)
 
 
 def play(scratch, env, *options, ranks=1):
@@ -92,7 +103,7 @@ def check_hangs():
     """A task that never returns, on either rank: one report, which names it and what the others wait for."""
     for ranks in (1, 2):
         with Scratch() as scratch:
-            env = build(scratch, (STEP, f"while (++n > 2000)\n n = 3000;\n{STEP}"))
+            env = build(scratch, hang("++n > 2000", scratch("hangs")))
             code, text, seconds = play(scratch, env, *sets(runtime__watchdog_s=6, runtime__workers=1), ranks=ranks)
             check(code == 3, f"{ranks} ranks: {code}: {text}")
             reports = [line for line in errors(text) if "error: no progress for" in line]  # others repeat it
@@ -109,13 +120,10 @@ def check_stop():
     """SIGTERM while a task does not return: no failure."""
     for ranks in (1, 2):
         with Scratch() as scratch:
-            env = build(scratch, (STEP, f"while (++n > 2000)\n n = 3000;\n{STEP}"))
+            env = build(scratch, hang("++n > 2000", scratch("hangs")))
             run = start("launch", "--nproc-per-node", str(ranks), CONFIG, "--dir", scratch("run"), "--quiet", *CORRIDOR,
                         *sets(runtime__sigterm_grace_s=1, runtime__workers=1), env=env)
-            while not os.path.exists(scratch("run/log/evaluator")):
-                check(run.poll() is None, "the run ended early")
-                time.sleep(0.01)
-            time.sleep(1)
+            wait_for(scratch("hangs"), run)
             run.send_signal(signal.SIGTERM)
             code, text, seconds = end(run, 6)
             check(code == 75 and not errors(text), f"{ranks} ranks: {code}: {text}")
@@ -127,14 +135,13 @@ def check_stop():
 def check_orphan():
     """SIGTERM to a rank whose task does not return and that has lost the other one."""
     with Scratch() as scratch:
-        env = build(scratch, (STEP, f"while (++n > 2000 && *getenv(\"RANK\") == '1')\n n = 3000;\n{STEP}"))
+        env = build(scratch, hang("++n > 2000 && *getenv(\"RANK\") == '1'", scratch("hangs")))
         more = dict(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), HEDDLE_SECRET=SECRET)
         runs = [start("run", CONFIG, "--dir", scratch("run"), "--quiet", *CORRIDOR,
                       *sets(runtime__sigterm_grace_s=1, runtime__workers=1),
                       env=dict(env, **{key: str(value) for key, value in dict(more, RANK=rank, LOCAL_RANK=rank).items()}))
                 for rank in range(2)]
-        wait_for_training(runs[0], scratch("run"))
-        time.sleep(1)
+        wait_for(scratch("hangs"), *runs)
         runs[0].kill()
         time.sleep(1)
         runs[1].send_signal(signal.SIGTERM)
