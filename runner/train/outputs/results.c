@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
 #include "runtime/io/base/files.h"
+#include "runtime/io/checkpoint/checkpoint.h"
 #include "runtime/io/logbook.h"
 #include "runtime/io/reserve.h"
 #include "runtime/io/result.h"
@@ -270,8 +271,11 @@ int hd_results_write(struct hd_train *train, const char *reason)
     struct hd_last_evaluation evaluation;
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));
-    hd_videos_finish(train); /* a run that has a result is not resumed to make them */
     HD_TRY(hd_last_evaluation_play(train, reason, updates, &evaluation));
+    /* A run that has a result is not resumed to end videos or a checkpoint. */
+    hd_videos_finish(train);
+    if (train->checkpoints.writer)
+        hd_checkpoint_writer_wait(train->checkpoints.writer);
     const int status = write_all(train, reason, updates, hash, end_ns, &evaluation);
     hd_free(evaluation.returns);
     HD_TRY(status);
