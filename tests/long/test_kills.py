@@ -82,6 +82,19 @@ def disturb(launchers, target, number):
     return pids, sent > 0
 
 
+def end_lonely_agents(launchers):
+    """An agent of torchrun waits a quarter of an hour for another that died before they met."""
+    until = None
+    while any(launcher.poll() is None for launcher in launchers):
+        if any(launcher.poll() is not None for launcher in launchers):
+            until = until or time.monotonic() + 20
+            if time.monotonic() > until:
+                for launcher in launchers:
+                    launcher.terminate()
+                return
+        time.sleep(0.05)
+
+
 def play(name, way, target, number, restarts, draw, scratch):
     """One run; returns how often it was signalled, and what it ended with."""
     config, keys, seconds = RUNS[name]
@@ -92,6 +105,8 @@ def play(name, way, target, number, restarts, draw, scratch):
     launchers = launch(way, env, *options)
     time.sleep(draw.uniform(0, seconds) + 2 * (way == "torchrun"))  # whose Python takes a while to start
     pids, sent = disturb(launchers, target, number)
+    if way == "torchrun":
+        end_lonely_agents(launchers)
     codes = [end(launcher, 90)[0] for launcher in launchers]
     deadline = time.monotonic() + 10
     while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
@@ -103,7 +118,7 @@ def play(name, way, target, number, restarts, draw, scratch):
     check_left(scratch("run"), pids)
     parts = [name for _, folders, names in os.walk(scratch("run")) for name in folders + names if ".part" in name]
     check(not parts, f"left: {parts}, exit codes {codes}, {result(scratch('run'))['reason']}")
-    left = {name for name in os.listdir(scratch("tmp")) if not name.startswith("torchelastic_")}  # torchrun's own
+    left = {name for name in os.listdir(scratch("tmp")) if not name.startswith(("torchelastic_", "torchinductor_"))}  # torchrun's own
     check(left <= {f"heddle-{os.getuid()}"}, f"/tmp: {left}")
     return sent, codes
 
