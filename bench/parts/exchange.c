@@ -140,7 +140,9 @@ static int run_rank(const struct hd_world *world, int64_t elements, int buckets)
         .world = world, .fingerprint = "", .one_host = true};
     if (world->world > 1) {
         HD_TRY(hd_rendezvous_create(&options, &rendezvous));
-        HD_TRY(hd_comm_create(world, rendezvous, 64, 2 * elements * (int64_t)sizeof(float), &comm));
+        HD_TRY(hd_comm_create(world, rendezvous,
+                              &(struct hd_comm_sizes){1, 64, 2 * elements * (int64_t)sizeof(float)},
+                              &comm));
     }
     HD_TRY(set_up(&bench, world, comm, elements, buckets));
     HD_TRY(update_often(&bench, &seconds));

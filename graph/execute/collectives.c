@@ -13,6 +13,7 @@ static struct hd_collective make_collective(struct hd_binder *binder, const stru
     c.iteration = hd_binder_get_iteration(binder);
     c.priority = HD_PRIORITY_FIRST;
     c.group = hd_binder_get_task_group(binder);
+    c.channel = hd_channels_choose(&op->channels, 0);
     return c;
 }
 
@@ -31,8 +32,10 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
         }
     }
     int buckets = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->buckets : 1;
-    for (c.bucket = 0; c.bucket < buckets; c.bucket++)
+    for (c.bucket = 0; c.bucket < buckets; c.bucket++) {
+        c.channel = hd_channels_choose(&op->channels, c.bucket);
         HD_TRY(hd_submit_collective(binder->session, &c));
+    }
     return HD_OK;
 }
 

@@ -91,6 +91,7 @@ int hd_control_requests_reduce(struct hd_control_requests *requests, struct hd_b
                                     .in_buffers = &request->local_buffer,
                                     .out = &request->all,
                                     .out_buffer = request->all_buffer,
+                                    .channel = binder->plan->request_channel,
                                     .iteration = iteration,
                                     .priority = HD_PRIORITY_FIRST,
                                     .group = hd_binder_get_task_group(binder)};

@@ -82,10 +82,11 @@ const double *hd_cross_shard_buffers_get_total(const struct hd_cross_shard_buffe
     return cross_shard->total;
 }
 
-int hd_cross_shard_buffers_submit(const struct hd_cross_shard_buffers *cross_shard,
+int hd_cross_shard_buffers_submit(const struct hd_cross_shard_buffers *cross_shard, int channel,
                                   struct hd_binder *binder)
 {
     struct hd_collective c = hd_plan_make_cross_shard_collective(binder->plan, cross_shard->sums);
+    c.channel = channel;
     c.in = cross_shard->partials;
     c.in_buffers = cross_shard->buffers;
     c.out = cross_shard->total;

@@ -26,7 +26,7 @@ const double *hd_cross_shard_buffers_get_total(const struct hd_cross_shard_buffe
 
 /* Submits the collective that adds up the partials of all ranks. Returns HD_OK, HD_ERR_NOMEM
  * (logged) or the session's error. */
-int hd_cross_shard_buffers_submit(const struct hd_cross_shard_buffers *cross_shard,
+int hd_cross_shard_buffers_submit(const struct hd_cross_shard_buffers *cross_shard, int channel,
                                   struct hd_binder *binder);
 
 #endif

@@ -22,6 +22,7 @@ int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op
         .in = operands->data,
         .in_buffers = operands->buffers,
         .n = step->n_refs,
+        .channels = op->channels,
         .group = hd_binder_get_task_group(binder),
     };
     struct hd_bound bound;

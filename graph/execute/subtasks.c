@@ -422,7 +422,8 @@ int hd_op_submit_subtasks(struct hd_binder *binder, const struct hd_op *op,
         for (int i = 0; i < work->instances; i++)
             HD_TRY(submit_stages(binder, op, work, i, from, to));
         if (to < work->stages)
-            HD_TRY(hd_cross_shard_buffers_submit(work->cross_shard[to - 1], binder));
+            HD_TRY(hd_cross_shard_buffers_submit(work->cross_shard[to - 1], op->channels.first,
+                                                 binder));
     }
     return HD_OK;
 }

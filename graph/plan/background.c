@@ -26,7 +26,7 @@ static int is_prompt_reader(struct hd_step *step, void *arg)
 static int derive_background(struct hd_step *step, void *arg)
 {
     struct background *background = arg;
-    /* A step with cross-shard sums takes part in the one order of collectives, which a background
+    /* A step with cross-shard sums waits for the other ranks between its stages, which a background
      * task would hold up. */
     if (!step->verb || step->verb->kind != HD_VERB_TASK || background->background[step->index] ||
         hd_step_has_cross_shard_sums(step))

@@ -133,6 +133,15 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
         fprintf(file, ", finish on cpu");
 }
 
+static void dump_channels(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
+{
+    const struct hd_channels *channels = &op->channels;
+    if (plan->channels == 1 || channels->n == 0 || op->gpu)
+        return;
+    fprintf(file, channels->n > 1 ? ", channels %d to %d" : ", channel %d", channels->first,
+            channels->first + channels->n - 1);
+}
+
 static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
 {
     fprintf(file, "%s [%s", op->step->label, where(plan, op));
@@ -147,6 +156,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     if (op->lowering == HD_LOWERING_FUSED)
         fprintf(file, op->gpu ? ", in place" : ", in slices");
     dump_devices(plan, op, file);
+    dump_channels(plan, op, file);
     fprintf(file, "%s]", op->background ? ", background" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);
     dump_refs(plan, op, HD_UPDATE, " updates ", file);

@@ -32,7 +32,7 @@ static double count_value_bytes(const struct hd_plan *plan, int value)
 
 static double count_all(const struct hd_plan *plan, int *largest_p)
 {
-    double sum = 0, most = -1;
+    double sum = (double)hd_plan_get_exchange_bytes(plan), most = -1;
     for (int i = 0; i < plan->graph->n_values; i++) {
         const double bytes = count_value_bytes(plan, i);
         sum += bytes;
@@ -52,6 +52,9 @@ void hd_plan_dump_memory(const struct hd_plan *plan, FILE *file)
     for (int i = 0; i < plan->graph->n_values; i++)
         fprintf(file, "  %-16s %s\n", plan->graph->values[i].spec.name,
                 format_bytes(count_value_bytes(plan, i), text));
+    if (plan->ranks > 1)
+        fprintf(file, "  %-16s %s\n", "exchanges",
+                format_bytes((double)hd_plan_get_exchange_bytes(plan), text));
     fprintf(file, "  %-16s %s\n", "all", format_bytes(count_all(plan, &largest), text));
 }
 

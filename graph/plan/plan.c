@@ -274,6 +274,7 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_
     plan->devices = gpus ? gpus->n : 0;
     plan->device_comm = gpus && gpus->device_comm;
     plan->param_check_interval = param_check_interval;
+    plan->channels = 1;
     /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
     int64_t max_ops = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);
     plan->values = hd_alloc(graph->n_values, sizeof *plan->values);

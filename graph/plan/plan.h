@@ -8,6 +8,7 @@
 #define HD_GRAPH_PLAN_PLAN_H
 
 #include "graph/language/graph.h"
+#include "runtime/engine/submit.h"
 
 enum { HD_NOT_SHARED = -1, HD_LABEL_BYTES = 64 };
 
@@ -108,6 +109,7 @@ struct hd_op {
     const char *const *labels; /* SHARDED_UPDATE: [buckets], names of the sync points, in the
                                   graph's memory; else NULL */
     enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
+    struct hd_channels channels;          /* of what it exchanges with other ranks */
 };
 
 struct hd_plan {
@@ -121,6 +123,8 @@ struct hd_plan {
     struct hd_op *ops;
     int n_ops;
     int64_t shared_bytes; /* of each rank's area */
+    int channels;         /* of the communicator */
+    int request_channel;  /* of the requests that ranks agree on (control_requests.c) */
 };
 
 /* The GPUs that every rank has. */
@@ -139,6 +143,11 @@ bool hd_plan_can_use_gpus(struct hd_graph *graph);
 int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
                    int64_t param_check_interval, struct hd_plan **plan_p);
 void hd_plan_destroy(struct hd_plan *plan);
+
+/* Distributes the collectives over channels, each of which has one exchange open at a time: buckets
+ * in turns over `open_exchanges`, any other collective to one of its own, as far as there are
+ * enough. 1, which a new plan has: all on one. The same on all ranks (channels.c). */
+void hd_plan_assign_channels(struct hd_plan *plan, int open_exchanges);
 
 /* Returns HD_OK if `shards` can be distributed over `ranks`, else HD_ERR_INPUT (logged, with the
  * allowed numbers). */
@@ -164,6 +173,10 @@ int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan);
  * GPUs needs on a GPU. */
 int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan);
 int64_t hd_plan_get_device_comm_bytes(const struct hd_plan *plan);
+
+/* Returns the bytes of the transport's buffers that this rank's collectives fill: two on each
+ * channel; 0 without other ranks. */
+int64_t hd_plan_get_exchange_bytes(const struct hd_plan *plan);
 
 /* Returns `bytes` rounded up to whole pages: instances in the area that all ranks see begin at
  * pages. */

@@ -120,3 +120,24 @@ int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan)
 {
     return max_of(HD_ALIGNMENT, find_max(plan, get_payload));
 }
+
+static bool uses_channel(const struct hd_op *op, int channel)
+{
+    return op->channels.n == 0
+               ? channel == 0
+               : channel >= op->channels.first && channel < op->channels.first + op->channels.n;
+}
+
+/* Buffers of all channels are as large, but only what is used of them takes memory. */
+int64_t hd_plan_get_exchange_bytes(const struct hd_plan *plan)
+{
+    int64_t sum = 0;
+    for (int channel = 0; channel < plan->channels && plan->ranks > 1; channel++) {
+        int64_t most = HD_ALIGNMENT;
+        for (int i = 0; i < plan->n_ops; i++)
+            if (uses_channel(&plan->ops[i], channel))
+                most = max_of(most, get_payload(plan, &plan->ops[i]));
+        sum += 2 * most;
+    }
+    return sum;
+}

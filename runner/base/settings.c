@@ -42,6 +42,7 @@ static const struct hd_field fields[] = {
     SETTING(heartbeat_timeout_s, "runtime.heartbeat_timeout_s"),
     SETTING(link_timeout_s, "runtime.link_timeout_s"),
     SETTING(link_hash, "runtime.link_hash"),
+    SETTING(open_exchanges, "runtime.open_exchanges"),
     SETTING(checkpoint_interval_s, "runtime.checkpoint_interval_s"),
     SETTING(checkpoint_timeout_s, "runtime.checkpoint_timeout_s"),
     SETTING(checkpoint_keep, "runtime.checkpoint_keep"),

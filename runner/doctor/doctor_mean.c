@@ -37,6 +37,7 @@ struct rank {
     struct hd_world world;
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
+    struct hd_channel *channel; /* the only one */
     int64_t seq;
     float *result;
     const float **operands; /* [world] */
@@ -55,14 +56,14 @@ static int64_t buffer_bytes(int ranks)
 
 static float *operand_of(struct rank *rank, int of)
 {
-    char *buffer = hd_comm_get_buffer(rank->comm, of, rank->seq);
+    char *buffer = hd_channel_get_buffer(rank->channel, of, rank->seq);
     return (float *)(buffer + sizeof(struct header));
 }
 
 static int arrive_and_wait(struct rank *rank)
 {
-    hd_comm_arrive(rank->comm, rank->seq, "doctor");
-    return hd_comm_wait(rank->comm, rank->seq, TIMEOUT_S * INT64_C(1000000000), NULL, NULL);
+    hd_channel_arrive(rank->channel, rank->seq, "doctor");
+    return hd_channel_wait(rank->channel, rank->seq, TIMEOUT_S * INT64_C(1000000000), NULL, NULL);
 }
 
 static int64_t slice_begin(int64_t n, int rank, int ranks)
@@ -101,11 +102,11 @@ static int compute_mean(struct rank *rank, int64_t n, int64_t *more_p)
     const int ranks = rank->world.world, self = rank->world.rank;
     rank->seq++;
     float *operand = operand_of(rank, self);
-    ((struct header *)hd_comm_get_buffer(rank->comm, self, rank->seq))->more = *more_p;
+    ((struct header *)hd_channel_get_buffer(rank->channel, self, rank->seq))->more = *more_p;
     for (int r = 0; r < ranks; r++)
         operand[slice_begin(n, r, ranks)] = round_element(rank->seq);
     HD_TRY(arrive_and_wait(rank));
-    *more_p = ((const struct header *)hd_comm_get_buffer(rank->comm, 0, rank->seq))->more;
+    *more_p = ((const struct header *)hd_channel_get_buffer(rank->channel, 0, rank->seq))->more;
     for (int r = 0; r < ranks; r++)
         rank->operands[r] = operand_of(rank, r);
     const int64_t lo = slice_begin(n, self, ranks),
@@ -177,8 +178,10 @@ static int start_and_run(struct rank *rank)
     hd_topology_destroy(topology);
     HD_TRY(status);
     HD_TRY(hd_rendezvous_create(&options, &rank->rendezvous));
-    HD_TRY(hd_comm_create(&rank->world, rank->rendezvous, buffer_bytes(rank->world.world), 0,
-                          &rank->comm));
+    const struct hd_comm_sizes sizes = {.channels = 1,
+                                        .buffer_bytes = buffer_bytes(rank->world.world)};
+    HD_TRY(hd_comm_create(&rank->world, rank->rendezvous, &sizes, &rank->comm));
+    rank->channel = hd_comm_get_channel(rank->comm, 0);
     rank->result = hd_alloc(buffer_bytes(rank->world.world), 1);
     rank->operands = hd_alloc(rank->world.world, sizeof *rank->operands);
     return rank->result && rank->operands ? run_all(rank) : HD_ERR_NOMEM;

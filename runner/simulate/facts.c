@@ -45,6 +45,7 @@ int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,
                                               .exchange = hd_run_spec_get_exchange(run_spec),
                                               .param_check_interval =
                                                   run_spec->settings.param_check_interval,
+                                              .open_exchanges = run_spec->settings.open_exchanges,
                                               .window = run_spec->settings.window,
                                               .iterations = iterations};
     return hd_submission_record(&options, submission_p, exchanges_p);

@@ -301,6 +301,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.settings.param_check_interval,
                           &train->plan));
+    hd_plan_assign_channels(train->plan, train->run_spec.settings.open_exchanges);
     HD_TRY(hd_workers_choose(&train->run_spec.settings, &train->share,
                              train->ranks.world.local_world, train->plan->devices,
                              &train->workers));

@@ -57,9 +57,19 @@ int hd_comm_get_partner(const struct hd_comm *comm, int host)
     return hd_comm_find_partner(&comm->hosts, comm->rank, host);
 }
 
-void *hd_comm_get_buffer(struct hd_comm *comm, int rank, int64_t seq)
+struct hd_channel *hd_comm_get_channel(struct hd_comm *comm, int i)
 {
-    return comm->buffers + (2 * (int64_t)rank + (seq & 1)) * comm->buffer_bytes;
+    return &comm->channels[i];
+}
+
+int hd_comm_count_channels(const struct hd_comm *comm)
+{
+    return comm->n_channels;
+}
+
+void *hd_channel_get_buffer(struct hd_channel *channel, int rank, int64_t seq)
+{
+    return channel->buffers + (2 * (int64_t)rank + (seq & 1)) * channel->comm->buffer_bytes;
 }
 
 char *hd_comm_get_area(struct hd_comm *comm, int rank)
@@ -83,51 +93,59 @@ static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
     atomic_store_explicit(&line->version, version + 2, memory_order_release);
 }
 
-void hd_comm_record_arrival(struct hd_comm *comm, int rank, int64_t seq, const char *name)
+void hd_channel_record_arrival(struct hd_channel *channel, int rank, int64_t seq, const char *name)
 {
-    struct hd_comm_line *line = &comm->header->lines[rank];
+    struct hd_comm_line *line = &channel->lines[rank];
     describe(line, seq, name);
     atomic_store_explicit(&line->arrived, seq, memory_order_release);
 }
 
-void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
-                  const struct hd_comm_transfer *transfers, int n)
+void hd_channel_post(struct hd_channel *channel, int64_t seq, const char *name,
+                     const struct hd_comm_transfer *transfers, int n)
 {
-    hd_comm_record_arrival(comm, comm->rank, seq, name);
-    comm->ops->post(comm, seq, name, transfers, n);
+    hd_channel_record_arrival(channel, channel->comm->rank, seq, name);
+    channel->comm->ops->post(channel, seq, name, transfers, n);
 }
 
-void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
+void hd_channel_arrive(struct hd_channel *channel, int64_t seq, const char *name)
 {
-    hd_comm_post(comm, seq, name, NULL, 0);
+    hd_channel_post(channel, seq, name, NULL, 0);
 }
 
-void hd_comm_arrive_on_host(struct hd_comm *comm, int64_t seq, const char *name)
+void hd_channel_arrive_on_host(struct hd_channel *channel, int64_t seq, const char *name)
 {
-    atomic_store_explicit(&comm->on_host, seq, memory_order_relaxed);
-    hd_comm_record_arrival(comm, comm->rank, seq, name);
+    atomic_store_explicit(&channel->on_host, seq, memory_order_relaxed);
+    hd_channel_record_arrival(channel, channel->comm->rank, seq, name);
 }
 
-void hd_comm_post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
-                        const struct hd_comm_transfer *transfers, int n)
+void hd_channel_post_pairs(struct hd_channel *channel, int64_t seq, const char *name,
+                           const struct hd_comm_transfer *transfers, int n)
 {
-    atomic_store_explicit(&comm->pairs, seq, memory_order_relaxed);
-    hd_comm_record_arrival(comm, comm->rank, seq, name);
-    comm->ops->post_pairs(comm, seq, name, transfers, n);
+    atomic_store_explicit(&channel->pairs, seq, memory_order_relaxed);
+    hd_channel_record_arrival(channel, channel->comm->rank, seq, name);
+    channel->comm->ops->post_pairs(channel, seq, name, transfers, n);
 }
 
-bool hd_comm_test(struct hd_comm *comm, int64_t seq)
+bool hd_channel_test(struct hd_channel *channel, int64_t seq)
 {
-    const bool on_host = atomic_load_explicit(&comm->on_host, memory_order_relaxed) == seq;
+    const struct hd_comm *comm = channel->comm;
+    const bool on_host = atomic_load_explicit(&channel->on_host, memory_order_relaxed) == seq;
     const int first = on_host ? hd_comm_get_first_rank(comm) : 0;
     const int n = on_host ? comm->hosts.ranks : comm->world;
-    comm->ops->progress(comm);
-    if (atomic_load_explicit(&comm->pairs, memory_order_relaxed) == seq)
-        return comm->ops->test_pairs(comm, seq);
+    comm->ops->progress(channel);
+    if (atomic_load_explicit(&channel->pairs, memory_order_relaxed) == seq)
+        return comm->ops->test_pairs(channel, seq);
     for (int r = first; r < first + n; r++)
-        if (atomic_load_explicit(&comm->header->lines[r].arrived, memory_order_acquire) < seq)
+        if (atomic_load_explicit(&channel->lines[r].arrived, memory_order_acquire) < seq)
             return false;
     return true;
+}
+
+/* Another rank may wait for what this one sends on another channel. */
+static void progress_all(struct hd_comm *comm)
+{
+    for (int i = 0; i < comm->n_channels; i++)
+        comm->ops->progress(&comm->channels[i]);
 }
 
 static void relax(void)
@@ -137,8 +155,8 @@ static void relax(void)
 #endif
 }
 
-int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
-                 bool (*cancelled)(void *arg), void *arg)
+int hd_channel_wait(struct hd_channel *channel, int64_t seq, int64_t timeout_ns,
+                    bool (*cancelled)(void *arg), void *arg)
 {
     /* A peer on a core of its own is seen within the spin; one that shares this core needs it, soon
      * by a yield, and for good by naps, because yielding keeps a core busy. */
@@ -146,18 +164,19 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
     int64_t start_ns = hd_clock_get_ns();
     for (;;) {
         for (int i = 0; i < POLLS; i++) {
-            if (hd_comm_test(comm, seq))
+            if (hd_channel_test(channel, seq))
                 return HD_OK;
             relax();
         }
-        if (hd_comm_is_aborted(comm))
+        progress_all(channel->comm);
+        if (hd_comm_is_aborted(channel->comm))
             return HD_ERR_PEER;
         if (cancelled && cancelled(arg))
             return HD_ERR_STOPPED;
         int64_t waited_ns = hd_clock_get_ns() - start_ns;
         if (timeout_ns > 0 && waited_ns > timeout_ns) {
             char report[512];
-            hd_comm_report(comm, report, sizeof report);
+            hd_comm_report(channel->comm, report, sizeof report);
             return hd_fail(HD_ERR_WATCHDOG, "%s", report);
         }
         if (waited_ns > YIELD_NS)
@@ -167,9 +186,9 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
     }
 }
 
-void hd_comm_wait_for_data(struct hd_comm *comm)
+void hd_comm_wait_for_data(struct hd_comm *comm, int wake_fd)
 {
-    comm->ops->wait_for_data(comm);
+    comm->ops->wait_for_data(comm, wake_fd);
 }
 
 int64_t hd_comm_count_sent_bytes(struct hd_comm *comm)
@@ -216,11 +235,11 @@ bool hd_comm_get_failure(struct hd_comm *comm, struct hd_comm_failure *failure_p
     return true;
 }
 
-void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
-                        int64_t *since_ns_p)
+void hd_channel_get_status(struct hd_channel *channel, int rank, int64_t *seq_p,
+                           char name_p[HD_COMM_NAME], int64_t *since_ns_p)
 {
     enum { TRIES = 1000 }; /* its writer may have died half way; then a torn name is all there is */
-    struct hd_comm_line *line = &comm->header->lines[rank];
+    struct hd_comm_line *line = &channel->lines[rank];
     uint64_t words[HD_COMM_NAME / 8];
     for (int i = 0; i < TRIES; i++) {
         uint64_t before = atomic_load_explicit(&line->version, memory_order_acquire);
@@ -239,48 +258,107 @@ void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char nam
 void hd_comm_probe(struct hd_comm *comm)
 {
     int64_t ahead;
-    for (int r = 0; r < comm->world; r++)
-        if (comm->ops->is_ahead(comm, r, &ahead))
-            describe(&comm->header->lines[r], ahead, "(next)");
+    for (int i = 0; i < comm->n_channels; i++)
+        for (int r = 0; r < comm->world; r++)
+            if (comm->ops->is_ahead(&comm->channels[i], r, &ahead))
+                describe(&comm->channels[i].lines[r], ahead, "(next)");
 }
 
+/* -- Reports ----------------------------------------------------------------------------------- */
+
+/* A line that is being written. */
+struct report {
+    char *text;
+    size_t bytes, used;
+    int64_t now_ns;
+};
+
 /* Who waits for a pair knows of nobody else. */
-static bool concerns(struct hd_comm *comm, int rank)
+static bool concerns(struct hd_channel *channel, int rank)
 {
+    const struct hd_comm *comm = channel->comm;
     const int64_t local =
-        atomic_load_explicit(&comm->header->lines[comm->rank].arrived, memory_order_relaxed);
+        atomic_load_explicit(&channel->lines[comm->rank].arrived, memory_order_relaxed);
     return rank == comm->rank || local == 0 ||
-           atomic_load_explicit(&comm->pairs, memory_order_relaxed) != local ||
-           comm->ops->is_awaited(comm, rank, local);
+           atomic_load_explicit(&channel->pairs, memory_order_relaxed) != local ||
+           comm->ops->is_awaited(channel, rank, local);
+}
+
+/* Stores the numbers that the first and the last of the ranks have reached. */
+static void find_range(struct hd_channel *channel, int64_t *first_p, int64_t *last_p)
+{
+    int64_t seq, since_ns;
+    char name[HD_COMM_NAME];
+    *first_p = INT64_MAX;
+    *last_p = 0;
+    for (int r = 0; r < channel->comm->world; r++) {
+        if (!concerns(channel, r))
+            continue;
+        hd_channel_get_status(channel, r, &seq, name, &since_ns);
+        *first_p = seq < *first_p ? seq : *first_p;
+        *last_p = seq > *last_p ? seq : *last_p;
+    }
+}
+
+/* Adds what a rank does on a channel, of whose numbers all have finished `finished`. */
+static void report_rank(struct report *report, struct hd_channel *channel, int rank,
+                        int64_t finished)
+{
+    int64_t seq, since_ns;
+    char name[HD_COMM_NAME];
+    if (report->used >= report->bytes)
+        return;
+    hd_channel_get_status(channel, rank, &seq, name, &since_ns);
+    const long long s = (long long)(report->now_ns - since_ns) / 1000000000, n = (long long)seq;
+    const char *next = report->used > 0 ? "; " : "";
+    char *at = report->text + report->used;
+    const size_t left = report->bytes - report->used;
+    int k;
+    if (seq > finished)
+        k = snprintf(at, left, "%srank %d waits in #%lld %s since %lld s", next, rank, n, name, s);
+    else if (seq > 0)
+        k = snprintf(at, left, "%srank %d last finished #%lld %s %lld s ago", next, rank, n, name,
+                     s);
+    else
+        k = snprintf(at, left, "%srank %d has not reached #1", next, rank);
+    report->used += (size_t)k;
+}
+
+/* Returns whether somebody waits on the channel. */
+static bool report_waits(struct report *report, struct hd_channel *channel)
+{
+    int64_t first, last;
+    find_range(channel, &first, &last);
+    for (int r = 0; last > first && r < channel->comm->world; r++)
+        if (concerns(channel, r))
+            report_rank(report, channel, r, first);
+    return last > first;
+}
+
+/* Returns the channel on which a rank arrived last. */
+static struct hd_channel *find_last_channel(struct hd_comm *comm, int rank)
+{
+    struct hd_channel *last = &comm->channels[0];
+    int64_t seq, since_ns, last_ns = -1;
+    char name[HD_COMM_NAME];
+    for (int i = 0; i < comm->n_channels; i++) {
+        hd_channel_get_status(&comm->channels[i], rank, &seq, name, &since_ns);
+        if (seq > 0 && since_ns > last_ns) {
+            last = &comm->channels[i];
+            last_ns = since_ns;
+        }
+    }
+    return last;
 }
 
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
 {
-    int64_t now_ns = hd_clock_get_ns(), finished = INT64_MAX, seq, since_ns;
-    char name[HD_COMM_NAME];
-    size_t used = 0;
-    for (int r = 0; r < comm->world; r++) {
-        hd_comm_get_status(comm, r, &seq, name, &since_ns);
-        if (concerns(comm, r) && seq < finished)
-            finished = seq;
-    }
+    struct report report = {.text = text, .bytes = bytes, .now_ns = hd_clock_get_ns()};
+    bool waits = false;
     if (bytes > 0)
         text[0] = '\0';
-    for (int r = 0; r < comm->world && used < bytes; r++) {
-        if (!concerns(comm, r))
-            continue;
-        hd_comm_get_status(comm, r, &seq, name, &since_ns);
-        long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
-        const char *next = used > 0 ? "; " : "";
-        int k;
-        if (seq > finished)
-            k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld %s since %lld s",
-                         next, r, n, name, s);
-        else if (seq > 0)
-            k = snprintf(text + used, bytes - used, "%srank %d last finished #%lld %s %lld s ago",
-                         next, r, n, name, s);
-        else
-            k = snprintf(text + used, bytes - used, "%srank %d has not reached #1", next, r);
-        used += (size_t)k;
-    }
+    for (int i = 0; i < comm->n_channels; i++)
+        waits |= report_waits(&report, &comm->channels[i]);
+    for (int r = 0; r < comm->world && !waits; r++)
+        report_rank(&report, find_last_channel(comm, r), r, INT64_MAX);
 }

@@ -4,8 +4,8 @@
 #include "runtime/comm/comm_internal.h"
 #include "runtime/comm/comm_links.h"
 
-static int allocate(int rank, int world, const struct hd_comm_hosts *hosts, int64_t max_bytes,
-                    int64_t area_bytes, struct hd_comm **comm_p)
+static int allocate(int rank, int world, const struct hd_comm_hosts *hosts,
+                    const struct hd_comm_sizes *sizes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm = hd_alloc(1, sizeof *comm);
     if (!comm)
@@ -13,7 +13,7 @@ static int allocate(int rank, int world, const struct hd_comm_hosts *hosts, int6
     comm->rank = rank;
     comm->world = world;
     comm->hosts = *hosts;
-    int status = hd_comm_set_sizes(comm, max_bytes, area_bytes);
+    int status = hd_comm_set_sizes(comm, sizes);
     if (status != HD_OK) {
         hd_free(comm);
         return status;
@@ -34,34 +34,34 @@ static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
 }
 
 int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvous,
-                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
+                   const struct hd_comm_sizes *sizes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
     const struct hd_comm_hosts one = {1, world->world};
-    HD_TRY(allocate(world->rank, world->world, &one, max_bytes, area_bytes, &comm));
+    HD_TRY(allocate(world->rank, world->world, &one, sizes, &comm));
     return finish(comm,
                   world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous),
                   comm_p);
 }
 
 int hd_comm_create_message_passing(const struct hd_world *world, const struct hd_comm_hosts *hosts,
-                                   struct hd_rendezvous *rendezvous, struct hd_links *links,
-                                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
+                                   struct hd_rendezvous *rendezvous, struct hd_links *const *links,
+                                   const struct hd_comm_sizes *sizes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
-    int status = allocate(world->rank, world->world, hosts, max_bytes, area_bytes, &comm);
+    int status = allocate(world->rank, world->world, hosts, sizes, &comm);
     if (status != HD_OK) {
-        links->ops->close(links, false);
+        hd_links_close(links, sizes->channels, false);
         return status;
     }
     return finish(comm, hd_comm_message_open(comm, rendezvous, links), comm_p);
 }
 
-int hd_comm_create_alone(int rank, int world, const struct hd_comm_hosts *hosts, int64_t max_bytes,
-                         int64_t area_bytes, struct hd_comm **comm_p)
+int hd_comm_create_alone(int rank, int world, const struct hd_comm_hosts *hosts,
+                         const struct hd_comm_sizes *sizes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
-    HD_TRY(allocate(rank, world, hosts, max_bytes, area_bytes, &comm));
+    HD_TRY(allocate(rank, world, hosts, sizes, &comm));
     const int status = hd_comm_self_open(comm);
     if (status != HD_OK) {
         hd_free(comm);

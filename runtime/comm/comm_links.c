@@ -117,25 +117,45 @@ static int find_open(struct hd_comm *comm, const bool *done)
     return -1;
 }
 
-int hd_links_try(struct hd_comm *comm, struct hd_links *links, char (*places)[HD_LINKS_PLACE],
-                 int64_t timeout_ns, char text[HD_RENDEZVOUS_TEXT])
+static int wait_for_all(struct hd_comm *comm, struct hd_links *links, int64_t deadline_ns,
+                        int *host_p)
+{
+    bool done[2 * HD_WORLD_MAX] = {false};
+    for (;;) {
+        HD_TRY(links->ops->progress(links, done));
+        *host_p = find_open(comm, done);
+        if (*host_p < 0 || hd_clock_get_ns() >= deadline_ns)
+            return HD_OK;
+        poll(NULL, 0, 1);
+    }
+}
+
+int hd_links_try(struct hd_comm *comm, struct hd_links *const *links,
+                 char (*places)[HD_LINKS_PLACE], int64_t timeout_ns, char text[HD_RENDEZVOUS_TEXT])
 {
     const int64_t deadline_ns = hd_clock_get_ns() + timeout_ns;
-    bool done[2 * HD_WORLD_MAX] = {false};
-    int host = -1, status = start_all(comm, links);
-    while (status == HD_OK && (status = links->ops->progress(links, done)) == HD_OK &&
-           (host = find_open(comm, done)) >= 0 && hd_clock_get_ns() < deadline_ns)
-        poll(NULL, 0, 1);
+    int host = -1, status = HD_OK, at = 0;
+    for (int i = 0; i < comm->n_channels && status == HD_OK; i++)
+        status = start_all(comm, links[at = i]);
+    for (int i = 0; i < comm->n_channels && status == HD_OK && host < 0; i++)
+        status = wait_for_all(comm, links[at = i], deadline_ns, &host);
     if (status != HD_OK)
-        hd_links_describe_error(comm, links, places, "cannot be made", text);
+        hd_links_describe_error(comm, links[at], places, "cannot be made", text);
     else if (host >= 0)
         snprintf(text, HD_RENDEZVOUS_TEXT,
                  "no message has come from rank %d at %s within %lld s: ports other than "
                  "MASTER_PORT must be open between the hosts",
                  hd_comm_get_partner(comm, host), places[host],
                  (long long)(timeout_ns / 1000000000));
-    else
-        links->ops->reset(links);
+    for (int i = 0; i < comm->n_channels && status == HD_OK && host < 0; i++)
+        links[i]->ops->reset(links[i]);
     return status == HD_OK && host < 0 ? HD_OK
                                        : HD_ERR_SYSTEM; /* no rank is lost: all agree on it */
+}
+
+void hd_links_close(struct hd_links *const *links, int n, bool orderly)
+{
+    for (int i = 0; i < n; i++)
+        if (links[i])
+            links[i]->ops->close(links[i], orderly);
 }

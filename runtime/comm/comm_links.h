@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between ranks, the operations that a transport (MPI, TCP) provides for comm_message.c.
- * Threads: calls follow one another, from any thread. */
+ * A transport has links for each channel, whose messages do not wait for those of another.
+ * Threads: calls for the same links follow one another, from any thread. */
 #ifndef HD_RUNTIME_COMM_COMM_LINKS_H
 #define HD_RUNTIME_COMM_COMM_LINKS_H
 
@@ -55,9 +56,12 @@ void hd_links_describe_error(struct hd_comm *comm, struct hd_links *links,
                              char (*places)[HD_LINKS_PLACE], const char *what,
                              char text[HD_RENDEZVOUS_TEXT]);
 
-/* Sends an empty message to each partner of `comm` and receives one of each, within timeout_ns.
- * Returns HD_OK, or HD_ERR_SYSTEM with a sentence in `text`. */
-int hd_links_try(struct hd_comm *comm, struct hd_links *links, char (*places)[HD_LINKS_PLACE],
-                 int64_t timeout_ns, char text[HD_RENDEZVOUS_TEXT]);
+/* Sends an empty message to each partner of `comm` by the links of each channel, and receives one
+ * of each, within timeout_ns. Returns HD_OK, or HD_ERR_SYSTEM with a sentence in `text`. */
+int hd_links_try(struct hd_comm *comm, struct hd_links *const *links,
+                 char (*places)[HD_LINKS_PLACE], int64_t timeout_ns, char text[HD_RENDEZVOUS_TEXT]);
+
+/* Closes links[n]; NULL: there are none. */
+void hd_links_close(struct hd_links *const *links, int n, bool orderly);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,9 @@ struct mpi_links {
     int n, capacity;
     char error[HD_LINKS_TEXT];
 };
+
+/* Held in each call of MPI, which several channels make. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct mpi_links *of(struct hd_links *links)
 {
@@ -55,10 +59,9 @@ static int reserve(struct mpi_links *links, int more)
     return HD_OK;
 }
 
-static int comm_mpi_start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers,
-                          int n)
+static int start_all(struct mpi_links *links, int tag, const struct hd_comm_transfer *transfers,
+                     int n)
 {
-    struct mpi_links *links = of(base);
     HD_TRY(reserve(links, n));
     for (int i = 0; i < n; i++) {
         const struct hd_comm_transfer *transfer = &transfers[i];
@@ -74,11 +77,19 @@ static int comm_mpi_start(struct hd_links *base, int tag, const struct hd_comm_t
     return HD_OK;
 }
 
+static int comm_mpi_start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers,
+                          int n)
+{
+    pthread_mutex_lock(&lock);
+    const int status = start_all(of(base), tag, transfers, n);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 /* A long message goes over a socket in many segments, and each call transfers a few of them. */
-static int comm_mpi_progress(struct hd_links *base, bool *done)
+static int test_some(struct mpi_links *links, bool *done)
 {
     enum { CALLS = 8 };
-    struct mpi_links *links = of(base);
     int n_finished = 0;
     for (int call = 0; call < CALLS && n_finished != MPI_UNDEFINED; call++) {
         int code = MPI_Testsome(links->n, links->requests, &n_finished, links->finished,
@@ -91,6 +102,16 @@ static int comm_mpi_progress(struct hd_links *base, bool *done)
     return HD_OK;
 }
 
+/* Another channel's call makes progress for all. */
+static int comm_mpi_progress(struct hd_links *base, bool *done)
+{
+    if (pthread_mutex_trylock(&lock) != 0)
+        return HD_OK;
+    const int status = test_some(of(base), done);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 static void comm_mpi_reset(struct hd_links *base)
 {
     of(base)->n = 0;
@@ -99,7 +120,10 @@ static void comm_mpi_reset(struct hd_links *base)
 static bool probe(struct hd_links *base, int rank, int tag)
 {
     int flag = 0;
-    return MPI_Iprobe(rank, tag, of(base)->comm, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+    pthread_mutex_lock(&lock);
+    const int code = MPI_Iprobe(rank, tag, of(base)->comm, &flag, MPI_STATUS_IGNORE);
+    pthread_mutex_unlock(&lock);
+    return code == MPI_SUCCESS && flag;
 }
 
 static const char *error(struct hd_links *base, int *rank_p)

@@ -15,9 +15,9 @@
  * HD_ERR_INPUT when MPI knows other ranks, HD_ERR_PEER. */
 int hd_mpi_exchange_address(struct hd_world *world);
 
-/* Opens links by MPI, after hd_mpi_exchange_address. Their close releases them. Returns HD_OK,
- * HD_ERR_PEER or HD_ERR_NOMEM (logged). */
-int hd_mpi_open_links(struct hd_links **links_p);
+/* Opens links_p[channels] by MPI, after hd_mpi_exchange_address. Their close releases them. Returns
+ * HD_OK, HD_ERR_PEER or HD_ERR_NOMEM (logged). */
+int hd_mpi_open_links(int channels, struct hd_links **links_p);
 
 /* Ends MPI in order, on all ranks; does nothing if it was not started. A rank that fails does not
  * call it, as MPI would wait for the others. */

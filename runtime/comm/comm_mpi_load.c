@@ -147,11 +147,17 @@ int hd_mpi_exchange_address(struct hd_world *world)
     return world->launcher == HD_LAUNCHER_MPIRUN ? find_root(world) : HD_OK;
 }
 
-int hd_mpi_open_links(struct hd_links **links_p)
+int hd_mpi_open_links(int channels, struct hd_links **links_p)
 {
     char text[512];
-    int status = mpi.plugin->links(links_p, text, sizeof text);
-    return status == HD_OK ? HD_OK : hd_fail(status, "%s", text);
+    for (int i = 0; i < channels; i++) {
+        const int status = mpi.plugin->links(&links_p[i], text, sizeof text);
+        if (status != HD_OK) {
+            hd_links_close(links_p, i, false);
+            return hd_fail(status, "%s", text);
+        }
+    }
+    return HD_OK;
 }
 
 void hd_mpi_leave(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plug-in exports one symbol, `hd_mpi_plugin`, and uses no symbols of the program. Functions
- * return HD_OK, or a status with a sentence in text[bytes]. One thread at a time. */
+ * return HD_OK, or a status with a sentence in text[bytes]. One thread at a time, but links of
+ * several channels may be used at once. */
 #ifndef HD_RUNTIME_COMM_COMM_MPI_PLUGIN_H
 #define HD_RUNTIME_COMM_COMM_MPI_PLUGIN_H
 

@@ -15,27 +15,36 @@ static int64_t round_up(int64_t bytes, int64_t unit)
 
 static int64_t header_bytes(const struct hd_comm *comm)
 {
-    size_t lines = (size_t)comm->world * sizeof(struct hd_comm_line);
+    size_t lines = (size_t)comm->n_channels * (size_t)comm->world * sizeof(struct hd_comm_line);
     return round_up((int64_t)(sizeof(struct hd_comm_header) + lines), HD_COMM_PAGE);
 }
 
-int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes)
+static int64_t count_buffers(const struct hd_comm *comm)
 {
+    return 2 * (int64_t)comm->world * comm->n_channels;
+}
+
+int hd_comm_set_sizes(struct hd_comm *comm, const struct hd_comm_sizes *sizes)
+{
+    const int64_t buffer_bytes = sizes->buffer_bytes, area_bytes = sizes->area_bytes;
     int64_t buffers, areas;
-    if (max_bytes <= 0 || max_bytes > INT64_MAX - HD_COMM_PAGE || area_bytes < 0 ||
+    if (sizes->channels < 1 || sizes->channels > HD_CHANNELS_MAX || buffer_bytes <= 0 ||
+        buffer_bytes > INT64_MAX - HD_COMM_PAGE || area_bytes < 0 ||
         area_bytes > INT64_MAX - HD_COMM_HUGE_PAGE)
-        return hd_fail(HD_ERR_INPUT, "buffers of %lld bytes and areas of %lld for collectives",
-                       (long long)max_bytes, (long long)area_bytes);
-    comm->buffer_bytes = round_up(max_bytes, HD_COMM_PAGE);
+        return hd_fail(HD_ERR_INPUT,
+                       "%d channels, buffers of %lld bytes and areas of %lld for collectives",
+                       sizes->channels, (long long)buffer_bytes, (long long)area_bytes);
+    comm->n_channels = sizes->channels;
+    comm->buffer_bytes = round_up(buffer_bytes, HD_COMM_PAGE);
     comm->area_bytes = round_up(area_bytes, HD_COMM_HUGE_PAGE);
-    if (__builtin_mul_overflow(comm->buffer_bytes, 2 * (int64_t)comm->world, &buffers) ||
+    if (__builtin_mul_overflow(comm->buffer_bytes, count_buffers(comm), &buffers) ||
         __builtin_add_overflow(header_bytes(comm), buffers, &buffers) ||
         buffers > INT64_MAX - HD_COMM_HUGE_PAGE ||
         __builtin_mul_overflow(comm->area_bytes, (int64_t)comm->world, &areas) ||
         __builtin_add_overflow(round_up(buffers, HD_COMM_HUGE_PAGE), areas, &comm->segment_bytes))
         return hd_fail(HD_ERR_INPUT,
                        "buffers of %lld bytes and areas of %lld for %d ranks overflow",
-                       (long long)max_bytes, (long long)area_bytes, comm->world);
+                       (long long)buffer_bytes, (long long)area_bytes, comm->world);
     if (area_bytes == 0)
         comm->segment_bytes = buffers;
     return HD_OK;
@@ -43,38 +52,38 @@ int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_byte
 
 /* -- Operations of memory that all ranks see: there is nothing to send ------------------------- */
 
-static void post(struct hd_comm *comm, int64_t seq, const char *name,
+static void post(struct hd_channel *channel, int64_t seq, const char *name,
                  const struct hd_comm_transfer *transfers, int n)
 {
-    (void)comm, (void)seq, (void)name, (void)transfers, (void)n;
+    (void)channel, (void)seq, (void)name, (void)transfers, (void)n;
 }
 
-static void post_pairs(struct hd_comm *comm, int64_t seq, const char *name,
+static void post_pairs(struct hd_channel *channel, int64_t seq, const char *name,
                        const struct hd_comm_transfer *transfers, int n)
 {
-    (void)comm, (void)seq, (void)name, (void)transfers, (void)n;
+    (void)channel, (void)seq, (void)name, (void)transfers, (void)n;
 }
 
-static bool test_pairs(struct hd_comm *comm, int64_t seq)
+static bool test_pairs(struct hd_channel *channel, int64_t seq)
 {
-    (void)comm, (void)seq;
+    (void)channel, (void)seq;
     return true;
 }
 
-static void comm_segment_progress(struct hd_comm *comm)
+static void comm_segment_progress(struct hd_channel *channel)
 {
-    (void)comm;
+    (void)channel;
 }
 
-static bool is_awaited(struct hd_comm *comm, int rank, int64_t seq)
+static bool is_awaited(struct hd_channel *channel, int rank, int64_t seq)
 {
-    (void)comm, (void)rank, (void)seq;
+    (void)channel, (void)rank, (void)seq;
     return false;
 }
 
-static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
+static bool is_ahead(struct hd_channel *channel, int rank, int64_t *seq_p)
 {
-    (void)comm, (void)rank, (void)seq_p;
+    (void)channel, (void)rank, (void)seq_p;
     return false;
 }
 
@@ -96,7 +105,14 @@ static void attach(struct hd_comm *comm, void *segment)
     comm->ops = &ops;
     comm->header = segment;
     comm->areas = (char *)segment + comm->segment_bytes - comm->world * comm->area_bytes;
-    comm->buffers = (char *)segment + header_bytes(comm);
+    char *buffers = (char *)segment + header_bytes(comm);
+    for (int i = 0; i < comm->n_channels; i++)
+        comm->channels[i] = (struct hd_channel){
+            .comm = comm,
+            .lines = comm->header->lines + (ptrdiff_t)i * comm->world,
+            .buffers = buffers + 2 * (int64_t)i * comm->world * comm->buffer_bytes,
+            .messages = comm->channels[i].messages,
+        };
 }
 
 /* -- The segment ------------------------------------------------------------------------------- */
@@ -129,7 +145,7 @@ int hd_comm_map(struct hd_comm *comm, int fd)
     return HD_OK;
 }
 
-/* Pages that are never touched cost nothing: one rank writes one of its two buffers at a time. */
+/* Pages that are never touched cost nothing. */
 int hd_comm_self_open(struct hd_comm *comm)
 {
     if (hd_comm_map(comm, -1) != HD_OK)

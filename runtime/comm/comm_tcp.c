@@ -284,28 +284,35 @@ static const struct hd_links_ops ops = {.start = comm_tcp_start,
                                         .error = error,
                                         .close = close_links};
 
-int hd_tcp_open_links(const struct hd_world *world, const struct hd_comm_hosts *hosts,
-                      struct hd_rendezvous *rendezvous, const struct hd_tcp_options *options,
-                      struct hd_links **links_p)
+static int make_links(int ranks, bool hash, struct hd_links **links_p)
 {
     struct hd_tcp_links *links = hd_alloc(1, sizeof *links);
-    struct hd_tcp_peer *peers = hd_alloc(world->world, sizeof *peers);
+    struct hd_tcp_peer *peers = hd_alloc(ranks, sizeof *peers);
     if (!links || !peers) {
         hd_free(links);
         hd_free(peers);
         return HD_ERR_NOMEM;
     }
-    *links = (struct hd_tcp_links){.links.ops = &ops,
-                                   .ranks = world->world,
-                                   .hash = options->hash,
-                                   .lost = -1,
-                                   .peers = peers};
-    for (int rank = 0; rank < world->world; rank++)
+    *links = (struct hd_tcp_links){
+        .links.ops = &ops, .ranks = ranks, .hash = hash, .lost = -1, .peers = peers};
+    for (int rank = 0; rank < ranks; rank++)
         peers[rank].fd = peers[rank].in.first = peers[rank].out.first = -1;
-    const int status = hd_tcp_join(links, world, hosts, rendezvous, options);
+    *links_p = &links->links;
+    return HD_OK;
+}
+
+int hd_tcp_open_links(const struct hd_world *world, const struct hd_comm_hosts *hosts,
+                      struct hd_rendezvous *rendezvous, const struct hd_tcp_options *options,
+                      int channels, struct hd_links **links_p)
+{
+    int status = HD_OK;
+    for (int i = 0; i < channels; i++)
+        links_p[i] = NULL;
+    for (int i = 0; i < channels && status == HD_OK; i++)
+        status = make_links(world->world, options->hash, &links_p[i]);
+    if (status == HD_OK)
+        status = hd_tcp_join(links_p, channels, world, hosts, rendezvous, options);
     if (status != HD_OK)
-        close_links(&links->links, false);
-    else
-        *links_p = &links->links;
+        hd_links_close(links_p, channels, false);
     return status;
 }

@@ -10,14 +10,15 @@ struct hd_tcp_options {
     bool hash;     /* messages end in a keyed hash, as somebody may change them on their way */
 };
 
-/* Opens links between this rank and its partners on the other hosts, on all ranks at one place
- * among the rendezvous's broadcasts: each connects to the partners before it, at the address by
- * which it and rank 0 reach each other, and both show that they know the run's secret
- * (handshake.h). Nothing listens any more when they are open. The links' close releases them.
- * Returns HD_OK, or (logged) HD_ERR_SYSTEM, HD_ERR_PEER, HD_ERR_NOMEM, and the errors of
- * hd_rendezvous_agree; the message names the ranks that do not reach each other and where. */
+/* Opens links_p[channels] between this rank and its partners on the other hosts, on all ranks at
+ * one place among the rendezvous's broadcasts: for each channel, each connects to the partners
+ * before it, at the address by which it and rank 0 reach each other, and both show that they know
+ * the run's secret (handshake.h). Nothing listens any more when they are open. The links' close
+ * releases them. Returns HD_OK, or (logged) HD_ERR_SYSTEM, HD_ERR_PEER, HD_ERR_NOMEM, and the
+ * errors of hd_rendezvous_agree; the message names the ranks that do not reach each other and
+ * where. */
 int hd_tcp_open_links(const struct hd_world *world, const struct hd_comm_hosts *hosts,
                       struct hd_rendezvous *rendezvous, const struct hd_tcp_options *options,
-                      struct hd_links **links_p);
+                      int channels, struct hd_links **links_p);
 
 #endif

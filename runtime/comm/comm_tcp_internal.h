@@ -54,8 +54,9 @@ struct hd_tcp_links {
     char error[HD_LINKS_TEXT];
 };
 
-/* Connects links to this rank's partners. Returns HD_OK or the errors of hd_tcp_open_links. */
-int hd_tcp_join(struct hd_tcp_links *links, const struct hd_world *world,
+/* Connects the links of all channels to this rank's partners. Returns HD_OK or the errors of
+ * hd_tcp_open_links. */
+int hd_tcp_join(struct hd_links *const *links, int channels, const struct hd_world *world,
                 const struct hd_comm_hosts *hosts, struct hd_rendezvous *rendezvous,
                 const struct hd_tcp_options *options);
 

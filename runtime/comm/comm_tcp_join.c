@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Partners connect, each to those before it, and both ends show that they know the run's secret.
- * First all are called, so that a port that nobody reaches is told at once; then each says
- * hello to those before it, and hears those after it at the same time, so that nobody who is silent
- * delays another. A rank that waits for those before it is never waited for by one of them. */
+ * First all are called, so that a port that nobody reaches is told at once. Then, for one channel
+ * after another, each says hello to those before it, and hears those after it at the same time, so
+ * that nobody who is silent delays another. A rank that waits for those before it is never waited
+ * for by one of them. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -28,11 +29,12 @@ struct place {
 };
 
 struct hello {
-    int32_t from, to;
+    int32_t from, to, channel;
 };
 
 struct join {
-    struct hd_tcp_links *links;
+    struct hd_links *const *links; /* [channels] */
+    int channels;
     const struct hd_world *world;
     struct hd_comm_hosts hosts;
     int timeout_s;
@@ -55,6 +57,11 @@ __attribute__((format(printf, 2, 3))) static int fail(struct join *join, const c
 static int get_partner(const struct join *join, int host)
 {
     return hd_comm_find_partner(&join->hosts, join->world->rank, host);
+}
+
+static struct hd_tcp_peer *get_peer(const struct join *join, int channel, int rank)
+{
+    return &((struct hd_tcp_links *)join->links[channel])->peers[rank];
 }
 
 static int64_t get_left_ms(const struct join *join)
@@ -138,10 +145,9 @@ static int call_partner(struct join *join, int host, int *fd_p)
     }
 }
 
-static void adopt_connection(struct join *join, int rank, int fd, const struct hd_wire_key *in,
-                             const struct hd_wire_key *out)
+static void adopt_connection(const struct join *join, struct hd_tcp_peer *peer, int fd,
+                             const struct hd_wire_key *in, const struct hd_wire_key *out)
 {
-    struct hd_tcp_peer *peer = &join->links->peers[rank];
     socklen_t length = sizeof peer->here;
     if (peer->fd >= 0)
         close(peer->fd);
@@ -152,17 +158,19 @@ static void adopt_connection(struct join *join, int rank, int fd, const struct h
     peer->out.key = *out;
 }
 
-/* Says hello by `fd`, and where that fails by other connections. */
-static int greet_partner(struct join *join, int host, int fd)
+/* Says hello by `fd`, and where that fails by other connections; fd -1: there is none yet. */
+static int greet_partner(struct join *join, int host, int channel, int fd)
 {
-    const struct hello hello = {join->world->rank, get_partner(join, host)};
+    const struct hello hello = {join->world->rank, get_partner(join, host), channel};
+    if (fd < 0)
+        HD_TRY(call_partner(join, host, &fd));
     for (;;) {
         struct hd_frame_reader reader = {.used = 0};
         struct hd_wire_key out;
         const char *why = hd_handshake_join(fd, join->key, &hello, sizeof hello, join->deadline_ns,
                                             &reader, &out);
         if (!why) {
-            adopt_connection(join, hello.to, fd, &reader.key, &out);
+            adopt_connection(join, get_peer(join, channel, hello.to), fd, &reader.key, &out);
             return HD_OK;
         }
         close(fd);
@@ -185,12 +193,13 @@ static bool admit(struct join *join, struct hd_pending *pending, const void *bod
         return false;
     memcpy(&hello, body, sizeof hello);
     if (hello.to != join->world->rank || hello.from <= hello.to ||
-        hello.from >= join->world->world ||
+        hello.from >= join->world->world || hello.channel < 0 || hello.channel >= join->channels ||
         hello.from != get_partner(join, hello.from / join->hosts.ranks) ||
         !hd_wire_send(pending->fd, &pending->out, HD_WIRE_WELCOME, 0, NULL, 0,
                       hd_clock_get_ns() + SEND_MS * INT64_C(1000000)))
         return false;
-    adopt_connection(join, hello.from, pending->fd, &pending->reader.key, &pending->out);
+    adopt_connection(join, get_peer(join, hello.channel, hello.from), pending->fd,
+                     &pending->reader.key, &pending->out);
     return true;
 }
 
@@ -222,29 +231,20 @@ static void poll_connections(struct join *join, struct hd_pending_list *list)
         hd_pending_accept(list);
 }
 
-/* Returns the first partner after this rank that has not connected; -1: all have. */
-static int find_missing(const struct join *join)
+/* Returns the first partner after this rank that has not connected for a channel; -1: all have. */
+static int find_missing(const struct join *join, int channel)
 {
     for (int host = join->host + 1; host < join->hosts.n; host++)
-        if (join->links->peers[get_partner(join, host)].fd < 0)
+        if (get_peer(join, channel, get_partner(join, host))->fd < 0)
             return get_partner(join, host);
     return -1;
 }
 
-static int hear_partners(struct join *join)
+static int hear_partners(struct join *join, struct hd_pending_list *list, int channel)
 {
-    struct hd_pending_list *list = hd_alloc(1, sizeof *list);
-    if (!list)
-        return HD_ERR_NOMEM;
-    list->listen_fd = join->listen_fd;
-    memcpy(list->key, join->key, sizeof list->key);
-    while (find_missing(join) >= 0 && get_left_ms(join) > 0)
+    while (find_missing(join, channel) >= 0 && get_left_ms(join) > 0)
         poll_connections(join, list);
-    hd_pending_close(list);
-    if (list->n_unknown > 1)
-        hd_log(HD_LOG_INFO, "dropped %d connections that were not of this run", list->n_unknown);
-    hd_free(list);
-    const int missing = find_missing(join);
+    const int missing = find_missing(join, channel);
     return missing < 0 ? HD_OK
                        : fail(join, "rank %d has not connected to rank %d within %lld s", missing,
                               join->world->rank,
@@ -262,15 +262,30 @@ static int call_partners(struct join *join, struct hd_rendezvous *rendezvous, in
     return hd_rendezvous_agree(rendezvous, status, join->text);
 }
 
-static int greet_partners(struct join *join, struct hd_rendezvous *rendezvous, int *fds)
+static int open_channel(struct join *join, struct hd_pending_list *list, int channel, int *fds)
+{
+    for (int host = 0; host < join->host; host++) {
+        const int fd = fds[host];
+        fds[host] = -1;
+        HD_TRY(greet_partner(join, host, channel, fd));
+    }
+    return hear_partners(join, list, channel);
+}
+
+static int open_channels(struct join *join, struct hd_rendezvous *rendezvous, int *fds)
 {
     int status = HD_OK;
-    for (int host = 0; host < join->host && status == HD_OK; host++) {
-        status = greet_partner(join, host, fds[host]);
-        fds[host] = -1;
-    }
-    if (status == HD_OK)
-        status = hear_partners(join);
+    struct hd_pending_list *list = hd_alloc(1, sizeof *list);
+    if (!list)
+        return HD_ERR_NOMEM;
+    list->listen_fd = join->listen_fd;
+    memcpy(list->key, join->key, sizeof list->key);
+    for (int channel = 0; channel < join->channels && status == HD_OK; channel++)
+        status = open_channel(join, list, channel, fds);
+    hd_pending_close(list);
+    if (list->n_unknown > 1)
+        hd_log(HD_LOG_INFO, "dropped %d connections that were not of this run", list->n_unknown);
+    hd_free(list);
     return hd_rendezvous_agree(rendezvous, status, join->text);
 }
 
@@ -283,10 +298,10 @@ static int connect_all(struct join *join, struct hd_rendezvous *rendezvous, int 
     HD_TRY(hd_rendezvous_gather_all(rendezvous, &own, sizeof own, take_place, join));
     adopt_scope(join, rendezvous);
     HD_TRY(call_partners(join, rendezvous, fds));
-    return greet_partners(join, rendezvous, fds);
+    return open_channels(join, rendezvous, fds);
 }
 
-int hd_tcp_join(struct hd_tcp_links *links, const struct hd_world *world,
+int hd_tcp_join(struct hd_links *const *links, int channels, const struct hd_world *world,
                 const struct hd_comm_hosts *hosts, struct hd_rendezvous *rendezvous,
                 const struct hd_tcp_options *options)
 {
@@ -294,6 +309,7 @@ int hd_tcp_join(struct hd_tcp_links *links, const struct hd_world *world,
     int64_t timeout_ns;
     HD_TRY(hd_rendezvous_read_timeout(0, &timeout_ns));
     struct join join = {.links = links,
+                        .channels = channels,
                         .world = world,
                         .hosts = *hosts,
                         .timeout_s = options->timeout_s,

@@ -89,26 +89,26 @@ static int take_address(void *links, int rank, const void *address, int64_t byte
     return plugin->set_address(links, rank, address, bytes);
 }
 
-int hd_ucx_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous,
+int hd_ucx_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int channels,
                       struct hd_links **links_p)
 {
     char why[WHY] = "";
     struct hd_ucx_options options;
-    struct hd_links *links = NULL;
     const void *address = NULL;
     int64_t bytes = 0;
+    for (int i = 0; i < channels; i++)
+        links_p[i] = NULL;
     HD_TRY(make_options(world, rendezvous, &options));
     warn_of_ports(world);
     int status = load(why);
     if (status == HD_OK)
-        status = plugin->open(&options, &links, why, sizeof why);
+        status = plugin->open(&options, channels, links_p, why, sizeof why);
     status = hd_rendezvous_agree(rendezvous, status, why);
     if (status == HD_OK) {
-        address = plugin->get_address(links, &bytes);
-        status = hd_rendezvous_gather_all(rendezvous, address, bytes, take_address, links);
+        address = plugin->get_address(links_p[0], &bytes);
+        status = hd_rendezvous_gather_all(rendezvous, address, bytes, take_address, links_p[0]);
     }
-    if (status != HD_OK && links)
-        links->ops->close(links, false);
-    *links_p = status == HD_OK ? links : NULL;
+    if (status != HD_OK)
+        hd_links_close(links_p, channels, false);
     return status;
 }

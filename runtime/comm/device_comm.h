@@ -75,10 +75,11 @@ struct hd_device_collective {
 
 struct hd_device_comm {
     const struct hd_device_comm_ops *ops;
-    /* NULL, or where every post is announced (hd_comm_arrive) and waited for (hd_comm_test) under
-     * the same number, so that reports name late ranks and both may share one numbering. Borrowed.
-     */
+    /* NULL, or the ranks' communicator, and its channel where every post is announced
+     * (hd_channel_arrive) and waited for (hd_channel_test) under the same number, so that reports
+     * name late ranks and both may share one numbering. Borrowed. */
     struct hd_comm *comm;
+    struct hd_channel *channel;
 };
 
 /* The operations behind the functions below that have their names. */

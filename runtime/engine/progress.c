@@ -8,9 +8,13 @@
 #include "runtime/comm/comm.h"
 #include "runtime/engine/session_internal.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 /* -- The thread -------------------------------------------------------------------------------- */
 
@@ -18,16 +22,16 @@ static void *drive(void *arg)
 {
     struct hd_session *session = arg;
     struct hd_progress_thread *thread = &session->exchanges.thread;
-    for (;;) {
-        while (sem_wait(&thread->begun) != 0)
+    while (!atomic_load(&thread->stop)) {
+        uint64_t begun;
+        if (atomic_load(&session->exchanges.n_open) == 0)
+            poll(&(struct pollfd){.fd = thread->wake_fd, .events = POLLIN}, 1, -1);
+        while (read(thread->wake_fd, &begun, sizeof begun) > 0)
             ;
-        if (atomic_load(&thread->stop))
-            return NULL;
-        while (atomic_load(&session->events.collective.name) && !atomic_load(&thread->stop)) {
-            hd_session_progress(session);
-            hd_comm_wait_for_data(session->options.comm);
-        }
+        hd_session_progress(session);
+        hd_comm_wait_for_data(session->options.comm, thread->wake_fd);
     }
+    return NULL;
 }
 
 int hd_progress_thread_start(struct hd_session *session)
@@ -36,8 +40,9 @@ int hd_progress_thread_start(struct hd_session *session)
     struct hd_comm *comm = session->options.comm;
     if (session->options.sequential || !comm || hd_comm_count_hosts(comm) == 1)
         return HD_OK;
-    sem_init(&thread->begun, 0, 0);
-    const int error = pthread_create(&thread->thread, NULL, drive, session);
+    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int error =
+        thread->wake_fd < 0 ? errno : pthread_create(&thread->thread, NULL, drive, session);
     if (error)
         return hd_fail(HD_ERR_SYSTEM, "no thread for the transport: %s", strerror(error));
     thread->running = true;
@@ -50,9 +55,9 @@ void hd_progress_thread_stop(struct hd_session *session)
     if (!thread->running)
         return;
     atomic_store(&thread->stop, true);
-    sem_post(&thread->begun);
+    hd_progress_thread_wake(session);
     pthread_join(thread->thread, NULL);
-    sem_destroy(&thread->begun);
+    close(thread->wake_fd);
 }
 
 /* -- Idle workers ------------------------------------------------------------------------------ */

@@ -89,8 +89,12 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
     int64_t used = 0;
     for (int i = 0; i < 3; i++)
         used += describe_event(events[i], forms[i], "", text + used, bytes - used);
-    used += describe_event(&session->events.collective, "waits in %s #%lld since %.1f s, ",
-                           "in no collective, ", text + used, bytes - used);
+    const int64_t before = used;
+    for (int i = 0; i < session->exchanges.n; i++)
+        used += describe_event(&session->exchanges.channels[i].waits,
+                               "waits in %s #%lld since %.1f s, ", "", text + used, bytes - used);
+    if (used == before && used < bytes)
+        used += snprintf(text + used, (size_t)(bytes - used), "in no collective, ");
     if (used < bytes)
         describe_work(session, text + used, bytes - used);
 }
@@ -271,14 +275,32 @@ int hd_session_reserve(struct hd_session *session, int64_t bytes)
     return HD_OK;
 }
 
+static int make_channels(struct hd_session *session)
+{
+    struct hd_exchanges *exchanges = &session->exchanges;
+    struct hd_comm *comm = session->options.comm;
+    const int n = comm ? hd_comm_count_channels(comm) : 0;
+    exchanges->channels = hd_alloc(n, sizeof *exchanges->channels);
+    if (!exchanges->channels)
+        return HD_ERR_NOMEM;
+    exchanges->n = n;
+    for (int i = 0; i < n; i++) {
+        exchanges->channels[i].channel = hd_comm_get_channel(comm, i);
+        exchanges->channels[i].number = i;
+        exchanges->channels[i].of = n;
+    }
+    return HD_OK;
+}
+
 static int start(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
+    HD_TRY(make_channels(session));
     const int lanes = options->workers + options->n_devices;
     const struct hd_trace_options trace = {.workers = lanes,
                                            .gpus = options->n_devices,
                                            .capacity = options->trace_capacity,
-                                           .collectives = options->ranks > 1,
+                                           .channels = session->exchanges.n,
                                            .verbs_by_any = options->measure};
     session->scratch = hd_alloc(lanes, sizeof *session->scratch);
     if (!session->scratch)
@@ -289,7 +311,8 @@ static int start(struct hd_session *session)
         HD_TRY(hd_session_start_starpu(session));
     HD_TRY(hd_session_start_devices(session));
     if (!options->sequential) {
-        starpu_void_data_register(&session->exchanges.token);
+        for (int i = 0; i < session->exchanges.n; i++)
+            starpu_void_data_register(&session->exchanges.channels[i].token);
         starpu_void_data_register(&session->tasks.log_token);
     }
     session->started = true;
@@ -325,10 +348,11 @@ void hd_session_destroy(struct hd_session *session)
     if (session->started)
         hd_session_drain(session);
     hd_progress_thread_stop(session);
-    if (session->exchanges.token) {
-        starpu_data_unregister_no_coherency(session->exchanges.token);
+    for (int i = 0; i < session->exchanges.n; i++)
+        if (session->exchanges.channels[i].token)
+            starpu_data_unregister_no_coherency(session->exchanges.channels[i].token);
+    if (session->tasks.log_token)
         starpu_data_unregister_no_coherency(session->tasks.log_token);
-    }
     hd_session_stop_devices(session);
     if (session->starpu.running)
         hd_session_stop_starpu(session);
@@ -336,6 +360,7 @@ void hd_session_destroy(struct hd_session *session)
     for (int i = 0; session->scratch && i < session->options.workers; i++)
         hd_free(session->scratch[i]);
     hd_free(session->scratch);
+    hd_free(session->exchanges.channels);
     hd_trace_destroy(session->trace);
     pthread_mutex_destroy(&session->tasks.time_slices.lock);
     pthread_mutex_destroy(&session->failure.lock);

@@ -4,11 +4,12 @@
 #ifndef HD_RUNTIME_ENGINE_SESSION_INTERNAL_H
 #define HD_RUNTIME_ENGINE_SESSION_INTERNAL_H
 
+#include "runtime/base/log.h"
 #include "runtime/engine/session.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <starpu.h>
+#include <unistd.h>
 
 struct hd_sync;
 struct hd_task_record;
@@ -61,14 +62,14 @@ struct hd_fusion {
     struct hd_task_record *first, *last;
     struct hd_access *accesses; /* of all of them */
     int64_t n_accesses, accesses_capacity;
-    bool collective; /* one of them is part of one */
+    const struct hd_session_channel *channel; /* that one of them is on; or NULL */
 };
 
 /* Drives sync points on where ranks are on several hosts (progress.c). */
 struct hd_progress_thread {
     bool running;
     pthread_t thread;
-    sem_t begun; /* posted for each sync point that begins, and to stop */
+    int wake_fd; /* an eventfd: written for each sync point that begins, and to stop */
     atomic_bool stop;
 };
 
@@ -91,20 +92,29 @@ struct hd_session_gpu {
     int64_t ended_ns; /* when its last task ended */
 };
 
-/* The collectives of a session, one after another (sync.c, collective/). */
-struct hd_exchanges {
+/* Collectives of a channel follow one another; those of different channels do not wait for each
+ * other (sync.c, collective/). */
+struct hd_session_channel {
+    struct hd_channel *channel; /* of the communicator */
+    int number, of;             /* channel `number` of so many */
     starpu_data_handle_t token; /* orders the collectives */
     int64_t next_sequence;
     _Atomic(struct hd_sync *) open; /* the sync point that waits for other ranks; or NULL, also
                                        while a thread looks at it */
-    void *device_scratch;           /* of the open collective, on the first GPU */
+    struct hd_last_event waits;     /* in this one; name NULL: in none */
+};
+
+struct hd_exchanges {
+    struct hd_session_channel *channels; /* [n]; none where there is one rank */
+    int n;
+    atomic_int n_open;    /* sync points */
+    void *device_scratch; /* of the open collective, on the first GPU */
     struct hd_progress_thread thread;
 };
 
 /* The last of each kind of event, by which the session tells whether it goes on. */
 struct hd_session_events {
     struct hd_last_event submitted, begun, ended;  /* tasks, numbered by iteration */
-    struct hd_last_event collective;               /* that is open; name NULL: none is */
     struct hd_running running[STARPU_NMAXWORKERS]; /* CPU workers', by lane */
     _Atomic(const char *) waits_for;     /* what the submitter waits for; NULL: it does not */
     atomic_int_fast64_t gpus_checked_ns; /* when hd_session_watch last asked the GPUs */
@@ -152,7 +162,8 @@ struct hd_session {
  * (failure.c). */
 int hd_session_poll(struct hd_session *session);
 
-/* Ends the open sync point if all ranks have arrived or the session failed. Any thread (sync.c). */
+/* Ends the open sync points at which all ranks have arrived, or all if the session failed. Any
+ * thread (sync.c). */
 void hd_session_progress(struct hd_session *session);
 
 /* Latches that `name` could be submitted in part only, because of `status`, and waits until what is
@@ -194,8 +205,10 @@ void hd_progress_thread_stop(struct hd_session *session);
 /* Wakes it for the sync point that has begun. Any thread. */
 static inline void hd_progress_thread_wake(struct hd_session *session)
 {
-    if (session->exchanges.thread.running)
-        sem_post(&session->exchanges.thread.begun);
+    const uint64_t one = 1;
+    if (session->exchanges.thread.running &&
+        write(session->exchanges.thread.wake_fd, &one, sizeof one) < 0)
+        hd_log(HD_LOG_WARN, "the transport's thread cannot be woken: %m");
 }
 
 /* Idle policy (progress.c). A round without anything to do yields, and after a while naps;

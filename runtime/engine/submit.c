@@ -326,7 +326,7 @@ static int fuse(struct hd_session *session, const struct hd_task *task)
         return HD_ERR_NOMEM;
     for (int i = 0; i < task->n_accesses; i++)
         fusion->accesses[fusion->n_accesses++] = task->accesses[i];
-    fusion->collective = fusion->collective || task->collective;
+    fusion->channel = task->channel ? task->channel : fusion->channel;
     if (fusion->n++ == 0)
         fusion->first = record;
     else
@@ -344,11 +344,11 @@ int hd_session_flush(struct hd_session *session)
     if (fusion->n == 0)
         return HD_OK;
     const int n_accesses = (int)fusion->n_accesses;
-    const starpu_data_handle_t token = fusion->collective ? session->exchanges.token : NULL;
+    const starpu_data_handle_t token = fusion->channel ? fusion->channel->token : NULL;
     record->name = fusion->n > 1 ? fusion->name : record->task.name;
     fusion->n = 0;
     fusion->n_accesses = 0;
-    fusion->collective = false;
+    fusion->channel = NULL;
     fusion->first = fusion->last = NULL;
     const int status = submit_record(session, record, fusion->accesses, n_accesses, token);
     if (status != HD_OK)
@@ -383,9 +383,9 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
     struct hd_task_record *record = make_record(session, task);
     if (!record)
         return HD_ERR_NOMEM;
-    const starpu_data_handle_t token = task->logs         ? session->tasks.log_token
-                                       : task->collective ? session->exchanges.token
-                                                          : NULL;
+    const starpu_data_handle_t token = task->logs      ? session->tasks.log_token
+                                       : task->channel ? task->channel->token
+                                                       : NULL;
     const int status = submit_record(session, record, task->accesses, task->n_accesses, token);
     if (status != HD_OK)
         recycle_record(record);

@@ -14,6 +14,7 @@
 struct hd_buffer;
 struct hd_comm_transfer;
 struct hd_device_collective;
+struct hd_session_channel;
 
 /* Creates a buffer of buckets >= 1 and partials >= 1. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_buffer_create(struct hd_session *session, int buckets, int64_t partials,
@@ -68,8 +69,9 @@ struct hd_task {
     bool (*again)(const struct hd_context *context, const void *args); /* on a GPU: asked whenever
                               what the body queued has ended, whether it is to be called again, once
                               others have had a turn; or NULL */
-    bool logs;       /* gets logbook and timings; such tasks run in submission order */
-    bool collective; /* part of a collective; such tasks, too, run in submission order */
+    bool logs; /* gets logbook and timings; such tasks run in submission order */
+    const struct hd_session_channel *channel; /* it is part of a collective on this channel; such
+                  tasks, too, run in submission order; or NULL */
     bool background; /* lets all others pass: its body is called in slices of some milliseconds,
                   with nothing but its own accesses held in between */
     struct hd_view views[HD_VIEWS_MAX];
@@ -94,6 +96,16 @@ int hd_fuse_end(struct hd_session *session);
  * errors of the body are latched by the session instead. */
 int hd_submit_task(struct hd_session *session, const struct hd_task *task);
 
+/* Channels [first, first + n) of the communicator, over which buckets go in turns, beginning with
+ * the one that has number `offset` of them. */
+struct hd_channels {
+    int first, n, offset;
+};
+static inline int hd_channels_choose(const struct hd_channels *channels, int bucket)
+{
+    return channels->n > 0 ? channels->first + (channels->offset + bucket) % channels->n : 0;
+}
+
 enum hd_collective_kind {
     HD_COLLECTIVE_REDUCE,    /* all instances combined in the fixed tree */
     HD_COLLECTIVE_BROADCAST, /* the bytes of rank 0's instance in[0] */
@@ -115,17 +127,19 @@ struct hd_collective {
     struct hd_buffer *const *in_buffers;
     void *out; /* NULL: none on this rank */
     struct hd_buffer *out_buffer;
-    int home;   /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
-                   several ranks with a session that has a device comm */
-    int bucket; /* of flat values; else 0 */
+    int home;    /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
+                    several ranks with a session that has a device comm */
+    int bucket;  /* of flat values; else 0 */
+    int channel; /* of the communicator (modulo those that it has). Between GPUs there is one order,
+                    whatever the channels */
     int64_t iteration;
     int priority;
     struct hd_task_group *group;
 };
 
 /* Submits a copy of *c and its arrays. Every rank must submit the same collectives in the same
- * order; they run in that order. Returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM, by which the
- * session has failed and everything submitted has ended. */
+ * order; those of a channel run in that order. Returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM, by
+ * which the session has failed and everything submitted has ended. */
 int hd_submit_collective(struct hd_session *session, const struct hd_collective *c);
 
 /* Return the bytes that a collective puts into the transport, and the bytes of scratch that it
@@ -137,9 +151,11 @@ int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int 
  * (device_comm_bytes). */
 int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks);
 
-/* At a sync point, the token and `accesses` are held until all ranks have arrived at `sequence`. */
+/* At a sync point, the channel and `accesses` are held until all ranks have arrived at `sequence`.
+ */
 struct hd_sync_point {
     const char *name;
+    struct hd_session_channel *channel;
     int64_t sequence, iteration;
     const struct hd_access *accesses; /* read at submission only */
     int n_accesses;
@@ -163,6 +179,9 @@ struct hd_recorder {
     int (*sync)(struct hd_recorder *recorder, const struct hd_sync_point *point);
     int (*wait)(struct hd_recorder *recorder, const struct hd_task_group *group);
 };
+
+/* Returns a number of a sync point that no other has, of any channel; the same on all ranks. */
+int64_t hd_sync_point_get_number(const struct hd_sync_point *point);
 
 /* Return the buckets and partials of a buffer, which a recorder finds in accesses. */
 int hd_buffer_count_buckets(const struct hd_buffer *buffer);

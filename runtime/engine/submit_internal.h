@@ -82,6 +82,12 @@ static inline int hd_session_clamp_priority(const struct hd_session *session, in
                                                 : priority;
 }
 
+/* Returns the channel of a collective that states number `i`; NULL where there is one rank. */
+static inline struct hd_session_channel *hd_session_get_channel(struct hd_session *session, int i)
+{
+    return session->exchanges.n > 0 ? &session->exchanges.channels[i % session->exchanges.n] : NULL;
+}
+
 /* Submits a sync point, or waits at it under the sequential executor, because nothing else could
  * run. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM (logged) (sync.c). */
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point);

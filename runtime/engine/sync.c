@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sync points: asynchronous tasks that hold the token until all ranks have arrived. */
+/* Sync points: asynchronous tasks that hold their channel's token until all ranks have arrived. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -29,7 +29,7 @@ static bool has_ended(struct hd_session *session, const struct hd_sync_point *po
 {
     char text[HD_DEVICE_COMM_MESSAGE_BYTES];
     if (!point->device_collective)
-        return hd_comm_test(session->options.comm, point->sequence);
+        return hd_channel_test(point->channel->channel, point->sequence);
     if (hd_device_comm_test(session->options.device_comm, point->sequence))
         return true;
     int status = hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
@@ -38,44 +38,51 @@ static bool has_ended(struct hd_session *session, const struct hd_sync_point *po
     return false;
 }
 
-void hd_session_progress(struct hd_session *session)
+static void progress(struct hd_session *session, struct hd_session_channel *channel)
 {
-    if (!atomic_load_explicit(&session->exchanges.open, memory_order_relaxed))
+    if (!atomic_load_explicit(&channel->open, memory_order_relaxed))
         return;
     /* Taken away, so that no other thread ends and frees it meanwhile; the next one opens later. */
-    struct hd_sync *sync = atomic_exchange(&session->exchanges.open, NULL);
+    struct hd_sync *sync = atomic_exchange(&channel->open, NULL);
     if (!sync)
         return;
     if (hd_session_get_status(session) == HD_OK && !has_ended(session, &sync->point)) {
-        atomic_store(&session->exchanges.open, sync);
+        atomic_store(&channel->open, sync);
         return;
     }
-    /* One collective is open at a time, so this lane has one writer. */
     const struct hd_event wait = {.name = sync->point.name,
                                   .begin_ns = sync->begin_ns,
                                   .end_ns = hd_clock_get_ns(),
                                   .iteration = (int32_t)sync->point.iteration,
                                   .shard = -1};
-    hd_trace_close(session->trace, &wait);
-    hd_last_event_set(&session->events.collective, NULL, 0, 0);
+    hd_trace_close(session->trace, channel->number, &wait);
+    hd_last_event_set(&channel->waits, NULL, 0, 0);
+    atomic_fetch_sub(&session->exchanges.n_open, 1);
     hd_tsan_release(sync);
     starpu_task_end_dep_release(sync->task);
 }
 
+void hd_session_progress(struct hd_session *session)
+{
+    for (int i = 0; i < session->exchanges.n; i++)
+        progress(session, &session->exchanges.channels[i]);
+}
+
 static void post(struct hd_session *session, const struct hd_sync_point *point)
 {
+    struct hd_channel *channel = point->channel->channel;
     if (point->on_host) {
-        hd_comm_arrive_on_host(session->options.comm, point->sequence, point->name);
+        hd_channel_arrive_on_host(channel, point->sequence, point->name);
         return;
     }
     if (point->pairs) {
-        hd_comm_post_pairs(session->options.comm, point->sequence, point->name, point->transfers,
-                           point->n_transfers);
+        hd_channel_post_pairs(channel, point->sequence, point->name, point->transfers,
+                              point->n_transfers);
         return;
     }
     if (!point->device_collective) {
-        hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
-                     point->n_transfers);
+        hd_channel_post(channel, point->sequence, point->name, point->transfers,
+                        point->n_transfers);
         return;
     }
     int status = hd_device_comm_post(session->options.device_comm, point->sequence,
@@ -89,14 +96,15 @@ static void begin(void *arg)
     struct hd_sync *sync = arg;
     hd_tsan_acquire(sync);
     struct hd_session *session = sync->session;
+    struct hd_session_channel *channel = sync->point.channel;
     sync->begin_ns = hd_clock_get_ns();
     /* After an error the tasks before this point may not have run, so others must not read. */
     if (hd_session_get_status(session) == HD_OK)
         post(session, &sync->point);
     hd_trace_open(session->trace, sync->begin_ns);
-    hd_last_event_set(&session->events.collective, sync->point.name, sync->point.sequence,
-                      sync->begin_ns);
-    atomic_store(&session->exchanges.open, sync);
+    hd_last_event_set(&channel->waits, sync->point.name, sync->point.sequence, sync->begin_ns);
+    atomic_fetch_add(&session->exchanges.n_open, 1);
+    atomic_store(&channel->open, sync);
     hd_progress_thread_wake(session);
 }
 
@@ -129,7 +137,8 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
         status = hd_device_comm_wait(session->options.device_comm, point->sequence, limit_ns,
                                      cancelled, session);
     else
-        status = hd_comm_wait(session->options.comm, point->sequence, limit_ns, cancelled, session);
+        status =
+            hd_channel_wait(point->channel->channel, point->sequence, limit_ns, cancelled, session);
     if (status == HD_ERR_WATCHDOG)
         hd_session_fail(session, status, "rank %d waited too long in %s", session->options.rank,
                         point->name);
@@ -145,6 +154,11 @@ static int pass(struct hd_session *session, const struct hd_sync_point *point)
 {
     struct hd_recorder *recorder = session->options.recorder;
     return recorder ? recorder->sync(recorder, point) : wait_for_ranks(session, point);
+}
+
+int64_t hd_sync_point_get_number(const struct hd_sync_point *point)
+{
+    return point->sequence * point->channel->of + point->channel->number;
 }
 
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
@@ -164,7 +178,7 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
     starpu->callback_func = sync_ended;
     starpu->callback_arg = sync;
     int status = hd_starpu_set_handles(starpu, point->name, point->accesses, point->n_accesses,
-                                       session->exchanges.token);
+                                       point->channel->token);
     if (status != HD_OK) {
         hd_starpu_discard(starpu);
         hd_free(sync);

@@ -62,12 +62,14 @@ struct lane {
 
 struct hd_trace {
     struct hd_trace_options options;
-    int workers;
+    int workers, n_lanes;
     int64_t capacity;
     struct hd_timing timings[VERBS_MAX + 1];
 
     struct any any_body;
-    int64_t opened_ns, busy_at_opening_ns; /* of the open collective */
+    pthread_mutex_t waits_lock;
+    int n_waits;                       /* collectives that wait now */
+    int64_t marked_ns, busy_marked_ns; /* when one last began or ended to wait */
     atomic_int_fast64_t exposed_ns;
 
     pthread_mutex_t lock; /* of adding to these */
@@ -82,15 +84,17 @@ struct hd_trace {
 
 int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p)
 {
-    struct hd_trace *trace =
-        hd_alloc(1, sizeof *trace + (size_t)(options->workers + 1) * sizeof(struct lane));
+    struct hd_trace *trace = hd_alloc(
+        1, sizeof *trace + (size_t)(options->workers + options->channels) * sizeof(struct lane));
     if (!trace)
         return HD_ERR_NOMEM;
     trace->options = *options;
     trace->workers = options->workers;
     trace->capacity = options->capacity;
+    trace->n_lanes = options->workers + options->channels;
     pthread_mutex_init(&trace->lock, NULL);
-    for (int i = 0; i <= trace->workers && trace->capacity > 0; i++) {
+    pthread_mutex_init(&trace->waits_lock, NULL);
+    for (int i = 0; i < trace->n_lanes && trace->capacity > 0; i++) {
         trace->lanes[i].ring = hd_alloc(trace->capacity, sizeof *trace->lanes[i].ring);
         if (!trace->lanes[i].ring) {
             hd_trace_destroy(trace);
@@ -105,9 +109,10 @@ void hd_trace_destroy(struct hd_trace *trace)
 {
     if (!trace)
         return;
-    for (int i = 0; i <= trace->workers; i++)
+    for (int i = 0; i < trace->n_lanes; i++)
         hd_free(trace->lanes[i].ring);
     pthread_mutex_destroy(&trace->lock);
+    pthread_mutex_destroy(&trace->waits_lock);
     hd_free(trace);
 }
 
@@ -164,7 +169,7 @@ void hd_trace_begin(struct hd_trace *trace, int number, const char *verb, int64_
     struct any *any = lane->verbs[find_verb(trace, lane, verb)].any;
     if (any)
         enter(any, now_ns);
-    if (trace->options.collectives)
+    if (trace->options.channels > 0)
         enter(&trace->any_body, now_ns);
 }
 
@@ -176,23 +181,40 @@ void hd_trace_end(struct hd_trace *trace, int number, const char *verb,
     record(trace, lane, i, event);
     if (lane->verbs[i].any)
         leave(lane->verbs[i].any, event->end_ns);
-    if (trace->options.collectives)
+    if (trace->options.channels > 0)
         leave(&trace->any_body, event->end_ns);
+}
+
+/* Counts the time since the last mark as exposed, as far as collectives waited and nobody worked.
+ */
+static void mark(struct hd_trace *trace, int64_t now_ns)
+{
+    if (now_ns < trace->marked_ns) /* another thread was faster */
+        return;
+    const int64_t busy_ns = any_until(&trace->any_body, now_ns);
+    const int64_t exposed_ns = now_ns - trace->marked_ns - (busy_ns - trace->busy_marked_ns);
+    if (trace->n_waits > 0 && exposed_ns > 0)
+        add(&trace->exposed_ns, exposed_ns);
+    trace->marked_ns = now_ns;
+    trace->busy_marked_ns = busy_ns;
 }
 
 void hd_trace_open(struct hd_trace *trace, int64_t now_ns)
 {
-    trace->opened_ns = now_ns;
-    trace->busy_at_opening_ns = any_until(&trace->any_body, now_ns);
+    pthread_mutex_lock(&trace->waits_lock);
+    mark(trace, now_ns);
+    trace->n_waits++;
+    pthread_mutex_unlock(&trace->waits_lock);
 }
 
-void hd_trace_close(struct hd_trace *trace, const struct hd_event *event)
+void hd_trace_close(struct hd_trace *trace, int channel, const struct hd_event *event)
 {
-    struct lane *lane = &trace->lanes[trace->workers];
-    int64_t busy_ns = any_until(&trace->any_body, event->end_ns) - trace->busy_at_opening_ns;
-    int64_t exposed_ns = event->end_ns - trace->opened_ns - busy_ns;
-    add(&trace->exposed_ns, exposed_ns > 0 ? exposed_ns : 0);
+    struct lane *lane = &trace->lanes[trace->workers + channel];
+    pthread_mutex_lock(&trace->waits_lock);
+    mark(trace, event->end_ns);
+    trace->n_waits--;
     record(trace, lane, find_verb(trace, lane, "wait"), event);
+    pthread_mutex_unlock(&trace->waits_lock);
 }
 
 void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p)
@@ -256,7 +278,8 @@ int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace)
 int64_t hd_trace_get_waited_ns(const struct hd_trace *trace)
 {
     int64_t waited_ns = 0, waits = 0;
-    sum_lane(&trace->lanes[trace->workers], &waited_ns, &waits);
+    for (int i = trace->workers; i < trace->n_lanes; i++)
+        sum_lane(&trace->lanes[i], &waited_ns, &waits);
     return waited_ns;
 }
 
@@ -304,7 +327,7 @@ void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t 
             "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
             "{\"name\":\"rank %d\"}}",
             rank, rank);
-    for (int w = 0; w <= trace->workers; w++) {
+    for (int w = 0; w < trace->n_lanes; w++) {
         const struct lane *lane = &trace->lanes[w];
         write_lane_name(file, rank, w, trace->workers);
         int64_t kept = lane->recorded < trace->capacity ? lane->recorded : trace->capacity;

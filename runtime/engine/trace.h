@@ -25,11 +25,11 @@ struct hd_trace_options {
     int workers;       /* those of GPUs included */
     int gpus;          /* the last ones of them */
     int64_t capacity;  /* events kept per lane, the newest; 0: totals only */
-    bool collectives;  /* measures how long they are exposed */
+    int channels;      /* of collectives; more than 0: measures how long these are exposed */
     bool verbs_by_any; /* measures hd_timing.any_ns; costs workers a shared cache line per task */
 };
 
-/* Creates a lane for each worker and one more, number `workers`, for the waits of collectives.
+/* Creates a lane for each worker, and after them one for the waits of each channel's collectives.
  * Released by hd_trace_destroy (accepts NULL). Returns HD_OK or HD_ERR_NOMEM. */
 int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p);
 void hd_trace_destroy(struct hd_trace *trace);
@@ -40,9 +40,9 @@ void hd_trace_begin(struct hd_trace *trace, int lane, const char *verb, int64_t 
 void hd_trace_end(struct hd_trace *trace, int lane, const char *verb, const struct hd_event *event);
 
 /* Record that a collective begins to wait for other ranks, and that it has ended. One is open at a
- * time. */
+ * time on each channel. Any thread. */
 void hd_trace_open(struct hd_trace *trace, int64_t now_ns);
-void hd_trace_close(struct hd_trace *trace, const struct hd_event *event);
+void hd_trace_close(struct hd_trace *trace, int channel, const struct hd_event *event);
 
 /* Stores totals by verb over all workers in timings_p[HD_TRACE_VERBS + 1], ended by verb == NULL,
  * in no fixed order. Workers may go on recording. */
@@ -57,8 +57,9 @@ const struct hd_timing *hd_trace_get_timings(struct hd_trace *trace);
 void hd_trace_get_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
 int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace);
 
-/* Return how long collectives have waited for other ranks, and how long no worker had anything to
- * do meanwhile (exposed communication): in nanoseconds, of those that have ended. */
+/* Return how long collectives have waited for other ranks, those that wait at once all counted, and
+ * how long some waited while no worker had anything to do (exposed communication): in nanoseconds,
+ * until one last began or ended to wait. */
 int64_t hd_trace_get_waited_ns(const struct hd_trace *trace);
 int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace);
 

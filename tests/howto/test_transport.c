@@ -21,7 +21,8 @@ static struct hd_comm *join(int rank, int ranks, const int *fds)
     struct hd_comm *comm;
     hd_log_set_level(HD_LOG_ERROR);
     if (hd_socket_links_open(rank, ranks, fds, &links) != HD_OK ||
-        hd_comm_create_message_passing(&world, &hosts, NULL, links, 4096, AREA, &comm) != HD_OK)
+        hd_comm_create_message_passing(&world, &hosts, NULL, &links,
+                                       &(struct hd_comm_sizes){1, 4096, AREA}, &comm) != HD_OK)
         _exit(90);
     return comm;
 }
@@ -40,8 +41,9 @@ static int exchange(struct hd_comm *comm, int64_t seq)
             transfers[n++] = (struct hd_comm_transfer){r, true, hd_comm_get_area(comm, own), bytes};
             transfers[n++] = (struct hd_comm_transfer){r, false, hd_comm_get_area(comm, r), bytes};
         }
-    hd_comm_post(comm, seq, "exchange", transfers, n);
-    if (hd_comm_wait(comm, seq, TIMEOUT_S * INT64_C(1000000000), NULL, NULL) != HD_OK)
+    hd_channel_post(hd_comm_get_channel(comm, 0), seq, "exchange", transfers, n);
+    if (hd_channel_wait(hd_comm_get_channel(comm, 0), seq, TIMEOUT_S * INT64_C(1000000000), NULL,
+                        NULL) != HD_OK)
         return 1;
     for (int r = 0; r < ranks; r++)
         for (int64_t i = 0; i < bytes; i++)

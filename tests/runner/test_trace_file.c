@@ -86,7 +86,7 @@ TEST(events_add_up_to_unions)
 
 TEST(a_written_trace_reads_back)
 {
-    const struct hd_trace_options options = {.workers = 1, .capacity = 8, .collectives = true};
+    const struct hd_trace_options options = {.workers = 1, .capacity = 8, .channels = 1};
     const struct hd_event body = {.name = "adam", .begin_ns = 1500, .end_ns = 4500, .iteration = 7};
     const struct hd_event wait = {.name = "mean(grad)", .begin_ns = 5000, .end_ns = 6000};
     struct hd_trace *written;
@@ -94,7 +94,7 @@ TEST(a_written_trace_reads_back)
     hd_trace_begin(written, 0, "adam", body.begin_ns);
     hd_trace_end(written, 0, "adam", &body);
     hd_trace_open(written, wait.begin_ns);
-    hd_trace_close(written, &wait);
+    hd_trace_close(written, 0, &wait);
     FILE *file = fopen(scratch_path("trace.json"), "w");
     hd_trace_write(written, file, 0, 1000);
     fclose(file);

@@ -329,7 +329,7 @@ def check_statistics_stay():
         "mean(grad) [collective, 6 buckets, gpu] reads grad (gpu) writes mean_grad (gpu)",
         "sum(obs_stats) [collective] reads obs_stats (host) writes all_obs_stats (host)",
         "merge_stats [global, gpu] reads all_obs_stats (gpu) updates obs_norm (gpu)"),
-        "--ranks", "2", world__shards=2, runtime__gpus=1)
+        "--ranks", "2", world__shards=2, runtime__gpus=1, runtime__open_exchanges=1)
 
 
 def check_gpu_envs(scratch):

@@ -208,6 +208,7 @@ EFFECTS = {
     "runtime.max_inflight_iterations": Effect(
         [1, 8], see_overlap, {**STARPU, "runtime.workers": 2, "strategy.policy_lag": 1, "--trace": True}),
     "runtime.param_check_interval": Effect([1, 10], see_calls("compare"), TWO),
+    "runtime.open_exchanges": Effect([1, 4], see_start("channels"), TWO),
     "runtime.transport": Effect(["shm", "tcp"], see_sent, {**TWO, "nodes": 2}),
     "runtime.exchange": Effect(["direct", "pairs", "halves"], see_sent, {"ranks": 4, "nodes": 4,
                                                                          "runtime.transport": "tcp"}),

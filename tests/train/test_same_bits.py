@@ -25,6 +25,7 @@ FACTORS = {
     "bucket_mb": [25, 0.02],
     "shard_optimizer_above_mb": [1000, 0],
     "batch_buffers": [1, 3],
+    "open_exchanges": [1, 2, 8],
     "executor": ["starpu", "sequential"],
 }
 
@@ -34,7 +35,7 @@ def run(scratch, number, row):
                  runtime__workers=row["workers"], runtime__max_inflight_iterations=row["max_inflight_iterations"],
                  runtime__executor=row["executor"], strategy__bucket_mb=row["bucket_mb"],
                  strategy__shard_optimizer_above_mb=row["shard_optimizer_above_mb"],
-                 strategy__batch_buffers=row["batch_buffers"], **FIXED)["param_hash"]
+                 strategy__batch_buffers=row["batch_buffers"], runtime__open_exchanges=row["open_exchanges"], **FIXED)["param_hash"]
 
 
 def read_bytes(path):

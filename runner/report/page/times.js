@@ -107,7 +107,7 @@ function times(run, colours, totals) {
 
 function memory(run, totals) {
     if (!run.start) return null;
-    const {values, scratch_bytes, transport_bytes, shared_bytes, ranks} = run.start;
+    const {values, scratch_bytes, exchange_bytes, shared_bytes} = run.start;
     const inAll = ([, , , instances, copies, each]) => instances * copies * each;
     const sorted = [...values].sort((a, b) => inAll(b) - inAll(a)),
           most = Math.max(1, ...values.map(inAll));
@@ -118,8 +118,7 @@ function memory(run, totals) {
             bytes(inAll(value)), bar(inAll(value) / most, colour(3))
         ];
     };
-    const transport =
-        ranks > 1 ? 2 * transport_bytes + shared_bytes : 0;  // two buffers, see comm.h
+    const transport = exchange_bytes + shared_bytes;
     const said = lead(`Rank 0 had at most ${bytes(totals.peak)} resident. Its values take ${
         bytes(sum(values.map(inAll)))}, tasks' scratch ${
         bytes(scratch_bytes)} a worker, the transport between ranks ${bytes(transport)}.`);

@@ -35,7 +35,8 @@ static void trace_begin(const struct hd_simulation *simulation)
         snprintf(name, sizeof name, gpu ? "GPU %d" : "worker %d", gpu ? i - cluster->workers : i);
         trace_lane(simulation, i, name);
     }
-    trace_lane(simulation, cluster->workers + cluster->gpus, "collectives");
+    for (int i = 0; i < cluster->submissions[cluster->traced]->channels; i++)
+        trace_lane(simulation, cluster->workers + cluster->gpus + i, "collectives");
 }
 
 static void trace_event(const struct hd_rank *rank, int node, int lane, double begin, double end)
@@ -134,15 +135,13 @@ static void end_node(struct hd_rank *rank, int node)
         release_node(rank, submission->after[i], node);
 }
 
-static void end_sync(struct hd_rank *rank)
+static void end_sync(struct hd_rank *rank, int node)
 {
-    const int node = rank->open;
-    const double now = get_now(rank), open_s = now - rank->played[node].begin;
-    const double busy_s = hd_rank_get_busy_union(rank, now) - rank->busy_at_opening_s;
-    trace_event(rank, node, count_lanes(rank), rank->played[node].begin, now);
-    rank->exposed_s += open_s > busy_s ? open_s - busy_s : 0;
-    rank->open = -1;
-    rank->passed = false;
+    const double now = get_now(rank);
+    const int channel = (int)(rank->submission->nodes[node].sequence % rank->submission->channels);
+    trace_event(rank, node, count_lanes(rank) + channel, rank->played[node].begin, now);
+    hd_rank_mark_exposed(rank, now);
+    rank->n_open--;
     end_node(rank, node);
 }
 
@@ -269,23 +268,22 @@ static void find_work(struct hd_worker *worker)
         run_node(worker, rank->background[rank->background_begin++]);
 }
 
-/* Ends a sync point that has been passed, and gives idle workers something to do. */
+/* Ends the sync points that have been passed, and gives idle workers something to do. */
 static void advance(struct hd_rank *rank)
 {
-    while (rank->open >= 0 && rank->passed)
-        end_sync(rank);
+    while (rank->n_passed > 0)
+        end_sync(rank, rank->passed[--rank->n_passed]);
     for (int i = 0; i < count_lanes(rank); i++)
         if (rank->workers[i].idle)
             find_work(&rank->workers[i]);
 }
 
 /* On one host, workers find out between tasks; between hosts a thread waits for it. */
-static void pass(void *arg, int64_t what)
+static void pass(void *arg, int64_t node)
 {
     struct hd_rank *rank = arg;
     bool idle = rank->simulation->cluster->hosts.n > 1;
-    (void)what;
-    rank->passed = true;
+    rank->passed[rank->n_passed++] = (int)node;
     for (int i = 0; i < count_lanes(rank); i++)
         idle = idle || rank->workers[i].idle;
     if (idle)
@@ -353,8 +351,7 @@ static int make_rank(struct hd_simulation *simulation, int number)
     *rank = (struct hd_rank){.simulation = simulation,
                              .number = number,
                              .submission = submission,
-                             .exchanges = cluster->exchanges[number],
-                             .open = -1};
+                             .exchanges = cluster->exchanges[number]};
     HD_TRY(hd_rank_find_times(rank));
     HD_TRY(make_ready_lists(rank));
     HD_TRY(make_workers(rank));
@@ -414,11 +411,14 @@ static int check_end(const struct hd_simulation *simulation)
 {
     for (int i = 0; i < simulation->cluster->ranks; i++) {
         const struct hd_rank *rank = &simulation->list[i];
-        if (rank->next < rank->submission->n_nodes || rank->open >= 0)
-            return hd_fail(
-                HD_ERR_UNSUPPORTED, "the simulation stands still: rank %d is at %s", i,
-                rank->submission->names
-                    [rank->submission->nodes[rank->open >= 0 ? rank->open : rank->next].name]);
+        if (rank->next < rank->submission->n_nodes || rank->n_open > 0)
+            return hd_fail(HD_ERR_UNSUPPORTED,
+                           "the simulation stands still: rank %d is at %s, %d sync points are open",
+                           i,
+                           rank->next < rank->submission->n_nodes
+                               ? rank->submission->names[rank->submission->nodes[rank->next].name]
+                               : "its end",
+                           rank->n_open);
     }
     return HD_OK;
 }

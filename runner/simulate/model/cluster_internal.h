@@ -73,15 +73,16 @@ struct hd_rank {
     int n_became_ready;
     int *background; /* nodes that wait for a time slice, in order */
     int64_t background_begin, background_end;
-    struct hd_worker *workers; /* those of the host, then those of GPUs */
-    int next;                  /* node that the submitter comes to */
-    bool waits;                /* the submitter, at `next` */
-    int n_marks;               /* that the submitter has passed */
-    int open;                  /* sync point; -1: none */
-    bool passed;               /* it may end, as soon as a worker looks */
-    struct hd_post *posts;     /* [sequence numbers] */
-    int bodies;                /* that run now */
-    double busy_since_s, busy_union_s, busy_at_opening_s;
+    struct hd_worker *workers;             /* those of the host, then those of GPUs */
+    int next;                              /* node that the submitter comes to */
+    bool waits;                            /* the submitter, at `next` */
+    int n_marks;                           /* that the submitter has passed */
+    int n_open;                            /* sync points */
+    int passed[HD_CHANNELS_MAX], n_passed; /* that may end, as soon as a worker looks */
+    struct hd_post *posts;                 /* [sequence numbers] */
+    int bodies;                            /* that run now */
+    double busy_since_s, busy_union_s;
+    double marked_s, busy_marked_s; /* when a sync point last opened or ended */
     double busy_s, gpu_busy_s, exposed_s;
     struct hd_totals first, last; /* at the marks between which is measured */
 };
@@ -96,13 +97,25 @@ struct hd_simulation {
     struct hd_host *hosts;
     struct hd_meeting *meetings; /* [sequence numbers] */
     double sent_bytes;
-    void (*pass)(void *rank, int64_t what); /* lets a rank go on behind a sync point */
+    void (*pass)(void *rank, int64_t node); /* lets a rank go on behind a sync point */
 };
 
 /* Returns how long at least one worker of a rank ran a task until now. */
 static inline double hd_rank_get_busy_union(const struct hd_rank *rank, double now)
 {
     return rank->busy_union_s + (rank->bodies > 0 ? now - rank->busy_since_s : 0);
+}
+
+/* Counts the time since the last mark as exposed, as far as a sync point was open and no worker ran
+ * a task. */
+static inline void hd_rank_mark_exposed(struct hd_rank *rank, double now)
+{
+    const double busy = hd_rank_get_busy_union(rank, now);
+    const double exposed = now - rank->marked_s - (busy - rank->busy_marked_s);
+    if (rank->n_open > 0 && exposed > 0)
+        rank->exposed_s += exposed;
+    rank->marked_s = now;
+    rank->busy_marked_s = busy;
 }
 
 /* Background tasks on the host run in time slices. */
@@ -124,7 +137,7 @@ int hd_meetings_create(struct hd_simulation *simulation);
 void hd_meetings_release(struct hd_simulation *simulation);
 
 /* The rank arrives at a sync point (exchange.c). When it has been passed, simulation->pass is
- * called with the rank. */
+ * called with the rank and the node. */
 void hd_rank_arrive(struct hd_rank *rank, int node);
 
 /* Adds the names on the critical path of a simulation that has ended, between the marks, to the

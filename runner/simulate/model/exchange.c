@@ -14,8 +14,9 @@ static int get_host(const struct hd_rank *rank)
 static void pass(struct hd_rank *rank, int64_t sequence, int last)
 {
     const struct hd_network *network = rank->simulation->cluster->network;
-    rank->played[rank->posts[sequence].node].last = last;
-    network->at(network->now(), rank->simulation->pass, rank, 0);
+    const int node = rank->posts[sequence].node;
+    rank->played[node].last = last;
+    network->at(network->now(), rank->simulation->pass, rank, node);
 }
 
 static void pass_all(struct hd_simulation *simulation, int first, int n, int64_t sequence, int last)
@@ -154,9 +155,9 @@ void hd_rank_arrive(struct hd_rank *rank, int node)
     const int64_t sequence = rank->submission->nodes[node].sequence;
     const double now = cluster->network->now(),
                  cost = cluster->message_s * get_exchange(rank, node)->messages;
-    rank->open = node;
     rank->played[node].begin = now;
-    rank->busy_at_opening_s = hd_rank_get_busy_union(rank, now);
+    hd_rank_mark_exposed(rank, now);
+    rank->n_open++;
     rank->posts[sequence].node = node;
     if (cost > 0)
         cluster->network->at(now + cost, start_messages, rank, sequence);

@@ -119,8 +119,8 @@ static int end_node(struct recording *recording, const struct hd_access *accesse
     return HD_OK;
 }
 
-/* The addresses of these stand for the tokens of the engine. */
-static const char collective_token, log_token;
+/* The addresses of this and of channels stand for the tokens of the engine. */
+static const char log_token;
 
 /* Returns the number of a shard on this rank; -1: it is none of its shards. */
 static int find_shard(const struct recording *recording, int64_t shard)
@@ -148,10 +148,7 @@ static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
                                       .volume = task->volume};
     HD_TRY(begin_node(recording, task->name, &node));
     return end_node(recording, task->accesses, task->n_accesses,
-                    task->logs         ? &log_token
-                    : task->collective ? &collective_token
-                                       : NULL,
-                    task->group);
+                    task->logs ? (const void *)&log_token : task->channel, task->group);
 }
 
 static int record_wait(struct hd_recorder *recorder, const struct hd_task_group *of)
@@ -282,11 +279,12 @@ static int record_sync(struct hd_recorder *recorder, const struct hd_sync_point 
                                       .shard = -1,
                                       .priority = point->priority,
                                       .sync = submission->n_syncs++,
-                                      .sequence = point->sequence};
-    submission->last_sequence = point->sequence;
+                                      .sequence = hd_sync_point_get_number(point)};
+    if (node.sequence > submission->last_sequence)
+        submission->last_sequence = node.sequence;
     HD_TRY(record_exchange(recording, point));
     HD_TRY(begin_node(recording, point->name, &node));
-    return end_node(recording, point->accesses, point->n_accesses, &collective_token, point->group);
+    return end_node(recording, point->accesses, point->n_accesses, point->channel, point->group);
 }
 
 /* -- Iterations -------------------------------------------------------------------------------- */
@@ -408,11 +406,14 @@ static int run_session(struct recording *recording, struct hd_plan *plan)
                                          .ranks = from->ranks,
                                          .exchange = from->exchange,
                                          .n_devices = from->gpus};
+    const struct hd_comm_sizes sizes = {.channels = plan->channels,
+                                        .buffer_bytes = hd_plan_get_payload_bytes(plan),
+                                        .area_bytes = plan->shared_bytes};
     struct hd_session *session;
+    recording->submission->channels = plan->channels;
     if (from->ranks > 1)
-        HD_TRY(hd_comm_create_alone(from->rank, from->ranks, &from->hosts,
-                                    hd_plan_get_payload_bytes(plan), plan->shared_bytes,
-                                    &recording->comm));
+        HD_TRY(
+            hd_comm_create_alone(from->rank, from->ranks, &from->hosts, &sizes, &recording->comm));
     options.comm = recording->comm;
     HD_TRY(hd_session_create(&options, &session));
     const int status = run(recording, plan, session);
@@ -432,6 +433,7 @@ static int record(struct recording *recording)
     HD_TRY(hd_dependences_create(&recording->dependences));
     HD_TRY(hd_plan_create(options->graph, options->rank, options->ranks, &gpus,
                           options->param_check_interval, &plan));
+    hd_plan_assign_channels(plan, options->open_exchanges);
     const int status = run_session(recording, plan);
     hd_plan_destroy(plan);
     return status;

@@ -53,6 +53,7 @@ struct hd_submission {
     struct hd_iteration_mark *marks; /* [n_marks]: of every iteration, and of the end */
     int n_marks;
     int64_t last_sequence;
+    int channels;  /* that sync points are on: sequence % channels */
     uint64_t hash; /* equal for ranks that submit the same, but for whom they send to */
 };
 
@@ -78,6 +79,7 @@ struct hd_record_options {
     struct hd_comm_hosts hosts;
     enum hd_host_exchange exchange;
     int64_t param_check_interval;
+    int open_exchanges;
     int window;
     int iterations; /* from the one on that makes the first update */
 };

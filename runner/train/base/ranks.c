@@ -89,15 +89,15 @@ static int find_hosts(const struct hd_ranks *ranks, const struct hd_settings *se
     return HD_OK;
 }
 
-static int join_mpi(struct hd_ranks *ranks, struct hd_links **links_p)
+static int join_mpi(struct hd_ranks *ranks, int channels, struct hd_links **links_p)
 {
     if (ranks->world.launcher == HD_LAUNCHER_SRUN)
         HD_TRY(hd_mpi_exchange_address(&ranks->world));
-    return hd_mpi_open_links(links_p);
+    return hd_mpi_open_links(channels, links_p);
 }
 
 static int open_links(struct hd_ranks *ranks, const struct hd_settings *settings,
-                      const struct hd_comm_hosts *hosts, struct hd_links **links_p)
+                      const struct hd_comm_hosts *hosts, int channels, struct hd_links **links_p)
 {
     const struct hd_tcp_options tcp = {settings->link_timeout_s, settings->link_hash};
     const bool mpi = uses_mpi(ranks, settings);
@@ -109,26 +109,29 @@ static int open_links(struct hd_ranks *ranks, const struct hd_settings *settings
         hd_log(HD_LOG_INFO, "ranks share memory in %d groups of %d, and %s joins the groups",
                hosts->n, hosts->ranks, mpi ? "MPI" : transport);
     if (mpi)
-        return join_mpi(ranks, links_p);
-    return rdma ? hd_ucx_open_links(&ranks->world, ranks->rendezvous, links_p)
-                : hd_tcp_open_links(&ranks->world, hosts, ranks->rendezvous, &tcp, links_p);
+        return join_mpi(ranks, channels, links_p);
+    return rdma ? hd_ucx_open_links(&ranks->world, ranks->rendezvous, channels, links_p)
+                : hd_tcp_open_links(&ranks->world, hosts, ranks->rendezvous, &tcp, channels,
+                                    links_p);
 }
 
 static int open_transport(struct hd_ranks *ranks, const struct hd_settings *settings,
                           const struct hd_plan *plan)
 {
     const struct hd_world *world = &ranks->world;
-    const int64_t bytes = hd_plan_get_payload_bytes(plan), area_bytes = plan->shared_bytes;
+    const struct hd_comm_sizes sizes = {.channels = plan->channels,
+                                        .buffer_bytes = hd_plan_get_payload_bytes(plan),
+                                        .area_bytes = plan->shared_bytes};
     struct hd_comm_hosts hosts;
-    struct hd_links *links;
+    struct hd_links *links[HD_CHANNELS_MAX];
     HD_TRY(find_hosts(ranks, settings, &hosts));
     if (hosts.n == 1 || !uses_mpi(ranks, settings))
         hd_mpi_leave(); /* it has named the ranks, and that was all */
     if (hosts.n == 1)
-        return hd_comm_create(world, ranks->rendezvous, bytes, area_bytes, &ranks->comm);
-    HD_TRY(open_links(ranks, settings, &hosts, &links));
-    return hd_comm_create_message_passing(world, &hosts, ranks->rendezvous, links, bytes,
-                                          area_bytes, &ranks->comm);
+        return hd_comm_create(world, ranks->rendezvous, &sizes, &ranks->comm);
+    HD_TRY(open_links(ranks, settings, &hosts, sizes.channels, links));
+    return hd_comm_create_message_passing(world, &hosts, ranks->rendezvous, links, &sizes,
+                                          &ranks->comm);
 }
 
 int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_settings *settings,

@@ -44,6 +44,7 @@ static bool may_differ(const char *path)
                                        "runtime.heartbeat_timeout_s",
                                        "runtime.link_timeout_s",
                                        "runtime.link_hash",
+                                       "runtime.open_exchanges",
                                        "runtime.checkpoint_interval_s",
                                        "runtime.checkpoint_keep",
                                        "runtime.checkpoint_timeout_s",

@@ -3,6 +3,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
 #include "runtime/comm/nccl/comm_nccl_internal.h"
 #include "runtime/machine/gpu_path.h"
 
@@ -29,6 +30,8 @@ static int open_comm(const struct hd_nccl_options *options, const unsigned char 
     }
     pthread_mutex_init(&nccl->lock, NULL);
     nccl->base = (struct hd_device_comm){.ops = &hd_nccl_ops, .comm = options->comm};
+    if (options->comm)
+        nccl->base.channel = hd_comm_get_channel(options->comm, 0);
     nccl->options = *options;
     memcpy(nccl->devices, options->devices, (size_t)options->n_devices * sizeof *nccl->devices);
     nccl->options.devices = nccl->devices;

@@ -87,8 +87,8 @@ static int post(struct hd_device_comm *device_comm, int64_t sequence,
         next->since_ns = hd_clock_get_ns();
         next->stage = 0;
         nccl->posted++;
-        if (nccl->base.comm)
-            hd_comm_arrive(nccl->base.comm, sequence, collective->name);
+        if (nccl->base.channel)
+            hd_channel_arrive(nccl->base.channel, sequence, collective->name);
         int before = hd_nccl_enter(nccl);
         progress(nccl);
         hd_nccl_leave(nccl, before);
@@ -112,7 +112,8 @@ static bool test(struct hd_device_comm *device_comm, int64_t sequence)
         pthread_mutex_unlock(&nccl->lock);
     }
     return atomic_load_explicit(&nccl->done_sequence, memory_order_acquire) >= sequence &&
-           hd_nccl_is_ok(nccl) && (!nccl->base.comm || hd_comm_test(nccl->base.comm, sequence));
+           hd_nccl_is_ok(nccl) &&
+           (!nccl->base.channel || hd_channel_test(nccl->base.channel, sequence));
 }
 
 static int get_error(struct hd_device_comm *device_comm, char *text, size_t bytes)

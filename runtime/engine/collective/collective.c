@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives as tasks. Ranks of one host compute on shared memory: a task packs this rank's block
  * of the tree, a sync point waits for the other ranks without a worker, and a task finishes the
- * tree over the ranks and unpacks. All three hold the token, which orders the collectives. A single
- * rank needs one task.
+ * tree over the ranks and unpacks. All three hold the token of their channel, which orders the
+ * collectives there. A single rank needs one task.
  *
  * Under message passing, partners send each other the packed vectors at the sync point, or parts
  * and sums of them at several sync points with a number each (collective_internal.h). */
@@ -69,9 +69,9 @@ static int compare(struct hd_context *context, const struct hd_collective_round 
 {
     const struct hd_session_options *options = &round->session->options;
     const struct hd_spec *spec = round->collective.in_spec;
-    const uint64_t *first = hd_comm_get_buffer(options->comm, 0, round->sequence);
+    const uint64_t *first = hd_round_get_buffer(round, 0, round->sequence);
     for (int rank = 1; rank < options->ranks; rank++) {
-        const uint64_t *other = hd_comm_get_buffer(options->comm, rank, round->sequence);
+        const uint64_t *other = hd_round_get_buffer(round, rank, round->sequence);
         for (int bucket = 0; bucket < spec->buckets; bucket++)
             if (other[bucket] != first[bucket]) {
                 hd_body_fail(context, "bucket %d of '%s' differs between rank 0 and rank %d",
@@ -165,8 +165,7 @@ static int run_pack(struct hd_context *context, const struct hd_view *views, con
 {
     (void)views;
     const struct hd_collective_round *round = args;
-    const struct hd_session_options *options = &round->session->options;
-    void *local = hd_comm_get_buffer(options->comm, options->rank, round->sequence);
+    void *local = hd_round_get_buffer(round, round->session->options.rank, round->sequence);
     const void *vector = contribute(round, context->scratch, local);
     if (vector != local)
         memcpy(local, vector, (size_t)hd_collective_get_payload_bytes(&round->collective));
@@ -178,7 +177,7 @@ static const void *find_sum(const struct hd_collective_round *round, void *scrat
     const struct hd_session_options *options = &round->session->options;
     return round->way == HD_MESSAGE_ALL
                ? hd_round_add_ranks(round, 0, options->ranks, scratch, scratch)
-               : hd_message_get_sum(options->comm, round->sum);
+               : hd_round_get_sum(round, round->sum);
 }
 
 static int run_unpack(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -191,7 +190,7 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
             deliver(round, find_sum(round, context->scratch));
         break;
     case HD_COLLECTIVE_BROADCAST:
-        deliver(round, hd_comm_get_buffer(round->session->options.comm, 0, round->sequence));
+        deliver(round, hd_round_get_buffer(round, 0, round->sequence));
         break;
     case HD_COLLECTIVE_COMPARE:
         return compare(context, round);
@@ -255,6 +254,7 @@ static int submit_between_gpus(struct hd_collective_round *round)
     }
     const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
+                                        .channel = round->channel,
                                         .sequence = round->sequence,
                                         .iteration = c->iteration,
                                         .accesses = &result,
@@ -275,7 +275,9 @@ static int submit_round(struct hd_collective_round *round)
                                     true, true);
     if (session->options.ranks == 1)
         return hd_round_submit_task(round, make_gpu_task(round), true, true, true);
-    round->sequence = ++session->exchanges.next_sequence;
+    /* The device comm has one order of its own, and one memory for what is open. */
+    round->channel = hd_session_get_channel(session, c->home == HD_HOST ? c->channel : 0);
+    round->sequence = ++round->channel->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
     round->way = hd_message_choose(&session->options, c);

@@ -35,11 +35,12 @@ enum hd_message_way { HD_MESSAGE_ALL, HD_MESSAGE_SLICES, HD_MESSAGE_PAIRS, HD_ME
 /* A copy of a submitted collective; its last task frees it. */
 struct hd_collective_round {
     struct hd_session *session;
+    struct hd_session_channel *channel; /* NULL: a single rank */
     struct hd_collective collective;
     int64_t sequence; /* 0: a single rank */
     enum hd_message_way way;
     /* All ways but `all` have these: the first number at which hosts exchange sums, and that of
-     * hd_message_get_sum for the unpacking. */
+     * hd_round_get_sum for the unpacking. */
     int64_t exchange, sum;
     struct hd_device_collective device_collective; /* between GPUs */
     void *memory[]; /* of the instances that it reads, then of its output */
@@ -83,33 +84,41 @@ const void *hd_round_add_instances(const struct hd_collective_round *round, void
 const void *hd_round_add_ranks(const struct hd_collective_round *round, int first, int ranks,
                                void *levels, void *top);
 
-/* Step 1: adds the vectors that the ranks of this host packed for `packed`, into what
- * hd_message_get_sum returns for the next number. addends: memory for a pointer for every rank. */
-void hd_message_add_host(struct hd_comm *comm, const struct hd_collective *c, int64_t packed,
-                         const float **addends);
-
-/* Step 2 of slices: adds this rank's slice of the hosts' sums, which `scatter` brought, into what
- * hd_message_get_sum returns for the next number. */
-void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t scatter,
-                          const float **addends);
-
-/* Step 2 of halves: adds what round k brought to the sum of number `exchange`. */
-void hd_message_add_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
-                         int k);
+/* Returns the transport's buffer of `rank` for a number of the channel. */
+static inline void *hd_round_get_buffer(const struct hd_collective_round *round, int rank,
+                                        int64_t sequence)
+{
+    return hd_channel_get_buffer(round->channel->channel, rank, sequence);
+}
 
 /* Returns the memory that all ranks of this host have for the sum of a number. */
-void *hd_message_get_sum(struct hd_comm *comm, int64_t sequence);
+static inline void *hd_round_get_sum(const struct hd_collective_round *round, int64_t sequence)
+{
+    return hd_round_get_buffer(round, hd_comm_get_first_rank(round->session->options.comm),
+                               sequence);
+}
+
+/* Step 1: adds the vectors that the ranks of this host packed, into what hd_round_get_sum returns
+ * for the next number. addends: memory for a pointer for every rank. */
+void hd_message_add_host(const struct hd_collective_round *round, const float **addends);
+
+/* Step 2 of slices: adds this rank's slice of the hosts' sums, which number `exchange` brought,
+ * into what hd_round_get_sum returns for the next number. */
+void hd_message_add_slice(const struct hd_collective_round *round, const float **addends);
+
+/* Step 2 of halves: adds what round k brought to the sum of number `exchange`. */
+void hd_message_add_half(const struct hd_collective_round *round, int k);
 
 /* Returns whether this rank is its host's courier. */
 bool hd_message_is_courier(const struct hd_comm *comm);
 
 /* Stores the transfers of halves in round k of the reduce-scatter or of the all-gather. */
-void hd_message_list_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
-                          enum hd_message_step step, int k, struct hd_comm_transfer both[2]);
+void hd_message_list_half(const struct hd_collective_round *round, enum hd_message_step step, int k,
+                          struct hd_comm_transfer both[2]);
 
-/* Completes *point, whose sequence is set, by the transfers of c in `step`: none where there is one
+/* Completes *point, whose sequence is set, by the transfers of `step`: none where there is one
  * host. The point owns them. Returns HD_OK or HD_ERR_NOMEM. */
-int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *c,
-                              enum hd_message_step step, struct hd_sync_point *point);
+int hd_message_list_transfers(const struct hd_collective_round *round, enum hd_message_step step,
+                              struct hd_sync_point *point);
 
 #endif

@@ -34,42 +34,44 @@ static struct slice slice_of(const struct hd_comm *comm, const struct hd_collect
     return find_slices(comm, c, (struct hd_slices){number, number + 1});
 }
 
-void *hd_message_get_sum(struct hd_comm *comm, int64_t sequence)
+static struct hd_comm *comm_of(const struct hd_collective_round *round)
 {
-    return hd_comm_get_buffer(comm, hd_comm_get_first_rank(comm), sequence);
+    return round->session->options.comm;
 }
 
-void hd_message_add_host(struct hd_comm *comm, const struct hd_collective *c, int64_t packed,
-                         const float **addends)
+void hd_message_add_host(const struct hd_collective_round *round, const float **addends)
 {
+    const struct hd_comm *comm = comm_of(round);
     const int ranks = hd_comm_count_host_ranks(comm), first = hd_comm_get_first_rank(comm);
-    const struct slice slice =
-        find_slices(comm, c, hd_halving_get_slices(comm, hd_comm_get_rank(comm), 0));
+    const struct slice slice = find_slices(comm, &round->collective,
+                                           hd_halving_get_slices(comm, hd_comm_get_rank(comm), 0));
     for (int i = 0; i < ranks; i++)
-        addends[i] = hd_comm_get_buffer(comm, first + i, packed);
+        addends[i] = hd_round_get_buffer(round, first + i, round->sequence);
     hd_tree_add(ranks, addends, 1, 0, slice.lo, slice.lo + slice.n,
-                (float *)hd_message_get_sum(comm, packed + 1) + slice.lo);
+                (float *)hd_round_get_sum(round, round->sequence + 1) + slice.lo);
 }
 
-void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t scatter,
-                          const float **addends)
+void hd_message_add_slice(const struct hd_collective_round *round, const float **addends)
 {
+    const struct hd_comm *comm = comm_of(round);
+    const int64_t scatter = round->exchange;
     const int hosts = hd_comm_count_hosts(comm);
-    const struct slice local = slice_of(comm, c, hd_comm_get_rank(comm));
+    const struct slice local = slice_of(comm, &round->collective, hd_comm_get_rank(comm));
     for (int host = 0; host < hosts; host++)
-        addends[host] = hd_comm_get_buffer(comm, hd_comm_get_partner(comm, host), scatter);
-    addends[hd_comm_get_host(comm)] = hd_message_get_sum(comm, scatter);
+        addends[host] = hd_round_get_buffer(round, hd_comm_get_partner(comm, host), scatter);
+    addends[hd_comm_get_host(comm)] = hd_round_get_sum(round, scatter);
     hd_tree_add(hosts, addends, 1, 0, local.lo, local.lo + local.n,
-                (float *)hd_message_get_sum(comm, scatter + 1) + local.lo);
+                (float *)hd_round_get_sum(round, scatter + 1) + local.lo);
 }
 
-void hd_message_add_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
-                         int k)
+void hd_message_add_half(const struct hd_collective_round *round, int k)
 {
-    const struct slice slice =
-        find_slices(comm, c, hd_halving_get_slices(comm, hd_comm_get_rank(comm), k + 1));
-    float *sum = hd_message_get_sum(comm, exchange);
-    const float *both[] = {sum, hd_comm_get_buffer(comm, hd_halving_get_pair(comm, k), exchange)};
+    const struct hd_comm *comm = comm_of(round);
+    const struct slice slice = find_slices(
+        comm, &round->collective, hd_halving_get_slices(comm, hd_comm_get_rank(comm), k + 1));
+    float *sum = hd_round_get_sum(round, round->exchange);
+    const float *both[] = {
+        sum, hd_round_get_buffer(round, hd_halving_get_pair(comm, k), round->exchange)};
     hd_tree_add(2, both, 1, 0, slice.lo, slice.lo + slice.n, sum + slice.lo);
 }
 
@@ -81,61 +83,67 @@ static struct hd_comm_transfer make_slice_transfer(int rank, bool out, void *vec
 }
 
 /* A partner gets its slice of this host's sums, or this rank's slice of the sum. */
-static void list_slice_transfers(struct hd_comm *comm, const struct hd_collective *c,
-                                 int64_t sequence, enum hd_message_step step, int partner,
+static void list_slice_transfers(const struct hd_collective_round *round, int64_t sequence,
+                                 enum hd_message_step step, int partner,
                                  struct hd_comm_transfer *transfers)
 {
-    const int self = hd_comm_get_rank(comm);
-    const struct slice local = slice_of(comm, c, self), remote = slice_of(comm, c, partner);
+    const struct hd_comm *comm = comm_of(round);
+    const struct slice local = slice_of(comm, &round->collective, hd_comm_get_rank(comm)),
+                       remote = slice_of(comm, &round->collective, partner);
     if (step == HD_MESSAGE_SCATTER) {
         transfers[0] =
-            make_slice_transfer(partner, true, hd_message_get_sum(comm, sequence), remote);
-        transfers[1] =
-            make_slice_transfer(partner, false, hd_comm_get_buffer(comm, partner, sequence), local);
+            make_slice_transfer(partner, true, hd_round_get_sum(round, sequence), remote);
+        transfers[1] = make_slice_transfer(partner, false,
+                                           hd_round_get_buffer(round, partner, sequence), local);
     } else {
-        void *sum = hd_message_get_sum(comm, sequence);
+        void *sum = hd_round_get_sum(round, sequence);
         transfers[0] = make_slice_transfer(partner, true, sum, local);
         transfers[1] = make_slice_transfer(partner, false, sum, remote);
     }
 }
 
-void hd_message_list_half(struct hd_comm *comm, const struct hd_collective *c, int64_t exchange,
-                          enum hd_message_step step, int k, struct hd_comm_transfer both[2])
+void hd_message_list_half(const struct hd_collective_round *round, enum hd_message_step step, int k,
+                          struct hd_comm_transfer both[2])
 {
+    const struct hd_comm *comm = comm_of(round);
+    const struct hd_collective *c = &round->collective;
+    const int64_t exchange = round->exchange;
     const int self = hd_comm_get_rank(comm), pair = hd_halving_get_pair(comm, k);
     const struct slice local = find_slices(comm, c, hd_halving_get_slices(comm, self, k + 1));
     const struct slice remote = find_slices(comm, c, hd_halving_get_slices(comm, pair, k + 1));
-    void *sum = hd_message_get_sum(comm, exchange);
+    void *sum = hd_round_get_sum(round, exchange);
     const bool scatter = step == HD_MESSAGE_SCATTER;
     both[0] = make_slice_transfer(pair, true, sum, scatter ? remote : local);
     both[1] =
-        make_slice_transfer(pair, false, scatter ? hd_comm_get_buffer(comm, pair, exchange) : sum,
+        make_slice_transfer(pair, false, scatter ? hd_round_get_buffer(round, pair, exchange) : sum,
                             scatter ? local : remote);
 }
 
 /* Lists the transfers with a partner, by which all get rank 0's vector, or every rank every
  * other's. Returns how many there are. */
-static int list_whole_transfers(struct hd_comm *comm, const struct hd_collective *c,
-                                int64_t sequence, int partner, struct hd_comm_transfer *transfers)
+static int list_whole_transfers(const struct hd_collective_round *round, int64_t sequence,
+                                int partner, struct hd_comm_transfer *transfers)
 {
-    const int self = hd_comm_get_rank(comm);
+    const struct hd_collective *c = &round->collective;
+    const int self = round->session->options.rank;
     const bool from_root = c->kind == HD_COLLECTIVE_BROADCAST;
     const int64_t bytes = hd_collective_get_payload_bytes(c);
     int n = 0;
     if (!from_root || self == 0)
-        transfers[n++] = (struct hd_comm_transfer){partner, true,
-                                                   hd_comm_get_buffer(comm, self, sequence), bytes};
+        transfers[n++] = (struct hd_comm_transfer){
+            partner, true, hd_round_get_buffer(round, self, sequence), bytes};
     if (!from_root || partner == 0)
         transfers[n++] = (struct hd_comm_transfer){
-            partner, false, hd_comm_get_buffer(comm, partner, sequence), bytes};
+            partner, false, hd_round_get_buffer(round, partner, sequence), bytes};
     return n;
 }
 
-int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *c,
-                              enum hd_message_step step, struct hd_sync_point *point)
+int hd_message_list_transfers(const struct hd_collective_round *round, enum hd_message_step step,
+                              struct hd_sync_point *point)
 {
+    const struct hd_comm *comm = comm_of(round);
     const int hosts = hd_comm_count_hosts(comm);
-    if (hosts == 1 || c->kind == HD_COLLECTIVE_BARRIER)
+    if (hosts == 1 || round->collective.kind == HD_COLLECTIVE_BARRIER)
         return HD_OK;
     struct hd_comm_transfer *transfers = hd_alloc(2 * hosts, sizeof *transfers);
     if (!transfers)
@@ -146,9 +154,9 @@ int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *
         if (host == hd_comm_get_host(comm))
             continue;
         if (step == HD_MESSAGE_WHOLE) {
-            n += list_whole_transfers(comm, c, point->sequence, partner, transfers + n);
+            n += list_whole_transfers(round, point->sequence, partner, transfers + n);
         } else {
-            list_slice_transfers(comm, c, point->sequence, step, partner, transfers + n);
+            list_slice_transfers(round, point->sequence, step, partner, transfers + n);
             n += 2;
         }
     }

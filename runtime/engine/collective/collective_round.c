@@ -36,7 +36,7 @@ static void *rank_leaf(void *arg, int64_t rank, int level)
 {
     (void)level;
     const struct hd_collective_round *round = ((const struct reduce *)arg)->round;
-    return hd_comm_get_buffer(round->session->options.comm, (int)rank, round->sequence);
+    return hd_round_get_buffer(round, (int)rank, round->sequence);
 }
 
 static void *combine(void *arg, int level, void *left, void *right)
@@ -80,7 +80,7 @@ struct hd_task hd_round_make_task(const struct hd_collective_round *round,
         .args = round,
         .context = {.iteration = c->iteration, .shard = -1},
         .home = c->home,
-        .collective = true,
+        .channel = round->channel,
         .priority = c->priority,
         .group = c->group,
         .volume = (int64_t)(vectors * (double)bytes),

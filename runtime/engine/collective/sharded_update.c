@@ -72,6 +72,8 @@ static struct hd_update_bucket *make_bucket(struct hd_session *session,
     bucket->session = session;
     bucket->update = *update;
     bucket->index = number;
+    bucket->channel =
+        hd_session_get_channel(session, hd_channels_choose(&update->channels, number));
     bucket->group = (const float **)(bucket + 1);
     bucket->at = bucket->group + groups;
     bucket->local = bucket->at + ranks;
@@ -204,7 +206,8 @@ static int submit_point(struct hd_update_bucket *bucket, struct hd_sync_point po
 {
     struct hd_access *accesses;
     point.name = bucket->update.labels[bucket->index];
-    point.sequence = ++bucket->session->exchanges.next_sequence;
+    point.channel = bucket->channel;
+    point.sequence = ++bucket->channel->next_sequence;
     point.iteration = bucket->update.context.iteration;
     point.priority = priority_of(bucket);
     point.group = bucket->update.group;

@@ -75,6 +75,7 @@ struct hd_sharded_update {
     bool wanted_whole[HD_VIEWS_MAX]; /* changed values that every rank needs whole */
     int n;
 
+    struct hd_channels channels; /* of the communicator, over which the buckets go */
     struct hd_task_group *group;
 };
 

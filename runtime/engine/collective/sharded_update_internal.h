@@ -13,6 +13,7 @@ struct hd_update_ops;
 /* The work on one bucket; its last task frees it. */
 struct hd_update_bucket {
     struct hd_session *session;
+    struct hd_session_channel *channel; /* NULL: a single rank */
     const struct hd_update_ops *ops;
     struct hd_sharded_update update;
     int index;

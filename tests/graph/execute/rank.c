@@ -40,6 +40,7 @@ struct loaded_graph rank_load_with(const struct hd_verb *verb, const struct hd_v
 
 atomic_int rank_interrupted;
 int rank_hosts = 1;
+const char *rank_scheduler = "lws";
 
 static void start(struct rank *rank, struct hd_session_options options, int window)
 {
@@ -61,13 +62,15 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                 bool sequential, int window, int patience_s)
 {
     ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
+    hd_plan_assign_channels(rank->plan, window);
+    const struct hd_comm_sizes sizes = {rank->plan->channels, hd_plan_get_payload_bytes(rank->plan),
+                                        rank->plan->shared_bytes};
     if (world->world > 1)
-        ck_assert_int_eq(ranks_join(world, rank_hosts, hd_plan_get_payload_bytes(rank->plan),
-                                    rank->plan->shared_bytes, &rank->rendezvous, &rank->comm),
+        ck_assert_int_eq(ranks_join(world, rank_hosts, &sizes, &rank->rendezvous, &rank->comm),
                          HD_OK);
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + window % 2,
-                                               .scheduler = "lws",
+                                               .scheduler = rank_scheduler,
                                                .rank = world->rank,
                                                .ranks = world->world,
                                                .comm = rank->comm,

@@ -34,8 +34,11 @@ extern atomic_int rank_interrupted;
 /* The number of hosts among which the ranks count as divided. */
 extern int rank_hosts;
 
-/* Joins the other ranks and makes everything up to the executor: scheduler lws, one or two workers
- * by the window; comparisons every two updates; a watchdog of `patience_s`. */
+/* The scheduler of ranks that rank_start makes. */
+extern const char *rank_scheduler;
+
+/* Joins the other ranks and makes everything up to the executor: as many channels for buckets, and
+ * one or two workers, by the window; comparisons every two updates; a watchdog of `patience_s`. */
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                 bool sequential, int window, int patience_s);
 

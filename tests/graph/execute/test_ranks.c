@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random graphs of four shards on 1, 2 and 4 ranks of 1, 2 and 4 hosts: every rank
- * ends with the reference's bits, under StarPU and under the sequential executor. Errors reach all
- * ranks. */
+/* Random graphs of four shards on 1, 2 and 4 ranks of 1, 2 and 4 hosts: every rank ends with the
+ * reference's bits, under each of StarPU's schedulers and under the sequential executor, while
+ * ranks are delayed at random. Errors reach all ranks. HD_RANDOM_GRAPHS=n: graphs for each number
+ * of ranks and hosts. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -11,8 +12,11 @@
 #include "tests/graph/execute/toy.h"
 #include "tests/harness/check.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
+#include <time.h>
 
 enum { SHARDS = 4, GRAPHS = 12 };
 
@@ -21,6 +25,44 @@ struct job {
     bool sequential;
     int hosts;
 };
+
+static uint64_t delay_seed;
+static atomic_int delays;
+
+static void on_delay(int number)
+{
+    (void)number;
+    const int error = errno;
+    const uint64_t key = hd_hash_mix(delay_seed, (uint64_t)atomic_fetch_add(&delays, 1));
+    const struct timespec delay = {.tv_nsec = (long)(key % 4 == 0) * 400000};
+    nanosleep(&delay, NULL);
+    errno = error;
+}
+
+/* Interrupts some thread of this rank again and again, and now and then for longer. */
+static void delay_at_random(uint64_t seed, int rank)
+{
+    const struct sigaction action = {.sa_handler = on_delay, .sa_flags = SA_RESTART};
+    const struct timeval period = {.tv_usec = 500 + 170 * rank};
+    delay_seed = hd_hash_mix(seed, (uint64_t)rank);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){period, period}, NULL);
+}
+
+static void delay_no_more(void)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){{0}, {0}}, NULL);
+}
+
+static const char *choose_scheduler(uint64_t seed)
+{
+    const char *const *schedulers;
+    uint64_t n = 0;
+    hd_scheduler_is_known("", &schedulers);
+    while (schedulers[n])
+        n++;
+    return schedulers[seed % n];
+}
 
 static int run_rank(const struct hd_world *world, void *arg)
 {
@@ -33,8 +75,12 @@ static int run_rank(const struct hd_world *world, void *arg)
     rank_hosts = job->hosts;
     l = rank_load(&hd_toy_registry, text, SHARDS, job->seed);
     struct hd_reference *reference = hd_reference_run(l.graph);
+    rank_scheduler = choose_scheduler(job->seed);
     rank_start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3), 30);
+    if (job->seed % 2 == 0)
+        delay_at_random(job->seed, world->rank);
     int status = hd_executor_run(rank.executor, &reason);
+    delay_no_more();
     if (status != HD_OK)
         hd_log(HD_LOG_ERROR, "%s", hd_session_get_message(rank.session));
     int code = status != HD_OK ? 2 : rank_compare(&rank, l.graph, reference);

@@ -78,7 +78,8 @@ static inline void join_ranks(struct rank *rank, const struct hd_world *world)
                                             .one_host = true,
                                             .timeout_ns = 20 * (int64_t)SECOND_NS};
     REQUIRE(hd_rendezvous_create(&options, &rank->rendezvous) == HD_OK);
-    REQUIRE(hd_comm_create(world, rank->rendezvous, 64, 0, &rank->comm) == HD_OK);
+    REQUIRE(hd_comm_create(world, rank->rendezvous, &(struct hd_comm_sizes){1, 64, 0},
+                           &rank->comm) == HD_OK);
 }
 
 static inline int join(struct rank *rank, int64_t timeout_ns)

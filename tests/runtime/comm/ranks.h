@@ -74,21 +74,20 @@ static inline void ranks_run(int ranks, int (*body)(const struct hd_world *world
 
 /* Joins the other ranks and makes a communicator of `hosts` hosts with as many ranks each; several
  * are joined by TCP. */
-static inline int ranks_join(const struct hd_world *world, int hosts, int64_t max_bytes,
-                             int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
+static inline int ranks_join(const struct hd_world *world, int hosts,
+                             const struct hd_comm_sizes *sizes, struct hd_rendezvous **rendezvous_p,
                              struct hd_comm **comm_p)
 {
     struct hd_rendezvous_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
     const struct hd_comm_hosts shape = {hosts, world->world / hosts};
-    struct hd_links *links;
+    struct hd_links *links[HD_CHANNELS_MAX];
     HD_TRY(hd_rendezvous_create(&options, rendezvous_p));
     if (hosts == 1)
-        return hd_comm_create(world, *rendezvous_p, max_bytes, area_bytes, comm_p);
+        return hd_comm_create(world, *rendezvous_p, sizes, comm_p);
     const struct hd_tcp_options tcp = {.timeout_s = 30, .hash = true};
-    HD_TRY(hd_tcp_open_links(world, &shape, *rendezvous_p, &tcp, &links));
-    return hd_comm_create_message_passing(world, &shape, *rendezvous_p, links, max_bytes,
-                                          area_bytes, comm_p);
+    HD_TRY(hd_tcp_open_links(world, &shape, *rendezvous_p, &tcp, sizes->channels, links));
+    return hd_comm_create_message_passing(world, &shape, *rendezvous_p, links, sizes, comm_p);
 }
 
 #endif

@@ -30,17 +30,24 @@ static void setup(void)
 struct rank {
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
+    struct hd_channel *channel; /* the first one */
 };
 
-static struct rank start(const struct hd_world *world, int64_t max_bytes)
+static struct rank start_with(const struct hd_world *world, const struct hd_comm_sizes *sizes)
 {
     struct rank rank = {0};
     struct hd_rendezvous_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
     if (hd_rendezvous_create(&options, &rank.rendezvous) != HD_OK ||
-        hd_comm_create(world, rank.rendezvous, max_bytes, 0, &rank.comm) != HD_OK)
+        hd_comm_create(world, rank.rendezvous, sizes, &rank.comm) != HD_OK)
         _exit(90);
+    rank.channel = hd_comm_get_channel(rank.comm, 0);
     return rank;
+}
+
+static struct rank start(const struct hd_world *world, int64_t buffer_bytes)
+{
+    return start_with(world, &(struct hd_comm_sizes){1, buffer_bytes, 0});
 }
 
 static void stop(struct rank *rank)
@@ -60,14 +67,14 @@ static int body_exchange(const struct hd_world *world, void *arg)
     struct rank rank = start(world, WORDS * sizeof(int64_t));
     int64_t start_ns = hd_clock_get_ns();
     for (int64_t seq = 1; seq <= EXCHANGES; seq++) {
-        int64_t *own = hd_comm_get_buffer(rank.comm, world->rank, seq);
+        int64_t *own = hd_channel_get_buffer(rank.channel, world->rank, seq);
         for (int i = 0; i < WORDS; i++)
             own[i] = word(world->rank, seq, i);
-        hd_comm_arrive(rank.comm, seq, "mean(grad)");
-        if (hd_comm_wait(rank.comm, seq, 10000000000, NULL, NULL) != HD_OK)
+        hd_channel_arrive(rank.channel, seq, "mean(grad)");
+        if (hd_channel_wait(rank.channel, seq, 10000000000, NULL, NULL) != HD_OK)
             return 1;
         for (int r = 0; r < world->world; r++) {
-            const int64_t *theirs = hd_comm_get_buffer(rank.comm, r, seq);
+            const int64_t *theirs = hd_channel_get_buffer(rank.channel, r, seq);
             for (int i = 0; i < WORDS; i++)
                 if (theirs[i] != word(r, seq, i))
                     return 2;
@@ -95,12 +102,12 @@ static int body_layout(const struct hd_world *world, void *arg)
     struct rank rank = start(world, 100);
     for (int r = 0; r < world->world; r++)
         for (int64_t seq = 1; seq < 5; seq++) {
-            char *one = hd_comm_get_buffer(rank.comm, r, seq);
-            if ((uintptr_t)one % 64 != 0 || one != hd_comm_get_buffer(rank.comm, r, seq + 2))
+            char *one = hd_channel_get_buffer(rank.channel, r, seq);
+            if ((uintptr_t)one % 64 != 0 || one != hd_channel_get_buffer(rank.channel, r, seq + 2))
                 return 1;
             for (int q = 0; q < world->world; q++)
                 for (int64_t other = seq; other < seq + 2; other++) {
-                    char *two = hd_comm_get_buffer(rank.comm, q, other);
+                    char *two = hd_channel_get_buffer(rank.channel, q, other);
                     if ((q != r || other != seq) && llabs(one - two) < 128)
                         return 2;
                 }
@@ -120,12 +127,7 @@ static int body_areas(const struct hd_world *world, void *arg)
 {
     (void)arg;
     enum { BYTES = 3000000 };
-    struct rank rank = {0};
-    struct hd_rendezvous_options options = {
-        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
-    if (hd_rendezvous_create(&options, &rank.rendezvous) != HD_OK ||
-        hd_comm_create(world, rank.rendezvous, 100, BYTES, &rank.comm) != HD_OK)
-        return 90;
+    struct rank rank = start_with(world, &(struct hd_comm_sizes){1, 100, BYTES});
     char *own = hd_comm_get_area(rank.comm, world->rank);
     int code = (uintptr_t)own % (1 << 21) == 0 ? 0 : 1;
     for (int i = 0; i < BYTES; i++)
@@ -133,8 +135,8 @@ static int body_areas(const struct hd_world *world, void *arg)
             code = 2;
     memset(own, 10 + world->rank, BYTES);
     for (int64_t seq = 1; seq <= 2; seq++) {
-        hd_comm_arrive(rank.comm, seq, "barrier");
-        if (hd_comm_wait(rank.comm, seq, 5000000000, NULL, NULL) != HD_OK)
+        hd_channel_arrive(rank.channel, seq, "barrier");
+        if (hd_channel_wait(rank.channel, seq, 5000000000, NULL, NULL) != HD_OK)
             code = 3;
         for (int r = 0; r < world->world && seq == 1; r++) {
             const char *area = hd_comm_get_area(rank.comm, r);
@@ -152,19 +154,75 @@ TEST(areas_are_seen_by_all)
         ranks_run(ranks, body_areas, NULL, "");
 }
 
+static int create(const struct hd_comm_sizes *sizes, struct hd_comm **comm_p)
+{
+    const struct hd_world world = ranks_world(1);
+    return hd_comm_create(&world, NULL, sizes, comm_p);
+}
+
 TEST(sizes_are_checked)
 {
-    struct hd_world world = ranks_world(1);
-    struct hd_comm *comm;
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 0, 0, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, -5, 0, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX, 0, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 2, 0, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 8, 0, &comm), HD_ERR_NOMEM);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, -1, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX / 8, &comm), HD_ERR_NOMEM);
-    hd_comm_destroy(NULL);
+    static const struct {
+        struct hd_comm_sizes sizes;
+        int status;
+    } cases[] = {{{1, 0, 0}, HD_ERR_INPUT},
+                 {{1, -5, 0}, HD_ERR_INPUT},
+                 {{1, INT64_MAX, 0}, HD_ERR_INPUT},
+                 {{1, INT64_MAX / 2, 0}, HD_ERR_INPUT},
+                 {{1, INT64_MAX / 8, 0}, HD_ERR_NOMEM},
+                 {{4, INT64_MAX / 8, 0}, HD_ERR_INPUT},
+                 {{1, 64, -1}, HD_ERR_INPUT},
+                 {{1, 64, INT64_MAX}, HD_ERR_INPUT},
+                 {{1, 64, INT64_MAX / 8}, HD_ERR_NOMEM},
+                 {{0, 64, 0}, HD_ERR_INPUT},
+                 {{HD_CHANNELS_MAX + 1, 64, 0}, HD_ERR_INPUT}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hd_comm *comm;
+        ck_assert_msg(create(&cases[i].sizes, &comm) == cases[i].status, "case %zu", i);
+    }
+}
+
+/* Ranks come to two channels in opposite orders, and a third one is passed while both are open. */
+static int body_channels(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start_with(world, &(struct hd_comm_sizes){3, 64, 0});
+    struct hd_channel *channels[3];
+    int code = hd_comm_count_channels(rank.comm) == 3 ? 0 : 1;
+    for (int i = 0; i < 3; i++)
+        channels[i] = hd_comm_get_channel(rank.comm, i);
+    const int first = world->rank, second = 1 - world->rank;
+    *(int *)hd_channel_get_buffer(channels[first], world->rank, 1) = 10 + first;
+    hd_channel_arrive(channels[first], 1, "first");
+    for (int64_t seq = 1; seq <= 20 && code == 0; seq++) {
+        *(int64_t *)hd_channel_get_buffer(channels[2], world->rank, seq) = 100 * seq + world->rank;
+        hd_channel_arrive(channels[2], seq, "third");
+        if (hd_channel_wait(channels[2], seq, 5000000000, NULL, NULL) != HD_OK ||
+            *(int64_t *)hd_channel_get_buffer(channels[2], second, seq) != 100 * seq + second ||
+            hd_channel_test(channels[0], 1) || hd_channel_test(channels[1], 1))
+            code = 2;
+    }
+    if (world->rank == 0)
+        hd_comm_report(rank.comm, shared->text[0], sizeof shared->text[0]);
+    hd_channel_arrive(channels[2], 21, "reported");
+    if (hd_channel_wait(channels[2], 21, 5000000000, NULL, NULL) != HD_OK)
+        code = 3;
+    hd_channel_arrive(channels[second], 1, "second");
+    for (int i = 0; i < 2 && code == 0; i++)
+        if (hd_channel_wait(channels[i], 1, 5000000000, NULL, NULL) != HD_OK ||
+            *(int *)hd_channel_get_buffer(channels[i], i, 1) != 10 + i)
+            code = 4;
+    stop(&rank);
+    return code;
+}
+
+TEST(channels_do_not_wait_for_each_other)
+{
+    ranks_run(2, body_channels, NULL, "");
+    /* Rank 1 may have arrived at its next number since. */
+    const char *expected = "rank 0 waits in #1 first since 0 s; rank 1 has not reached #1; "
+                           "rank 0 has not reached #1; rank 1 waits in #1 first since 0 s";
+    ck_assert_msg(strncmp(shared->text[0], expected, strlen(expected)) == 0, "%s", shared->text[0]);
 }
 
 /* Too much memory on one rank is an error on all. */
@@ -177,7 +235,8 @@ static int body_too_much(const struct hd_world *world, void *arg)
         .world = world, .fingerprint = "f", .timeout_ns = 5000000000};
     if (hd_rendezvous_create(&options, &rendezvous) != HD_OK)
         return 1;
-    int status = hd_comm_create(world, rendezvous, INT64_MAX / 64, 0, &comm);
+    int status =
+        hd_comm_create(world, rendezvous, &(struct hd_comm_sizes){1, INT64_MAX / 64, 0}, &comm);
     hd_rendezvous_destroy(rendezvous);
     return status != HD_ERR_SYSTEM || comm != NULL;
 }
@@ -199,8 +258,8 @@ static int body_abort(const struct hd_world *world, void *arg)
                       &(struct hd_comm_failure){0, HD_ERR_TASK, "evaluate: the env failed"});
         hd_comm_abort(rank.comm, &(struct hd_comm_failure){0, HD_ERR_SYSTEM, "something later"});
     } else {
-        hd_comm_arrive(rank.comm, 1, "sum(counts)");
-        code = hd_comm_wait(rank.comm, 1, 5000000000, NULL, NULL) == HD_ERR_PEER ? 0 : 1;
+        hd_channel_arrive(rank.channel, 1, "sum(counts)");
+        code = hd_channel_wait(rank.channel, 1, 5000000000, NULL, NULL) == HD_ERR_PEER ? 0 : 1;
     }
     struct hd_comm_failure failure = {.rank = -1, .text = ""};
     if (!hd_comm_get_failure(rank.comm, &failure))
@@ -231,11 +290,11 @@ static int body_give_up(const struct hd_world *world, void *arg)
     int code = 0, calls = 0;
     if (world->rank == 1) {
         for (int64_t seq = 1; seq <= 2; seq++)
-            hd_comm_arrive(rank.comm, seq, seq == 2 ? "mean(grad.3)" : "sum(counts)");
-        if (hd_comm_wait(rank.comm, 2, 0, after_three, &calls) != HD_ERR_STOPPED)
+            hd_channel_arrive(rank.channel, seq, seq == 2 ? "mean(grad.3)" : "sum(counts)");
+        if (hd_channel_wait(rank.channel, 2, 0, after_three, &calls) != HD_ERR_STOPPED)
             code = 1;
         int64_t cpu_ns = get_cpu_ns();
-        if (hd_comm_wait(rank.comm, 2, 300000000, NULL, NULL) != HD_ERR_WATCHDOG)
+        if (hd_channel_wait(rank.channel, 2, 300000000, NULL, NULL) != HD_ERR_WATCHDOG)
             code = 2;
         if (get_cpu_ns() - cpu_ns > 100000000)
             code = 3; /* naps, not spinning */
@@ -243,10 +302,10 @@ static int body_give_up(const struct hd_world *world, void *arg)
         atomic_store(&shared->go, 1);
     } else {
         if (world->rank == 0)
-            hd_comm_arrive(rank.comm, 1, "sum(counts)");
+            hd_channel_arrive(rank.channel, 1, "sum(counts)");
         while (!atomic_load(&shared->go))
             usleep(1000);
-        if (hd_comm_test(rank.comm, 1) != (world->world == 2))
+        if (hd_channel_test(rank.channel, 1) != (world->world == 2))
             code = 4; /* the third rank has not come */
     }
     stop(&rank);
@@ -268,20 +327,20 @@ TEST(late_ranks_are_named)
 
 TEST(one_rank_alone)
 {
-    struct hd_world world = ranks_world(1);
     struct hd_comm *comm;
     char long_name[200], name[HD_COMM_NAME];
     int64_t seq, since_ns;
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, 0, &comm), HD_OK);
+    ck_assert_int_eq(create(&(struct hd_comm_sizes){1, 64, 0}, &comm), HD_OK);
     ck_assert_int_eq(hd_comm_count_ranks(comm), 1);
     ck_assert_int_eq(hd_comm_get_rank(comm), 0);
-    ck_assert(!hd_comm_test(comm, 1));
-    hd_comm_arrive(comm, 1, long_name);
-    ck_assert(hd_comm_test(comm, 1));
-    ck_assert(!hd_comm_test(comm, 2));
-    hd_comm_get_status(comm, 0, &seq, name, &since_ns);
+    struct hd_channel *channel = hd_comm_get_channel(comm, 0);
+    ck_assert(!hd_channel_test(channel, 1));
+    hd_channel_arrive(channel, 1, long_name);
+    ck_assert(hd_channel_test(channel, 1));
+    ck_assert(!hd_channel_test(channel, 2));
+    hd_channel_get_status(channel, 0, &seq, name, &since_ns);
     ck_assert_int_eq(seq, 1);
     ck_assert_uint_eq(strlen(name), HD_COMM_NAME - 1);
     ck_assert_int_le(since_ns, hd_clock_get_ns());
@@ -303,15 +362,13 @@ static void *finish_writing(void *arg)
     atomic_store(&header->abort, HD_COMM_ABORTED);
     return NULL;
 }
-
 /* A rank that fails at the same time as another must not say "another rank failed". */
 TEST(a_failure_that_is_being_written_is_awaited)
 {
-    struct hd_world world = ranks_world(1);
     struct hd_comm *comm;
     struct hd_comm_failure failure = {.rank = 7, .text = "none"};
     pthread_t writer;
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, 0, &comm), HD_OK);
+    ck_assert_int_eq(create(&(struct hd_comm_sizes){1, 64, 0}, &comm), HD_OK);
     ck_assert(!hd_comm_get_failure(comm, &failure));
     atomic_store(&comm->header->abort, HD_COMM_ABORTING);
     ck_assert(hd_comm_get_failure(comm, &failure)); /* its writer died */
@@ -331,7 +388,7 @@ static int body_sleep(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world, 1 << 20);
-    memset(hd_comm_get_buffer(rank.comm, world->rank, 1), 1, 1 << 20);
+    memset(hd_channel_get_buffer(rank.channel, world->rank, 1), 1, 1 << 20);
     atomic_fetch_add(&shared->up, 1);
     sleep(30);
     return 1;

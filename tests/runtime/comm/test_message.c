@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3 };
+enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3, CHANNELS = 2 };
 
 /* What ranks tell each other beside their messages. */
 static struct shared {
@@ -26,6 +26,7 @@ static struct shared {
 struct rank {
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
+    struct hd_channel *channel; /* the first one */
 };
 
 /* per_host points to the number of ranks on each host; NULL: 1. */
@@ -33,9 +34,11 @@ static struct rank start(const struct hd_world *world, const int *per_host)
 {
     struct rank rank;
     hd_log_set_level(HD_LOG_ERROR);
-    if (ranks_join(world, per_host ? world->world / *per_host : world->world, 4096, AREA,
-                   &rank.rendezvous, &rank.comm) != HD_OK)
+    if (ranks_join(world, per_host ? world->world / *per_host : world->world,
+                   &(struct hd_comm_sizes){CHANNELS, 4096, AREA}, &rank.rendezvous,
+                   &rank.comm) != HD_OK)
         _exit(90);
+    rank.channel = hd_comm_get_channel(rank.comm, 0);
     return rank;
 }
 
@@ -128,14 +131,46 @@ static int body_transfers(const struct hd_world *world, void *arg)
             usleep(2000);
         fill(rank.comm, seq);
         int n = list_transfers(rank.comm, seq, transfers);
-        hd_comm_post(rank.comm, seq, "transfers", transfers, n);
-        if (hd_comm_wait(rank.comm, seq, 20000000000, NULL, NULL) != HD_OK)
+        hd_channel_post(rank.channel, seq, "transfers", transfers, n);
+        if (hd_channel_wait(rank.channel, seq, 20000000000, NULL, NULL) != HD_OK)
             return 1;
         if (!arrived(rank.comm, seq))
             return 2;
     }
     stop(&rank);
     return 0;
+}
+
+/* Each rank sends on one channel first and waits there, while the other waits on the other one. */
+static int body_crossing(const struct hd_world *world, void *arg)
+{
+    struct rank rank = start(world, arg);
+    const int self = world->rank, other = 1 - self;
+    char *own = hd_comm_get_area(rank.comm, self), *there = hd_comm_get_area(rank.comm, other);
+    int code = 0;
+    memset(own, 1 + self, AREA);
+    for (int64_t seq = 1; seq <= 20 && code == 0; seq++)
+        for (int i = 0; i < CHANNELS && code == 0; i++) {
+            const int half = i ^ self;
+            struct hd_channel *channel = hd_comm_get_channel(rank.comm, half);
+            const struct hd_comm_transfer both[] = {
+                {other, true, own + half * (AREA / 2), AREA / 2},
+                {other, false, there + half * (AREA / 2), AREA / 2}};
+            hd_channel_post(channel, seq, "crossing", both, 2);
+            if (i == 1 && (hd_channel_wait(channel, seq, 20000000000, NULL, NULL) != HD_OK ||
+                           hd_channel_wait(hd_comm_get_channel(rank.comm, !half), seq, 20000000000,
+                                           NULL, NULL) != HD_OK))
+                code = 1;
+            for (int at = 0; i == 1 && at < AREA; at += 4096)
+                code = there[at] == 1 + other ? code : 2;
+        }
+    stop(&rank);
+    return code;
+}
+
+TEST(channels_do_not_wait_for_each_other)
+{
+    ranks_run(2, body_crossing, NULL, "");
 }
 
 TEST(transfers_arrive_whole)
@@ -158,7 +193,7 @@ static bool others_pass(struct hd_comm *comm, int64_t seq)
 {
     for (int i = 0; i < 20000 && atomic_load(&shared->passed) < 2; i++) {
         usleep(1000);
-        hd_comm_test(comm, seq);
+        hd_channel_test(hd_comm_get_channel(comm, 0), seq);
     }
     atomic_fetch_add(&shared->late, 1);
     return atomic_load(&shared->passed) == 2;
@@ -171,13 +206,13 @@ static int body_on_host(const struct hd_world *world, void *arg)
     for (int64_t seq = 1; seq < 40; seq += 2) {
         if (world->rank < 2 && seq == 21 && !others_pass(rank.comm, seq))
             return 2;
-        hd_comm_arrive_on_host(rank.comm, seq, "host");
-        if (hd_comm_wait(rank.comm, seq, 20000000000, NULL, NULL) != HD_OK)
+        hd_channel_arrive_on_host(rank.channel, seq, "host");
+        if (hd_channel_wait(rank.channel, seq, 20000000000, NULL, NULL) != HD_OK)
             return 1;
         if (world->rank >= 2 && seq == 21)
             atomic_fetch_add(&shared->passed, 1);
-        hd_comm_arrive(rank.comm, seq + 1, "all");
-        if (hd_comm_wait(rank.comm, seq + 1, 20000000000, NULL, NULL) != HD_OK)
+        hd_channel_arrive(rank.channel, seq + 1, "all");
+        if (hd_channel_wait(rank.channel, seq + 1, 20000000000, NULL, NULL) != HD_OK)
             return 3;
         if (seq == 21 && atomic_load(&shared->late) != 2)
             return 4;
@@ -201,11 +236,11 @@ static int body_two_open(const struct hd_world *world, void *arg)
         for (int i = 0; i < 2; i++) {
             fill(rank.comm, seq + i);
             int n = list_transfers(rank.comm, seq + i, transfers[i]);
-            hd_comm_post(rank.comm, seq + i, "two", transfers[i], n);
+            hd_channel_post(rank.channel, seq + i, "two", transfers[i], n);
         }
-        if (hd_comm_wait(rank.comm, seq + 1, 20000000000, NULL, NULL) != HD_OK)
+        if (hd_channel_wait(rank.channel, seq + 1, 20000000000, NULL, NULL) != HD_OK)
             return 1;
-        if (!hd_comm_test(rank.comm, seq) || !arrived(rank.comm, seq) ||
+        if (!hd_channel_test(rank.channel, seq) || !arrived(rank.comm, seq) ||
             !arrived(rank.comm, seq + 1))
             return 2;
     }
@@ -222,15 +257,15 @@ TEST(several_numbers_may_be_open)
 static int body_barrier(const struct hd_world *world, void *arg)
 {
     struct rank rank = start(world, arg);
-    hd_comm_arrive(rank.comm, 1, "first");
-    if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
+    hd_channel_arrive(rank.channel, 1, "first");
+    if (hd_channel_wait(rank.channel, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
     if (world->rank == 0) {
         usleep(200000);
         atomic_store(&shared->late, 1);
     }
-    hd_comm_arrive(rank.comm, 2, "late");
-    if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
+    hd_channel_arrive(rank.channel, 2, "late");
+    if (hd_channel_wait(rank.channel, 2, 20000000000, NULL, NULL) != HD_OK)
         return 2;
     int code = atomic_load(&shared->late) == 1 ? 0 : 3;
     stop(&rank);
@@ -250,16 +285,16 @@ static int body_late(const struct hd_world *world, void *arg)
     char report[512] = "";
     struct rank rank = start(world, arg);
     int code = 0;
-    hd_comm_arrive(rank.comm, 1, "sum(counts)");
-    if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
+    hd_channel_arrive(rank.channel, 1, "sum(counts)");
+    if (hd_channel_wait(rank.channel, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
     if (world->rank == 1)
-        hd_comm_arrive(rank.comm, 2, "mean(grad)");
+        hd_channel_arrive(rank.channel, 2, "mean(grad)");
     const char *sentence =
         world->rank == 0 ? "rank 1 waits in #2" : "rank 0 last finished #1 sum(counts)";
     for (int i = 0; i < 20000 && !strstr(report, sentence); i++) {
         usleep(1000);
-        hd_comm_test(rank.comm, 2);
+        hd_channel_test(rank.channel, 2);
         hd_comm_probe(rank.comm);
         hd_comm_report(rank.comm, report, sizeof report);
     }
@@ -271,8 +306,8 @@ static int body_late(const struct hd_world *world, void *arg)
         hd_comm_probe(rank.comm); /* the other rank is still to see that this one is late */
     }
     if (world->rank == 0)
-        hd_comm_arrive(rank.comm, 2, "mean(grad)");
-    if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
+        hd_channel_arrive(rank.channel, 2, "mean(grad)");
+    if (hd_channel_wait(rank.channel, 2, 20000000000, NULL, NULL) != HD_OK)
         code = 3;
     stop(&rank);
     return code;
@@ -288,14 +323,14 @@ static int body_gone(const struct hd_world *world, void *arg)
 {
     struct hd_comm_failure failure;
     struct rank rank = start(world, arg);
-    hd_comm_arrive(rank.comm, 1, "last");
-    if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
+    hd_channel_arrive(rank.channel, 1, "last");
+    if (hd_channel_wait(rank.channel, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
     if (world->rank == 1)
         _exit(0);
     int64_t begin_ns = hd_clock_get_ns();
-    hd_comm_arrive(rank.comm, 2, "never");
-    int status = hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL);
+    hd_channel_arrive(rank.channel, 2, "never");
+    int status = hd_channel_wait(rank.channel, 2, 20000000000, NULL, NULL);
     bool named = hd_comm_get_failure(rank.comm, &failure) && failure.status == HD_ERR_SYSTEM &&
                  strstr(failure.text, "to rank 1 at 127.0.0.1 (lo) on ");
     int code = status == HD_ERR_PEER && named && hd_clock_get_ns() - begin_ns < 10000000000 ? 0 : 2;
@@ -315,9 +350,9 @@ static int body_mixed(const struct hd_world *world, void *arg)
     char *own = hd_comm_get_area(rank.comm, world->rank);
     const struct hd_comm_transfer transfer = {1 - world->rank, world->rank == 1, own,
                                               world->rank == 1 ? 100 : 90};
-    hd_comm_post(rank.comm, 1, "mixed", &transfer, 1);
+    hd_channel_post(rank.channel, 1, "mixed", &transfer, 1);
     int status =
-        hd_comm_wait(rank.comm, 1, world->rank == 0 ? 20000000000 : 4000000000, NULL, NULL);
+        hd_channel_wait(rank.channel, 1, world->rank == 0 ? 20000000000 : 4000000000, NULL, NULL);
     int code = status != HD_OK || world->rank == 1 ? 0 : 1;
     stop(&rank);
     return code;
@@ -352,8 +387,8 @@ static int body_changed(const struct hd_world *world, void *arg)
             usleep(1000);
         return 0;
     }
-    hd_comm_arrive(rank.comm, 1, "changed");
-    const int status = hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL);
+    hd_channel_arrive(rank.channel, 1, "changed");
+    const int status = hd_channel_wait(rank.channel, 1, 20000000000, NULL, NULL);
     atomic_store(&shared->passed, 1);
     return status == HD_ERR_PEER && hd_comm_get_failure(rank.comm, &failure) &&
                    strstr(failure.text, "changed on its way")

@@ -36,7 +36,7 @@ static struct hd_links *open_links(int rank, uint8_t secret)
     const struct hd_ucx_options options = {.rank = rank, .ranks = 2, .key = {secret}};
     struct hd_links *opened;
     char why[512] = "";
-    int status = plugin->open(&options, &opened, why, sizeof why);
+    int status = plugin->open(&options, 1, &opened, why, sizeof why);
     ck_assert_msg(status == HD_OK, "%s", why);
     return opened;
 }

@@ -18,7 +18,8 @@ static struct hd_session *start(int64_t watchdog_ns)
     const struct hd_comm_hosts hosts = {1, 2};
     struct hd_session *session;
     atomic_store(&interrupted, 0);
-    ck_assert_int_eq(hd_comm_create_alone(0, 2, &hosts, 64, 0, &comm), HD_OK);
+    ck_assert_int_eq(hd_comm_create_alone(0, 2, &hosts, &(struct hd_comm_sizes){1, 64, 0}, &comm),
+                     HD_OK);
     const struct hd_session_options options = {.sequential = true,
                                                .workers = 1,
                                                .ranks = 2,

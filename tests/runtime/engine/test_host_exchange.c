@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_RANKS = 16, COLLECTIVES = 12, SCRATCH = 1 << 20, BUFFER = 1 << 18 };
+enum { MAX_RANKS = 16, COLLECTIVES = 12, SCRATCH = 1 << 20, BUFFER = 1 << 18, CHANNELS = 3 };
 
 /* -- A flat type: elements, then their number of samples --------------------------------------- */
 
@@ -116,6 +116,7 @@ static int submit_sum(struct hd_session *session, const struct job *job, int64_t
                                       .in_buffers = in_buffers,
                                       .out = out,
                                       .out_buffer = out_buffer,
+                                      .channel = (int)collective,
                                       .iteration = collective};
     HD_TRY(hd_submit_collective(session, &sum));
     return hd_session_drain(session);
@@ -156,7 +157,8 @@ static int run_sums(const struct hd_world *world, void *arg)
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_session *session;
-    HD_TRY(ranks_join(world, job->hosts, BUFFER, 0, &rendezvous, &comm));
+    HD_TRY(ranks_join(world, job->hosts, &(struct hd_comm_sizes){CHANNELS, BUFFER, 0}, &rendezvous,
+                      &comm));
     const struct hd_session_options options = {.sequential = job->sequential,
                                                .workers = 1,
                                                .scheduler = "lws",
@@ -196,8 +198,8 @@ static struct hd_comm *make_comm(int rank, int hosts, int ranks, int64_t area_by
 {
     const struct hd_comm_hosts shape = {hosts, ranks};
     struct hd_comm *comm;
-    ck_assert_int_eq(hd_comm_create_alone(rank, hosts * ranks, &shape, BUFFER, area_bytes, &comm),
-                     0);
+    const struct hd_comm_sizes sizes = {1, BUFFER, area_bytes};
+    ck_assert_int_eq(hd_comm_create_alone(rank, hosts * ranks, &shape, &sizes, &comm), 0);
     return comm;
 }
 

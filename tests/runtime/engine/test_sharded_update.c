@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTIALS_MAX = 2, INSTANCES_MAX = 2, MAX_RANKS = 16 };
+enum { PARTIALS_MAX = 2, INSTANCES_MAX = 2, MAX_RANKS = 16, CHANNELS = 3 };
 
 /* What ranks do. */
 struct job {
@@ -44,7 +44,7 @@ struct run {
     void *terms_data[INSTANCES_MAX];
     float *result_data, *state_data;
     int fails_at, delays; /* update at which this rank's slice fails, or -1; spins in tasks */
-    int wrong;
+    int wrong, channels;
     atomic_int firsts; /* slices that were told to be the first of their bucket */
 };
 
@@ -183,7 +183,8 @@ static int open_run(const struct hd_world *world, const struct job *job, int64_t
     run.state = run.result;
     const int64_t area = job->instances * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
-        HD_TRY(ranks_join(world, job->hosts, 64, area, &run.rendezvous, &run.comm));
+        HD_TRY(ranks_join(world, job->hosts, &(struct hd_comm_sizes){CHANNELS, 64, area},
+                          &run.rendezvous, &run.comm));
     const struct hd_session_options options = {.sequential = job->sequential,
                                                .workers = 1 + buckets % 2,
                                                .scheduler = "lws",
@@ -254,6 +255,7 @@ static int submit_update(int64_t update)
                                         .n_in = run.job.instances,
                                         .in = run.terms_data,
                                         .in_buffers = run.terms_buffers,
+                                        .channels = {0, run.channels, (int)update},
                                         .n = 3};
     sharded.views[1] = (struct hd_view){.data = run.result_data, .spec = &run.result};
     sharded.views[2] = (struct hd_view){.data = run.state_data, .spec = &run.state};
@@ -268,7 +270,7 @@ static int submit_update(int64_t update)
 static int run_updates(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
-    run = (struct run){.fails_at = -1, .delays = 1};
+    run = (struct run){.fails_at = -1, .delays = 1, .channels = CHANNELS};
     HD_TRY(open_run(world, job, 60000000000));
     for (int64_t update = 0; update < job->updates; update++)
         HD_TRY(submit_update(update));

@@ -15,7 +15,7 @@ static struct hd_trace *make(int workers, int64_t capacity, bool by_any)
 {
     struct hd_trace *trace;
     const struct hd_trace_options options = {
-        .workers = workers, .capacity = capacity, .collectives = true, .verbs_by_any = by_any};
+        .workers = workers, .capacity = capacity, .channels = 2, .verbs_by_any = by_any};
     ck_assert_int_eq(hd_trace_create(&options, &trace), HD_OK);
     return trace;
 }
@@ -27,10 +27,15 @@ static void end(struct hd_trace *trace, int lane, const char *verb, int64_t begi
     hd_trace_end(trace, lane, verb, &event);
 }
 
-static void close_wait(struct hd_trace *trace, int64_t begin, int64_t at)
+static void close_on(struct hd_trace *trace, int channel, int64_t begin, int64_t at)
 {
     const struct hd_event event = {.name = "mean(grad.1)", .begin_ns = begin, .end_ns = at};
-    hd_trace_close(trace, &event);
+    hd_trace_close(trace, channel, &event);
+}
+
+static void close_wait(struct hd_trace *trace, int64_t begin, int64_t at)
+{
+    close_on(trace, 0, begin, at);
 }
 
 static struct hd_timing find(struct hd_trace *trace, const char *verb)
@@ -75,6 +80,22 @@ TEST(unions_count_what_overlaps_once)
     ck_assert_int_eq(busy_ns, 300);
     ck_assert_int_eq(tasks, 4);
     ck_assert_int_eq(hd_trace_get_first_ns(trace), 100);
+    hd_trace_destroy(trace);
+}
+
+/* Waits 100-300 and 200-400, work 150-250: exposed are 100-150 and 250-400. */
+TEST(time_in_which_several_wait_is_exposed_once)
+{
+    struct hd_trace *trace = make(1, 0, false);
+    hd_trace_open(trace, 100);
+    hd_trace_begin(trace, 0, verb_a, 150);
+    hd_trace_open(trace, 200);
+    end(trace, 0, verb_a, 150, 250);
+    close_on(trace, 0, 100, 300);
+    ck_assert_int_eq(hd_trace_get_exposed_ns(trace), 50 + 50);
+    close_on(trace, 1, 200, 400);
+    ck_assert_int_eq(hd_trace_get_waited_ns(trace), 200 + 200);
+    ck_assert_int_eq(hd_trace_get_exposed_ns(trace), 50 + 150);
     hd_trace_destroy(trace);
 }
 

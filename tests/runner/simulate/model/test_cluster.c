@@ -75,7 +75,8 @@ static const struct hd_submission submission = {.nodes = nodes,
                                                 .n_names = 4,
                                                 .marks = marks,
                                                 .n_marks = 2,
-                                                .last_sequence = 1};
+                                                .last_sequence = 1,
+                                                .channels = 1};
 
 static struct hd_task_times times[] = {
     {.name = "first", .tenths = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
@@ -170,7 +171,8 @@ TEST(a_gpu_works_beside_the_worker)
                                         .names = names,
                                         .n_names = 4,
                                         .marks = both,
-                                        .n_marks = 2};
+                                        .n_marks = 2,
+                                        .channels = 1};
     const struct hd_peers none = {0};
     const struct hd_submission *const submissions[] = {&local};
     const struct hd_peers *const exchanges[] = {&none};

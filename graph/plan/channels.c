@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Called once after a plan is made. Exchanges of one channel follow one another in the order of the
+ * plan, which is the same on all ranks. A rank comes to the exchange of the lowest number that is
+ * not over on all ranks, on whatever channel, since all that it depends on comes before it: so some
+ * exchange can always go on, and there is no deadlock. */
+#include "graph/plan/plan.h"
+#include "runtime/comm/comm.h"
+
+struct assignment {
+    struct hd_plan *plan;
+    int lanes;   /* channels of buckets */
+    int buckets; /* that were distributed so far */
+    int next;    /* channel of the next other collective */
+};
+
+/* Channels come again where there are not enough. */
+static int take_channel(struct assignment *assignment)
+{
+    const int channel = assignment->next++;
+    if (assignment->plan->channels < assignment->next)
+        assignment->plan->channels = assignment->next;
+    if (assignment->next == HD_CHANNELS_MAX)
+        assignment->next = assignment->lanes;
+    return channel;
+}
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->kind == HD_OP_COMPARE || op->cross_shard_sums ||
+           (op->kind == HD_OP_STEP &&
+            (op->lowering == HD_LOWERING_COLLECTIVE || op->lowering == HD_LOWERING_GPU_REDUCE));
+}
+
+/* Returns how many buckets a collective exchanges one by one; 0: it is none. */
+static int count_buckets(const struct hd_plan *plan, const struct hd_op *op)
+{
+    if (op->kind != HD_OP_STEP)
+        return 0;
+    if (op->lowering == HD_LOWERING_SHARDED_UPDATE)
+        return plan->graph->values[op->mean->step->refs[0].value].spec.buckets;
+    const bool reduces =
+        is_collective(op) && !op->cross_shard_sums && op->step->verb->kind == HD_VERB_COLLECTIVE;
+    return reduces ? plan->graph->values[op->step->refs[0].value].spec.buckets : 0;
+}
+
+/* Returns whether the buckets of an op take turns. */
+static bool takes_turns(const struct hd_op *op, int buckets)
+{
+    return buckets > 1 || (op->kind == HD_OP_STEP && op->lowering == HD_LOWERING_SHARDED_UPDATE);
+}
+
+/* Returns the most buckets of an op that may be open at once. */
+static int count_lanes(const struct hd_plan *plan, int open_exchanges)
+{
+    int most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const int buckets = count_buckets(plan, &plan->ops[i]);
+        if (takes_turns(&plan->ops[i], buckets) && buckets > most)
+            most = buckets;
+    }
+    return most < open_exchanges ? most : open_exchanges;
+}
+
+static void assign(struct assignment *assignment, struct hd_op *op, int compare_channel)
+{
+    const int buckets = count_buckets(assignment->plan, op);
+    if (takes_turns(op, buckets)) {
+        op->channels = (struct hd_channels){0, assignment->lanes, assignment->buckets};
+        assignment->buckets = (assignment->buckets + buckets) % assignment->lanes;
+    } else if (op->kind == HD_OP_COMPARE) {
+        op->channels = (struct hd_channels){compare_channel, 1, 0};
+    } else if (is_collective(op)) {
+        op->channels = (struct hd_channels){take_channel(assignment), 1, 0};
+    }
+}
+
+void hd_plan_assign_channels(struct hd_plan *plan, int open_exchanges)
+{
+    const int lanes = count_lanes(plan, open_exchanges);
+    struct assignment assignment = {plan, lanes, 0, lanes};
+    if (plan->ranks == 1 || open_exchanges == 1)
+        return;
+    plan->request_channel = take_channel(&assignment);
+    const int compare_channel = take_channel(&assignment);
+    for (int i = 0; i < plan->n_ops; i++)
+        assign(&assignment, &plan->ops[i], compare_channel);
+}
