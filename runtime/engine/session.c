@@ -356,6 +356,7 @@ void hd_session_destroy(struct hd_session *session)
     hd_session_stop_devices(session);
     if (session->starpu.running)
         hd_session_stop_starpu(session);
+    hd_session_free_codelets(session);
     hd_session_free_task_records(session);
     for (int i = 0; session->scratch && i < session->options.workers; i++)
         hd_free(session->scratch[i]);

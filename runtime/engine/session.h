@@ -36,6 +36,11 @@ struct hd_session_options {
                                      then does not run; or NULL. Borrowed */
     int workers;                  /* >= 1 */
     const char *scheduler;        /* StarPU's name for it */
+    bool performance_models;      /* StarPU keeps a history of each verb's times, as it does anyway
+                                     for a scheduler that needs one */
+    const char *models_dir;       /* the folder where it begins with those of earlier sessions; or
+                                     NULL. Borrowed */
+    bool keeps_models;            /* a session without an error replaces them there at its end */
     int rank, ranks;
     struct hd_comm *comm;           /* NULL when ranks == 1; borrowed */
     enum hd_host_exchange exchange; /* the same on all ranks */
@@ -147,5 +152,8 @@ bool hd_session_supports_devices(void);
 /* Returns whether `name` is an accepted scheduler, and stores the NULL-ended list of all (names_p
  * may be NULL). Thread safe. */
 bool hd_scheduler_is_known(const char *name, const char *const **names_p);
+
+/* Returns whether a scheduler places tasks by performance models. Thread safe. */
+bool hd_scheduler_needs_models(const char *name);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 struct hd_sync;
+struct hd_codelet;
 struct hd_task_record;
 struct hd_cuda_graphs;
 
@@ -79,6 +80,8 @@ struct hd_starpu_state {
     struct starpu_driver driver; /* of the worker that the submitting thread is */
     int idle_hook;
     const char *scheduler;         /* as StarPU calls the one that it took */
+    bool models;                   /* codelets have performance models */
+    struct hd_codelet *codelets;   /* the list of all (codelets.c) */
     int lowest, highest;           /* priorities that the scheduler knows */
     int lanes[STARPU_NMAXWORKERS]; /* by StarPU's number of a worker */
 };
@@ -177,16 +180,29 @@ int hd_session_flush(struct hd_session *session);
 /* Frees the recycled records of tasks, and the memory for fusing them (submit.c). */
 void hd_session_free_task_records(struct hd_session *session);
 
+/* Frees the codelets, when StarPU has stopped (codelets.c). */
+void hd_session_free_codelets(struct hd_session *session);
+
 /* StarPU's start and stop (session_starpu.c). Returns HD_OK, or HD_ERR_UNSUPPORTED or HD_ERR_SYSTEM
  * (logged). */
 int hd_session_start_starpu(struct hd_session *session);
 void hd_session_stop_starpu(struct hd_session *session);
 
 /* Sets the environment variables that StarPU needs while it starts, and sets them back
- * (starpu_environment.c). One thread at a time. The first returns HD_OK, or HD_ERR_SYSTEM or
- * HD_ERR_NOMEM (logged), with which the other must not be called. */
-int hd_starpu_environment_enter(void);
+ * (starpu_environment.c). With `models`, it finds copies of the performance models of folder `dir`
+ * (NULL: none). One thread at a time. The first returns HD_OK, or HD_ERR_SYSTEM or HD_ERR_NOMEM
+ * (logged), with which the other must not be called. */
+int hd_starpu_environment_enter(bool models, const char *dir);
 void hd_starpu_environment_leave(void);
+
+/* Make the performance models that StarPU writes when it stops those of folder `dir`: the first is
+ * called before that, and removes its copies of others; the second after it, and warns of what
+ * cannot be written (starpu_environment.c). */
+void hd_starpu_models_forget(void);
+void hd_starpu_models_keep(const char *dir);
+
+/* Removes the temporary folder of StarPU, if it has one (starpu_environment.c). */
+void hd_starpu_environment_clean(void);
 
 /* The GPUs' workers, streams and scratch (session_devices.c). Returns HD_OK, or (logged)
  * HD_ERR_UNSUPPORTED, HD_ERR_SYSTEM, HD_ERR_DEVICE, HD_ERR_NOMEM. */

@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* StarPU's other schedulers place tasks by performance models, which these tasks do not have. */
-static const char *const schedulers[] = {
-    "eager", "prio", "lws", "ws", "random", "modular-eager", "modular-prio", "modular-ws", NULL};
+static const char *const schedulers[] = {"eager",  "prio",          "lws",          "ws",
+                                         "random", "modular-eager", "modular-prio", "modular-ws",
+                                         "dm",     "dmda",          "dmdas",        "modular-heft",
+                                         NULL};
 
 bool hd_scheduler_is_known(const char *name, const char *const **names_p)
 {
@@ -20,6 +21,11 @@ bool hd_scheduler_is_known(const char *name, const char *const **names_p)
         if (strcmp(name, schedulers[i]) == 0)
             return true;
     return false;
+}
+
+bool hd_scheduler_needs_models(const char *name)
+{
+    return strncmp(name, "dm", 2) == 0 || strcmp(name, "modular-heft") == 0;
 }
 
 /* StarPU calls the thread of its first worker "CPU 0". Here this is the main thread, whose name is
@@ -49,6 +55,7 @@ static int start(struct hd_session *session)
     for (int i = 0; i < options->n_devices; i++)
         conf.workers_cuda_gpuid[i] = (unsigned)options->devices[i];
     conf.sched_policy_name = options->scheduler;
+    conf.calibrate = session->starpu.models;
     hd_idle_mark_submitter();
     session->starpu.driver = (struct starpu_driver){.type = STARPU_CPU_WORKER, .id.cpu_id = 0};
     conf.not_launched_drivers = &session->starpu.driver;
@@ -74,17 +81,30 @@ static int start(struct hd_session *session)
 
 int hd_session_start_starpu(struct hd_session *session)
 {
-    HD_TRY(hd_starpu_environment_enter());
+    const struct hd_session_options *options = &session->options;
+    session->starpu.models =
+        options->performance_models || hd_scheduler_needs_models(options->scheduler);
+    HD_TRY(hd_starpu_environment_enter(session->starpu.models, options->models_dir));
     const int status = start(session);
     hd_starpu_environment_leave();
+    if (!session->starpu.models || !session->starpu.running)
+        hd_starpu_environment_clean();
     return status;
 }
 
 void hd_session_stop_starpu(struct hd_session *session)
 {
+    const struct hd_session_options *options = &session->options;
+    const bool keep = session->starpu.models && options->keeps_models && options->models_dir &&
+                      hd_session_get_status(session) == HD_OK;
     starpu_drivers_request_termination();
     starpu_driver_deinit(&session->starpu.driver);
+    if (keep)
+        hd_starpu_models_forget();
     starpu_shutdown();
+    if (keep)
+        hd_starpu_models_keep(options->models_dir);
+    hd_starpu_environment_clean();
     if (session->starpu.idle_hook >= 0)
         starpu_idle_hook_deregister(session->starpu.idle_hook);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns submitted tasks into StarPU's, which all have the same codelet. */
+/* Turns submitted tasks into StarPU's. */
 #include "runtime/engine/submit.h"
 
 #include "runtime/base/alloc.h"
@@ -44,25 +44,6 @@ void hd_session_free_task_records(struct hd_session *session)
 
 /* -- Executing --------------------------------------------------------------------------------- */
 
-static void run_task(void *buffers[], void *arg)
-{
-    (void)buffers;
-    struct hd_task_record *record = arg;
-    hd_tsan_acquire(record);
-    hd_tsan_begin(starpu_task_get_current());
-    hd_session_execute(record->session, hd_session_get_lane(record->session), &record->task, 0);
-    hd_tsan_end(starpu_task_get_current());
-    hd_tsan_release(record);
-}
-
-static void launch_task(void *buffers[], void *arg)
-{
-    (void)buffers;
-    struct hd_task_record *record = arg;
-    hd_session_bind_gpu_worker(record->session, record->task.home);
-    hd_session_launch_gpu_task(record->session, record, hd_session_get_local_stream());
-}
-
 static void release_records(struct hd_task_record *record)
 {
     while (record) {
@@ -103,42 +84,10 @@ static void call_at_end_of_work(struct starpu_task *starpu, struct hd_task_recor
 }
 #endif
 
-/* Handles stand for memory that StarPU does not own, so it need not bring them to where a task
- * runs. Told so, it creates no event each time a handle is next used on the other side. It takes
- * one entry for each handle of a task; the second codelet is for tasks with more. */
-#ifdef STARPU_SPECIFIC_NODE_NONE
-enum { HANDLES_MAX = 4096 };
-static int no_nodes[HANDLES_MAX] = {[0 ... HANDLES_MAX - 1] = STARPU_SPECIFIC_NODE_NONE};
-#define WITHOUT_NODES .specific_nodes = 1, .dyn_nodes = no_nodes
-#else
-enum { HANDLES_MAX = 0 };
-#define WITHOUT_NODES .specific_nodes = 0
-#endif
-#define CODELETS(...)                                                                              \
-    {                                                                                              \
-        {.nbuffers = STARPU_VARIABLE_NBUFFERS, WITHOUT_NODES, __VA_ARGS__},                        \
-        {                                                                                          \
-            .nbuffers = STARPU_VARIABLE_NBUFFERS, __VA_ARGS__                                      \
-        }                                                                                          \
-    }
-
-static struct starpu_codelet cpu_codelets[] = CODELETS(.cpu_funcs = {run_task}, .name = "heddle");
-
-/* Its tasks have ended when the work on the worker's stream has. */
-static struct starpu_codelet gpu_codelets[] =
-    CODELETS(.where = STARPU_CUDA, .cuda_funcs = {launch_task}, .cuda_flags = {STARPU_CUDA_ASYNC},
-             .name = "heddle gpu");
-
 /* Its tasks hold their accesses without occupying a worker. StarPU does not let them do without
  * nodes. */
 static struct starpu_codelet open_codelet = {
     .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle asynchronous"};
-
-static struct starpu_codelet *choose_codelet(struct starpu_codelet codelets[2],
-                                             const struct starpu_task *starpu)
-{
-    return &codelets[starpu->nbuffers > HANDLES_MAX];
-}
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
@@ -180,6 +129,7 @@ void hd_starpu_discard(struct starpu_task *starpu)
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg)
 {
     starpu->cl = &open_codelet;
+    starpu->where = STARPU_NOWHERE;
     starpu->prologue_callback_pop_func = granted;
     starpu->prologue_callback_pop_arg = arg;
     starpu->prologue_callback_pop_arg_free = 0;
@@ -225,8 +175,8 @@ static void start_call(void *arg)
     const struct hd_task *task = &record->task;
     struct starpu_task *call = starpu_task_create();
     hd_tsan_begin(record->open);
-    call->cl = &gpu_codelets[0];
     call->cl_arg = record;
+    hd_codelet_apply(record->codelet, task->home, call);
     call->callback_func = call_ended;
     call->callback_arg = record;
     call->name = task->name;
@@ -268,6 +218,9 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
                          starpu_data_handle_t token)
 {
     const struct hd_task *task = &record->task;
+    record->codelet = hd_codelet_find(session, hd_record_get_verb(record));
+    if (!record->codelet)
+        return HD_ERR_NOMEM;
     struct starpu_task *starpu = starpu_task_create();
     if (task->home != HD_HOST && !task->again) {
         place_on_gpu(session, starpu, task->home);
@@ -283,7 +236,7 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
         hd_starpu_discard(starpu);
         return status;
     }
-    starpu->cl = choose_codelet(task->home == HD_HOST ? cpu_codelets : gpu_codelets, starpu);
+    hd_codelet_apply(record->codelet, task->home, starpu);
     if (task->again || (task->background && task->home == HD_HOST)) {
         record->open = starpu;
         hd_starpu_leave_open(starpu, task->again ? start_call : hd_session_start_time_slices,

@@ -14,7 +14,8 @@ struct hd_task_record {
     struct hd_task_record *fused; /* the next one of the same StarPU task; or NULL */
     struct hd_session *session;
     struct hd_task task;
-    const char *name;         /* of all that are fused */
+    const char *name; /* of all that are fused */
+    struct hd_codelet *codelet;
     int64_t begin_ns;         /* tasks of GPUs: when the body was called */
     struct starpu_task *open; /* tasks called again: holds the accesses until it ends */
     bool again;               /* background tasks: there is another slice */
@@ -26,6 +27,20 @@ struct hd_buffer {
     int64_t partials;
     starpu_data_handle_t handles[]; /* [buckets][partials] */
 };
+
+/* Returns the verb that a StarPU task is told as: fused tasks are one. */
+static inline const char *hd_record_get_verb(const struct hd_task_record *record)
+{
+    return record->fused ? record->name : record->task.verb;
+}
+
+/* Returns the codelet of a verb's tasks, which the session makes at the first of them and frees
+ * (codelets.c); NULL: there is no memory. */
+struct hd_codelet *hd_codelet_find(struct hd_session *session, const char *verb);
+
+/* Makes a StarPU task, whose handles and cl_arg, a struct hd_task_record, are set, one of the
+ * codelet at `home`. Any thread (codelets.c). */
+void hd_codelet_apply(struct hd_codelet *codelet, int home, struct starpu_task *starpu);
 
 /* Gives a StarPU task the handles of `accesses` and a token (NULL: none). Returns HD_OK, or
  * HD_ERR_NOMEM (logged) (handles.c). */

@@ -131,12 +131,6 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
 /* A body only queues work. Its time lasts from the call to the end of that work, without the time
  * in which the GPU still worked for the task before. */
 
-/* Fused tasks are told as one. */
-static const char *verb_of(const struct hd_task_record *record)
-{
-    return record->fused ? record->name : record->task.verb;
-}
-
 static struct hd_event gpu_event_of(const struct hd_task_record *record)
 {
     struct hd_event event = event_of(&record->task, record->begin_ns);
@@ -182,7 +176,7 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     record->begin_ns = hd_clock_get_ns();
     const struct hd_event event = gpu_event_of(record);
     note_start(&in_flight->tasks[in_flight->launched++ % HD_IN_FLIGHT_MAX], &event);
-    hd_trace_begin(session->trace, lane, verb_of(record), record->begin_ns);
+    hd_trace_begin(session->trace, lane, hd_record_get_verb(record), record->begin_ns);
     hd_last_event_set(&session->events.begun, event.name, event.iteration, record->begin_ns);
     queue_work(session, record, lane, stream);
 }
@@ -218,7 +212,7 @@ bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_rec
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;
     hd_last_event_set(&session->events.ended, event.name, event.iteration, event.end_ns);
-    hd_trace_end(session->trace, lane_of_home(session, home), verb_of(record), &event);
+    hd_trace_end(session->trace, lane_of_home(session, home), hd_record_get_verb(record), &event);
     if (wants_again(session, &record->task))
         return true;
     for (struct hd_task_record *each = record; each; each = each->fused)
@@ -298,13 +292,17 @@ static void time_slice_ended(void *arg)
         hd_session_release_accesses(record);
 }
 
-static struct starpu_codelet time_slice_codelet = {
-    .cpu_funcs = {run_time_slice}, .nbuffers = 0, .name = "heddle time slice"};
+static struct starpu_perfmodel time_slice_model = {.type = STARPU_HISTORY_BASED,
+                                                   .symbol = "time_slice"};
+
+static struct starpu_codelet time_slice_codelets[] = {
+    {.cpu_funcs = {run_time_slice}, .name = "time_slice"},
+    {.cpu_funcs = {run_time_slice}, .name = "time_slice", .model = &time_slice_model}};
 
 static void queue_time_slice(struct hd_session *session)
 {
     struct starpu_task *time_slice = starpu_task_create();
-    time_slice->cl = &time_slice_codelet;
+    time_slice->cl = &time_slice_codelets[session->starpu.models];
     time_slice->cl_arg = session;
     time_slice->callback_func = time_slice_ended; /* run_time_slice sets its argument */
     time_slice->name = "time slice";

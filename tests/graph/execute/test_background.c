@@ -140,7 +140,8 @@ static void run(const char *text, const char *scheduler, int workers, int window
     loaded_graph_release(&l);
 }
 
-static const char *const schedulers[] = {"lws", "eager", "random", "prio", "modular-prio", "ws"};
+static const char *const schedulers[] = {"lws", "eager", "random", "prio",        "modular-prio",
+                                         "ws",  "dm",    "dmdas",  "modular-heft"};
 enum { SCHEDULERS = sizeof schedulers / sizeof *schedulers };
 
 /* The dwell of iteration i is read in iteration i + 3: the steps of iterations i to i + 2 pass it,

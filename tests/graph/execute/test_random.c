@@ -127,9 +127,9 @@ TEST(starpu_equals_reference, .runs = count_schedulers())
 }
 
 /* Plans use one GPU or two of those that there are. */
-TEST(values_are_where_they_are_read, .runs = 8, .cuda = true)
+TEST(values_are_where_they_are_read, .runs = 10, .cuda = true)
 {
-    static const char *const ways[] = {NULL, "lws", "prio", "random"};
+    static const char *const ways[] = {NULL, "lws", "prio", "random", "dmda"};
     setenv("HD_EMULATED_DEVICES", "2", 0);
     const int gpus = 1 + _i % 2;
     const char *scheduler = ways[_i / 2];

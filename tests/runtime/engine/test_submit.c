@@ -18,7 +18,7 @@
 
 static struct hd_session *session;
 static atomic_int interrupted;
-static const char *const schedulers[] = {"lws", "eager", "prio", "modular-prio", NULL};
+static const char *const schedulers[] = {"lws", "eager", "prio", "modular-prio", "dmdas", NULL};
 
 static void start(int i)
 {
@@ -32,7 +32,7 @@ static void start(int i)
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
 }
 
-enum { KINDS = 10 };
+enum { KINDS = 12 };
 
 static void spin(int64_t ns)
 {
