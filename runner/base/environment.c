@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* A name that ends in '*' stands for all names that begin so. */
-static const char *const heeded[] = {"STARPU_SCHED", "STARPU_NCPU"};
+static const char *const heeded[] = {"STARPU_SCHED", "STARPU_NCPU", "STARPU_PERF_MODEL_DIR",
+                                     "STARPU_FXT_*"};
 static const char *const cleared[] = {
     "STARPU_*", /* many stop or end a run */
     /* OpenMP's library, which oneDNN brings, binds the main thread to one core as these say, before

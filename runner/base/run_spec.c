@@ -344,6 +344,7 @@ static void forget_unused(const struct hd_run_spec *run_spec, bool gpus)
 {
     const struct hd_config *config = run_spec->config;
     static const char *const of_starpu[] = {"runtime.workers", "runtime.scheduler",
+                                            "runtime.performance_models",
                                             "runtime.max_inflight_iterations"};
     static const char *const of_gpus[] = {"runtime.gpus", "runtime.cuda_devices",
                                           "runtime.reduction"};
@@ -419,7 +420,8 @@ void hd_run_spec_explain(const struct hd_run_spec *run_spec, bool gpus)
 
 /* Ranks of one run may differ in these. */
 static const char *const free_to_differ[] = {"exp_name", "policy.collect.data_path",
-                                             "runtime.workers", "runtime.scheduler"};
+                                             "runtime.workers", "runtime.scheduler",
+                                             "runtime.performance_models"};
 
 enum { N_FREE = sizeof free_to_differ / sizeof *free_to_differ };
 

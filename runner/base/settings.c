@@ -31,6 +31,7 @@ static const struct hd_field fields[] = {
     SETTING_IS(requires_gpus, "policy.cuda", "true"),
     SETTING_IS(disables_gpus, "policy.cuda", "false"),
     SETTING(scheduler, "runtime.scheduler"),
+    SETTING(performance_models, "runtime.performance_models"),
     SETTING(transport, "runtime.transport"),
     SETTING(exchange, "runtime.exchange"),
     SETTING(precision, "runtime.precision"),

@@ -21,7 +21,8 @@ struct hd_settings {
     int workers, gpus;                 /* 0: as many as there are */
     bool requires_gpus, disables_gpus; /* neither: takes those that are there */
     const char *scheduler, *transport, *exchange, *precision;
-    bool library_order; /* NCCL adds gradients in its own order */
+    bool performance_models; /* also with a scheduler that needs none */
+    bool library_order;      /* NCCL adds gradients in its own order */
     bool allow_fingerprint_mismatch;
     bool allow_origin_mismatch;
     int window; /* iterations submitted before the oldest has ended */

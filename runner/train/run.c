@@ -207,6 +207,9 @@ static int start_session(struct hd_train *train)
         .sequential = settings->sequential,
         .workers = train->workers.n,
         .scheduler = train->workers.scheduler,
+        .performance_models = settings->performance_models,
+        .models_dir = train->workers.models_dir,
+        .keeps_models = train->ranks.world.local_rank == 0,
         .rank = train->ranks.world.rank,
         .ranks = train->ranks.world.world,
         .comm = train->ranks.comm,
@@ -305,6 +308,8 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_workers_choose(&train->run_spec.settings, &train->share,
                              train->ranks.world.local_world, train->plan->devices,
                              &train->workers));
+    hd_workers_find_models(&train->run_spec.settings, train->ranks.world.local_rank == 0,
+                           &train->workers);
     if (!train->ranks.world.supervised) /* else the launcher has checked it, and told it once */
         HD_TRY(hd_plan_check_memory(train->plan, train->ranks.world.local_world,
                                     hd_memory_count_available()));
@@ -432,6 +437,7 @@ static void release(struct hd_train *train)
     hd_checkpoint_close(train->resume_from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
+    hd_free(train->workers.models_dir);
     hd_ranks_leave(&train->ranks);
     hd_checkpoint_writer_destroy(train->checkpoints.writer);
     hd_logbook_destroy(train->outputs.logbook);

@@ -35,8 +35,13 @@ static const struct hd_key run_keys[] = {
      "locality",
      NULL},
     {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
-     "eager|prio|lws|ws|random|modular-eager|modular-prio|modular-ws", "per rank",
-     "StarPU's scheduling policy", NULL},
+     "eager|prio|lws|ws|random|modular-eager|modular-prio|modular-ws|dm|dmda|dmdas|modular-heft",
+     "per rank", "StarPU's scheduling policy", NULL},
+    {"runtime.performance_models", HD_KEY_BOOL, 0, 0, "false", NULL, "per rank",
+     "let StarPU keep how long each verb's tasks take, for its tools and later runs; dm, dmda, "
+     "dmdas "
+     "and modular-heft always do",
+     NULL},
     {"runtime.max_inflight_iterations", HD_KEY_INT, 1, 64, "2", NULL, "per rank",
      "iterations submitted before the oldest has ended", NULL},
     {"runtime.param_check_interval", HD_KEY_INT, 0, 1e12, "100", NULL, "global",

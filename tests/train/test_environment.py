@@ -18,7 +18,7 @@ CONV = dict(config=os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml"), strate
 # Each of these made a run hang, crash or end, or is another kind of setting.
 STARPU = dict(STARPU_LIMIT_MAX_SUBMITTED_TASKS=2, STARPU_LIMIT_MIN_SUBMITTED_TASKS=1, STARPU_WATCHDOG_TIMEOUT=1000,
               STARPU_WATCHDOG_CRASH=1, STARPU_DISABLE_KERNELS=1, STARPU_TASK_BREAK_ON_EXEC=3, STARPU_RESERVE_NCPU=1,
-              STARPU_WORKERS_CPUID=7, STARPU_PERF_MODEL_DIR="/nonexistent", STARPU_HOME="/nonexistent", STARPU_NCUDA=3,
+              STARPU_WORKERS_CPUID=7, STARPU_CALIBRATE=2, STARPU_HOME="/nonexistent", STARPU_NCUDA=3,
               STARPU_DISK_SWAP="/nonexistent", STARPU_DISK_SWAP_SIZE=10, STARPU_MIN_PRIO=0, STARPU_MAX_PRIO=0)
 BINDING = dict(OMP_PROC_BIND="true", OMP_PLACES="cores", GOMP_CPU_AFFINITY="0", KMP_AFFINITY="compact")
 OTHER_MACHINE = dict(HWLOC_SYNTHETIC="package:2 core:8 pu:1", HWLOC_XMLFILE="/nonexistent", HWLOC_FSROOT="/nonexistent",
@@ -47,7 +47,10 @@ def check_cleared(scratch, reference, name, variables):
 def check_starpu(scratch, reference):
     check_cleared(scratch, reference, "starpu", STARPU)
     check("1 worker in rank 0" in check_same(scratch, reference, "ncpu", STARPU_NCPU=1), "STARPU_NCPU is not heeded")
-    for variable in ("STARPU_NCPU=0", "STARPU_NCPU=2 ", "STARPU_NCPU=100000", "STARPU_SCHED=dmda"):
+    said = check_same(scratch, reference, "dm", STARPU_SCHED="dm", STARPU_PERF_MODEL_DIR=scratch("models"), STARPU_FXT_TRACE=0,
+                      STARPU_FXT_PREFIX=scratch.path)
+    check("cleared" not in said and os.listdir(scratch("models/codelets")), f"of models and traces: {said}")
+    for variable in ("STARPU_NCPU=0", "STARPU_NCPU=2 ", "STARPU_NCPU=100000", "STARPU_SCHED=dmdar"):
         done = call("run", CONFIG, "--dir", scratch("never"), env=environment(**dict([variable.split("=")])), expect=2)
         check(variable in done.stderr and not os.path.exists(scratch("never")), f"{variable}: {done.stderr}")
 

@@ -16,7 +16,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, Scratch, call, check, launch_nodes, result, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, Scratch, call, check, environment, launch_nodes, result, sets, train  # noqa: E402
 from ways import take_share  # noqa: E402
 
 RESULTS = ("param_hash", "eval_value_raw", "eval_train_iter", "last_value_raw", "best_train_iter", "env_step",
@@ -204,6 +204,7 @@ EFFECTS = {
     "exp_name": Effect(["one", "two"], os.path.basename, {"named": True}),
     "runtime.executor": Effect(["sequential", "starpu"], see_start("scheduler")),
     "runtime.scheduler": Effect(SCHEDULERS, see_start("scheduler"), STARPU),
+    "runtime.performance_models": Effect(["false", "true"], lambda directory: os.path.exists(directory + " models"), STARPU),
     "runtime.workers": Effect([1, 2], see_start("workers"), STARPU),
     "runtime.max_inflight_iterations": Effect(
         [1, 8], see_overlap, {**STARPU, "runtime.workers": 2, "strategy.policy_lag": 1, "--trace": True}),
@@ -253,7 +254,7 @@ def play(scratch, key, value, effect):
         launch_nodes(nodes, ranks, *options)
     else:
         command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-        call(*command, *options, cwd=scratch.path)
+        call(*command, *options, cwd=scratch.path, env=environment(STARPU_PERF_MODEL_DIR=directory + " models"))
     ended = result(directory)
     return {name: ended[name] for name in RESULTS}, effect.see(directory)
 

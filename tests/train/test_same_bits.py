@@ -19,7 +19,7 @@ FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300,
 FACTORS = {
     "ranks": [1, 2, 4],
     "scheduler": ["eager", "prio", "lws", "ws", "random", "modular-eager", "modular-prio",
-                  "modular-ws"],
+                  "modular-ws", "dm", "dmda", "dmdas", "modular-heft"],
     "workers": [1, 2, 4],
     "max_inflight_iterations": [1, 2, 4],
     "bucket_mb": [25, 0.02],
@@ -27,11 +27,13 @@ FACTORS = {
     "batch_buffers": [1, 3],
     "open_exchanges": [1, 2, 8],
     "executor": ["starpu", "sequential"],
+    "performance_models": ["false", "true"],
 }
 
 
 def run(scratch, number, row):
-    return train(scratch(f"run{number}"), ranks=row["ranks"], runtime__scheduler=row["scheduler"],
+    return train(scratch(f"run{number}"), ranks=row["ranks"], env=environment(STARPU_PERF_MODEL_DIR=scratch("models")),
+                 runtime__performance_models=row["performance_models"], runtime__scheduler=row["scheduler"],
                  runtime__workers=row["workers"], runtime__max_inflight_iterations=row["max_inflight_iterations"],
                  runtime__executor=row["executor"], strategy__bucket_mb=row["bucket_mb"],
                  strategy__shard_optimizer_above_mb=row["shard_optimizer_above_mb"],

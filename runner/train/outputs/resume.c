@@ -37,6 +37,7 @@ static bool may_differ(const char *path)
                                        "runtime.cuda_devices",
                                        "policy.eval.at_limit",
                                        "runtime.scheduler",
+                                       "runtime.performance_models",
                                        "runtime.max_inflight_iterations",
                                        "runtime.param_check_interval",
                                        "runtime.watchdog_s",
