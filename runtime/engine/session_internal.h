@@ -38,7 +38,7 @@ struct hd_running {
     struct hd_task_progress progress; /* of all its tasks */
 };
 
-/* Background tasks that wait for a time slice, in order (task.c). */
+/* Background tasks that wait for a time slice, in order (calls.c). */
 struct hd_time_slices {
     pthread_mutex_t lock;
     struct hd_task_record *first, **end;
@@ -125,7 +125,7 @@ struct hd_session_events {
     atomic_int_fast64_t seen_progress, seen_ns; /* when the watchdog last saw it grow */
 };
 
-/* The tasks that are submitted, and the memory for them (submit.c, task.c). */
+/* The tasks that are submitted, and the memory for them (submit.c, calls.c). */
 struct hd_session_tasks {
     atomic_int pending;             /* submitted and not ended */
     atomic_int_fast64_t finished;   /* ended so far */

@@ -52,7 +52,7 @@ int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg);
 
 /* Ends the asynchronous task that holds the accesses of a task that is called again. Any
- * thread (task.c). */
+ * thread (calls.c). */
 void hd_session_release_accesses(struct hd_task_record *record);
 
 /* Submits a StarPU task, after what was submitted before it, or frees one that was not submitted.
@@ -78,7 +78,7 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
 bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record);
 
 /* Starts the time slices of a background task whose accesses are granted; arg is its struct
- * hd_task_record. Any thread (task.c). */
+ * hd_task_record. Any thread (calls.c). */
 void hd_session_start_time_slices(void *arg);
 
 /* Returns the lane of the calling worker (no status), and the stream of a GPU's worker. Any worker
