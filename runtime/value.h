@@ -10,6 +10,7 @@
 #include "runtime/base/config/config_read.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/rng.h"
+#include "runtime/base/status.h"
 
 #include <stdatomic.h>
 
@@ -277,7 +278,11 @@ struct hd_context {
     double
         *partial_sums; /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *cross_shard_sums; /* the sums of what the stage before has added; else NULL */
-    bool again;                     /* the last call returned HD_AGAIN, or asked for this one */
+    bool again; /* the last call returned HD_AGAIN or HD_WAITS, or asked for this one */
+    /* This waits up to `seconds`, 0: not at all, and returns whether a body that has returned
+     * HD_WAITS (hd_body_wait) is to be called again. Any thread calls it, one at a time. */
+    bool (*ready)(void *arg, double seconds);
+    void *ready_arg;
     bool gpu;       /* the step is in its form for GPUs, this stage of it perhaps not */
     int64_t lo, hi; /* verbs with by_bucket, on a GPU: the elements to change. A rank that has none
                        (lo == hi) counts the step all the same */
@@ -314,6 +319,16 @@ enum {
 
 /* Returns " (shard 3)" for messages, or "" for -1, in `text`. Thread safe. */
 const char *hd_shard_describe(int64_t shard, char text[HD_SHARD_TEXT]);
+
+/* Has the body, which returns the result, called again once ready(arg, ...) holds (struct
+ * hd_context). Until then no worker is occupied. Returns HD_WAITS. */
+static inline int hd_body_wait(struct hd_context *context, bool (*ready)(void *arg, double seconds),
+                               void *arg)
+{
+    context->ready = ready;
+    context->ready_arg = arg;
+    return HD_WAITS;
+}
 
 /* Fails the task: keeps the sentence for the session's error latch and returns HD_ERR_TASK. */
 int hd_body_fail(struct hd_context *context, const char *format, ...)

@@ -37,6 +37,7 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
     task.accesses = bound.accesses;
     task.n_accesses = step->n_refs;
     task.context.items = 1;
+    task.waits = op->subtasks.waits;
     const bool distributed = hd_op_is_distributed(binder->plan, op);
     if (op->gpu)
         hd_binder_set_gpu_home(&task, op, hd_plan_get_home(binder->plan, instance, instances),

@@ -329,6 +329,7 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
                                subtask->body ? verb->gpu->body : verb->gpu->finish);
     task->graph = subtask->stage;
     task->again = gpu && subtask->body ? verb->gpu->again : NULL;
+    task->waits = !gpu && subtask->body && op->subtasks.waits;
 }
 
 static int submit_subtask(const struct subtask *subtask, const struct hd_task *common)

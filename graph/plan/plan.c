@@ -105,10 +105,12 @@ static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
     return HD_OK;
 }
 
-/* Scratch does not outlast a call, and a background step is called many times. */
+/* Scratch does not outlast a call, and a step in the background, or one that waits, is called many
+ * times. */
 static bool needs_lasting_work(const struct hd_op *op)
 {
-    return op->background && (op->subtasks.work_bytes > 0 || op->subtasks.header_bytes > 0);
+    return (op->background || op->subtasks.waits) &&
+           (op->subtasks.work_bytes > 0 || op->subtasks.header_bytes > 0);
 }
 
 static enum hd_lowering get_lowering(const struct hd_op *op)

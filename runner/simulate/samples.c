@@ -99,24 +99,27 @@ static const struct hd_submitted *find_node(const struct hd_submission *submissi
     return found;
 }
 
-/* Makes one sample of the time slices of a background task, which come once in an iteration. */
-static int64_t join_slices(const struct hd_submission *submission, struct sample *samples,
-                           int64_t n)
+/* Makes one sample of the calls of a task, which comes once in an iteration: a background task
+ * lasts as long as its time slices, one that waits from its first call to its last. */
+static int64_t join_calls(const struct hd_submission *submission, struct sample *samples, int64_t n)
 {
     enum { LOOK_BACK = 4096 };
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
         const struct hd_submitted *node = find_node(submission, &samples[i]);
         int64_t j = kept;
-        while (node && node->background && --j >= 0 && j > kept - LOOK_BACK)
+        const bool many = node && (node->background || node->waits);
+        while (many && --j >= 0 && j > kept - LOOK_BACK)
             if (compare_kinds(&samples[i], &samples[j]) == 0 &&
                 samples[i].iteration == samples[j].iteration &&
                 samples[i].shard == samples[j].shard && samples[i].item == samples[j].item)
                 break;
-        if (node && node->background && j >= 0 && j > kept - LOOK_BACK)
+        if (!many || j < 0 || j <= kept - LOOK_BACK)
+            samples[kept++] = samples[i];
+        else if (node->background)
             samples[j].length_s += samples[i].length_s;
         else
-            samples[kept++] = samples[i];
+            samples[j].length_s = samples[i].begin_s + samples[i].length_s - samples[j].begin_s;
     }
     return kept;
 }
@@ -241,7 +244,7 @@ static int summarize(const struct hd_submission *submission, struct sample *samp
     if (n < TOO_FEW)
         return hd_fail(HD_ERR_INPUT, "the run was too short");
     HD_TRY(measure_overheads(samples, n, workers, calibration));
-    n = join_slices(submission, samples, n);
+    n = join_calls(submission, samples, n);
     qsort(samples, (size_t)n, sizeof *samples, by_kind);
     calibration->times = hd_alloc(n, sizeof *calibration->times);
     if (!calibration->times)

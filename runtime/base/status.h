@@ -27,7 +27,8 @@ enum hd_status {
 #define HD_STATUS_ENUM(name, value, exit_code, text) HD_##name = (value),
     HD_STATUS_MAP(HD_STATUS_ENUM)
 #undef HD_STATUS_ENUM
-        HD_AGAIN = 1 /* no error: a task body has more to do and wants to be called again */
+        HD_AGAIN = 1, /* no error: a task body has more to do and wants to be called again */
+    HD_WAITS = 2      /* likewise, once what context->ready waits for is there */
 };
 
 /* Returns the sentence for a status; never NULL. Thread safe. */

@@ -48,6 +48,7 @@ static void run_task(void *buffers[], void *arg)
     hd_session_execute(record->session, hd_session_get_lane(record->session), &record->task, 0);
     hd_tsan_end(starpu_task_get_current());
     hd_tsan_release(record);
+    hd_session_resume_tasks(record->session);
 }
 
 /* The task has ended when the work on the worker's stream has. */

@@ -63,6 +63,18 @@ void hd_session_describe_in_flight(const struct hd_session *session, char *text,
     describe_in_flight(session, text, 0, bytes);
 }
 
+/* Tasks that wait for something outside are told as if they ran: nobody else works for them. */
+static int64_t describe_waiting(const struct hd_session *session, char *text, int64_t used,
+                                int64_t bytes)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&session->tasks.waits.lock;
+    pthread_mutex_lock(lock);
+    for (struct hd_waiting *each = session->tasks.waits.first; each; each = each->next)
+        used = describe_running(&each->running, "", text, used, bytes);
+    pthread_mutex_unlock(lock);
+    return used;
+}
+
 /* Writes which tasks run, or, if there are none, what the submitter waits for. */
 static void describe_work(const struct hd_session *session, char *text, int64_t bytes)
 {
@@ -70,6 +82,7 @@ static void describe_work(const struct hd_session *session, char *text, int64_t 
     int64_t used = 0;
     for (int lane = 0; lane < session->options.workers; lane++)
         used = describe_running(&session->events.running[lane], "", list, used, sizeof list);
+    used = describe_waiting(session, list, used, sizeof list);
     used = describe_in_flight(session, list, used, sizeof list);
     const char *waits_for = atomic_load(&session->events.waits_for);
     if (used > 0)
@@ -99,12 +112,23 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
         describe_work(session, text + used, bytes - used);
 }
 
+/* Returns the name of a task that waits for something outside, or NULL. */
+static const char *get_waiting(const struct hd_session *session)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&session->tasks.waits.lock;
+    pthread_mutex_lock(lock);
+    const struct hd_waiting *first = session->tasks.waits.first;
+    const char *name = first ? first->running.name : NULL;
+    pthread_mutex_unlock(lock);
+    return name;
+}
+
 const char *hd_session_get_running(const struct hd_session *session)
 {
     const char *name = NULL;
     for (int lane = 0; lane < session->options.workers && !name; lane++)
         name = atomic_load(&session->events.running[lane].name);
-    return name;
+    return name ? name : get_waiting(session);
 }
 
 /* -- Progress and waiting ---------------------------------------------------------------------- */
@@ -331,6 +355,7 @@ int hd_session_create(const struct hd_session_options *options, struct hd_sessio
         session->options.workers = 1;
     pthread_mutex_init(&session->failure.lock, NULL);
     pthread_mutex_init(&session->tasks.time_slices.lock, NULL);
+    pthread_mutex_init(&session->tasks.waits.lock, NULL);
     session->tasks.time_slices.end = &session->tasks.time_slices.first;
     int status = start(session);
     if (status != HD_OK) {
@@ -363,6 +388,7 @@ void hd_session_destroy(struct hd_session *session)
     hd_free(session->scratch);
     hd_free(session->exchanges.channels);
     hd_trace_destroy(session->trace);
+    pthread_mutex_destroy(&session->tasks.waits.lock);
     pthread_mutex_destroy(&session->tasks.time_slices.lock);
     pthread_mutex_destroy(&session->failure.lock);
     hd_free(session);

@@ -123,7 +123,8 @@ void hd_session_set_other_progress(struct hd_session *session, int64_t count);
  * Thread safe. */
 bool hd_session_watch(struct hd_session *session);
 
-/* Returns the name of a task that a CPU worker runs, or NULL. Thread safe. */
+/* Returns the name of a task that a CPU worker runs, or that waits for something outside, or NULL.
+ * Thread safe. */
 const char *hd_session_get_running(const struct hd_session *session);
 
 /* Returns this rank's area of the memory that all ranks see (hd_comm_create), as large as it was

@@ -45,6 +45,20 @@ struct hd_time_slices {
     bool queued; /* a slice for the first of them is */
 };
 
+/* A task that waits for something outside and holds no worker. */
+struct hd_waiting {
+    struct hd_waiting *next;
+    struct hd_task_record *record;
+    struct hd_running running; /* what its worker has noted, for reports of hangs */
+};
+
+/* All of them (calls.c). */
+struct hd_waits {
+    pthread_mutex_t lock;
+    struct hd_waiting *first;
+    atomic_int n;
+};
+
 enum { HD_IN_FLIGHT_MAX = 4 }; /* StarPU's STARPU_MAX_PIPELINE */
 
 /* The tasks whose work a GPU was given and has not ended, in this order. Its worker counts them. */
@@ -131,6 +145,7 @@ struct hd_session_tasks {
     atomic_int_fast64_t finished;   /* ended so far */
     starpu_data_handle_t log_token; /* orders the tasks that log */
     struct hd_time_slices time_slices;
+    struct hd_waits waits;
     struct hd_fusion fusion;
     _Atomic(struct hd_task_record *) free_records;
     struct hd_task_record *record_cache; /* the submitter's own list */
@@ -165,9 +180,13 @@ struct hd_session {
  * (failure.c). */
 int hd_session_poll(struct hd_session *session);
 
-/* Ends the open sync points at which all ranks have arrived, or all if the session failed. Any
- * thread (sync.c). */
+/* Ends the open sync points at which all ranks have arrived, or all if the session failed, and
+ * resumes tasks. Any thread (sync.c). */
 void hd_session_progress(struct hd_session *session);
+
+/* Queues the next calls of tasks that have waited for something outside which is ready now, or of
+ * all if the session failed. Costs a load where none waits. Any thread (calls.c). */
+void hd_session_resume_tasks(struct hd_session *session);
 
 /* Latches that `name` could be submitted in part only, because of `status`, and waits until what is
  * submitted has ended, so that its memory may be freed. Returns status. */

@@ -237,9 +237,12 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
         return status;
     }
     hd_codelet_apply(record->codelet, task->home, starpu);
-    if (task->again || (task->background && task->home == HD_HOST)) {
+    if (task->again || (task->home == HD_HOST && (task->background || task->waits))) {
         record->open = starpu;
-        hd_starpu_leave_open(starpu, task->again ? start_call : hd_session_start_time_slices,
+        hd_starpu_leave_open(starpu,
+                             task->again        ? start_call
+                             : task->background ? hd_session_start_time_slices
+                                                : hd_session_start_call,
                              record);
     }
     hd_tsan_release(record);
@@ -254,6 +257,7 @@ static struct hd_task_record *make_record(struct hd_session *session, const stru
     record->session = session;
     record->task = *task;
     record->name = task->name;
+    record->begin_ns = 0;
     record->fused = NULL;
     return record;
 }

@@ -42,7 +42,7 @@ enum { HD_PRIORITY_LAST = -1000000, HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 
 struct hd_task {
     const char *verb; /* for totals, compared by address; both outlive the session */
     const char *name; /* for people: "adam", "snapshot policy" */
-    /* May return HD_AGAIN: it is called again until it returns something else. */
+    /* May return HD_AGAIN or HD_WAITS: it is called again until it returns something else. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* `finish` is called after a body that succeeded, on a GPU by its thread once the work has
@@ -74,6 +74,9 @@ struct hd_task {
                   tasks, too, run in submission order; or NULL */
     bool background; /* lets all others pass: its body is called in slices of some milliseconds,
                   with nothing but its own accesses held in between */
+    bool waits; /* on the host: a body that returns HD_WAITS leaves the worker to other tasks until
+                   it is ready; without this, and in sequential sessions, the worker waits. Memory
+                   of the context lasts from call to call */
     struct hd_view views[HD_VIEWS_MAX];
     int n;                            /* of views */
     const struct hd_access *accesses; /* read at submission only */

@@ -16,9 +16,10 @@ struct hd_task_record {
     struct hd_task task;
     const char *name; /* of all that are fused */
     struct hd_codelet *codelet;
-    int64_t begin_ns;         /* tasks of GPUs: when the body was called */
+    int64_t begin_ns; /* when the body was called: tasks of GPUs, and those that have waited */
     struct starpu_task *open; /* tasks called again: holds the accesses until it ends */
-    bool again;               /* background tasks: there is another slice */
+    int status;               /* tasks called again on CPUs: what the last call said */
+    struct hd_waiting waiting;
 };
 
 struct hd_buffer {
@@ -65,10 +66,11 @@ void hd_starpu_discard(struct starpu_task *starpu);
 void hd_session_end_task(struct hd_session *session, struct hd_task_group *group);
 
 /* Runs a task on `lane` with its context completed, stamps it and latches its error. A body that
- * returns HD_AGAIN is called again at once until time_slice_ns are over (0: no limit). Returns
- * whether it then still wants to be called. Any thread (task.c). */
-bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
-                        int64_t time_slice_ns);
+ * returns HD_AGAIN, or HD_WAITS and is soon ready, is called again at once until time_slice_ns are
+ * over (0: no limit). Returns HD_AGAIN or HD_WAITS where it still wants to be called, else HD_OK.
+ * Any thread (task.c). */
+int hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
+                       int64_t time_slice_ns);
 
 /* Run the fused tasks of a GPU in two steps: their bodies queue work on `stream`; the work is done,
  * and their `finish` is called, unless the second returns that the body is to be called again. The
@@ -80,6 +82,10 @@ bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_rec
 /* Starts the time slices of a background task whose accesses are granted; arg is its struct
  * hd_task_record. Any thread (calls.c). */
 void hd_session_start_time_slices(void *arg);
+
+/* Queues a call of a task that may wait, whose accesses are granted; arg is its struct
+ * hd_task_record. Any thread (calls.c). */
+void hd_session_start_call(void *arg);
 
 /* Returns the lane of the calling worker (no status), and the stream of a GPU's worker. Any worker
  * (session_devices.c). */

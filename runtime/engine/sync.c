@@ -66,6 +66,7 @@ void hd_session_progress(struct hd_session *session)
 {
     for (int i = 0; i < session->exchanges.n; i++)
         progress(session, &session->exchanges.channels[i]);
+    hd_session_resume_tasks(session);
 }
 
 static void post(struct hd_session *session, const struct hd_sync_point *point)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The only file that calls bodies: it gives them scratch, stamps times, latches errors, and calls
- * again those that return HD_AGAIN. */
+ * again those that return HD_AGAIN or HD_WAITS. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/crash.h"
@@ -41,6 +41,27 @@ static int finish(struct hd_task *task)
     return status;
 }
 
+/* Returns whether what a body waits for is there. A task that may leave its worker looks for a
+ * short while, because coming back costs about as much. */
+static bool await(struct hd_session *session, const struct hd_task *task)
+{
+    const double short_s = 50e-6, turn_s = 0.1;
+    const struct hd_context *context = &task->context;
+    const bool leaves = (task->waits || task->background) && !session->options.sequential;
+    while (!context->ready(context->ready_arg, leaves ? short_s : turn_s))
+        if (leaves || hd_session_poll(session) != HD_OK)
+            return false;
+    return true;
+}
+
+/* Returns whether a body that has returned `status` is to be called again by this worker. */
+static bool is_due(struct hd_session *session, struct hd_task *task, int status)
+{
+    task->context.again = status == HD_AGAIN || status == HD_WAITS;
+    return (status == HD_AGAIN || (status == HD_WAITS && await(session, task))) &&
+           hd_session_poll(session) == HD_OK;
+}
+
 /* A body that would be called again is given up when the session has failed, so that Ctrl-C and
  * other ranks' failures end the run soon; nobody reads its unfinished output. */
 static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
@@ -52,11 +73,12 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
     if (!own_header)
         context->header = (char *)context->scratch + task->header_at;
     int status = task->body(context, task->views, task->args);
-    while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
-        context->again = true;
+    while (is_due(session, task, status)) {
         atomic_fetch_add_explicit(&context->progress->count, 1, memory_order_relaxed);
-        if (until_ns > 0 && hd_clock_get_ns() >= until_ns)
+        if (until_ns > 0 && hd_clock_get_ns() >= until_ns) {
+            status = HD_AGAIN;
             break;
+        }
         status = task->body(context, task->views, task->args);
     }
     if (status == HD_OK && task->finish)
@@ -102,11 +124,11 @@ static void note_end(struct hd_running *running)
     atomic_store_explicit(&running->name, NULL, memory_order_relaxed);
 }
 
-bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
-                        int64_t time_slice_ns)
+int hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
+                       int64_t time_slice_ns)
 {
     if (hd_session_get_status(session) != HD_OK)
-        return false;
+        return HD_OK;
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
     struct hd_event event = event_of(task, hd_clock_get_ns());
@@ -121,10 +143,10 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     event.end_ns = hd_clock_get_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
     hd_last_event_set(&session->events.ended, task->name, event.iteration, event.end_ns);
-    if (status == HD_AGAIN)
-        return hd_session_get_status(session) == HD_OK;
+    if (status == HD_AGAIN || status == HD_WAITS)
+        return hd_session_get_status(session) == HD_OK ? status : HD_OK;
     latch(session, task, status, message);
-    return false;
+    return HD_OK;
 }
 
 /* -- Tasks of GPUs ----------------------------------------------------------------------------- */

@@ -57,6 +57,7 @@ struct hd_subtasks {
     int64_t joint_items;  /* a stage on a GPU is one task for so many items at a time (the last one
                              perhaps for fewer), which get the work memory of the first of them and
                              leave no partial sums; 0: for each item */
+    bool waits;           /* bodies may return HD_WAITS; work and header are kept meanwhile */
 };
 
 /* Says what executes a step. Verbs that compute are all HD_VERB_TASK. */
@@ -185,15 +186,17 @@ struct hd_verb {
      * with `many`). It neither waits, allocates nor reads a clock; whatever it remembers is in
      * values. Returns HD_OK; hd_body_fail(), which ends the run with its message; another error
      * (logged); or HD_AGAIN, to be called again with context->again set once others have had a
-     * turn, as long work does every few milliseconds; scratch is not kept between calls. */
+     * turn, as long work does every few milliseconds; or hd_body_wait(), to be called so once
+     * something outside is ready, such as a step in other processes, while the step keeps its
+     * values and no worker. Scratch is not kept between calls. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* Says how the step is cut. `body` then runs once for each item and stage (context->item,
      * stage, work, header). Default: one item of one stage without memory of its own, and `finish`
      * in the same task. */
     void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p);
     /* Runs once after a stage of all items (hd_subtasks.finish_last), given context->work_buffers
-     * and context->headers of all of them. Returns what `body` does, but not HD_AGAIN. Default:
-     * nothing. */
+     * and context->headers of all of them. Returns what `body` does, but neither
+     * HD_AGAIN nor HD_WAITS. Default: nothing. */
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* Gives the elements [*lo_p, *hi_p) of the flat value that the step writes which `stage`
      * completes. The ranges of all stages tile the value; some may be empty. Needed by steps of
@@ -212,7 +215,7 @@ struct hd_verb {
      * samples `count` to divide it by (0: none); views[0].data is NULL. It is called for ascending
      * ranges of the bucket, the first time with context->again false, then true; on a rank without
      * a range of the bucket it is called once with lo == hi. Returns what `body` does, but not
-     * HD_AGAIN. Default: never merged. */
+     * HD_AGAIN or HD_WAITS. Default: never merged. */
     int (*update_slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                         int64_t lo, int64_t hi, const float *sum, float count);
 

@@ -358,6 +358,16 @@ static void *spoil_scratch(struct call *call)
     return memset(call->context.scratch, RUBBISH, (size_t)call->scratch);
 }
 
+/* Calls the body, and returns HD_AGAIN where it is to be called again. */
+static int call_body(struct call *call)
+{
+    struct hd_context *context = &call->context;
+    const int status = call->verb->body(context, call->views, call->args);
+    while (status == HD_WAITS && !context->ready(context->ready_arg, 0))
+        ;
+    return status == HD_WAITS ? HD_AGAIN : status;
+}
+
 /* Runs a stage of all items, which take turns while they return HD_AGAIN. */
 static int run_items(struct call *call)
 {
@@ -374,7 +384,7 @@ static int run_items(struct call *call)
             context->work = call->work_buffers[item];
             context->header = call->headers[item];
             spoil_scratch(call);
-            statuses[item] = call->verb->body(context, call->views, call->args);
+            statuses[item] = call_body(call);
             again = again || statuses[item] == HD_AGAIN;
             status = statuses[item] == HD_AGAIN ? HD_OK : statuses[item];
         }
@@ -423,9 +433,7 @@ static int run_bucket(struct call *call)
     call->context.scratch = guarded_alloc(call->scratch);
     do {
         spoil_scratch(call);
-        status = call->verb->get_subtasks
-                     ? run_subtasks(call)
-                     : call->verb->body(&call->context, call->views, call->args);
+        status = call->verb->get_subtasks ? run_subtasks(call) : call_body(call);
         call->context.again = true;
     } while (status == HD_AGAIN);
     guarded_free(call->context.scratch, call->scratch);

@@ -143,6 +143,7 @@ static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
                                       .priority = task->priority,
                                       .home = task->home,
                                       .background = task->background,
+                                      .waits = task->waits,
                                       .copies = task->home != HD_HOST && task->n == 2 &&
                                                 strcmp(task->verb, "transfer") == 0,
                                       .volume = task->volume};

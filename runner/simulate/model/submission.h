@@ -29,7 +29,7 @@ struct hd_submitted {
     int iteration, shard;     /* shard: counted on this rank, -1: none */
     int bucket, item, stage, priority;
     int home; /* of a task: HD_HOST, or a GPU */
-    bool background;
+    bool background, waits;
     bool copies; /* volume / 2 bytes, to a GPU or from one */
     int before;  /* number of nodes that it depends on */
     int after;   /* index in `after` of the first that depends on it; the next node's ends them */
