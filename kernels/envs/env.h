@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 enum {
-    HD_ENV_ABI = 3,          /* version of this file's structures */
+    HD_ENV_ABI = 4,          /* version of this file's structures */
     HD_ENV_DIMS = 4,         /* most dimensions of a frame */
     HD_ENV_ACTION_DIMS = 64, /* most numbers of an action */
     HD_ENV_MESSAGE = 512     /* bytes of a message, the final 0 included */
@@ -144,6 +144,15 @@ struct hd_env {
      * that are not in the plug-in's file: ranks of a run must have the same, and a run that goes
      * on. Returns -1 with a sentence on error. */
     int (*identify)(const struct hd_env_settings *settings, char message[HD_ENV_MESSAGE]);
+
+    /* NULL, or together what `step` does, for envs that step elsewhere, in other processes: the
+     * first starts it and returns at once. Then await_step waits up to `seconds`, 0: not at all,
+     * and returns whether end_step need not wait: the step is over, or has failed, which end_step
+     * tells. Before end_step nothing else but `destroy` is called. */
+    int (*begin_step)(void *group, const void *action, char message[HD_ENV_MESSAGE]);
+    bool (*await_step)(void *group, double seconds);
+    int (*end_step)(void *group, const struct hd_env_outcome *outcome,
+                    char message[HD_ENV_MESSAGE]);
 };
 
 /* A plug-in is a shared object heddle_env_<type>.so that exports this function. The structure that

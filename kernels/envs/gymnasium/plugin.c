@@ -41,6 +41,9 @@ struct group {
     int64_t n_loaded, n_announced;
     struct episode *episode; /* [envs] */
     char *body;              /* [envs][body_bytes]: actions since the reset, or a loaded pickle */
+    char *action;            /* [envs][action_bytes], of the last step */
+    bool stepping;           /* a step has begun: */
+    struct hd_bridge_wait wait;
 };
 
 /* -- Groups ------------------------------------------------------------------------------------ */
@@ -107,14 +110,20 @@ static uint64_t hash_obs(const struct group *group, int64_t env)
     return hash;
 }
 
+static bool await_step(void *memory, double seconds);
+
 static void destroy(void *memory)
 {
+    const double close_s = 1;
     struct group *group = memory;
     if (!group)
         return;
+    if (group->stepping)
+        await_step(group, close_s);
     hd_bridge_seat_leave(&group->seat);
     free(group->episode);
     free(group->body);
+    free(group->action);
     free(group);
 }
 
@@ -129,7 +138,8 @@ static int make(struct group *group, const struct hd_env_settings *settings,
     group->first = group->seat.number * group->envs;
     group->episode = calloc((size_t)settings->envs, sizeof *group->episode);
     group->body = calloc((size_t)settings->envs, (size_t)body_bytes(group) + 1);
-    if (!group->episode || !group->body)
+    group->action = calloc((size_t)settings->envs, (size_t)action_bytes(group));
+    if (!group->episode || !group->body || !group->action)
         return hd_bridge_refuse(message, "out of memory");
     for (int64_t i = 0; i < settings->envs; i++)
         group->episode[i].head.steps = -1;
@@ -381,25 +391,27 @@ static int keep_action(struct group *group, int64_t env, const char *action, cha
                (size_t)bytes);
     }
     memcpy(get_input(group, env)->action, action + env * bytes, (size_t)bytes);
+    memcpy(group->action + env * bytes, action + env * bytes, (size_t)bytes);
     episode->head.steps++;
     return 0;
 }
 
 /* Returns whether a worker that steps several groups took the action that is given: it may have
  * waited while an env of another group was stepped. */
-static bool took(const struct group *group, int64_t env, const char *action)
+static bool took(const struct group *group, int64_t env)
 {
     const char *taken = get_result(group, env)->frames + 2 * frame_bytes(group);
-    return !is_shared(group) || memcmp(taken, action, (size_t)action_bytes(group)) == 0;
+    const int64_t bytes = action_bytes(group);
+    return !is_shared(group) || memcmp(taken, group->action + env * bytes, (size_t)bytes) == 0;
 }
 
-/* Takes what a step of an env by an action has led to. */
-static int show(struct group *group, int64_t env, const char *action,
-                const struct hd_env_outcome *outcome, char *message)
+/* Takes what a step of an env has led to. */
+static int show(struct group *group, int64_t env, const struct hd_env_outcome *outcome,
+                char *message)
 {
     const struct hd_bridge_result *result = get_result(group, env);
     const uint8_t done = result->done, truncated = result->truncated;
-    if (done > 1 || truncated > 1 || !took(group, env, action)) {
+    if (done > 1 || truncated > 1 || !took(group, env)) {
         hd_bridge_refuse(message, "its worker process has written over the memory of the step "
                                   "(native code of an env?)");
         return name_env(group, env, message);
@@ -422,11 +434,9 @@ static void give_step(struct group *group, int64_t number)
     hd_bridge_workers_give(group->workers, number, HD_BRIDGE_STEP);
 }
 
-static int step(void *memory, const void *action, const struct hd_env_outcome *outcome,
-                char message[HD_ENV_MESSAGE])
+static int begin_step(void *memory, const void *action, char message[HD_ENV_MESSAGE])
 {
     struct group *group = memory;
-    const struct hd_bridge_user user = make_user(group);
     if (start_workers(group, message) != 0 || renew_all(group, message) != 0)
         return -1;
     for (int64_t i = 0; i < group->envs; i++)
@@ -435,12 +445,41 @@ static int step(void *memory, const void *action, const struct hd_env_outcome *o
     const int64_t number = find_control(group, 0), n = group->workers->n;
     for (int64_t w = 0; w < n; w++)
         give_step(group, number + w);
-    if (hd_bridge_workers_await(group->workers, number, n, &user, message) != 0)
+    group->wait = hd_bridge_workers_begin_wait(group->workers, number, n);
+    group->stepping = true;
+    return 0;
+}
+
+static bool await_step(void *memory, double seconds)
+{
+    struct group *group = memory;
+    const struct hd_bridge_user user = make_user(group);
+    return hd_bridge_workers_wait(group->workers, &group->wait, seconds, &user);
+}
+
+static int end_step(void *memory, const struct hd_env_outcome *outcome,
+                    char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    const struct hd_bridge_user user = make_user(group);
+    group->stepping = false;
+    if (hd_bridge_workers_end_wait(group->workers, &group->wait, &user, message) != 0)
         return -1;
     for (int64_t i = 0; i < group->envs; i++)
-        if (show(group, i, (const char *)action + i * action_bytes(group), outcome, message) != 0)
+        if (show(group, i, outcome, message) != 0)
             return -1;
     return 0;
+}
+
+static int step(void *memory, const void *action, const struct hd_env_outcome *outcome,
+                char message[HD_ENV_MESSAGE])
+{
+    const double turn_s = 1;
+    if (begin_step(memory, action, message) != 0)
+        return -1;
+    while (!await_step(memory, turn_s))
+        ;
+    return end_step(memory, outcome, message);
 }
 
 /* -- States ------------------------------------------------------------------------------------ */
@@ -568,6 +607,9 @@ static const struct hd_env gymnasium = {
     .render = render,
     .announce = announce,
     .identify = identify,
+    .begin_step = begin_step,
+    .await_step = await_step,
+    .end_step = end_step,
 };
 
 const struct hd_env *hd_env_plugin(void)

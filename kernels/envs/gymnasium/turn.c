@@ -62,6 +62,8 @@ bool hd_turn_is_given(const struct hd_bridge_control *control)
 bool hd_turn_await(struct hd_bridge_control *control, double seconds)
 {
     const struct timespec time = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
+    if (seconds <= 0)
+        return !hd_turn_is_given(control);
     return sleep_while(&control->turn, HD_BRIDGE_THEIRS, &time);
 }
 

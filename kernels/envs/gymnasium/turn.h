@@ -13,7 +13,7 @@ void hd_turn_give(struct hd_bridge_calls *calls, struct hd_bridge_control *contr
 /* Returns whether a worker has the turn. */
 bool hd_turn_is_given(const struct hd_bridge_control *control);
 
-/* Waits up to `seconds` until the turn is given back. Returns whether it is so. */
+/* Waits up to `seconds`, 0: not at all, until the turn is given back. Returns whether it is so. */
 bool hd_turn_await(struct hd_bridge_control *control, double seconds);
 
 /* Returns whether the worker is done with a control whose turn is back. Where it is not, something

@@ -399,11 +399,20 @@ static void release_worker(struct hd_bridge_worker *worker, int64_t block_bytes)
         close(worker->memory);
 }
 
+/* A run that has failed may leave a step under way. */
+static bool is_idle(const struct hd_bridge_workers *workers)
+{
+    for (int64_t i = 0; i < workers->n * workers->header.controls; i++)
+        if (hd_turn_is_given(hd_bridge_workers_get_control(workers, i)))
+            return false;
+    return true;
+}
+
 void hd_bridge_workers_release(struct hd_bridge_workers *workers)
 {
     const double close_s = 1;
     const int64_t n = workers->worker ? workers->n : 0;
-    const bool answers = workers->ready && !workers->cause[0];
+    const bool answers = workers->ready && !workers->cause[0] && is_idle(workers);
     for (int64_t w = 0; w < n && answers; w++)
         hd_bridge_workers_give(workers, w, HD_BRIDGE_CLOSE);
     for (int64_t w = 0; w < n && answers; w++)
@@ -504,33 +513,75 @@ static int say_overwritten(struct hd_bridge_workers *workers, int64_t number, ch
                             (int)workers->worker[find_worker(workers, number)].pid);
 }
 
-/* Waits for the turn of a control, the first of those before `end`, of which any may be lost in the
- * meantime, since the time `since`. Only a wait that lasts looks whether workers still live. */
-static int await(struct hd_bridge_workers *workers, int64_t number, int64_t end, double since,
-                 const struct hd_bridge_user *user, char *message)
+static double min_of(double a, double b)
 {
-    const double timeout = workers->options->timeout_s, look_s = timeout < 0.25 ? timeout : 0.25;
-    const struct hd_bridge_calls *calls = get_calls(workers, find_worker(workers, number));
-    uint32_t done = atomic_load(&calls->done);
-    while (!hd_turn_await(hd_bridge_workers_get_control(workers, number), look_s)) {
-        const double now = read_clock();
-        since = atomic_load(&calls->done) == done ? since : now;
-        done = atomic_load(&calls->done);
-        for (int64_t i = number; i < end; i++)
-            if (check_worker(workers, i, i == number ? now - since : 0, user, message) != 0)
-                return -1;
-    }
-    return 0;
+    return a < b ? a : b;
 }
 
-int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, int64_t n,
-                            const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE])
+struct hd_bridge_wait hd_bridge_workers_begin_wait(const struct hd_bridge_workers *workers,
+                                                   int64_t first, int64_t n)
 {
-    const double since = read_clock();
-    for (int64_t i = first; i < first + n; i++)
-        if (await(workers, i, first + n, since, user, message) != 0)
-            return -1;
-    for (int64_t i = first; i < first + n; i++) {
+    const double now = read_clock();
+    return (struct hd_bridge_wait){
+        .first = first,
+        .next = first,
+        .end = first + n,
+        .since = now,
+        .looked = now,
+        .done = atomic_load(&get_calls(workers, find_worker(workers, first))->done)};
+}
+
+/* Waits for one turn after another; returns whether all are back. */
+static bool await_turns(const struct hd_bridge_workers *workers, struct hd_bridge_wait *wait,
+                        double seconds)
+{
+    double until = 0;
+    for (;;) {
+        struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, wait->next);
+        if (hd_turn_is_given(control)) {
+            const double now = seconds > 0 ? read_clock() : 0;
+            until = until > 0 ? until : now + seconds;
+            if (!hd_turn_await(control, until - now))
+                return false;
+        }
+        if (++wait->next == wait->end)
+            return true;
+        wait->done = atomic_load(&get_calls(workers, find_worker(workers, wait->next))->done);
+    }
+}
+
+/* Returns whether a worker of those that have a turn is lost. */
+static bool look(struct hd_bridge_workers *workers, struct hd_bridge_wait *wait, double now,
+                 const struct hd_bridge_user *user)
+{
+    char unused[HD_ENV_MESSAGE]; /* the cause is kept */
+    const uint32_t done = atomic_load(&get_calls(workers, find_worker(workers, wait->next))->done);
+    wait->since = done == wait->done ? wait->since : now;
+    wait->done = done;
+    wait->looked = now;
+    for (int64_t i = wait->next; i < wait->end && !wait->lost; i++)
+        wait->lost =
+            check_worker(workers, i, i == wait->next ? now - wait->since : 0, user, unused) != 0;
+    return wait->lost;
+}
+
+bool hd_bridge_workers_wait(struct hd_bridge_workers *workers, struct hd_bridge_wait *wait,
+                            double seconds, const struct hd_bridge_user *user)
+{
+    const double look_s = min_of(workers->options->timeout_s, 0.25);
+    if (wait->lost || wait->next == wait->end ||
+        await_turns(workers, wait, min_of(seconds, look_s)))
+        return true;
+    const double now = read_clock();
+    return now - wait->looked >= look_s && look(workers, wait, now, user);
+}
+
+int hd_bridge_workers_end_wait(struct hd_bridge_workers *workers, const struct hd_bridge_wait *wait,
+                               const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE])
+{
+    if (wait->lost)
+        return fail(workers, user, -1, message);
+    for (int64_t i = wait->first; i < wait->end; i++) {
         const struct hd_bridge_control *control = hd_bridge_workers_get_control(workers, i);
         if (!hd_turn_is_done(control) || control->failed < 0 || control->failed > 1)
             say_overwritten(workers, i, message);
@@ -541,4 +592,13 @@ int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, in
         return fail(workers, user, control->at, message);
     }
     return 0;
+}
+
+int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, int64_t n,
+                            const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE])
+{
+    struct hd_bridge_wait wait = hd_bridge_workers_begin_wait(workers, first, n);
+    while (!hd_bridge_workers_wait(workers, &wait, workers->options->timeout_s, user))
+        ;
+    return hd_bridge_workers_end_wait(workers, &wait, user, message);
 }

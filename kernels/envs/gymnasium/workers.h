@@ -72,11 +72,32 @@ int64_t hd_bridge_workers_find(const struct hd_bridge_workers *workers, int64_t 
 /* Gives a command to the worker of a control. */
 void hd_bridge_workers_give(struct hd_bridge_workers *workers, int64_t control, int command);
 
-/* Waits until the commands of n controls, from `first` on, are done. Returns 0, or -1 on error with
- * a sentence in `message`, about the first worker that failed: what Python raised, that the process
- * ended, that it has written over the control, or that the time was over; it names the env that the
- * worker was at. Python has written its traceback to stderr. A worker that goes on with other
- * commands is in time. */
+/* A wait for n commands, as far as it has come. */
+struct hd_bridge_wait {
+    int64_t first, next, end; /* controls: the turns of those before `next` are back */
+    double since, looked;     /* when the next one's worker showed life, and was last looked at */
+    uint32_t done;            /* calls of this worker by then */
+    bool lost;                /* a worker is */
+};
+
+/* Begins a wait until the commands of n controls, from `first` on, are done. */
+struct hd_bridge_wait hd_bridge_workers_begin_wait(const struct hd_bridge_workers *workers,
+                                                   int64_t first, int64_t n);
+
+/* Waits up to `seconds`, 0: not at all, and returns whether the wait is over: all commands are
+ * done, or a worker is lost. Only a wait that lasts looks whether workers still live; a worker that
+ * goes on with other commands is in time. */
+bool hd_bridge_workers_wait(struct hd_bridge_workers *workers, struct hd_bridge_wait *wait,
+                            double seconds, const struct hd_bridge_user *user);
+
+/* Returns 0 after a wait that is over, or -1 on error with a sentence in `message`, about the first
+ * worker that failed: what Python raised, that the process ended, that it has written over the
+ * control, or that the time was over; it names the env that the worker was at. Python has written
+ * its traceback to stderr. */
+int hd_bridge_workers_end_wait(struct hd_bridge_workers *workers, const struct hd_bridge_wait *wait,
+                               const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE]);
+
+/* Does the three. Returns 0, or -1 on error with a sentence in `message`. */
 int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, int64_t n,
                             const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE]);
 
