@@ -3,9 +3,9 @@
  * (docs/di-engine.md 4, off-policy). Fragments that are unfinished then go on in the next collect;
  * what is done with samples beyond n_sample says policy.collect.surplus.
  *
- * It is one task. With a GPU and policy.collect.overlap_act_step there are two tasks for each step:
- * in one the GPU acts, in the other a CPU steps. Frames go to the GPU as they are shown, and
- * actions come back.
+ * It is one task, which gives its worker up while envs step in other processes. With a GPU and
+ * policy.collect.overlap_act_step there are two tasks for each step: in one the GPU acts, in the
+ * other a CPU steps. Frames go to the GPU as they are shown, and actions come back.
  *
  * Items of the step's stream, for forward pass f over E envs: f (E + 1) is the coin that decides
  * between greedy and random actions for all envs at once (docs/di-engine.md 2.7), and f (E + 1) + 1
@@ -190,8 +190,11 @@ static int64_t lay_out_header(const struct args *args, bool gpu, void *memory,
 static void collect_get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     struct header unused;
-    *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .header_bytes = lay_out_header(args, false, NULL, &unused)};
+    *subtasks_p =
+        (struct hd_subtasks){.items = 1,
+                             .stages = 1,
+                             .header_bytes = lay_out_header(args, false, NULL, &unused),
+                             .waits = hd_stepper_waits(((const struct args *)args)->envs)};
 }
 
 /* A collect in progress. */
@@ -208,7 +211,8 @@ struct collector {
     struct hd_stepper stepper;
     struct hd_transition_block block;
     int64_t nstep;
-    int64_t turn; /* the env whose samples come first */
+    int64_t turn;  /* the env whose samples come first */
+    bool stepping; /* an earlier call has begun a step */
     struct header header;
 };
 
@@ -289,13 +293,20 @@ static void draw_actions(const struct collector *c)
     }
 }
 
+/* Appends the actions to the fragments, where they outlast this call. */
+static void append_actions(const struct collector *c)
+{
+    const int64_t dims = c->shape->frame.actions.dims;
+    for (int64_t env = 0; env < c->shape->envs; env++)
+        memcpy(c->envs.action + (env * c->shape->fragment + c->envs.pending[env]) * dims,
+               c->stepper.action + env * dims, (size_t)dims * sizeof *c->envs.action);
+}
+
 /* Appends the env's step to its fragment and returns the fragment as it is then. */
 static struct hd_fragment append_step(struct collector *c, int64_t env)
 {
     const int64_t first = env * c->shape->fragment, step = c->envs.pending[env]++;
     const int64_t dims = c->shape->frame.actions.dims;
-    memcpy(c->envs.action + (first + step) * dims, c->stepper.action + env * dims,
-           (size_t)dims * sizeof *c->envs.action);
     c->envs.reward[first + step] = c->stepper.outcome.reward[env];
     return (struct hd_fragment){
         .length = step + 1,
@@ -349,17 +360,27 @@ static int end_episode(struct collector *c, int64_t env)
     return start(c, env);
 }
 
-/* Steps all envs once, which write their frames into the transition block. */
-static int collect_step(struct collector *c)
+static int begin_step(struct collector *c)
 {
     if (c->shape->outputs->squashed)
         draw_actions(c);
     else
         choose_actions(c);
+    append_actions(c);
+    return hd_stepper_begin_step(&c->stepper, c->shape, &c->envs, c->context);
+}
+
+/* Steps all envs once, or ends the step of an earlier call. They write their frames into the
+ * transition block. */
+static int collect_step(struct collector *c)
+{
+    if (!c->stepping)
+        HD_TRY(begin_step(c));
+    c->stepping = false;
     c->stepper.outcome.obs = next_frame(c, 0);
     for (int64_t env = 1; env < c->shape->envs; env++)
         next_frame(c, env);
-    HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
+    HD_TRY(hd_stepper_end_step(&c->stepper, c->shape, &c->envs, c->context));
     hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->args->gamma);
     for (int64_t i = 0; i < c->shape->envs; i++) {
         const int64_t env = (c->turn + i) % c->shape->envs;
@@ -422,7 +443,8 @@ static int play_beside_gpu(struct collector *c)
 
 static int play_all(struct collector *c)
 {
-    HD_TRY(begin(c));
+    if (!c->stepping)
+        HD_TRY(begin(c));
     while (!is_complete(c))
         HD_TRY(collect_step(c));
     hand_over(c);
@@ -464,6 +486,7 @@ static int collect_body(struct hd_context *context, const struct hd_view *views,
         .turn = args->takes_turns
                     ? hd_surplus_find_turn(context->iteration, args->n_sample, args->envs->envs)
                     : 0,
+        .stepping = context->again,
     };
     c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     lay_out_header(args, context->gpu, context->header, &c.header);
@@ -530,7 +553,8 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
                                        .stages = get_last_stage(args) + 1,
                                        .work_bytes = lay_out_work(args, NULL, &work),
                                        .header_bytes = lay_out_header(args, true, NULL, &header),
-                                       .finish_last = true};
+                                       .finish_last = true,
+                                       .waits = hd_stepper_waits(args->envs)};
 }
 
 static int collect_ready_on_gpu(const void *memory)

@@ -110,7 +110,8 @@ static void collect_on_policy_get_subtasks(const void *memory, struct hd_subtask
     const struct args *args = memory;
     *subtasks_p = (struct hd_subtasks){.items = args->groups,
                                        .stages = args->overlap_act_step ? 2 * (int)args->steps : 1,
-                                       .finish_last = true};
+                                       .finish_last = true,
+                                       .waits = hd_stepper_waits(args->envs)};
 }
 
 /* A collect of one group in progress. One task leaves everything for the next in the values of its
@@ -128,6 +129,7 @@ struct collector {
     struct hd_stepper stepper;
     int64_t first; /* number of the group's first env in the shard */
     int64_t turn;  /* the env of the group whose samples come first */
+    bool stepping; /* an earlier call has begun a step */
 };
 
 static int start(struct collector *c, int64_t env, void *frame)
@@ -235,13 +237,22 @@ static void record_outcome(struct collector *c, int64_t env)
     c->t.pending[env]++;
 }
 
-static int step(struct collector *c)
+static int begin_step(struct collector *c)
 {
     const int64_t dims = c->to->actions.dims;
     for (int64_t env = 0; env < c->shape->envs; env++)
         memcpy(c->stepper.action + env * dims, get_action(c, env),
                (size_t)dims * sizeof *c->stepper.action);
-    HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
+    return hd_stepper_begin_step(&c->stepper, c->shape, &c->envs, c->context);
+}
+
+/* Steps all envs once, or ends the step of an earlier call. */
+static int step(struct collector *c)
+{
+    if (!c->stepping)
+        HD_TRY(begin_step(c));
+    c->stepping = false;
+    HD_TRY(hd_stepper_end_step(&c->stepper, c->shape, &c->envs, c->context));
     hd_reward_stats_add(c->shape, &c->envs, &c->stepper.outcome, c->gamma);
     for (int64_t i = 0; i < c->shape->envs; i++) {
         const int64_t env = (c->turn + i) % c->shape->envs;
@@ -271,9 +282,11 @@ static int play_stage(struct collector *c, int stage)
 
 static int play_all(struct collector *c)
 {
-    HD_TRY(begin(c));
+    if (!c->stepping)
+        HD_TRY(begin(c));
     while (!is_complete(c)) {
-        act(c);
+        if (!c->stepping)
+            act(c);
         HD_TRY(step(c));
     }
     return HD_OK;
@@ -320,7 +333,8 @@ static int play_step_beside_gpu(struct collector *c, const struct header *header
     }
     if (is_complete(c))
         return HD_OK;
-    record_gpu_actions(c, header);
+    if (!c->stepping)
+        record_gpu_actions(c, header);
     return step(c);
 }
 
@@ -358,6 +372,7 @@ static int collect_on_policy_body(struct hd_context *context, const struct hd_vi
         .gamma = args->gamma,
         .envs = hd_envs_get(envs->spec, envs->data, context->item),
         .t = hd_trajectories_get(to->spec, to->data, context->item),
+        .stepping = context->again,
     };
     c.show = hd_trajectories_get_show(c.to, &c.t);
     if (args->takes_turns)
@@ -444,7 +459,8 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
         .work_bytes = hd_gpu_stepper_lay_out(&args->acting, args->net, NULL, &stepper),
         .header_bytes = lay_out_header(args, NULL, &header),
         .finish_last = true,
-        .joint_items = args->joint_groups};
+        .joint_items = args->joint_groups,
+        .waits = hd_stepper_waits(args->envs)};
 }
 
 static int collect_on_policy_ready_on_gpu(const void *memory)

@@ -145,22 +145,44 @@ static void scale_actions(const struct hd_stepper *stepper, const struct hd_envs
                      stepper->taken + i * actions->dims);
 }
 
-int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
-                    struct hd_envs *envs, struct hd_context *context)
+static int fail_step(const struct hd_envs_shape *shape, const struct hd_envs *envs,
+                     const char *message, struct hd_context *context)
 {
-    char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES], shard[HD_SHARD_TEXT];
+    char episodes[HD_MESSAGE_BYTES], shard[HD_SHARD_TEXT];
+    name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,
+                  sizeof episodes);
+    return hd_body_fail(context, "%s%s: %.256s%s", shape->env->name,
+                        hd_shard_describe(context->shard, shard), message, episodes);
+}
+
+int hd_stepper_begin_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                          const struct hd_envs *envs, struct hd_context *context)
+{
+    char message[HD_ENV_MESSAGE] = "";
     scale_actions(stepper, shape);
     hd_context_note_step(context, hd_envs_get_first(shape, context->shard, context->item),
                          *envs->count > 0 ? envs->episode_steps[0] + 1 : 0);
+    if (!shape->env->begin_step)
+        return HD_OK;
     hd_crash_set_part(shape->about);
-    const int failed = shape->env->step(*envs->group, stepper->taken, &stepper->outcome, message);
+    const int failed = shape->env->begin_step(*envs->group, stepper->taken, message);
     hd_crash_set_part(NULL);
-    if (failed != 0) {
-        name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,
-                      sizeof episodes);
-        return hd_body_fail(context, "%s%s: %.256s%s", shape->env->name,
-                            hd_shard_describe(context->shard, shard), message, episodes);
-    }
+    return failed != 0 ? fail_step(shape, envs, message, context)
+                       : hd_body_wait(context, shape->env->await_step, *envs->group);
+}
+
+int hd_stepper_end_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                        struct hd_envs *envs, struct hd_context *context)
+{
+    const struct hd_env *env = shape->env;
+    char message[HD_ENV_MESSAGE] = "";
+    hd_crash_set_part(shape->about);
+    const int failed = env->end_step
+                           ? env->end_step(*envs->group, &stepper->outcome, message)
+                           : env->step(*envs->group, stepper->taken, &stepper->outcome, message);
+    hd_crash_set_part(NULL);
+    if (failed != 0)
+        return fail_step(shape, envs, message, context);
     for (int64_t i = 0; i < *envs->count; i++) {
         HD_TRY(check_outcome(stepper, shape, envs, i, context));
         envs->episode_return[i] += (double)stepper->outcome.reward[i];
@@ -169,6 +191,18 @@ int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape
                            (const char *)stepper->outcome.obs + i * shape->obs.frame_bytes);
     }
     return HD_OK;
+}
+
+int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                    struct hd_envs *envs, struct hd_context *context)
+{
+    const double turn_s = 1;
+    const int status = hd_stepper_begin_step(stepper, shape, envs, context);
+    if (status != HD_OK && status != HD_WAITS)
+        return status;
+    while (status == HD_WAITS && !shape->env->await_step(*envs->group, turn_s))
+        ;
+    return hd_stepper_end_step(stepper, shape, envs, context);
 }
 
 static int start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,

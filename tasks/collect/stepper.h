@@ -68,10 +68,26 @@ int hd_gpu_stepper_forward(const struct hd_gpu_stepper *stepper, const struct hd
                            const struct hd_net *net, const void *params,
                            const struct hd_obs_norm *norm, void *stream);
 
-/* Steps all envs by the chosen actions, between their bounds if they are squashed, adds to the
- * returns and steps of their episodes and appends the frames they show to their observations.
- * Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose message names the seeds and steps of all
- * envs. */
+/* Begins a step of all envs by the chosen actions, between their bounds if they are squashed.
+ * Returns HD_OK, to be followed by hd_stepper_end_step; HD_WAITS, which the body returns, to be
+ * followed by hd_stepper_end_step when the body is called again; or HD_ERR_TASK of hd_body_fail,
+ * whose message names the seeds and steps of all envs. */
+int hd_stepper_begin_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                          const struct hd_envs *envs, struct hd_context *context);
+
+/* Returns whether hd_stepper_begin_step returns HD_WAITS where it does not fail. */
+static inline bool hd_stepper_waits(const struct hd_envs_shape *shape)
+{
+    return shape->env->begin_step != NULL;
+}
+
+/* Ends the step: adds to the returns and steps of episodes and appends the frames that envs show to
+ * their observations. After HD_WAITS the stepper may be another, whose actions are undefined.
+ * Returns HD_OK or HD_ERR_TASK likewise. */
+int hd_stepper_end_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                        struct hd_envs *envs, struct hd_context *context);
+
+/* Does both, and waits in between. Returns HD_OK or HD_ERR_TASK likewise. */
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context);
 

@@ -109,7 +109,8 @@ static void evaluate_get_subtasks(const void *memory, struct hd_subtasks *subtas
     *subtasks_p = (struct hd_subtasks){.items = args->shape->groups,
                                        .stages = 1,
                                        .work_bytes = get_played_bytes(args),
-                                       .finish_last = true};
+                                       .finish_last = true,
+                                       .waits = hd_stepper_waits(args->shape)};
 }
 
 /* Returns which env of all a group of a shard plays. */
@@ -165,12 +166,11 @@ static void choose_action(const struct player *p)
                              hd_moments_get_obs_norm(&p->views[NORM], &norm));
 }
 
-/* Plays one step, and starts the next episode after the last of one. */
-static int step(struct player *p)
+/* Ends a step, and starts the next episode after the last of one. */
+static int end_step(struct player *p)
 {
     const struct hd_env_outcome *outcome = &p->stepper.outcome;
-    choose_action(p);
-    HD_TRY(hd_stepper_step(&p->stepper, p->args->shape, &p->envs, p->context));
+    HD_TRY(hd_stepper_end_step(&p->stepper, p->args->shape, &p->envs, p->context));
     const bool ended =
         hd_played_count(p->played, hd_stepper_compute_mean_reward(&p->stepper, p->args->shape),
                         *outcome->done, p->args->max_steps);
@@ -221,9 +221,13 @@ static int evaluate_body(struct hd_context *context, const struct hd_view *views
     p.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&p));
+    else if (hd_stepper_waits(args->shape))
+        HD_TRY(end_step(&p));
     if (hd_played_is_complete(p.played))
         return HD_OK;
-    HD_TRY(step(&p));
+    choose_action(&p);
+    HD_TRY(hd_stepper_begin_step(&p.stepper, args->shape, &p.envs, context));
+    HD_TRY(end_step(&p));
     return HD_AGAIN;
 }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Environments of Gymnasium, from end to end: CartPole's run ends in the bits of the built-in one, on ranks and
-workers of any number and after a stop; other actions and wrappers train; and nothing starts Python that should
-not."""
+workers of any number and after a stop; other actions and wrappers train; a worker learns while Python steps; and
+nothing starts Python that should not."""
 
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from ways import check_ways  # noqa: E402
 
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
 CARTPOLE = os.path.join(ROOT, "configs/gym_cartpole_dqn.yaml")
+PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 PENDULUM = os.path.join(ROOT, "configs/pendulum_ppo.yaml")
 SHORT = {"max_train_iter": 300, "env__stop_value": "1e9", "world__shards": 2, "env__evaluator_env_num": 2,
          "env__n_evaluator_episode": 2}
@@ -44,6 +46,46 @@ def check_resumed(scratch, wanted):
         check(("holds pickles" in said) == (save == "pickle"), f"save: {save}: {said}")
         found = result(scratch(save))["param_hash"]
         check(found == wanted, f"a resumed run (save: {save}) ends in {found}, not {wanted}")
+
+
+def count_inside(directory, outer, inner):
+    """How many calls of an inner task begin between the first and the last call of an outer one, which is (name, item),
+    and how many there are."""
+    with open(os.path.join(directory, "trace.json"), encoding="utf-8") as file:
+        events = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    calls = {}
+    for event in events:
+        if (event["name"], event["args"]["item"]) == outer:
+            calls.setdefault(event["args"]["iteration"], []).append(event["ts"])
+    begins = [event["ts"] for event in events if (event["name"], event["args"]["item"]) in inner]
+    return sum(any(min(ts) < begin < max(ts) for ts in calls.values()) for begin in begins), len(begins)
+
+
+def check_waits(scratch):
+    """The only worker learns, or evaluates elsewhere, while Python steps, and the bits are those of runs in which it waits."""
+    slow = "{wrappers: [{'gymnasium_envs:Slow': {seconds: 0.005}}]}"
+    common = dict(OURS, env__options__path=os.path.join(ROOT, "tests/kernels/envs"), env__stop_value="1e9", world__shards=1,
+                  env__evaluator_env_num=2, env__n_evaluator_episode=2)
+    for name, config, outer, inner, keys in (
+            ("dqn", CARTPOLE, ("collect", 0), [("loss_grad", 0), ("adam", 0)], dict(max_train_iter=60, policy__collect__n_sample=32)),
+            ("ppo", PPO, ("collect_on_policy", 0), [("loss_grad", 0), ("adam", 0)],
+             dict(max_train_iter=40, policy__collect__n_sample=64, policy__learn__batch_size=32, env__type="gymnasium",
+                  env__env_id="CartPole-v1", env__options__max_episode_steps=200, env__options__obs_shape=4,
+                  env__options__actions=2)),
+            ("evaluation", CARTPOLE, ("evaluate", 0), [("evaluate", 1)], dict(max_train_iter=10))):
+        keys = {**common, **keys, "strategy__policy_lag": 1}
+        hashes = {train(scratch(f"{name}-quick"), config=config, **keys)["param_hash"],
+                  train(scratch(f"{name}-alone"), config=config, **keys, runtime__executor="sequential")["param_hash"]}
+        side = "evaluator" if outer[0] == "evaluate" else "collector"
+        keys["env__options__" + side] = slow
+        for workers in (1, 2):
+            run = train(scratch(f"{name}-{workers}"), "--trace", config=config, **keys, runtime__workers=workers)
+            hashes.add(run["param_hash"])
+        check(len(hashes) == 1 and None not in hashes, f"{name}: {hashes}")
+        inside, of = count_inside(scratch(f"{name}-1"), outer, inner)
+        # Where there are several items, the one that finishes the step is a call of item 0 as well.
+        check(inside > 1, f"{name}: {inside} of {of} calls of {inner} begin while {outer} waits")
+        print(f"{name}: {inside} of {of} calls of {inner} begin while {outer} waits; the bits are {hashes}")
 
 
 def check_kinds(scratch):
@@ -188,6 +230,7 @@ def main():
         if not os.path.exists(os.path.join(PYTHON, "bin/python")):
             skip("there is no Python with Gymnasium (scripts/gymnasium makes one)")
         check_resumed(scratch, check_bits(scratch))
+        check_waits(scratch)
         check_kinds(scratch)
         check_readme(scratch)
         check_bounds(scratch)

@@ -3,14 +3,22 @@
  * many lengths. Options: `longest` episode (7), `floats: true` for frames of 2 x 2 floats instead
  * of 36 x 40 bytes, `fail_step: n` to fail at the n-th step of an episode, `fail_reset: n` to fail
  * at the n-th reset of an env, `several: true` for actions of two choices, of 3 and 2, and `reals:
- * true` for actions of two real numbers. */
+ * true` for actions of two real numbers. A step that is begun is over when it has been looked at a
+ * few times. */
 #include "kernels/envs/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTIONS = 3, HEIGHT = 36, WIDTH = 40, BYTES = HEIGHT * WIDTH, FLOATS = 4 };
+enum {
+    ACTIONS = 3,
+    ACTION_DIMS_MAX = 2,
+    HEIGHT = 36,
+    WIDTH = 40,
+    BYTES = HEIGHT * WIDTH,
+    FLOATS = 4
+};
 
 struct blink {
     uint64_t seed;
@@ -20,6 +28,8 @@ struct blink {
 struct group {
     int64_t envs, longest, fail_step, fail_reset;
     bool floats, several, reals;
+    int looks;
+    char *action; /* behind the lamps: of the step that is begun */
     struct blink blinks[];
 };
 
@@ -86,12 +96,15 @@ static float add_action(const struct group *group, const void *actions, int64_t 
 static int create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
                   void **group_p, char message[HD_ENV_MESSAGE])
 {
-    struct group *group = calloc(1, sizeof *group + (size_t)settings->envs * sizeof(struct blink));
+    const size_t envs = (size_t)settings->envs;
+    struct group *group =
+        calloc(1, sizeof *group + envs * (sizeof(struct blink) + ACTION_DIMS_MAX * sizeof(float)));
     if (!group) {
         snprintf(message, HD_ENV_MESSAGE, "no memory");
         return -1;
     }
     group->envs = settings->envs;
+    group->action = (char *)&group->blinks[envs];
     group->longest = 7;
     for (int i = 0; i < settings->n_options; i++)
         if (read_option(group, &settings->options[i]) != 0) {
@@ -143,6 +156,30 @@ static int step(void *memory, const void *actions, const struct hd_env_outcome *
     return 0;
 }
 
+static int begin_step(void *memory, const void *actions, char message[HD_ENV_MESSAGE])
+{
+    (void)message;
+    struct group *group = memory;
+    const int64_t dims = group->reals || group->several ? ACTION_DIMS_MAX : 1;
+    memcpy(group->action, actions, (size_t)(group->envs * dims) * sizeof(float));
+    group->looks = 0;
+    return 0;
+}
+
+static bool await_step(void *memory, double seconds)
+{
+    enum { LOOKS = 3 };
+    (void)seconds;
+    return ++((struct group *)memory)->looks >= LOOKS;
+}
+
+static int end_step(void *memory, const struct hd_env_outcome *outcome,
+                    char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    return step(group, group->action, outcome, message);
+}
+
 static int64_t state_bytes(const void *group)
 {
     (void)group;
@@ -173,6 +210,9 @@ static const struct hd_env blink = {
     .state_bytes = state_bytes,
     .save = save,
     .load = load,
+    .begin_step = begin_step,
+    .await_step = await_step,
+    .end_step = end_step,
 };
 
 const struct hd_env *hd_env_plugin(void)
