@@ -82,9 +82,10 @@ def check_pointer(browser):
     browser.drag("canvas.lanes", (0.6, 0.5), (0.4, 0.5))
     check(browser.evaluate(picture) != zoomed, "the timeline does not move")
     found = ""
-    for step in range(40):
-        browser.hover("canvas.lanes", 0.2 + step / 60, 0.5)
-        found = found or tip()
+    for row in (0.1, 0.3, 0.5):
+        for step in range(40):
+            browser.hover("canvas.lanes", 0.2 + step / 60, row)
+            found = found or tip()
     check("iteration" in found and "took" in found, f"tip of the timeline: {found!r}")
     browser.hover("h1")
     check(tip() == "", "the tip stays")

@@ -79,7 +79,12 @@ static void run_stage(struct overlap *s, struct world *w, struct hd_context *con
         s->rested++;
         return;
     }
-    const int status = (gpu ? verb->gpu->body : verb->body)(context, views, s->args);
+    int status = (gpu ? verb->gpu->body : verb->body)(context, views, s->args);
+    while (status == HD_WAITS) {
+        context->again = context->ready(context->ready_arg, 1);
+        status = context->again ? verb->body(context, views, s->args) : HD_WAITS;
+    }
+    context->again = false;
     ck_assert_msg(status == HD_OK, "%s", context->message);
     if (gpu)
         check_obs(s, w);
