@@ -3,7 +3,7 @@
  * plan, which is the same on all ranks. A rank comes to the exchange of the lowest number that is
  * not over on all ranks, on whatever channel, since all that it depends on comes before it: so some
  * exchange can always go on, and there is no deadlock. */
-#include "graph/plan/plan.h"
+#include "graph/plan/plan_internal.h"
 #include "runtime/comm/comm.h"
 
 struct assignment {
@@ -24,13 +24,6 @@ static int take_channel(struct assignment *assignment)
     return channel;
 }
 
-static bool is_collective(const struct hd_op *op)
-{
-    return op->kind == HD_OP_COMPARE || op->cross_shard_sums ||
-           (op->kind == HD_OP_STEP &&
-            (op->lowering == HD_LOWERING_COLLECTIVE || op->lowering == HD_LOWERING_GPU_REDUCE));
-}
-
 /* Returns how many buckets a collective exchanges one by one; 0: it is none. */
 static int count_buckets(const struct hd_plan *plan, const struct hd_op *op)
 {
@@ -38,8 +31,7 @@ static int count_buckets(const struct hd_plan *plan, const struct hd_op *op)
         return 0;
     if (op->lowering == HD_LOWERING_SHARDED_UPDATE)
         return plan->graph->values[op->mean->step->refs[0].value].spec.buckets;
-    const bool reduces =
-        is_collective(op) && !op->cross_shard_sums && op->step->verb->kind == HD_VERB_COLLECTIVE;
+    const bool reduces = hd_op_is_collective(op) && op->step->verb->kind == HD_VERB_COLLECTIVE;
     return reduces ? plan->graph->values[op->step->refs[0].value].spec.buckets : 0;
 }
 
@@ -69,7 +61,7 @@ static void assign(struct assignment *assignment, struct hd_op *op, int compare_
         assignment->buckets = (assignment->buckets + buckets) % assignment->lanes;
     } else if (op->kind == HD_OP_COMPARE) {
         op->channels = (struct hd_channels){compare_channel, 1, 0};
-    } else if (is_collective(op)) {
+    } else if (hd_op_is_collective(op) || op->cross_shard_sums) {
         op->channels = (struct hd_channels){take_channel(assignment), 1, 0};
     }
 }

@@ -51,6 +51,14 @@ void hd_plan_find_transient_values(struct hd_plan *plan);
 /* Decides which values are in GPU order, in the specs of the graph (gpu_orders.c). */
 void hd_plan_find_gpu_orders(struct hd_plan *plan);
 
+/* Returns whether an op exchanges a value with other ranks by collectives of its own. */
+static inline bool hd_op_is_collective(const struct hd_op *op)
+{
+    return op->kind == HD_OP_COMPARE ||
+           (op->kind == HD_OP_STEP &&
+            (op->lowering == HD_LOWERING_COLLECTIVE || op->lowering == HD_LOWERING_GPU_REDUCE));
+}
+
 /* Returns whether a step changes a value. */
 static inline bool hd_step_changes(const struct hd_step *step, int value)
 {

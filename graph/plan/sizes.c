@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes how much scratch and how large buffers the tasks and collectives of a plan need. */
 #include "graph/plan/collectives.h"
+#include "graph/plan/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/tree.h"
 #include "runtime/engine/collective/sharded_update.h"
@@ -17,13 +18,6 @@ static int64_t find_max(const struct hd_plan *plan,
     for (int i = 0; i < plan->n_ops; i++)
         max = max_of(max, get_bytes(plan, &plan->ops[i]));
     return max;
-}
-
-static bool is_collective(const struct hd_op *op)
-{
-    return op->kind == HD_OP_COMPARE ||
-           (op->kind == HD_OP_STEP &&
-            (op->lowering == HD_LOWERING_COLLECTIVE || op->lowering == HD_LOWERING_GPU_REDUCE));
 }
 
 /* Returns the most bytes that the cross-shard collectives of an op need, by `get_bytes`. */
@@ -53,7 +47,7 @@ static int64_t get_collective_payload(const struct hd_plan *plan, const struct h
 
 static int64_t get_scratch(const struct hd_plan *plan, const struct hd_op *op)
 {
-    if (is_collective(op)) {
+    if (hd_op_is_collective(op)) {
         const struct hd_collective c = hd_plan_make_collective(plan, op);
         return get_collective_scratch(plan, &c);
     }
@@ -97,7 +91,7 @@ int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan)
 
 static int64_t get_device_comm(const struct hd_plan *plan, const struct hd_op *op)
 {
-    if (!is_collective(op) || !op->gpu)
+    if (!hd_op_is_collective(op) || !op->gpu)
         return 0;
     const struct hd_collective c = hd_plan_make_collective(plan, op);
     return hd_collective_get_device_comm_bytes(&c, plan->ranks);
@@ -110,7 +104,7 @@ int64_t hd_plan_get_device_comm_bytes(const struct hd_plan *plan)
 
 static int64_t get_payload(const struct hd_plan *plan, const struct hd_op *op)
 {
-    if (!is_collective(op))
+    if (!hd_op_is_collective(op))
         return get_cross_shard_bytes(plan, op, get_collective_payload);
     const struct hd_collective c = hd_plan_make_collective(plan, op);
     return get_collective_payload(plan, &c);
