@@ -155,31 +155,24 @@ static int fail_step(const struct hd_envs_shape *shape, const struct hd_envs *en
                         hd_shard_describe(context->shard, shard), message, episodes);
 }
 
-int hd_stepper_begin_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
-                          const struct hd_envs *envs, struct hd_context *context)
+/* Does what comes before the envs step. */
+static void prepare_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                         const struct hd_envs *envs, struct hd_context *context)
 {
-    char message[HD_ENV_MESSAGE] = "";
     scale_actions(stepper, shape);
     hd_context_note_step(context, hd_envs_get_first(shape, context->shard, context->item),
                          *envs->count > 0 ? envs->episode_steps[0] + 1 : 0);
-    if (!shape->env->begin_step)
-        return HD_OK;
-    hd_crash_set_part(shape->about);
-    const int failed = shape->env->begin_step(*envs->group, stepper->taken, message);
-    hd_crash_set_part(NULL);
-    return failed != 0 ? fail_step(shape, envs, message, context)
-                       : hd_body_wait(context, shape->env->await_step, *envs->group);
 }
 
-int hd_stepper_end_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
-                        struct hd_envs *envs, struct hd_context *context)
+/* Has the envs step, or end the step that has begun, and takes the outcome. */
+static int finish_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                       struct hd_envs *envs, bool begun, struct hd_context *context)
 {
     const struct hd_env *env = shape->env;
     char message[HD_ENV_MESSAGE] = "";
     hd_crash_set_part(shape->about);
-    const int failed = env->end_step
-                           ? env->end_step(*envs->group, &stepper->outcome, message)
-                           : env->step(*envs->group, stepper->taken, &stepper->outcome, message);
+    const int failed = begun ? env->end_step(*envs->group, &stepper->outcome, message)
+                             : env->step(*envs->group, stepper->taken, &stepper->outcome, message);
     hd_crash_set_part(NULL);
     if (failed != 0)
         return fail_step(shape, envs, message, context);
@@ -193,16 +186,31 @@ int hd_stepper_end_step(const struct hd_stepper *stepper, const struct hd_envs_s
     return HD_OK;
 }
 
+int hd_stepper_begin_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                          const struct hd_envs *envs, struct hd_context *context)
+{
+    char message[HD_ENV_MESSAGE] = "";
+    prepare_step(stepper, shape, envs, context);
+    if (!shape->env->begin_step)
+        return HD_OK;
+    hd_crash_set_part(shape->about);
+    const int failed = shape->env->begin_step(*envs->group, stepper->taken, message);
+    hd_crash_set_part(NULL);
+    return failed != 0 ? fail_step(shape, envs, message, context)
+                       : hd_body_wait(context, shape->env->await_step, *envs->group);
+}
+
+int hd_stepper_end_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                        struct hd_envs *envs, struct hd_context *context)
+{
+    return finish_step(stepper, shape, envs, hd_stepper_waits(shape), context);
+}
+
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context)
 {
-    const double turn_s = 1;
-    const int status = hd_stepper_begin_step(stepper, shape, envs, context);
-    if (status != HD_OK && status != HD_WAITS)
-        return status;
-    while (status == HD_WAITS && !shape->env->await_step(*envs->group, turn_s))
-        ;
-    return hd_stepper_end_step(stepper, shape, envs, context);
+    prepare_step(stepper, shape, envs, context);
+    return finish_step(stepper, shape, envs, false, context);
 }
 
 static int start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
