@@ -9,6 +9,7 @@ import collections
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 
@@ -84,15 +85,13 @@ def disturb(launchers, target, number):
 
 def end_lonely_agents(launchers):
     """An agent of torchrun waits a quarter of an hour for another that died before they met."""
-    until = None
-    while any(launcher.poll() is None for launcher in launchers):
-        if any(launcher.poll() is not None for launcher in launchers):
-            until = until or time.monotonic() + 20
-            if time.monotonic() > until:
-                for launcher in launchers:
-                    launcher.terminate()
-                return
+    while all(launcher.poll() is None for launcher in launchers):
         time.sleep(0.05)
+    for launcher in launchers:
+        try:
+            launcher.wait(20)
+        except subprocess.TimeoutExpired:
+            launcher.terminate()
 
 
 def play(name, way, target, number, restarts, draw, scratch):
