@@ -3,7 +3,6 @@
  * before and after each step. */
 #include "graph/execute/bind.h"
 
-#include "graph/execute/gpu/staging.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -35,15 +34,6 @@ static int create_instances(struct hd_binder *binder)
     return HD_OK;
 }
 
-static bool needs_staging(const struct hd_binder *binder)
-{
-    for (int i = 0; i < binder->plan->graph->n_values; i++)
-        if (binder->plan->values[i].homes > 1 &&
-            !hd_instances_is_pinned(&binder->instances[i], binder->instances[i].version_slots))
-            return true;
-    return false;
-}
-
 int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int window,
                      struct hd_binder *binder)
 {
@@ -57,13 +47,11 @@ int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int windo
     if (!binder->instances || !binder->counters || !binder->last_read)
         return HD_ERR_NOMEM;
     HD_TRY(hd_graph_walk(graph, init_last_read, binder));
-    HD_TRY(create_instances(binder));
-    return needs_staging(binder) ? hd_staging_create(session, &binder->staging) : HD_OK;
+    return create_instances(binder);
 }
 
 void hd_binder_destroy(struct hd_binder *binder)
 {
-    hd_staging_destroy(binder->staging);
     for (int i = 0; binder->instances && i < binder->plan->graph->n_values; i++)
         hd_instances_destroy(binder->session, &binder->instances[i]);
     hd_free(binder->instances);

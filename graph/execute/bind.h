@@ -8,15 +8,12 @@
 
 #include "graph/execute/instances.h"
 
-struct hd_staging;
-
 enum { HD_WINDOW_MAX = 64 };
 
 struct hd_binder {
     struct hd_plan *plan;
     struct hd_session *session;
     struct hd_instances *instances; /* [values] */
-    struct hd_staging *staging;     /* to memory that is not pinned; NULL: no value needs it */
     int64_t *counters;              /* [counters]; counters[0] is the iteration */
     int place; /* op of the present iteration before which the state stands, when it is saved or was
                   restored: a stop step, or 0, as between iterations */

@@ -31,12 +31,6 @@ static bool is_pinned(const struct hd_instances *instances, int slot)
                                            instances->planned->residence == HD_ON_BOTH);
 }
 
-bool hd_instances_is_pinned(const struct hd_instances *instances,
-                            const struct hd_version_slot *slot)
-{
-    return is_pinned(instances, (int)(slot - instances->version_slots));
-}
-
 /* Then the zeroed memory of every replica holds the initial version. */
 static bool starts_as_zeros(const struct hd_spec *spec)
 {

@@ -47,10 +47,6 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
                         struct hd_instances *instances);
 void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances);
 
-/* Returns whether GPUs copy to and from a slot's memory on the host without making anybody wait. */
-bool hd_instances_is_pinned(const struct hd_instances *instances,
-                            const struct hd_version_slot *slot);
-
 /* Makes current, and returns, the slot that the next write of iteration `iteration` goes to: one
  * that no lagged reader still needs. */
 struct hd_version_slot *hd_instances_rotate(struct hd_instances *instances, int64_t iteration);

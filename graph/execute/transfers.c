@@ -6,7 +6,6 @@
 #include "graph/execute/transfers.h"
 
 #include "graph/execute/bind.h"
-#include "graph/execute/gpu/staging.h"
 #include "runtime/base/status.h"
 
 static int transfer_body(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -92,22 +91,9 @@ int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
     return hd_submit_task(binder->session, &task);
 }
 
-/* Goes the way to memory that is not pinned. */
-static int submit_staged(struct hd_binder *binder, const struct hd_task *task)
-{
-    const struct hd_spec *spec = task->views[0].spec;
-    const int bucket = task->views[0].bucket;
-    int64_t at, bytes, lo, hi;
-    if (bucket == HD_ALL_BUCKETS)
-        return hd_staging_submit_copy(binder->staging, task, 0, hd_value_get_common_bytes(spec));
-    hd_spec_get_bucket(spec, bucket, &lo, &hi);
-    for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
-        HD_TRY(hd_staging_submit_copy(binder->staging, task, at, bytes));
-    return HD_OK;
-}
-
 /* Copies an instance, or a bucket of it, on the stream of the GPU that it comes to or, on its way
- * to the host, comes from. */
+ * to the host, comes from. The host's replica is pinned, but for values that live on GPUs alone:
+ * only checkpoints copy these, whose submitter waits for everything anyway. */
 static int submit_transfer(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
                            int from, int to, int instance, int bucket)
 {
@@ -126,9 +112,7 @@ static int submit_transfer(struct hd_binder *binder, int value, const struct hd_
     task.n = task.n_accesses = 2;
     task.accesses = accesses;
     task.volume = 2 * get_bytes(spec, bucket);
-    return to == 0 && !hd_instances_is_pinned(&binder->instances[value], slot)
-               ? submit_staged(binder, &task)
-               : hd_submit_task(binder->session, &task);
+    return hd_submit_task(binder->session, &task);
 }
 
 static int transfer_whole(struct hd_binder *binder, int value, const struct hd_version_slot *slot,

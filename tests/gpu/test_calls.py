@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
-StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). Nothing is
-copied to or from memory that is not pinned, not even for checkpoints. A step of all envs of
-a shard whose actions the GPU chooses is two launches there, and an update is one task and one launch."""
+StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). Only
+checkpoints copy to memory that is not pinned. A step of all envs of a shard whose actions the GPU chooses is two
+launches there, and an update is one task and one launch."""
 
 import collections
 import concurrent.futures
@@ -37,8 +37,9 @@ UPDATES = [("cartpole_dqn_ddp", dict(policy__learn__update_per_collect=1000, pol
            ("cartpole_ppo_ddp", dict(PPO[1], policy__learn__epoch_per_collect=1000, world__shards=2), "prio", 1)]
 CASES = [(*DQN, "lws", 1), (*DQN, "prio", 2), (*PPO, "eager", 1), (*PPO, "lws", 2)]
 CHECKPOINTS = [(*DQN, "prio", 1, 100, 400, 0.001), (*PPO, "lws", 2, 100, 400, 0.001)]
+PAGEABLE = "cudaMemcpyAsync of pageable memory"
 UNWANTED = ("cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaSetDevice to another device",
-            "cudaMemcpyAsync of pageable memory")
+            PAGEABLE)
 
 
 def is_written(path):
@@ -118,11 +119,11 @@ def check_acts(scratch):
 
 def main():
     with Scratch() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for future in [pool.submit(count, scratch, *case) for case in CASES + CHECKPOINTS]:
+        for case, future in [(case, pool.submit(count, scratch, *case)) for case in CASES + CHECKPOINTS]:
             name, calls = future.result()
             check(calls["cudaEventRecord"] > 0, f"{name}: nothing ran: {calls}")
-            check(not any(calls[call] for call in UNWANTED), f"{name}: {calls}")
-            print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created, no pageable copy")
+            check(not any(calls[call] for call in UNWANTED if call != PAGEABLE or case in CASES), f"{name}: {calls}")
+            print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created, {calls[PAGEABLE]} pageable copies")
         for case in UPDATES:
             name, calls = count(scratch, *case, first=20, last=60)
             check_launches(name, calls, "updates")
