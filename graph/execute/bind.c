@@ -164,10 +164,7 @@ static void note_write(struct hd_binder *binder, const struct hd_op *op, int i)
     if (value->homes == 1 || hd_op_touches(op, i, false))
         slot->replicas[0].version = slot->version;
     if (value->homes > 1 && hd_op_touches(op, i, true)) {
-        if (hd_op_is_distributed(binder->plan, op))
-            slot->distributed_version = slot->version;
-        else
-            slot->replicas[1].version = slot->version;
+        slot->replicas[1].version = slot->version;
     }
 }
 

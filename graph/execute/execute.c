@@ -319,7 +319,6 @@ void *hd_executor_get_writable(struct hd_executor *executor, int value, int inst
     void *data = (void *)hd_executor_get_data(executor, value, instance);
     const struct hd_instances *instances = &executor->binder.instances[value];
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
-    slot->distributed_version = -1;
     for (int replica = 1; data && replica < instances->planned->homes; replica++)
         slot->replicas[replica].version = -1;
     return data;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reduces over shards that several GPUs of a rank hold: no GPU is the master of the others. Each
- * adds up the operands of its own shards; then the buckets are divided among the GPUs, and each
- * adds up what all GPUs have of its buckets. Among several ranks it is the rank's first GPU that
- * adds what they have, and shares the sum with the other ranks' first GPUs. The shards of a GPU are
- * a node of the tree, as those of a rank are, so the bits are those of one GPU. */
+/* Reduces over shards that several GPUs of a rank hold. Each adds up the operands of its own
+ * shards; the first one adds what all have, and, among several ranks, shares the sum with the other
+ * ranks' first GPUs. The shards of a GPU are a node of the tree, as those of a rank are, so the
+ * bits are those of one GPU. */
 #include "graph/execute/bind.h"
 #include "graph/execute/submit.h"
 #include "graph/plan/collectives.h"
@@ -13,7 +12,6 @@
 /* The arguments of a task, which owns them: what to add up of one bucket. */
 struct reduce {
     struct hd_collective collective; /* without memory */
-    int local;                       /* final reduce: the operand that is at home here */
     int n;
     void *memory[]; /* [n]: instances on this GPU, or the operands of all GPUs */
 };
@@ -28,8 +26,8 @@ static int reduce_local_body(struct hd_context *context, const struct hd_view *v
         (const void *const *)reduce->memory, c->out_spec, views[0].data, context->stream);
 }
 
-/* Stores the bucket of a GPU's operand, fetched into `buffer` if it is another GPU's. Its count is
- * fetched in any case, as the sum overwrites it. */
+/* Stores the bucket of a GPU's operand, fetched into `buffer` if it is not the first GPU's. Its
+ * count is fetched in any case, as the sum overwrites it. */
 static int fetch_operand(const struct reduce *reduce, int gpu, float *buffer, void *stream,
                          struct hd_operand *operand_p)
 {
@@ -41,7 +39,7 @@ static int fetch_operand(const struct reduce *reduce, int gpu, float *buffer, vo
     HD_TRY(hd_device_copy(
         count, c->in_spec->type->reduction->count(c->out_spec, c->bucket, reduce->memory[gpu]),
         sizeof(float), stream));
-    if (gpu == reduce->local)
+    if (gpu == 0)
         return HD_OK;
     HD_TRY(hd_device_copy(buffer, operand_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
     operand_p->floats = buffer;
@@ -122,21 +120,16 @@ static int submit_final_reduce(struct hd_binder *binder, const struct hd_op *op,
 {
     const struct hd_version_slot *slot = hd_binder_get_slot(binder, op, 1);
     const int gpus = binder->plan->devices;
-    const int home = hd_op_is_distributed(binder->plan, op)
-                         ? hd_plan_get_home(binder->plan, c->bucket, op->buckets)
-                         : 1;
     struct reduce *reduce = make_reduce(c, gpus);
     if (!reduce)
         return HD_ERR_NOMEM;
-    reduce->local = home - 1;
     for (; reduce->n < gpus; reduce->n++) {
         const struct hd_replica *operand = &slot->replicas[1 + reduce->n];
-        accesses[reduce->n] =
-            (struct hd_access){reduce->n == reduce->local ? NULL : operand->buffers[0], c->bucket,
-                               HD_ALL_PARTIALS, HD_READ};
+        accesses[reduce->n] = (struct hd_access){reduce->n == 0 ? NULL : operand->buffers[0],
+                                                 c->bucket, HD_ALL_PARTIALS, HD_READ};
         reduce->memory[reduce->n] = operand->data[0];
     }
-    return submit(binder, op, reduce, home, reduce_all_body, HD_UPDATE, accesses);
+    return submit(binder, op, reduce, 1, reduce_all_body, HD_UPDATE, accesses);
 }
 
 static int submit_bucket(struct hd_binder *binder, const struct hd_op *op,

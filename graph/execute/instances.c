@@ -132,7 +132,6 @@ static int create_slot(struct hd_session *session, const struct hd_setup *setup,
                        struct hd_instances *instances, const struct hd_instances *first, int number)
 {
     struct hd_version_slot *slot = &instances->version_slots[number];
-    slot->distributed_version = -1;
     slot->replicas = hd_alloc(instances->planned->homes, sizeof *slot->replicas);
     if (!slot->replicas)
         return HD_ERR_NOMEM;

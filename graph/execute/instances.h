@@ -18,9 +18,7 @@ struct hd_replica {
 /* The memory that one version of the value needs. */
 struct hd_version_slot {
     struct hd_replica *replicas; /* [homes of the plan's value] */
-    int64_t version;             /* held by at least one replica, or distributed */
-    int64_t distributed_version; /* every GPU's replica holds at least the buckets of this version
-                                    that are at home there; -1: none */
+    int64_t version;             /* held by at least one replica */
 };
 
 struct hd_instances {

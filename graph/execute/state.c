@@ -358,7 +358,6 @@ static void hold(const struct hd_instances *instances, struct hd_version_slot *s
                  int64_t version)
 {
     slot->version = slot->replicas[0].version = version;
-    slot->distributed_version = -1;
     for (int replica = 1; replica < instances->planned->homes; replica++)
         slot->replicas[replica].version = -1;
 }

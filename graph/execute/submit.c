@@ -38,15 +38,12 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
     task.n_accesses = step->n_refs;
     task.context.items = 1;
     task.waits = op->subtasks.waits;
-    const bool distributed = hd_op_is_distributed(binder->plan, op);
     if (op->gpu)
         hd_binder_set_gpu_home(&task, op, hd_plan_get_home(binder->plan, instance, instances),
                                step->verb->gpu->body);
     task.work_at = op->scratch;
     task.header_at = op->scratch + hd_align_up(op->subtasks.work_bytes);
     for (int bucket = 0; bucket < op->buckets; bucket++) {
-        if (distributed)
-            task.home = hd_plan_get_home(binder->plan, bucket, op->buckets);
         hd_binder_bind(binder, op, instance, bucket, task.home, &bound);
         memcpy(task.views, bound.views, (size_t)step->n_refs * sizeof *task.views);
         set_range(binder, op, bucket, &task.context);

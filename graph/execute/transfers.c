@@ -8,25 +8,11 @@
 #include "graph/execute/bind.h"
 #include "runtime/base/status.h"
 
-static int transfer_body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int copy_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     return hd_device_copy(views[1].data, views[0].data, hd_value_get_common_bytes(views[0].spec),
                           context->stream);
-}
-
-static int transfer_bucket_body(struct hd_context *context, const struct hd_view *views,
-                                const void *args)
-{
-    (void)args;
-    int64_t at, bytes, lo, hi;
-    hd_spec_get_bucket(views[0].spec, views[0].bucket, &lo, &hi);
-    for (int i = 0;
-         (bytes = hd_value_get_byte_range(views[0].spec, views[0].bucket, lo, hi, i, &at)) >= 0;
-         i++)
-        HD_TRY(hd_device_copy((char *)views[1].data + at, (const char *)views[0].data + at, bytes,
-                              context->stream));
-    return HD_OK;
 }
 
 static int renew_on_gpu_body(struct hd_context *context, const struct hd_view *views,
@@ -59,17 +45,6 @@ static struct hd_task make_task(struct hd_binder *binder, int value, int instanc
     };
 }
 
-static int64_t get_bytes(const struct hd_spec *spec, int bucket)
-{
-    int64_t at, bytes, lo, hi, sum = 0;
-    if (bucket == HD_ALL_BUCKETS)
-        return hd_value_get_common_bytes(spec);
-    hd_spec_get_bucket(spec, bucket, &lo, &hi);
-    for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
-        sum += bytes;
-    return sum;
-}
-
 int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
                                const struct hd_version_slot *slot, int to, int instance, int bucket)
 {
@@ -87,94 +62,53 @@ int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
         (struct hd_view){.data = memory->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 1;
     task.accesses = &access;
-    task.volume = 2 * get_bytes(spec, bucket);
+    task.volume =
+        2 * hd_value_get_common_bytes(spec) / (bucket == HD_ALL_BUCKETS ? 1 : spec->buckets);
     return hd_submit_task(binder->session, &task);
 }
 
-/* Copies an instance, or a bucket of it, on the stream of the GPU that it comes to or, on its way
- * to the host, comes from. The host's replica is pinned, but for values that live on GPUs alone:
- * only checkpoints copy these, whose submitter waits for everything anyway. */
-static int submit_transfer(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
-                           int from, int to, int instance, int bucket)
+/* Copies an instance on the stream of the GPU that it comes to or, on its way to the host, comes
+ * from. The host's replica is pinned, but for values that live on GPUs alone: only checkpoints copy
+ * these, whose submitter waits for everything anyway. */
+static int submit_copy(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
+                       int from, int to, int instance)
 {
     const struct hd_replica *source = &slot->replicas[from], *target = &slot->replicas[to];
     const struct hd_spec *spec = &binder->instances[value].value->spec;
     const struct hd_access accesses[] = {
-        {source->buffers[instance], bucket, HD_ALL_PARTIALS, HD_READ},
-        {target->buffers[instance], bucket, HD_ALL_PARTIALS, HD_WRITE}};
+        {source->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_READ},
+        {target->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_WRITE}};
     struct hd_task task = make_task(binder, value, instance);
     task.home = hd_plan_get_replica_home(binder->plan, value, to > 0 ? to : from, instance);
-    task.body = bucket == HD_ALL_BUCKETS ? transfer_body : transfer_bucket_body;
-    task.views[0] =
-        (struct hd_view){.data = source->data[instance], .spec = spec, .bucket = bucket};
-    task.views[1] =
-        (struct hd_view){.data = target->data[instance], .spec = spec, .bucket = bucket};
+    task.body = copy_body;
+    task.views[0] = (struct hd_view){.data = source->data[instance], .spec = spec};
+    task.views[1] = (struct hd_view){.data = target->data[instance], .spec = spec};
     task.n = task.n_accesses = 2;
     task.accesses = accesses;
-    task.volume = 2 * get_bytes(spec, bucket);
+    task.volume = 2 * hd_value_get_common_bytes(spec);
     return hd_submit_task(binder->session, &task);
-}
-
-static int transfer_whole(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
-                          int to)
-{
-    int from = 0;
-    while (slot->replicas[from].version != slot->version)
-        from++;
-    for (int i = 0; i < binder->instances[value].planned->instances; i++) {
-        HD_TRY(submit_transfer(binder, value, slot, from, to, i, HD_ALL_BUCKETS));
-        HD_TRY(hd_transfer_submit_renewal(binder, value, slot, to, i, HD_ALL_BUCKETS));
-    }
-    return HD_OK;
-}
-
-/* Copies every bucket from the GPU that is its home. */
-static int transfer_buckets(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
-                            int to)
-{
-    const int buckets = binder->instances[value].value->spec.buckets;
-    for (int bucket = 0; bucket < buckets; bucket++) {
-        const int from = hd_plan_get_home(binder->plan, bucket, buckets);
-        if (from != to)
-            HD_TRY(submit_transfer(binder, value, slot, from, to, 0, bucket));
-    }
-    return hd_transfer_submit_renewal(binder, value, slot, to, 0, HD_ALL_BUCKETS);
-}
-
-static bool is_whole_somewhere(const struct hd_version_slot *slot, int homes)
-{
-    for (int replica = 0; replica < homes; replica++)
-        if (slot->replicas[replica].version == slot->version)
-            return true;
-    return false;
 }
 
 int hd_transfer_version(struct hd_binder *binder, int value, struct hd_version_slot *slot,
                         int replica)
 {
+    int from = 0;
     if (slot->replicas[replica].version == slot->version)
         return HD_OK;
-    if (is_whole_somewhere(slot, binder->instances[value].planned->homes))
-        HD_TRY(transfer_whole(binder, value, slot, replica));
-    else
-        HD_TRY(transfer_buckets(binder, value, slot, replica));
+    while (slot->replicas[from].version != slot->version)
+        from++;
+    for (int i = 0; i < binder->instances[value].planned->instances; i++) {
+        HD_TRY(submit_copy(binder, value, slot, from, replica, i));
+        HD_TRY(hd_transfer_submit_renewal(binder, value, slot, replica, i, HD_ALL_BUCKETS));
+    }
     slot->replicas[replica].version = slot->version;
     return HD_OK;
-}
-
-/* Returns whether every task of a distributed op finds its bucket of ref i at its home. */
-static bool are_buckets_there(const struct hd_binder *binder, const struct hd_op *op, int i,
-                              const struct hd_version_slot *slot)
-{
-    const struct hd_spec *spec = &binder->plan->graph->values[op->step->refs[i].value].spec;
-    return hd_op_is_distributed(binder->plan, op) && spec->buckets == op->buckets &&
-           slot->distributed_version == slot->version;
 }
 
 /* Returns whether tasks of the op run at a home, given that they run on GPUs. */
 static bool runs_at(const struct hd_binder *binder, const struct hd_op *op, int home)
 {
-    return home == 1 || op->step->placement == HD_SHARD || hd_op_is_distributed(binder->plan, op) ||
+    return home == 1 || op->step->placement == HD_SHARD ||
            binder->plan->graph->values[op->step->refs[0].value].spec.placement == HD_SHARD;
 }
 
@@ -186,7 +120,7 @@ int hd_transfer_reads(struct hd_binder *binder, const struct hd_op *op)
             continue;
         const struct hd_plan_value *value = &binder->plan->values[ref->value];
         struct hd_version_slot *slot = hd_binder_get_slot(binder, op, i);
-        if (value->homes == 1 || value->instances == 0 || are_buckets_there(binder, op, i, slot))
+        if (value->homes == 1 || value->instances == 0)
             continue;
         if (hd_op_touches(op, i, false))
             HD_TRY(hd_transfer_version(binder, ref->value, slot, 0));

@@ -47,16 +47,9 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
            hd_op_is_finish_on_gpu(op) == gpu && subtask_touches(op, scope, -1);
 }
 
-bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
-{
-    return op->gpu && plan->devices > 1 && op->buckets > 1 && !plan->device_comm &&
-           (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);
-}
-
 /* -- Collectives ------------------------------------------------------------------------------- */
 /* One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
- * from there. Several GPUs of a rank add their own operands, and then each adds the buckets that
- * are at home there, or, where a device communicator goes on, the first one adds all of them
+ * from there. Several GPUs of a rank add their own operands, and the first one adds their sums
  * (graph/execute/gpu_reduce.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)

@@ -114,7 +114,7 @@ static const char *where(const struct hd_plan *plan, const struct hd_op *op)
     return "global";
 }
 
-static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
+static void dump_devices(const struct hd_op *op, FILE *file)
 {
     int on_gpu = 0;
     if (!op->gpu)
@@ -125,8 +125,6 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
     fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
     if (op->subtasks.joint_items > 1)
         fprintf(file, " for %" PRId64 " items", op->subtasks.joint_items);
-    if (hd_op_is_distributed(plan, op))
-        fprintf(file, ", distributed");
     if (hd_op_is_sliced(op))
         fprintf(file, ", in slices");
     if (op->step->verb->finish && !hd_op_is_finish_on_gpu(op))
@@ -155,7 +153,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", in slices with %s", op->mean->step->label);
     if (op->lowering == HD_LOWERING_FUSED)
         fprintf(file, op->gpu ? ", in place" : ", in slices");
-    dump_devices(plan, op, file);
+    dump_devices(op, file);
     dump_channels(plan, op, file);
     fprintf(file, "%s]", op->background ? ", background" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);

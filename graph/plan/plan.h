@@ -238,10 +238,6 @@ static inline bool hd_op_is_finish_on_gpu(const struct hd_op *op)
     return gpu && (gpu->finish || gpu->finishes_at_end);
 }
 
-/* Returns whether the buckets of a global step, or of a collective, run on all GPUs of the rank,
- * each at hd_plan_get_home(bucket, buckets), which then holds what they write. */
-bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op);
-
 /* Returns whether op is a mean of which every rank's GPU gets its slices alone, or the step that
  * uses it. */
 static inline bool hd_op_is_sliced(const struct hd_op *op)
@@ -256,7 +252,7 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
 /* Returns the index of the replica of a value that stands at a home. Like the next two functions,
  * it cannot fail. */
 int hd_plan_get_replica(const struct hd_plan *plan, int value, int home);
-/* Returns the home of number i of n, which counts the rank's shards, or buckets. */
+/* Returns the home of number i of n, which counts the rank's shards. */
 int hd_plan_get_home(const struct hd_plan *plan, int i, int n);
 /* Returns the GPU that holds replica `replica` > 0 of instance `instance`, counted on this rank. */
 int hd_plan_get_replica_home(const struct hd_plan *plan, int value, int replica, int instance);

@@ -166,9 +166,7 @@ TEST(all_lowerings_are_among_them)
         const struct hd_plan_gpus two = {.n = 2};
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, &two, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++)
-            by_gpus += plan->ops[i].kind == HD_OP_STEP &&
-                       hd_op_is_distributed(plan, &plan->ops[i]) &&
-                       plan->ops[i].step->verb->kind == HD_VERB_COLLECTIVE;
+            by_gpus += plan->ops[i].lowering == HD_LOWERING_GPU_REDUCE;
         hd_plan_destroy(plan);
         loaded_graph_release(&l);
         hd_free(text);
