@@ -45,10 +45,10 @@ static void run_task(void *buffers[], void *arg)
     struct hd_task_record *record = arg;
     hd_tsan_acquire(record);
     hd_tsan_begin(starpu_task_get_current());
-    hd_session_execute(record->session, hd_session_get_lane(record->session), &record->task, 0);
+    record->status =
+        hd_session_execute(record->session, hd_session_get_lane(record->session), &record->task);
     hd_tsan_end(starpu_task_get_current());
     hd_tsan_release(record);
-    hd_session_resume_tasks(record->session);
 }
 
 /* The task has ended when the work on the worker's stream has. */
@@ -154,10 +154,14 @@ struct hd_codelet *hd_codelet_find(struct hd_session *session, const char *verb)
 }
 
 /* The plan decides which processor a task is for, as its bits depend on that. */
-void hd_codelet_apply(struct hd_codelet *codelet, int home, struct starpu_task *starpu)
+void hd_codelet_apply(const struct hd_session *session, struct hd_codelet *codelet, int home,
+                      struct starpu_task *starpu)
 {
     starpu->cl = &codelet->forms[starpu->nbuffers > HANDLES_MAX];
     starpu->where = home == HD_HOST ? STARPU_CPU : STARPU_CUDA;
+    starpu->execute_on_a_specific_worker = home != HD_HOST;
+    if (home != HD_HOST)
+        starpu->workerid = (unsigned)session->gpus[home - 1].worker;
 }
 
 void hd_session_free_codelets(struct hd_session *session)

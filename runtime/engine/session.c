@@ -354,9 +354,7 @@ int hd_session_create(const struct hd_session_options *options, struct hd_sessio
     if (options->sequential)
         session->options.workers = 1;
     pthread_mutex_init(&session->failure.lock, NULL);
-    pthread_mutex_init(&session->tasks.time_slices.lock, NULL);
     pthread_mutex_init(&session->tasks.waits.lock, NULL);
-    session->tasks.time_slices.end = &session->tasks.time_slices.first;
     int status = start(session);
     if (status != HD_OK) {
         hd_session_destroy(session);
@@ -389,7 +387,6 @@ void hd_session_destroy(struct hd_session *session)
     hd_free(session->exchanges.channels);
     hd_trace_destroy(session->trace);
     pthread_mutex_destroy(&session->tasks.waits.lock);
-    pthread_mutex_destroy(&session->tasks.time_slices.lock);
     pthread_mutex_destroy(&session->failure.lock);
     hd_free(session);
 }

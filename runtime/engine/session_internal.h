@@ -38,13 +38,6 @@ struct hd_running {
     struct hd_task_progress progress; /* of all its tasks */
 };
 
-/* Background tasks that wait for a time slice, in order (calls.c). */
-struct hd_time_slices {
-    pthread_mutex_t lock;
-    struct hd_task_record *first, **end;
-    bool queued; /* a slice for the first of them is */
-};
-
 /* A task that waits for something outside and holds no worker. */
 struct hd_waiting {
     struct hd_waiting *next;
@@ -144,7 +137,6 @@ struct hd_session_tasks {
     atomic_int pending;             /* submitted and not ended */
     atomic_int_fast64_t finished;   /* ended so far */
     starpu_data_handle_t log_token; /* orders the tasks that log */
-    struct hd_time_slices time_slices;
     struct hd_waits waits;
     struct hd_fusion fusion;
     _Atomic(struct hd_task_record *) free_records;

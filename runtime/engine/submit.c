@@ -61,6 +61,7 @@ static void task_ended(void *arg)
     struct hd_session *session = record->session;
     struct hd_task_group *group = record->task.group;
     release_records(record);
+    hd_session_resume_tasks(session);
     hd_session_end_task(session, group);
 }
 
@@ -130,6 +131,7 @@ void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg)
 {
     starpu->cl = &open_codelet;
     starpu->where = STARPU_NOWHERE;
+    starpu->execute_on_a_specific_worker = 0;
     starpu->prologue_callback_pop_func = granted;
     starpu->prologue_callback_pop_arg = arg;
     starpu->prologue_callback_pop_arg_free = 0;
@@ -144,54 +146,6 @@ static void await(struct hd_session *session, const struct hd_task_record *recor
         hd_session_fail(session, status, "task %s failed on a GPU", record->task.name);
 }
 
-/* -- Tasks of GPUs whose bodies are called again ----------------------------------------------- */
-/* Each call is a task without accesses, so that others have a turn in between. An asynchronous task
- * holds the accesses meanwhile. */
-
-static void place_on_gpu(const struct hd_session *session, struct starpu_task *starpu, int home)
-{
-    starpu->execute_on_a_specific_worker = 1;
-    starpu->workerid = (unsigned)session->gpus[home - 1].worker;
-}
-
-static void start_call(void *arg);
-
-static void call_ended(void *arg)
-{
-    struct hd_task_record *record = arg;
-    hd_tsan_acquire(record);
-    atomic_fetch_add(&record->session->tasks.finished,
-                     1); /* the watchdog sees that something happens */
-    if (hd_session_complete_gpu_task(record->session, record))
-        start_call(record);
-    else
-        hd_session_release_accesses(record);
-}
-
-static void start_call(void *arg)
-{
-    struct hd_task_record *record = arg;
-    struct hd_session *session = record->session;
-    const struct hd_task *task = &record->task;
-    struct starpu_task *call = starpu_task_create();
-    hd_tsan_begin(record->open);
-    call->cl_arg = record;
-    hd_codelet_apply(record->codelet, task->home, call);
-    call->callback_func = call_ended;
-    call->callback_arg = record;
-    call->name = task->name;
-    call->priority =
-        hd_session_clamp_priority(session, task->background ? HD_PRIORITY_LAST : task->priority);
-    place_on_gpu(session, call, task->home);
-    hd_tsan_release(record);
-    const int error = starpu_task_submit(call);
-    if (!error)
-        return;
-    hd_session_fail(session, HD_ERR_SYSTEM, "StarPU refuses a call of task %s (%d)", task->name,
-                    error);
-    hd_session_release_accesses(record);
-}
-
 static int submit_sequential(struct hd_session *session, const struct hd_task *task)
 {
     if (task->home != HD_HOST)
@@ -199,7 +153,7 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
     count_start(session, task->group);
     if (task->home == HD_HOST) {
         struct hd_task copy = *task;
-        hd_session_execute(session, 0, &copy, 0);
+        hd_session_execute(session, 0, &copy);
     } else {
         struct hd_task_record record = {.session = session, .task = *task, .name = task->name};
         do {
@@ -222,10 +176,8 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
     if (!record->codelet)
         return HD_ERR_NOMEM;
     struct starpu_task *starpu = starpu_task_create();
-    if (task->home != HD_HOST && !task->again) {
-        place_on_gpu(session, starpu, task->home);
+    if (task->home != HD_HOST && !task->again)
         call_at_end_of_work(starpu, record);
-    }
     starpu->cl_arg = record;
     starpu->callback_func = task_ended;
     starpu->callback_arg = record;
@@ -236,14 +188,10 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
         hd_starpu_discard(starpu);
         return status;
     }
-    hd_codelet_apply(record->codelet, task->home, starpu);
+    hd_codelet_apply(session, record->codelet, task->home, starpu);
     if (task->again || (task->home == HD_HOST && (task->background || task->waits))) {
         record->open = starpu;
-        hd_starpu_leave_open(starpu,
-                             task->again        ? start_call
-                             : task->background ? hd_session_start_time_slices
-                                                : hd_session_start_call,
-                             record);
+        hd_starpu_leave_open(starpu, hd_session_start_call, record);
     }
     hd_tsan_release(record);
     return hd_starpu_submit(session, starpu, task->group);

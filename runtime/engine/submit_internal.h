@@ -18,7 +18,7 @@ struct hd_task_record {
     struct hd_codelet *codelet;
     int64_t begin_ns; /* when the body was called: tasks of GPUs, and those that have waited */
     struct starpu_task *open; /* tasks called again: holds the accesses until it ends */
-    int status;               /* tasks called again on CPUs: what the last call said */
+    int status;               /* tasks called again: what the last call said */
     struct hd_waiting waiting;
 };
 
@@ -41,7 +41,8 @@ struct hd_codelet *hd_codelet_find(struct hd_session *session, const char *verb)
 
 /* Makes a StarPU task, whose handles and cl_arg, a struct hd_task_record, are set, one of the
  * codelet at `home`. Any thread (codelets.c). */
-void hd_codelet_apply(struct hd_codelet *codelet, int home, struct starpu_task *starpu);
+void hd_codelet_apply(const struct hd_session *session, struct hd_codelet *codelet, int home,
+                      struct starpu_task *starpu);
 
 /* Gives a StarPU task the handles of `accesses` and a token (NULL: none). Returns HD_OK, or
  * HD_ERR_NOMEM (logged) (handles.c). */
@@ -51,10 +52,6 @@ int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
 /* Has the StarPU task end not when it has run, but when it is released, and calls granted(arg) when
  * it has its accesses. Its handles are set before. */
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg);
-
-/* Ends the asynchronous task that holds the accesses of a task that is called again. Any
- * thread (calls.c). */
-void hd_session_release_accesses(struct hd_task_record *record);
 
 /* Submits a StarPU task, after what was submitted before it, or frees one that was not submitted.
  * submit returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM (logged). */
@@ -66,11 +63,10 @@ void hd_starpu_discard(struct starpu_task *starpu);
 void hd_session_end_task(struct hd_session *session, struct hd_task_group *group);
 
 /* Runs a task on `lane` with its context completed, stamps it and latches its error. A body that
- * returns HD_AGAIN, or HD_WAITS and is soon ready, is called again at once until time_slice_ns are
- * over (0: no limit). Returns HD_AGAIN or HD_WAITS where it still wants to be called, else HD_OK.
- * Any thread (task.c). */
-int hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
-                       int64_t time_slice_ns);
+ * returns HD_AGAIN, or HD_WAITS and is soon ready, is called again at once; of a background task,
+ * until a time slice is over. Returns HD_AGAIN or HD_WAITS where it still wants to be called, else
+ * HD_OK. Any thread (task.c). */
+int hd_session_execute(struct hd_session *session, int lane, struct hd_task *task);
 
 /* Run the fused tasks of a GPU in two steps: their bodies queue work on `stream`; the work is done,
  * and their `finish` is called, unless the second returns that the body is to be called again. The
@@ -79,11 +75,7 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
                                 void *stream);
 bool hd_session_complete_gpu_task(struct hd_session *session, struct hd_task_record *record);
 
-/* Starts the time slices of a background task whose accesses are granted; arg is its struct
- * hd_task_record. Any thread (calls.c). */
-void hd_session_start_time_slices(void *arg);
-
-/* Queues a call of a task that may wait, whose accesses are granted; arg is its struct
+/* Queues a call of a task that is called again, whose accesses are granted; arg is its struct
  * hd_task_record. Any thread (calls.c). */
 void hd_session_start_call(void *arg);
 

@@ -10,6 +10,8 @@
 #include "runtime/engine/trace.h"
 #include "runtime/engine/tsan_internal.h"
 
+enum { TIME_SLICE_NS = 5000000 };
+
 /* -- Calling a body ---------------------------------------------------------------------------- */
 
 static void complete(struct hd_session *session, int lane, struct hd_task *task, char *message)
@@ -124,9 +126,9 @@ static void note_end(struct hd_running *running)
     atomic_store_explicit(&running->name, NULL, memory_order_relaxed);
 }
 
-int hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
-                       int64_t time_slice_ns)
+int hd_session_execute(struct hd_session *session, int lane, struct hd_task *task)
 {
+    const bool sliced = task->background && !session->options.sequential;
     if (hd_session_get_status(session) != HD_OK)
         return HD_OK;
     char message[HD_MESSAGE_BYTES] = "";
@@ -137,7 +139,7 @@ int hd_session_execute(struct hd_session *session, int lane, struct hd_task *tas
     note_start(&session->events.running[lane], &event);
     task->context.progress = &session->events.running[lane].progress;
     hd_crash_enter_task(event.name, event.iteration, event.shard);
-    int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
+    int status = call(session, task, sliced ? event.begin_ns + TIME_SLICE_NS : 0);
     hd_crash_leave_task();
     note_end(&session->events.running[lane]);
     event.end_ns = hd_clock_get_ns();

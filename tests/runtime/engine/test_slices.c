@@ -173,15 +173,18 @@ TEST(steps_pass_a_long_side_task, .runs = count_kinds())
     hd_session_destroy(session);
 }
 
-/* As many background tasks as may be: no step waits for more than a slice on each worker. */
-TEST(steps_pass_many_background_tasks, .runs = 2 * count_schedulers())
+static const char *const prioritised[] = {"lws", "prio", "modular-prio"};
+
+/* As many background tasks as may be: no step waits for more than a slice on each worker, with
+ * schedulers that know priorities. */
+TEST(steps_pass_many_background_tasks, .runs = 2 * COUNT(prioritised))
 {
     enum { STEPS = 20, TASKS = 40, SLICE_MS = 5 };
     struct hd_buffer *chain, *results[TASKS];
     struct hd_task_group groups[2] = {0};
     struct long_task tasks[TASKS];
     steps = 0;
-    start_kind(_i);
+    start(prioritised[_i / 2], 1 + _i % 2);
     ck_assert_int_eq(hd_buffer_create(session, 1, 1, &chain), HD_OK);
     for (int i = 0; i < TASKS; i++) {
         tasks[i] = (struct long_task){.calls = 10, .ns = 1000000, .steps_needed = STEPS};
@@ -240,9 +243,8 @@ TEST(waits_are_told, .runs = 3)
 }
 
 /* Schedulers with priorities run all steps first, even on one worker. */
-TEST(priorities_put_slices_last, .runs = 3)
+TEST(priorities_put_slices_last, .runs = COUNT(prioritised))
 {
-    static const char *const prioritised[] = {"lws", "prio", "modular-prio"};
     enum { STEPS = 50 };
     struct hd_buffer *chain, *result;
     struct hd_task_group groups[2] = {0};
