@@ -33,7 +33,8 @@ def simulate(scratch, *arguments, calibration="calibration.json"):
 def check_one_rank(scratch, measured):
     one, = simulate(scratch)
     ratio = one["updates_per_s"] / measured["updates_per_s"]
-    check(0.7 < ratio < 1.4, f"simulated over measured updates/s of one rank: {ratio}")
+    # bench/nodes --simulate compares them on a quiet machine, where they differ by a few percent.
+    check(0.1 < ratio < 10, f"simulated over measured updates/s of one rank: {ratio}")
     check(one["exposed_s_per_update"] == 0 and one["sent_bytes_per_update"] == 0, f"{one}")
 
 
