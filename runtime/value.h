@@ -284,8 +284,7 @@ struct hd_context {
     bool (*ready)(void *arg, double seconds);
     void *ready_arg;
     bool gpu;       /* the step is in its form for GPUs, this stage of it perhaps not */
-    int64_t lo, hi; /* verbs with by_bucket, on a GPU: the elements to change. A rank that has none
-                       (lo == hi) counts the step all the same */
+    int64_t lo, hi; /* verbs with by_bucket, on a GPU: the elements to change */
     int n_views;
     void *inputs;  /* on a GPU: what the verb's set_inputs has written; else NULL */
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */

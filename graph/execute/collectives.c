@@ -39,40 +39,16 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
     return HD_OK;
 }
 
-/* Submits a collective in place, on what the ranks' first GPUs have of ref `i`. */
-static int submit_in_place(struct hd_binder *binder, const struct hd_op *op, int i,
-                           struct hd_collective c)
+int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
 {
-    const struct hd_replica *to = hd_binder_get_replica(binder, op, i, 1);
+    const struct hd_replica *to = hd_binder_get_replica(binder, op, 1, 1);
+    struct hd_collective c = make_collective(binder, op);
+    c.bucket = bucket;
     c.home = 1;
     c.n_in = 0;
     c.out = to->data[0];
     c.out_buffer = to->buffers[0];
     return hd_submit_collective(binder->session, &c);
-}
-
-int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
-{
-    struct hd_collective c = make_collective(binder, op);
-    c.bucket = bucket;
-    return submit_in_place(binder, op, 1, c);
-}
-
-int hd_op_submit_gathers(struct hd_binder *binder, const struct hd_op *op, int bucket)
-{
-    for (int i = 0; i < op->step->n_refs; i++) {
-        const struct hd_ref *ref = &op->step->refs[i];
-        if (!hd_ref_changes(ref) || binder->plan->values[ref->value].storage == HD_STORE_SLICES)
-            continue;
-        struct hd_collective c = make_collective(binder, op);
-        c.kind = HD_COLLECTIVE_GATHER;
-        c.bucket = bucket;
-        c.out_spec = &binder->plan->graph->values[ref->value].spec;
-        HD_TRY(submit_in_place(binder, op, i, c));
-        HD_TRY(hd_transfer_submit_renewal(binder, ref->value, hd_binder_get_slot(binder, op, i), 1,
-                                          0, bucket));
-    }
-    return HD_OK;
 }
 
 int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op)

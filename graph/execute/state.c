@@ -105,15 +105,12 @@ static int save_slice(struct hd_checkpoint_writer *checkpoints, const struct hd_
     return status;
 }
 
-/* Between GPUs slice r is rank r's. */
 static int save_slices(const struct hd_binder *binder, struct hd_checkpoint_writer *checkpoints,
                        int value, const void *data)
 {
     const struct hd_plan *plan = binder->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
-    const int number = plan->values[value].residence == HD_ON_GPUS
-                           ? plan->rank
-                           : hd_sharded_update_get_number(binder->session, plan->rank);
+    const int number = hd_sharded_update_get_number(binder->session, plan->rank);
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
         int64_t bucket_lo, bucket_hi, lo, hi;
         hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);

@@ -6,7 +6,6 @@
 #include "graph/execute/subtasks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/collective/sharded_update.h"
 
 #include <string.h>
 
@@ -21,9 +20,6 @@ static void set_range(const struct hd_binder *binder, const struct hd_op *op, in
             continue;
         hd_spec_get_bucket(&plan->graph->values[ref->value].spec, bucket, &context->lo,
                            &context->hi);
-        if (hd_op_is_sliced(op))
-            hd_sharded_update_get_slice(context->lo, context->hi, plan->rank, plan->ranks,
-                                        &context->lo, &context->hi);
         return;
     }
 }
@@ -48,8 +44,6 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
         memcpy(task.views, bound.views, (size_t)step->n_refs * sizeof *task.views);
         set_range(binder, op, bucket, &task.context);
         HD_TRY(hd_submit_task(binder->session, &task));
-        if (hd_op_is_sliced(op))
-            HD_TRY(hd_op_submit_gathers(binder, op, bucket));
     }
     return HD_OK;
 }
@@ -68,7 +62,6 @@ int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_wor
 {
     switch (op->lowering) {
     case HD_LOWERING_TASK:
-    case HD_LOWERING_SLICED_TASK:
         return submit_tasks(binder, op);
     case HD_LOWERING_SUBTASKS:
         return hd_op_submit_subtasks(binder, op, work);

@@ -14,10 +14,8 @@ int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_wor
 /* Submits a collective of a step, or the comparison of a global value (collectives.c). */
 int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op);
 int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op);
-/* Adds up a bucket of what the ranks' first GPUs have of a collective's result; gathers the slices
- * of a bucket of what a step in slices has changed (collectives.c). */
+/* Adds up a bucket of what the ranks' first GPUs have of a collective's result (collectives.c). */
 int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket);
-int hd_op_submit_gathers(struct hd_binder *binder, const struct hd_op *op, int bucket);
 /* Submits a reduction by several GPUs of a rank (gpu_reduce.c). */
 int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op);
 /* Submits a step together with the mean that it uses (sharded_update.c). */

@@ -20,10 +20,8 @@ static int renew_on_gpu_body(struct hd_context *context, const struct hd_view *v
 {
     (void)args;
     const struct hd_spec *spec = views[0].spec;
-    int64_t lo = 0, hi = spec->elements;
-    if (views[0].bucket != HD_ALL_BUCKETS)
-        hd_spec_get_bucket(spec, views[0].bucket, &lo, &hi);
-    return spec->type->device->renew_on_gpu(spec, views[0].data, lo, hi, context->stream);
+    return spec->type->device->renew_on_gpu(spec, views[0].data, 0, spec->elements,
+                                            context->stream);
 }
 
 static int renew_on_host_body(struct hd_context *context, const struct hd_view *views,
@@ -45,25 +43,26 @@ static struct hd_task make_task(struct hd_binder *binder, int value, int instanc
     };
 }
 
-int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
-                               const struct hd_version_slot *slot, int to, int instance, int bucket)
+/* Makes anew what a type derives on one side from the bytes that both sides share, after an
+ * instance's replica `to` has changed. */
+static int submit_renewal(struct hd_binder *binder, int value, const struct hd_version_slot *slot,
+                          int to, int instance)
 {
     const struct hd_spec *spec = &binder->instances[value].value->spec;
     const struct hd_device_form *form = spec->type->device;
     const struct hd_replica *memory = &slot->replicas[to];
-    const struct hd_access access = {memory->buffers[instance], bucket, HD_ALL_PARTIALS, HD_UPDATE};
+    const struct hd_access access = {memory->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS,
+                                     HD_UPDATE};
     if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
         return HD_OK;
     struct hd_task task = make_task(binder, value, instance);
     if (to > 0)
         task.home = hd_plan_get_replica_home(binder->plan, value, to, instance);
     task.body = to > 0 ? renew_on_gpu_body : renew_on_host_body;
-    task.views[0] =
-        (struct hd_view){.data = memory->data[instance], .spec = spec, .bucket = bucket};
+    task.views[0] = (struct hd_view){.data = memory->data[instance], .spec = spec};
     task.n = task.n_accesses = 1;
     task.accesses = &access;
-    task.volume =
-        2 * hd_value_get_common_bytes(spec) / (bucket == HD_ALL_BUCKETS ? 1 : spec->buckets);
+    task.volume = 2 * hd_value_get_common_bytes(spec);
     return hd_submit_task(binder->session, &task);
 }
 
@@ -99,7 +98,7 @@ int hd_transfer_version(struct hd_binder *binder, int value, struct hd_version_s
         from++;
     for (int i = 0; i < binder->instances[value].planned->instances; i++) {
         HD_TRY(submit_copy(binder, value, slot, from, replica, i));
-        HD_TRY(hd_transfer_submit_renewal(binder, value, slot, replica, i, HD_ALL_BUCKETS));
+        HD_TRY(submit_renewal(binder, value, slot, replica, i));
     }
     slot->replicas[replica].version = slot->version;
     return HD_OK;

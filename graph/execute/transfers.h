@@ -13,13 +13,6 @@ struct hd_version_slot;
 int hd_transfer_version(struct hd_binder *binder, int value, struct hd_version_slot *slot,
                         int replica);
 
-/* Makes anew what a type derives on one side from the bytes that both sides share, after a bucket
- * of an instance's replica `to` has changed, or all of it (HD_ALL_BUCKETS). Returns HD_OK,
- * HD_ERR_NOMEM (logged) or the session's error. */
-int hd_transfer_submit_renewal(struct hd_binder *binder, int value,
-                               const struct hd_version_slot *slot, int to, int instance,
-                               int bucket);
-
 /* Submits the tasks after which everything that a step reads is where the step's tasks run. Returns
  * HD_OK, HD_ERR_NOMEM (logged) or the session's error. */
 int hd_transfer_reads(struct hd_binder *binder, const struct hd_op *op);

@@ -20,7 +20,6 @@ struct hd_collective hd_plan_make_collective(const struct hd_plan *plan, const s
         c.in_spec = &plan->graph->values[step->refs[0].value].spec;
         c.out_spec = &plan->graph->values[step->refs[1].value].spec;
         c.n_in = plan->values[step->refs[0].value].instances;
-        c.sliced = hd_op_is_sliced(op);
     }
     return c;
 }

@@ -125,8 +125,6 @@ static void dump_devices(const struct hd_op *op, FILE *file)
     fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
     if (op->subtasks.joint_items > 1)
         fprintf(file, " for %" PRId64 " items", op->subtasks.joint_items);
-    if (hd_op_is_sliced(op))
-        fprintf(file, ", in slices");
     if (op->step->verb->finish && !hd_op_is_finish_on_gpu(op))
         fprintf(file, ", finish on cpu");
 }

@@ -67,8 +67,6 @@ enum hd_op_kind {
 /* The form in which a step is submitted. */
 enum hd_lowering {
     HD_LOWERING_TASK,           /* a task per instance and bucket */
-    HD_LOWERING_SLICED_TASK,    /* between GPUs of several ranks: a task for each rank's slice of a
-                                   bucket of a mean, whose results are gathered */
     HD_LOWERING_SUBTASKS,       /* a task per instance, item and stage, and one for `finish` */
     HD_LOWERING_COLLECTIVE,     /* a collective per bucket, on the host or the rank's one GPU */
     HD_LOWERING_GPU_REDUCE,     /* tasks that add up what several GPUs of a rank hold, and among
@@ -104,8 +102,7 @@ struct hd_op {
     int flat; /* ref of the flat value that a step in subtasks writes by ranges of each partial, or
                  -1 */
     struct hd_cross_shard_sums *cross_shard_sums; /* [stages]; NULL: nothing is added up */
-    const struct hd_op *mean;  /* SHARDED_UPDATE, SLICED_TASK: the op of the mean; else NULL */
-    const struct hd_op *user;  /* of a mean: that op; else NULL */
+    const struct hd_op *mean;  /* SHARDED_UPDATE: the op of the mean; else NULL */
     const char *const *labels; /* SHARDED_UPDATE: [buckets], names of the sync points, in the
                                   graph's memory; else NULL */
     enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
@@ -236,14 +233,6 @@ static inline bool hd_op_is_finish_on_gpu(const struct hd_op *op)
 {
     const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
     return gpu && (gpu->finish || gpu->finishes_at_end);
-}
-
-/* Returns whether op is a mean of which every rank's GPU gets its slices alone, or the step that
- * uses it. */
-static inline bool hd_op_is_sliced(const struct hd_op *op)
-{
-    return op->lowering == HD_LOWERING_SLICED_TASK ||
-           (op->user && op->user->lowering == HD_LOWERING_SLICED_TASK);
 }
 
 /* Returns whether tasks of op on a GPU (or on the host) touch the value of ref i. */

@@ -94,13 +94,6 @@ static bool mean_fits(const struct hd_plan *plan, int at)
            written_just_before(plan, mean->step->refs[0].value, at);
 }
 
-/* Between GPUs, slices pay off among ranks alone. */
-static bool takes_slices(const struct hd_plan *plan, const struct hd_op *user)
-{
-    const struct hd_verb *verb = user->step->verb;
-    return user->gpu ? plan->ranks > 1 && verb->gpu->in_slices : verb->update_slice != NULL;
-}
-
 /* Returns whether the step after a mean can take it slice by slice: the values that the step
  * changes have the mean's buckets, and nobody else changes them, as other ranks copy them without
  * asking.
@@ -112,7 +105,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     int value = mean->step->refs[1].value;
     const struct hd_step *step = user->step;
     if (user->kind != HD_OP_STEP || user->lowering != HD_LOWERING_TASK || user->background ||
-        user->gpu != mean->gpu || step->depth != mean->step->depth || !takes_slices(plan, user) ||
+        user->gpu || mean->gpu || step->depth != mean->step->depth || !step->verb->update_slice ||
         !step->verb->by_bucket || step->placement != HD_GLOBAL || !unguarded(step) ||
         step->refs[0].value != value || step->refs[0].lag > 0 ||
         used_by_others(plan, value, mean->step, step))
@@ -202,13 +195,7 @@ int hd_plan_find_sharded_updates(struct hd_plan *plan)
         struct hd_op *mean = &plan->ops[at], *user = &plan->ops[at + 1];
         if (!mean_fits(plan, at) || !user_fits(plan, mean, user))
             continue;
-        mean->user = user;
         user->mean = mean;
-        if (user->gpu) {
-            user->lowering = HD_LOWERING_SLICED_TASK;
-            shard_results(plan, user);
-            continue;
-        }
         mean->lowering = HD_LOWERING_FUSED;
         user->lowering = HD_LOWERING_SHARDED_UPDATE;
         HD_TRY(make_labels(plan->graph, user));

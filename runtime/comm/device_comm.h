@@ -26,7 +26,6 @@
 struct hd_comm;
 
 enum {
-    HD_DEVICE_COMM_ARRAYS_MAX = 4,      /* arrays of one all-gather */
     HD_DEVICE_COMM_RANKS_MAX = 64,      /* operands of one sum */
     HD_DEVICE_COMM_OPEN_MAX = 8,        /* collectives posted and not ended */
     HD_DEVICE_COMM_COUNT_FLOATS = 16,   /* capacity for a count, so that slices stay aligned */
@@ -34,27 +33,23 @@ enum {
 };
 
 enum hd_device_collective_kind {
-    /* to[own slice] = sum over ranks of operands, total = sum of counts. Every rank sends every
-     * other its slice of this rank's operands, then `add` adds the R operands of the own slice in
-     * tree order over the ranks. If every rank's operands are its node of the tree, the sum equals
-     * to the bit that of a single rank. */
-    HD_DEVICE_REDUCE_SCATTER,
-    HD_DEVICE_ALL_GATHER,         /* data[i][slice r] of rank r becomes everybody's, in place */
-    HD_DEVICE_ALL_REDUCE_TREE,    /* a reduce-scatter, then an all-gather of `to` */
-    HD_DEVICE_ALL_REDUCE_LIBRARY, /* adds in the library's own order, which depends on its version,
+    /* to = sum over ranks of operands, total = sum of counts. Every rank sends every other its
+     * slice of this rank's operands, then `add` adds the R operands of the own slice in tree order
+     * over the ranks, then all send their slices of `to`. If every rank's operands are its node of
+     * the tree, the sum equals to the bit that of a single rank. */
+    HD_DEVICE_ALL_REDUCE_TREE,
+    HD_DEVICE_ALL_REDUCE_LIBRARY /* adds in the library's own order, which depends on its version,
                                      the machine and the sizes */
-    HD_DEVICE_BROADCAST           /* data[0] of rank 0 becomes everybody's, in place */
 };
 
 struct hd_device_collective {
     enum hd_device_collective_kind kind;
     const char *name; /* for reports; outlives the collective */
-    int64_t n;        /* elements; of a broadcast: bytes */
-
-    /* Sums. Device memory; none overlap, except that `to` may be `operands`. */
+    int64_t n;        /* elements */
+    /* Device memory; none overlap, except that `to` may be `operands`. */
     const float *operands; /* [n] of this rank */
     const float *count;    /* how many samples are in them; or NULL */
-    float *to;             /* [n]; a reduce-scatter writes the own slice alone */
+    float *to;             /* [n] */
     float *total;          /* the sum of counts; not NULL where `count` is not */
     float *scratch;        /* hd_device_comm_get_scratch_bytes; sums in tree order need it */
 
@@ -68,9 +63,6 @@ struct hd_device_collective {
     int (*add)(const void *arg, const struct hd_operand *operands, int n_operands, int64_t n,
                float *to, float *total, void *stream);
     const void *arg; /* outlives the collective */
-
-    void *data[HD_DEVICE_COMM_ARRAYS_MAX]; /* gather: floats, [n] each; broadcast: one, n bytes */
-    int n_data;
 };
 
 struct hd_device_comm {

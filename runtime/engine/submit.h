@@ -113,9 +113,7 @@ enum hd_collective_kind {
     HD_COLLECTIVE_REDUCE,    /* all instances combined in the fixed tree */
     HD_COLLECTIVE_BROADCAST, /* the bytes of rank 0's instance in[0] */
     HD_COLLECTIVE_BARRIER,
-    HD_COLLECTIVE_COMPARE, /* hash of every bucket of in[0], equal on all ranks or HD_ERR_DIVERGED
-                            */
-    HD_COLLECTIVE_GATHER   /* between GPUs: every rank's slice of a bucket of `out`, a flat value */
+    HD_COLLECTIVE_COMPARE /* hash of every bucket of in[0], equal on all ranks or HD_ERR_DIVERGED */
 };
 
 struct hd_collective {
@@ -123,9 +121,7 @@ struct hd_collective {
     enum hd_collective_kind kind;
     enum hd_combine how;
     const struct hd_spec *in_spec, *out_spec;
-    int n_in;    /* instances of this rank, in shard order; 0 between GPUs: `out` has their sum */
-    bool sliced; /* REDUCE between GPUs: every rank needs its slice of the result alone. Slices are
-                    those of hd_sharded_update_get_slice */
+    int n_in; /* instances of this rank, in shard order; 0 between GPUs: `out` has their sum */
     void *const *in;
     struct hd_buffer *const *in_buffers;
     void *out; /* NULL: none on this rank */

@@ -120,9 +120,6 @@ struct hd_gpu_verb {
     /* True if the CPU's `finish` is so short that the GPU's thread may call it when the work of the
      * last item has ended. It touches pinned values and headers alone. */
     bool finishes_at_end;
-    /* True if the body of a verb with by_bucket changes elements [context->lo, context->hi) alone,
-     * which need not be the whole bucket. */
-    bool in_slices;
     /* Returns a number that stages have in common whose bodies queue the same, so that they share a
      * graph; HD_NO_GRAPH: there is nothing to do this time, and `body` is not called. It may look
      * into instances of pinned types and headers. Of capturable verbs. Default: the stage. */

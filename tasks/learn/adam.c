@@ -196,8 +196,7 @@ static int adam_body_on_gpu(struct hd_context *context, const struct hd_view *vi
 static const struct hd_gpu_verb on_gpu = {.body = adam_body_on_gpu,
                                           .supports = adam_supports_gpu,
                                           .scratch = adam_scratch,
-                                          .graph_capturable = true,
-                                          .in_slices = true};
+                                          .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_adam = {

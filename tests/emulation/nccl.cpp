@@ -433,19 +433,3 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t 
             }
     });
 }
-
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream)
-{
-    const size_t bytes = n * bytes_of(type);
-    const int rank = comm->state->rank, ranks = comm->state->ranks;
-    return call(comm, stream, [=](Task &task) {
-        for (int peer = 0; peer < ranks && rank == root; peer++)
-            if (peer != root)
-                add_send(task, from, bytes, peer);
-        if (rank == root)
-            task.before.push_back([=] { memmove(to, from, bytes); });
-        else
-            add_receive(task, to, bytes, root);
-    });
-}

@@ -120,30 +120,27 @@ def check_parts(scratch):
     ])
 
 
-def check_slices(scratch):
-    """Ranks with GPUs update a slice each, and go on from each other's; a rank of several GPUs sends one sum."""
+def check_ranks(scratch):
+    """Ranks with GPUs go on from each other's checkpoints; a rank of several GPUs sends one sum."""
     whole = dict(SHORT, **GPU, world__shards=4)
-    slices = dict(whole, strategy__bucket_mb=0.02, strategy__shard_optimizer_above_mb=0)
-    plan = call("graph", DQN, "--ranks", "2", *runner.sets(**slices), env=environment(HD_EMULATED_DEVICES=2)).stdout
-    for step in ("mean(grad)", "adam"):
-        check(any(f"{step} [" in line and ", gpu, in slices]" in line for line in plan.splitlines()), plan)
-    check_same_bits(scratch, "slices", DQN, [
+    parts = dict(whole, strategy__bucket_mb=0.02, strategy__shard_optimizer_above_mb=0)
+    check_same_bits(scratch, "ranks", DQN, [
         (1, 1, whole),
-        (2, 2, slices),
-        (4, 4, slices),
-        (4, 2, dict(slices, runtime__gpus=2)),
+        (2, 2, parts),
+        (4, 4, parts),
+        (4, 2, dict(parts, runtime__gpus=2)),
         (4, 2, dict(whole, runtime__gpus=2, runtime__executor="sequential")),
     ])
     longer = dict(max_train_iter=9)
-    reference = train(scratch("slices_whole"), config=DQN, env=environment(HD_EMULATED_DEVICES=1), **dict(whole, **longer))
-    for first, then in take_share(((2, 1), (2, 4), (1, 2)), "slices"):
-        directory = scratch(f"slices_{first}_{then}")
-        often = dict(slices, runtime__checkpoint_interval_s=0.001)
+    reference = train(scratch("ranks_whole"), config=DQN, env=environment(HD_EMULATED_DEVICES=1), **dict(whole, **longer))
+    for first, then in take_share(((2, 1), (2, 4), (1, 2)), "ranks"):
+        directory = scratch(f"ranks_{first}_{then}")
+        often = dict(parts, runtime__checkpoint_interval_s=0.001)
         train(directory, config=DQN, ranks=first, env=environment(HD_EMULATED_DEVICES=first), **often)
         resumed = train(directory, "--resume", config=DQN, ranks=then, env=environment(HD_EMULATED_DEVICES=then),
-                        **dict(slices, **longer))
+                        **dict(parts, **longer))
         check(resumed["param_hash"] == reference["param_hash"], f"from {first} to {then}: {resumed} {reference}")
-    print("slices: gone on with")
+    print("ranks: gone on with")
 
 
 def check_lags(scratch):
@@ -457,7 +454,7 @@ def main():
         check_priority(scratch)
         check_ppo(scratch)
         check_parts(scratch)
-        check_slices(scratch)
+        check_ranks(scratch)
         check_lags(scratch)
         check_resume(scratch)
         check_pixels(scratch)

@@ -229,19 +229,9 @@ static struct floats sum_device_collective(const struct hd_comm *comm,
     const int64_t n = collective->n;
     const struct floats there = sum_slices(comm, n, false), back = sum_gather(comm, n),
                         ring = sum_ring(comm, n);
-    switch (collective->kind) {
-    case HD_DEVICE_REDUCE_SCATTER:
-        return there;
-    case HD_DEVICE_ALL_GATHER:
-        return (struct floats){collective->n_data * back.out, collective->n_data * back.in};
-    case HD_DEVICE_ALL_REDUCE_TREE:
-        return (struct floats){there.out + back.out, there.in + back.in};
-    case HD_DEVICE_ALL_REDUCE_LIBRARY:
-        return (struct floats){2 * ring.out, 2 * ring.in};
-    case HD_DEVICE_BROADCAST:
-        return ring;
-    }
-    return ring;
+    return collective->kind == HD_DEVICE_ALL_REDUCE_TREE
+               ? (struct floats){there.out + back.out, there.in + back.in}
+               : (struct floats){2 * ring.out, 2 * ring.in};
 }
 
 /* The ranks of a host share what its link carries. */

@@ -38,8 +38,7 @@ _Static_assert(HD_NCCL_ID_BYTES == NCCL_UNIQUE_ID_BYTES, "an id is NCCL's");
     X(Send)                                                                                        \
     X(Recv)                                                                                        \
     X(AllReduce)                                                                                   \
-    X(AllGather)                                                                                   \
-    X(Broadcast)
+    X(AllGather)
 
 static struct {
     int version; /* 0: not there */
@@ -276,14 +275,6 @@ static void gather_array(struct group *group, float *data, int64_t n)
     }
 }
 
-static int gather(struct hd_nccl *nccl, const struct hd_device_collective *c)
-{
-    struct group group = group_begin(nccl);
-    for (int i = 0; i < c->n_data; i++)
-        gather_array(&group, c->data[i], c->n);
-    return group_end(&group, "all-gather");
-}
-
 static int gather_sum(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     struct group group = group_begin(nccl);
@@ -309,26 +300,13 @@ static int finish_sum(struct hd_nccl *nccl, const struct hd_device_collective *c
     return c->add && c->n > 0 ? c->add(c->arg, &sum, 1, c->n, c->to, NULL, nccl->stream) : HD_OK;
 }
 
-static int broadcast(struct hd_nccl *nccl, const struct hd_device_collective *c)
-{
-    if (c->n == 0)
-        return HD_OK;
-    return check_nccl(nccl,
-                      library.Broadcast(c->data[0], c->data[0], (size_t)c->n, ncclUint8, 0,
-                                        nccl->comm, nccl->stream),
-                      "broadcast");
-}
-
 typedef int (*stage_function)(struct hd_nccl *, const struct hd_device_collective *);
 
 enum { STAGES_MAX = 4 }; /* with a NULL behind the last */
 
 static const stage_function stages[][STAGES_MAX] = {
-    [HD_DEVICE_REDUCE_SCATTER] = {scatter, add_slices},
-    [HD_DEVICE_ALL_GATHER] = {gather},
     [HD_DEVICE_ALL_REDUCE_TREE] = {scatter, add_slices, gather_sum},
     [HD_DEVICE_ALL_REDUCE_LIBRARY] = {all_reduce, finish_sum},
-    [HD_DEVICE_BROADCAST] = {broadcast},
 };
 
 int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_p)

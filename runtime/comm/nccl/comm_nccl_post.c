@@ -45,16 +45,6 @@ static void progress(struct hd_nccl *nccl)
         settle(nccl);
 }
 
-static const char *mistake_in_sum(const struct hd_nccl *nccl, const struct hd_device_collective *c)
-{
-    if (!c->operands || !c->to || (c->count && !c->total))
-        return "a sum needs operands, a place for it, and one for the sum of counts";
-    if (c->kind != HD_DEVICE_ALL_REDUCE_LIBRARY &&
-        (!c->add || (nccl->options.ranks > 1 && !c->scratch)))
-        return "a sum in tree order needs scratch memory and a function that adds";
-    return NULL;
-}
-
 static const char *mistake_in(const struct hd_nccl *nccl, int64_t sequence,
                               const struct hd_device_collective *c)
 {
@@ -64,13 +54,12 @@ static const char *mistake_in(const struct hd_nccl *nccl, int64_t sequence,
         return "too many collectives are open";
     if (!c->name || c->n < 0)
         return "a collective needs a name and a size";
-    if (c->kind == HD_DEVICE_ALL_GATHER && (c->n_data < 1 || c->n_data > HD_DEVICE_COMM_ARRAYS_MAX))
-        return "a gather needs one to four arrays";
-    if (c->kind == HD_DEVICE_BROADCAST && c->n_data != 1)
-        return "a broadcast needs one array";
-    if (c->kind == HD_DEVICE_ALL_GATHER || c->kind == HD_DEVICE_BROADCAST)
-        return NULL;
-    return mistake_in_sum(nccl, c);
+    if (!c->operands || !c->to || (c->count && !c->total))
+        return "a sum needs operands, a place for it, and one for the sum of counts";
+    if (c->kind == HD_DEVICE_ALL_REDUCE_TREE &&
+        (!c->add || (nccl->options.ranks > 1 && !c->scratch)))
+        return "a sum in tree order needs scratch memory and a function that adds";
+    return NULL;
 }
 
 static int post(struct hd_device_comm *device_comm, int64_t sequence,

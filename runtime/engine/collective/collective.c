@@ -46,7 +46,6 @@ static const void *contribute(const struct hd_collective_round *round, void *scr
         hash_buckets(c, round->memory[0], vector);
         break;
     case HD_COLLECTIVE_BARRIER:
-    case HD_COLLECTIVE_GATHER:
         break;
     }
     return vector;
@@ -134,13 +133,6 @@ static int add_operands(const void *arg, const struct hd_operand *operands, int 
                                                    stream);
 }
 
-static enum hd_device_collective_kind choose_sum(const struct hd_collective_round *round)
-{
-    if (round->session->options.library_order)
-        return HD_DEVICE_ALL_REDUCE_LIBRARY;
-    return round->collective.sliced ? HD_DEVICE_REDUCE_SCATTER : HD_DEVICE_ALL_REDUCE_TREE;
-}
-
 static void set_device_collective(struct hd_collective_round *round)
 {
     const struct hd_collective *c = &round->collective;
@@ -148,7 +140,8 @@ static void set_device_collective(struct hd_collective_round *round)
     hd_spec_get_bucket(c->in_spec, c->bucket, &lo, &hi);
     float *scratch = round->session->exchanges.device_scratch;
     round->device_collective = (struct hd_device_collective){
-        .kind = choose_sum(round),
+        .kind = round->session->options.library_order ? HD_DEVICE_ALL_REDUCE_LIBRARY
+                                                      : HD_DEVICE_ALL_REDUCE_TREE,
         .name = c->name,
         .n = hi - lo,
         .operands = (const float *)c->out + lo,
@@ -195,7 +188,6 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     case HD_COLLECTIVE_COMPARE:
         return compare(context, round);
     case HD_COLLECTIVE_BARRIER:
-    case HD_COLLECTIVE_GATHER:
         break;
     }
     return HD_OK;
@@ -230,28 +222,12 @@ static struct hd_task make_gpu_task(const struct hd_collective_round *round)
     return task;
 }
 
-static void set_gather(struct hd_collective_round *round)
-{
-    const struct hd_collective *c = &round->collective;
-    int64_t lo, hi;
-    hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
-    round->device_collective = (struct hd_device_collective){.kind = HD_DEVICE_ALL_GATHER,
-                                                             .name = c->name,
-                                                             .n = hi - lo,
-                                                             .data = {(float *)c->out + lo},
-                                                             .n_data = 1};
-}
-
 static int submit_between_gpus(struct hd_collective_round *round)
 {
     const struct hd_collective *c = &round->collective;
-    if (c->kind == HD_COLLECTIVE_GATHER) {
-        set_gather(round);
-    } else {
-        set_device_collective(round);
-        HD_TRY(hd_round_submit_task(round, hd_round_make_task(round, run_operand, 2), true, true,
-                                    false));
-    }
+    set_device_collective(round);
+    HD_TRY(
+        hd_round_submit_task(round, hd_round_make_task(round, run_operand, 2), true, true, false));
     const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
                                         .channel = round->channel,

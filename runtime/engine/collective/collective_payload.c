@@ -17,7 +17,6 @@ int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
     case HD_COLLECTIVE_COMPARE:
         return hd_align_up(c->in_spec->buckets * (int64_t)sizeof(uint64_t));
     case HD_COLLECTIVE_BARRIER:
-    case HD_COLLECTIVE_GATHER:
         break;
     }
     return HD_ALIGNMENT;

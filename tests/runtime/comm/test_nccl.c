@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives by NCCL between processes, each with a GPU: sums in tree order have the bits of one
- * rank; gathers and broadcasts arrive whole; late ranks are named, failures end all waiting. Cases
+ * rank; late ranks are named, failures end all waiting. Cases
  * with more ranks than there are GPUs are skipped; what only the emulation can be made to do (other
  * versions, a failing network) is tested there. */
 #include "kernels/common/partials.h"
@@ -144,11 +144,11 @@ static void expect(const struct sum *what, int ranks, int64_t n, float *sum, flo
         free(operands[r]);
 }
 
-/* Returns how many elements [lo, hi) differ in bits; none may by more than rounding. */
-static int64_t differences(const float *got, const float *expected, int64_t lo, int64_t hi)
+/* Returns how many elements differ in bits; none may by more than rounding. */
+static int64_t differences(const float *got, const float *expected, int64_t elements)
 {
     int64_t n = 0;
-    for (int64_t i = lo; i < hi; i++) {
+    for (int64_t i = 0; i < elements; i++) {
         n += memcmp(&got[i], &expected[i], sizeof *got) != 0;
         REQUIRE(fabsf(got[i] - expected[i]) < 1e-2f);
     }
@@ -189,11 +189,7 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     expect(what, ranks, n, expected, &total);
     REQUIRE(!what->counts || got_total == total);
     REQUIRE(untouched(got, n, n + 16));
-    int64_t lo = 0, hi = n;
-    if (what->kind == HD_DEVICE_REDUCE_SCATTER)
-        hd_device_comm_get_slice(n, number, ranks, &lo, &hi);
-    REQUIRE(what->in_place || (untouched(got, 0, lo) && untouched(got, hi, n)));
-    const int64_t different = differences(got, expected, lo, hi);
+    const int64_t different = differences(got, expected, n);
     cudaFree(operands);
     cudaFree(what->in_place ? NULL : c.to);
     cudaFree(c.scratch);
@@ -215,10 +211,6 @@ static int body_sums(const struct hd_world *world, void *arg)
         {HD_DEVICE_ALL_REDUCE_TREE, false, false, false, false},
         {HD_DEVICE_ALL_REDUCE_TREE, COUNTS, MEAN, IN_PLACE, BY_KERNEL},
         {HD_DEVICE_ALL_REDUCE_TREE, false, false, false, BY_KERNEL},
-        {HD_DEVICE_REDUCE_SCATTER, COUNTS, MEAN, false, false},
-        {HD_DEVICE_REDUCE_SCATTER, COUNTS, false, false, false},
-        {HD_DEVICE_REDUCE_SCATTER, false, false, IN_PLACE, false},
-        {HD_DEVICE_REDUCE_SCATTER, COUNTS, MEAN, false, BY_KERNEL},
         {HD_DEVICE_ALL_REDUCE_LIBRARY, COUNTS, MEAN, false, false},
         {HD_DEVICE_ALL_REDUCE_LIBRARY, false, false, IN_PLACE, false},
         {HD_DEVICE_ALL_REDUCE_LIBRARY, COUNTS, MEAN, false, BY_KERNEL},
@@ -245,75 +237,16 @@ TEST(sums_have_the_bits_of_one_rank, .runs = MAX_RANKS, .cuda = true)
     run_case(1 + _i, body_sums);
 }
 
-/* -- Gathers and broadcasts -------------------------------------------------------------------- */
-
-static void check_gather(struct rank *rank, int64_t n, int arrays, int64_t sequence)
-{
-    float *host = malloc((size_t)n * sizeof *host);
-    struct hd_device_collective c = {
-        .kind = HD_DEVICE_ALL_GATHER, .name = "params", .n = n, .n_data = arrays};
-    int64_t lo, hi;
-    hd_device_comm_get_slice(n, rank->world->rank, rank->world->world, &lo, &hi);
-    for (int a = 0; a < arrays; a++) {
-        for (int64_t i = 0; i < n; i++)
-            host[i] = i >= lo && i < hi ? element(a, i) : NAN;
-        c.data[a] = device_copy_of(host, n * (int64_t)sizeof *host);
-    }
-    REQUIRE(hd_device_comm_post(rank->device_comm, sequence, &c) == HD_OK);
-    REQUIRE(wait_for(rank, sequence));
-    for (int a = 0; a < arrays; a++) {
-        REQUIRE(cudaMemcpy(host, c.data[a], (size_t)n * sizeof *host, cudaMemcpyDeviceToHost) ==
-                cudaSuccess);
-        for (int64_t i = 0; i < n; i++)
-            REQUIRE(host[i] == element(a, i));
-        cudaFree(c.data[a]);
-    }
-    free(host);
-}
-
-static void check_broadcast(struct rank *rank, int64_t n, int64_t sequence)
-{
-    unsigned char *host = malloc((size_t)n + 1);
-    for (int64_t i = 0; i < n; i++)
-        host[i] = (unsigned char)(rank->world->rank == 0 ? i * 7 + n : 0xEE);
-    struct hd_device_collective c = {
-        .kind = HD_DEVICE_BROADCAST, .name = "broadcast", .n = n, .n_data = 1};
-    c.data[0] = device_copy_of(host, n);
-    REQUIRE(hd_device_comm_post(rank->device_comm, sequence, &c) == HD_OK);
-    REQUIRE(wait_for(rank, sequence));
-    REQUIRE(cudaMemcpy(host, c.data[0], (size_t)n, cudaMemcpyDeviceToHost) == cudaSuccess);
-    for (int64_t i = 0; i < n; i++)
-        REQUIRE(host[i] == (unsigned char)(i * 7 + n));
-    cudaFree(c.data[0]);
-    free(host);
-}
-
-static int body_copies(const struct hd_world *world, void *arg)
-{
-    (void)arg;
-    struct rank rank = start(world);
-    int64_t sequence = 0;
-    for (int i = 0; i < N_SIZES; i++)
-        check_gather(&rank, sizes[i], 1 + i % HD_DEVICE_COMM_ARRAYS_MAX, ++sequence);
-    for (int64_t n = 0; n < 200000; n = n * 5 + 1)
-        check_broadcast(&rank, n, ++sequence);
-    stop(&rank);
-    return 0;
-}
-
-TEST(copies_arrive_whole, .runs = MAX_RANKS, .cuda = true)
-{
-    run_case(1 + _i, body_copies);
-}
-
 /* -- Order and threads ------------------------------------------------------------------------- */
 
-static struct hd_device_collective small_broadcast(const char *name)
+static struct hd_device_collective make_small_sum(const char *name)
 {
-    struct hd_device_collective c = {
-        .kind = HD_DEVICE_BROADCAST, .name = name, .n = 64, .n_data = 1};
-    c.data[0] = device_copy_of(NULL, 64);
-    return c;
+    float *memory = device_copy_of(NULL, 64);
+    return (struct hd_device_collective){.kind = HD_DEVICE_ALL_REDUCE_LIBRARY,
+                                         .name = name,
+                                         .n = 16,
+                                         .operands = memory,
+                                         .to = memory};
 }
 
 /* Idle workers poll while another posts. */
@@ -331,7 +264,7 @@ static int body_queue(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    struct hd_device_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = make_small_sum("sum");
     pthread_t poller;
     REQUIRE(pthread_create(&poller, NULL, poll_always, &rank) == 0);
     const int64_t before = emulated() ? hd_emulated_synchronous_calls() : 0;
@@ -348,7 +281,7 @@ static int body_queue(const struct hd_world *world, void *arg)
     REQUIRE(hd_device_comm_post(rank.device_comm, 201, &c) == HD_ERR_INPUT); /* nothing to add */
     atomic_fetch_add(&shared->flag, 1);
     pthread_join(poller, NULL);
-    cudaFree(c.data[0]);
+    cudaFree(c.to);
     stop(&rank);
     return 0;
 }
@@ -367,7 +300,7 @@ static int body_devices(const struct hd_world *world, void *arg)
     join_ranks(&rank, world);
     const struct hd_nccl_options options = {.ranks = 1, .devices = devices, .n_devices = 2};
     REQUIRE(hd_nccl_join(&options, rank.rendezvous, &rank.device_comm) == HD_OK);
-    struct hd_device_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = make_small_sum("sum");
     for (int i = 0; i < 2; i++) {
         int now = -1;
         REQUIRE(cudaSetDevice(i) == cudaSuccess);
@@ -382,7 +315,7 @@ static int body_devices(const struct hd_world *world, void *arg)
     REQUIRE(cudaSetDevice(0) == cudaSuccess);
     REQUIRE(hd_device_comm_post(rank.device_comm, 1, &c) == HD_OK && wait_for(&rank, 1));
     REQUIRE(cudaGetDevice(&now) == cudaSuccess && now == 1);
-    cudaFree(c.data[0]);
+    cudaFree(c.to);
     stop(&rank);
     return 0;
 }
@@ -406,7 +339,7 @@ static int body_late(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    struct hd_device_collective c = small_broadcast("sum(counts)");
+    struct hd_device_collective c = make_small_sum("sum(counts)");
     char *text = shared->text[world->rank];
     REQUIRE(hd_device_comm_post(rank.device_comm, 411, &c) == HD_OK && wait_for(&rank, 411));
     if (world->rank != 0) {
@@ -433,7 +366,7 @@ static int body_late(const struct hd_world *world, void *arg)
         hd_device_comm_abort(rank.device_comm);
     }
     stop(&rank);
-    cudaFree(c.data[0]);
+    cudaFree(c.to);
     return 0;
 }
 
@@ -462,7 +395,7 @@ static int body_dead(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    struct hd_device_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = make_small_sum("sum");
     if (world->rank == 0)
         _exit(0);
     REQUIRE(hd_device_comm_post(rank.device_comm, 1, &c) == HD_OK);
@@ -470,7 +403,7 @@ static int body_dead(const struct hd_world *world, void *arg)
         REQUIRE(!hd_device_comm_test(rank.device_comm, 1));
     int64_t start_ns = hd_clock_get_ns();
     hd_device_comm_destroy(rank.device_comm); /* aborts, for something is open */
-    REQUIRE(cudaFree(c.data[0]) == cudaSuccess);
+    REQUIRE(cudaFree(c.to) == cudaSuccess);
     REQUIRE(hd_clock_get_ns() - start_ns < 20 * (int64_t)SECOND_NS);
     _exit(0);
 }
@@ -486,7 +419,7 @@ static int body_remote_error(const struct hd_world *world, void *arg)
     if (world->rank == 1)
         setenv("HD_EMULATED_NCCL_FAIL", "2", 1);
     struct rank rank = start(world);
-    struct hd_device_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = make_small_sum("sum");
     char *why = shared->text[world->rank];
     REQUIRE(hd_device_comm_post(rank.device_comm, 1, &c) == HD_OK && wait_for(&rank, 1));
     REQUIRE(hd_device_comm_get_error(rank.device_comm, why, sizeof shared->text[0]) == HD_OK &&
@@ -504,7 +437,7 @@ static int body_remote_error(const struct hd_world *world, void *arg)
     REQUIRE(flag_reaches(1));
     hd_device_comm_abort(rank.device_comm);
     stop(&rank);
-    cudaFree(c.data[0]);
+    cudaFree(c.to);
     return 0;
 }
 
