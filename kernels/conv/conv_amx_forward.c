@@ -193,7 +193,7 @@ void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_pr
     float product[TILES * TILE * TILE] __attribute__((aligned(64)));
     struct cursor cursor = {0, 0, 0};
     struct hd_fetch fetch = hd_fetch_make(
-        ahead, (all + TILES - 1) / TILES * (f->out_channels / TILE) * f->kernel * j.row_steps);
+        prefetch, (all + TILES - 1) / TILES * (f->out_channels / TILE) * f->kernel * j.row_steps);
     struct outputs outputs;
     hd_tiles_load(0xBF, (int)j.rows);
     for (int64_t tile = 0; tile < all; tile += TILES) {
