@@ -2,7 +2,9 @@
 /* Convolutions by every implementation against sums in double, on numbers that bf16 holds exactly,
  * so that both precisions have the same inputs; batches are processed at once or in several
  * parts. */
+#include "kernels/common/amx.h"
 #include "kernels/conv/conv.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/bf16_here.h"
@@ -60,7 +62,8 @@ static float get(const struct data *d, const void *memory, int64_t at)
                      : ((const float *)memory)[at];
 }
 
-/* Fills the inputs with random numbers, row-major and in the convolution's layout. */
+/* Fills the inputs with random numbers and some zeros, row-major and in the convolution's
+ * layout. */
 static void fill(const struct data *d, enum hd_layout layout, int64_t channels, int64_t height,
                  int64_t width, int64_t row, uint64_t stream, float *row_major, void *there)
 {
@@ -70,8 +73,8 @@ static void fill(const struct data *d, enum hd_layout layout, int64_t channels, 
         for (int64_t c = 0; c < channels; c++)
             for (int64_t y = 0; y < height; y++)
                 for (int64_t x = 0; x < width; x++, i++) {
-                    const hd_bf16 value =
-                        hd_bf16_from_float((float)hd_rng_draw_uniform(&rng, i) - 0.5f);
+                    const float number = (float)hd_rng_draw_uniform(&rng, i) - 0.5f;
+                    const hd_bf16 value = hd_bf16_from_float(i % 7 == 0 ? 0 : number);
                     const int64_t at = n * row + place(layout, channels, height, width, c, y, x);
                     row_major[i] = hd_bf16_to_float(value);
                     if (d->f.bf16)
@@ -247,4 +250,33 @@ TEST(passes_are_what_the_definition_says, .runs = count_precisions() * N_SIZES)
         hd_conv_destroy(d.conv);
         free_test_blocks();
     }
+}
+
+/* Mixes the hash of memory into `hash` if our kernels for AMX compute the pass. */
+static uint64_t mix_if_by_amx(const struct data *d, enum hd_conv_pass pass, uint64_t hash,
+                              const void *memory, int64_t bytes)
+{
+    if (strcmp(hd_conv_get_name(d->conv, pass, d->batch), "heddle amx_bf16") != 0)
+        return hash;
+    return hd_hash_mix(hash, hd_hash_bytes(memory, (size_t)bytes));
+}
+
+/* Whoever changes the code sees whether its bits change. They do not depend on the processor. */
+TEST(bits_are_as_they_were, .runs = N_SIZES)
+{
+    static const uint64_t bits[N_SIZES] = {
+        0xC896C12138C288AD, 0xBD3F7E1D539A3DA8, 0x9FB38BFD5C6B3284, 0x6BCC4F97EB090991,
+        0x37C15A0C06C3FE50, 0xADB070F2C5555864, 0xA5CEAFEDB8262A62};
+    if (!hd_amx_is_ready() || !bf16_here())
+        return;
+    struct data d = make(_i, 41, true);
+    const int64_t in = hd_conv_count_input_elements(d.conv);
+    const int64_t out = hd_conv_count_output_elements(d.conv);
+    run(&d, 7);
+    uint64_t hash = mix_if_by_amx(&d, HD_CONV_FORWARD, 0, d.y, activation_bytes(&d, out));
+    hash = mix_if_by_amx(&d, HD_CONV_DATA, hash, d.dx, activation_bytes(&d, in));
+    hash = mix_if_by_amx(&d, HD_CONV_WEIGHTS, hash, d.dw, hd_conv_count_weights(d.conv) * 4);
+    hash = mix_if_by_amx(&d, HD_CONV_WEIGHTS, hash, d.dbias, d.f.out_channels * 4);
+    ck_assert_msg(hash == bits[_i], "size %d: 0x%016" PRIX64, _i, hash);
+    hd_conv_destroy(d.conv);
 }
