@@ -11,8 +11,8 @@ test_mutants.py [--tree DIR] [--results FILE] [--only REGEX] [--record]
   --only     mutants of files that match
   --record   writes the number that was found to mutants.json
 test_mutants.py --draw SEED [--tree DIR]
-  writes a new mutants.json, without that number. Code that is not run on a processor without GPU, or without AMX where
-  this one has none, is left out, and so are mutants that do not compile or have the object code of the original."""
+  writes a new mutants.json, without that number. Code that is not run without a GPU, or for AMX where that cannot be
+  emulated, is left out, and so are mutants that do not compile or have the object code of the original."""
 
 import argparse
 import collections
@@ -279,11 +279,11 @@ QUICK = ("-L", "^quick$", "-E", "^lint/")
 
 
 def list_objects(copy):
-    """{source: its object}, of what the program is linked from."""
+    """{source: its object}, of what the program is linked from; for AMX, of what its emulation is."""
     with open(os.path.join(copy.build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     found = {}
-    for entry in sorted(entries, key=lambda entry: "heddle-infer" in entry["command"]):
+    for entry in sorted(entries, key=lambda entry: ("heddle-infer" in entry["command"]) - ("amx_emulated" in entry["command"])):
         output = re.search(r" -o (\S+)", entry["command"])[1]
         found.setdefault(os.path.relpath(entry["file"], copy.path), output)
     return found
@@ -319,9 +319,8 @@ def draw_of_file(copy, path, built, draw):
 
 
 def draw_mutants(copy, seed):
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        left_out = FOR_GPUS if "amx_tile" in file.read() else re.compile(FOR_GPUS.pattern + "|amx")
     objects, drawn = list_objects(copy), []
+    left_out = FOR_GPUS if any("amx_emulated" in built for built in objects.values()) else re.compile(FOR_GPUS.pattern + "|amx")
     for area, (count, pattern) in AREAS.items():
         draw = random.Random(f"{seed} {area}")
         paths = sorted(path for path in objects if path in copy.sources and re.match(pattern, path) and not left_out.search(path))
