@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch norm as torch.nn.BatchNorm1d and SyncBatchNorm define it (Ioffe and Szegedy 2015), with the
- * ReLU that follows it, on the feature-major activations of kernels/dense/linear.h: X[i][b], rows
- * ld floats apart, ld a multiple of HD_LANES. A batch may be distributed over several items, which
- * share sums over all of its samples. The calls are:
+/* Batch norm as torch.nn.BatchNorm1d and SyncBatchNorm define it (Ioffe and Szegedy 2015), on the
+ * feature-major activations of kernels/dense/linear.h: X[i][b], rows ld floats apart, ld a multiple
+ * of HD_LANES. A batch may be distributed over several items, which share sums over all of its
+ * samples. The calls are:
  *
  *     compute_sums                               for every item; the caller adds the sums
  *     compute_moments, forward, update_running   with the sums of the whole batch
@@ -10,7 +10,8 @@
  *     backward                                   with the sums of the whole batch
  *
  * Sums are doubles, in which products of two floats are exact: HD_LANES partial sums, then pairs of
- * halves. Thread safe, no allocation; no two pointers of a call overlap unless stated. */
+ * halves. xhat is (X - mean) / sqrt(variance + epsilon). Thread safe, no allocation; no two
+ * pointers of a call overlap unless stated. */
 #ifndef HD_KERNELS_DENSE_BATCH_NORM_H
 #define HD_KERNELS_DENSE_BATCH_NORM_H
 
@@ -30,33 +31,35 @@ void hd_batch_norm_compute_sums(int64_t features, int64_t used, const float *x, 
 void hd_batch_norm_compute_moments(int64_t features, double count, const double *sums, double *mean,
                                    double *variance);
 
-/* Replaces X by xhat = (X - mean) / sqrt(variance + epsilon) and computes Y[i][b] = max(0,
- * weight[i] xhat + bias[i]), for all b < columns (a multiple of HD_LANES). */
+/* Computes Y[i][b] = weight[i] xhat + bias[i], for all b < columns (a multiple of HD_LANES). */
 void hd_batch_norm_forward(int64_t features, int64_t columns, const double *mean,
-                           const double *variance, const float *weight, const float *bias, float *x,
-                           int64_t ldx, float *y, int64_t ldy);
+                           const double *variance, const float *weight, const float *bias,
+                           const float *x, int64_t ldx, float *y, int64_t ldy);
 
-/* Normalises like hd_batch_norm_forward by running statistics, replacing X by Y. A row's result
- * depends on that row alone. */
+/* Normalises like hd_batch_norm_forward by running statistics. A row's result depends on that row
+ * alone. */
 void hd_batch_norm_forward_running(int64_t features, int64_t columns, const float *running_mean,
                                    const float *running_var, const float *weight, const float *bias,
-                                   float *x, int64_t ld);
+                                   const float *x, int64_t ldx, float *y, int64_t ldy);
 
 /* Updates running statistics by those of a batch, with the unbiased variance. A batch of fewer than
  * two samples, which PyTorch refuses, changes nothing. */
 void hd_batch_norm_update_running(int64_t features, double count, const double *mean,
                                   const double *variance, float *running_mean, float *running_var);
 
-/* Computes sums[i] = sum_b dY[i][b] and sums[features + i] = sum_b dY[i][b] xhat[i][b], b < used,
- * where dY is the derivative before the ReLU. They are also the gradients of bias and weight. */
-void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const float *dy,
-                                         int64_t lddy, const float *xhat, int64_t ldx,
-                                         double *sums);
+/* Computes sums[i] = sum_b dY[i][b] and sums[features + i] = sum_b dY[i][b] xhat[i][b], b < used.
+ * They are also the gradients of bias and weight. `row` is scratch of hd_linear_get_ld(used)
+ * floats.
+ */
+void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const double *mean,
+                                         const double *variance, const float *dy, int64_t lddy,
+                                         const float *x, int64_t ldx, float *row, double *sums);
 
-/* Replaces dY by dX = weight / sqrt(variance + epsilon) (dY - mean dY - xhat mean(dY xhat)), the
- * means being sums / count, for b < used; 0 for used <= b < columns. */
+/* Computes dX = weight / sqrt(variance + epsilon) (dY - mean dY - xhat mean(dY xhat)), the means
+ * being sums / count, for b < used; 0 for used <= b < columns. dX may be dY. */
 void hd_batch_norm_backward(int64_t features, int64_t columns, int64_t used, double count,
-                            const double *sums, const double *variance, const float *weight,
-                            const float *xhat, int64_t ldx, float *dy, int64_t lddy);
+                            const double *sums, const double *mean, const double *variance,
+                            const float *weight, const float *x, int64_t ldx, const float *dy,
+                            float *dx, int64_t ld);
 
 #endif

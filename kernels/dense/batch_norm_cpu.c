@@ -54,12 +54,6 @@ void hd_batch_norm_compute_sums(int64_t features, int64_t used, const float *x, 
     add_rows(features, used, x, ld, x, ld, sums);
 }
 
-void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const float *dy,
-                                         int64_t lddy, const float *xhat, int64_t ldx, double *sums)
-{
-    add_rows(features, used, dy, lddy, xhat, ldx, sums);
-}
-
 /* Rounding errors may make a variance negative; a NaN remains a NaN. */
 void hd_batch_norm_compute_moments(int64_t features, double count, const double *sums, double *mean,
                                    double *variance)
@@ -74,40 +68,50 @@ void hd_batch_norm_compute_moments(int64_t features, double count, const double 
 
 /* -- Elements ---------------------------------------------------------------------------------- */
 
-/* Returns 0 where y is not positive; a NaN remains a NaN. */
-static inline float rectify(float y)
+/* The numbers by which a feature is normalised. The mean is subtracted as two floats, so that a
+ * large mean costs no digits. */
+struct feature {
+    float high, low, scale;
+};
+
+static struct feature make_feature(double mean, double variance)
 {
-    return y <= 0 ? 0 : y;
+    const float high = (float)mean;
+    return (struct feature){.high = high,
+                            .low = (float)(mean - (double)high),
+                            .scale = (float)(1 / sqrt(variance + HD_BATCH_NORM_EPSILON))};
 }
 
-/* The mean is subtracted as two floats, so that a large mean costs no digits. */
+static inline float normalise(struct feature f, float x)
+{
+    return ((x - f.high) - f.low) * f.scale;
+}
+
 void hd_batch_norm_forward(int64_t features, int64_t columns, const double *mean,
-                           const double *variance, const float *weight, const float *bias, float *x,
-                           int64_t ldx, float *y, int64_t ldy)
+                           const double *variance, const float *weight, const float *bias,
+                           const float *x, int64_t ldx, float *y, int64_t ldy)
 {
     for (int64_t i = 0; i < features; i++) {
-        const float scale = (float)(1 / sqrt(variance[i] + HD_BATCH_NORM_EPSILON));
-        const float high = (float)mean[i], low = (float)(mean[i] - (double)high);
+        const struct feature f = make_feature(mean[i], variance[i]);
         const float w = weight[i], shift = bias[i];
-        float *restrict from = x + i * ldx, *restrict to = y + i * ldy;
-        for (int64_t b = 0; b < columns; b++) {
-            const float xhat = ((from[b] - high) - low) * scale;
-            from[b] = xhat;
-            to[b] = rectify(w * xhat + shift);
-        }
+        const float *restrict from = x + i * ldx;
+        float *restrict to = y + i * ldy;
+        for (int64_t b = 0; b < columns; b++)
+            to[b] = w * normalise(f, from[b]) + shift;
     }
 }
 
 void hd_batch_norm_forward_running(int64_t features, int64_t columns, const float *running_mean,
                                    const float *running_var, const float *weight, const float *bias,
-                                   float *x, int64_t ld)
+                                   const float *x, int64_t ldx, float *y, int64_t ldy)
 {
     for (int64_t i = 0; i < features; i++) {
         const float scale = (float)(1 / sqrt((double)running_var[i] + HD_BATCH_NORM_EPSILON));
         const float mean = running_mean[i], w = weight[i], shift = bias[i];
-        float *restrict row = x + i * ld;
+        const float *restrict from = x + i * ldx;
+        float *restrict to = y + i * ldy;
         for (int64_t b = 0; b < columns; b++)
-            row[b] = rectify(w * ((row[b] - mean) * scale) + shift);
+            to[b] = w * ((from[b] - mean) * scale) + shift;
     }
 }
 
@@ -122,19 +126,36 @@ void hd_batch_norm_update_running(int64_t features, double count, const double *
     }
 }
 
-void hd_batch_norm_backward(int64_t features, int64_t columns, int64_t used, double count,
-                            const double *sums, const double *variance, const float *weight,
-                            const float *xhat, int64_t ldx, float *dy, int64_t lddy)
+void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const double *mean,
+                                         const double *variance, const float *dy, int64_t lddy,
+                                         const float *x, int64_t ldx, float *row, double *sums)
 {
     for (int64_t i = 0; i < features; i++) {
-        const float scale = (float)((double)weight[i] / sqrt(variance[i] + HD_BATCH_NORM_EPSILON));
-        const float mean = count > 0 ? (float)(sums[i] / count) : 0;
-        const float slope = count > 0 ? (float)(sums[features + i] / count) : 0;
-        const float *restrict at = xhat + i * ldx;
-        float *restrict d = dy + i * lddy;
+        const struct feature f = make_feature(mean[i], variance[i]);
+        double both[2];
         for (int64_t b = 0; b < used; b++)
-            d[b] = scale * ((d[b] - mean) - at[b] * slope);
+            row[b] = normalise(f, x[i * ldx + b]);
+        add_rows(1, used, dy + i * lddy, lddy, row, 0, both);
+        sums[i] = both[0];
+        sums[features + i] = both[1];
+    }
+}
+
+void hd_batch_norm_backward(int64_t features, int64_t columns, int64_t used, double count,
+                            const double *sums, const double *mean, const double *variance,
+                            const float *weight, const float *x, int64_t ldx, const float *dy,
+                            float *dx, int64_t ld)
+{
+    for (int64_t i = 0; i < features; i++) {
+        const struct feature f = make_feature(mean[i], variance[i]);
+        const float scale = (float)((double)weight[i] / sqrt(variance[i] + HD_BATCH_NORM_EPSILON));
+        const float mean_dy = count > 0 ? (float)(sums[i] / count) : 0;
+        const float slope = count > 0 ? (float)(sums[features + i] / count) : 0;
+        const float *at = x + i * ldx, *from = dy + i * ld;
+        float *to = dx + i * ld;
+        for (int64_t b = 0; b < used; b++)
+            to[b] = scale * ((from[b] - mean_dy) - normalise(f, at[b]) * slope);
         for (int64_t b = used; b < columns; b++)
-            d[b] = 0;
+            to[b] = 0;
     }
 }

@@ -22,7 +22,7 @@ static int check_precision(const struct hd_net_fields *fields, const struct hd_l
                  "tf32 is for GPUs; processors compute in f32 or bf16");
     else if (fields->precision == HD_BF16 && !conv)
         snprintf(mistake_p->message, HD_NET_MESSAGE,
-                 hd_dense_net_kind.fits(list)
+                 list->obs.dims == 1
                      ? "bf16 is for convolutional nets; dense nets compute in f32"
                      : "bf16 is for convolutional nets of DI-engine's form; other lists of layers "
                        "compute in f32 or, on GPUs, tf32");
@@ -53,20 +53,9 @@ int hd_net_find_mistake(const struct hd_net_fields *fields, struct hd_net_mistak
     return HD_OK;
 }
 
-/* Finds the fused passes for the list, if there are any, else those that go through any list. */
-static const struct hd_net_kind *choose_kind(const struct hd_layer_list *list)
-{
-    static const struct hd_net_kind *const kinds[] = {&hd_conv_net_kind, &hd_dense_net_kind,
-                                                      &hd_list_net_kind};
-    int i = 0;
-    while (!kinds[i]->fits(list))
-        i++;
-    return kinds[i];
-}
-
 /* Takes the list over, also when it fails. */
 static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *fields,
-                    const struct hd_layer_list *list, bool in_list_order, struct hd_net **net_p)
+                    const struct hd_layer_list *list, struct hd_net **net_p)
 {
     struct hd_net *net = hd_alloc(1, (size_t)kind->bytes);
     if (!net) {
@@ -74,28 +63,18 @@ static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *
         return HD_ERR_NOMEM;
     }
     net->ops = kind->ops;
-    net->in_list_order = in_list_order;
+    net->fused = hd_conv_net_kind.fits(list) || hd_short_form_is_dense(list);
     int status = hd_net_fill_base(net, fields, list);
     if (status == HD_OK)
         status = kind->build(net);
+    if (status == HD_OK) {
+        net->gpus = hd_alloc(1, sizeof *net->gpus);
+        status = net->gpus ? HD_OK : HD_ERR_NOMEM;
+    }
     if (status != HD_OK)
         hd_net_destroy(net);
     *net_p = status == HD_OK ? net : NULL;
     return status;
-}
-
-/* Makes the net also as GPUs go through it, layer by layer, if only CPUs have other passes. */
-static int make_walked(const struct hd_net_kind *kind, const struct hd_net_fields *fields,
-                       struct hd_net *net)
-{
-    struct hd_layer_list list = net->list;
-    if (net->fused || kind == &hd_list_net_kind || hd_net_find_cpu_layer(net))
-        return HD_OK;
-    list.layers = hd_alloc(list.n, sizeof *list.layers);
-    if (!list.layers)
-        return HD_ERR_NOMEM;
-    memcpy(list.layers, net->list.layers, (size_t)list.n * sizeof *list.layers);
-    return make_net(&hd_list_net_kind, fields, &list, true, &net->walked);
 }
 
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
@@ -104,15 +83,8 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     struct hd_layer_list list;
     struct hd_net *net;
     HD_TRY(make_list(fields, &unused, &list));
-    const struct hd_net_kind *kind = choose_kind(&list);
-    HD_TRY(make_net(kind, fields, &list, false, &net));
-    net->fused = kind->on_gpu && kind->on_gpu(&net->list);
-    net->gpus = hd_alloc(1, sizeof *net->gpus);
-    const int status = net->gpus ? make_walked(kind, fields, net) : HD_ERR_NOMEM;
-    if (status != HD_OK) {
-        hd_net_destroy(net);
-        return status;
-    }
+    HD_TRY(make_net(hd_conv_net_kind.fits(&list) ? &hd_conv_net_kind : &hd_list_net_kind, fields,
+                    &list, &net));
     int64_t bytes = net->elements * (int64_t)sizeof(float);
     if (net->params_bytes == 0)
         net->params_bytes = hd_align_up(bytes);

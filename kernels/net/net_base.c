@@ -85,7 +85,6 @@ void hd_net_destroy(struct hd_net *net)
         return;
     for (int i = 0; i < HD_NET_GPUS && net->gpus && net->gpus->release; i++)
         net->gpus->release(net->gpus->on[i]);
-    hd_net_destroy(net->walked);
     net->ops->destroy(net);
     hd_free(net->gpus);
     hd_free(net->list.layers);

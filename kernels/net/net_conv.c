@@ -234,8 +234,5 @@ static bool fits(const struct hd_layer_list *list)
     return true;
 }
 
-const struct hd_net_kind hd_conv_net_kind = {.fits = fits,
-                                             .on_gpu = fits,
-                                             .ops = &ops,
-                                             .bytes = sizeof(struct hd_conv_net),
-                                             .build = net_conv_build};
+const struct hd_net_kind hd_conv_net_kind = {
+    .fits = fits, .ops = &ops, .bytes = sizeof(struct hd_conv_net), .build = net_conv_build};

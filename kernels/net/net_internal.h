@@ -27,6 +27,9 @@ int hd_short_form_check(const struct hd_net_fields *fields, struct hd_net_mistak
 int64_t hd_short_form_count_max(const struct hd_net_fields *fields);
 void hd_short_form_write(const struct hd_net_fields *fields, struct hd_layer_list *list);
 
+/* Returns whether a list is of DI-engine's dense form, with any widths. */
+bool hd_short_form_is_dense(const struct hd_layer_list *list);
+
 /* Returns the number of the first layer of a stream, and the end of the last one's. */
 static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list, int stream)
 {
@@ -123,9 +126,7 @@ struct hd_net {
     struct hd_net_norm *norms;
     enum hd_precision on_gpu;
     struct hd_net_gpus *gpus;
-    bool in_list_order;    /* of the list kind: the flat array is the list of tensors, one stage */
-    struct hd_net *walked; /* of the list kind, with the same flat array, if GPUs go through that
-                              where CPUs have passes of their own; else NULL */
+    bool in_list_order; /* of the list kind: the flat array is the list of tensors, one stage */
 };
 
 /* Fills a base whose `ops` are set, lists tensors and norms, and takes the list over, also when
@@ -149,13 +150,12 @@ static inline bool hd_net_has_value(const struct hd_net *net)
 /* A kind of nets: the lists that it computes, and how hd_net_create makes one. */
 struct hd_net_kind {
     bool (*fits)(const struct hd_layer_list *list);
-    bool (*on_gpu)(const struct hd_layer_list *list); /* GPUs compute it too; NULL: none of them */
     const struct hd_net_ops *ops;
     int64_t bytes; /* of the kind's struct, zeroed but for its base */
     /* Completes a net whose base is filled; hd_net_destroy also releases one of which this failed.
      * Returns a status of hd_net_create. */
     int (*build)(struct hd_net *net);
 };
-extern const struct hd_net_kind hd_dense_net_kind, hd_conv_net_kind, hd_list_net_kind;
+extern const struct hd_net_kind hd_conv_net_kind, hd_list_net_kind;
 
 #endif

@@ -151,3 +151,45 @@ void hd_short_form_write(const struct hd_net_fields *fields, struct hd_layer_lis
         break;
     }
 }
+
+/* -- The form of a list ------------------------------------------------------------------------ */
+
+/* Returns whether `n` layers are those of a hidden layer: dense, with batch norm or without, and a
+ * ReLU. */
+static bool is_hidden(const struct hd_layer *layers, int64_t n, bool norm)
+{
+    return n == (norm ? 3 : 2) && layers[0].type == &hd_layer_dense &&
+           (!norm || layers[1].type == &hd_layer_batch_norm) &&
+           layers[n - 1].type == &hd_layer_relu;
+}
+
+static bool are_hidden(const struct hd_layer *layers, int64_t n, bool norm)
+{
+    const int64_t hidden = norm ? 3 : 2;
+    for (int64_t i = 0; i < n; i += hidden)
+        if (!is_hidden(layers + i, hidden < n - i ? hidden : n - i, norm))
+            return false;
+    return true;
+}
+
+/* Returns whether the trunk has hidden layers only, and whether they have batch norms. */
+static bool has_hidden_trunk(const struct hd_layer_list *list, bool *norm_p)
+{
+    *norm_p = list->trunk > 1 && list->layers[1].type == &hd_layer_batch_norm;
+    return list->obs.dims == 1 && list->trunk > 0 && are_hidden(list->layers, list->trunk, *norm_p);
+}
+
+/* A stream has a hidden layer as wide as its input, and an output layer. */
+bool hd_short_form_is_dense(const struct hd_layer_list *list)
+{
+    bool norm;
+    if (!has_hidden_trunk(list, &norm))
+        return false;
+    for (int i = 0; i < list->n_streams; i++) {
+        const struct hd_layer *first = list->layers + hd_layer_list_find_stream(list, i);
+        if (!is_hidden(first, list->streams[i].layers - 1, norm) ||
+            !hd_shape_is_equal(&first->in, &first->out))
+            return false;
+    }
+    return true;
+}

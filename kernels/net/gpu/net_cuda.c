@@ -6,17 +6,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-/* Returns the functions of a net that GPUs compute, or NULL. They take get_walked. */
+/* Returns the functions of a net that GPUs compute, or NULL. */
 static const struct hd_net_gpu_ops *get_ops(const struct hd_net *net)
 {
     if (hd_net_find_cpu_layer(net))
         return NULL;
     return net->fused ? &hd_fused_net_on_gpu : &hd_list_net_on_gpu;
-}
-
-static const struct hd_net *get_walked(const struct hd_net *net)
-{
-    return net->walked ? net->walked : net;
 }
 
 /* Finds the functions, or logs why GPUs do not compute the net. */
@@ -33,7 +28,7 @@ int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backwar
 {
     const struct hd_net_gpu_ops *ops;
     HD_TRY(find_ops(net, &ops));
-    return ops->prepare(get_walked(net), batch, backward_batch);
+    return ops->prepare(net, batch, backward_batch);
 }
 
 /* -- Parameters -------------------------------------------------------------------------------- */
@@ -44,27 +39,27 @@ int64_t hd_net_get_device_bytes(const struct hd_net *net)
     if (!ops)
         return 0;
     return hd_align_up(net->elements * (int64_t)sizeof(float)) +
-           (ops->shadow_bytes ? ops->shadow_bytes(get_walked(net)) : 0);
+           (ops->shadow_bytes ? ops->shadow_bytes(net) : 0);
 }
 
 int64_t hd_net_count_gpu_gradient(const struct hd_net *net)
 {
     const struct hd_net_gpu_ops *ops = get_ops(net);
-    return ops ? ops->count_gradient(get_walked(net)) : 0;
+    return ops ? ops->count_gradient(net) : 0;
 }
 
 int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p)
 {
     const struct hd_net_gpu_ops *ops;
     HD_TRY(find_ops(net, &ops));
-    return ops->gradient_table(get_walked(net), at_p);
+    return ops->gradient_table(net, at_p);
 }
 
 int hd_net_get_tiles(const struct hd_net *net, void *params, struct hd_tiles *tiles_p)
 {
     const struct hd_net_gpu_ops *ops;
     HD_TRY(find_ops(net, &ops));
-    return ops->tiles(get_walked(net), params, tiles_p);
+    return ops->tiles(net, params, tiles_p);
 }
 
 int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
@@ -80,7 +75,7 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
 int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
     const struct hd_net_gpu_ops *ops = get_ops(net);
-    return ops && batch > 0 ? ops->forward_bytes(get_walked(net), batch) : 0;
+    return ops && batch > 0 ? ops->forward_bytes(net, batch) : 0;
 }
 
 static struct hd_gpu_obs obs_of(const struct hd_net *net, const struct hd_obs_norm *norm)
@@ -100,7 +95,7 @@ static int forward(const struct hd_net *net, const void *params, const struct hd
 {
     const struct hd_net_gpu_ops *ops;
     HD_TRY(find_ops(net, &ops));
-    return ops->forward(get_walked(net), params, obs, rows, work, q, stream);
+    return ops->forward(net, params, obs, rows, work, q, stream);
 }
 
 int hd_net_forward_cuda(const struct hd_net *net, const void *params,
@@ -127,7 +122,7 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
 int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
     const struct hd_net_gpu_ops *ops = get_ops(net);
-    return ops && batch > 0 ? ops->backward_bytes(get_walked(net), batch) : 0;
+    return ops && batch > 0 ? ops->backward_bytes(net, batch) : 0;
 }
 
 int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
@@ -136,6 +131,6 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
 {
     const struct hd_net_gpu_ops *ops;
     HD_TRY(find_ops(net, &ops));
-    return ops->backward(get_walked(net), params, batch, forward_batch, work, dq, scratch, first,
-                         last, grad, gpu_order, stream);
+    return ops->backward(net, params, batch, forward_batch, work, dq, scratch, first, last, grad,
+                         gpu_order, stream);
 }

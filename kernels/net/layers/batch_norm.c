@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.BatchNorm1d, BatchNorm2d and their synchronised form (Ioffe and Szegedy 2015): each
- * channel of [C], [C][n] or [C][H][W] is normalised over samples and places. Sums are doubles,
- * added row by row in the order of the elements. */
+ * channel of [C], [C][n] or [C][H][W] is normalised over samples and places. Vectors are columns,
+ * through kernels/dense/batch_norm.h. Of rows, sums are doubles, added row by row in the order of
+ * the elements. */
 #include "kernels/dense/batch_norm.h"
 
+#include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
 
 #include <math.h>
@@ -43,8 +45,18 @@ static void normalise(const struct hd_layer_run *run, int64_t c, struct channel 
         }
 }
 
+static bool is_vector(const struct hd_layer_run *run)
+{
+    return run->layer->in.dims == 1;
+}
+
 static void forward_running(const struct hd_layer_run *run)
 {
+    if (is_vector(run)) {
+        hd_batch_norm_forward_running(run->layer->in.size[0], run->ld, run->mean, run->var,
+                                      run->weight, run->bias, run->x, run->x_ld, run->to, run->ld);
+        return;
+    }
     for (int64_t c = 0; c < run->layer->in.size[0]; c++)
         normalise(run, c, make_channel(run, c, run->mean[c], run->var[c]));
 }
@@ -52,6 +64,11 @@ static void forward_running(const struct hd_layer_run *run)
 static void batch_norm_forward(const struct hd_layer_run *run, const double *mean,
                                const double *variance)
 {
+    if (is_vector(run)) {
+        hd_batch_norm_forward(run->layer->in.size[0], run->ld, mean, variance, run->weight,
+                              run->bias, run->x, run->x_ld, run->to, run->ld);
+        return;
+    }
     for (int64_t c = 0; c < run->layer->in.size[0]; c++)
         normalise(run, c, make_channel(run, c, mean[c], variance[c]));
 }
@@ -59,6 +76,10 @@ static void batch_norm_forward(const struct hd_layer_run *run, const double *mea
 static void add_up(const struct hd_layer_run *run, double *sums)
 {
     const int64_t channels = run->layer->in.size[0], plane = hd_shape_count_plane(&run->layer->in);
+    if (is_vector(run)) {
+        hd_batch_norm_compute_sums(channels, run->rows, run->x, run->x_ld, sums);
+        return;
+    }
     memset(sums, 0, (size_t)(2 * channels) * sizeof *sums);
     for (int64_t r = 0; r < run->rows; r++)
         for (int64_t c = 0; c < channels; c++)
@@ -73,6 +94,11 @@ static void add_up_backward(const struct hd_layer_run *run, const double *mean,
                             const double *variance, double *sums)
 {
     const int64_t channels = run->layer->in.size[0], plane = hd_shape_count_plane(&run->layer->in);
+    if (is_vector(run)) {
+        hd_batch_norm_compute_backward_sums(channels, run->rows, mean, variance, run->dy, run->ld,
+                                            run->x, run->x_ld, run->scratch, sums);
+        return;
+    }
     memset(sums, 0, (size_t)(2 * channels) * sizeof *sums);
     for (int64_t r = 0; r < run->rows; r++)
         for (int64_t c = 0; c < channels; c++) {
@@ -90,6 +116,11 @@ static void backward(const struct hd_layer_run *run, const double *mean, const d
                      double count, const double *sums)
 {
     const int64_t channels = run->layer->in.size[0], plane = hd_shape_count_plane(&run->layer->in);
+    if (is_vector(run)) {
+        hd_batch_norm_backward(channels, run->ld, run->rows, count, sums, mean, variance,
+                               run->weight, run->x, run->x_ld, run->dy, run->to, run->ld);
+        return;
+    }
     for (int64_t r = 0; r < run->rows; r++)
         for (int64_t c = 0; c < channels; c++) {
             const struct channel channel = make_channel(run, c, mean[c], variance[c]);
@@ -104,6 +135,13 @@ static void backward(const struct hd_layer_run *run, const double *mean, const d
         }
 }
 
+/* A row of columns. */
+static int64_t batch_norm_count_scratch(const struct hd_layer *layer, int64_t rows)
+{
+    (void)layer;
+    return hd_linear_get_ld(rows);
+}
+
 static const struct hd_layer_batch batch = {
     .add_up = add_up,
     .forward = batch_norm_forward,
@@ -113,8 +151,10 @@ static const struct hd_layer_batch batch = {
 
 const struct hd_layer_type hd_layer_batch_norm = {
     .name = "batch_norm",
+    .form = HD_FORM_COLUMNS,
     .infer = hd_layer_keep_shape,
     .list_tensors = batch_norm_list_tensors,
+    .count_scratch = batch_norm_count_scratch,
     .forward = forward_running,
     .batch = &batch,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.nn.Linear, through kernels/dense/linear.h, whose activations are feature-major. */
+/* torch.nn.Linear, through kernels/dense/linear.h. */
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
 
@@ -21,44 +21,44 @@ static int dense_list_tensors(const struct hd_layer *layer,
     return 2;
 }
 
-/* Input and output, feature-major. */
+static int64_t pad(int64_t in)
+{
+    return (in + HD_LANES - 1) / HD_LANES * HD_LANES;
+}
+
+/* The input, transposed. */
 static int64_t dense_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
-    return (layer->in.size[0] + layer->out.size[0]) * hd_linear_get_ld(rows);
+    return pad(layer->in.size[0]) * rows;
 }
 
 static void dense_forward(const struct hd_layer_run *run)
 {
-    const int64_t in = run->layer->in.size[0], out = run->layer->out.size[0];
-    const int64_t ld = hd_linear_get_ld(run->rows);
-    float *x = run->scratch, *y = x + in * ld;
-    hd_transpose(run->rows, in, run->x, in, x, ld);
-    hd_linear_forward(out, in, ld, run->weight, run->bias, false, x, ld, y, ld);
-    hd_transpose(out, run->rows, y, ld, run->to, out);
+    hd_linear_forward(run->layer->out.size[0], run->layer->in.size[0], run->ld, run->weight,
+                      run->bias, run->relu, run->x, run->x_ld, run->to, run->ld);
 }
 
 static void dense_backward_data(const struct hd_layer_run *run)
 {
-    const int64_t in = run->layer->in.size[0], out = run->layer->out.size[0];
-    const int64_t ld = hd_linear_get_ld(run->rows);
-    float *dx = run->scratch, *dy = dx + in * ld;
-    hd_transpose(run->rows, out, run->dy, out, dy, ld);
-    hd_linear_backward_data(out, in, ld, run->weight, dy, ld, false, NULL, 0, dx, ld);
-    hd_transpose(in, run->rows, dx, ld, run->to, in);
+    hd_linear_backward_data(run->layer->out.size[0], run->layer->in.size[0], run->ld, run->weight,
+                            run->dy, run->ld, run->add, run->mask ? run->x : NULL, run->x_ld,
+                            run->to, run->ld);
 }
 
 static void dense_backward_weights(const struct hd_layer_run *run)
 {
-    const int64_t in = run->layer->in.size[0], out = run->layer->out.size[0];
-    const int64_t ld = hd_linear_get_ld(run->rows);
-    float *dy = run->scratch;
-    hd_transpose(run->rows, out, run->dy, out, dy, ld);
-    hd_linear_backward_weights(out, in, run->rows, dy, ld, run->x, in, run->dweight, run->dbias);
+    const int64_t in = run->layer->in.size[0];
+    hd_transpose(in, run->rows, run->x, run->x_ld, run->scratch, pad(in));
+    hd_linear_backward_weights(run->layer->out.size[0], in, run->rows, run->dy, run->ld,
+                               run->scratch, pad(in), run->dweight, run->dbias);
 }
 
 const struct hd_layer_type hd_layer_dense = {
     .name = "dense",
     .fields = {{"out", 1, 0}},
+    .form = HD_FORM_COLUMNS,
+    .has_relu = true,
+    .adds = true,
     .infer = dense_infer,
     .list_tensors = dense_list_tensors,
     .count_scratch = dense_count_scratch,

@@ -6,26 +6,30 @@
 
 static void gelu_forward(const struct hd_layer_run *run)
 {
-    const int64_t n = run->rows * hd_shape_count(&run->layer->in);
-    const float *restrict x = run->x;
-    float *restrict y = run->to;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * hd_gauss_compute(x[i]).distribution;
+    for (int64_t line = 0; line < run->lines; line++) {
+        const float *restrict x = run->x + line * run->x_ld;
+        float *restrict y = run->to + line * run->ld;
+        for (int64_t i = 0; i < run->length; i++)
+            y[i] = x[i] * hd_gauss_compute(x[i]).distribution;
+    }
 }
 
 static void gelu_backward_data(const struct hd_layer_run *run)
 {
-    const int64_t n = run->rows * hd_shape_count(&run->layer->in);
-    const float *restrict x = run->x, *restrict dy = run->dy;
-    float *restrict dx = run->to;
-    for (int64_t i = 0; i < n; i++) {
-        const struct hd_gauss normal = hd_gauss_compute(x[i]);
-        dx[i] = dy[i] * (normal.distribution + x[i] * normal.density);
+    for (int64_t line = 0; line < run->lines; line++) {
+        const float *restrict x = run->x + line * run->x_ld, *restrict dy =
+                                                                 run->dy + line * run->ld;
+        float *restrict dx = run->to + line * run->ld;
+        for (int64_t i = 0; i < run->length; i++) {
+            const struct hd_gauss normal = hd_gauss_compute(x[i]);
+            dx[i] = dy[i] * (normal.distribution + x[i] * normal.density);
+        }
     }
 }
 
 const struct hd_layer_type hd_layer_gelu = {
     .name = "gelu",
+    .form = HD_FORM_ANY,
     .infer = hd_layer_keep_shape,
     .forward = gelu_forward,
     .backward_data = gelu_backward_data,

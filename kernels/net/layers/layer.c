@@ -62,6 +62,24 @@ bool hd_layer_keep_shape(struct hd_layer *layer, char message[HD_LAYER_MESSAGE])
     return true;
 }
 
+void hd_layer_activate(const struct hd_layer_run *run)
+{
+    for (int64_t line = 0; line < run->lines; line++) {
+        float *to = run->to + line * run->ld;
+        memcpy(to, run->x + line * run->x_ld, (size_t)run->length * sizeof *to);
+        run->layer->type->activate(run->length, to);
+    }
+}
+
+void hd_layer_differentiate(const struct hd_layer_run *run)
+{
+    for (int64_t line = 0; line < run->lines; line++) {
+        float *to = run->to + line * run->ld;
+        memcpy(to, run->dy + line * run->ld, (size_t)run->length * sizeof *to);
+        run->layer->type->differentiate(run->length, run->y + line * run->x_ld, to);
+    }
+}
+
 int64_t hd_count_windows(int64_t side, int64_t kernel, int64_t stride, int64_t padding)
 {
     const int64_t padded = side + 2 * padding;

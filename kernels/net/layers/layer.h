@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers, and the tables of operations that each type of layer has on CPUs and on GPUs. A net is a
- * list of them (kernels/net/net.h). Activations are floats, row-major: a row is one sample, whose
- * elements have the order of the shape, [C][H][W] for images. A row's result depends on that row
- * alone. Tables are constants; operations allocate nothing, run on the calling thread and are
- * thread safe on different memory. */
+ * list of them (kernels/net/net.h). Activations are floats in one of two forms. As rows, each row
+ * is one sample, whose elements have the order of the shape, [C][H][W] for images. As columns,
+ * which CPUs have where a sample is a vector, each column is one sample: [elements][ld], ld being
+ * hd_linear_get_ld of the samples (kernels/dense/linear.h), and columns beyond the samples are of
+ * no meaning. A sample's result depends on that sample alone. Tables are constants; operations
+ * allocate nothing, run on the calling thread and are thread safe on different memory. */
 #ifndef HD_KERNELS_NET_LAYERS_LAYER_H
 #define HD_KERNELS_NET_LAYERS_LAYER_H
 
@@ -70,14 +72,21 @@ struct hd_gemm;
 /* The arguments of an operation; which of them it reads and writes depends on the operation. */
 struct hd_layer_run {
     const struct hd_layer *layer;
-    int64_t rows;
+    int64_t rows;               /* samples */
     const float *weight, *bias; /* other tensors follow the weight, in their order */
-    const float *x, *y;         /* [rows][in], [rows][out] */
-    const float *dy;            /* [rows][out]: derivatives by the output */
+    const float *x, *y;         /* [rows][in], [rows][out], or columns */
+    const float *dy;            /* [rows][out]: derivatives by the output, or columns */
     float *to;                  /* written: y or dx */
-    float *dweight, *dbias;     /* written: sums over rows in a fixed order */
-    const float *mean, *var;    /* running statistics of a batch norm: [channels] */
-    void *scratch;              /* count_scratch floats, 64-byte aligned */
+    /* On CPUs: the elements of an input are `lines` of `length` floats, a column's element or all
+     * rows being one line. Lines of x and y are x_ld floats apart, those of dy and dx ld, as those
+     * of y are where it is written. */
+    int64_t lines, length, x_ld, ld;
+    bool relu; /* forward: the output is rectified (of types with has_relu) */
+    bool add;  /* backward_data: dx is added to what is there (of types with adds) */
+    bool mask; /* backward_data: dx is 0 where x is not positive (of types with adds) */
+    float *dweight, *dbias;  /* written: sums over rows in a fixed order */
+    const float *mean, *var; /* running statistics of a batch norm: [channels] */
+    void *scratch;           /* count_scratch floats, 64-byte aligned */
     /* Layers with states read and write these: */
     int64_t steps;      /* T: rows are sequences of T consecutive rows */
     const float *state; /* [rows / T][state_ld]: before the first row of a sequence; NULL: zeros */
@@ -133,11 +142,20 @@ struct hd_layer_on_gpu {
 
 struct hd_cell;
 
+/* The forms of activations that a layer takes on CPUs. */
+enum hd_layer_form {
+    HD_FORM_ROWS,
+    HD_FORM_COLUMNS, /* columns where its input has one dimension, else rows */
+    HD_FORM_ANY      /* its output has the form of its input */
+};
+
 struct hd_layer_type {
     const char *name; /* in run files */
     struct hd_layer_field fields[HD_LAYER_FIELDS];
-    bool has_body;              /* contains layers; its output is their output plus its input */
-    bool observation;           /* reads the observation alone, so that it has no backward_data */
+    enum hd_layer_form form;
+    bool has_relu, adds; /* its operations do what run->relu, and run->add and run->mask, say */
+    bool has_body;       /* contains layers; its output is their output plus its input */
+    bool observation;    /* reads the observation alone, so that it has no backward_data */
     const struct hd_cell *cell; /* NULL, or what a layer with states computes in a step */
     int states; /* vectors as long as its output that it keeps from a row of a sequence to the next
                    one; such a layer's sequences depend on themselves alone */
@@ -161,6 +179,11 @@ struct hd_layer_type {
 
     /* Computes dx from x, y, dy and the parameters. NULL likewise, or if `batch` has it. */
     void (*backward_data)(const struct hd_layer_run *run);
+
+    /* Elementwise functions with a derivative that follows from the result: compute y[n] in place
+     * of x, and dx[n] in place of dy. Or NULL. */
+    void (*activate)(int64_t n, float *y);
+    void (*differentiate)(int64_t n, const float *y, float *dy);
 
     /* Computes the derivatives by weight and bias, before backward_data in layers with states.
      * NULL: there are none. */
@@ -209,6 +232,10 @@ struct hd_tensor hd_layer_make_tensor(int dims, const int64_t *shape, enum hd_te
 
 /* Do infer for layers whose output has the shape of their input. */
 bool hd_layer_keep_shape(struct hd_layer *layer, char message[HD_LAYER_MESSAGE]);
+
+/* Are forward and backward_data of types with `activate`. */
+void hd_layer_activate(const struct hd_layer_run *run);
+void hd_layer_differentiate(const struct hd_layer_run *run);
 
 /* Returns the outputs along a side of an image that windows of `kernel` pixels yield, `stride`
  * apart, with `padding` pixels on both ends; 0 if there are none. */

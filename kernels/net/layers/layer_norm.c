@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.LayerNorm over all elements of a sample (Ba et al. 2016). Moments are doubles, summed in
- * the order of the elements. */
+ * the order of the elements. Columns are taken by HD_LANES, so that vectors go over samples. */
+#include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
 
 #include <math.h>
@@ -17,6 +18,8 @@ static int layer_norm_list_tensors(const struct hd_layer *layer,
     return 2;
 }
 
+/* -- Rows -------------------------------------------------------------------------------------- */
+
 struct moments {
     float mean, inverse; /* inverse: 1 / sqrt(variance + epsilon) */
 };
@@ -32,7 +35,7 @@ static struct moments compute_moments(int64_t n, const float *x)
     return (struct moments){(float)mean, (float)(1 / sqrt(squares / (double)n + EPSILON))};
 }
 
-static void layer_norm_forward(const struct hd_layer_run *run)
+static void forward_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     for (int64_t r = 0; r < run->rows; r++) {
@@ -43,7 +46,7 @@ static void layer_norm_forward(const struct hd_layer_run *run)
     }
 }
 
-static void layer_norm_backward_data(const struct hd_layer_run *run)
+static void backward_data_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     for (int64_t r = 0; r < run->rows; r++) {
@@ -63,7 +66,7 @@ static void layer_norm_backward_data(const struct hd_layer_run *run)
     }
 }
 
-static void layer_norm_backward_weights(const struct hd_layer_run *run)
+static void backward_weights_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     memset(run->dweight, 0, (size_t)n * sizeof *run->dweight);
@@ -78,10 +81,147 @@ static void layer_norm_backward_weights(const struct hd_layer_run *run)
     }
 }
 
+/* -- Columns ----------------------------------------------------------------------------------- */
+
+/* The moments of some columns, of which all arrays below begin with the first. */
+struct column_moments {
+    float mean[HD_LANES], inverse[HD_LANES];
+};
+
+static void compute_column_moments(int64_t n, const float *x, int64_t ld, struct column_moments *m)
+{
+    double sum[HD_LANES] = {0}, squares[HD_LANES] = {0}, mean[HD_LANES];
+    for (int64_t i = 0; i < n; i++)
+        for (int b = 0; b < HD_LANES; b++)
+            sum[b] += x[i * ld + b];
+    for (int b = 0; b < HD_LANES; b++)
+        mean[b] = sum[b] / (double)n;
+    for (int64_t i = 0; i < n; i++)
+        for (int b = 0; b < HD_LANES; b++)
+            squares[b] += (x[i * ld + b] - mean[b]) * (x[i * ld + b] - mean[b]);
+    for (int b = 0; b < HD_LANES; b++) {
+        m->mean[b] = (float)mean[b];
+        m->inverse[b] = (float)(1 / sqrt(squares[b] / (double)n + EPSILON));
+    }
+}
+
+static void forward_columns(const struct hd_layer_run *run)
+{
+    const int64_t n = run->layer->in.size[0];
+    for (int64_t at = 0; at < run->ld; at += HD_LANES) {
+        struct column_moments m;
+        compute_column_moments(n, run->x + at, run->x_ld, &m);
+        for (int64_t i = 0; i < n; i++) {
+            const float *restrict x = run->x + i * run->x_ld + at;
+            float *restrict y = run->to + i * run->ld + at;
+            for (int b = 0; b < HD_LANES; b++)
+                y[b] = (x[b] - m.mean[b]) * m.inverse[b] * run->weight[i] + run->bias[i];
+        }
+    }
+}
+
+/* Computes dx of HD_LANES columns. */
+static void differentiate_columns(const struct hd_layer_run *run, int64_t at)
+{
+    const int64_t n = run->layer->in.size[0];
+    struct column_moments m;
+    double sum[HD_LANES] = {0}, product[HD_LANES] = {0};
+    float mean[HD_LANES], slope[HD_LANES];
+    compute_column_moments(n, run->x + at, run->x_ld, &m);
+    for (int64_t i = 0; i < n; i++) {
+        const float *restrict x = run->x + i * run->x_ld + at, *restrict dy =
+                                                                   run->dy + i * run->ld + at;
+        for (int b = 0; b < HD_LANES; b++) {
+            const float g = run->weight[i] * dy[b];
+            sum[b] += g;
+            product[b] += (double)g * ((x[b] - m.mean[b]) * m.inverse[b]);
+        }
+    }
+    for (int b = 0; b < HD_LANES; b++) {
+        mean[b] = (float)(sum[b] / (double)n);
+        slope[b] = (float)(product[b] / (double)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float *restrict x = run->x + i * run->x_ld + at, *restrict dy =
+                                                                   run->dy + i * run->ld + at;
+        float *restrict dx = run->to + i * run->ld + at;
+        for (int b = 0; b < HD_LANES; b++) {
+            const float xhat = (x[b] - m.mean[b]) * m.inverse[b];
+            dx[b] = m.inverse[b] * (run->weight[i] * dy[b] - mean[b] - xhat * slope[b]);
+        }
+    }
+}
+
+/* Adds in HD_LANES partial sums, then pairs of halves. */
+static float add_lanes(float lanes[HD_LANES])
+{
+    for (int half = HD_LANES / 2; half > 0; half /= 2)
+        for (int b = 0; b < half; b++)
+            lanes[b] += lanes[b + half];
+    return lanes[0];
+}
+
+/* The scratch holds the moments of all columns. */
+static void backward_weights_columns(const struct hd_layer_run *run)
+{
+    const int64_t n = run->layer->in.size[0];
+    struct column_moments *m = run->scratch;
+    for (int64_t at = 0; at < run->rows; at += HD_LANES)
+        compute_column_moments(n, run->x + at, run->x_ld, &m[at / HD_LANES]);
+    for (int64_t i = 0; i < n; i++) {
+        float dweight[HD_LANES] = {0}, dbias[HD_LANES] = {0};
+        for (int64_t at = 0; at < run->rows; at += HD_LANES) {
+            const float *restrict x = run->x + i * run->x_ld + at, *restrict dy =
+                                                                       run->dy + i * run->ld + at;
+            const struct column_moments *of = &m[at / HD_LANES];
+            const int used = (int)(run->rows - at < HD_LANES ? run->rows - at : HD_LANES);
+            for (int b = 0; b < used; b++) {
+                dweight[b] += dy[b] * ((x[b] - of->mean[b]) * of->inverse[b]);
+                dbias[b] += dy[b];
+            }
+        }
+        run->dweight[i] = add_lanes(dweight);
+        run->dbias[i] = add_lanes(dbias);
+    }
+}
+
+/* -- The type ---------------------------------------------------------------------------------- */
+
+static int64_t layer_norm_count_scratch(const struct hd_layer *layer, int64_t rows)
+{
+    return layer->in.dims == 1 ? 2 * hd_linear_get_ld(rows) : 0;
+}
+
+static void layer_norm_forward(const struct hd_layer_run *run)
+{
+    if (run->layer->in.dims == 1)
+        forward_columns(run);
+    else
+        forward_rows(run);
+}
+
+static void layer_norm_backward_data(const struct hd_layer_run *run)
+{
+    for (int64_t at = 0; at < run->ld && run->layer->in.dims == 1; at += HD_LANES)
+        differentiate_columns(run, at);
+    if (run->layer->in.dims > 1)
+        backward_data_rows(run);
+}
+
+static void layer_norm_backward_weights(const struct hd_layer_run *run)
+{
+    if (run->layer->in.dims == 1)
+        backward_weights_columns(run);
+    else
+        backward_weights_rows(run);
+}
+
 const struct hd_layer_type hd_layer_layer_norm = {
     .name = "layer_norm",
+    .form = HD_FORM_COLUMNS,
     .infer = hd_layer_keep_shape,
     .list_tensors = layer_norm_list_tensors,
+    .count_scratch = layer_norm_count_scratch,
     .forward = layer_norm_forward,
     .backward_data = layer_norm_backward_data,
     .backward_weights = layer_norm_backward_weights,

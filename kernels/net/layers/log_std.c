@@ -24,17 +24,16 @@ static int log_std_list_tensors(const struct hd_layer *layer,
 static void log_std_forward(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
-    for (int64_t r = 0; r < run->rows; r++) {
-        memcpy(run->to + 2 * r * n, run->x + r * n, (size_t)n * sizeof *run->to);
-        memcpy(run->to + (2 * r + 1) * n, run->weight, (size_t)n * sizeof *run->to);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(run->to + i * run->ld, run->x + i * run->x_ld, (size_t)run->ld * sizeof *run->to);
+        for (int64_t b = 0; b < run->ld; b++)
+            run->to[(n + i) * run->ld + b] = run->weight[i];
     }
 }
 
 static void log_std_backward_data(const struct hd_layer_run *run)
 {
-    const int64_t n = run->layer->in.size[0];
-    for (int64_t r = 0; r < run->rows; r++)
-        memcpy(run->to + r * n, run->dy + 2 * r * n, (size_t)n * sizeof *run->to);
+    memcpy(run->to, run->dy, (size_t)(run->layer->in.size[0] * run->ld) * sizeof *run->to);
 }
 
 static void log_std_backward_weights(const struct hd_layer_run *run)
@@ -42,14 +41,15 @@ static void log_std_backward_weights(const struct hd_layer_run *run)
     const int64_t n = run->layer->in.size[0];
     for (int64_t i = 0; i < n; i++) {
         float sum = 0;
-        for (int64_t r = 0; r < run->rows; r++)
-            sum += run->dy[(2 * r + 1) * n + i];
+        for (int64_t b = 0; b < run->rows; b++)
+            sum += run->dy[(n + i) * run->ld + b];
         run->dweight[i] = sum;
     }
 }
 
 const struct hd_layer_type hd_layer_log_std = {
     .name = "log_std",
+    .form = HD_FORM_COLUMNS,
     .infer = log_std_infer,
     .list_tensors = log_std_list_tensors,
     .forward = log_std_forward,

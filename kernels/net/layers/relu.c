@@ -2,24 +2,25 @@
 /* torch.nn.ReLU; a NaN remains a NaN. */
 #include "kernels/net/layers/layer.h"
 
-static void relu_forward(const struct hd_layer_run *run)
+static void relu_activate(int64_t n, float *y)
 {
-    const int64_t n = run->rows * hd_shape_count(&run->layer->in);
     for (int64_t i = 0; i < n; i++)
-        run->to[i] = run->x[i] <= 0 ? 0 : run->x[i];
+        y[i] = y[i] <= 0 ? 0 : y[i];
 }
 
-static void relu_backward_data(const struct hd_layer_run *run)
+static void relu_differentiate(int64_t n, const float *restrict y, float *restrict dy)
 {
-    const int64_t n = run->rows * hd_shape_count(&run->layer->in);
     for (int64_t i = 0; i < n; i++)
-        run->to[i] = run->x[i] <= 0 ? 0 : run->dy[i];
+        dy[i] = y[i] <= 0 ? 0 : dy[i];
 }
 
 const struct hd_layer_type hd_layer_relu = {
     .name = "relu",
+    .form = HD_FORM_ANY,
     .infer = hd_layer_keep_shape,
-    .forward = relu_forward,
-    .backward_data = relu_backward_data,
+    .forward = hd_layer_activate,
+    .backward_data = hd_layer_differentiate,
+    .activate = relu_activate,
+    .differentiate = relu_differentiate,
     .gpu = HD_ON_GPU(hd_relu_on_gpu),
 };

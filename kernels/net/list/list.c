@@ -6,25 +6,13 @@
 
 #include <string.h>
 
-/* A stage has at least so many floats, so that tasks and messages are not too short. */
-enum { STAGE_FLOATS = 1 << 18 };
-
-/* -- Ops --------------------------------------------------------------------------------------- */
-
-static int add_value(struct list_net *net, const struct hd_shape *shape)
-{
-    const int64_t n = hd_shape_count(shape);
-    net->values[net->n_values] = (struct value){.elements = n, .before = net->elements};
-    net->elements += n;
-    net->widest = n > net->widest ? n : net->widest;
-    return net->n_values++;
-}
+/* -- The plain one ----------------------------------------------------------------------------- */
 
 static int add_op(struct list_net *net, const struct hd_layer *layer, int in, int skip)
 {
-    struct op *op = &net->ops[net->n_ops++];
+    struct op *op = &net->plain.ops[net->plain.n_ops++];
     *op = (struct op){.layer = layer, .in = in, .skip = skip, .level = net->base.levels};
-    op->out = add_value(net, &layer->out);
+    op->out = hd_walk_add_value(&net->plain, hd_shape_count(&layer->out), false);
     if (layer->type->batch) {
         op->feature = net->features;
         net->features += layer->in.size[0];
@@ -49,33 +37,15 @@ static int add_ops(struct list_net *net, int64_t first, int64_t n, int value)
 static void add_all(struct list_net *net)
 {
     const struct hd_layer_list *list = &net->base.list;
-    const int trunk = add_ops(net, 0, list->trunk, add_value(net, &list->obs));
-    net->of_value = NO_VALUE;
+    const int obs = hd_walk_add_value(&net->plain, hd_shape_count(&list->obs), false);
+    net->plain.values[obs].is_obs = true;
+    const int trunk = add_ops(net, 0, list->trunk, obs);
     for (int i = 0; i < list->n_streams; i++) {
         const int last =
             add_ops(net, hd_layer_list_find_stream(list, i), list->streams[i].layers, trunk);
-        *(list->streams[i].output == HD_OUTPUT_VALUE ? &net->of_value : &net->of_actions) = last;
+        *(list->streams[i].output == HD_OUTPUT_VALUE ? &net->plain.of_value
+                                                     : &net->plain.of_actions) = last;
     }
-}
-
-/* The last op that reads a value writes the derivatives by it; the others, which come later in the
- * backward pass, add. */
-static int find_added(struct list_net *net)
-{
-    bool *begun = hd_alloc(net->n_values, sizeof *begun);
-    if (!begun)
-        return HD_ERR_NOMEM;
-    for (int i = net->n_ops - 1; i >= 0; i--) {
-        struct op *op = &net->ops[i];
-        op->adds = begun[op->in];
-        begun[op->in] = true;
-        if (op->skip == NO_VALUE)
-            continue;
-        op->adds_skip = begun[op->skip];
-        begun[op->skip] = true;
-    }
-    hd_free(begun);
-    return HD_OK;
 }
 
 /* -- The flat array ---------------------------------------------------------------------------- */
@@ -88,8 +58,9 @@ static int count_tensors(const struct op *op)
 
 static void assign_offsets(struct list_net *net)
 {
-    for (int i = 0; i < net->n_ops; i++) {
-        struct op *op = &net->ops[net->base.in_list_order ? i : net->n_ops - 1 - i];
+    const struct walk *walk = &net->plain;
+    for (int i = 0; i < walk->n_ops; i++) {
+        struct op *op = &walk->ops[net->base.in_list_order ? i : walk->n_ops - 1 - i];
         const struct hd_tensor *tensors = &net->base.tensors[op->layer->tensor];
         const int n = count_tensors(op);
         op->weight = net->base.elements;
@@ -101,29 +72,14 @@ static void assign_offsets(struct list_net *net)
     }
 }
 
-static void cut_stages(struct list_net *net)
-{
-    struct stage stage = {.first = net->n_ops, .last = net->n_ops};
-    for (int i = net->n_ops - 1; i >= 0; i--) {
-        stage.first = i;
-        stage.hi = net->base.in_list_order ? net->base.elements : net->ops[i].end;
-        if (stage.hi - stage.lo < STAGE_FLOATS || stage.hi == net->base.elements)
-            continue;
-        net->stages[net->n_stages++] = stage;
-        stage = (struct stage){.first = i, .last = i, .lo = stage.hi, .hi = stage.hi};
-    }
-    net->stages[net->n_stages++] = stage;
-}
-
 /* Returns the offset of a tensor of the list in the flat array. */
 static int64_t find_offset(const struct list_net *net, int tensor)
 {
-    int i = 0;
-    while (net->ops[i].layer->tensor + count_tensors(&net->ops[i]) <= tensor ||
-           net->ops[i].layer->tensor > tensor)
-        i++;
-    int64_t offset = net->ops[i].weight;
-    for (int t = net->ops[i].layer->tensor; t < tensor; t++)
+    const struct op *op = net->plain.ops;
+    while (op->layer->tensor + count_tensors(op) <= tensor || op->layer->tensor > tensor)
+        op++;
+    int64_t offset = op->weight;
+    for (int t = op->layer->tensor; t < tensor; t++)
         offset += net->base.tensors[t].count;
     return offset;
 }
@@ -144,13 +100,13 @@ static int import(const struct hd_net *net, const float *row_major, int i, float
 
 static int count_stages(const struct hd_net *net)
 {
-    return as_list(net)->n_stages;
+    return as_list(net)->plain.n_stages;
 }
 
 static void get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
 {
-    *lo_p = as_list(net)->stages[stage].lo;
-    *hi_p = as_list(net)->stages[stage].hi;
+    *lo_p = as_list(net)->plain.stages[stage].lo;
+    *hi_p = as_list(net)->plain.stages[stage].hi;
 }
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
@@ -158,9 +114,8 @@ static void get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, 
 static void list_destroy(struct hd_net *base)
 {
     struct list_net *net = (struct list_net *)base;
-    hd_free(net->ops);
-    hd_free(net->values);
-    hd_free(net->stages);
+    hd_walk_release(&net->plain);
+    hd_walk_release(&net->on_cpu);
 }
 
 static const struct hd_net_ops ops = {
@@ -186,17 +141,12 @@ static const struct hd_net_ops ops = {
 static int list_build(struct hd_net *base)
 {
     struct list_net *net = (struct list_net *)base;
-    const int64_t n = net->base.list.n;
-    net->ops = hd_alloc(n, sizeof *net->ops);
-    net->values = hd_alloc(n + 1, sizeof *net->values);
-    net->stages = hd_alloc(n + 1, sizeof *net->stages);
-    if (!net->ops || !net->values || !net->stages)
-        return HD_ERR_NOMEM;
+    base->in_list_order = base->fused || base->row_major_elements < STAGE_FLOATS;
+    HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + 1));
     add_all(net);
-    HD_TRY(find_added(net));
     assign_offsets(net);
-    cut_stages(net);
-    return HD_OK;
+    HD_TRY(hd_walk_complete(base, &net->plain));
+    return hd_list_rewrite(net);
 }
 
 static bool fits(const struct hd_layer_list *list)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A net of any layers, computed layer by layer in f32. Threads as in kernels/net/net.h. */
+/* A net of any layers. CPUs compute it in f32. Threads as in kernels/net/net.h. */
 #ifndef HD_KERNELS_NET_LIST_LIST_INTERNAL_H
 #define HD_KERNELS_NET_LIST_LIST_INTERNAL_H
 
@@ -7,22 +7,31 @@
 
 enum { OBS = 0, NO_VALUE = -1 };
 
-/* One layer that computes, in the order of the forward pass. It reads value `in` and writes value
- * `out`; the sum at the end of a residual also reads value `skip`. */
+/* A stage has at least so many floats, so that tasks and messages are not too short. A net with
+ * fewer has one, and its flat array the order of the list. */
+enum { STAGE_FLOATS = 1 << 18 };
+
+/* A step of a pass, in the order of the forward pass. It reads value `in` and writes value `out`;
+ * the sum at the end of a residual also reads value `skip`. */
 struct op {
-    const struct hd_layer *layer;
+    const struct hd_layer *layer;           /* NULL: `out` is `in` in the other form */
+    const struct hd_layer_type *activation; /* of the output, in place; NULL: none */
     int in, skip, out;
     bool adds, adds_skip; /* derivatives by `in` and `skip` have a part already, from a later op
                              or, for `skip`, from the same one */
+    bool masked, masks;   /* the activation is a ReLU, and the ops that read `out` do its backward
+                             pass; the op does that for the op that wrote `in` */
     int64_t weight, bias, end; /* offsets in the flat array */
     int level;                 /* number of batch norms before it */
     int64_t feature;           /* of a batch norm: its first among the features of all */
 };
 
-/* The output of a layer, or the observation: [rows][elements]. */
+/* The output of a layer, or the observation, as rows or columns (layers/layer.h). */
 struct value {
     int64_t elements;
-    int64_t before; /* elements of all values before it */
+    bool columns;
+    bool is_obs;                         /* the observation, in either form */
+    int64_t before_rows, before_columns; /* elements of all values of either form before it */
 };
 
 /* Ops [first, last) and their range of the flat array. */
@@ -31,23 +40,46 @@ struct stage {
     int64_t lo, hi;
 };
 
-/* The flat array has the order in which the backward pass finishes: the tensors of the last op
- * first; unless the base says `in_list_order`. */
-struct list_net {
-    struct hd_net base;
+/* The way through the list. */
+struct walk {
     int n_ops, n_values, n_stages;
     struct op *ops;
     struct value *values;
     struct stage *stages;
     int of_actions, of_value; /* values of the streams; NO_VALUE: none */
-    int64_t elements, widest; /* of all values; of the largest one */
-    int64_t features;         /* of all batch norms */
+    int64_t rows, columns;    /* elements of all values of either form */
+};
+
+/* The flat array has the order in which the backward pass finishes: the tensors of the last op
+ * first; unless the base says `in_list_order`. */
+struct list_net {
+    struct hd_net base;
+    struct walk plain;  /* an op for each layer, all values as rows: for GPUs */
+    struct walk on_cpu; /* made from it (rewrite.c) */
+    int64_t features;   /* of all batch norms */
 };
 
 static inline const struct list_net *as_list(const struct hd_net *net)
 {
     return (const struct list_net *)net;
 }
+
+/* -- Walks (walk.c) ---------------------------------------------------------------------------- */
+
+/* Allocates a walk for so many ops and values. Returns HD_OK or HD_ERR_NOMEM; hd_walk_release frees
+ * what there is. */
+int hd_walk_allocate(struct walk *walk, int64_t ops, int64_t values);
+void hd_walk_release(struct walk *walk);
+
+/* Adds a value, and returns its number. */
+int hd_walk_add_value(struct walk *walk, int64_t elements, bool columns);
+
+/* Completes a walk whose ops and values are added: which derivatives are added, and its stages.
+ * Returns HD_OK or HD_ERR_NOMEM. */
+int hd_walk_complete(const struct hd_net *base, struct walk *walk);
+
+/* Makes net->on_cpu of net->plain. Returns HD_OK or HD_ERR_NOMEM. */
+int hd_list_rewrite(struct list_net *net);
 
 /* -- Functions of struct hd_net_ops ------------------------------------------------------------ */
 
@@ -83,15 +115,21 @@ bool hd_list_update_running(const struct hd_net *base, const struct hd_training_
 
 /* -- Steps of passes --------------------------------------------------------------------------- */
 
-/* Memory of `rows` rows for all values or the derivatives by them; in recurrent nets then the
- * number of steps of a sequence, and what layers with states keep; and what follows. */
+/* Memory of `rows` samples for all values of a walk or the derivatives by them; in recurrent nets
+ * then the number of steps of a sequence, and what layers with states keep; and what follows. */
 struct list_memory {
+    const struct walk *walk;
     float *values;
     int64_t rows;
     int64_t steps;                            /* of a sequence, in recurrent nets */
     const struct hd_net_sequences *sequences; /* forward; NULL as in struct hd_net_rows */
 };
-float *hd_list_get_value(const struct list_net *net, struct list_memory memory, int value);
+float *hd_list_get_value(struct list_memory memory, int value);
+
+/* Return the floats of a value, of all values, and of all with room for one more. */
+int64_t hd_list_count_value(const struct value *value, int64_t rows);
+int64_t hd_list_count_values(const struct walk *walk, int64_t rows);
+int64_t hd_list_count_deltas(const struct walk *walk, int64_t rows);
 
 /* Copies the observations to the values. */
 void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows,
@@ -101,7 +139,9 @@ void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows
 struct hd_layer_run hd_list_make_forward(const struct list_net *net, const struct op *op,
                                          const float *params, struct list_memory memory);
 
-/* Computes an op that needs no sums; and q from the streams' outputs. */
+/* Computes the activation of an op's output; an op that needs no sums; and q from the streams'
+ * outputs. */
+void hd_list_activate(const struct op *op, struct list_memory memory);
 void hd_list_forward_op(const struct list_net *net, const struct op *op, const float *params,
                         const float *running, struct list_memory memory);
 void hd_list_combine_heads(const struct list_net *net, struct list_memory memory, float *q);
@@ -113,6 +153,10 @@ void hd_list_split_heads(const struct list_net *net, const float *dq, struct lis
 struct hd_layer_run hd_list_make_backward(const struct list_net *net, const struct op *op,
                                           const float *params, struct list_memory values,
                                           struct list_memory deltas);
+
+/* Goes back through an op's activation, once, before the functions below. */
+void hd_list_differentiate(const struct op *op, struct list_memory values,
+                           struct list_memory deltas);
 
 /* Compute the derivatives by the values that an op reads, and by its parameters; by the
  * observations only if `obs`. */

@@ -28,6 +28,7 @@ static int64_t lay_out(const struct list_net *net, int64_t batch, void *work, st
 {
     const int64_t doubles = net->features * (int64_t)sizeof(double);
     int64_t used = 0;
+    t->values.walk = t->deltas.walk = &net->on_cpu;
     t->values.rows = t->deltas.rows = batch;
     t->values.values = take(work, &used, hd_list_get_forward_bytes(&net->base, batch));
     t->deltas.values = take(work, &used, hd_list_get_backward_bytes(&net->base, batch));
@@ -48,8 +49,10 @@ int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch)
  * behind the last one. */
 static int find_norm(const struct list_net *net, int level)
 {
+    const struct walk *walk = &net->on_cpu;
     int i = 0;
-    while (i < net->n_ops && !(net->ops[i].layer->type->batch && net->ops[i].level == level))
+    while (i < walk->n_ops &&
+           !(walk->ops[i].layer && walk->ops[i].layer->type->batch && walk->ops[i].level == level))
         i++;
     return i;
 }
@@ -59,8 +62,8 @@ int64_t hd_list_count_training_sums(const struct hd_net *base, int number)
 {
     const struct list_net *net = as_list(base);
     const int level = number < base->levels ? number : 2 * base->levels - 1 - number;
-    const int i = level < 0 ? net->n_ops : find_norm(net, level);
-    return (number == 0) + (i < net->n_ops ? 2 * net->ops[i].layer->in.size[0] : 0);
+    const int i = level < 0 ? net->on_cpu.n_ops : find_norm(net, level);
+    return (number == 0) + (i < net->on_cpu.n_ops ? 2 * net->on_cpu.ops[i].layer->in.size[0] : 0);
 }
 
 /* -- Forward ----------------------------------------------------------------------------------- */
@@ -81,6 +84,7 @@ static void normalise(const struct list_net *net, const struct hd_training_pass 
     hd_batch_norm_compute_moments(op->layer->in.size[0], count_elements(op, t), total_sums, mean,
                                   variance);
     op->layer->type->batch->forward(&run, mean, variance);
+    hd_list_activate(op, t->values);
 }
 
 void hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
@@ -100,15 +104,16 @@ void hd_list_training_forward(const struct hd_net *base, const struct hd_trainin
         *sums++ = (double)pass->used;
     } else {
         i = find_norm(net, stage - 1);
-        normalise(net, pass, &t, &net->ops[i++], total_sums);
+        normalise(net, pass, &t, &net->on_cpu.ops[i++], total_sums);
     }
     for (; i < norm; i++)
-        hd_list_forward_op(net, &net->ops[i], pass->params, NULL, t.values);
+        hd_list_forward_op(net, &net->on_cpu.ops[i], pass->params, NULL, t.values);
     if (stage == base->levels) {
         hd_list_combine_heads(net, t.values, pass->q);
         return;
     }
-    struct hd_layer_run run = hd_list_make_forward(net, &net->ops[norm], pass->params, t.values);
+    struct hd_layer_run run =
+        hd_list_make_forward(net, &net->on_cpu.ops[norm], pass->params, t.values);
     run.rows = pass->used;
     run.layer->type->batch->add_up(&run, sums);
 }
@@ -120,7 +125,7 @@ bool hd_list_update_running(const struct hd_net *base, const struct hd_training_
     struct training t;
     lay_out(net, pass->batch, pass->work, &t);
     for (int level = 0; level < base->levels; level++) {
-        const struct op *op = &net->ops[find_norm(net, level)];
+        const struct op *op = &net->on_cpu.ops[find_norm(net, level)];
         const struct hd_net_norm *norm = &base->norms[op->layer->norm];
         if (*t.count >= 2)
             hd_batch_norm_update_running(norm->features, count_elements(op, &t),
@@ -136,17 +141,18 @@ static void go_back(const struct list_net *net, const struct hd_training_pass *p
                     const struct training *t, const struct op *op, const double *total_sums)
 {
     struct hd_layer_run run = hd_list_make_backward(net, op, pass->params, t->values, t->deltas);
-    const int64_t n = net->values[op->in].elements;
-    if (op->in == OBS)
+    const struct value *in = &net->on_cpu.values[op->in];
+    const int64_t n = in->elements;
+    if (in->is_obs)
         return;
     run.rows = pass->used;
     op->layer->type->batch->backward(&run, t->mean + op->feature, t->variance + op->feature,
                                      count_elements(op, t), total_sums);
-    memset(run.to + pass->used * n, 0, (size_t)((pass->batch - pass->used) * n) * sizeof(float));
-    if (!op->adds)
-        return;
-    float *to = hd_list_get_value(net, t->deltas, op->in);
-    for (int64_t i = 0; i < pass->used * n; i++)
+    if (!in->columns)
+        memset(run.to + pass->used * n, 0,
+               (size_t)((pass->batch - pass->used) * n) * sizeof(float));
+    float *to = hd_list_get_value(t->deltas, op->in);
+    for (int64_t i = 0; i < hd_list_count_value(in, pass->batch) && op->adds; i++)
         to[i] += run.to[i];
 }
 
@@ -154,6 +160,7 @@ static void add_up(const struct list_net *net, const struct hd_training_pass *pa
                    const struct training *t, const struct op *op, double *sums)
 {
     struct hd_layer_run run = hd_list_make_backward(net, op, pass->params, t->values, t->deltas);
+    hd_list_differentiate(op, t->values, t->deltas);
     run.rows = pass->used;
     op->layer->type->batch->add_up_backward(&run, t->mean + op->feature, t->variance + op->feature,
                                             sums);
@@ -163,12 +170,14 @@ static void add_up(const struct list_net *net, const struct hd_training_pass *pa
 static void write_gradients(const struct list_net *net, const struct hd_training_pass *pass,
                             const struct training *t)
 {
-    for (int i = net->n_ops - 1; i >= 0; i--) {
-        const struct op *op = &net->ops[i];
-        const int64_t features = op->layer->in.size[0];
+    for (int i = net->on_cpu.n_ops - 1; i >= 0; i--) {
+        const struct op *op = &net->on_cpu.ops[i];
         const double *own = t->own + 2 * op->feature;
         hd_list_backward_weights(net, op, pass->params, t->values, t->deltas, pass->grad);
-        for (int64_t c = 0; c < features && op->layer->type->batch; c++) {
+        if (!op->layer || !op->layer->type->batch)
+            continue;
+        const int64_t features = op->layer->in.size[0];
+        for (int64_t c = 0; c < features; c++) {
             pass->grad[op->bias + c] = (float)own[c];
             pass->grad[op->weight + c] = (float)own[features + c];
         }
@@ -181,18 +190,20 @@ void hd_list_training_backward(const struct hd_net *base, const struct hd_traini
     const struct list_net *net = as_list(base);
     const int norm = stage == base->levels ? -1 : find_norm(net, base->levels - 1 - stage);
     struct training t;
-    int i = net->n_ops - 1;
+    int i = net->on_cpu.n_ops - 1;
     lay_out(net, pass->batch, pass->work, &t);
     if (stage == 0) {
         hd_list_split_heads(net, pass->dq, t.deltas);
     } else {
         i = find_norm(net, base->levels - stage);
-        go_back(net, pass, &t, &net->ops[i--], total_sums);
+        go_back(net, pass, &t, &net->on_cpu.ops[i--], total_sums);
     }
-    for (; i > norm; i--)
-        hd_list_backward_data(net, &net->ops[i], pass->params, t.values, t.deltas, false);
+    for (; i > norm; i--) {
+        hd_list_differentiate(&net->on_cpu.ops[i], t.values, t.deltas);
+        hd_list_backward_data(net, &net->on_cpu.ops[i], pass->params, t.values, t.deltas, false);
+    }
     if (stage < base->levels)
-        add_up(net, pass, &t, &net->ops[norm], sums);
+        add_up(net, pass, &t, &net->on_cpu.ops[norm], sums);
     else
         write_gradients(net, pass, &t);
 }

@@ -404,7 +404,7 @@ TEST(names_are_those_of_blocks, .runs = 3)
     int norms = 0;
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     ck_assert_int_eq(hd_net_count_tensors(net), 2 * wanted[_i].n);
-    ck_assert_int_eq(hd_net_count_levels(net), cases[_i].n_hidden + 1);
+    ck_assert_int_eq(hd_net_count_levels(net), hd_net_count_norms(net));
     for (int t = 0; t < hd_net_count_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         char name[HD_TENSOR_NAME];

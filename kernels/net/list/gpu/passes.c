@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes of lists on a GPU, which go through the ops of those on CPUs. They compute with the flat
+/* Passes of lists on a GPU, layer by layer. They compute with the flat
  * array itself, so there are no shadow weights, and a gradient in GPU order is in its order. */
 #include "kernels/net/gpu/gemm.h"
 #include "kernels/net/gpu/observations.h"
@@ -27,8 +27,8 @@ static int64_t round_up(int64_t n)
 static int64_t count_scratch_bytes(const struct list_net *net, int64_t rows)
 {
     int64_t max = 0;
-    for (int i = 0; i < net->n_ops; i++) {
-        const struct hd_layer *layer = net->ops[i].layer;
+    for (int i = 0; i < net->plain.n_ops; i++) {
+        const struct hd_layer *layer = net->plain.ops[i].layer;
         const struct hd_layer_on_gpu *gpu = layer->type->gpu;
         const int64_t n = gpu && gpu->count_scratch ? gpu->count_scratch(layer, rows) : 0;
         max = n > max ? n : max;
@@ -51,7 +51,9 @@ static struct pass make_pass(const struct hd_net *base, const void *params, int6
     char *scratch = start + HD_GEMM_WORKSPACE;
     return (struct pass){.net = net,
                          .params = params,
-                         .values = {(float *)(scratch + count_scratch_bytes(net, rows)), rows},
+                         .values = {.walk = &net->plain,
+                                    .values = (float *)(scratch + count_scratch_bytes(net, rows)),
+                                    .rows = rows},
                          .workspace = start,
                          .scratch = scratch,
                          .stream = stream};
@@ -59,12 +61,16 @@ static struct pass make_pass(const struct hd_net *base, const void *params, int6
 
 static int64_t get_forward_bytes(const struct hd_net *base, int64_t batch)
 {
-    return count_front_bytes(as_list(base), batch) + hd_list_get_forward_bytes(base, batch);
+    const struct list_net *net = as_list(base);
+    return count_front_bytes(net, batch) +
+           hd_align_up(hd_list_count_values(&net->plain, batch) * (int64_t)sizeof(float));
 }
 
 static int64_t get_backward_bytes(const struct hd_net *base, int64_t batch)
 {
-    return count_front_bytes(as_list(base), batch) + hd_list_get_backward_bytes(base, batch);
+    const struct list_net *net = as_list(base);
+    return count_front_bytes(net, batch) +
+           hd_align_up(hd_list_count_deltas(&net->plain, batch) * (int64_t)sizeof(float));
 }
 
 /* Parameters have the flat array's alignment, which is that of floats. */
@@ -95,13 +101,14 @@ static struct hd_layer_run complete(const struct pass *pass, struct hd_layer_run
 static struct hd_list_heads find_heads(const struct pass *pass)
 {
     const struct list_net *net = pass->net;
-    return (struct hd_list_heads){
-        .actions = hd_list_get_value(net, pass->values, net->of_actions),
-        .value =
-            net->of_value == NO_VALUE ? NULL : hd_list_get_value(net, pass->values, net->of_value),
-        .n_actions = (int32_t)net->base.actions,
-        .outputs = (int32_t)net->base.outputs,
-        .dueling = net->base.heads == HD_HEADS_DUELING};
+    return (struct hd_list_heads){.actions = hd_list_get_value(pass->values, net->plain.of_actions),
+                                  .value =
+                                      net->plain.of_value == NO_VALUE
+                                          ? NULL
+                                          : hd_list_get_value(pass->values, net->plain.of_value),
+                                  .n_actions = (int32_t)net->base.actions,
+                                  .outputs = (int32_t)net->base.outputs,
+                                  .dueling = net->base.heads == HD_HEADS_DUELING};
 }
 
 /* -- Forward ----------------------------------------------------------------------------------- */
@@ -116,14 +123,14 @@ static int add(const struct pass *pass, int64_t elements, const float *a, const 
 static int go_forward(const struct pass *pass)
 {
     const struct list_net *net = pass->net;
-    for (const struct op *op = net->ops; op < net->ops + net->n_ops; op++) {
+    for (const struct op *op = net->plain.ops; op < net->plain.ops + net->plain.n_ops; op++) {
         const struct hd_layer_run run =
             complete(pass, hd_list_make_forward(net, op, pass->params, pass->values));
         if (op->skip == NO_VALUE)
             HD_TRY(op->layer->type->gpu->forward(&run));
         else
-            HD_TRY(add(pass, net->values[op->out].elements,
-                       hd_list_get_value(net, pass->values, op->skip), run.x, run.to));
+            HD_TRY(add(pass, net->plain.values[op->out].elements,
+                       hd_list_get_value(pass->values, op->skip), run.x, run.to));
     }
     return HD_OK;
 }
@@ -134,8 +141,8 @@ static int passes_forward(const struct hd_net *base, const void *params,
 {
     const struct pass pass = make_pass(base, params, rows, work, stream);
     const struct hd_list_heads heads = find_heads(&pass);
-    HD_TRY(hd_gpu_take_obs(obs, rows, base->obs, false,
-                           hd_list_get_value(pass.net, pass.values, OBS), stream));
+    HD_TRY(
+        hd_gpu_take_obs(obs, rows, base->obs, false, hd_list_get_value(pass.values, OBS), stream));
     HD_TRY(go_forward(&pass));
     return hd_list_combine_heads_cuda(&heads, rows, q, stream);
 }
@@ -145,10 +152,10 @@ static int passes_forward(const struct hd_net *base, const void *params,
 /* Passes derivatives on to a value, in addition to what is there if `adds`. */
 static int pass_on(const struct pass *deltas, int value, bool adds, const float *from)
 {
-    float *to = hd_list_get_value(deltas->net, deltas->values, value);
+    float *to = hd_list_get_value(deltas->values, value);
     if (value == OBS)
         return HD_OK;
-    return add(deltas, deltas->net->values[value].elements, adds ? to : NULL, from, to);
+    return add(deltas, deltas->net->plain.values[value].elements, adds ? to : NULL, from, to);
 }
 
 static int differentiate_by_input(const struct pass *deltas, const struct op *op,
@@ -169,7 +176,7 @@ static int go_back(const struct pass *deltas, struct list_memory values, int fir
 {
     const struct list_net *net = deltas->net;
     for (int i = last - 1; i >= first; i--) {
-        const struct op *op = &net->ops[i];
+        const struct op *op = &net->plain.ops[i];
         struct hd_layer_run run = complete(
             deltas, hd_list_make_backward(net, op, deltas->params, values, deltas->values));
         run.dweight = grad + op->weight;
@@ -192,8 +199,8 @@ static int backward(const struct hd_net *base, const void *params, int64_t batch
     (void)gpu_order;
     if (first == 0)
         HD_TRY(hd_list_split_heads_cuda(&heads, batch, dq, stream));
-    return go_back(&deltas, pass.values, net->stages[last - 1].first, net->stages[first].last,
-                   grad);
+    return go_back(&deltas, pass.values, net->plain.stages[last - 1].first,
+                   net->plain.stages[first].last, grad);
 }
 
 /* -- Preparing, and parameters ----------------------------------------------------------------- */
@@ -208,7 +215,7 @@ static int passes_prepare(const struct hd_net *base, int64_t batch, int64_t back
     if (batch > 0)
         HD_TRY(go_forward(&pass));
     if (backward_batch > 0)
-        HD_TRY(go_back(&deltas, pass.values, 0, pass.net->n_ops, nowhere));
+        HD_TRY(go_back(&deltas, pass.values, 0, pass.net->plain.n_ops, nowhere));
     return HD_OK;
 }
 

@@ -108,7 +108,8 @@ struct arrays {
 static void run_layer(const struct hd_layer_type *type, struct arrays *a)
 {
     const struct hd_layer layer = {.type = type, .in = {1, {ODD}}, .out = {1, {ODD}}};
-    struct hd_layer_run run = {.layer = &layer, .rows = 1, .x = a->x, .to = a->y};
+    struct hd_layer_run run = {
+        .layer = &layer, .rows = 1, .lines = 1, .length = ODD, .x = a->x, .to = a->y};
     type->forward(&run);
     run.y = a->y, run.dy = a->dy, run.to = a->dx;
     type->backward_data(&run);
