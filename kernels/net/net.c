@@ -21,11 +21,10 @@ static int check_precision(const struct hd_net_fields *fields, const struct hd_l
         snprintf(mistake_p->message, HD_NET_MESSAGE,
                  "tf32 is for GPUs; processors compute in f32 or bf16");
     else if (fields->precision == HD_BF16 && !conv)
-        snprintf(mistake_p->message, HD_NET_MESSAGE,
-                 list->obs.dims == 1
-                     ? "bf16 is for convolutional nets; dense nets compute in f32"
-                     : "bf16 is for convolutional nets of DI-engine's form; other lists of layers "
-                       "compute in f32 or, on GPUs, tf32");
+        snprintf(
+            mistake_p->message, HD_NET_MESSAGE,
+            "bf16 is for convolutional nets of DI-engine's form; other lists of layers compute "
+            "in f32 or, on GPUs, tf32");
     else
         mistake_p->field = NULL;
     return mistake_p->field ? HD_ERR_INPUT : HD_OK;
