@@ -44,7 +44,7 @@ def launch(nodes, node, port, directory, *options, **env):
 
 
 def break_link(nodes, scratch, name, action, expected, seconds):
-    """Breaks a run that trains. Its first rank that ends says what is expected."""
+    """Breaks a run that trains. A rank says one of what is expected. `seconds` is many times what that takes."""
     port, directory = free_port(), scratch(name)
     runs = [launch(nodes, node, port, directory, *ENDLESS, *sets(runtime__transport="tcp", **KEYS)) for node in range(2)]
     wait_for_training(runs[0], directory)
@@ -56,7 +56,7 @@ def break_link(nodes, scratch, name, action, expected, seconds):
     ends = [end(run, 60) for run in runs]
     text = "".join(text for _, text, _ in ends)
     check([code for code, _, _ in ends] == [1, 1], f"{name}: {text}")
-    check(expected in text, f"{name}: nobody says '{expected}': {text}")
+    check(any(each in text for each in expected), f"{name}: nobody says one of {expected}: {text}")
     check(took < seconds, f"{name}: {took:.1f} s: {text}")
     print(f"{name}: told after {took:.1f} s", flush=True)
 
@@ -86,26 +86,27 @@ def refuse(nodes, scratch, name, expected, transport="tcp", **env):
 
 def main():
     with Nodes(1000) as nodes, Scratch() as scratch:
-        device, place = nodes.devices[1], f"{address_of(1)} ({nodes.devices[1]}) on "
+        device = nodes.devices[1]
+        places = [f"to rank {node} at {address_of(node)} ({nodes.devices[node]}) on " for node in range(2)]
         library = build_library(scratch("refuse.so"), REFUSE)
         refused = f"rank 0 cannot be reached from rank 1 at {address_of(0)} port "
         refuse(nodes, scratch, "a port that is refused", refused, LD_PRELOAD=library, REFUSAL=111)
         refuse(nodes, scratch, "a port that is filtered", refused, LD_PRELOAD=library, REFUSAL=110)
-        refuse(nodes, scratch, "an interface that UCX does not have", "to rank 1 at " + place, "ucx", UCX_TLS="tcp,self",
+        refuse(nodes, scratch, "an interface that UCX does not have", places[1], "ucx", UCX_TLS="tcp,self",
                UCX_NET_DEVICES="eth9")
         refuse(nodes, scratch, "UCX without RDMA", "without RDMA runtime.transport is tcp", "ucx")
         for number in range(ROUNDS):
-            break_link(nodes, scratch, f"a connection that is reset {number}", reset(nodes), "to rank 1 at " + place, 5)
+            break_link(nodes, scratch, f"a connection that is reset {number}", reset(nodes), places, 20)
             break_link(nodes, scratch, f"a host that answers nothing {number}", lambda _: nodes.set_link(0, "down"),
-                       "rank 1", LINK_TIMEOUT_S + 10)
+                       ["rank 1"], LINK_TIMEOUT_S + 30)
             nodes.set_link(0, "up")
             break_link(nodes, scratch, f"an address that is taken away {number}",
                        lambda _: run("ip", "-n", nodes.names[1], "addr", "flush", "dev", device),
-                       "this end's address is gone from the host", 6)
+                       ["this end's address is gone from the host"], 30)
             nodes.join(1)
             break_link(nodes, scratch, f"an interface that is taken away {number}",
                        lambda _: run("ip", "-n", nodes.names[1], "link", "del", device),
-                       "this end's address is gone from the host", 6)
+                       ["this end's address is gone from the host"], 30)
             nodes.join(1)
 
 
