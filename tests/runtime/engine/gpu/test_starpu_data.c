@@ -146,4 +146,9 @@ TEST(an_asynchronous_task_is_told_before_its_data_has_come, .cuda = true)
     ck_assert_int_eq(on_host[BYTES - 1], 7);
     stop();
 }
+#else
+TEST(there_are_gpus, .cuda = true)
+{
+    test_leave_out("this StarPU serves no GPUs");
+}
 #endif
