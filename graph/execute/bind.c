@@ -163,9 +163,8 @@ static void note_write(struct hd_binder *binder, const struct hd_op *op, int i)
     struct hd_version_slot *slot = hd_binder_get_slot(binder, op, i);
     if (value->homes == 1 || hd_op_touches(op, i, false))
         slot->replicas[0].version = slot->version;
-    if (value->homes > 1 && hd_op_touches(op, i, true)) {
+    if (value->homes > 1 && hd_op_touches(op, i, true))
         slot->replicas[1].version = slot->version;
-    }
 }
 
 void hd_binder_note_accesses(struct hd_binder *binder, const struct hd_op *op)

@@ -159,9 +159,10 @@ void hd_codelet_apply(const struct hd_session *session, struct hd_codelet *codel
 {
     starpu->cl = &codelet->forms[starpu->nbuffers > HANDLES_MAX];
     starpu->where = home == HD_HOST ? STARPU_CPU : STARPU_CUDA;
-    starpu->execute_on_a_specific_worker = home != HD_HOST;
-    if (home != HD_HOST)
-        starpu->workerid = (unsigned)session->gpus[home - 1].worker;
+    if (home == HD_HOST)
+        return;
+    starpu->execute_on_a_specific_worker = 1;
+    starpu->workerid = (unsigned)session->gpus[home - 1].worker;
 }
 
 void hd_session_free_codelets(struct hd_session *session)

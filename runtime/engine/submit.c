@@ -131,7 +131,6 @@ void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg)
 {
     starpu->cl = &open_codelet;
     starpu->where = STARPU_NOWHERE;
-    starpu->execute_on_a_specific_worker = 0;
     starpu->prologue_callback_pop_func = granted;
     starpu->prologue_callback_pop_arg = arg;
     starpu->prologue_callback_pop_arg_free = 0;
@@ -176,8 +175,6 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
     if (!record->codelet)
         return HD_ERR_NOMEM;
     struct starpu_task *starpu = starpu_task_create();
-    if (task->home != HD_HOST && !task->again)
-        call_at_end_of_work(starpu, record);
     starpu->cl_arg = record;
     starpu->callback_func = task_ended;
     starpu->callback_arg = record;
@@ -188,10 +185,13 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
         hd_starpu_discard(starpu);
         return status;
     }
-    hd_codelet_apply(session, record->codelet, task->home, starpu);
     if (task->again || (task->home == HD_HOST && (task->background || task->waits))) {
         record->open = starpu;
         hd_starpu_leave_open(starpu, hd_session_start_call, record);
+    } else {
+        hd_codelet_apply(session, record->codelet, task->home, starpu);
+        if (task->home != HD_HOST)
+            call_at_end_of_work(starpu, record);
     }
     hd_tsan_release(record);
     return hd_starpu_submit(session, starpu, task->group);
