@@ -131,6 +131,15 @@ HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
     return (hd_vec)((hd_vec_mask)value & ~(hd_vec_mask)(positive <= zero));
 }
 
+/* Returns the sum of partial sums, in pairs of halves, which it overwrites. */
+HD_ALWAYS float hd_vec_add_lanes(float lanes[HD_VEC])
+{
+    for (int half = HD_VEC / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
+}
+
 /* Does one step of a transposition: pairs of rows `step` apart exchange halves of every 2 step
  * floats. */
 #define HD_EXCHANGE(step, low, high)                                                               \

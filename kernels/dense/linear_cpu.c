@@ -124,16 +124,13 @@ void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const flo
     run(&p, &f, in, columns);
 }
 
-/* Adds row[n] in one fixed order: HD_LANES partial sums, then pairs of halves. */
+/* Adds row[n] in one fixed order: HD_VEC partial sums, then pairs of halves. */
 static float sum_row(const float *row, int64_t n)
 {
-    float lanes[HD_LANES] = {0};
+    float lanes[HD_VEC] = {0};
     for (int64_t b = 0; b < n; b++)
-        lanes[b % HD_LANES] += row[b];
-    for (int half = HD_LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lanes[i] += lanes[i + half];
-    return lanes[0];
+        lanes[b % HD_VEC] += row[b];
+    return hd_vec_add_lanes(lanes);
 }
 
 void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const float *dy,

@@ -24,10 +24,7 @@ static float dot(const float *x, const float *y, int64_t n)
     hd_vec_store(lanes, sum);
     for (; i < n; i++)
         lanes[i % HD_VEC] += x[i] * y[i];
-    for (int half = HD_VEC / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++)
-            lanes[l] += lanes[l + half];
-    return lanes[0];
+    return hd_vec_add_lanes(lanes);
 }
 
 void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_t rows,

@@ -21,15 +21,10 @@ static int dense_list_tensors(const struct hd_layer *layer,
     return 2;
 }
 
-static int64_t pad(int64_t in)
-{
-    return (in + HD_LANES - 1) / HD_LANES * HD_LANES;
-}
-
 /* The input, transposed. */
 static int64_t dense_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
-    return pad(layer->in.size[0]) * rows;
+    return hd_linear_get_ld(layer->in.size[0]) * rows;
 }
 
 static void dense_forward(const struct hd_layer_run *run)
@@ -47,10 +42,10 @@ static void dense_backward_data(const struct hd_layer_run *run)
 
 static void dense_backward_weights(const struct hd_layer_run *run)
 {
-    const int64_t in = run->layer->in.size[0];
-    hd_transpose(in, run->rows, run->x, run->x_ld, run->scratch, pad(in));
+    const int64_t in = run->layer->in.size[0], ld = hd_linear_get_ld(in);
+    hd_transpose(in, run->rows, run->x, run->x_ld, run->scratch, ld);
     hd_linear_backward_weights(run->layer->out.size[0], in, run->rows, run->dy, run->ld,
-                               run->scratch, pad(in), run->dweight, run->dbias);
+                               run->scratch, ld, run->dweight, run->dbias);
 }
 
 const struct hd_layer_type hd_layer_dense = {

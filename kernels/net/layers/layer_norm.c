@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.LayerNorm over all elements of a sample (Ba et al. 2016). Moments are doubles, summed in
  * the order of the elements. Columns are taken by HD_LANES, so that vectors go over samples. */
+#include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
 
@@ -152,16 +153,9 @@ static void differentiate_columns(const struct hd_layer_run *run, int64_t at)
     }
 }
 
-/* Adds in HD_LANES partial sums, then pairs of halves. */
-static float add_lanes(float lanes[HD_LANES])
-{
-    for (int half = HD_LANES / 2; half > 0; half /= 2)
-        for (int b = 0; b < half; b++)
-            lanes[b] += lanes[b + half];
-    return lanes[0];
-}
-
-/* The scratch holds the moments of all columns. */
+/* Adds in HD_LANES partial sums, then pairs of halves. The scratch holds the moments of all
+ * columns.
+ */
 static void backward_weights_columns(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
@@ -180,8 +174,8 @@ static void backward_weights_columns(const struct hd_layer_run *run)
                 dbias[b] += dy[b];
             }
         }
-        run->dweight[i] = add_lanes(dweight);
-        run->dbias[i] = add_lanes(dbias);
+        run->dweight[i] = hd_vec_add_lanes(dweight);
+        run->dbias[i] = hd_vec_add_lanes(dbias);
     }
 }
 
