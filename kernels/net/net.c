@@ -62,7 +62,7 @@ static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *
         return HD_ERR_NOMEM;
     }
     net->ops = kind->ops;
-    net->fused = hd_conv_net_kind.fits(list) || hd_short_form_is_dense(list);
+    net->fused = kind == &hd_conv_net_kind || hd_short_form_is_dense(list);
     int status = hd_net_fill_base(net, fields, list);
     if (status == HD_OK)
         status = kind->build(net);

@@ -3,14 +3,13 @@
  * its output and end in the values of actions, their logits, or the value of the observation. Such
  * a list is given as it is, or by DI-engine's fields, with its parameter names and shapes
  * (docs/di-engine.md 2.1, 3.1): FCEncoder for observations of one dimension, ConvEncoder for those
- * of three. Lists of these two forms have passes of their own (dense layers in plain C,
- * convolutions through oneDNN), on CPUs and on GPUs; other lists are computed layer by layer, in
- * f32 or, on GPUs, tf32. All parameters are one flat array of floats in the layout that the passes
- * need; hd_net_import_tensor and hd_net_export_tensor convert from and to PyTorch's layout. A
- * params instance is that array, followed by bf16 shadow weights if the net computes in bf16.
- * Functions that compute get their memory from the caller, run on the calling thread alone and are
- * thread safe on different memory: a net is read-only once made, except for prepared passes, which
- * a lock protects. */
+ * of three. Lists of these two forms have passes of their own on GPUs, and the second one on CPUs,
+ * through oneDNN; other lists are computed layer by layer, in f32 or, on GPUs, tf32. All parameters
+ * are one flat array of floats in the layout that the passes need; hd_net_import_tensor and
+ * hd_net_export_tensor convert from and to PyTorch's layout. A params instance is that array,
+ * followed by bf16 shadow weights if the net computes in bf16. Functions that compute get their
+ * memory from the caller, run on the calling thread alone and are thread safe on different memory:
+ * a net is read-only once made, except for prepared passes, which a lock protects. */
 #ifndef HD_KERNELS_NET_NET_H
 #define HD_KERNELS_NET_NET_H
 
@@ -120,8 +119,8 @@ bool hd_net_has_u8_obs(const struct hd_net *net);
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
-/* Returns whether the list is of DI-engine's form, which has passes of its own, on CPUs and,
- * without batch norm, on GPUs. */
+/* Returns whether the list is of DI-engine's form, which has passes of its own on GPUs, unless it
+ * has batch norm. */
 bool hd_net_is_fused(const struct hd_net *net);
 
 /* Returns the first layer that is computed on CPUs alone, with its source (borrowed); NULL: GPUs

@@ -149,7 +149,7 @@ static inline bool hd_net_has_value(const struct hd_net *net)
 
 /* A kind of nets: the lists that it computes, and how hd_net_create makes one. */
 struct hd_net_kind {
-    bool (*fits)(const struct hd_layer_list *list);
+    bool (*fits)(const struct hd_layer_list *list); /* NULL: any list */
     const struct hd_net_ops *ops;
     int64_t bytes; /* of the kind's struct, zeroed but for its base */
     /* Completes a net whose base is filled; hd_net_destroy also releases one of which this failed.

@@ -149,11 +149,5 @@ static int list_build(struct hd_net *base)
     return hd_list_rewrite(net);
 }
 
-static bool fits(const struct hd_layer_list *list)
-{
-    (void)list;
-    return true;
-}
-
 const struct hd_net_kind hd_list_net_kind = {
-    .fits = fits, .ops = &ops, .bytes = sizeof(struct list_net), .build = list_build};
+    .ops = &ops, .bytes = sizeof(struct list_net), .build = list_build};

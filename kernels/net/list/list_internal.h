@@ -46,8 +46,9 @@ struct walk {
     struct op *ops;
     struct value *values;
     struct stage *stages;
-    int of_actions, of_value; /* values of the streams; NO_VALUE: none */
-    int64_t rows, columns;    /* elements of all values of either form */
+    int of_actions, of_value;            /* values of the streams; NO_VALUE: none */
+    int64_t rows, columns;               /* elements of all values of either form */
+    int64_t widest_rows, widest_columns; /* of the largest value of either form */
 };
 
 /* The flat array has the order in which the backward pass finishes: the tensors of the last op

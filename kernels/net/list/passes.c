@@ -35,12 +35,9 @@ int64_t hd_list_count_values(const struct walk *walk, int64_t rows)
 /* Returns the floats of the largest value. */
 static int64_t count_widest(const struct walk *walk, int64_t rows)
 {
-    int64_t max = 0;
-    for (int i = 0; i < walk->n_values; i++) {
-        const int64_t n = hd_list_count_value(&walk->values[i], rows);
-        max = n > max ? n : max;
-    }
-    return max;
+    const int64_t as_rows = rows * walk->widest_rows;
+    const int64_t as_columns = hd_linear_get_ld(rows) * walk->widest_columns;
+    return as_rows > as_columns ? as_rows : as_columns;
 }
 
 int64_t hd_list_count_deltas(const struct walk *walk, int64_t rows)

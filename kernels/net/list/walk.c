@@ -25,6 +25,8 @@ int hd_walk_add_value(struct walk *walk, int64_t elements, bool columns)
                                                   .columns = columns,
                                                   .before_rows = walk->rows,
                                                   .before_columns = walk->columns};
+    int64_t *widest = columns ? &walk->widest_columns : &walk->widest_rows;
+    *widest = elements > *widest ? elements : *widest;
     *(columns ? &walk->columns : &walk->rows) += elements;
     return walk->n_values++;
 }
