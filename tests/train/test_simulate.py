@@ -88,13 +88,20 @@ def check_platform(scratch):
 
 
 def check_many_ranks(scratch):
+    """Tasks take what they take on average: four iterations of drawn durations say little of scaling."""
+    with open(scratch("calibration.json"), encoding="utf-8") as file:
+        calibration = json.load(file)
+    for task in calibration["strategies"]["serial"]["tasks"]:
+        task["tenths"] = [task["mean"]] * len(task["tenths"])
+    with open(scratch("even.json"), "w", encoding="utf-8") as file:
+        json.dump(calibration, file)
     many = ("--nodes", "32", "--ranks-per-node", "8", "--iterations", "4", "--network", "100Gbit,2us")
-    weak = simulate(scratch, *many, "--shards-per-rank", "1")
+    weak = simulate(scratch, *many, "--shards-per-rank", "1", calibration="even.json")
     check([row["ranks"] for row in weak] == [8, 16, 32, 64, 128, 256], f"{weak}")
     check(all(row["shards"] == row["ranks"] for row in weak), f"weak scaling: {weak}")
     check(all(0 < row["efficiency"] < 1.01 for row in weak), f"weak scaling: {weak}")
     check(weak[-1]["env_steps_per_s"] > weak[0]["env_steps_per_s"], f"256 ranks are slower than 8: {weak}")
-    strong = simulate(scratch, *many, "--set", "world.shards=256")
+    strong = simulate(scratch, *many, "--set", "world.shards=256", calibration="even.json")
     check(all(row["shards"] == 256 for row in strong), f"strong scaling: {strong}")
     check(strong[-1] | {"efficiency": 0} == weak[-1] | {"efficiency": 0}, "256 shards of 256 ranks are 1 each")
 
