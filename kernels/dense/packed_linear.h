@@ -4,9 +4,9 @@
  * HD_PACK_OUT outputs, [in / 32][out / 16][32][16], padded with zeros, so that contiguous ranges of
  * inputs are contiguous ranges of weights, and bf16 shadow weights (hd_shadow_refresh without a
  * table) have the same order. Activations are rows, one per observation, ld elements apart. Every
- * result is one chain over the summed index in increasing order, so its bits depend neither on the
- * number of rows nor on how ranges are cut. Thread safe; no allocation; no two pointers of a call
- * overlap. */
+ * result is one chain over the summed index in increasing order, in bf16 a link for every number or
+ * for every pair of them (or more), as the processor can: its bits depend neither on the number of
+ * rows nor on how ranges are cut. Thread safe; no allocation; no two pointers of a call overlap. */
 #ifndef HD_KERNELS_DENSE_PACKED_LINEAR_H
 #define HD_KERNELS_DENSE_PACKED_LINEAR_H
 

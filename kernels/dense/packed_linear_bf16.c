@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of bf16 numbers on processors without matrix registers, and the choice between the two.
+/* Products of bf16 numbers in plain C, and the choice of the implementation.
  * A product of two bf16 numbers is exact in a float, so contraction, with which this file is
  * compiled, changes no bit but of results that underflow. */
 #include "kernels/common/amx.h"
@@ -238,7 +238,9 @@ const struct hd_packed_bf16 hd_packed_portable = {forward, backward_data, backwa
 
 static const struct hd_packed_bf16 *best(void)
 {
-    return hd_amx_is_ready() ? &hd_packed_amx : &hd_packed_portable;
+    const struct hd_packed_bf16 *vectors =
+        hd_packed_pairs.forward ? &hd_packed_pairs : &hd_packed_portable;
+    return hd_amx_is_ready() ? &hd_packed_amx : vectors;
 }
 
 void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,

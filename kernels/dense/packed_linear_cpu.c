@@ -14,7 +14,8 @@ static int64_t whole_vectors(int64_t rows)
 }
 
 /* The float passes need dy transposed and some blocks of inputs transposed. The bf16 passes need dy
- * of 32 rows at a time, and as many blocks of inputs or these blocks' weights; and tiles. */
+ * of 32 rows at a time, and as many blocks of inputs or these blocks' weights; and tiles. Without
+ * tiles one block of inputs suffices. */
 int64_t hd_packed_get_scratch_bytes(const struct hd_packed *p, int64_t rows)
 {
     enum { TILE_BYTES = 1024, TILES = 4 };

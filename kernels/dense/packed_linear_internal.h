@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the passes, and the two implementations of the bf16 ones: matrix registers, and plain
- * C. Thread safe. */
+/* Shared by the passes, and the implementations of the bf16 ones. Thread safe. */
 #ifndef HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
 #define HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
 
@@ -21,6 +20,8 @@ struct hd_packed_bf16 {
 };
 
 extern const struct hd_packed_bf16 hd_packed_portable; /* plain C */
+extern const struct hd_packed_bf16
+    hd_packed_pairs; /* AVX-512's products of pairs; all NULL in programs built without them */
 extern const struct hd_packed_bf16
     hd_packed_amx; /* needs hd_amx_is_ready(); all NULL in programs built without AMX */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wide dense layers: every pass against sums in double, in floats and in bf16, in plain C and on
- * matrix registers; ranges and rows on their own give the same bits; nothing is written outside the
- * outputs. */
+/* Wide dense layers: every pass against sums in double, in floats and in bf16, in plain C, by
+ * products of pairs and on matrix registers; ranges and rows on their own give the same bits;
+ * nothing is written outside the outputs. */
 #include "kernels/common/amx.h"
 #include "kernels/common/shadow.h"
 #include "kernels/dense/packed_linear_internal.h"
@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct hd_packed sizes[] = {{1, 1},   {31, 15}, {32, 16}, {33, 17}, {100, 40},
-                                         {96, 48}, {64, 81}, {257, 7}, {160, 64}};
+static const struct hd_packed sizes[] = {{1, 1},   {31, 15}, {32, 16}, {33, 17},  {100, 40},
+                                         {96, 48}, {64, 81}, {257, 7}, {160, 64}, {256, 300}};
 static const int64_t row_counts[] = {1, 3, 16, 17, 32, 33, 50, 64};
 enum { N_SIZES = sizeof sizes / sizeof *sizes, N_ROWS = sizeof row_counts / sizeof *row_counts };
 
-enum way { FLOATS, PORTABLE_BF16, AMX_BF16, WAYS };
+enum way { FLOATS, PORTABLE_BF16, PAIRS_BF16, AMX_BF16, WAYS };
 
 /* A layer with its activations, as floats that bf16 holds exactly, and as bf16. */
 struct layer {
@@ -49,7 +49,9 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
     struct hd_rng rng = hd_rng_make(1, (uint64_t)size, 0, 0, 0);
     const int64_t n = hd_packed_count_weights(&l.p), outputs = hd_packed_count_outputs(&l.p);
     uint32_t item = 0;
-    l.bf16 = way == AMX_BF16 ? &hd_packed_amx : &hd_packed_portable;
+    l.bf16 = way == AMX_BF16     ? &hd_packed_amx
+             : way == PAIRS_BF16 ? &hd_packed_pairs
+                                 : &hd_packed_portable;
     l.ldx = whole(l.p.in) + 32;
     l.ldy = whole(l.p.out);
     l.w = guarded(n * 4), l.dw = guarded(n * 4), l.bias = guarded(outputs * 4);
@@ -156,9 +158,12 @@ static void check_dw(const struct layer *l)
 /* Returns whether this processor can; says so if not. */
 static bool possible(enum way way)
 {
-    if (way != AMX_BF16 || hd_amx_is_ready())
+    if (way == AMX_BF16 && !hd_amx_is_ready())
+        printf("no matrix registers here: they are not tried\n");
+    else if (way == PAIRS_BF16 && !hd_packed_pairs.forward)
+        printf("no products of pairs here: they are not tried\n");
+    else
         return true;
-    printf("no matrix registers here: they are not tried\n");
     return false;
 }
 
@@ -203,9 +208,9 @@ TEST(cutting_changes_no_bit, .runs = WAYS * N_SIZES)
 TEST(bits_are_as_they_were, .runs = N_SIZES)
 {
     static const uint64_t bits[N_SIZES] = {
-        0x640A25A466B1C483, 0x631A1ECA3B83C7A1, 0x30641A6AC39C034B,
-        0xBBE900BEE5C96681, 0xF76CC14AD7934FD3, 0xCB907540B3326EC9,
-        0x9DBA5C3EB31C6867, 0xAF830E27B9F083E0, 0xE3E95E92CFC6EC7E};
+        0x640A25A466B1C483, 0x631A1ECA3B83C7A1, 0x30641A6AC39C034B, 0xBBE900BEE5C96681,
+        0xF76CC14AD7934FD3, 0xCB907540B3326EC9, 0x9DBA5C3EB31C6867, 0xAF830E27B9F083E0,
+        0xE3E95E92CFC6EC7E, 0x1C1105B89AEFAA40};
     if (!possible(AMX_BF16))
         return;
     struct layer l = make_layer(_i, 50, AMX_BF16);

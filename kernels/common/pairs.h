@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AVX-512's products of pairs of bf16 numbers: sum[i] += a[0] b[i][0] + a[1] b[i][1], i < 16, with
+ * sums in float. How the processor rounds between the two products is its own choice, the same in
+ * every call. Thread safe. */
+#ifndef HD_KERNELS_COMMON_PAIRS_H
+#define HD_KERNELS_COMMON_PAIRS_H
+
+#ifdef __AVX512BF16__
+#define HD_PAIRS 1
+
+#include "kernels/common/vector.h"
+
+#include <immintrin.h>
+
+/* Adds one pair of the summed index to rows x vectors sums: pairs a + r * row, and 16 pairs from
+ * b + v * vector on. Both loops unroll, so that the sums stay in registers. */
+#define HD_PAIRS_ADD(sum, a, row, b, vector, rows, vectors)                                        \
+    do {                                                                                           \
+        __m512bh b_[HD_REG_COLUMNS];                                                               \
+        for (int v_ = 0; v_ < (vectors); v_++)                                                     \
+            b_[v_] = (__m512bh)_mm512_loadu_si512((b) + v_ * (vector));                            \
+        for (int r_ = 0; r_ < (rows); r_++) {                                                      \
+            const __m512bh a_ = hd_pairs_spread((a) + r_ * (row));                                 \
+            for (int v_ = 0; v_ < (vectors); v_++)                                                 \
+                (sum)[r_][v_] = (hd_reg)_mm512_dpbf16_ps((__m512)(sum)[r_][v_], a_, b_[v_]);       \
+        }                                                                                          \
+    } while (0)
+
+/* Repeats one pair 16 times. */
+HD_ALWAYS __m512bh hd_pairs_spread(const hd_bf16 *pair)
+{
+    int32_t bits;
+    memcpy(&bits, pair, sizeof bits);
+    return (__m512bh)_mm512_set1_epi32(bits);
+}
+
+/* Returns 16 pairs of two rows; `second` may be NULL for zeros. */
+HD_ALWAYS __m512i hd_pairs_make(const hd_bf16 *first, const hd_bf16 *second)
+{
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)first));
+    if (!second)
+        return low;
+    const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)second));
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
+#endif
+
+#endif

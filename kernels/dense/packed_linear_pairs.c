@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bf16 passes on AVX-512's products of pairs. A block of the result stays in registers over the
+ * summed index: inputs 2 i and 2 i + 1 in a forward pass, outputs or rows likewise in a backward
+ * pass. */
+#include "kernels/common/pairs.h"
+#include "kernels/dense/packed_linear_internal.h"
+
+#ifdef HD_PAIRS
+
+enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, PAIRS = IN / 2 };
+
+/* -- Forward ----------------------------------------------------------------------------------- */
+
+enum {
+    ROWS = HD_REG_ROWS,
+    VECTORS = HD_REG_COLUMNS,
+    DEPTH = 8 /* blocks of inputs, so that a panel stays in the first-level cache */
+};
+
+/* Up to DEPTH blocks of inputs by up to VECTORS blocks of outputs. */
+struct panel {
+    const hd_bf16 *shadow;
+    int64_t next; /* weights from one block of inputs to the next */
+    int64_t depth;
+    const hd_bf16 *x;
+    int64_t ldx;
+    float *y;
+    int64_t ldy;
+    const float *bias;    /* in the last panel; else NULL */
+    bool start;           /* true: y holds nothing yet */
+    const hd_bf16 *ahead; /* a block of outputs of the next panel, to be prefetched; or NULL */
+};
+
+HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
+{
+    hd_reg sum[ROWS][VECTORS] = {{{0}}};
+    for (int r = 0; r < rows && !p->start; r++)
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = hd_reg_load(p->y + r * p->ldy + v * OUT);
+    const hd_bf16 *block = p->shadow;
+    for (int64_t b = 0; b < p->depth; b++, block += p->next)
+        for (int64_t i = 0; i < PAIRS; i++) {
+            if (p->ahead)
+                __builtin_prefetch(p->ahead + b * p->next + i * 2 * OUT, 0, 2);
+            HD_PAIRS_ADD(sum, p->x + b * IN + 2 * i, p->ldx, block + i * 2 * OUT, BLOCK, rows,
+                         vectors);
+        }
+    for (int v = 0; v < vectors; v++) {
+        hd_reg bias = {0};
+        if (p->bias)
+            bias = hd_reg_load(p->bias + v * OUT);
+        for (int r = 0; r < rows; r++)
+            hd_reg_store(p->y + r * p->ldy + v * OUT, p->bias ? sum[r][v] + bias : sum[r][v]);
+    }
+}
+
+static void run_forward_block(const struct panel *p, int rows, int vectors)
+{
+    HD_UNROLL(forward_block, p, rows, vectors)
+}
+
+/* Returns the weights of the panel that begins at these blocks or, beyond the last output, of the
+ * next one. */
+static const hd_bf16 *find_panel(const struct hd_packed *p, const hd_bf16 *shadow, int64_t first_in,
+                                 int64_t first_out)
+{
+    const int64_t out_blocks = hd_packed_count_out_blocks(p);
+    if (first_out >= out_blocks) {
+        first_out = 0;
+        first_in += DEPTH;
+    }
+    return first_in < hd_packed_count_in_blocks(p)
+               ? shadow + (first_in * out_blocks + first_out) * BLOCK
+               : NULL;
+}
+
+static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
+                    const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
+{
+    const int64_t out_blocks = hd_packed_count_out_blocks(p),
+                  in_blocks = hd_packed_count_in_blocks(p);
+    for (int64_t i = 0; i < in_blocks; i += DEPTH)
+        for (int64_t b = 0; b < out_blocks; b += VECTORS) {
+            const hd_bf16 *next = find_panel(p, shadow, i, b + VECTORS);
+            for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
+                const struct panel panel = {
+                    .shadow = shadow + (i * out_blocks + b) * BLOCK,
+                    .next = out_blocks * BLOCK,
+                    .depth = hd_min(in_blocks - i, DEPTH),
+                    .x = x + r * ldx + i * IN,
+                    .ldx = ldx,
+                    .y = y + r * ldy + b * OUT,
+                    .ldy = ldy,
+                    .bias = i + DEPTH >= in_blocks ? bias + b * OUT : NULL,
+                    .start = i == 0,
+                    .ahead = next && row < VECTORS ? next + row * BLOCK : NULL,
+                };
+                run_forward_block(&panel, (int)hd_min(rows - r, ROWS),
+                                  (int)hd_min(out_blocks - b, VECTORS));
+            }
+        }
+}
+
+/* -- Backward, data ---------------------------------------------------------------------------- */
+
+enum {
+    INPUTS = 8,
+    SIDE = 2,        /* vectors of rows here, blocks of outputs below, at a time */
+    STRIP = 2 * OUT, /* rows here, outputs below, that are SIDE vectors */
+    CHUNK = 16,      /* blocks of outputs at a time, so that dy stays in the cache */
+    FETCH_AHEAD = 4  /* blocks */
+};
+
+/* Transposes dy to strips of rows, each [pair of outputs][STRIP][2]; missing rows are zero. */
+static void pair_outputs(int64_t out_pairs, int64_t rows, const hd_bf16 *dy, int64_t lddy,
+                         hd_bf16 *strips)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += STRIP, strips += out_pairs * STRIP * 2)
+        for (int64_t o = 0; o < out_pairs; o += HD_VEC)
+            for (int64_t r = 0; r < STRIP; r += HD_VEC) {
+                hd_vec pairs[HD_VEC] = {{0}};
+                for (int64_t i = 0; i < HD_VEC && r0 + r + i < rows; i++)
+                    pairs[i] = hd_vec_load((const float *)(dy + (r0 + r + i) * lddy + 2 * o));
+                hd_vec_transpose(pairs);
+                for (int64_t i = 0; i < HD_VEC; i++)
+                    hd_vec_store((float *)(strips + ((o + i) * STRIP + r) * 2), pairs[i]);
+            }
+}
+
+/* Rearranges blocks of weights, whose pairs are of inputs, to [block][input][output], in which
+ * outputs are pairs. */
+static void part_inputs(const hd_bf16 *shadow, int64_t out_blocks, hd_bf16 *weights)
+{
+    uint16_t order[IN];
+    for (int i = 0; i < IN; i++)
+        order[i] = (uint16_t)(i % OUT * 2 + i / OUT);
+    for (int64_t at = 0; at < out_blocks * BLOCK; at += IN) {
+        __builtin_prefetch(shadow + at + FETCH_AHEAD * BLOCK, 0, 3);
+        _mm512_storeu_si512(
+            weights + at,
+            _mm512_permutexvar_epi16(_mm512_loadu_si512(order), _mm512_loadu_si512(shadow + at)));
+    }
+}
+
+/* INPUTS inputs by up to SIDE vectors of rows, summed over up to CHUNK blocks of outputs. */
+struct data {
+    const hd_bf16 *weights, *dy;
+    int64_t blocks;
+    bool start;  /* true: the sums begin with 0 */
+    float *sums; /* [INPUTS][STRIP] */
+};
+
+HD_ALWAYS void data_block(const struct data *p, int vectors)
+{
+    hd_reg sum[INPUTS][SIDE] = {{{0}}};
+    for (int i = 0; i < INPUTS && !p->start; i++)
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = hd_reg_load(p->sums + i * STRIP + v * HD_REG);
+    const hd_bf16 *weights = p->weights, *dy = p->dy;
+    for (int64_t b = 0; b < p->blocks; b++, weights += BLOCK)
+        for (int o = 0; o < OUT; o += 2, dy += 2 * STRIP)
+            HD_PAIRS_ADD(sum, weights + o, OUT, dy, 2 * HD_REG, INPUTS, vectors);
+    for (int i = 0; i < INPUTS; i++)
+        for (int v = 0; v < vectors; v++)
+            hd_reg_store(p->sums + i * STRIP + v * HD_REG, sum[i][v]);
+}
+
+/* Computes a strip of dx of one block of inputs: sums[input][row]. */
+static void data_strip(int64_t out_blocks, int64_t rows, const hd_bf16 *weights, const hd_bf16 *dy,
+                       float *sums)
+{
+    for (int64_t o = 0; o < out_blocks; o += CHUNK)
+        for (int64_t i = 0; i < IN; i += INPUTS) {
+            const struct data part = {.weights = weights + o * BLOCK + i * OUT,
+                                      .dy = dy + o * OUT * STRIP,
+                                      .blocks = hd_min(out_blocks - o, CHUNK),
+                                      .start = o == 0,
+                                      .sums = sums + i * STRIP};
+            if (rows > HD_REG)
+                data_block(&part, 2);
+            else
+                data_block(&part, 1);
+        }
+}
+
+/* Stores a row of dx from its two vectors. */
+static void store_row(hd_vec low, hd_vec high, int64_t inputs, const hd_bf16 *mask, hd_bf16 *dx)
+{
+    const __mmask32 there = inputs >= IN ? 0xFFFFFFFF : (__mmask32)((1u << inputs) - 1);
+    __m512i value = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+    if (mask) {
+        const __m512i y = _mm512_maskz_loadu_epi16(there, mask);
+        value = _mm512_maskz_mov_epi16(_mm512_cmpgt_epi16_mask(y, _mm512_setzero_si512()), value);
+    }
+    _mm512_mask_storeu_epi16(dx, there, value);
+}
+
+/* Stores a strip of dx. Prefetches the memory of the next block of inputs, because stores that wait
+ * for their cache lines delay loads from similar addresses. */
+static void store_strip(const float *sums, int64_t rows, int64_t inputs, const hd_bf16 *mask,
+                        hd_bf16 *dx, int64_t lddx)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC) {
+        hd_vec low[HD_VEC], high[HD_VEC];
+        for (int64_t i = 0; i < HD_VEC; i++) {
+            low[i] = hd_vec_load(sums + i * STRIP + r0);
+            high[i] = hd_vec_load(sums + (HD_VEC + i) * STRIP + r0);
+        }
+        hd_vec_transpose(low);
+        hd_vec_transpose(high);
+        for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++) {
+            __builtin_prefetch(dx + r * lddx + IN, 1, 3);
+            if (mask)
+                __builtin_prefetch(mask + r * lddx + IN, 0, 3);
+            store_row(low[r - r0], high[r - r0], inputs, mask ? mask + r * lddx : NULL,
+                      dx + r * lddx);
+        }
+    }
+}
+
+static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
+                          const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
+                          const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
+{
+    const int64_t out_blocks = hd_packed_count_out_blocks(p),
+                  out_pairs = (out_blocks + 1) / 2 * OUT;
+    float sums[IN * STRIP] __attribute__((aligned(64)));
+    hd_bf16 *weights = scratch, *strips = weights + out_blocks * BLOCK;
+    pair_outputs(out_pairs, rows, dy, lddy, strips);
+    for (int64_t b = first; b < last; b++) {
+        part_inputs(shadow + b * out_blocks * BLOCK, out_blocks, weights);
+        for (int64_t r = 0; r < rows; r += STRIP) {
+            const int64_t n = hd_min(rows - r, STRIP), at = r * lddx + b * IN;
+            data_strip(out_blocks, n, weights, strips + r * out_pairs * 2, sums);
+            store_strip(sums, n, p->in - b * IN, mask ? mask + at : NULL, dx + at, lddx);
+        }
+    }
+}
+
+/* -- Backward, weights ------------------------------------------------------------------------- */
+
+enum { LARGE = 1 << 18 /* floats of weights that exceed the second-level cache */ };
+
+/* Makes pairs of rows of 32 columns: to[row / 2][32][2]. Prefetches the columns after them. */
+static void pair_rows(int64_t rows, const hd_bf16 *from, int64_t ld, hd_bf16 *to)
+{
+    for (int64_t r = 0; r < rows; r += 2, from += 2 * ld) {
+        const hd_bf16 *second = r + 1 < rows ? from + ld : NULL;
+        __builtin_prefetch(from + IN, 0, 3);
+        __builtin_prefetch(from + ld + IN, 0, 3);
+        for (int64_t i = 0; i < IN; i += HD_VEC, to += 2 * HD_VEC)
+            _mm512_storeu_si512(to, hd_pairs_make(from + i, second ? second + i : NULL));
+    }
+}
+
+/* INPUTS inputs by up to SIDE blocks of outputs. */
+struct weights {
+    int64_t rows;
+    const hd_bf16 *x, *dy; /* pairs of rows */
+    float *dw;
+    bool stream;
+};
+
+HD_ALWAYS void weights_block(const struct weights *p, int vectors)
+{
+    hd_reg sum[INPUTS][SIDE] = {{{0}}};
+    const hd_bf16 *x = p->x, *dy = p->dy;
+    for (int64_t r = 0; r < p->rows; r += 2, x += 2 * IN, dy += 2 * STRIP)
+        HD_PAIRS_ADD(sum, x, 2, dy, 2 * OUT, INPUTS, vectors);
+    for (int v = 0; v < vectors; v++)
+        for (int i = 0; i < INPUTS; i++)
+            if (p->stream)
+                hd_reg_stream(p->dw + v * BLOCK + i * OUT, sum[i][v]);
+            else
+                hd_reg_store(p->dw + v * BLOCK + i * OUT, sum[i][v]);
+}
+
+static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,
+                             int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
+                             int64_t last, float *dw, void *scratch)
+{
+    const int64_t out_blocks = hd_packed_count_out_blocks(p), even = (rows + 1) / 2 * 2;
+    hd_bf16 *inputs = scratch, *strips = inputs + even * IN;
+    for (int64_t o = 0; o < out_blocks; o += SIDE)
+        pair_rows(rows, dy + o * OUT, lddy, strips + o * OUT * even);
+    for (int64_t b = first; b < last; b++) {
+        pair_rows(rows, x + b * IN, ldx, inputs);
+        for (int64_t o = 0; o < out_blocks; o += SIDE)
+            for (int64_t i = 0; i < IN; i += INPUTS) {
+                const struct weights part = {
+                    .rows = rows,
+                    .x = inputs + 2 * i,
+                    .dy = strips + o * OUT * even,
+                    .dw = dw + (b * out_blocks + o) * BLOCK + i * OUT,
+                    .stream = hd_packed_count_weights(p) >= LARGE,
+                };
+                if (out_blocks - o >= SIDE)
+                    weights_block(&part, SIDE);
+                else
+                    weights_block(&part, 1);
+            }
+    }
+    hd_reg_stream_end();
+}
+
+const struct hd_packed_bf16 hd_packed_pairs = {forward, backward_data, backward_weights};
+
+#else
+
+const struct hd_packed_bf16 hd_packed_pairs = {0};
+
+#endif
