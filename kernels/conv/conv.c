@@ -7,6 +7,7 @@
 #include "kernels/common/shadow.h"
 #include "kernels/conv/conv_amx_internal.h"
 #include "kernels/conv/conv_onednn_internal.h"
+#include "kernels/conv/conv_pairs_internal.h"
 #include "kernels/conv/winograd_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum by { BY_ONEDNN, BY_AMX, BY_WINOGRAD };
+enum by { BY_ONEDNN, BY_AMX, BY_PAIRS, BY_WINOGRAD };
 
 struct hd_conv {
     struct hd_conv_fields fields;
@@ -38,6 +39,8 @@ static void choose(struct hd_conv *conv)
         conv->by[HD_CONV_WEIGHTS] = conv->by[HD_CONV_DATA] = BY_AMX;
         if (hd_conv_amx_supports_forward(f))
             conv->by[HD_CONV_FORWARD] = BY_AMX;
+    } else if (conv->output == HD_NHWC && hd_conv_pairs_supports(f)) {
+        conv->by[HD_CONV_WEIGHTS] = BY_PAIRS;
     }
     if (conv->output == HD_NCHW16 && hd_winograd_supports(f))
         for (int pass = 0; pass < HD_CONV_PASSES; pass++)
@@ -202,6 +205,8 @@ int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, 
         return hd_align_up(hd_winograd_get_scratch_bytes(&conv->fields, max_batch));
     if (conv->by[pass] == BY_AMX)
         return hd_align_up(amx_scratch(&conv->fields, pass, max_batch));
+    if (conv->by[pass] == BY_PAIRS)
+        return hd_conv_pairs_get_weights_scratch_bytes(&conv->fields, max_batch);
     if (pass == HD_CONV_WEIGHTS)
         part_of_weights(&run, &bias, &rest);
     return rest - origin + hd_onednn_conv_get_scratch_bytes(conv->onednn, pass, max_batch);
@@ -209,8 +214,9 @@ int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, 
 
 const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 {
-    static const char *const names[] = {
-        [BY_AMX] = "heddle amx_bf16", [BY_WINOGRAD] = "heddle winograd"};
+    static const char *const names[] = {[BY_AMX] = "heddle amx_bf16",
+                                        [BY_PAIRS] = "heddle avx512_bf16",
+                                        [BY_WINOGRAD] = "heddle winograd"};
     return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_get_name(conv->onednn, pass, batch)
                                        : names[conv->by[pass]];
 }
@@ -235,6 +241,8 @@ int hd_conv_end(struct hd_conv_run *run)
         hd_winograd_end_weights(&conv->fields, run->max_batch, run->dweights, run->scratch);
     if (conv->by[run->pass] == BY_AMX)
         hd_conv_amx_end_weights(&conv->fields, run->dweights);
+    if (conv->by[run->pass] == BY_PAIRS)
+        hd_conv_pairs_end_weights(&conv->fields, run->dweights);
     return HD_OK;
 }
 
@@ -286,6 +294,9 @@ int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void 
     else if (run->conv->by[HD_CONV_WEIGHTS] == BY_AMX)
         hd_conv_amx_backward_weights(f, &run->prefetch, batch, x, dy, !run->begun, run->dweights,
                                      run->dbias, run->scratch);
+    else if (run->conv->by[HD_CONV_WEIGHTS] == BY_PAIRS)
+        hd_conv_pairs_backward_weights(f, batch, x, dy, !run->begun, run->dweights, run->dbias,
+                                       run->scratch);
     else
         status = add_onednn_weights(run, batch, x, dy);
     run->begun = true;

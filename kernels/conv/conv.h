@@ -56,7 +56,7 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch);
 
 /* Returns for messages which implementation computes a pass: oneDNN's
- * "brgconv:avx512_core_amx_bf16", or "heddle amx_bf16". The string belongs to the convolution. */
+ * "brgconv:avx512_core_bf16", or "heddle avx512_bf16". The string belongs to the convolution. */
 const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
 /* A pass in progress. It begins, processes observations part by part, and ends. All memory belongs
