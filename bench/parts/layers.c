@@ -200,6 +200,7 @@ static int measure(int argc, char **argv)
                                         .in_height = 21,
                                         .in_width = 21,
                                         .input = bf16 ? HD_NHWC : HD_NCHW16,
+                                        .relu = true,
                                         .bf16 = bf16};
         for (int i = 0; i < 3; i++) {
             const char *const names[] = {"conv1", "conv2", "conv3"};

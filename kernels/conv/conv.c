@@ -82,8 +82,8 @@ int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
     if (!conv)
         return HD_ERR_NOMEM;
     conv->fields = *fields;
-    conv->out_height = (fields->in_height - fields->kernel) / fields->stride + 1;
-    conv->out_width = (fields->in_width - fields->kernel) / fields->stride + 1;
+    conv->out_height = hd_conv_count_outputs(fields, fields->in_height);
+    conv->out_width = hd_conv_count_outputs(fields, fields->in_width);
     int status = build(conv);
     if (status != HD_OK) {
         hd_conv_destroy(conv);
@@ -320,9 +320,9 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
         break;
     }
     HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_DATA, batch, arguments, run->scratch));
-    if (conv->fields.bf16)
+    if (y && conv->fields.bf16)
         hd_relu_backward_bf16(n, y, dx);
-    else
+    else if (y)
         hd_relu_backward(n, y, dx);
     return HD_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A two-dimensional convolution without padding, including bias and ReLU, and its gradients,
- * through oneDNN or, where that is slow, through kernels of our own. Weights, their gradient and
+/* A two-dimensional convolution with a bias and perhaps a ReLU, and its gradients, through oneDNN
+ * or, where that is slow, through kernels of our own. Weights, their gradient and
  * everything computed from them element by element are kept in the layout in which oneDNN computes,
  * because converting them would touch nearly all bytes in every pass; hd_conv_import and
  * hd_conv_export convert from and to PyTorch's. A call computes on the calling thread alone, and
@@ -79,15 +79,16 @@ struct hd_conv_run {
 int hd_conv_begin(struct hd_conv_run *run);
 int hd_conv_end(struct hd_conv_run *run);
 
-/* Computes y = max(0, conv(x, weights) + bias) for `batch` observations. Returns a status as
- * above. */
+/* Computes y = conv(x, weights) + bias, or max(0, that) with a ReLU, for `batch` observations.
+ * Returns a status as above. */
 int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void *y);
 
-/* Adds to dweights and dbias; dy is the gradient before the ReLU. Returns a status as above. */
+/* Adds to dweights and dbias; dy is the gradient before the ReLU if there is one. Returns a status
+ * as above. */
 int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy);
 
-/* Computes dx, which is zero where y, the input of this convolution after its ReLU, is not
- * positive. Returns a status as above. */
+/* Computes dx. If y is not NULL, it is the input of this convolution and the output of a ReLU, and
+ * dx is the gradient before that: zero where y is not positive. Returns a status as above. */
 int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy, const void *y,
                           void *dx);
 

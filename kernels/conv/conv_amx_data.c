@@ -160,7 +160,8 @@ HD_ALWAYS void multiply(const struct tiling *j, const hd_bf16 *wide, const hd_bf
     hd_tiles_settle();
 }
 
-/* Stores rows of tiles[32 pixels][32 inputs], rounded, with zeros where y is not positive. */
+/* Stores rows of tiles[32 pixels][32 inputs], rounded, with zeros where y is not positive, if there
+ * is y. */
 static void store_pixels(const struct tiling *j, const struct places *places, int64_t first_y,
                          int64_t first_x, int64_t in, const hd_bf16 *y, const float *tiles,
                          hd_bf16 *dx)
@@ -172,8 +173,10 @@ static void store_pixels(const struct tiling *j, const struct places *places, in
         if (places->y[i] < 0 || places->y[i] + first_y >= j->f.in_height ||
             places->x[i] + first_x >= j->f.in_width)
             continue;
-        const __m512i positive = _mm512_maskz_loadu_epi16(there, y + at);
-        const __mmask32 passes = _mm512_cmpgt_epi16_mask(positive, _mm512_setzero_si512());
+        const __mmask32 passes =
+            y ? _mm512_cmpgt_epi16_mask(_mm512_maskz_loadu_epi16(there, y + at),
+                                        _mm512_setzero_si512())
+              : there;
         const __m512i value = (__m512i)_mm512_cvtne2ps_pbh(
             _mm512_loadu_ps(tiles + i * PAIRED + TILE), _mm512_loadu_ps(tiles + i * PAIRED));
         _mm512_mask_storeu_epi16(dx + at, there, _mm512_maskz_mov_epi16(passes, value));
@@ -224,7 +227,7 @@ void hd_conv_amx_backward_data(const struct hd_conv_fields *f, int64_t batch, co
         const struct tiling j = tiling_of_batch(f, batch - n);
         const int64_t in = n * f->in_height * f->in_width * f->in_channels;
         const int64_t out = n * j.g.out_height * j.g.out_width * f->out_channels;
-        data_of_some(&j, tiles, dy + out, y + in, dx + in, wide);
+        data_of_some(&j, tiles, dy + out, y ? y + in : NULL, dx + in, wide);
         n += j.images;
     }
     _tile_release();

@@ -144,7 +144,7 @@ HD_ALWAYS void multiply(const struct tiling *j, const struct outputs *outputs, i
     hd_tiles_settle();
 }
 
-/* Applies the ReLU, which keeps NaN, rounds and stores. */
+/* Applies the ReLU if there is one, which keeps NaN, rounds and stores. */
 static void store_outputs(const struct tiling *j, const struct outputs *outputs, int n, int64_t out,
                           const float *product)
 {
@@ -155,9 +155,9 @@ static void store_outputs(const struct tiling *j, const struct outputs *outputs,
         hd_bf16 *to = outputs->image[i] + outputs_before * j->f.out_channels + out;
         for (int64_t r = 0; r < j->rows; r++) {
             const __m512 value = _mm512_load_ps(product + (i * TILE + r) * TILE);
-            const __m512 positive = _mm512_max_ps(_mm512_setzero_ps(), value);
+            const __m512 result = j->f.relu ? _mm512_max_ps(_mm512_setzero_ps(), value) : value;
             if (x < j->out_width) {
-                _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh(positive));
+                _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh(result));
                 to += j->f.out_channels;
             }
             if (++x == j->width)

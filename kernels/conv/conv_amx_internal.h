@@ -2,7 +2,8 @@
 /* bf16 convolutions on Intel's matrix registers, where oneDNN reaches only a fraction of their
  * speed. Activations are [y][x][channel], numbers of channels multiples of 16, weights blocks of 16
  * input by 16 output channels, [out / 16][in / 16][y][x][16][16]; kernels are multiples of the
- * stride. Thread safe on different memory; a call computes on the calling thread. */
+ * stride; there is no padding. Thread safe on different memory; a call computes on the calling
+ * thread. */
 #ifndef HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
 
@@ -33,8 +34,8 @@ void hd_conv_amx_backward_weights(const struct hd_conv_fields *fields,
                                   float *dbias, void *scratch);
 void hd_conv_amx_end_weights(const struct hd_conv_fields *fields, float *dweights);
 
-/* Gradient of the input, which is zero where y, the input after its ReLU, is not positive. From
- * hd_conv_amx_begin_data on, the scratch holds the weights. */
+/* Gradient of the input, which is zero where y, the input after its ReLU, is not positive; NULL: no
+ * ReLU. From hd_conv_amx_begin_data on, the scratch holds the weights. */
 int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *fields, int64_t max_batch);
 void hd_conv_amx_begin_data(const struct hd_conv_fields *fields, const float *weights,
                             void *scratch);

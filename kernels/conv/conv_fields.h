@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The description of a convolution: sizes, layouts and passes. Types only, hence safe in any
- * thread. */
+/* The description of a convolution: sizes, layouts and passes. Thread safe. */
 #ifndef HD_KERNELS_CONV_CONV_FIELDS_H
 #define HD_KERNELS_CONV_CONV_FIELDS_H
 
@@ -19,9 +18,17 @@ enum hd_layout {
 
 struct hd_conv_fields {
     int64_t in_channels, in_height, in_width, out_channels, kernel, stride;
+    int64_t padding; /* zeros around the image, on every side */
     enum hd_layout input;
+    bool relu; /* the forward pass ends with a ReLU */
     bool bf16; /* activations, their gradients and the weights of the forward pass are bf16 */
 };
+
+/* Returns the outputs along a side of the input; the kernel fits into the padded image. */
+static inline int64_t hd_conv_count_outputs(const struct hd_conv_fields *f, int64_t side)
+{
+    return (side + 2 * f->padding - f->kernel) / f->stride + 1;
+}
 
 /* The forward pass, and the gradients of the weights and of the input data. */
 enum hd_conv_pass { HD_CONV_FORWARD, HD_CONV_WEIGHTS, HD_CONV_DATA, HD_CONV_PASSES };

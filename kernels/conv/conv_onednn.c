@@ -67,7 +67,7 @@ static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd
     hd_dnnl_md any =
         weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
                    dnnl_format_tag_any);
-    dnnl_primitive_attr_t attr = hd_dnnl_get_attr(kind == HD_DNNL_FORWARD);
+    dnnl_primitive_attr_t attr = hd_dnnl_get_attr(kind == HD_DNNL_FORWARD && conv->fields.of.relu);
     dnnl_primitive_desc_t pd = NULL;
     if (src && dst && any && attr) {
         const struct hd_dnnl_conv described = {.kind = kind,
@@ -76,6 +76,7 @@ static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd
                                                .bias = conv->bias,
                                                .dst = dst,
                                                .stride = conv->fields.of.stride,
+                                               .padding = conv->fields.of.padding,
                                                .hint = hint};
         pd = hd_dnnl_conv_create(hd_dnnl_get_engine(), &described, attr);
     }

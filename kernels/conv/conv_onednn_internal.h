@@ -43,7 +43,7 @@ int hd_onednn_conv_map_shadow(const struct hd_onednn_conv *conv, int32_t *place)
 
 /* Computes one pass over `batch` observations. The arguments are x, weights, bias, y in a forward
  * pass; x, dy, dweights, dbias for the weights' gradient; dy, weights, dx for the data's, without
- * the zeros of the ReLU. Returns HD_OK or an error of hd_conv_create (logged). */
+ * the zeros of a ReLU. Returns HD_OK or an error of hd_conv_create (logged). */
 int hd_onednn_conv_run(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int64_t batch,
                        void *const *arguments, char *scratch);
 

@@ -23,7 +23,8 @@ struct sizes {
     struct hd_conv_fields f;
     int64_t height, width; /* of the output */
     int64_t in_blocks, out_blocks;
-    int64_t in_image, out_image;
+    int64_t padded_height, padded_width; /* of the input with its padding */
+    int64_t in_image, padded_image, out_image;
     int64_t pairs; /* that are processed together */
 };
 
@@ -35,23 +36,41 @@ static int64_t count_pairs(int64_t images)
 static struct sizes sizes_of(const struct hd_conv_fields *f, int64_t images)
 {
     struct sizes s = {.f = *f,
-                      .height = (f->in_height - f->kernel) / f->stride + 1,
-                      .width = (f->in_width - f->kernel) / f->stride + 1,
+                      .height = hd_conv_count_outputs(f, f->in_height),
+                      .width = hd_conv_count_outputs(f, f->in_width),
                       .in_blocks = f->in_channels / HD_VEC,
                       .out_blocks = f->out_channels / HD_VEC,
+                      .padded_height = f->in_height + 2 * f->padding,
+                      .padded_width = f->in_width + 2 * f->padding,
                       .in_image = f->in_height * f->in_width * f->in_channels};
+    s.padded_image = s.padded_height * s.padded_width * f->in_channels;
     s.out_image = s.height * s.width * f->out_channels;
-    const int64_t fit = CACHE_BYTES / (PAIR * 2 * (s.in_image + s.out_image));
+    const int64_t fit = CACHE_BYTES / (PAIR * 2 * (s.padded_image + s.out_image));
     s.pairs = hd_min(fit > 1 ? fit : 1, count_pairs(images));
     return s;
 }
 
-/* Rearranges a pair of images of the input: [y][x][channel][2]. */
+static hd_bf16 *put_zeros(hd_bf16 *to, int64_t n)
+{
+    memset(to, 0, (size_t)n * sizeof *to);
+    return to + n;
+}
+
+/* Rearranges a pair of images of the input, and pads them: [y][x][channel][2]. */
 static void pair_inputs(const struct sizes *s, const hd_bf16 *first, const hd_bf16 *second,
                         hd_bf16 *to)
 {
-    for (int64_t i = 0; i < s->in_image; i += HD_VEC)
-        _mm512_storeu_si512(to + PAIR * i, hd_pairs_make(first + i, second ? second + i : NULL));
+    const int64_t line = s->f.in_width * s->f.in_channels,
+                  side = PAIR * s->f.padding * s->f.in_channels,
+                  border = PAIR * s->f.padding * s->padded_width * s->f.in_channels;
+    to = put_zeros(to, border);
+    for (int64_t at = 0; at < s->in_image;) {
+        to = put_zeros(to, side);
+        for (const int64_t end = at + line; at < end; at += HD_VEC, to += PAIR * HD_VEC)
+            _mm512_storeu_si512(to, hd_pairs_make(first + at, second ? second + at : NULL));
+        to = put_zeros(to, side);
+    }
+    put_zeros(to, border);
 }
 
 /* Rearranges one block of outputs of a pair of images, [y][x][16][2], and adds them to dbias. */
@@ -80,7 +99,7 @@ struct block {
 HD_ALWAYS void add_block(const struct block *p, int vectors)
 {
     const struct sizes *s = p->sizes;
-    const int64_t step = s->f.stride * s->f.in_channels * PAIR, row = step * s->f.in_width;
+    const int64_t step = s->f.stride * s->f.in_channels * PAIR, row = step * s->padded_width;
     hd_reg sum[OUTPUTS][VECTORS] = {{{0}}};
     for (int o = 0; o < OUTPUTS && !p->start; o++)
         for (int v = 0; v < vectors; v++)
@@ -88,7 +107,7 @@ HD_ALWAYS void add_block(const struct block *p, int vectors)
     const hd_bf16 *dy = p->dy;
     for (int64_t n = 0; n < p->pairs; n++)
         for (int64_t y = 0; y < s->height; y++) {
-            const hd_bf16 *x = p->x + n * PAIR * s->in_image + y * row;
+            const hd_bf16 *x = p->x + n * PAIR * s->padded_image + y * row;
             for (int64_t i = 0; i < s->width; i++, x += step, dy += PAIR * HD_VEC)
                 HD_PAIRS_ADD(sum, dy, PAIR, x, PAIR * HD_VEC, OUTPUTS, vectors);
         }
@@ -107,7 +126,7 @@ static void add_inputs(const struct sizes *s, int64_t pairs, int64_t y, int64_t 
     const int vectors = (int)hd_min((f->kernel * f->in_channels - at) / HD_VEC, VECTORS);
     struct block part = {.sizes = s,
                          .pairs = pairs,
-                         .x = inputs + (y * f->in_width * f->in_channels + at) * PAIR,
+                         .x = inputs + (y * s->padded_width * f->in_channels + at) * PAIR,
                          .start = start};
     for (int64_t o = 0; o < f->out_channels; o += OUTPUTS) {
         const int64_t block = o / HD_VEC, in_block = o % HD_VEC;
@@ -130,12 +149,12 @@ static void add_images(const struct sizes *s, int64_t images, const hd_bf16 *x, 
                        bool start, float *dweights, float *dbias, hd_bf16 *inputs)
 {
     const int64_t pairs = count_pairs(images), pixels = s->height * s->width;
-    hd_bf16 *outputs = inputs + pairs * PAIR * s->in_image;
+    hd_bf16 *outputs = inputs + pairs * PAIR * s->padded_image;
     for (int64_t n = 0; n < pairs; n++) {
         const hd_bf16 *first_x = x + PAIR * n * s->in_image, *first = dy + PAIR * n * s->out_image;
         const bool two = PAIR * n + 1 < images;
         pair_inputs(s, first_x, two ? first_x + s->in_image : NULL,
-                    inputs + n * PAIR * s->in_image);
+                    inputs + n * PAIR * s->padded_image);
         for (int64_t b = 0; b < s->out_blocks; b++)
             pair_outputs(s, first + b * HD_VEC, two ? first + s->out_image + b * HD_VEC : NULL,
                          outputs + (b * pairs + n) * pixels * PAIR * HD_VEC, dbias + b * HD_VEC);
@@ -154,7 +173,7 @@ bool hd_conv_pairs_supports(const struct hd_conv_fields *f)
 int64_t hd_conv_pairs_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     const struct sizes s = sizes_of(f, max_batch);
-    return hd_align_up(s.pairs * PAIR * (s.in_image + s.out_image) * (int64_t)sizeof(hd_bf16));
+    return hd_align_up(s.pairs * PAIR * (s.padded_image + s.out_image) * (int64_t)sizeof(hd_bf16));
 }
 
 void hd_conv_pairs_backward_weights(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *x,

@@ -96,7 +96,7 @@ enum hd_dnnl_kind { HD_DNNL_FORWARD, HD_DNNL_BACKWARD_DATA, HD_DNNL_BACKWARD_WEI
 struct hd_dnnl_conv {
     enum hd_dnnl_kind kind;
     hd_dnnl_const_md src, weights, bias, dst; /* or their gradients */
-    int64_t stride;
+    int64_t stride, padding;
     hd_dnnl_pd hint; /* a forward description, for the backward kinds */
 };
 
@@ -104,36 +104,38 @@ static inline dnnl_primitive_desc_t hd_dnnl_conv_create(dnnl_engine_t engine,
                                                         const struct hd_dnnl_conv *conv,
                                                         const_dnnl_primitive_attr_t attr)
 {
-    const dnnl_dims_t strides = {conv->stride, conv->stride}, none = {0, 0};
+    const dnnl_dims_t strides = {conv->stride, conv->stride};
+    const dnnl_dims_t padding = {conv->padding, conv->padding};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t status;
 #if DNNL_VERSION_MAJOR >= 3
+    const dnnl_dims_t undilated = {0, 0};
     if (conv->kind == HD_DNNL_FORWARD)
         status = dnnl_convolution_forward_primitive_desc_create(
             &pd, engine, dnnl_forward_training, dnnl_convolution_direct, conv->src, conv->weights,
-            conv->bias, conv->dst, strides, none, none, none, attr);
+            conv->bias, conv->dst, strides, undilated, padding, padding, attr);
     else if (conv->kind == HD_DNNL_BACKWARD_DATA)
         status = dnnl_convolution_backward_data_primitive_desc_create(
             &pd, engine, dnnl_convolution_direct, conv->src, conv->weights, conv->dst, strides,
-            none, none, none, conv->hint, attr);
+            undilated, padding, padding, conv->hint, attr);
     else
         status = dnnl_convolution_backward_weights_primitive_desc_create(
             &pd, engine, dnnl_convolution_direct, conv->src, conv->weights, conv->bias, conv->dst,
-            strides, none, none, none, conv->hint, attr);
+            strides, undilated, padding, padding, conv->hint, attr);
 #else
     dnnl_convolution_desc_t desc;
     if (conv->kind == HD_DNNL_FORWARD)
         status = dnnl_convolution_forward_desc_init(
             &desc, dnnl_forward_training, dnnl_convolution_direct, conv->src, conv->weights,
-            conv->bias, conv->dst, strides, none, none);
+            conv->bias, conv->dst, strides, padding, padding);
     else if (conv->kind == HD_DNNL_BACKWARD_DATA)
-        status =
-            dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, conv->src,
-                                                     conv->weights, conv->dst, strides, none, none);
+        status = dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, conv->src,
+                                                          conv->weights, conv->dst, strides,
+                                                          padding, padding);
     else
         status = dnnl_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct,
                                                              conv->src, conv->weights, conv->bias,
-                                                             conv->dst, strides, none, none);
+                                                             conv->dst, strides, padding, padding);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(&pd, &desc, attr, engine, conv->hint);
 #endif

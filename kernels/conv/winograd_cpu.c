@@ -31,8 +31,8 @@ static int64_t at_least(int64_t a, int64_t b)
 static struct tiling tiling_of(const struct hd_conv_fields *f, int64_t max_batch)
 {
     struct tiling j = {.f = *f,
-                       .out_height = (f->in_height - f->kernel) / f->stride + 1,
-                       .out_width = (f->in_width - f->kernel) / f->stride + 1,
+                       .out_height = hd_conv_count_outputs(f, f->in_height),
+                       .out_width = hd_conv_count_outputs(f, f->in_width),
                        .channels = f->in_channels * f->stride * f->stride,
                        .kernel = f->kernel / f->stride};
     j.outs = SIDE + 1 - j.kernel;
@@ -61,7 +61,8 @@ bool hd_winograd_supports(const struct hd_conv_fields *f)
 {
     const int64_t kernel = f->kernel / f->stride, unit = kernel == 2 ? 32 : 64;
     return !f->bf16 && f->kernel % f->stride == 0 && (kernel == 2 || kernel == 3) &&
-           f->input == HD_NCHW16 && f->in_channels % HD_VEC == 0 && f->out_channels % unit == 0;
+           (f->padding == 0 || f->stride == 1) && f->input == HD_NCHW16 &&
+           f->in_channels % HD_VEC == 0 && f->out_channels % unit == 0;
 }
 
 /* The arrays in scratch, of floats. */
@@ -186,11 +187,13 @@ HD_ALWAYS void reduce_weights(const struct tiling *j, int64_t kernel, const floa
 
 /* -- Patches ----------------------------------------------------------------------------------- */
 
-/* The pixels of 16 channels of an image; in the input every s-th pixel from one on. */
+/* The pixels of 16 channels of an image; in the input every s-th pixel from one on. Patches begin
+ * in the padding. */
 struct plane {
     int64_t at;            /* floats from the image's start */
     int64_t height, width; /* pixels in each direction */
     int64_t row, stride;   /* floats from one row, and from one pixel, to the next */
+    int64_t padding;       /* pixels before the first row and column; 0 if the stride is not 1 */
 };
 
 /* Returns channels [c, c + 16) of the phases of every s-th pixel. */
@@ -199,14 +202,21 @@ static struct plane input_plane(const struct tiling *j, int64_t c)
     const int64_t part = c / j->f.in_channels, channel = c % j->f.in_channels;
     const int64_t y = part / j->f.stride, x = part % j->f.stride;
     const int64_t pixel = channel / HD_VEC * j->f.in_height * j->f.in_width + y * j->f.in_width + x;
-    return (struct plane){pixel * HD_VEC, j->f.in_height - y, j->f.in_width - x, j->f.in_width,
-                          j->f.stride};
+    return (struct plane){.at = pixel * HD_VEC,
+                          .height = j->f.in_height - y,
+                          .width = j->f.in_width - x,
+                          .row = j->f.in_width,
+                          .stride = j->f.stride,
+                          .padding = j->f.padding};
 }
 
 static struct plane output_plane(const struct tiling *j, int64_t c)
 {
-    return (struct plane){c * j->out_height * j->out_width, j->out_height, j->out_width,
-                          j->out_width, 1};
+    return (struct plane){.at = c * j->out_height * j->out_width,
+                          .height = j->out_height,
+                          .width = j->out_width,
+                          .row = j->out_width,
+                          .stride = 1};
 }
 
 /* Calls `body` for the existing pixels of a patch from (y0, x0) on, with the offset `at`. */
@@ -215,20 +225,22 @@ static struct plane output_plane(const struct tiling *j, int64_t c)
         for (int64_t x = 0; x < (side); x++) {                                                     \
             const int64_t full_y = ((y0) + y) * (p)->stride, full_x = ((x0) + x) * (p)->stride;    \
             const int64_t at = (full_y * (p)->row + full_x) * HD_VEC;                              \
-            if (inside || (full_y < (p)->height && full_x < (p)->width))                           \
+            if (inside ||                                                                          \
+                (full_y >= 0 && full_y < (p)->height && full_x >= 0 && full_x < (p)->width))       \
                 body;                                                                              \
         }
 
 static bool is_inside(const struct plane *p, int64_t y0, int64_t x0, int64_t side)
 {
-    return (y0 + side - 1) * p->stride < p->height && (x0 + side - 1) * p->stride < p->width;
+    return y0 >= 0 && (y0 + side - 1) * p->stride < p->height && x0 >= 0 &&
+           (x0 + side - 1) * p->stride < p->width;
 }
 
 /* Calls `body` for all patches of a plane, each with its first pixel (y0, x0) and the flag
  * `inside`, which the compiler knows: all its `side` x `side` pixels exist. */
 #define FOR_PATCHES(j, p, outs, side, body)                                                        \
-    for (int64_t y0 = 0; y0 < (j)->height * (outs); y0 += (outs))                                  \
-        for (int64_t x0 = 0; x0 < (j)->width * (outs); x0 += (outs))                               \
+    for (int64_t y0 = -(p)->padding; y0 < (j)->height * (outs) - (p)->padding; y0 += (outs))       \
+        for (int64_t x0 = -(p)->padding; x0 < (j)->width * (outs) - (p)->padding; x0 += (outs))    \
             if (is_inside(p, y0, x0, side)) {                                                      \
                 const bool inside = true;                                                          \
                 body;                                                                              \
@@ -301,9 +313,10 @@ static void restore_patches(const struct tiling *j, int64_t images, const float 
         }
 }
 
-/* Transforms products to outputs, with bias and ReLU. */
+/* Transforms products to outputs, with bias and perhaps ReLU. */
 HD_ALWAYS void output_patch(const struct plane *p, int64_t outs, const float *from, int64_t place,
-                            hd_vec bias, int64_t y0, int64_t x0, bool inside, float *image)
+                            hd_vec bias, bool relu, int64_t y0, int64_t x0, bool inside,
+                            float *image)
 {
     hd_vec m[PLACES];
     for (int64_t i = 0; i < PLACES; i++)
@@ -312,7 +325,7 @@ HD_ALWAYS void output_patch(const struct plane *p, int64_t outs, const float *fr
                        hd_winograd_reduce_output(outs, m + i_ * SIDE, 1))
     FOR_PIXELS(p, y0, x0, outs, {
         const hd_vec value = m[y * SIDE + x] + bias;
-        hd_vec_store(image + p->at + at, hd_vec_rectify(value, value));
+        hd_vec_store(image + p->at + at, relu ? hd_vec_rectify(value, value) : value);
     })
 }
 
@@ -327,7 +340,7 @@ HD_ALWAYS void output_patches(const struct tiling *j, int64_t outs, int64_t imag
             const hd_vec shift = hd_vec_load(bias + first + c);
             const float *from = output + c;
             FOR_PATCHES(j, &p, outs, outs, {
-                output_patch(&p, outs, from, place, shift, y0, x0, inside, y);
+                output_patch(&p, outs, from, place, shift, j->f.relu, y0, x0, inside, y);
                 from += group;
             })
         }
@@ -486,6 +499,7 @@ void hd_winograd_backward_data(const struct hd_conv_fields *f, int64_t max_batch
         }
         memset(to, 0, (size_t)size * sizeof *to);
         restore_patches(&j, images, workspace.input, to);
-        hd_relu_backward(size, y + n * in_size(&j), to);
+        if (y)
+            hd_relu_backward(size, y + n * in_size(&j), to);
     }
 }

@@ -3,10 +3,10 @@
  * 2016): F(3 x 3, 2 x 2) computes 9 outputs, and F(2 x 2, 3 x 3) computes 4, with 16 products of
  * matrices on 4 x 4 inputs instead of 36 products, plus sums and differences around them. With
  * stride s the kernel is s times as large, and the phases of every s-th pixel are the input
- * channels. Gradients use the transposed transforms. Activations are HD_NCHW16, weights blocks of
- * 16 input by 16 output channels, [out / 16][in / 16][y][x][16][16], as in oneDNN. The bits of an
- * observation's output and of its input's gradient depend on that observation alone. Thread safe on
- * different memory. */
+ * channels; only with stride 1 may there be padding. Gradients use the transposed transforms.
+ * Activations are HD_NCHW16, weights blocks of 16 input by 16 output channels, [out / 16][in /
+ * 16][y][x][16][16], as in oneDNN. The bits of an observation's output and of its input's gradient
+ * depend on that observation alone. Thread safe on different memory. */
 #ifndef HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
 #define HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
 

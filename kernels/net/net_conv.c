@@ -41,6 +41,7 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p)
                                     .in_height = net->frames.height / fold,
                                     .in_width = net->frames.width / fold,
                                     .input = net->frames.layout,
+                                    .relu = true,
                                     .bf16 = net->base.bf16};
     for (int i = 0; i < HD_CONVS; i++) {
         const int64_t *conv = get_conv(net, i)->fields;

@@ -13,7 +13,14 @@ static inline bool bf16_here(void)
 {
     static int known;
     struct hd_conv *conv;
-    const struct hd_conv_fields fields = {16, 4, 4, 16, 2, 1, HD_NHWC, true};
+    const struct hd_conv_fields fields = {.in_channels = 16,
+                                          .in_height = 4,
+                                          .in_width = 4,
+                                          .out_channels = 16,
+                                          .kernel = 2,
+                                          .stride = 1,
+                                          .input = HD_NHWC,
+                                          .bf16 = true};
     if (known == 0) {
         known = hd_conv_create(&fields, &conv) == HD_OK ? 1 : -1;
         if (known < 0)
