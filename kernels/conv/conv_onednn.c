@@ -224,13 +224,19 @@ int hd_onednn_conv_prepare(struct hd_onednn_conv *conv, enum hd_conv_pass kind, 
     return status;
 }
 
+/* Products of matrices need more scratch for one observation than for several. */
 int64_t hd_onednn_conv_get_scratch_bytes(struct hd_onednn_conv *conv, enum hd_conv_pass kind,
-                                         int64_t batch)
+                                         int64_t max_batch)
 {
-    if (hd_onednn_conv_prepare(conv, kind, batch) != HD_OK)
+    static const char products[] = "x64:gemm";
+    if (hd_onednn_conv_prepare(conv, kind, max_batch) != HD_OK)
         return 0;
-    const struct pass *pass = find(conv, kind, batch);
-    return pass->scratchpad + pass->reordered + pass->reorder_scratchpad;
+    const struct pass *pass = find(conv, kind, max_batch);
+    const int64_t bytes = pass->scratchpad + pass->reordered + pass->reorder_scratchpad;
+    if (max_batch == 1 || strncmp(pass->op.name, products, sizeof products - 1) != 0)
+        return bytes;
+    const int64_t of_one = hd_onednn_conv_get_scratch_bytes(conv, kind, 1);
+    return of_one > bytes ? of_one : bytes;
 }
 
 const char *hd_onednn_conv_get_name(struct hd_onednn_conv *conv, enum hd_conv_pass kind,

@@ -29,7 +29,7 @@ int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weight
                           float *row_major);
 int hd_onednn_conv_prepare(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int64_t batch);
 int64_t hd_onednn_conv_get_scratch_bytes(struct hd_onednn_conv *conv, enum hd_conv_pass pass,
-                                         int64_t batch);
+                                         int64_t max_batch);
 const char *hd_onednn_conv_get_name(struct hd_onednn_conv *conv, enum hd_conv_pass pass,
                                     int64_t batch);
 

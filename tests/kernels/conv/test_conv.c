@@ -18,29 +18,33 @@ static const struct {
     {32, 9, 11, 64, 3, 1, 0},  /* minimal filtering of 3 x 3, patches that stick out */
     {64, 8, 7, 128, 2, 1, 0},  /* of 2 x 2 */
     {32, 12, 10, 64, 4, 2, 0}, /* of 2 x 2 on every second pixel */
-    {32, 6, 9, 64, 3, 1, 1},   /* of 3 x 3 with padding */
-    {32, 5, 4, 32, 2, 1, 2},   /* of 2 x 2 with patches wholly in the padding */
-    {32, 8, 8, 32, 4, 2, 1},   /* padding that minimal filtering leaves to oneDNN */
     {16, 13, 20, 32, 4, 2, 0}, /* with few channels */
     {48, 11, 13, 32, 4, 2, 0}, /* a last column that no output meets; blocks of 32 and 16 */
     {16, 9, 9, 16, 3, 1, 0},   /* single blocks */
     {80, 6, 7, 48, 3, 3, 0},   /* kernel and stride alike; odd numbers of blocks */
     {5, 9, 8, 7, 3, 1, 0},     /* no whole block */
+    {32, 6, 9, 64, 3, 1, 1},   /* minimal filtering of 3 x 3 with padding */
+    {32, 5, 4, 32, 2, 1, 2},   /* of 2 x 2 with patches wholly in the padding */
+    {32, 8, 8, 32, 4, 2, 1},   /* padding that minimal filtering leaves to oneDNN */
     {24, 9, 10, 40, 3, 1, 1},  /* half a block more */
     {1, 12, 11, 8, 5, 2, 2},   /* one channel, whose layouts are alike */
     {3, 19, 23, 16, 7, 4, 0},  /* odd kernels */
-    {20, 10, 9, 6, 1, 1, 0},   {4, 84, 84, 16, 3, 1, 1}, /* IMPALA's */
-    {16, 42, 42, 32, 3, 1, 1}, {32, 21, 21, 32, 3, 1, 1},
-    {32, 11, 11, 32, 3, 1, 1}, {4, 84, 84, 32, 8, 4, 0}, /* DeepMind's for Atari */
-    {32, 20, 20, 64, 4, 2, 0}, {64, 9, 9, 64, 3, 1, 0},
+    {20, 10, 9, 6, 1, 1, 0},   /* single pixels */
+    {4, 84, 84, 16, 3, 1, 1},  /* IMPALA's first */
+    {16, 42, 42, 32, 3, 1, 1}, /* its others, behind pooling */
+    {32, 21, 21, 32, 3, 1, 1}, /* (likewise) */
+    {32, 11, 11, 32, 3, 1, 1}, /* (likewise) */
+    {4, 84, 84, 32, 8, 4, 0},  /* DeepMind's for Atari */
+    {32, 20, 20, 64, 4, 2, 0}, /* (likewise) */
+    {64, 9, 9, 64, 3, 1, 0},   /* (likewise) */
 };
 enum { N_LAYOUTS = HD_NCHW16 + 1, N_SIZES = sizeof sizes / sizeof *sizes };
-enum { SMALL = 30 * 30 /* pixels */ };
+enum { SMALL = 300 /* pixels */ };
 static const struct {
     int64_t all, part;
     bool relu; /* behind the convolution, and before it */
 } batches[] = {{1, 1, true}, {3, 2, false}, {41, 41, true}, {41, 7, false}};
-enum { N_BATCHES = sizeof batches / sizeof *batches, N_LARGE_BATCHES = 2 };
+enum { N_BATCHES = sizeof batches / sizeof *batches, N_SMALL_BATCHES = 2 };
 
 struct data {
     struct hd_conv *conv;
@@ -192,6 +196,24 @@ static void run(struct data *d, int64_t max_batch)
     check_guard(d->dbias, d->f.out_channels * 4);
 }
 
+/* Adds what output o, at place (r, s) of channel c of observation n, takes from row ky of the
+ * windows of input channel i. */
+static void define_row(const struct data *d, int64_t n, int64_t c, int64_t r, int64_t s, int64_t i,
+                       int64_t ky, int64_t o, double *y, double *dw, double *dx)
+{
+    const struct hd_conv_fields *f = &d->f;
+    const int64_t row = r * f->stride + ky - f->padding, first = s * f->stride - f->padding;
+    const int64_t w = ((c * f->in_channels + i) * f->kernel + ky) * f->kernel;
+    const int64_t x = ((n * f->in_channels + i) * f->in_height + row) * f->in_width + first;
+    for (int64_t kx = 0; kx < f->kernel && row >= 0 && row < f->in_height; kx++) {
+        if (first + kx < 0 || first + kx >= f->in_width)
+            continue;
+        y[o] += (double)d->row_major[w + kx] * d->x[x + kx];
+        dw[w + kx] += (double)d->dy[o] * d->x[x + kx];
+        dx[x + kx] += (double)d->dy[o] * d->row_major[w + kx];
+    }
+}
+
 /* Computes the sums of the definition, [batch][out][y][x], [out][in][y][x] and
  * [batch][in][y][x]. */
 static void define(const struct data *d, double *y, double *dw, double *dx)
@@ -203,19 +225,9 @@ static void define(const struct data *d, double *y, double *dw, double *dx)
             for (int64_t r = 0; r < d->out_height; r++)
                 for (int64_t s = 0; s < d->out_width; s++, o++) {
                     y[o] = d->bias[c];
-                    for (int64_t k = 0; k < f->in_channels * f->kernel * f->kernel; k++) {
-                        const int64_t i = k / f->kernel / f->kernel;
-                        const int64_t row = r * f->stride + k / f->kernel % f->kernel - f->padding;
-                        const int64_t column = s * f->stride + k % f->kernel - f->padding;
-                        if (row < 0 || row >= f->in_height || column < 0 || column >= f->in_width)
-                            continue;
-                        const int64_t at =
-                            ((n * f->in_channels + i) * f->in_height + row) * f->in_width + column;
-                        const int64_t w = c * f->in_channels * f->kernel * f->kernel + k;
-                        y[o] += (double)d->row_major[w] * d->x[at];
-                        dw[w] += (double)d->dy[o] * d->x[at];
-                        dx[at] += (double)d->dy[o] * d->row_major[w];
-                    }
+                    for (int64_t i = 0; i < f->in_channels; i++)
+                        for (int64_t ky = 0; ky < f->kernel; ky++)
+                            define_row(d, n, c, r, s, i, ky, o, y, dw, dx);
                 }
 }
 
@@ -278,15 +290,16 @@ static void check(struct data *d, int64_t part)
     check_bias(d, terms);
 }
 
-/* Passes of large images take long by oneDNN's reference code, which some layouts need, and in the
- * definition. */
+/* Large batches are for our own passes, which have one layout in each precision. */
 TEST(passes_are_what_the_definition_says, .runs = count_precisions() * N_LAYOUTS * N_SIZES)
 {
-    const int size = _i % N_SIZES, layout = _i / N_SIZES % N_LAYOUTS;
+    const int size = _i % N_SIZES;
+    const enum hd_layout layout = (enum hd_layout)(_i / N_SIZES % N_LAYOUTS);
+    const bool bf16 = _i >= N_LAYOUTS * N_SIZES;
+    const bool ours = layout == (bf16 ? HD_NHWC : HD_NCHW16);
     const bool small = sizes[size].height * sizes[size].width <= SMALL;
-    for (int b = 0; b < (small ? N_BATCHES : N_LARGE_BATCHES); b++) {
-        struct data d = make(size, batches[b].all, batches[b].relu, (enum hd_layout)layout,
-                             _i >= N_LAYOUTS * N_SIZES);
+    for (int b = 0; b < (small && ours ? N_BATCHES : N_SMALL_BATCHES); b++) {
+        struct data d = make(size, batches[b].all, batches[b].relu, layout, bf16);
         check(&d, batches[b].part);
         hd_conv_destroy(d.conv);
         free_test_blocks();
@@ -306,8 +319,9 @@ static uint64_t mix_if_by_amx(const struct data *d, enum hd_conv_pass pass, uint
 TEST(bits_are_as_they_were, .runs = N_SIZES)
 {
     static const uint64_t bits[N_SIZES] = {
-        0xC896C12138C288AD, 0xBD3F7E1D539A3DA8, 0x9FB38BFD5C6B3284, 0x6BCC4F97EB090991,
-        0x37C15A0C06C3FE50, 0xADB070F2C5555864, 0xA5CEAFEDB8262A62};
+        0xC896C12138C288AD, 0xBD3F7E1D539A3DA8,        0x9FB38BFD5C6B3284,
+        0x6BCC4F97EB090991, 0x37C15A0C06C3FE50,        0xADB070F2C5555864,
+        0xA5CEAFEDB8262A62, [20] = 0x11820A6C3ECBBADD, 0x1478ED638EB7FBCC};
     if (!hd_amx_is_ready() || !bf16_here())
         return;
     struct data d = make(_i, 41, true, HD_NHWC, true);
