@@ -295,10 +295,12 @@ int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weight
     return reorder(conv->weights, weights, conv->row_major, row_major);
 }
 
-/* Chooses the layout of the output: the one that oneDNN prefers, if it is one of ours. */
-static int choose_output(struct hd_onednn_conv *conv)
+static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+/* Finds the layout of the output that oneDNN prefers for the forward pass, if it is one of ours. */
+static int find_preferred(struct hd_onednn_conv *conv)
 {
-    static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
     conv->fields.output = conv->fields.of.bf16 ? HD_NHWC : HD_NCHW;
     dnnl_primitive_desc_t pd =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
@@ -308,7 +310,7 @@ static int choose_output(struct hd_onednn_conv *conv)
                        DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
     if (!pd)
         return hd_dnnl_report_refusal("convolution");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_KNOWN; i++) {
         hd_dnnl_md md = rows_md(conv, true, USUAL_BATCH, tags[known[i]]);
         bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_get_md(pd, DNNL_ARG_DST));
         hd_dnnl_md_free(md);
@@ -318,6 +320,41 @@ static int choose_output(struct hd_onednn_conv *conv)
         }
     }
     dnnl_primitive_desc_destroy(pd);
+    return HD_OK;
+}
+
+/* Counts what oneDNN would compute by its reference code, hundreds of times too slowly, with this
+ * layout of the output: the forward pass, the gradient of the weights, and the next convolution if
+ * it gets less than a block. The gradient of the data does not count, because the first convolution
+ * of a net has none. */
+static int count_references(const struct hd_onednn_conv *conv, enum hd_layout output)
+{
+    const dnnl_format_tag_t tag = tags[output];
+    dnnl_primitive_desc_t forward = describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, tag, NULL);
+    dnnl_primitive_desc_t weights =
+        forward ? describe(conv, HD_DNNL_BACKWARD_WEIGHTS, USUAL_BATCH, NULL, tag, forward) : NULL;
+    int n = output == HD_NCHW16 && conv->fields.of.out_channels < 16;
+    n += !forward || is_reference(forward);
+    n += !weights || is_reference(weights);
+    if (weights)
+        dnnl_primitive_desc_destroy(weights);
+    if (forward)
+        dnnl_primitive_desc_destroy(forward);
+    return n;
+}
+
+/* Chooses the layout of the output: the one that oneDNN prefers, unless another one spares
+ * reference code. */
+static int choose_output(struct hd_onednn_conv *conv)
+{
+    HD_TRY(find_preferred(conv));
+    int least = count_references(conv, conv->fields.output);
+    for (int i = 0; i < N_KNOWN && least > 0; i++) {
+        const int n = count_references(conv, known[i]);
+        if (n < least)
+            conv->fields.output = known[i];
+        least = n < least ? n : least;
+    }
     return HD_OK;
 }
 

@@ -9,7 +9,7 @@
 struct hd_onednn_conv_fields {
     struct hd_conv_fields of;
     int64_t out_height, out_width;
-    enum hd_layout output; /* layout that oneDNN prefers; create fills it in */
+    enum hd_layout output; /* layout that oneDNN computes best; create fills it in */
 };
 
 struct hd_onednn_conv;
