@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the layers of a convolutional net one by one, and for comparison a product of matrices.
- * The products of the definition are counted, so minimal filtering may seem to exceed the peak. */
+ * The products of the definition are counted, so minimal filtering may seem to exceed the peak. Or
+ * measures one convolution in every layout, and as a layer of a list. */
 #include "bench/parts/parts.h"
 #include "kernels/conv/conv.h"
 #include "kernels/dense/linear.h"
 #include "kernels/dense/packed_linear.h"
+#include "kernels/net/layers/layer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -12,7 +14,7 @@
 #include <string.h>
 
 struct layer {
-    bool bf16;
+    bool bf16, relu;
     int64_t rows;
     struct hd_conv *conv; /* or */
     struct hd_packed packed;
@@ -58,46 +60,64 @@ static void conv_data(void *arg)
 {
     const struct layer *l = arg;
     struct hd_conv_run run = begin(l, HD_CONV_DATA);
-    hd_conv_backward_data(&run, l->rows, l->y, l->x, l->dx);
+    hd_conv_backward_data(&run, l->rows, l->y, l->relu ? l->x : NULL, l->dx);
     hd_conv_end(&run);
 }
 
+/* Reports a speed, or a time if there is no `flop`. */
 static void report(const char *layer, const char *pass, const char *by, double flop, double seconds)
 {
     char name[96];
     snprintf(name, sizeof name, "%s %s %s", layer, pass, by);
-    hd_part_report(name, 1e-9 * flop / seconds, "GFLOP/s");
+    if (flop > 0)
+        hd_part_report(name, 1e-9 * flop / seconds, "GFLOP/s");
+    else
+        hd_part_report(name, 1e3 * seconds, "ms");
+}
+
+static int allocate(struct layer *l, const struct hd_conv_fields *fields)
+{
+    int64_t scratch = 0;
+    for (int pass = 0; pass < HD_CONV_PASSES; pass++) {
+        int64_t bytes = hd_conv_get_scratch_bytes(l->conv, (enum hd_conv_pass)pass, l->rows);
+        scratch = bytes > scratch ? bytes : scratch;
+    }
+    l->x = hd_alloc(l->rows * hd_conv_count_input_elements(l->conv), 4);
+    l->dx = hd_alloc(l->rows * hd_conv_count_input_elements(l->conv), 4);
+    l->y = hd_alloc(l->rows * hd_conv_count_output_elements(l->conv), 4);
+    l->w = hd_alloc(hd_conv_count_weights(l->conv), 4);
+    l->dw = hd_alloc(hd_conv_count_weights(l->conv), 4);
+    l->shadow = hd_alloc(hd_conv_count_shadow(l->conv), sizeof *l->shadow);
+    l->bias = hd_alloc(fields->out_channels, 4);
+    l->dbias = hd_alloc(fields->out_channels, 4);
+    l->scratch = hd_alloc(scratch, 1);
+    return l->x && l->dx && l->y && l->w && l->dw && l->shadow && l->bias && l->dbias && l->scratch
+               ? HD_OK
+               : HD_ERR_NOMEM;
+}
+
+/* Measures all passes, but for those that oneDNN's reference code would take seconds for. */
+static void measure_passes(const char *name, struct layer *l, double flop, bool data)
+{
+    static const char *const passes[] = {"forward", "weights", "data"};
+    static void (*const run[])(void *) = {conv_forward, conv_weights, conv_data};
+    for (int i = 0; i < HD_CONV_PASSES - !data; i++) {
+        const char *by = hd_conv_get_name(l->conv, (enum hd_conv_pass)i, l->rows);
+        if (strncmp(by, "ref", 3) != 0)
+            report(name, passes[i], by, flop, hd_part_measure_seconds(run[i], l));
+    }
 }
 
 static int measure_conv(const char *name, struct hd_conv_fields *fields, int64_t rows, bool data,
                         enum hd_layout *layout_p, int64_t *height_p, int64_t *width_p)
 {
-    struct layer l = {.bf16 = fields->bf16, .rows = rows};
+    struct layer l = {.bf16 = fields->bf16, .relu = fields->relu, .rows = rows};
     HD_TRY(hd_conv_create_fast(fields, &l.conv));
-    int64_t scratch = 0;
-    for (int pass = 0; pass < HD_CONV_PASSES; pass++) {
-        int64_t bytes = hd_conv_get_scratch_bytes(l.conv, (enum hd_conv_pass)pass, rows);
-        scratch = bytes > scratch ? bytes : scratch;
-    }
+    HD_TRY(allocate(&l, fields));
     *layout_p = hd_conv_get_output(l.conv, height_p, width_p);
-    l.x = hd_alloc(rows * hd_conv_count_input_elements(l.conv), 4);
-    l.dx = hd_alloc(rows * hd_conv_count_input_elements(l.conv), 4);
-    l.y = hd_alloc(rows * hd_conv_count_output_elements(l.conv), 4);
-    l.w = hd_alloc(hd_conv_count_weights(l.conv), 4);
-    l.dw = hd_alloc(hd_conv_count_weights(l.conv), 4);
-    l.shadow = hd_alloc(hd_conv_count_shadow(l.conv), sizeof *l.shadow);
-    l.bias = hd_alloc(fields->out_channels, 4);
-    l.dbias = hd_alloc(fields->out_channels, 4);
-    l.scratch = hd_alloc(scratch, 1);
     double flop = 2.0 * (double)(rows * fields->out_channels * fields->in_channels *
                                  fields->kernel * fields->kernel * *height_p * *width_p);
-    report(name, "forward", hd_conv_get_name(l.conv, HD_CONV_FORWARD, rows), flop,
-           hd_part_measure_seconds(conv_forward, &l));
-    report(name, "weights", hd_conv_get_name(l.conv, HD_CONV_WEIGHTS, rows), flop,
-           hd_part_measure_seconds(conv_weights, &l));
-    if (data)
-        report(name, "data", hd_conv_get_name(l.conv, HD_CONV_DATA, rows), flop,
-               hd_part_measure_seconds(conv_data, &l));
+    measure_passes(name, &l, flop, data);
     return HD_OK;
 }
 
@@ -187,12 +207,97 @@ static const struct {
             {"ppo", {64, 64, 128}, 128},
             {"ppo_fast", {16, 32, 32}, 256}};
 
+/* -- One convolution by every implementation --------------------------------------------------- */
+
+static void listed_forward(void *arg)
+{
+    const struct hd_layer_run *run = arg;
+    run->layer->type->forward(run);
+}
+
+static void listed_weights(void *arg)
+{
+    const struct hd_layer_run *run = arg;
+    run->layer->type->backward_weights(run);
+}
+
+static void listed_data(void *arg)
+{
+    const struct hd_layer_run *run = arg;
+    run->layer->type->backward_data(run);
+}
+
+static int measure_listed(const struct hd_layer *layer, int64_t rows)
+{
+    const int64_t in = rows * hd_shape_count(&layer->in), out = rows * hd_shape_count(&layer->out);
+    struct hd_tensor tensors[HD_LAYER_TENSORS];
+    layer->type->list_tensors(layer, tensors);
+    float *w = hd_alloc(tensors[0].count, 4), *dw = hd_alloc(tensors[0].count, 4);
+    float *bias = hd_alloc(tensors[1].count, 4), *dbias = hd_alloc(tensors[1].count, 4);
+    float *x = hd_alloc(in, 4), *dx = hd_alloc(in, 4), *y = hd_alloc(out, 4);
+    float *scratch = hd_alloc(layer->type->count_scratch(layer, rows), 4);
+    if (!w || !dw || !bias || !dbias || !x || !dx || !y || !scratch)
+        return HD_ERR_NOMEM;
+    struct hd_layer_run run = {.layer = layer,
+                               .rows = rows,
+                               .weight = w,
+                               .bias = bias,
+                               .x = x,
+                               .y = y,
+                               .dy = y,
+                               .to = y,
+                               .dweight = dw,
+                               .dbias = dbias,
+                               .scratch = scratch};
+    report("list", "forward", "f32", 0, hd_part_measure_seconds(listed_forward, &run));
+    report("list", "weights", "f32", 0, hd_part_measure_seconds(listed_weights, &run));
+    run.to = dx;
+    report("list", "data", "f32", 0, hd_part_measure_seconds(listed_data, &run));
+    return HD_OK;
+}
+
+static int measure_layouts(int argc, char **argv)
+{
+    static const char *const layouts[] = {"nchw", "nhwc", "nchw16"};
+    const int64_t rows = hd_part_parse_number(argc, argv, 2, 0);
+    const int64_t in = hd_part_parse_number(argc, argv, 3, 0);
+    const int64_t side = hd_part_parse_number(argc, argv, 4, 0);
+    struct hd_layer layer = {
+        .type = &hd_layer_conv,
+        .fields = {hd_part_parse_number(argc, argv, 5, 0), hd_part_parse_number(argc, argv, 6, 0),
+                   hd_part_parse_number(argc, argv, 7, 1), hd_part_parse_number(argc, argv, 8, 0)},
+        .in = {3, {in, side, side}}};
+    char message[HD_LAYER_MESSAGE];
+    if (rows == 0 || in == 0 || layer.fields[HD_CONV_CHANNELS] == 0 ||
+        layer.fields[HD_CONV_KERNEL] == 0 || layer.fields[HD_CONV_STRIDE] == 0 ||
+        !layer.type->infer(&layer, message))
+        return HD_ERR_INPUT;
+    for (int i = HD_NCHW; i <= HD_NCHW16; i++) {
+        struct layer l = {.bf16 = strcmp(argv[1], "bf16") == 0, .rows = rows};
+        struct hd_conv_fields fields = {.in_channels = in,
+                                        .in_height = side,
+                                        .in_width = side,
+                                        .out_channels = layer.fields[HD_CONV_CHANNELS],
+                                        .kernel = layer.fields[HD_CONV_KERNEL],
+                                        .stride = layer.fields[HD_CONV_STRIDE],
+                                        .padding = layer.fields[HD_CONV_PADDING],
+                                        .input = (enum hd_layout)i,
+                                        .bf16 = l.bf16};
+        HD_TRY(hd_conv_create(&fields, &l.conv));
+        HD_TRY(allocate(&l, &fields));
+        measure_passes(layouts[i], &l, 0, true);
+    }
+    return measure_listed(&layer, rows);
+}
+
 /* Memory is released by the end of the process. */
 static int measure(int argc, char **argv)
 {
     static const int64_t kernels[] = {2, 4, 3}, strides[] = {1, 2, 1};
     const int64_t rows = hd_part_parse_number(argc, argv, 2, 32);
     const bool bf16 = argc > 1 && strcmp(argv[1], "bf16") == 0;
+    if (argc > 1 && strcmp(argv[0], "conv") == 0)
+        return measure_layouts(argc, argv);
     for (size_t n = 0; argc > 1 && rows > 0 && n < sizeof nets / sizeof *nets; n++) {
         if (strcmp(nets[n].name, argv[0]) != 0)
             continue;
@@ -221,6 +326,8 @@ static int measure(int argc, char **argv)
     return HD_ERR_INPUT;
 }
 
-const struct hd_bench_part hd_part_layers = {"pong|nature|ppo|ppo_fast f32|bf16 [BATCH]",
-                                             "the layers of a convolutional net one by one",
-                                             measure};
+const struct hd_bench_part hd_part_layers = {
+    "pong|nature|ppo|ppo_fast f32|bf16 [BATCH] | conv f32|bf16 BATCH CHANNELS SIDE OUT KERNEL "
+    "[STRIDE [PADDING]]",
+    "the layers of a convolutional net one by one, or a convolution by every implementation",
+    measure};
