@@ -518,6 +518,7 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv)
 void hd_onednn_describe(char *text, size_t bytes)
 {
     const dnnl_version_t *version = dnnl_version();
+    hd_dnnl_limit_isa();
     snprintf(text, bytes, "onednn %d.%d.%d isa %#x", version->major, version->minor, version->patch,
              (unsigned)dnnl_get_effective_cpu_isa());
 }

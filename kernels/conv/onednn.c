@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/conv/isa.h"
 #include "kernels/conv/onednn_internal.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -6,12 +7,33 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
 
+/* oneDNN's own variable goes before. */
+static void limit_isa(void)
+{
+    static const dnnl_cpu_isa_t best[] = {[HD_ISA_V1] = dnnl_cpu_isa_sse41,
+                                          [HD_ISA_V2] = dnnl_cpu_isa_sse41,
+                                          [HD_ISA_V3] = dnnl_cpu_isa_avx2,
+                                          [HD_ISA_V4] = dnnl_cpu_isa_avx512_core,
+                                          [HD_ISA_V4_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                                          [HD_ISA_V4_AMX] = dnnl_cpu_isa_avx512_core_amx};
+    if (!getenv("ONEDNN_MAX_CPU_ISA") && !getenv("DNNL_MAX_CPU_ISA"))
+        dnnl_set_max_cpu_isa(best[hd_isa_get()]);
+}
+
+void hd_dnnl_limit_isa(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, limit_isa);
+}
+
 static void make_engine(void)
 {
+    hd_dnnl_limit_isa();
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
 

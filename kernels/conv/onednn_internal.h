@@ -158,6 +158,10 @@ struct hd_dnnl_op {
  * thread calls it before anything else here. Returns HD_OK or HD_ERR_UNSUPPORTED (logged). */
 int hd_dnnl_enter(void);
 
+/* Keeps oneDNN from using more of the processor than these kernels are compiled for, so that what a
+ * run computes does not depend on the rest; before any other call of it. */
+void hd_dnnl_limit_isa(void);
+
 /* Returns the engine of the CPU; only after hd_dnnl_enter. */
 dnnl_engine_t hd_dnnl_get_engine(void);
 
