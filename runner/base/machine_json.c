@@ -27,6 +27,7 @@ json_t *hd_versions_build_json(bool ask_gpus)
     const int n = hd_versions_read(ask_gpus, versions);
     for (int i = 0; i < n; i++)
         json_object_set_new(json, versions[i].name, json_string(versions[i].text));
+    json_object_set_new(json, "kernels", json_sprintf("for %s", hd_arithmetic_get_isa()));
     hd_arithmetic_describe_libraries(libraries, sizeof libraries);
     const size_t name = strcspn(libraries, " ");
     if (libraries[name] == ' ' && strncmp(libraries, "onednn", name) == 0)

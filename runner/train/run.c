@@ -285,8 +285,8 @@ static int take_fingerprint(struct hd_train *train)
         hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
                            (int64_t)(sizeof libraries - used - 2));
     }
-    return hd_fingerprint_create(libraries, train->run_spec.settings.precision,
-                                 &train->fingerprint);
+    return hd_fingerprint_create(hd_arithmetic_get_isa(), libraries,
+                                 train->run_spec.settings.precision, &train->fingerprint);
 }
 
 static int prepare(struct hd_train *train)

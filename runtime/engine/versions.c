@@ -76,13 +76,13 @@ int hd_versions_read(bool ask_gpus, struct hd_version versions_p[HD_VERSIONS_MAX
     hd_topology_format_hwloc_version(hwloc);
     hd_host_get_isa(isa);
     add(&list, "heddle", "%s", HD_VERSION);
-    add(&list, "compiler", "%s %s, kernels -march=%s",
+    add(&list, "compiler", "%s %s",
 #ifdef __clang__
         "clang",
 #else
         "gcc",
 #endif
-        __VERSION__, HD_MARCH);
+        __VERSION__);
     add(&list, "instruction sets", "%s", isa);
     add(&list, "libc", "%s", gnu_get_libc_version());
     add_starpu(&list);

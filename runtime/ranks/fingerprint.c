@@ -6,29 +6,39 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/subnormal.h"
-#include "runtime/machine/topology.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 #include <string.h>
 
-int hd_fingerprint_create(const char *libraries, const char *precision,
+/* Returns which of its forms of expf, logf and others the C library chooses here. */
+static const char *math_functions(void)
+{
+#if defined __x86_64__
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? " fma" : "";
+#else
+    return "";
+#endif
+}
+
+int hd_fingerprint_create(const char *isa, const char *libraries, const char *precision,
                           struct hd_fingerprint *fingerprint_p)
 {
     uint64_t program = 0;
     if (!hd_hash_file("/proc/self/exe", &program))
         return hd_fail(HD_ERR_SYSTEM, "this program cannot be read: %s", strerror(errno));
-    char isa[HD_ISA_BYTES];
-    hd_host_get_isa(isa);
-    /* The C library's version counts because its expf and logf do; the number of OpenMP threads and
-     * the alignment are constants here, listed because results of builds without them differ. */
+    /* The rest of what the processor has does not count: only oneDNN and the C library look at
+     * it, and what they choose is here. The C library's version counts because its expf and logf
+     * do; the number of OpenMP threads and the alignment are constants here, listed because results
+     * of builds without them differ. */
     struct hd_fingerprint made;
     int length = snprintf(made.text, sizeof made.text,
-                          "exe=%016llx; libraries=%s, libc %s; isa=%s; precision=%s; omp=1; "
+                          "isa=%s; exe=%016llx; libraries=%s, libc %s%s; precision=%s; omp=1; "
                           "alignment=%d; subnormals=%s",
-                          (unsigned long long)program, libraries, gnu_get_libc_version(), isa,
-                          precision, HD_ALIGNMENT, hd_subnormals_are_flushed() ? "zero" : "kept");
+                          isa, (unsigned long long)program, libraries, gnu_get_libc_version(),
+                          math_functions(), precision, HD_ALIGNMENT,
+                          hd_subnormals_are_flushed() ? "zero" : "kept");
     if (length >= (int)sizeof made.text)
         return hd_fail(HD_ERR_INPUT, "the arithmetic fingerprint is longer than %d bytes",
                        HD_FINGERPRINT_BYTES - 1);

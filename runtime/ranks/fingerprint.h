@@ -10,14 +10,15 @@
 enum { HD_FINGERPRINT_BYTES = 1024 };
 
 struct hd_fingerprint {
-    char text[HD_FINGERPRINT_BYTES]; /* "exe=…; isa=…; precision=f32; …" */
+    char text[HD_FINGERPRINT_BYTES]; /* "isa=…; exe=…; precision=f32; …" */
     uint64_t hash;                   /* of the text */
 };
 
-/* Makes the fingerprint of this program on this machine. `libraries` has names and versions,
- * "onednn 2.7.4, starpu 1.3.10"; `precision` is the config's. Returns HD_OK, HD_ERR_SYSTEM when
- * this program cannot be read, or HD_ERR_INPUT when the text would not fit (both logged). */
-int hd_fingerprint_create(const char *libraries, const char *precision,
+/* Makes the fingerprint of this program on this machine. `isa` is the instruction set that its
+ * kernels are compiled for; `libraries` has names, versions and what they use, "onednn 2.7.4 isa
+ * 0x7"; `precision` is the config's. Returns HD_OK, HD_ERR_SYSTEM when this program cannot be read,
+ * or HD_ERR_INPUT when the text would not fit (both logged). */
+int hd_fingerprint_create(const char *isa, const char *libraries, const char *precision,
                           struct hd_fingerprint *fingerprint_p);
 
 /* Writes the differences between two fingerprint texts, "isa: avx2 against avx512f; …", to

@@ -248,9 +248,13 @@ static void check_arithmetic(struct join *join)
                             sizeof difference);
         if (difference[0])
             refuse(join, HD_ERR_INPUT,
-                   "rank %d on %s computes differently from rank 0 on %s (%s); "
+                   "rank %d on %s computes differently from rank 0 on %s (%s); %s"
                    "runtime.allow_fingerprint_mismatch: true accepts that",
-                   r, peers[r].hello.host, peers[0].hello.host, difference);
+                   r, peers[r].hello.host, peers[0].hello.host, difference,
+                   strncmp(difference, "isa:", 4) == 0
+                       ? "an installation for several instruction sets takes one everywhere with "
+                         "HD_ISA=NAME; "
+                       : "");
     }
 }
 

@@ -2,6 +2,7 @@
 #include "tasks/output/inspect.h"
 
 #include "kernels/conv/conv.h"
+#include "kernels/conv/isa.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -329,6 +330,11 @@ const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)
 void hd_arithmetic_describe_libraries(char *text, size_t bytes)
 {
     hd_conv_describe_library(text, bytes);
+}
+
+const char *hd_arithmetic_get_isa(void)
+{
+    return hd_isa_get_name();
 }
 
 const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec)

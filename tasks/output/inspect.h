@@ -100,4 +100,7 @@ void hd_transition_log_add_episodes(const struct hd_spec *log, const void *data,
  * uses, to text[bytes], for the arithmetic fingerprint: "onednn 2.6.3 isa 0x3e7 amx". */
 void hd_arithmetic_describe_libraries(char *text, size_t bytes);
 
+/* Returns the name of the instruction set that the kernels are compiled for: "x86-64-v4-bf16". */
+const char *hd_arithmetic_get_isa(void);
+
 #endif

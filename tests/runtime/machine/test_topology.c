@@ -189,18 +189,18 @@ TEST(fingerprint_changes_with_its_parts)
 {
     struct hd_fingerprint one, two;
     char text[256], *huge = calloc(1, 2000);
-    ck_assert_int_eq(hd_fingerprint_create("onednn 2.7", "f32", &one), HD_OK);
-    ck_assert_int_eq(hd_fingerprint_create("onednn 2.7", "f32", &two), HD_OK);
+    ck_assert_int_eq(hd_fingerprint_create("x86-64-v3", "onednn 2.7", "f32", &one), HD_OK);
+    ck_assert_int_eq(hd_fingerprint_create("x86-64-v3", "onednn 2.7", "f32", &two), HD_OK);
     ck_assert_str_eq(one.text, two.text);
     ck_assert_uint_eq(one.hash, two.hash);
     hd_fingerprint_diff(one.text, two.text, text, sizeof text);
     ck_assert_str_eq(text, "");
-    ck_assert_int_eq(hd_fingerprint_create("onednn 2.7", "bf16", &two), HD_OK);
+    ck_assert_int_eq(hd_fingerprint_create("x86-64-v3", "onednn 2.7", "bf16", &two), HD_OK);
     ck_assert_uint_ne(one.hash, two.hash);
     hd_fingerprint_diff(one.text, two.text, text, sizeof text);
     ck_assert_str_eq(text, "precision: f32 against bf16");
     memset(huge, 'x', 1999);
-    ck_assert_int_eq(hd_fingerprint_create(huge, "f32", &two), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_fingerprint_create("x86-64-v3", huge, "f32", &two), HD_ERR_INPUT);
     free(huge);
 }
 
