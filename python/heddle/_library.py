@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ._isa import find_variant
+
 MESSAGE = 4096
 OBS_DIMS, ACTION_DIMS = 4, 64
 INPUT, NOMEM, FORMAT = -1, -2, -4
@@ -65,10 +67,12 @@ class EnvsSpec(ctypes.Structure):
 
 
 def _open() -> ctypes.CDLL:
-    """The library of $HEDDLE_INFER_LIBRARY, else that of this package, else an installed one."""
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libheddle-infer.so")
+    """The library of $HEDDLE_INFER_LIBRARY, else that of this package, of several the one for this processor, else an
+    installed one."""
+    folder, name = os.path.dirname(os.path.abspath(__file__)), "libheddle-infer.so"
+    beside = os.path.join(folder, name)
     named = os.environ.get("HEDDLE_INFER_LIBRARY")
-    path = named or (beside if os.path.exists(beside) else "libheddle-infer.so.0")
+    path = named or find_variant(folder, name) or (beside if os.path.exists(beside) else "libheddle-infer.so.0")
     try:
         return ctypes.CDLL(path)
     except OSError as error:
