@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutional nets on a GPU: against a naive net and the CPU; stages, shadows and capture. */
-#include "kernels/learn/adam.h"
-#include "kernels/learn/grad_norm.h"
-#include "runtime/base/hash.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/conv_nets.h"
-#include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/device_update.h"
 #include "tests/kernels/net/naive_net.h"
 
 #include <string.h>
@@ -171,82 +168,23 @@ TEST(stages_on_a_gpu_write_their_range_only, .runs = 2, .cuda = true)
     hd_net_destroy(net);
 }
 
-/* The shadow after refreshing all ranges in any order is that of refreshing the whole. */
 TEST(shadows_on_a_gpu_follow_by_ranges, .runs = 2 * N_ODD, .cuda = true)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
                                       odd[i].heads, HD_F32, _i < N_ODD ? HD_F32 : HD_BF16);
-    const int64_t n = hd_net_count_params(net), bytes = hd_net_get_device_bytes(net);
     float *params = guarded(hd_net_get_params_bytes(net));
-    char *whole = test_alloc(bytes, 1), *ranges = test_alloc(bytes, 1);
     fill_params(net, 3, params);
-    struct device_pass device = device_pass(net, 1, 1);
-    device_params(&device, params);
-    device_get(whole, device.params, bytes);
-    memset(ranges, 0xFF, (size_t)bytes);
-    device_put(device.params, ranges, bytes);
-    device_put(device.params, params, n * 4);
-    for (int64_t hi = n; hi > 0; hi -= HD_BLOCK) {
-        const int64_t lo = hi > HD_BLOCK ? hi - HD_BLOCK : 0;
-        ck_assert_int_eq(hd_net_refresh_cuda(net, device.params, lo, hi, device_stream()), HD_OK);
-    }
-    device_get(ranges, device.params, bytes);
-    ck_assert(memcmp(ranges, whole, (size_t)bytes) == 0);
+    check_shadow_by_ranges(net, params);
     hd_net_destroy(net);
 }
 
-/* What an update computes from a gradient, on the host. */
-struct updated {
-    char *params; /* with shadow weights */
-    float *m, *v;
-    double *squares;
-};
-
-/* Makes two steps of Adam in ranges, the last range first, by a gradient in either order. */
-static struct updated update(const struct device_pass *d, const float *grad, bool gpu_order)
-{
-    const int64_t n = hd_net_count_params(d->net), bytes = hd_net_get_device_bytes(d->net);
-    const int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK, cut = blocks / 2 * HD_BLOCK;
-    const struct hd_adam adam = hd_adam_make(1e-2);
-    const struct hd_adam_inputs inputs = {0};
-    const float count = 3, *zeros = test_alloc(n, sizeof *zeros);
-    const int64_t none = 0;
-    const struct hd_partials partials = {grad, device_make(&count, sizeof count), 1, 0};
-    int64_t *updates = device_make(&none, sizeof none);
-    float *scratch = device_make(NULL, HD_ADAM_SCRATCH * sizeof *scratch);
-    float *m = device_make(zeros, n * 4), *v = device_make(zeros, n * 4);
-    double *squares = device_make(NULL, blocks * 8);
-    const struct updated u = {test_alloc(bytes, 1), test_alloc(n, 4), test_alloc(n, 4),
-                              test_alloc(blocks, 8)};
-    struct hd_tiles tiles;
-    ck_assert_int_eq(hd_net_get_tiles(d->net, d->params, &tiles), HD_OK);
-    for (int i = 0; i < 4; i++) {
-        const int64_t lo = i % 2 ? 0 : cut, hi = i % 2 ? cut : n;
-        ck_assert_int_eq(hd_adam_step_cuda(&adam, &partials, gpu_order, &tiles, lo, hi - lo,
-                                           &inputs, i % 2 ? NULL : updates, scratch, m, v,
-                                           device_stream()),
-                         HD_OK);
-    }
-    ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&partials, gpu_order ? tiles.gradient_at : NULL,
-                                                   0, n, squares, device_stream()),
-                     HD_OK);
-    device_get(u.params, d->params, bytes);
-    device_get(u.m, m, n * 4);
-    device_get(u.v, v, n * 4);
-    device_get(u.squares, squares, blocks * 8);
-    return u;
-}
-
-/* An update by a gradient in GPU order, whose stages come one by one, has the bits of one by the
- * flat gradient, and the shadow that it leaves is that of refreshing the whole. */
 TEST(gpu_order_changes_no_bit, .runs = 2 * N_ODD, .cuda = true)
 {
     enum { BACK = 3 };
     const int i = _i % N_ODD;
     struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
                                       odd[i].heads, HD_F32, _i < N_ODD ? HD_F32 : HD_BF16);
-    const int64_t n = hd_net_count_params(net), bytes = hd_net_get_device_bytes(net);
     struct pass p = make_pass(net, BACK);
     struct hd_rng rng = hd_rng_make(4, (uint64_t)i, 0, 0, 0);
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
@@ -254,23 +192,7 @@ TEST(gpu_order_changes_no_bit, .runs = 2 * N_ODD, .cuda = true)
     device_params(&device, p.params);
     device_forward(&device, NULL, p.obs, NULL, BACK, p.q);
     device_backward(&device, BACK, BACK, p.dq, p.grad);
-    float *grad = device_make(NULL, hd_net_count_gpu_gradient(net) * 4);
-    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
-        ck_assert_int_eq(hd_net_backward_cuda(net, device.params, BACK, BACK, device.work,
-                                              device.dq, device.scratch, stage, stage + 1, grad,
-                                              true, device_stream()),
-                         HD_OK);
-    const struct updated flat = update(&device, device.grad, false);
-    device_params(&device, p.params);
-    const struct updated gpu = update(&device, grad, true);
-    ck_assert(memcmp(gpu.m, flat.m, (size_t)n * 4) == 0);
-    ck_assert(memcmp(gpu.v, flat.v, (size_t)n * 4) == 0);
-    ck_assert(memcmp(gpu.params, flat.params, (size_t)bytes) == 0);
-    ck_assert(memcmp(gpu.params, p.params, (size_t)n * 4) != 0);
-    ck_assert_mem_eq(gpu.squares, flat.squares, (size_t)((n + HD_BLOCK - 1) / HD_BLOCK) * 8);
-    device_params(&device, (float *)gpu.params);
-    device_get(flat.params, device.params, bytes);
-    ck_assert(memcmp(gpu.params, flat.params, (size_t)bytes) == 0);
+    check_gpu_order(&device, p.params, BACK);
     hd_net_destroy(net);
 }
 
