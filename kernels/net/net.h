@@ -245,8 +245,7 @@ void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t b
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
 /* Returns the bytes of a params instance on a GPU, a multiple of 64: hd_net_count_params floats,
- * then, in fused forms, shadow weights, padded and in the precision and order in which the GPU
- * multiplies. All
+ * then shadow weights, padded and in the precision and order in which the GPU multiplies. All
  * functions below concern the current GPU. Except for preparing, they only enqueue on `stream`, so
  * they can be captured in a CUDA graph. Pointers are to device memory, aligned to 64 bytes, unless
  * stated otherwise. Results depend on the number of rows too. Statuses are HD_OK,
@@ -280,8 +279,8 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
 int64_t hd_net_count_gpu_gradient(const struct hd_net *net);
 
 /* Stores the table gradient_at of kernels/common/tiles.h, or all tables that join the flat array of
- * `params`, its shadow weights and gradients in GPU order. Of a list of no fused form the table is
- * NULL and there are no tiles. Borrowed from net and params. Returns a status as above. */
+ * `params`, its shadow weights and gradients in GPU order. Borrowed from net and params. Returns a
+ * status as above. */
 int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p);
 int hd_net_get_tiles(const struct hd_net *net, void *params, struct hd_tiles *tiles_p);
 

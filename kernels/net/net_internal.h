@@ -84,26 +84,29 @@ struct hd_net_ops {
 };
 
 struct hd_gpu_obs;
+struct hd_gpu_shadow;
+struct hd_gpu_matrix;
 
 /* The functions in which fused forms and other lists differ on GPUs; of nets that GPUs compute. */
 struct hd_net_gpu_ops {
-    int64_t (*shadow_bytes)(const struct hd_net *net); /* NULL: there are no shadow weights */
-    int64_t (*count_gradient)(const struct hd_net *net);
-    int (*gradient_table)(const struct hd_net *net, const int32_t **at_p);
-    int (*tiles)(const struct hd_net *net, void *params, struct hd_tiles *tiles_p);
+    /* Describes the shadow weights and, in matrices[tensors] (NULL: not wanted), where tensors lie
+     * (kernels/net/gpu/index_tables.h). */
+    int (*describe)(const struct hd_net *net, struct hd_gpu_shadow *shadow_p,
+                    struct hd_gpu_matrix *matrices);
     int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
     int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
     int (*forward)(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
                    int64_t rows, void *work, float *q, void *stream);
     int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
+    /* The gradient is in GPU order. */
     int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                    int first, int last, float *grad, bool gpu_order, void *stream);
+                    int first, int last, float *gradient, void *stream);
 };
 extern const struct hd_net_gpu_ops hd_fused_net_on_gpu, hd_list_net_on_gpu;
 
 /* The tables that a net keeps on each GPU, by the GPU's number; filled by
- * kernels/net/gpu/net_cuda.c. */
+ * kernels/net/gpu/index_tables.c. */
 enum { HD_NET_GPUS = 16 };
 struct hd_net_on_gpu;
 struct hd_net_gpus {

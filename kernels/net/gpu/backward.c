@@ -183,17 +183,10 @@ static int layer_step(const struct backward *b, int i, const float *dq)
                    i > 0 ? b->work->act[i - 1] : b->work->input, false);
 }
 
-/* Writes the floats of the stages' range, whose gradients are computed by now. */
-static int gather(const struct backward *b, int first, int last, float *grad)
+/* Returns the stage in which a layer's gradients are computed. */
+static int find_stage(const struct hd_gpu_pass *pass, int i)
 {
-    const struct hd_gpu_plan *plan = b->plan;
-    int64_t lo, hi, unused;
-    hd_net_get_stage_range(plan->net, first, &lo, &unused);
-    hd_net_get_stage_range(plan->net, last - 1, &unused, &hi);
-    HD_GPU_RUN(b->pass, hd_gpu_gather_gradient(b->pass->on->tiles.gradient_at, lo, hi, b->gradient,
-                                               plan->gradients, b->scratch->sums, plan->sums, grad,
-                                               b->pass->stream));
-    return HD_OK;
+    return pass->on->stage[hd_gpu_find_end(pass->plan, i)];
 }
 
 /* Writes the gradients of the biases of layers [lowest, end). */
@@ -209,8 +202,7 @@ static int finish(const struct backward *b, int lowest, int end)
 
 int hd_gpu_backward(const struct hd_gpu_pass *pass, int64_t rows, int64_t forward_rows,
                     const struct hd_gpu_work *work, const float *dq,
-                    const struct hd_gpu_scratch *scratch, int first, int last, float *grad,
-                    bool gpu_order)
+                    const struct hd_gpu_scratch *scratch, int first, int last, float *gradient)
 {
     const struct backward b = {.pass = pass,
                                .plan = pass->plan,
@@ -218,15 +210,13 @@ int hd_gpu_backward(const struct hd_gpu_pass *pass, int64_t rows, int64_t forwar
                                .forward_rows = forward_rows,
                                .work = work,
                                .scratch = scratch,
-                               .gradient = gpu_order ? grad : scratch->gradient,
+                               .gradient = gradient,
                                .type = pass->plan->bf16 ? HD_GEMM_BF16 : HD_GEMM_F32};
     int end = pass->plan->n_layers;
-    while (end > 0 && pass->on->stage[end - 1] < first)
+    while (end > 0 && find_stage(pass, end - 1) < first)
         end--;
     int lowest = end;
-    for (; lowest > 0 && pass->on->stage[lowest - 1] < last; lowest--)
+    for (; lowest > 0 && find_stage(pass, lowest - 1) < last; lowest--)
         HD_TRY(layer_step(&b, lowest - 1, dq));
-    if (!gpu_order)
-        return gather(&b, first, last, grad);
     return lowest < end ? finish(&b, lowest, end) : HD_OK;
 }

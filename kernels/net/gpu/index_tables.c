@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables between the flat array of parameters and a GPU's shadow weights and gradients. Only
- * the CPU code knows the layout of the flat array, so it is asked: an export of an array whose
+/* Only the CPU code knows the layout of the flat array, so it is asked: an export of an array whose
  * floats are their own indices shows where each parameter lies. */
+#include "kernels/net/gpu/index_tables.h"
+
 #include "kernels/common/cuda_check.h"
-#include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
-
-/* A matrix [rows][columns] of the shadow weights, whose gradient has rows of gradient_ld floats.
- * Offsets count from the start of all of either. */
-struct matrix {
-    int64_t shadow, gradient, rows, columns, gradient_ld;
-    int64_t first_tile;
-};
-
-/* The tables on the host, before they are copied. */
-struct tables {
-    struct matrix matrices[2 * HD_GPU_LAYERS + 3];
-    int n_matrices;
-    int32_t *shadow_at, *gradient_at; /* by place in the flat array; -1 for its padding */
-    int64_t elements;
-    struct hd_tile *tiles;
-    int32_t *flat;
-    uint16_t *local;
-    int64_t n_tiles;
-    int64_t lowest[HD_GPU_LAYERS]; /* lowest place in the flat array of a layer's floats */
-};
 
 /* -- Floats that are their own indices, in two halves, since floats are exact up to 2^24 only -- */
 
@@ -64,90 +47,63 @@ static int make_ramp(const struct hd_net *net, struct ramp *ramp)
     return HD_OK;
 }
 
-static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *ramp,
-                      struct tables *tables)
+/* -- Tables on the host, before they are copied ------------------------------------------------ */
+
+struct tables {
+    const struct hd_net *net;
+    struct hd_gpu_matrix *matrices; /* by tensor */
+    int *stage;                     /* as in struct hd_net_on_gpu */
+    int64_t *element_at;            /* by place in the flat array: its place in tiles, of which each
+                                       has HD_TILE_ELEMENTS; -1 for padding of the flat array */
+    int32_t *gradient_at;           /* this and the others are those of struct hd_tiles */
+    struct hd_tile *tiles;
+    int32_t *flat;
+    uint16_t *local;
+    int64_t n_tiles;
+};
+
+static void free_tables(struct tables *tables)
 {
-    int64_t *lowest = &tables->lowest[hd_gpu_find_layer(plan, t)];
-    HD_TRY(hd_net_export_tensor(plan->net, ramp->low, t, ramp->row_major_low));
-    HD_TRY(hd_net_export_tensor(plan->net, ramp->high, t, ramp->row_major_high));
-    for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
-        const int64_t flat =
-            ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
-        const struct hd_gpu_offsets offsets = hd_gpu_find_element(plan, t, j);
-        tables->shadow_at[flat] = (int32_t)offsets.shadow;
-        tables->gradient_at[flat] = (int32_t)offsets.gradient;
-        *lowest = flat < *lowest ? flat : *lowest;
-    }
-    return HD_OK;
+    hd_free(tables->matrices);
+    hd_free(tables->stage);
+    hd_free(tables->element_at);
+    hd_free(tables->gradient_at);
+    hd_free(tables->tiles);
+    hd_free(tables->flat);
+    hd_free(tables->local);
 }
 
-static int map_tensors(const struct hd_gpu_plan *plan, struct tables *tables)
-{
-    struct ramp ramp = {0};
-    int status = make_ramp(plan->net, &ramp);
-    for (int t = 0; t < plan->net->n_tensors && status == HD_OK; t++)
-        status = map_tensor(plan, t, &ramp, tables);
-    free_ramp(&ramp);
-    return status;
-}
-
-/* -- Matrices and their tiles -------------------------------------------------------------------
- */
-
-static int64_t count_tiles(int64_t n)
+/* Returns the tiles along a side, and those of a matrix. */
+static int64_t count_along(int64_t n)
 {
     return (n + HD_TILE - 1) / HD_TILE;
 }
 
-static void add_matrix(struct tables *tables, struct matrix matrix)
+static int64_t count_tiles(const struct hd_gpu_matrix *m)
 {
-    matrix.first_tile = tables->n_tiles;
-    tables->matrices[tables->n_matrices++] = matrix;
-    tables->n_tiles += count_tiles(matrix.rows) * count_tiles(matrix.columns);
+    return count_along(m->rows) * count_along(m->columns);
 }
 
-static void add_bias(const struct hd_gpu_plan *plan, const struct hd_gpu_layer *layer,
-                     int64_t columns, struct tables *tables)
+static int allocate(struct tables *tables)
 {
-    add_matrix(tables, (struct matrix){.shadow = layer->bias,
-                                       .gradient = plan->gradients + layer->sums,
-                                       .rows = 1,
-                                       .columns = columns,
-                                       .gradient_ld = columns});
+    const int64_t n = tables->net->elements;
+    for (int t = 0; t < tables->net->n_tensors; t++)
+        tables->n_tiles += count_tiles(&tables->matrices[t]);
+    tables->stage = hd_alloc(tables->net->n_tensors + 1, sizeof *tables->stage);
+    tables->element_at = hd_alloc(n, sizeof *tables->element_at);
+    tables->gradient_at = hd_alloc(n, sizeof *tables->gradient_at);
+    tables->tiles = hd_alloc(tables->n_tiles, sizeof *tables->tiles);
+    tables->flat = hd_alloc(tables->n_tiles, HD_TILE_ELEMENTS * sizeof *tables->flat);
+    tables->local = hd_alloc(tables->n_tiles, HD_TILE_ELEMENTS * sizeof *tables->local);
+    if (!tables->stage || !tables->element_at || !tables->gradient_at || !tables->tiles ||
+        !tables->flat || !tables->local)
+        return HD_ERR_NOMEM;
+    memset(tables->element_at, 0xFF, (size_t)n * sizeof *tables->element_at); /* -1 */
+    memset(tables->gradient_at, 0xFF, (size_t)n * sizeof *tables->gradient_at);
+    return HD_OK;
 }
 
-/* The rows of either stream's outputs have gradients in columns of their own. */
-static void add_output_weights(const struct hd_gpu_plan *plan, struct tables *tables)
-{
-    const struct hd_gpu_heads *heads = &plan->heads;
-    for (int stream = 0; stream < heads->streams; stream++) {
-        const int64_t row = stream * heads->actions;
-        add_matrix(tables,
-                   (struct matrix){.shadow = plan->output.weight + row * heads->ld_weight,
-                                   .gradient = plan->output.gradient + row * heads->ld_hidden +
-                                               stream * heads->width,
-                                   .rows = stream == 0 ? heads->actions : 1,
-                                   .columns = heads->ld_weight,
-                                   .gradient_ld = heads->ld_hidden});
-    }
-}
-
-static void list_matrices(const struct hd_gpu_plan *plan, struct tables *tables)
-{
-    for (int i = 0; i < plan->n_layers; i++) {
-        const struct hd_gpu_layer *layer = &plan->layers[i];
-        add_matrix(tables, (struct matrix){.shadow = layer->weight,
-                                           .gradient = layer->gradient,
-                                           .rows = layer->out,
-                                           .columns = layer->in,
-                                           .gradient_ld = layer->in});
-        add_bias(plan, layer, layer->out, tables);
-    }
-    add_output_weights(plan, tables);
-    add_bias(plan, &plan->output, hd_gpu_count_head_outputs(&plan->heads), tables);
-}
-
-static void cut_matrix(const struct matrix *m, struct hd_tile *tile)
+static void cut_matrix(const struct hd_gpu_matrix *m, struct hd_tile *tile)
 {
     for (int64_t row = 0; row < m->rows; row += HD_TILE)
         for (int64_t column = 0; column < m->columns; column += HD_TILE, tile++)
@@ -161,43 +117,77 @@ static void cut_matrix(const struct matrix *m, struct hd_tile *tile)
                     (int32_t)(m->columns - column < HD_TILE ? m->columns - column : HD_TILE)};
 }
 
-/* -- The elements of tiles ----------------------------------------------------------------------
- */
-
-static const struct matrix *find_matrix(const struct tables *tables, int64_t shadow)
+/* Returns the stage in which a float of the flat array is computed. */
+static int find_stage(const struct hd_net *net, int64_t at)
 {
-    const struct matrix *m = tables->matrices;
-    while (shadow < m->shadow || shadow >= m->shadow + m->rows * m->columns)
-        m++;
-    return m;
+    int64_t lo, hi;
+    int stage = hd_net_count_stages(net);
+    do
+        hd_net_get_stage_range(net, --stage, &lo, &hi);
+    while (lo > at);
+    return stage;
+}
+
+/* Finds where the elements of tensor t lie, whose first tile has this number. */
+static int map_tensor(struct tables *tables, int t, const struct ramp *ramp, int64_t first_tile)
+{
+    const struct hd_net *net = tables->net;
+    const struct hd_gpu_matrix *m = &tables->matrices[t];
+    int64_t lowest = net->elements;
+    HD_TRY(hd_net_export_tensor(net, ramp->low, t, ramp->row_major_low));
+    HD_TRY(hd_net_export_tensor(net, ramp->high, t, ramp->row_major_high));
+    for (int64_t j = 0; j < net->tensors[t].count; j++) {
+        const int64_t flat =
+            ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
+        const int64_t row = j / m->inputs, i = j % m->inputs;
+        const int64_t column = i % m->plane * m->channels + i / m->plane;
+        const int64_t tile =
+            first_tile + row / HD_TILE * count_along(m->columns) + column / HD_TILE;
+        tables->element_at[flat] =
+            tile * HD_TILE_ELEMENTS + row % HD_TILE * HD_TILE + column % HD_TILE;
+        tables->gradient_at[flat] = (int32_t)(m->gradient + row * m->gradient_ld + column);
+        lowest = flat < lowest ? flat : lowest;
+    }
+    const int stage = find_stage(net, lowest);
+    tables->stage[t + 1] = stage < tables->stage[t] ? stage : tables->stage[t];
+    return HD_OK;
+}
+
+static int map_tensors(struct tables *tables)
+{
+    struct ramp ramp = {0};
+    int64_t tile = 0;
+    int status = make_ramp(tables->net, &ramp);
+    tables->stage[0] = hd_net_count_stages(tables->net) - 1;
+    for (int t = 0; t < tables->net->n_tensors && status == HD_OK; t++) {
+        cut_matrix(&tables->matrices[t], tables->tiles + tile);
+        status = map_tensor(tables, t, &ramp, tile);
+        tile += count_tiles(&tables->matrices[t]);
+    }
+    free_ramp(&ramp);
+    return status;
 }
 
 /* Appends the elements of tiles in the order of the flat array; n[tiles] counts them. */
 static void list_elements(struct tables *tables, int32_t *n)
 {
-    const struct matrix *m = tables->matrices;
-    for (int64_t i = 0; i < tables->elements; i++) {
-        const int64_t shadow = tables->shadow_at[i];
-        if (shadow < 0)
+    for (int64_t i = 0; i < tables->net->elements; i++) {
+        if (tables->element_at[i] < 0)
             continue;
-        if (shadow < m->shadow || shadow >= m->shadow + m->rows * m->columns)
-            m = find_matrix(tables, shadow);
-        const int64_t row = (shadow - m->shadow) / m->columns;
-        const int64_t column = (shadow - m->shadow) % m->columns;
-        const int64_t t =
-            m->first_tile + row / HD_TILE * count_tiles(m->columns) + column / HD_TILE;
+        const int64_t t = tables->element_at[i] / HD_TILE_ELEMENTS;
         const int64_t at = t * HD_TILE_ELEMENTS + n[t];
         tables->tiles[t].lo = n[t]++ > 0 ? tables->tiles[t].lo : (int32_t)i;
         tables->tiles[t].hi = (int32_t)i + 1;
         tables->flat[at] = (int32_t)i;
-        tables->local[at] = (uint16_t)(row % HD_TILE * HD_TILE + column % HD_TILE);
+        tables->local[at] = (uint16_t)(tables->element_at[i] % HD_TILE_ELEMENTS);
     }
 }
 
-/* Appends a tile's padding to its n elements. */
-static void list_padding(const struct hd_tile *tile, int32_t n, int32_t *flat, uint16_t *local)
+/* Appends a tile's padding to its n elements. A tile of padding alone is written with float 0. */
+static void list_padding(struct hd_tile *tile, int32_t n, int32_t *flat, uint16_t *local)
 {
     bool used[HD_TILE_ELEMENTS] = {false};
+    tile->hi = n > 0 ? tile->hi : 1;
     for (int32_t k = 0; k < n; k++)
         used[local[k]] = true;
     for (int i = 0; i < tile->rows * HD_TILE; i++)
@@ -207,51 +197,31 @@ static void list_padding(const struct hd_tile *tile, int32_t n, int32_t *flat, u
         }
 }
 
-static int make_tiles(struct tables *tables)
+static int list_all(struct tables *tables)
 {
-    const int64_t n = tables->n_tiles;
-    int32_t *counts = hd_alloc(n, sizeof *counts);
-    tables->tiles = hd_alloc(n, sizeof *tables->tiles);
-    tables->flat = hd_alloc(n, HD_TILE_ELEMENTS * sizeof *tables->flat);
-    tables->local = hd_alloc(n, HD_TILE_ELEMENTS * sizeof *tables->local);
-    if (!counts || !tables->tiles || !tables->flat || !tables->local) {
-        hd_free(counts);
+    int32_t *counts = hd_alloc(tables->n_tiles, sizeof *counts);
+    if (!counts)
         return HD_ERR_NOMEM;
-    }
-    for (int i = 0; i < tables->n_matrices; i++)
-        cut_matrix(&tables->matrices[i], tables->tiles + tables->matrices[i].first_tile);
     list_elements(tables, counts);
-    for (int64_t t = 0; t < n; t++)
+    for (int64_t t = 0; t < tables->n_tiles; t++)
         list_padding(&tables->tiles[t], counts[t], tables->flat + t * HD_TILE_ELEMENTS,
                      tables->local + t * HD_TILE_ELEMENTS);
     hd_free(counts);
     return HD_OK;
 }
 
-static int make_tables(const struct hd_gpu_plan *plan, struct tables *tables)
+static int make_tables(const struct hd_net_gpu_ops *ops, struct hd_gpu_shadow *shadow_p,
+                       struct tables *tables)
 {
-    const int64_t n = plan->net->elements;
-    tables->elements = n;
-    tables->shadow_at = hd_alloc(n, sizeof *tables->shadow_at);
-    tables->gradient_at = hd_alloc(n, sizeof *tables->gradient_at);
-    if (!tables->shadow_at || !tables->gradient_at)
+    tables->matrices = hd_alloc(tables->net->n_tensors, sizeof *tables->matrices);
+    if (!tables->matrices)
         return HD_ERR_NOMEM;
-    memset(tables->shadow_at, 0xFF, (size_t)n * sizeof *tables->shadow_at); /* -1 */
-    memset(tables->gradient_at, 0xFF, (size_t)n * sizeof *tables->gradient_at);
-    for (int i = 0; i < plan->n_layers; i++)
-        tables->lowest[i] = INT64_MAX;
-    HD_TRY(map_tensors(plan, tables));
-    list_matrices(plan, tables);
-    return make_tiles(tables);
-}
-
-static void free_tables(struct tables *tables)
-{
-    hd_free(tables->shadow_at);
-    hd_free(tables->gradient_at);
-    hd_free(tables->tiles);
-    hd_free(tables->flat);
-    hd_free(tables->local);
+    HD_TRY(ops->describe(tables->net, shadow_p, tables->matrices));
+    if (tables->net->elements > INT32_MAX || shadow_p->gradient > INT32_MAX)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");
+    HD_TRY(allocate(tables));
+    HD_TRY(map_tensors(tables));
+    return list_all(tables);
 }
 
 /* -- To the GPU -------------------------------------------------------------------------------- */
@@ -271,7 +241,7 @@ static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
     const int64_t tiles = tables->n_tiles * (int64_t)sizeof *tables->tiles;
     const int64_t flat = elements * (int64_t)sizeof *tables->flat;
     const int64_t local = elements * (int64_t)sizeof *tables->local;
-    const int64_t gradient_at = tables->elements * (int64_t)sizeof *tables->gradient_at;
+    const int64_t gradient_at = tables->net->elements * (int64_t)sizeof *tables->gradient_at;
     int64_t used = 0;
     HD_TRY(hd_cuda_check(
         cudaMalloc(&on->memory, (size_t)(hd_align_up(tiles) + hd_align_up(flat) +
@@ -287,42 +257,81 @@ static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
     return hd_cuda_check(cudaStreamSynchronize(NULL), "copies of tables to the GPU");
 }
 
-/* Returns the stage in which a float of the flat array is computed. */
-static int stage_of(const struct hd_net *net, int64_t at)
-{
-    int64_t lo, hi;
-    int stage = hd_net_count_stages(net);
-    do
-        hd_net_get_stage_range(net, --stage, &lo, &hi);
-    while (lo > at);
-    return stage;
-}
-
-int hd_net_on_gpu_create(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
-{
-    struct tables tables = {0};
-    struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
-    int status = on ? make_tables(plan, &tables) : HD_ERR_NOMEM;
-    if (status == HD_OK)
-        status = copy_tables(&tables, on);
-    free_tables(&tables);
-    if (status != HD_OK) {
-        hd_net_on_gpu_destroy(on);
-        return status;
-    }
-    on->tiles.n = tables.n_tiles;
-    on->tiles.n_narrow = plan->narrow;
-    on->tiles.bf16 = plan->bf16;
-    for (int i = 0; i < plan->n_layers; i++)
-        on->stage[i] = stage_of(plan->net, tables.lowest[i]);
-    *on_p = on;
-    return HD_OK;
-}
-
-void hd_net_on_gpu_destroy(struct hd_net_on_gpu *on)
+static void destroy(struct hd_net_on_gpu *on)
 {
     if (!on)
         return;
     cudaFree(on->memory);
+    hd_free(on->stage);
     hd_free(on);
+}
+
+static int create(const struct hd_net *net, const struct hd_net_gpu_ops *ops,
+                  struct hd_net_on_gpu **on_p)
+{
+    struct tables tables = {.net = net};
+    struct hd_gpu_shadow shadow;
+    struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
+    int status = on ? make_tables(ops, &shadow, &tables) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = copy_tables(&tables, on);
+    if (status == HD_OK) {
+        on->tiles.n = tables.n_tiles;
+        on->tiles.n_narrow = shadow.narrow;
+        on->tiles.bf16 = shadow.bf16;
+        on->stage = tables.stage;
+        tables.stage = NULL;
+        *on_p = on;
+    } else {
+        destroy(on);
+    }
+    free_tables(&tables);
+    return status;
+}
+
+/* -- Kept in the net --------------------------------------------------------------------------- */
+
+static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
+
+static int find_gpu(int *gpu_p)
+{
+    *gpu_p = 0;
+    HD_TRY(hd_cuda_check(cudaGetDevice(gpu_p), "cudaGetDevice"));
+    if (*gpu_p >= HD_NET_GPUS)
+        return hd_fail(HD_ERR_UNSUPPORTED, "GPU %d: a program may use %d", *gpu_p, HD_NET_GPUS);
+    return HD_OK;
+}
+
+int hd_net_on_gpu_find(const struct hd_net *net, const struct hd_net_on_gpu **on_p)
+{
+    int gpu;
+    HD_TRY(find_gpu(&gpu));
+    *on_p = atomic_load_explicit(&net->gpus->on[gpu], memory_order_acquire);
+    return *on_p ? HD_OK : hd_fail(HD_ERR_INPUT, "no net was prepared for GPU %d", gpu);
+}
+
+static int put_on(const struct hd_net *net, const struct hd_net_gpu_ops *ops)
+{
+    struct hd_net_on_gpu *on;
+    int gpu;
+    HD_TRY(find_gpu(&gpu));
+    if (net->gpus->on[gpu])
+        return HD_OK;
+    HD_TRY(create(net, ops, &on));
+    net->gpus->release = destroy;
+    atomic_store_explicit(&net->gpus->on[gpu], on, memory_order_release);
+    return HD_OK;
+}
+
+int hd_net_on_gpu_prepare(const struct hd_net *net, const struct hd_net_gpu_ops *ops)
+{
+    pthread_mutex_lock(&preparing);
+    int status = put_on(net, ops);
+    pthread_mutex_unlock(&preparing);
+    return status;
+}
+
+void *hd_net_on_gpu_get_shadow(const struct hd_net *net, const void *params)
+{
+    return (char *)params + hd_align_up(net->elements * (int64_t)sizeof(float));
 }

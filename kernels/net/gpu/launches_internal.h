@@ -24,8 +24,8 @@ int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, int64_t row
 
 /* -- Gradients of activations, with the sums of their columns ---------------------------------- */
 
-/* The rows are cut into this many blocks, whose sums are kept separately until the gradient is
- * gathered or finished. */
+/* The rows are cut into this many blocks, whose sums are kept separately until they are finished.
+ */
 enum { HD_GPU_ROW_BLOCKS = 128 };
 
 /* The sums of block c are at sums[c * stride + column]; `add`: they are added to what is there. */
@@ -82,11 +82,10 @@ int hd_gpu_heads_backward_hidden(const struct hd_gpu_heads *heads, int64_t rows,
  * status as above. */
 int hd_gpu_refresh_shadow(const struct hd_tiles *tiles, int64_t lo, int64_t hi, void *stream);
 
-/* Writes grad[i], lo <= i < hi: gradient[at[i]] if at[i] < n_gradient, else the blocks' sums of
- * column at[i] - n_gradient, added in order; zero if at[i] < 0. Returns a status as above. */
+/* Writes grad[i], lo <= i < hi: gradient[at[i]], or zero if at[i] < 0. Returns a status as above.
+ */
 int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi, const float *gradient,
-                           int64_t n_gradient, const float *sums, int64_t stride, float *grad,
-                           void *stream);
+                           float *grad, void *stream);
 
 /* Writes to[i], first <= i < end: the blocks' sums of column i, added in order. Returns a status as
  * above. */

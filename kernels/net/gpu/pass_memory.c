@@ -91,7 +91,6 @@ int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, voi
             take_block(&cut, hd_gpu_first_conv_count_partials(&conv), sizeof(float));
     }
     scratch->dout = take_block(&cut, rows * plan->heads.ld_out, sizeof(float));
-    scratch->gradient = take_block(&cut, plan->gradients, sizeof(float));
     scratch->sums = take_block(&cut, HD_GPU_ROW_BLOCKS * plan->sums, sizeof(float));
     return cut_bytes(&cut);
 }

@@ -130,70 +130,97 @@ int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
     plan->direct = DIRECT_FIRST_CONV && plan->convs > 0 && plan->bf16 && net->obs_u8 &&
                    hd_gpu_first_conv_supports(&plan->layers[0].window);
     assign_offsets(plan);
-    if (net->elements > INT32_MAX || plan->narrow + plan->wide > INT32_MAX ||
-        plan->gradients + plan->sums > INT32_MAX)
-        return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");
     return HD_OK;
 }
 
-/* The position of a tensor in the net: its layer, its stream (0: actions), and which of the
- * stream's four tensors it is. */
+int hd_gpu_find_end(const struct hd_gpu_plan *plan, int i)
+{
+    return i < plan->n_layers - 1 ? 2 * (i + 1) : plan->net->n_tensors;
+}
+
+/* The position of a tensor in the net: its layer, or the output layers, the stream (0: actions),
+ * and its rows of the layer's matrix, the last of which are padding. */
 struct role {
     int layer, stream;
     bool output, bias;
+    int64_t first, rows;
 };
 
 static struct role role_of(const struct hd_gpu_plan *plan, int t)
 {
+    const struct hd_gpu_heads *heads = &plan->heads;
     const int behind = t - head_tensors(plan);
-    if (behind < 0)
-        return (struct role){.layer = t / 2, .bias = t % 2 == 1};
+    struct role role = {.layer = t / 2, .bias = t % 2 == 1};
+    if (behind < 0) {
+        role.rows = plan->layers[t / 2].out;
+        return role;
+    }
     const bool value_first = plan->net->heads == HD_HEADS_ACTOR_CRITIC;
-    const int stream = behind / 4;
-    return (struct role){.layer = plan->n_layers - 1,
-                         .stream = value_first ? 1 - stream : stream,
-                         .output = behind % 4 >= 2,
-                         .bias = t % 2 == 1};
+    role.layer = plan->n_layers - 1;
+    role.stream = value_first ? 1 - behind / 4 : behind / 4;
+    role.output = behind % 4 >= 2;
+    role.first = role.stream * (role.output ? heads->actions : heads->width);
+    role.rows = role.output || role.stream < heads->streams - 1 ? plan->net->tensors[t].shape[0]
+                                                                : heads->ld_hidden - role.first;
+    return role;
 }
 
-int hd_gpu_find_layer(const struct hd_gpu_plan *plan, int t)
+static struct hd_gpu_matrix find_bias(const struct hd_gpu_plan *plan,
+                                      const struct hd_gpu_layer *layer, const struct role *role)
 {
-    return role_of(plan, t).layer;
+    return (struct hd_gpu_matrix){.shadow = layer->bias + role->first,
+                                  .gradient = plan->gradients + layer->sums + role->first,
+                                  .rows = 1,
+                                  .columns = role->rows,
+                                  .gradient_ld = role->rows,
+                                  .inputs = role->rows,
+                                  .plane = 1};
 }
 
-/* Returns the column of a layer's weight that holds input i of PyTorch's tensor. Channels come last
- * on a GPU, except in the first convolution, whose input has planes. */
-static int64_t column_of(const struct hd_gpu_plan *plan, int l, int64_t i)
+/* Channels come last on a GPU, except in the first convolution, whose input has planes. */
+static void order_columns(const struct hd_gpu_plan *plan, int l, struct hd_gpu_matrix *matrix)
 {
     const struct hd_gpu_layer *layer = &plan->layers[l];
     if (l == 0 || (!layer->conv && !plan->layers[l - 1].conv))
-        return i;
+        return;
     const struct hd_gpu_window *w = &layer->window;
-    const int64_t plane = layer->conv ? w->kernel * w->kernel : plan->layers[l - 1].pixels;
-    return i % plane * plan->layers[l - 1].out + i / plane;
+    matrix->plane = layer->conv ? w->kernel * w->kernel : plan->layers[l - 1].pixels;
+    matrix->channels = plan->layers[l - 1].out;
 }
 
-struct hd_gpu_offsets hd_gpu_find_element(const struct hd_gpu_plan *plan, int t, int64_t j)
+/* The gradient of the output layers has columns for the neurons of both streams. */
+static struct hd_gpu_matrix find_weight(const struct hd_gpu_plan *plan,
+                                        const struct hd_gpu_layer *layer, const struct role *role)
+{
+    const struct hd_gpu_heads *heads = &plan->heads;
+    const int64_t columns = role->output ? heads->ld_weight : layer->in;
+    const int64_t ld = role->output ? heads->ld_hidden : layer->in;
+    const int64_t before = role->output ? (int64_t)role->stream * heads->width : 0;
+    return (struct hd_gpu_matrix){.shadow = layer->weight + role->first * columns,
+                                  .gradient = layer->gradient + role->first * ld + before,
+                                  .rows = role->rows,
+                                  .columns = columns,
+                                  .gradient_ld = ld,
+                                  .plane = 1};
+}
+
+struct hd_gpu_matrix hd_gpu_find_matrix(const struct hd_gpu_plan *plan, int t)
 {
     const struct hd_tensor *tensor = &plan->net->tensors[t];
-    const struct hd_gpu_heads *heads = &plan->heads;
     const struct role role = role_of(plan, t);
     const struct hd_gpu_layer *layer = role.output ? &plan->output : &plan->layers[role.layer];
-    const int64_t inputs = tensor->count / tensor->shape[0], i = j % inputs;
-    const int64_t row = j / inputs + role.stream * (role.output ? heads->actions : heads->width);
     if (role.bias)
-        return (struct hd_gpu_offsets){layer->bias + row, plan->gradients + layer->sums + row};
-    if (role.output) /* its gradient has columns for the neurons of both streams */
-        return (struct hd_gpu_offsets){layer->weight + row * heads->ld_weight + i,
-                                       layer->gradient + row * heads->ld_hidden +
-                                           role.stream * heads->width + i};
-    const int64_t at = row * layer->in + column_of(plan, role.layer, i);
-    return (struct hd_gpu_offsets){layer->weight + at, layer->gradient + at};
+        return find_bias(plan, layer, &role);
+    struct hd_gpu_matrix matrix = find_weight(plan, layer, &role);
+    matrix.inputs = tensor->count / tensor->shape[0];
+    if (!role.output)
+        order_columns(plan, role.layer, &matrix);
+    return matrix;
 }
 
 void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int64_t at)
 {
-    char *shadow = (char *)params + hd_align_up(plan->net->elements * (int64_t)sizeof(float));
+    char *shadow = hd_net_on_gpu_get_shadow(plan->net, params);
     const int64_t element = hd_gpu_get_element_bytes(plan);
     if (at < plan->narrow)
         return shadow + at * element;

@@ -7,8 +7,8 @@
 
 #include "kernels/net/gpu/first_conv.h"
 #include "kernels/net/gpu/gemm.h"
+#include "kernels/net/gpu/index_tables.h"
 #include "kernels/net/gpu/launches_internal.h"
-#include "kernels/net/net_internal.h"
 
 enum { HD_GPU_LAYERS = 24, HD_GPU_CONVS = 3 };
 
@@ -38,15 +38,12 @@ struct hd_gpu_plan {
 /* Makes the plan. Returns HD_OK or HD_ERR_UNSUPPORTED (logged). */
 int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan);
 
-/* Find where element j of tensor t lies: its offset in the shadow, and that of its gradient; sums
- * of columns are counted from plan->gradients on. */
-struct hd_gpu_offsets {
-    int64_t shadow, gradient;
-};
-struct hd_gpu_offsets hd_gpu_find_element(const struct hd_gpu_plan *plan, int t, int64_t j);
+/* Finds where tensor t lies; in a gradient, sums of columns are counted from plan->gradients on. */
+struct hd_gpu_matrix hd_gpu_find_matrix(const struct hd_gpu_plan *plan, int t);
 
-/* Returns the layer of a tensor; tensors of the output layers count as the last layer's. */
-int hd_gpu_find_layer(const struct hd_gpu_plan *plan, int t);
+/* Returns the end of the tensors of layer i; those of the output layers count as the last layer's.
+ */
+int hd_gpu_find_end(const struct hd_gpu_plan *plan, int i);
 
 /* Returns the bytes of an activation. */
 static inline int64_t hd_gpu_get_element_bytes(const struct hd_gpu_plan *plan)
@@ -76,7 +73,7 @@ struct hd_gpu_scratch {
     void *delta[HD_GPU_LAYERS]; /* gradients of the layers' outputs before their ReLU */
     float *dout;                /* [rows][heads.ld_out] */
     void *columns;
-    float *gradient, *sums;
+    float *sums;
     float *partials; /* of the gradient of the first convolution, if the plan is direct */
     void *workspace;
 };
@@ -93,19 +90,6 @@ static inline void *hd_gpu_find_row(const struct hd_gpu_plan *plan, int i, void 
     const struct hd_gpu_layer *layer = &plan->layers[i];
     return (char *)act + row * layer->pixels * layer->out * hd_gpu_get_element_bytes(plan);
 }
-
-/* -- Tables on a GPU --------------------------------------------------------------------------- */
-
-struct hd_net_on_gpu {
-    struct hd_tiles tiles;    /* without the addresses of shadow weights */
-    int stage[HD_GPU_LAYERS]; /* stage in which a layer's gradients are computed */
-    void *memory;
-};
-
-/* Makes the tables for the current GPU; the caller releases them by hd_net_on_gpu_destroy, which
- * accepts NULL. Returns HD_OK, HD_ERR_NOMEM, HD_ERR_DEVICE or HD_ERR_UNSUPPORTED (logged). */
-int hd_net_on_gpu_create(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p);
-void hd_net_on_gpu_destroy(struct hd_net_on_gpu *on);
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
@@ -151,12 +135,11 @@ struct hd_gpu_obs hd_gpu_get_kept_obs(const struct hd_gpu_plan *plan, int64_t ro
 int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs, int64_t rows,
                    const struct hd_gpu_work *work, float *q);
 
-/* Computes the layers of stages [first, last): in GPU order their gradients, else these stages'
- * floats of grad. `work` is the memory of a forward pass of `forward_rows` rows. Returns HD_OK or
- * an error of a launch or GEMM (logged). */
+/* Computes the gradients of the layers of stages [first, last), in GPU order. `work` is the memory
+ * of a forward pass of `forward_rows` rows. Returns HD_OK or an error of a launch or GEMM (logged).
+ */
 int hd_gpu_backward(const struct hd_gpu_pass *pass, int64_t rows, int64_t forward_rows,
                     const struct hd_gpu_work *work, const float *dq,
-                    const struct hd_gpu_scratch *scratch, int first, int last, float *grad,
-                    bool gpu_order);
+                    const struct hd_gpu_scratch *scratch, int first, int last, float *gradient);
 
 #endif

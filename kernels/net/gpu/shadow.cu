@@ -35,48 +35,34 @@ extern "C" int hd_gpu_refresh_shadow(const struct hd_tiles *tiles, int64_t lo, i
     });
 }
 
-/* Returns the sum of a column over all blocks of rows, in order. */
-static __device__ float add_blocks(const float *sums, int64_t stride, int64_t column)
-{
-    float x = 0;
-#pragma unroll 32
-    for (int c = 0; c < HD_GPU_ROW_BLOCKS; c++)
-        x += sums[c * stride + column];
-    return x;
-}
-
 static __global__ void gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
-                                       const float *gradient, int64_t n_gradient, const float *sums,
-                                       int64_t stride, float *grad)
+                                       const float *gradient, float *grad)
 {
     const int64_t i = lo + HD_ELEMENT;
-    if (i >= hi)
-        return;
-    const int64_t from = at[i];
-    float x = 0;
-    if (from >= n_gradient)
-        x = add_blocks(sums, stride, from - n_gradient);
-    else if (from >= 0)
-        x = gradient[from];
-    grad[i] = x;
+    if (i < hi)
+        grad[i] = at[i] < 0 ? 0 : gradient[at[i]];
 }
 
 extern "C" int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
-                                      const float *gradient, int64_t n_gradient, const float *sums,
-                                      int64_t stride, float *grad, void *stream)
+                                      const float *gradient, float *grad, void *stream)
 {
     if (lo >= hi)
         return HD_OK;
     return HD_LAUNCH(gather_gradient, hd_cuda_count_blocks(hi - lo), HD_THREADS, stream, at, lo, hi,
-                     gradient, n_gradient, sums, stride, grad);
+                     gradient, grad);
 }
 
 static __global__ void finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end,
                                    float *to)
 {
     const int64_t column = first + HD_ELEMENT;
-    if (column < end)
-        to[column] = add_blocks(sums, stride, column);
+    if (column >= end)
+        return;
+    float x = 0;
+#pragma unroll 32
+    for (int c = 0; c < HD_GPU_ROW_BLOCKS; c++)
+        x += sums[c * stride + column];
+    to[column] = x;
 }
 
 extern "C" int hd_gpu_finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end,

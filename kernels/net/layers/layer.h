@@ -73,7 +73,7 @@ struct hd_gemm;
 struct hd_layer_run {
     const struct hd_layer *layer;
     int64_t rows;               /* samples */
-    const float *weight, *bias; /* other tensors follow the weight, in their order */
+    const float *weight, *bias; /* on CPUs, other tensors follow the weight, in their order */
     const float *x, *y;         /* [rows][in], [rows][out], or columns */
     const float *dy;            /* [rows][out]: derivatives by the output, or columns */
     float *to;                  /* written: y or dx */

@@ -1,18 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes of lists on a GPU, layer by layer. They compute with the flat
- * array itself, so there are no shadow weights, and a gradient in GPU order is in its order. */
+/* Passes of lists on a GPU, layer by layer. Shadow weights and gradients in GPU order are all
+ * tensors in their order, row-major. */
 #include "kernels/net/gpu/gemm.h"
+#include "kernels/net/gpu/index_tables.h"
 #include "kernels/net/gpu/observations.h"
 #include "kernels/net/list/gpu/steps_internal.h"
 #include "kernels/net/list/list_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
+/* -- Parameters -------------------------------------------------------------------------------- */
+
+/* A vector is a matrix with rows of UNIT floats, so that it has few tiles. */
+enum { UNIT = HD_TILE };
+
+/* Returns the offset of a tensor, or the end of all: a multiple of UNIT, behind all multiples that
+ * the tensor before it has begun. */
+static int64_t find_tensor(const struct hd_net *net, int t)
+{
+    const int64_t before = t < net->n_tensors ? net->tensors[t].offset : net->row_major_elements;
+    return (before / UNIT + t) * UNIT;
+}
+
+static struct hd_gpu_matrix find_matrix(const struct hd_net *net, int t)
+{
+    const struct hd_tensor *tensor = &net->tensors[t];
+    const int64_t columns = tensor->dims > 1 ? tensor->count / tensor->shape[0] : UNIT;
+    return (struct hd_gpu_matrix){.shadow = find_tensor(net, t),
+                                  .gradient = find_tensor(net, t),
+                                  .rows = (tensor->count + columns - 1) / columns,
+                                  .columns = columns,
+                                  .gradient_ld = columns,
+                                  .inputs = columns,
+                                  .plane = 1};
+}
+
+static int describe(const struct hd_net *net, struct hd_gpu_shadow *shadow_p,
+                    struct hd_gpu_matrix *matrices)
+{
+    const int64_t floats = find_tensor(net, net->n_tensors);
+    *shadow_p = (struct hd_gpu_shadow){.narrow = floats, .gradient = floats};
+    for (int t = 0; t < net->n_tensors && matrices; t++)
+        matrices[t] = find_matrix(net, t);
+    return HD_OK;
+}
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
 /* A pass of `values.rows` rows: the memory of either direction begins with the library's workspace
  * and a layer's scratch, and then is like that on CPUs. */
 struct pass {
     const struct list_net *net;
-    const float *params;
+    const float *shadow;
     struct list_memory values;
     void *workspace, *scratch, *stream;
     bool dry_run;
@@ -50,7 +89,7 @@ static struct pass make_pass(const struct hd_net *base, const void *params, int6
         (char *)memory + (round_up((int64_t)(uintptr_t)memory) - (int64_t)(uintptr_t)memory);
     char *scratch = start + HD_GEMM_WORKSPACE;
     return (struct pass){.net = net,
-                         .params = params,
+                         .shadow = hd_net_on_gpu_get_shadow(base, params),
                          .values = {.walk = &net->plain,
                                     .values = (float *)(scratch + count_scratch_bytes(net, rows)),
                                     .rows = rows},
@@ -73,7 +112,7 @@ static int64_t get_backward_bytes(const struct hd_net *base, int64_t batch)
            hd_align_up(hd_list_count_deltas(&net->plain, batch) * (int64_t)sizeof(float));
 }
 
-/* Parameters have the flat array's alignment, which is that of floats. */
+/* Values have any number of floats, so that the next one is aligned like floats. */
 static int multiply(const struct hd_layer_run *run, const struct hd_gemm *sizes, const float *a,
                     const float *b, const float *bias, float *c)
 {
@@ -86,9 +125,11 @@ static int multiply(const struct hd_layer_run *run, const struct hd_gemm *sizes,
     return hd_gemm_multiply_cuda(&gemm, a, b, bias, c, run->workspace, run->stream);
 }
 
-/* Gives an op's arguments what they need on a GPU. */
+/* Gives an op's arguments what they need on a GPU. A bias that there is follows the weight. */
 static struct hd_layer_run complete(const struct pass *pass, struct hd_layer_run run)
 {
+    run.weight = pass->shadow + find_tensor(&pass->net->base, run.layer->tensor);
+    run.bias = pass->shadow + find_tensor(&pass->net->base, run.layer->tensor + 1);
     run.scratch = pass->scratch;
     run.workspace = pass->workspace;
     run.stream = pass->stream;
@@ -125,7 +166,7 @@ static int go_forward(const struct pass *pass)
     const struct list_net *net = pass->net;
     for (const struct op *op = net->plain.ops; op < net->plain.ops + net->plain.n_ops; op++) {
         const struct hd_layer_run run =
-            complete(pass, hd_list_make_forward(net, op, pass->params, pass->values));
+            complete(pass, hd_list_make_forward(net, op, pass->shadow, pass->values));
         if (op->skip == NO_VALUE)
             HD_TRY(op->layer->type->gpu->forward(&run));
         else
@@ -171,39 +212,50 @@ static int differentiate_by_input(const struct pass *deltas, const struct op *op
     return op->adds ? pass_on(deltas, op->in, true, run->to) : HD_OK;
 }
 
+static int go_back_op(const struct pass *deltas, struct list_memory values, const struct op *op,
+                      float *gradient)
+{
+    struct hd_layer_run run = complete(
+        deltas, hd_list_make_backward(deltas->net, op, deltas->shadow, values, deltas->values));
+    run.dweight = gradient + (run.weight - deltas->shadow);
+    run.dbias = gradient + (run.bias - deltas->shadow);
+    if (op->skip == NO_VALUE && op->layer->type->gpu->backward_weights)
+        HD_TRY(op->layer->type->gpu->backward_weights(&run));
+    return differentiate_by_input(deltas, op, &run);
+}
+
+/* Goes back through the ops of stages [first, last). Those without tensors are in the stage of the
+ * tensor before them. */
 static int go_back(const struct pass *deltas, struct list_memory values, int first, int last,
-                   float *grad)
+                   float *gradient)
 {
     const struct list_net *net = deltas->net;
-    for (int i = last - 1; i >= first; i--) {
+    const struct hd_net_on_gpu *on;
+    int tensors = net->base.n_tensors; /* up to the op */
+    HD_TRY(hd_net_on_gpu_find(&net->base, &on));
+    for (int i = net->plain.n_ops - 1; i >= 0 && on->stage[tensors] < last; i--) {
         const struct op *op = &net->plain.ops[i];
-        struct hd_layer_run run = complete(
-            deltas, hd_list_make_backward(net, op, deltas->params, values, deltas->values));
-        run.dweight = grad + op->weight;
-        run.dbias = grad + op->bias;
-        if (op->skip == NO_VALUE && op->layer->type->gpu->backward_weights)
-            HD_TRY(op->layer->type->gpu->backward_weights(&run));
-        HD_TRY(differentiate_by_input(deltas, op, &run));
+        if (on->stage[tensors] >= first)
+            HD_TRY(go_back_op(deltas, values, op, gradient));
+        if (op->layer->type->list_tensors)
+            tensors = op->layer->tensor;
     }
     return HD_OK;
 }
 
 static int backward(const struct hd_net *base, const void *params, int64_t batch,
                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                    int first, int last, float *grad, bool gpu_order, void *stream)
+                    int first, int last, float *gradient, void *stream)
 {
-    const struct list_net *net = as_list(base);
     const struct pass pass = make_pass(base, params, forward_batch, (void *)work, stream);
     const struct pass deltas = make_pass(base, params, batch, scratch, stream);
     const struct hd_list_heads heads = find_heads(&deltas);
-    (void)gpu_order;
     if (first == 0)
         HD_TRY(hd_list_split_heads_cuda(&heads, batch, dq, stream));
-    return go_back(&deltas, pass.values, net->plain.stages[last - 1].first,
-                   net->plain.stages[first].last, grad);
+    return go_back(&deltas, pass.values, first, last, gradient);
 }
 
-/* -- Preparing, and parameters ----------------------------------------------------------------- */
+/* -- Preparing --------------------------------------------------------------------------------- */
 
 /* Goes both ways without computing, on addresses that are never accessed, to prepare products. */
 static int passes_prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch)
@@ -215,33 +267,12 @@ static int passes_prepare(const struct hd_net *base, int64_t batch, int64_t back
     if (batch > 0)
         HD_TRY(go_forward(&pass));
     if (backward_batch > 0)
-        HD_TRY(go_back(&deltas, pass.values, 0, pass.net->plain.n_ops, nowhere));
-    return HD_OK;
-}
-
-static int64_t count_gradient(const struct hd_net *base)
-{
-    return base->elements;
-}
-
-static int get_gradient_table(const struct hd_net *base, const int32_t **at_p)
-{
-    (void)base;
-    *at_p = NULL;
-    return HD_OK;
-}
-
-static int get_tiles(const struct hd_net *base, void *params, struct hd_tiles *tiles_p)
-{
-    (void)base;
-    *tiles_p = (struct hd_tiles){.floats = params};
+        HD_TRY(go_back(&deltas, pass.values, 0, hd_net_count_stages(base), nowhere));
     return HD_OK;
 }
 
 const struct hd_net_gpu_ops hd_list_net_on_gpu = {
-    .count_gradient = count_gradient,
-    .gradient_table = get_gradient_table,
-    .tiles = get_tiles,
+    .describe = describe,
     .prepare = passes_prepare,
     .forward_bytes = get_forward_bytes,
     .forward = passes_forward,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets of any layers on a GPU: against a naive net in double and the CPU; stages, updates and
  * capture. */
+#include "kernels/net/net_internal.h"
 #include "tests/kernels/common/device.h"
-#include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/device_update.h"
 #include "tests/kernels/net/list/list_passes.h"
 
 #if HD_CUDA
@@ -43,7 +44,6 @@ TEST(lists_on_a_gpu_are_naive_nets, .runs = 2 * N_LISTS, .cuda = true)
     struct device_pass device = device_pass(net, 2 * rows, rows);
     ck_assert_ptr_null(hd_net_find_cpu_layer(net));
     ck_assert_int_eq(hd_net_prepare_cuda(net, 0, 0), HD_OK);
-    ck_assert_int_eq(hd_net_get_device_bytes(net), hd_net_get_params_bytes(net));
     run_on_cpu(net, params, obs, 2 * rows, rows, dq, q, wanted_grad);
     device_params(&device, params);
     device_forward(&device, NULL, obs, obs + rows * hd_net_get_obs_bytes(net), 2 * rows, q);
@@ -125,34 +125,127 @@ TEST(pools_of_equal_numbers_are_the_cpu_s, .runs = 4, .cuda = true)
     ck_assert_mem_eq(dx, wanted_dx, (size_t)in * 4);
 }
 
-/* Stages run one by one have the bits of all of them, in either order of gradients. */
+/* Checks that a stage run alone writes its range of the flat gradient, and nothing else. Leaves the
+ * whole. */
+static void check_stages(const struct device_pass *d, int64_t rows, const float *whole)
+{
+    const int64_t n = hd_net_count_params(d->net);
+    float *part = test_alloc(n, 4);
+    for (int stage = 0; stage < hd_net_count_stages(d->net); stage++) {
+        int64_t lo, hi;
+        hd_net_get_stage_range(d->net, stage, &lo, &hi);
+        device_fill(d->grad, n * 4);
+        ck_assert_int_eq(hd_net_backward_cuda(d->net, d->params, rows, rows, d->work, d->dq,
+                                              d->scratch, stage, stage + 1, d->grad, false,
+                                              device_stream()),
+                         HD_OK);
+        device_get(part, d->grad, n * 4);
+        for (int64_t i = 0; i < n; i++)
+            ck_assert(i >= lo && i < hi ? part[i] == whole[i] : isnan(part[i]));
+    }
+    device_put(d->grad, whole, n * 4);
+}
+
 TEST(stages_on_a_gpu_write_their_range_only, .cuda = true)
 {
     const struct list_case *list = &lists[6];
     struct hd_net *net = make_for(list, HD_F32);
-    const int64_t rows = list->rows, n = hd_net_count_params(net);
-    const int64_t outputs = hd_net_count_outputs(net);
-    float *whole = test_alloc(n, 4), *part = test_alloc(n, 4), *q = test_alloc(rows * outputs, 4);
+    const int64_t rows = list->rows, outputs = rows * hd_net_count_outputs(net);
+    float *whole = test_alloc(hd_net_count_params(net), 4), *q = test_alloc(outputs, 4);
     struct device_pass device = device_pass(net, rows, rows);
-    ck_assert_int_eq(hd_net_count_gpu_gradient(net), n);
     device_params(&device, make_params(net));
     device_forward(&device, NULL, make_obs(list, net, 0, rows), NULL, rows, q);
-    device_backward(&device, rows, rows, make_dq(0, rows * outputs), whole);
+    device_backward(&device, rows, rows, make_dq(0, outputs), whole);
     ck_assert_int_gt(hd_net_count_stages(net), 1);
-    for (int stage = 0; stage < hd_net_count_stages(net); stage++) {
-        int64_t lo, hi;
-        hd_net_get_stage_range(net, stage, &lo, &hi);
-        memset(part, 0xFF, (size_t)n * sizeof *part);
-        device_put(device.grad, part, n * 4);
-        ck_assert_int_eq(hd_net_backward_cuda(net, device.params, rows, rows, device.work,
-                                              device.dq, device.scratch, stage, stage + 1,
-                                              device.grad, stage % 2 == 0, device_stream()),
-                         HD_OK);
-        device_get(part, device.grad, n * 4);
-        for (int64_t i = 0; i < n; i++)
-            ck_assert(i >= lo && i < hi ? part[i] == whole[i] : isnan(part[i]));
-    }
+    check_stages(&device, rows, whole);
     hd_net_destroy(net);
+}
+
+/* -- The layout of the flat array -------------------------------------------------------------- */
+
+TEST(shadows_of_lists_follow_by_ranges, .runs = N_LISTS, .cuda = true)
+{
+    struct hd_net *net = make_for(&lists[_i], HD_F32);
+    check_shadow_by_ranges(net, make_params(net));
+    hd_net_destroy(net);
+}
+
+TEST(gpu_order_changes_no_bit_of_a_list, .runs = N_LISTS, .cuda = true)
+{
+    const struct list_case *list = &lists[_i];
+    struct hd_net *net = make_for(list, HD_F32);
+    const int64_t rows = list->rows, outputs = rows * hd_net_count_outputs(net);
+    const float *params = make_params(net);
+    float *grad = test_alloc(hd_net_count_params(net), 4), *q = test_alloc(outputs, 4);
+    struct device_pass device = device_pass(net, rows, rows);
+    device_params(&device, params);
+    device_forward(&device, NULL, make_obs(list, net, 0, rows), NULL, rows, q);
+    device_backward(&device, rows, rows, make_dq(0, outputs), grad);
+    check_gpu_order(&device, params, rows);
+    hd_net_destroy(net);
+}
+
+/* Another layout of the flat array: backwards, and in stages that cut tensors. */
+enum { REVERSED_STAGES = 5 };
+
+static const struct hd_net_ops *straight;
+
+static float *reverse(const struct hd_net *net, const float *flat)
+{
+    const int64_t n = hd_net_count_params(net);
+    float *reversed = test_alloc(n, 4);
+    for (int64_t i = 0; i < n; i++)
+        reversed[i] = flat[n - 1 - i];
+    return reversed;
+}
+
+static int export_reversed(const struct hd_net *net, const float *params, int t, float *row_major)
+{
+    return straight->export_tensor(net, reverse(net, params), t, row_major);
+}
+
+static int count_reversed_stages(const struct hd_net *net)
+{
+    (void)net;
+    return REVERSED_STAGES;
+}
+
+static void get_reversed_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
+{
+    *lo_p = net->elements * stage / REVERSED_STAGES;
+    *hi_p = net->elements * (stage + 1) / REVERSED_STAGES;
+}
+
+/* A GPU learns the layout from exports alone, so that another one changes no bit of its passes. */
+TEST(any_layout_of_the_flat_array_will_do, .runs = N_LISTS, .cuda = true)
+{
+    const struct list_case *list = &lists[_i];
+    struct hd_net *nets[] = {make_for(list, HD_F32), make_for(list, HD_F32)};
+    const int64_t rows = list->rows, n = hd_net_count_params(nets[0]);
+    const int64_t outputs = rows * hd_net_count_outputs(nets[0]);
+    float *params[] = {make_params(nets[0]), NULL}, *q[2], *grad[2];
+    struct hd_net_ops reversed = *nets[1]->ops;
+    struct device_pass d;
+    straight = nets[1]->ops;
+    reversed.export_tensor = export_reversed;
+    reversed.stages = count_reversed_stages;
+    reversed.stage_range = get_reversed_range;
+    nets[1]->ops = &reversed;
+    params[1] = reverse(nets[0], params[0]);
+    for (int i = 0; i < 2; i++) {
+        q[i] = test_alloc(outputs, 4);
+        grad[i] = test_alloc(n, 4);
+        d = device_pass(nets[i], rows, rows);
+        device_params(&d, params[i]);
+        device_forward(&d, NULL, make_obs(list, nets[i], 0, rows), NULL, rows, q[i]);
+        device_backward(&d, rows, rows, make_dq(0, outputs), grad[i]);
+    }
+    ck_assert_mem_eq(q[1], q[0], (size_t)outputs * 4);
+    ck_assert_mem_eq(grad[1], reverse(nets[0], grad[0]), (size_t)n * 4);
+    check_stages(&d, rows, grad[1]);
+    check_gpu_order(&d, params[1], rows);
+    for (int i = 0; i < 2; i++)
+        hd_net_destroy(nets[i]);
 }
 
 TEST(numbers_that_are_no_value_of_an_embedding_yield_nan, .cuda = true)
