@@ -100,13 +100,13 @@ static int import(const struct hd_net *net, const float *row_major, int i, float
 
 static int count_stages(const struct hd_net *net)
 {
-    return as_list(net)->plain.n_stages;
+    return as_list(net)->on_cpu.n_stages;
 }
 
 static void get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
 {
-    *lo_p = as_list(net)->plain.stages[stage].lo;
-    *hi_p = as_list(net)->plain.stages[stage].hi;
+    *lo_p = as_list(net)->on_cpu.stages[stage].lo;
+    *hi_p = as_list(net)->on_cpu.stages[stage].hi;
 }
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ static int list_build(struct hd_net *base)
     HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + 1));
     add_all(net);
     assign_offsets(net);
-    HD_TRY(hd_walk_complete(base, &net->plain));
+    HD_TRY(hd_walk_find_added(&net->plain));
     return hd_list_rewrite(net);
 }
 

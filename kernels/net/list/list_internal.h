@@ -45,7 +45,7 @@ struct walk {
     int n_ops, n_values, n_stages;
     struct op *ops;
     struct value *values;
-    struct stage *stages;
+    struct stage *stages;                /* of a walk on CPUs */
     int of_actions, of_value;            /* values of the streams; NO_VALUE: none */
     int64_t rows, columns;               /* elements of all values of either form */
     int64_t widest_rows, widest_columns; /* of the largest value of either form */
@@ -75,9 +75,10 @@ void hd_walk_release(struct walk *walk);
 /* Adds a value, and returns its number. */
 int hd_walk_add_value(struct walk *walk, int64_t elements, bool columns);
 
-/* Completes a walk whose ops and values are added: which derivatives are added, and its stages.
- * Returns HD_OK or HD_ERR_NOMEM. */
-int hd_walk_complete(const struct hd_net *base, struct walk *walk);
+/* Complete a walk whose ops and values are added: which derivatives are added, and its stages.
+ * Return HD_OK or HD_ERR_NOMEM. */
+int hd_walk_find_added(struct walk *walk);
+int hd_walk_cut_stages(const struct hd_net *base, struct walk *walk);
 
 /* Makes net->on_cpu of net->plain. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_list_rewrite(struct list_net *net);

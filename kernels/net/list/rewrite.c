@@ -160,8 +160,10 @@ int hd_list_rewrite(struct list_net *net)
         status = HD_ERR_NOMEM;
     if (status == HD_OK) {
         rewrite_all(&net->base, &rewrite);
-        status = hd_walk_complete(&net->base, &net->on_cpu);
+        status = hd_walk_find_added(&net->on_cpu);
     }
+    if (status == HD_OK)
+        status = hd_walk_cut_stages(&net->base, &net->on_cpu);
     hd_free(rewrite.readers);
     hd_free(rewrite.made);
     hd_free(rewrite.other);

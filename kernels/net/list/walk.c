@@ -7,9 +7,8 @@ int hd_walk_allocate(struct walk *walk, int64_t ops, int64_t values)
 {
     walk->ops = hd_alloc(ops, sizeof *walk->ops);
     walk->values = hd_alloc(values, sizeof *walk->values);
-    walk->stages = hd_alloc(ops + 1, sizeof *walk->stages);
     walk->of_value = NO_VALUE;
-    return walk->ops && walk->values && walk->stages ? HD_OK : HD_ERR_NOMEM;
+    return walk->ops && walk->values ? HD_OK : HD_ERR_NOMEM;
 }
 
 void hd_walk_release(struct walk *walk)
@@ -33,7 +32,7 @@ int hd_walk_add_value(struct walk *walk, int64_t elements, bool columns)
 
 /* The last op that reads a value writes the derivatives by it; the others, which come later in the
  * backward pass, add. */
-static int find_added(struct walk *walk)
+int hd_walk_find_added(struct walk *walk)
 {
     bool *begun = hd_alloc(walk->n_values, sizeof *begun);
     if (!begun)
@@ -51,9 +50,12 @@ static int find_added(struct walk *walk)
     return HD_OK;
 }
 
-static void cut_stages(const struct hd_net *base, struct walk *walk)
+int hd_walk_cut_stages(const struct hd_net *base, struct walk *walk)
 {
     struct stage stage = {.first = walk->n_ops, .last = walk->n_ops};
+    walk->stages = hd_alloc(walk->n_ops + 1, sizeof *walk->stages);
+    if (!walk->stages)
+        return HD_ERR_NOMEM;
     for (int i = walk->n_ops - 1; i >= 0; i--) {
         stage.first = i;
         stage.hi = base->in_list_order ? base->elements : walk->ops[i].end;
@@ -63,10 +65,5 @@ static void cut_stages(const struct hd_net *base, struct walk *walk)
         stage = (struct stage){.first = i, .last = i, .lo = stage.hi, .hi = stage.hi};
     }
     walk->stages[walk->n_stages++] = stage;
-}
-
-int hd_walk_complete(const struct hd_net *base, struct walk *walk)
-{
-    cut_stages(base, walk);
-    return find_added(walk);
+    return HD_OK;
 }
