@@ -20,8 +20,7 @@ struct hd_tile {
     int32_t lo, hi; /* its elements' places in the flat array lie in [lo, hi) */
 };
 
-/* All arrays are device memory. If n is 0 a GPU multiplies by the flat array itself, and a gradient
- * in GPU order is in its order. An element of a tile that is padding has no place in the flat array
+/* All arrays are device memory. An element of a tile that is padding has no place in the flat array
  * and is zero. */
 struct hd_tiles {
     const struct hd_tile *tiles; /* [n] */

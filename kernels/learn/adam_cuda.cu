@@ -70,18 +70,6 @@ static __global__ void step_tiles(const __grid_constant__ grad_partials partials
     hd_tiles_renew<T>(tiles, lo, hi, ROWS == 0 ? partials.group[0].floats : NULL, step);
 }
 
-template <int ROWS>
-static __global__ void step_flat(const __grid_constant__ grad_partials partials,
-                                 const struct hd_adam_scalars *scalars, int64_t lo, int64_t hi,
-                                 float *m, float *v, float *params)
-{
-    const int64_t i = lo + HD_ELEMENT;
-    const struct hd_adam_scalars s = *scalars;
-    const adam_step<ROWS> step = {partials, 0, s, m, v, params};
-    if (i < hi)
-        params[i] = step.compute(i, step.read(i), 0);
-}
-
 typedef void (*tile_kernel)(grad_partials, struct hd_tiles, const struct hd_adam_scalars *, int64_t,
                             int64_t, float *, float *);
 
@@ -103,10 +91,6 @@ extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_par
         HD_TRY(HD_LAUNCH(begin_step, 1, 1, stream, *adam, *inputs, updates, scalars));
     if (n <= 0)
         return HD_OK;
-    if (tiles->n == 0)
-        return HD_LAUNCH((partials.rows <= 1 ? step_flat<1> : step_flat<14>),
-                         hd_cuda_count_blocks(n), HD_THREADS, stream, partials, scalars, lo, lo + n,
-                         m, v, tiles->floats);
     const tile_kernel step = tiles->bf16 ? find_kernel<hd_bf16>(gpu_order, partials.rows)
                                          : find_kernel<float>(gpu_order, partials.rows);
     return HD_LAUNCH(step, (unsigned)tiles->n, HD_THREADS, stream, partials, *tiles, scalars, lo,
