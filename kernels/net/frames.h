@@ -27,6 +27,9 @@ void hd_frames_convert_bytes(const struct hd_frames *frames, const struct hd_obs
 void hd_frames_convert_floats(const struct hd_frames *frames, const struct hd_obs_norm *norm,
                               int64_t rows, const float *obs, void *to);
 
+/* Copies floats or bf16 back to obs[rows][C][H][W], without undoing the normalisation. */
+void hd_frames_restore(const struct hd_frames *frames, int64_t rows, const void *from, float *obs);
+
 /* Convert between the weights of the plain convolution, row_major[out][C][kernel][kernel], and of
  * the folded one, rearranged[out][C f f][kernel / f][kernel / f]; f divides the kernel. */
 void hd_frames_rearrange_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,

@@ -281,6 +281,19 @@ void hd_frames_convert_floats(const struct hd_frames *f, const struct hd_obs_nor
         elements_of_row(f, &s, norm, NULL, obs + r * size, to, r * s.row);
 }
 
+void hd_frames_restore(const struct hd_frames *f, int64_t rows, const void *from, float *obs)
+{
+    const struct strides s = strides_of(f);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < f->channels; c++)
+            for (int64_t y = 0; y < f->height; y++)
+                for (int64_t x = 0; x < f->width; x++) {
+                    const int64_t at = r * s.row + place(f, &s, c, y, x);
+                    *obs++ = f->bf16 ? hd_bf16_to_float(((const hd_bf16 *)from)[at])
+                                     : ((const float *)from)[at];
+                }
+}
+
 /* -- Weights ----------------------------------------------------------------------------------- */
 
 static int64_t find_rearranged(const struct hd_frames *f, int64_t kernel, int64_t c, int64_t y,

@@ -11,20 +11,13 @@
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-/* Checks what the layers have no part in; bf16 needs a form that has passes of its own. */
-static int check_precision(const struct hd_net_fields *fields, const struct hd_layer_list *list,
-                           struct hd_net_mistake *mistake_p)
+/* Checks what the layers have no part in. */
+static int check_precision(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p)
 {
-    const bool conv = hd_conv_net_kind.fits(list);
     mistake_p->field = "precision";
     if (fields->precision == HD_TF32)
         snprintf(mistake_p->message, HD_NET_MESSAGE,
                  "tf32 is for GPUs; processors compute in f32 or bf16");
-    else if (fields->precision == HD_BF16 && !conv)
-        snprintf(
-            mistake_p->message, HD_NET_MESSAGE,
-            "bf16 is for convolutional nets of DI-engine's form; other lists of layers compute "
-            "in f32 or, on GPUs, tf32");
     else
         mistake_p->field = NULL;
     return mistake_p->field ? HD_ERR_INPUT : HD_OK;
@@ -36,7 +29,7 @@ static int make_list(const struct hd_net_fields *fields, struct hd_net_mistake *
     struct hd_layer_list list;
     *mistake_p = (struct hd_net_mistake){0};
     HD_TRY(hd_layer_list_create(fields, mistake_p, &list));
-    if (check_precision(fields, &list, mistake_p) != HD_OK) {
+    if (check_precision(fields, mistake_p) != HD_OK) {
         hd_free(list.layers);
         return HD_ERR_INPUT;
     }
@@ -62,7 +55,7 @@ static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *
         return HD_ERR_NOMEM;
     }
     net->ops = kind->ops;
-    net->fused = kind == &hd_conv_net_kind || hd_short_form_is_dense(list);
+    net->fused = hd_short_form_is_conv(list) || hd_short_form_is_dense(list);
     int status = hd_net_fill_base(net, fields, list);
     if (status == HD_OK)
         status = kind->build(net);
@@ -82,11 +75,7 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     struct hd_layer_list list;
     struct hd_net *net;
     HD_TRY(make_list(fields, &unused, &list));
-    HD_TRY(make_net(hd_conv_net_kind.fits(&list) ? &hd_conv_net_kind : &hd_list_net_kind, fields,
-                    &list, &net));
-    int64_t bytes = net->elements * (int64_t)sizeof(float);
-    if (net->params_bytes == 0)
-        net->params_bytes = hd_align_up(bytes);
+    HD_TRY(make_net(&hd_list_net_kind, fields, &list, &net));
     *net_p = net;
     return HD_OK;
 }
@@ -255,13 +244,22 @@ int64_t hd_net_count_training_sums(const struct hd_net *net, int number)
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
                              int stage, const double *total_sums, double *sums)
 {
-    net->ops->training_forward(net, pass, stage, total_sums, sums);
+    const int64_t n = hd_net_count_training_sums(net, stage);
+    if (net->ops->training_forward(net, pass, stage, total_sums, sums) == HD_OK)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        sums[i] = NAN;
+    for (int64_t i = 0; i < pass->batch * net->outputs && stage == net->levels; i++)
+        pass->q[i] = NAN;
 }
 
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
                               int stage, const double *total_sums, double *sums)
 {
-    net->ops->training_backward(net, pass, stage, total_sums, sums);
+    if (net->ops->training_backward(net, pass, stage, total_sums, sums) == HD_OK)
+        return;
+    for (int64_t i = 0; i < net->elements && stage == net->levels; i++)
+        pass->grad[i] = NAN;
 }
 
 bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,

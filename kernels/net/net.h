@@ -3,8 +3,7 @@
  * its output and end in the values of actions, their logits, or the value of the observation. Such
  * a list is given as it is, or by DI-engine's fields, with its parameter names and shapes
  * (docs/di-engine.md 2.1, 3.1): FCEncoder for observations of one dimension, ConvEncoder for those
- * of three. Lists of these two forms have passes of their own on GPUs, and the second one on CPUs,
- * through oneDNN; other lists are computed layer by layer, in f32 or, on GPUs, tf32. All parameters
+ * of three. Lists of these two forms have passes of their own on GPUs. All parameters
  * are one flat array of floats in the layout that the passes need; hd_net_import_tensor and
  * hd_net_export_tensor convert from and to PyTorch's layout. A params instance is that array,
  * followed by bf16 shadow weights if the net computes in bf16. Functions that compute get their
@@ -123,9 +122,10 @@ enum hd_heads hd_net_get_heads(const struct hd_net *net);
  * has batch norm. */
 bool hd_net_is_fused(const struct hd_net *net);
 
-/* Returns the first layer that is computed on CPUs alone, with its source (borrowed); NULL: GPUs
- * compute the net. */
+/* Return the first layer that is computed on CPUs alone, with its source (borrowed), or NULL; and
+ * whether GPUs compute the net in its precision. */
 const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net);
+bool hd_net_supports_gpu(const struct hd_net *net);
 
 /* Returns how many numbers each row yields: a value of each action, or in actor-critic nets the
  * logit of each action, then the value of the observation. */
@@ -134,6 +134,21 @@ int64_t hd_net_count_outputs(const struct hd_net *net);
 /* Returns the floats of the state that the net keeps from row to row of a sequence; 0 in nets that
  * are not recurrent. */
 int64_t hd_net_count_state(const struct hd_net *net);
+
+/* A step of a pass on CPUs: a layer, perhaps with the activation behind it. */
+struct hd_net_step {
+    const char *layer,
+        *module;             /* the layer's type, "convert" for a change of layout; and its name */
+    const char *activation;  /* NULL: none */
+    char implementation[64]; /* "heddle winograd" */
+    char form[32];           /* of the output: "f32 NCHW16" */
+    int64_t weight_bytes, output_bytes, multiply_adds; /* the last two of one sample */
+};
+
+/* Return the number of steps; and step i of a forward pass of `rows` rows (borrowed from the
+ * net). */
+int hd_net_count_steps(const struct hd_net *net);
+void hd_net_describe_step(const struct hd_net *net, int i, int64_t rows, struct hd_net_step *step);
 
 /* -- Parameters -------------------------------------------------------------------------------- */
 
@@ -167,7 +182,7 @@ int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_bat
 int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
 
 /* Computes q[batch][outputs] of obs[batch][hd_net_get_obs_bytes], normalised by `norm` (NULL: bytes
- * are divided by 255, floats are unchanged). In nets of DI-engine's convolutional form the bits of
+ * are divided by 255, floats are unchanged). In nets with convolutions the bits of
  * a row's result depend also on `batch`, in all others on that row alone. `work` is 64-byte
  * aligned. If the library fails, which is logged, q is NaN. */
 void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
@@ -231,8 +246,8 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
 
-/* Returns whether hd_net_backward_obs can be called: not for nets of convolutional form, with an
- * embedding, with batch norm or with a state. */
+/* Returns whether hd_net_backward_obs can be called: not for nets with an embedding, with batch
+ * norm or with a state. */
 bool hd_net_has_obs_gradient(const struct hd_net *net);
 
 /* Computes dobs[batch][hd_net_count_obs], row b of it dq[b][outputs] times the derivative of row

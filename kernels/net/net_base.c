@@ -136,9 +136,14 @@ bool hd_net_is_fused(const struct hd_net *net)
 const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net)
 {
     for (int64_t i = 0; i < net->list.n; i++)
-        if (net->list.layers[i].type->forward && !net->list.layers[i].type->gpu)
+        if (hd_layer_type_computes(net->list.layers[i].type) && !net->list.layers[i].type->gpu)
             return &net->list.layers[i];
     return NULL;
+}
+
+bool hd_net_supports_gpu(const struct hd_net *net)
+{
+    return !hd_net_find_cpu_layer(net) && (net->on_gpu != HD_BF16 || net->fused);
 }
 
 int64_t hd_net_count_outputs(const struct hd_net *net)

@@ -30,6 +30,9 @@ void hd_short_form_write(const struct hd_net_fields *fields, struct hd_layer_lis
 /* Returns whether a list is of DI-engine's dense form, with any widths. */
 bool hd_short_form_is_dense(const struct hd_layer_list *list);
 
+/* Returns whether a list is of DI-engine's convolutional form, with any number of channels. */
+bool hd_short_form_is_conv(const struct hd_layer_list *list);
+
 /* Returns the number of the first layer of a stream, and the end of the last one's. */
 static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list, int stream)
 {
@@ -75,10 +78,10 @@ struct hd_net_ops {
     /* Only in nets with batch norm. */
     int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
     int64_t (*training_sums)(const struct hd_net *net, int stage);
-    void (*training_forward)(const struct hd_net *net, const struct hd_training_pass *pass,
+    int (*training_forward)(const struct hd_net *net, const struct hd_training_pass *pass,
+                            int stage, const double *total_sums, double *sums);
+    int (*training_backward)(const struct hd_net *net, const struct hd_training_pass *pass,
                              int stage, const double *total_sums, double *sums);
-    void (*training_backward)(const struct hd_net *net, const struct hd_training_pass *pass,
-                              int stage, const double *total_sums, double *sums);
     bool (*update_running)(const struct hd_net *net, const struct hd_training_pass *pass,
                            float *running);
 };
@@ -129,7 +132,6 @@ struct hd_net {
     struct hd_net_norm *norms;
     enum hd_precision on_gpu;
     struct hd_net_gpus *gpus;
-    bool in_list_order; /* of the list kind: the flat array is the list of tensors, one stage */
 };
 
 /* Fills a base whose `ops` are set, lists tensors and norms, and takes the list over, also when
@@ -159,6 +161,6 @@ struct hd_net_kind {
      * Returns a status of hd_net_create. */
     int (*build)(struct hd_net *net);
 };
-extern const struct hd_net_kind hd_conv_net_kind, hd_list_net_kind;
+extern const struct hd_net_kind hd_list_net_kind;
 
 #endif

@@ -193,3 +193,32 @@ bool hd_short_form_is_dense(const struct hd_layer_list *list)
     }
     return true;
 }
+
+/* -- DI-engine's convolutional form, with any number of channels ------------------------------- */
+
+enum { MID = 2 * CONVS + 1 };
+
+static bool is_conv(const struct hd_layer *layer, int i)
+{
+    return layer[0].type == &hd_layer_conv && layer[1].type == &hd_layer_relu &&
+           layer->fields[HD_CONV_KERNEL] == kernels[i] &&
+           layer->fields[HD_CONV_STRIDE] == strides[i] && layer->fields[HD_CONV_PADDING] == 0;
+}
+
+bool hd_short_form_is_conv(const struct hd_layer_list *list)
+{
+    if (list->obs.dims != 3 || list->trunk != MID + 1 ||
+        list->layers[MID - 1].type != &hd_layer_flatten ||
+        list->layers[MID].type != &hd_layer_dense)
+        return false;
+    for (int i = 0; i < CONVS; i++)
+        if (!is_conv(&list->layers[2 * i], i))
+            return false;
+    for (int i = 0; i < list->n_streams; i++) {
+        const struct hd_layer *first = list->layers + hd_layer_list_find_stream(list, i);
+        if (!is_hidden(first, list->streams[i].layers - 1, false) ||
+            !hd_shape_is_equal(&first->in, &first->out))
+            return false;
+    }
+    return true;
+}

@@ -5,6 +5,14 @@
 #include "runner/train/base/gpus.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/output/inspect.h"
+
+static void print_nets(const struct hd_plan *plan)
+{
+    printf("nets\n");
+    for (int i = 0; i < plan->graph->n_values; i++)
+        hd_inspect_print_net(&plan->graph->values[i].spec, stdout);
+}
 
 static int print_plan(const struct hd_options *options)
 {
@@ -21,8 +29,10 @@ static int print_plan(const struct hd_options *options)
     if (status == HD_OK) {
         hd_plan_assign_channels(plan, run_spec.settings.open_exchanges);
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
-        if (!options->dot)
+        if (!options->dot) {
+            print_nets(plan);
             hd_plan_dump_memory(plan, stdout);
+        }
         hd_plan_destroy(plan);
     }
     hd_run_spec_release(&run_spec);

@@ -295,6 +295,33 @@ int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_p
     return status;
 }
 
+static void print_step(const struct hd_net_step *step, FILE *file)
+{
+    char layer[64];
+    snprintf(layer, sizeof layer, "%s%s%s", step->layer, step->activation ? " " : "",
+             step->activation ? step->activation : "");
+    fprintf(file, "    %-22s %-18s %-24s %-12s %12" PRId64 " %10" PRId64 " %12" PRId64 "\n",
+            step->module, layer, step->implementation, step->form, step->weight_bytes,
+            step->output_bytes, step->multiply_adds);
+}
+
+void hd_inspect_print_net(const struct hd_spec *spec, FILE *file)
+{
+    enum { ROWS = 32 };
+    if (spec->type != &hd_type_params || (spec->init && spec->init->type == spec->type))
+        return;
+    const struct hd_net *net = hd_params_get_net(spec);
+    fprintf(file, "  %s: %" PRId64 " parameters; %d rows a pass on CPUs\n", spec->name,
+            hd_net_count_params(net), ROWS);
+    fprintf(file, "    %-22s %-18s %-24s %-12s %12s %10s %12s\n", "module", "layer",
+            "implementation", "output", "weights, B", "sample, B", "multiply-adds");
+    for (int i = 0; i < hd_net_count_steps(net); i++) {
+        struct hd_net_step step;
+        hd_net_describe_step(net, i, ROWS, &step);
+        print_step(&step, file);
+    }
+}
+
 int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes)
 {
     const int64_t rows = hd_learn_shape_read(config).rows;

@@ -29,6 +29,10 @@ struct hd_env_actions;
 /* Returns the actions that a value of type envs takes; NULL: it is of another type. */
 const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec);
 
+/* Writes a line for each step of the net of a value of type params on CPUs, unless it starts as
+ * another value of that type. Errors of the file are the caller's to look for (ferror). */
+void hd_inspect_print_net(const struct hd_spec *spec, FILE *file);
+
 /* Reads the best mean return of all evaluations, and after how many updates it was, from an
  * instance of type envs and role evaluator. *mean_p stays as it is where nothing was evaluated. */
 void hd_inspect_best(const struct hd_spec *spec, const void *data, double *mean_p,

@@ -160,8 +160,9 @@ def main():
                   graph=os.path.join(ROOT, "configs/graphs/bc_norm.yaml"))
         check_net(scratch, python, "embedding", EMBEDDED, ("integers", make_integers(scratch)))
         check_net(scratch, python, "image", IMAGE, frames, **PONG)
-        # Of the signs of five million inputs of ReLUs a few are decided by rounding; each is a part of the gradient.
-        check_net(scratch, python, "impala", IMPALA, frames, least=3e-6, **PONG, policy__learn__microbatch=8)
+        # Of the signs of five million inputs of ReLUs a few are decided by rounding; each is a part of the gradient:
+        # one behind layers.7.1 is 6e-6 of its bias's. Behind it no layer differs by more than 3e-8.
+        check_net(scratch, python, "impala", IMPALA, frames, least=1e-5, **PONG, policy__learn__microbatch=8)
 
 
 main()

@@ -152,10 +152,7 @@ FILES = {
         ("{gru: {hidden: 64}}", "batch_norm, {lstm: 64}", "lstm", "a net with batch_norm cannot have lstm"),
         ("{gru: {hidden: 64}}", "{gru: {hidden: 0}}", "0",
          "expected an integer in [1, 1000000] for hidden of gru, found 0"),
-        ("{gru: {hidden: 64}}", "gru", "gru", "gru needs its field hidden"),
-        ("max_env_step: 2000000", "runtime: {precision: bf16}", "bf16",
-         "precision: bf16 is for convolutional nets of DI-engine's form; other lists of layers compute in f32 or, on "
-         "GPUs, tf32")],
+        ("{gru: {hidden: 64}}", "gru", "gru", "gru needs its field hidden")],
     "graphs/sac": [
         ("net: policy.critic,", "net: policy.actor,", "policy.actor",
          "net: expected policy.model or policy.critic, found policy.actor"),
@@ -411,9 +408,9 @@ SETS = [
     (DQN, "policy.model.norm=sync_batch_norm",
      "--set:1:19: norm: loss dqn takes a batch through its nets more than once, each time of other statistics; it "
      "needs nets without norms"),
-    (DQN, "runtime.precision=bf16; policy.model.layers=[{dense: 8}, tanh]; policy.model.heads={q: {type: dense}}",
-     "--set:1:19: precision: bf16 is for convolutional nets of DI-engine's form; other lists of layers compute in f32 "
-     "or, on GPUs, tf32"),
+    (DQN, "runtime.precision=bf16; policy.cuda=true; policy.model.layers=[{dense: 8}]; policy.model.heads={q: {type: dense}}",
+     "--set:2:13: GPUs compute nets of DI-engine's forms in bf16, and others in f32 or tf32; with "
+     "runtime.precision: bf16 policy.cuda is auto or false here, found true"),
     (DQN, "policy.model.heads.q.type=dense; policy.model.layers=[{dense: 8}, tanh]",
      "--set:1:20: policy.model.heads can only be set as a whole"),
     (CLONE, "policy.collect.data_path=''",

@@ -9,7 +9,7 @@
 /* Returns the functions of a net that GPUs compute, or NULL. */
 static const struct hd_net_gpu_ops *get_ops(const struct hd_net *net)
 {
-    if (hd_net_find_cpu_layer(net))
+    if (!hd_net_supports_gpu(net))
         return NULL;
     return net->fused ? &hd_fused_net_on_gpu : &hd_list_net_on_gpu;
 }
@@ -20,8 +20,9 @@ static int find_ops(const struct hd_net *net, const struct hd_net_gpu_ops **ops_
     *ops_p = get_ops(net);
     if (*ops_p)
         return HD_OK;
-    return hd_fail(HD_ERR_UNSUPPORTED, "GPUs do not compute the layer %s of this net",
-                   hd_net_find_cpu_layer(net)->type->name);
+    const struct hd_layer *layer = hd_net_find_cpu_layer(net);
+    return hd_fail(HD_ERR_UNSUPPORTED, "GPUs do not compute %s of this net",
+                   layer ? layer->type->name : "bf16");
 }
 
 int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch)

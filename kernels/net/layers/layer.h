@@ -4,8 +4,9 @@
  * is one sample, whose elements have the order of the shape, [C][H][W] for images. As columns,
  * which CPUs have where a sample is a vector, each column is one sample: [elements][ld], ld being
  * hd_linear_get_ld of the samples (kernels/dense/linear.h), and columns beyond the samples are of
- * no meaning. A sample's result depends on that sample alone. Tables are constants; operations
- * allocate nothing, run on the calling thread and are thread safe on different memory. */
+ * no meaning. Some types take rows of other forms too (kernels/net/layers/form.h). A sample's
+ * result depends on that sample alone. Tables are constants; operations allocate nothing, run on
+ * the calling thread and are thread safe on different memory. */
 #ifndef HD_KERNELS_NET_LAYERS_LAYER_H
 #define HD_KERNELS_NET_LAYERS_LAYER_H
 
@@ -68,6 +69,7 @@ struct hd_layer {
 };
 
 struct hd_gemm;
+struct hd_form;
 
 /* The arguments of an operation; which of them it reads and writes depends on the operation. */
 struct hd_layer_run {
@@ -81,7 +83,9 @@ struct hd_layer_run {
      * rows being one line. Lines of x and y are x_ld floats apart, those of dy and dx ld, as those
      * of y are where it is written. */
     int64_t lines, length, x_ld, ld;
-    bool relu; /* forward: the output is rectified (of types with has_relu) */
+    const struct hd_form *form; /* of x, on CPUs; of bf16 rows all pointers to activations are to
+                                   hd_bf16 */
+    bool relu;                  /* forward: the output is rectified (of types with has_relu) */
     bool add;  /* backward_data: dx is added to what is there (of types with adds) */
     bool mask; /* backward_data: dx is 0 where x is not positive (of types with adds) */
     float *dweight, *dbias;  /* written: sums over rows in a fixed order */
@@ -154,6 +158,9 @@ struct hd_layer_type {
     struct hd_layer_field fields[HD_LAYER_FIELDS];
     enum hd_layer_form form;
     bool has_relu, adds; /* its operations do what run->relu, and run->add and run->mask, say */
+    bool has_impl;       /* CPUs compute it by an implementation alone (kernels/net/impl/impl.h) */
+    bool takes_layouts;  /* rows may have any layout */
+    bool takes_bf16;     /* rows may be bf16 */
     bool has_body;       /* contains layers; its output is their output plus its input */
     bool observation;    /* reads the observation alone, so that it has no backward_data */
     const struct hd_cell *cell; /* NULL, or what a layer with states computes in a step */
@@ -174,7 +181,7 @@ struct hd_layer_type {
      * with states have it. */
     int64_t (*count_kept)(const struct hd_layer *layer, int64_t rows, int64_t steps);
 
-    /* Computes y. NULL: the output is the input, differently shaped. */
+    /* Computes y. NULL: the output is the input, differently shaped, or `has_impl`. */
     void (*forward)(const struct hd_layer_run *run);
 
     /* Computes dx from x, y, dy and the parameters. NULL likewise, or if `batch` has it. */
@@ -192,7 +199,7 @@ struct hd_layer_type {
     /* NULL: rows do not depend on each other in training. */
     const struct hd_layer_batch *batch;
 
-    /* NULL: nets with the layer are computed on CPUs alone, unless it has no `forward`. */
+    /* NULL: nets with the layer are computed on CPUs alone, unless it computes nothing. */
     const struct hd_layer_on_gpu *gpu;
 };
 
@@ -211,6 +218,12 @@ enum { HD_CONV_CHANNELS, HD_CONV_KERNEL, HD_CONV_STRIDE, HD_CONV_PADDING };
 enum { HD_POOL_KERNEL, HD_POOL_STRIDE, HD_POOL_PADDING };
 enum { HD_EMBEDDING_VALUES, HD_EMBEDDING_WIDTH };
 enum { HD_RECURRENT_HIDDEN };
+
+/* Returns whether layers of a type compute anything. */
+static inline bool hd_layer_type_computes(const struct hd_layer_type *type)
+{
+    return type->forward || type->has_impl;
+}
 
 /* Returns the number of fields of a type. */
 int hd_layer_type_count_fields(const struct hd_layer_type *type);

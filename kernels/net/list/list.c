@@ -12,7 +12,8 @@ static int add_op(struct list_net *net, const struct hd_layer *layer, int in, in
 {
     struct op *op = &net->plain.ops[net->plain.n_ops++];
     *op = (struct op){.layer = layer, .in = in, .skip = skip, .level = net->base.levels};
-    op->out = hd_walk_add_value(&net->plain, hd_shape_count(&layer->out), false);
+    const struct hd_form rows = hd_form_make_rows(&layer->out);
+    op->out = hd_walk_add_value(&net->plain, &rows);
     if (layer->type->batch) {
         op->feature = net->features;
         net->features += layer->in.size[0];
@@ -29,7 +30,7 @@ static int add_ops(struct list_net *net, int64_t first, int64_t n, int value)
     for (int64_t i = first; i < first + n; i += 1 + layers[i].body)
         if (layers[i].type->has_body)
             value = add_op(net, &layers[i], add_ops(net, i + 1, layers[i].body, value), value);
-        else if (layers[i].type->forward)
+        else if (hd_layer_type_computes(layers[i].type))
             value = add_op(net, &layers[i], value, NO_VALUE);
     return value;
 }
@@ -37,7 +38,8 @@ static int add_ops(struct list_net *net, int64_t first, int64_t n, int value)
 static void add_all(struct list_net *net)
 {
     const struct hd_layer_list *list = &net->base.list;
-    const int obs = hd_walk_add_value(&net->plain, hd_shape_count(&list->obs), false);
+    const struct hd_form rows = hd_form_make_rows(&list->obs);
+    const int obs = hd_walk_add_value(&net->plain, &rows);
     net->plain.values[obs].is_obs = true;
     const int trunk = add_ops(net, 0, list->trunk, obs);
     for (int i = 0; i < list->n_streams; i++) {
@@ -48,55 +50,7 @@ static void add_all(struct list_net *net)
     }
 }
 
-/* -- The flat array ---------------------------------------------------------------------------- */
-
-static int count_tensors(const struct op *op)
-{
-    struct hd_tensor unused[HD_LAYER_TENSORS];
-    return op->layer->type->list_tensors ? op->layer->type->list_tensors(op->layer, unused) : 0;
-}
-
-static void assign_offsets(struct list_net *net)
-{
-    const struct walk *walk = &net->plain;
-    for (int i = 0; i < walk->n_ops; i++) {
-        struct op *op = &walk->ops[net->base.in_list_order ? i : walk->n_ops - 1 - i];
-        const struct hd_tensor *tensors = &net->base.tensors[op->layer->tensor];
-        const int n = count_tensors(op);
-        op->weight = net->base.elements;
-        op->bias = op->weight + (n > 0 ? tensors[0].count : 0);
-        op->end = op->weight;
-        for (int t = 0; t < n; t++)
-            op->end += tensors[t].count;
-        net->base.elements = op->end;
-    }
-}
-
-/* Returns the offset of a tensor of the list in the flat array. */
-static int64_t find_offset(const struct list_net *net, int tensor)
-{
-    const struct op *op = net->plain.ops;
-    while (op->layer->tensor + count_tensors(op) <= tensor || op->layer->tensor > tensor)
-        op++;
-    int64_t offset = op->weight;
-    for (int t = op->layer->tensor; t < tensor; t++)
-        offset += net->base.tensors[t].count;
-    return offset;
-}
-
-static int export(const struct hd_net *net, const float *params, int i, float *row_major)
-{
-    memcpy(row_major, params + find_offset(as_list(net), i),
-           (size_t)net->tensors[i].count * sizeof *row_major);
-    return HD_OK;
-}
-
-static int import(const struct hd_net *net, const float *row_major, int i, float *params)
-{
-    memcpy(params + find_offset(as_list(net), i), row_major,
-           (size_t)net->tensors[i].count * sizeof *row_major);
-    return HD_OK;
-}
+/* -- Stages ------------------------------------------------------------------------------------ */
 
 static int count_stages(const struct hd_net *net)
 {
@@ -116,12 +70,15 @@ static void list_destroy(struct hd_net *base)
     struct list_net *net = (struct list_net *)base;
     hd_walk_release(&net->plain);
     hd_walk_release(&net->on_cpu);
+    hd_free(net->gaps);
 }
 
 static const struct hd_net_ops ops = {
     .destroy = list_destroy,
-    .export_tensor = export,
-    .import_tensor = import,
+    .export_tensor = hd_list_export,
+    .import_tensor = hd_list_import,
+    .refresh = hd_list_refresh,
+    .prepare = hd_list_prepare,
     .forward_bytes = hd_list_get_forward_bytes,
     .forward = hd_list_forward,
     .stages = count_stages,
@@ -138,15 +95,28 @@ static const struct hd_net_ops ops = {
     .update_running = hd_list_update_running,
 };
 
+/* Small nets without implementations of their own layout, and those of DI-engine's dense form, have
+ * the order of the list, and one stage. */
+static void choose_order(struct list_net *net)
+{
+    for (int i = 0; i < net->on_cpu.n_ops; i++)
+        net->aligned |= net->on_cpu.ops[i].impl != NULL;
+    net->in_list_order =
+        !net->aligned && (net->base.fused || net->base.row_major_elements < STAGE_FLOATS);
+}
+
 static int list_build(struct hd_net *base)
 {
     struct list_net *net = (struct list_net *)base;
-    base->in_list_order = base->fused || base->row_major_elements < STAGE_FLOATS;
     HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + 1));
     add_all(net);
-    assign_offsets(net);
     HD_TRY(hd_walk_find_added(&net->plain));
-    return hd_list_rewrite(net);
+    HD_TRY(hd_list_rewrite(net));
+    HD_TRY(hd_walk_find_added(&net->on_cpu));
+    choose_order(net);
+    HD_TRY(hd_list_assign_offsets(net));
+    hd_walk_choose_front(net, &net->on_cpu);
+    return hd_walk_cut_stages(net, &net->on_cpu);
 }
 
 const struct hd_net_kind hd_list_net_kind = {

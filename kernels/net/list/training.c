@@ -5,6 +5,7 @@
 #include "kernels/dense/batch_norm.h"
 #include "kernels/net/list/list_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
 
 #include <string.h>
 
@@ -28,10 +29,10 @@ static int64_t lay_out(const struct list_net *net, int64_t batch, void *work, st
 {
     const int64_t doubles = net->features * (int64_t)sizeof(double);
     int64_t used = 0;
-    t->values.walk = t->deltas.walk = &net->on_cpu;
-    t->values.rows = t->deltas.rows = batch;
-    t->values.values = take(work, &used, hd_list_get_forward_bytes(&net->base, batch));
-    t->deltas.values = take(work, &used, hd_list_get_backward_bytes(&net->base, batch));
+    void *values = take(work, &used, hd_list_get_forward_bytes(&net->base, batch));
+    void *deltas = take(work, &used, hd_list_get_backward_bytes(&net->base, batch));
+    t->values = hd_list_make_memory(&net->on_cpu, values, batch, 1);
+    t->deltas = hd_list_make_memory(&net->on_cpu, deltas, batch, 1);
     t->mean = take(work, &used, doubles);
     t->variance = take(work, &used, doubles);
     t->own = take(work, &used, 2 * doubles);
@@ -87,8 +88,8 @@ static void normalise(const struct list_net *net, const struct hd_training_pass 
     hd_list_activate(op, t->values);
 }
 
-void hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
-                              int stage, const double *total_sums, double *sums)
+int hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
+                             int stage, const double *total_sums, double *sums)
 {
     const struct list_net *net = as_list(base);
     const int norm = find_norm(net, stage);
@@ -107,15 +108,16 @@ void hd_list_training_forward(const struct hd_net *base, const struct hd_trainin
         normalise(net, pass, &t, &net->on_cpu.ops[i++], total_sums);
     }
     for (; i < norm; i++)
-        hd_list_forward_op(net, &net->on_cpu.ops[i], pass->params, NULL, t.values);
+        HD_TRY(hd_list_forward_op(net, &net->on_cpu.ops[i], pass->params, NULL, t.values));
     if (stage == base->levels) {
         hd_list_combine_heads(net, t.values, pass->q);
-        return;
+        return HD_OK;
     }
     struct hd_layer_run run =
         hd_list_make_forward(net, &net->on_cpu.ops[norm], pass->params, t.values);
     run.rows = pass->used;
     run.layer->type->batch->add_up(&run, sums);
+    return HD_OK;
 }
 
 bool hd_list_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
@@ -142,17 +144,18 @@ static void go_back(const struct list_net *net, const struct hd_training_pass *p
 {
     struct hd_layer_run run = hd_list_make_backward(net, op, pass->params, t->values, t->deltas);
     const struct value *in = &net->on_cpu.values[op->in];
-    const int64_t n = in->elements;
+    const int64_t n = in->form.ld;
     if (in->is_obs)
         return;
     run.rows = pass->used;
     op->layer->type->batch->backward(&run, t->mean + op->feature, t->variance + op->feature,
                                      count_elements(op, t), total_sums);
-    if (!in->columns)
+    if (!in->form.columns)
         memset(run.to + pass->used * n, 0,
                (size_t)((pass->batch - pass->used) * n) * sizeof(float));
     float *to = hd_list_get_value(t->deltas, op->in);
-    for (int64_t i = 0; i < hd_list_count_value(in, pass->batch) && op->adds; i++)
+    const int64_t all = hd_form_get_bytes(&in->form, pass->batch) / (int64_t)sizeof *to;
+    for (int64_t i = 0; i < all && op->adds; i++)
         to[i] += run.to[i];
 }
 
@@ -167,13 +170,14 @@ static void add_up(const struct list_net *net, const struct hd_training_pass *pa
     memcpy(t->own + 2 * op->feature, sums, (size_t)(2 * op->layer->in.size[0]) * sizeof *sums);
 }
 
-static void write_gradients(const struct list_net *net, const struct hd_training_pass *pass,
-                            const struct training *t)
+static int write_gradients(const struct list_net *net, const struct hd_training_pass *pass,
+                           const struct training *t)
 {
+    hd_list_clear_gaps(net, 0, net->base.elements, pass->grad);
     for (int i = net->on_cpu.n_ops - 1; i >= 0; i--) {
         const struct op *op = &net->on_cpu.ops[i];
         const double *own = t->own + 2 * op->feature;
-        hd_list_backward_weights(net, op, pass->params, t->values, t->deltas, pass->grad);
+        HD_TRY(hd_list_backward_weights(net, op, pass->params, t->values, t->deltas, pass->grad));
         if (!op->layer || !op->layer->type->batch)
             continue;
         const int64_t features = op->layer->in.size[0];
@@ -182,10 +186,11 @@ static void write_gradients(const struct list_net *net, const struct hd_training
             pass->grad[op->weight + c] = (float)own[features + c];
         }
     }
+    return HD_OK;
 }
 
-void hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
-                               int stage, const double *total_sums, double *sums)
+int hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
+                              int stage, const double *total_sums, double *sums)
 {
     const struct list_net *net = as_list(base);
     const int norm = stage == base->levels ? -1 : find_norm(net, base->levels - 1 - stage);
@@ -200,10 +205,11 @@ void hd_list_training_backward(const struct hd_net *base, const struct hd_traini
     }
     for (; i > norm; i--) {
         hd_list_differentiate(&net->on_cpu.ops[i], t.values, t.deltas);
-        hd_list_backward_data(net, &net->on_cpu.ops[i], pass->params, t.values, t.deltas, false);
+        HD_TRY(hd_list_backward_data(net, &net->on_cpu.ops[i], pass->params, t.values, t.deltas,
+                                     false));
     }
-    if (stage < base->levels)
-        add_up(net, pass, &t, &net->on_cpu.ops[norm], sums);
-    else
-        write_gradients(net, pass, &t);
+    if (stage == base->levels)
+        return write_gradients(net, pass, &t);
+    add_up(net, pass, &t, &net->on_cpu.ops[norm], sums);
+    return HD_OK;
 }

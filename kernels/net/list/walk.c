@@ -13,20 +13,22 @@ int hd_walk_allocate(struct walk *walk, int64_t ops, int64_t values)
 
 void hd_walk_release(struct walk *walk)
 {
+    for (int i = 0; i < walk->n_ops; i++)
+        hd_impl_destroy(walk->ops[i].impl);
     hd_free(walk->ops);
     hd_free(walk->values);
     hd_free(walk->stages);
 }
 
-int hd_walk_add_value(struct walk *walk, int64_t elements, bool columns)
+int hd_walk_add_value(struct walk *walk, const struct hd_form *form)
 {
-    walk->values[walk->n_values] = (struct value){.elements = elements,
-                                                  .columns = columns,
-                                                  .before_rows = walk->rows,
-                                                  .before_columns = walk->columns};
-    int64_t *widest = columns ? &walk->widest_columns : &walk->widest_rows;
-    *widest = elements > *widest ? elements : *widest;
-    *(columns ? &walk->columns : &walk->rows) += elements;
+    const int64_t elements = form->columns ? hd_form_count(form) : form->ld;
+    const int64_t bytes = elements * hd_form_get_element_bytes(form);
+    walk->values[walk->n_values] =
+        (struct value){.form = *form, .before_rows = walk->rows, .before_columns = walk->columns};
+    int64_t *widest = form->columns ? &walk->widest_columns : &walk->widest_rows;
+    *widest = bytes > *widest ? bytes : *widest;
+    *(form->columns ? &walk->columns : &walk->rows) += bytes;
     return walk->n_values++;
 }
 
@@ -39,7 +41,7 @@ int hd_walk_find_added(struct walk *walk)
         return HD_ERR_NOMEM;
     for (int i = walk->n_ops - 1; i >= 0; i--) {
         struct op *op = &walk->ops[i];
-        op->adds = begun[op->in];
+        op->adds = begun[op->in] && !op->part;
         begun[op->in] = true;
         if (op->skip == NO_VALUE)
             continue;
@@ -50,20 +52,120 @@ int hd_walk_find_added(struct walk *walk)
     return HD_OK;
 }
 
-int hd_walk_cut_stages(const struct hd_net *base, struct walk *walk)
+/* -- Stages ------------------------------------------------------------------------------------ */
+
+static void add_stage(struct walk *walk, struct stage *stage)
 {
+    walk->stages[walk->n_stages++] = *stage;
+    *stage = (struct stage){
+        .first = stage->first, .last = stage->first, .lo = stage->hi, .hi = stage->hi};
+}
+
+/* Cuts a large layer by blocks of its inputs. Its bias comes first, and so do later ops that have
+ * no floats. */
+static void cut_op(const struct op *op, int number, struct walk *walk, struct stage *stage)
+{
+    const int64_t blocks = op->impl->blocks, block = op->impl->weights / blocks;
+    const int64_t parts = (op->impl->weights + MOST_STAGE_FLOATS - 1) / MOST_STAGE_FLOATS;
+    const int64_t step = (blocks + parts - 1) / parts;
+    for (int64_t first = 0; first < blocks; first += step) {
+        stage->first = number;
+        stage->last = first == 0 ? stage->last : number + 1;
+        stage->first_block = first;
+        stage->last_block = first + step < blocks ? first + step : blocks;
+        stage->hi = stage->last_block < blocks ? op->weight + stage->last_block * block : op->end;
+        add_stage(walk, stage);
+    }
+}
+
+static bool is_cut(const struct op *op)
+{
+    return op->impl && op->impl->blocks > 1 && op->impl->weights > MOST_STAGE_FLOATS && !op->adds;
+}
+
+/* Returns the most stages that ops can need. */
+static int64_t count_most_stages(const struct list_net *net, const struct walk *walk)
+{
+    return walk->n_ops + 1 + net->base.elements / MOST_STAGE_FLOATS + 1;
+}
+
+int hd_walk_cut_stages(const struct list_net *net, struct walk *walk)
+{
+    const int64_t elements = net->base.elements;
     struct stage stage = {.first = walk->n_ops, .last = walk->n_ops};
-    walk->stages = hd_alloc(walk->n_ops + 1, sizeof *walk->stages);
+    walk->stages = hd_alloc(count_most_stages(net, walk), sizeof *walk->stages);
     if (!walk->stages)
         return HD_ERR_NOMEM;
     for (int i = walk->n_ops - 1; i >= 0; i--) {
-        stage.first = i;
-        stage.hi = base->in_list_order ? base->elements : walk->ops[i].end;
-        if (stage.hi - stage.lo < STAGE_FLOATS || stage.hi == base->elements)
+        const struct op *op = &walk->ops[i];
+        if (is_cut(op)) {
+            if (stage.lo < stage.hi)
+                add_stage(walk, &stage);
+            cut_op(op, i, walk, &stage);
             continue;
-        walk->stages[walk->n_stages++] = stage;
-        stage = (struct stage){.first = i, .last = i, .lo = stage.hi, .hi = stage.hi};
+        }
+        stage.first = i;
+        stage.hi = net->in_list_order ? elements : op->end;
+        if (stage.hi - stage.lo >= STAGE_FLOATS && stage.hi < elements && i >= walk->front)
+            add_stage(walk, &stage);
     }
-    walk->stages[walk->n_stages++] = stage;
+    stage.hi = elements;
+    if (stage.lo < elements || walk->n_stages == 0) /* else the rest has no weights */
+        add_stage(walk, &stage);
     return HD_OK;
+}
+
+/* -- The front --------------------------------------------------------------------------------- */
+
+enum { LARGE_BYTES = 12 << 10, CACHE_BYTES = 1 << 20, LEAST_ROWS = 4 };
+
+/* Returns whether an op may go through rows part by part. */
+static bool takes_parts(const struct walk *walk, const struct op *op)
+{
+    const struct hd_form *in = &walk->values[op->in].form;
+    if (in->columns || walk->values[op->out].form.columns || (op->impl && op->impl->blocks > 1))
+        return false;
+    if (op->layer && !op->impl && (op->layer->type->list_tensors || op->layer->type->states > 0))
+        return false;
+    return !op->impl || hd_form_get_bytes(in, 1) >= LARGE_BYTES;
+}
+
+/* Returns whether the ops from `front` on read no other value of the ops before than the last. */
+static bool is_closed(const struct walk *walk, int front)
+{
+    const int last = walk->ops[front - 1].out;
+    for (int i = front; i < walk->n_ops; i++) {
+        const int reads[] = {walk->ops[i].in, walk->ops[i].skip};
+        for (int j = 0; j < 2; j++)
+            for (int k = 0; k < front; k++)
+                if (walk->ops[k].out == reads[j] && reads[j] != last)
+                    return false;
+    }
+    return true;
+}
+
+/* Returns how many rows fit, with the outputs counted `times` times. */
+static int64_t count_part_rows(const struct walk *walk, int times)
+{
+    int64_t bytes = hd_form_get_bytes(&walk->values[OBS].form, 1);
+    for (int i = 0; i < walk->front; i++)
+        bytes += times * hd_form_get_bytes(&walk->values[walk->ops[i].out].form, 1);
+    const int64_t rows = CACHE_BYTES / bytes;
+    return rows > LEAST_ROWS ? rows : LEAST_ROWS;
+}
+
+/* Products of floats take so long that reading activations again does not matter, so only bf16 nets
+ * are cut into parts. */
+void hd_walk_choose_front(const struct list_net *net, struct walk *walk)
+{
+    walk->forward_part = walk->backward_part = INT64_MAX;
+    if (!net->base.bf16 || net->base.batch_norm)
+        return;
+    for (int i = 0; i < walk->n_ops && takes_parts(walk, &walk->ops[i]); i++)
+        if (is_closed(walk, i + 1))
+            walk->front = i + 1;
+    if (walk->front == 0)
+        return;
+    walk->forward_part = count_part_rows(walk, 1);
+    walk->backward_part = count_part_rows(walk, 2);
 }

@@ -105,14 +105,20 @@ static int read_short_form(const struct hd_spec *spec, const struct hd_setup *se
     return check_widths(spec, setup, fields);
 }
 
-/* A net with a layer for CPUs alone is computed there, unless policy.cuda requires a GPU. */
+/* A net that GPUs do not compute is computed on CPUs, unless policy.cuda requires a GPU. */
 static int check_gpu(const struct hd_setup *setup, const struct hd_net *net)
 {
 #if HD_CUDA
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.cuda");
     const struct hd_layer *layer = hd_net_find_cpu_layer(net);
-    if (!layer || strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
+    if (hd_net_supports_gpu(net) ||
+        strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
         return HD_OK;
+    if (!layer)
+        return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                                 "GPUs compute nets of DI-engine's forms in bf16, and others "
+                                 "in f32 or tf32; with runtime.precision: bf16 policy.cuda "
+                                 "is auto or false here, found true");
     node = layer->source ? layer->source : node;
     return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
                              "%s is computed on CPUs only; with it policy.cuda is auto or false, "

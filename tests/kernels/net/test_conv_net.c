@@ -431,10 +431,6 @@ TEST(mistakes_name_their_field)
     fields.obs_dims = 2;
     ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
     ck_assert_str_eq(mistake.field, "obs_shape");
-    fields.obs_dims = 1;
-    fields.precision = HD_BF16;
-    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
-    ck_assert_str_eq(mistake.field, "precision");
 }
 
 /* -- On a GPU ---------------------------------------------------------------------------------- */

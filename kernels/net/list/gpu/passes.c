@@ -90,9 +90,8 @@ static struct pass make_pass(const struct hd_net *base, const void *params, int6
     char *scratch = start + HD_GEMM_WORKSPACE;
     return (struct pass){.net = net,
                          .shadow = hd_net_on_gpu_get_shadow(base, params),
-                         .values = {.walk = &net->plain,
-                                    .values = (float *)(scratch + count_scratch_bytes(net, rows)),
-                                    .rows = rows},
+                         .values = hd_list_make_memory(
+                             &net->plain, scratch + count_scratch_bytes(net, rows), rows, 1),
                          .workspace = start,
                          .scratch = scratch,
                          .stream = stream};
@@ -102,14 +101,14 @@ static int64_t get_forward_bytes(const struct hd_net *base, int64_t batch)
 {
     const struct list_net *net = as_list(base);
     return count_front_bytes(net, batch) +
-           hd_align_up(hd_list_count_values(&net->plain, batch) * (int64_t)sizeof(float));
+           hd_align_up(hd_list_get_values_bytes(&net->plain, batch));
 }
 
 static int64_t get_backward_bytes(const struct hd_net *base, int64_t batch)
 {
     const struct list_net *net = as_list(base);
     return count_front_bytes(net, batch) +
-           hd_align_up(hd_list_count_deltas(&net->plain, batch) * (int64_t)sizeof(float));
+           hd_align_up(hd_list_get_deltas_bytes(&net->plain, batch));
 }
 
 /* Values have any number of floats, so that the next one is aligned like floats. */
@@ -170,7 +169,7 @@ static int go_forward(const struct pass *pass)
         if (op->skip == NO_VALUE)
             HD_TRY(op->layer->type->gpu->forward(&run));
         else
-            HD_TRY(add(pass, net->plain.values[op->out].elements,
+            HD_TRY(add(pass, net->plain.values[op->out].form.ld,
                        hd_list_get_value(pass->values, op->skip), run.x, run.to));
     }
     return HD_OK;
@@ -196,7 +195,7 @@ static int pass_on(const struct pass *deltas, int value, bool adds, const float 
     float *to = hd_list_get_value(deltas->values, value);
     if (value == OBS)
         return HD_OK;
-    return add(deltas, deltas->net->plain.values[value].elements, adds ? to : NULL, from, to);
+    return add(deltas, deltas->net->plain.values[value].form.ld, adds ? to : NULL, from, to);
 }
 
 static int differentiate_by_input(const struct pass *deltas, const struct op *op,

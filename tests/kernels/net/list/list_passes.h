@@ -28,8 +28,14 @@ static inline void *make_params(const struct hd_net *net)
     struct hd_rng rng = hd_rng_make(3, 0, 0, 0, 0);
     float *params = guarded(hd_net_get_params_bytes(net));
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
-    for (int64_t j = 0; j < hd_net_count_params(net); j++)
-        params[j] += (float)(0.3 * fill(1, (uint64_t)j) - 0.15);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
+        float *row_major = test_alloc(tensor->count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export_tensor(net, params, t, row_major), HD_OK);
+        for (int64_t j = 0; j < tensor->count; j++)
+            row_major[j] += (float)(0.3 * fill(1, (uint64_t)(tensor->offset + j)) - 0.15);
+        ck_assert_int_eq(hd_net_import_tensor(net, row_major, t, params), HD_OK);
+    }
     return params;
 }
 

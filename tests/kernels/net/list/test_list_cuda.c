@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets of any layers on a GPU: against a naive net in double and the CPU; stages, updates and
  * capture. */
+#include "kernels/net/layers/form.h"
 #include "kernels/net/net_internal.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/device_update.h"
@@ -106,11 +107,19 @@ TEST(pools_of_equal_numbers_are_the_cpu_s, .runs = 4, .cuda = true)
     float *dx = test_alloc(in, 4), *wanted_y = test_alloc(out, 4), *wanted_dx = test_alloc(in, 4);
     for (int64_t i = 0; i < in; i++)
         x[i] = i % 37 == 5 ? NAN : (float)floor(3 * fill(5, (uint64_t)i));
-    struct hd_layer_run run = {.layer = &layer, .rows = ROWS, .x = x, .dy = dy, .to = wanted_y};
-    run.scratch = test_alloc(layer.type->count_scratch(&layer, ROWS), 4);
+    const struct hd_form rows_in = hd_form_make_rows(&layer.in);
+    const struct hd_form rows_out = hd_form_make_rows(&layer.out);
+    struct hd_form image_in = rows_in, image_out = rows_out;
+    image_in.layout = image_out.layout = HD_NHWC; /* CPUs take no others */
+    float *image = test_alloc(in, 4), *image_dy = test_alloc(out, 4), *to = test_alloc(in + out, 4);
+    hd_form_convert(&rows_in, &image_in, ROWS, x, image);
+    hd_form_convert(&rows_out, &image_out, ROWS, dy, image_dy);
+    struct hd_layer_run run = {
+        .layer = &layer, .rows = ROWS, .form = &image_in, .x = image, .dy = image_dy, .to = to};
     layer.type->forward(&run);
-    run.to = wanted_dx;
+    hd_form_convert(&image_out, &rows_out, ROWS, to, wanted_y);
     layer.type->backward_data(&run);
+    hd_form_convert(&image_in, &rows_in, ROWS, to, wanted_dx);
     run.x = device_make(x, in * 4);
     run.dy = device_make(dy, out * 4);
     run.scratch = device_make(NULL, layer.type->gpu->count_scratch(&layer, ROWS) * 4);
@@ -148,7 +157,7 @@ static void check_stages(const struct device_pass *d, int64_t rows, const float 
 
 TEST(stages_on_a_gpu_write_their_range_only, .cuda = true)
 {
-    const struct list_case *list = &lists[6];
+    const struct list_case *list = &lists[WIDE_LIST];
     struct hd_net *net = make_for(list, HD_F32);
     const int64_t rows = list->rows, outputs = rows * hd_net_count_outputs(net);
     float *whole = test_alloc(hd_net_count_params(net), 4), *q = test_alloc(outputs, 4);

@@ -93,7 +93,7 @@ TEST(derivatives_by_observations_are_those_of_a_naive_net, .runs = N_LISTS)
 
 TEST(a_wide_net_has_several_stages)
 {
-    struct hd_net *net = make(&lists[6]);
+    struct hd_net *net = make(&lists[WIDE_LIST]);
     ck_assert_int_eq(hd_net_count_stages(net), 2);
     hd_net_destroy(net);
     net = make(&lists[0]);
@@ -132,6 +132,87 @@ TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
         ck_assert(isnan(q[0]));
     }
     hd_net_destroy(net);
+}
+
+/* -- bf16 -------------------------------------------------------------------------------------- */
+
+static const struct list_case impala = {
+    "a residual net of images so large that it goes through its rows in parts",
+    3,
+    {4, 40, 40},
+    true,
+    5,
+    37,
+    ACTOR_CRITIC_STREAMS(1, 1),
+    .trunk = 13,
+    .layers = {L(conv, 16, 3, 1, 1), L(max_pool, 3, 2, 1), RESIDUAL(4), L(relu),
+               L(conv, 16, 3, 1, 1), L(relu), L(conv, 16, 3, 1, 1), L(conv, 32, 3, 1, 1),
+               L(max_pool, 3, 2, 1), L(relu), L(flatten), L(dense, 64), L(relu), L(dense, 1),
+               L(dense, 5)}};
+
+/* What a net yields, by the order of the tensors. */
+struct results {
+    float *q, *grad;
+    int64_t outputs, params; /* elements */
+};
+
+static struct results run_in(const struct list_case *list, enum hd_precision precision)
+{
+    struct hd_net_fields fields = list_fields(list);
+    struct hd_net *net, *plain = make(list);
+    const int64_t rows = list->rows;
+    fields.precision = precision;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    struct results results = {.outputs = rows * hd_net_count_outputs(net)};
+    const float *all = by_tensors(plain, make_params(plain));
+    float *params = guarded(hd_net_get_params_bytes(net)), *dq = make_dq(0, results.outputs);
+    const int64_t work_bytes = hd_net_get_forward_bytes(net, rows);
+    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows);
+    void *work = memset(guarded(work_bytes), 0xFF, (size_t)work_bytes);
+    void *scratch = memset(guarded(scratch_bytes), 0xFF, (size_t)scratch_bytes);
+    float *grad = guarded(hd_net_count_params(net) * 4);
+    memset(params, 0, (size_t)hd_net_get_params_bytes(net));
+    memset(grad, 0xFF, (size_t)hd_net_count_params(net) * 4);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
+        ck_assert_int_eq(hd_net_import_tensor(net, all + tensor->offset, t, params), HD_OK);
+        results.params += tensor->count;
+    }
+    hd_net_refresh(net, params, 0, hd_net_count_params(net));
+    results.q = guarded(results.outputs * 4);
+    hd_net_forward(net, params, NULL, make_obs(list, net, 0, rows), rows, work, results.q);
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
+        hd_net_backward(net, params, rows, rows, work, dq, scratch, stage, grad);
+    for (int64_t i = 0; i < hd_net_count_params(net); i++)
+        ck_assert_msg(isfinite(grad[i]), "%s: float %lld", list->name, (long long)i);
+    results.grad = by_tensors(net, grad);
+    check_guard(work, work_bytes);
+    check_guard(scratch, scratch_bytes);
+    check_guard(grad, hd_net_count_params(net) * 4);
+    hd_net_destroy(net);
+    hd_net_destroy(plain);
+    return results;
+}
+
+/* Checks the distance of vectors relative to the length of the second. */
+static void check_distance(int64_t n, const float *x, const float *wanted, double most,
+                           const char *what)
+{
+    double distance = 0, length = 0;
+    for (int64_t i = 0; i < n; i++) {
+        distance += pow((double)x[i] - wanted[i], 2);
+        length += pow(wanted[i], 2);
+    }
+    ck_assert_msg(sqrt(distance) <= most * sqrt(length), "%s: %g", what, sqrt(distance / length));
+}
+
+/* A number of bf16 is rounded by up to 1/256 of it, and where a ReLU is near zero it may switch. */
+TEST(bf16_is_close_to_floats, .runs = N_LISTS + 1)
+{
+    const struct list_case *list = _i < N_LISTS ? &lists[_i] : &impala;
+    const struct results narrow = run_in(list, HD_BF16), floats = run_in(list, HD_F32);
+    check_distance(floats.outputs, narrow.q, floats.q, 0.02, list->name);
+    check_distance(floats.params, narrow.grad, floats.grad, 0.1, list->name);
 }
 
 /* -- Batch norm -------------------------------------------------------------------------------- */
@@ -363,7 +444,7 @@ TEST(heads_and_precision_are_checked)
 {
     struct hd_net_mistake mistake;
     struct hd_net_fields fields = list_fields(&lists[0]);
-    fields.precision = HD_BF16;
+    fields.precision = HD_TF32;
     ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
     ck_assert_str_eq(mistake.field, "precision");
     fields.precision = HD_F32;
