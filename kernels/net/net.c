@@ -45,75 +45,20 @@ int hd_net_find_mistake(const struct hd_net_fields *fields, struct hd_net_mistak
     return HD_OK;
 }
 
-/* Takes the list over, also when it fails. */
-static int make_net(const struct hd_net_kind *kind, const struct hd_net_fields *fields,
-                    const struct hd_layer_list *list, struct hd_net **net_p)
-{
-    struct hd_net *net = hd_alloc(1, (size_t)kind->bytes);
-    if (!net) {
-        hd_free(list->layers);
-        return HD_ERR_NOMEM;
-    }
-    net->ops = kind->ops;
-    net->fused = hd_short_form_is_conv(list) || hd_short_form_is_dense(list);
-    int status = hd_net_fill_base(net, fields, list);
-    if (status == HD_OK)
-        status = kind->build(net);
-    if (status == HD_OK) {
-        net->gpus = hd_alloc(1, sizeof *net->gpus);
-        status = net->gpus ? HD_OK : HD_ERR_NOMEM;
-    }
-    if (status != HD_OK)
-        hd_net_destroy(net);
-    *net_p = status == HD_OK ? net : NULL;
-    return status;
-}
-
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 {
     struct hd_net_mistake unused;
     struct hd_layer_list list;
-    struct hd_net *net;
     HD_TRY(make_list(fields, &unused, &list));
-    HD_TRY(make_net(&hd_list_net_kind, fields, &list, &net));
-    *net_p = net;
-    return HD_OK;
-}
-
-/* -- Parameters -------------------------------------------------------------------------------- */
-
-int hd_net_export_tensor(const struct hd_net *net, const float *params, int i, float *row_major)
-{
-    return net->ops->export_tensor(net, params, i, row_major);
-}
-
-int hd_net_import_tensor(const struct hd_net *net, const float *row_major, int i, float *params)
-{
-    return net->ops->import_tensor(net, row_major, i, params);
-}
-
-void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi)
-{
-    if (net->ops->refresh)
-        net->ops->refresh(net, params, lo, hi);
+    return hd_list_create(fields, &list, net_p);
 }
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
-int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch)
-{
-    return net->ops->prepare ? net->ops->prepare(net, batch, backward_batch) : HD_OK;
-}
-
-int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch)
-{
-    return net->ops->forward_bytes(net, batch);
-}
-
 static void forward(const struct hd_net *net, const void *params, const struct hd_net_rows *rows,
                     void *work, float *q)
 {
-    if (net->ops->forward(net, params, rows, work, q) == HD_OK)
+    if (hd_list_forward(net, params, rows, work, q) == HD_OK)
         return;
     for (int64_t i = 0; i < (rows->n_first + rows->n_second) * net->outputs; i++)
         q[i] = NAN;
@@ -157,16 +102,6 @@ void hd_net_forward_running(const struct hd_net *net, const void *params, const 
     forward(net, params, &rows, work, q);
 }
 
-int64_t hd_net_get_sequences_forward_bytes(const struct hd_net *net, int64_t batch, int64_t steps)
-{
-    return net->ops->sequences_forward_bytes(net, batch, steps);
-}
-
-int64_t hd_net_get_sequences_backward_bytes(const struct hd_net *net, int64_t batch, int64_t steps)
-{
-    return net->ops->sequences_backward_bytes(net, batch, steps);
-}
-
 void hd_net_forward_sequences(const struct hd_net *net, const void *params,
                               const struct hd_obs_norm *norm, const void *obs, bool floats,
                               int64_t batch, const struct hd_net_sequences *sequences, void *work,
@@ -180,30 +115,12 @@ void hd_net_forward_sequences(const struct hd_net *net, const void *params,
     forward(net, params, &rows, work, q);
 }
 
-int hd_net_count_stages(const struct hd_net *net)
-{
-    return net->ops->stages ? net->ops->stages(net) : 1;
-}
-
-void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
-{
-    *lo_p = 0;
-    *hi_p = net->elements;
-    if (net->ops->stage_range)
-        net->ops->stage_range(net, stage, lo_p, hi_p);
-}
-
-int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t batch)
-{
-    return net->ops->backward_bytes(net, batch);
-}
-
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad)
 {
     int64_t lo, hi;
-    if (net->ops->backward(net, params, batch, forward_batch, work, dq, scratch, stage, grad) ==
+    if (hd_list_backward(net, params, batch, forward_batch, work, dq, scratch, stage, grad) ==
         HD_OK)
         return;
     hd_net_get_stage_range(net, stage, &lo, &hi);
@@ -216,14 +133,14 @@ bool hd_net_has_obs_gradient(const struct hd_net *net)
     for (int64_t i = 0; i < net->list.n; i++)
         if (net->list.layers[i].type->observation)
             return false;
-    return net->ops->backward_obs && !net->batch_norm && net->state == 0;
+    return !net->batch_norm && net->state == 0;
 }
 
 void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          float *dobs)
 {
-    if (net->ops->backward_obs(net, params, batch, forward_batch, work, dq, scratch, dobs) == HD_OK)
+    if (hd_list_backward_obs(net, params, batch, forward_batch, work, dq, scratch, dobs) == HD_OK)
         return;
     for (int64_t i = 0; i < batch * net->obs; i++)
         dobs[i] = NAN;
@@ -231,21 +148,11 @@ void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t b
 
 /* -- Training with batch norm ------------------------------------------------------------------ */
 
-int64_t hd_net_get_training_bytes(const struct hd_net *net, int64_t batch)
-{
-    return net->ops->training_bytes(net, batch);
-}
-
-int64_t hd_net_count_training_sums(const struct hd_net *net, int number)
-{
-    return net->levels > 0 ? net->ops->training_sums(net, number) : 0;
-}
-
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
                              int stage, const double *total_sums, double *sums)
 {
     const int64_t n = hd_net_count_training_sums(net, stage);
-    if (net->ops->training_forward(net, pass, stage, total_sums, sums) == HD_OK)
+    if (hd_list_training_forward(net, pass, stage, total_sums, sums) == HD_OK)
         return;
     for (int64_t i = 0; i < n; i++)
         sums[i] = NAN;
@@ -256,14 +163,8 @@ void hd_net_training_forward(const struct hd_net *net, const struct hd_training_
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
                               int stage, const double *total_sums, double *sums)
 {
-    if (net->ops->training_backward(net, pass, stage, total_sums, sums) == HD_OK)
+    if (hd_list_training_backward(net, pass, stage, total_sums, sums) == HD_OK)
         return;
     for (int64_t i = 0; i < net->elements && stage == net->levels; i++)
         pass->grad[i] = NAN;
-}
-
-bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,
-                           float *running)
-{
-    return net->ops->update_running(net, pass, running);
 }

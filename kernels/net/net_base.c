@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base struct of all kinds of nets: filling it, reading it, releasing it. */
+/* The base of a net: filling it, reading it, releasing it. */
 #include "kernels/net/net_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -79,18 +79,14 @@ int hd_net_fill_base(struct hd_net *net, const struct hd_net_fields *fields,
     return HD_OK;
 }
 
-void hd_net_destroy(struct hd_net *net)
+void hd_net_release_base(struct hd_net *net)
 {
-    if (!net)
-        return;
     for (int i = 0; i < HD_NET_GPUS && net->gpus && net->gpus->release; i++)
         net->gpus->release(net->gpus->on[i]);
-    net->ops->destroy(net);
     hd_free(net->gpus);
     hd_free(net->list.layers);
     hd_free(net->norms);
     hd_free(net->tensors);
-    hd_free(net);
 }
 
 int64_t hd_net_count_params(const struct hd_net *net)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base of all kinds of nets, and the functions in which kinds differ. Threads as in
- * kernels/net/net.h. */
+/* The base of a net, and what its parts call of each other. Threads as in kernels/net/net.h. */
 #ifndef HD_KERNELS_NET_NET_INTERNAL_H
 #define HD_KERNELS_NET_NET_INTERNAL_H
 
@@ -52,40 +51,6 @@ struct hd_net_rows {
     const struct hd_net_sequences *sequences; /* NULL: each row is one, from a state of zeros */
 };
 
-/* The functions that each kind implements. kernels/net/net.h says what they do and which status
- * they return. NULL: nothing is to be done. */
-struct hd_net_ops {
-    void (*destroy)(struct hd_net *net);
-    int (*export_tensor)(const struct hd_net *net, const float *params, int i, float *row_major);
-    int (*import_tensor)(const struct hd_net *net, const float *row_major, int i, float *params);
-    void (*refresh)(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
-    int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
-    int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
-    int (*forward)(const struct hd_net *net, const void *params, const struct hd_net_rows *rows,
-                   void *work, float *q);
-    int (*stages)(const struct hd_net *net);
-    void (*stage_range)(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
-    int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
-    int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
-                    int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                    int stage, float *grad);
-    int (*backward_obs)(const struct hd_net *net, const void *params, int64_t batch,
-                        int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                        float *dobs);
-    /* Only in recurrent nets. */
-    int64_t (*sequences_forward_bytes)(const struct hd_net *net, int64_t batch, int64_t steps);
-    int64_t (*sequences_backward_bytes)(const struct hd_net *net, int64_t batch, int64_t steps);
-    /* Only in nets with batch norm. */
-    int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
-    int64_t (*training_sums)(const struct hd_net *net, int stage);
-    int (*training_forward)(const struct hd_net *net, const struct hd_training_pass *pass,
-                            int stage, const double *total_sums, double *sums);
-    int (*training_backward)(const struct hd_net *net, const struct hd_training_pass *pass,
-                             int stage, const double *total_sums, double *sums);
-    bool (*update_running)(const struct hd_net *net, const struct hd_training_pass *pass,
-                           float *running);
-};
-
 struct hd_gpu_obs;
 struct hd_gpu_shadow;
 struct hd_gpu_matrix;
@@ -117,9 +82,8 @@ struct hd_net_gpus {
     void (*release)(struct hd_net_on_gpu *on); /* NULL until there are tables */
 };
 
-/* The first member of every kind's struct. */
+/* The first member of struct list_net (kernels/net/list/list_internal.h). */
 struct hd_net {
-    const struct hd_net_ops *ops;
     struct hd_layer_list list;
     int64_t obs, actions, outputs, elements, params_bytes, state;
     int64_t row_major_elements; /* sum of the tensors' counts so far */
@@ -134,10 +98,13 @@ struct hd_net {
     struct hd_net_gpus *gpus;
 };
 
-/* Fills a base whose `ops` are set, lists tensors and norms, and takes the list over, also when
+/* Fills a base, lists tensors and norms, and takes the list over, also when
  * it fails. Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_net_fill_base(struct hd_net *net, const struct hd_net_fields *fields,
                      const struct hd_layer_list *list);
+
+/* Releases what a base holds. */
+void hd_net_release_base(struct hd_net *net);
 
 /* Returns the tensor of layer i: 0 its weight, 1 its bias. */
 static inline const struct hd_tensor *hd_net_get_layer_tensor(const struct hd_net *net, int64_t i,
@@ -152,15 +119,26 @@ static inline bool hd_net_has_value(const struct hd_net *net)
     return net->heads != HD_HEADS_Q;
 }
 
-/* A kind of nets: the lists that it computes, and how hd_net_create makes one. */
-struct hd_net_kind {
-    bool (*fits)(const struct hd_layer_list *list); /* NULL: any list */
-    const struct hd_net_ops *ops;
-    int64_t bytes; /* of the kind's struct, zeroed but for its base */
-    /* Completes a net whose base is filled; hd_net_destroy also releases one of which this failed.
-     * Returns a status of hd_net_create. */
-    int (*build)(struct hd_net *net);
-};
-extern const struct hd_net_kind hd_list_net_kind;
+/* -- Passes on CPUs, and the layout of the flat array (kernels/net/list/) -----------------------
+ */
+
+/* Makes a net of a list, which it takes over, also when it fails. Returns a status of
+ * hd_net_create. */
+int hd_list_create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
+                   struct hd_net **net_p);
+
+/* These do what the functions of kernels/net/net.h do, and return the status of hd_net_create. */
+int hd_list_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
+                    void *work, float *q);
+int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
+                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                     int stage, float *grad);
+int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         float *dobs);
+int hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
+                             int stage, const double *total_sums, double *sums);
+int hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
+                              int stage, const double *total_sums, double *sums);
 
 #endif

@@ -128,12 +128,12 @@ static int copy_tensor(const struct list_net *net, int tensor, float *row_major,
     return HD_OK;
 }
 
-int hd_list_export(const struct hd_net *base, const float *params, int i, float *row_major)
+int hd_net_export_tensor(const struct hd_net *base, const float *params, int i, float *row_major)
 {
     return copy_tensor(as_list(base), i, row_major, (float *)params, false);
 }
 
-int hd_list_import(const struct hd_net *base, const float *row_major, int i, float *params)
+int hd_net_import_tensor(const struct hd_net *base, const float *row_major, int i, float *params)
 {
     return copy_tensor(as_list(base), i, (float *)row_major, params, true);
 }
@@ -146,7 +146,7 @@ const hd_bf16 *hd_list_find_shadow(const struct list_net *net, const void *param
     return (const hd_bf16 *)((const char *)params + hd_align_up(floats));
 }
 
-void hd_list_refresh(const struct hd_net *base, void *params, int64_t lo, int64_t hi)
+void hd_net_refresh(const struct hd_net *base, void *params, int64_t lo, int64_t hi)
 {
     const struct list_net *net = as_list(base);
     hd_bf16 *shadow = (hd_bf16 *)hd_list_find_shadow(net, params);

@@ -301,7 +301,7 @@ static int prepare_parts(const struct hd_impl *impl, enum hd_conv_pass pass, int
     return rows > part && rows % part > 0 ? impl->type->prepare(impl, pass, rows % part) : HD_OK;
 }
 
-int hd_list_prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch)
+int hd_net_prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch)
 {
     const struct walk *walk = &as_list(base)->on_cpu;
     for (int i = 0; i < walk->n_ops; i++) {

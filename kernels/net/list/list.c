@@ -52,12 +52,12 @@ static void add_all(struct list_net *net)
 
 /* -- Stages ------------------------------------------------------------------------------------ */
 
-static int count_stages(const struct hd_net *net)
+int hd_net_count_stages(const struct hd_net *net)
 {
     return as_list(net)->on_cpu.n_stages;
 }
 
-static void get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
+void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     *lo_p = as_list(net)->on_cpu.stages[stage].lo;
     *hi_p = as_list(net)->on_cpu.stages[stage].hi;
@@ -65,35 +65,17 @@ static void get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, 
 
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
-static void list_destroy(struct hd_net *base)
+void hd_net_destroy(struct hd_net *base)
 {
     struct list_net *net = (struct list_net *)base;
+    if (!net)
+        return;
+    hd_net_release_base(base);
     hd_walk_release(&net->plain);
     hd_walk_release(&net->on_cpu);
     hd_free(net->gaps);
+    hd_free(net);
 }
-
-static const struct hd_net_ops ops = {
-    .destroy = list_destroy,
-    .export_tensor = hd_list_export,
-    .import_tensor = hd_list_import,
-    .refresh = hd_list_refresh,
-    .prepare = hd_list_prepare,
-    .forward_bytes = hd_list_get_forward_bytes,
-    .forward = hd_list_forward,
-    .stages = count_stages,
-    .stage_range = get_stage_range,
-    .backward_bytes = hd_list_get_backward_bytes,
-    .backward = hd_list_backward,
-    .backward_obs = hd_list_backward_obs,
-    .sequences_forward_bytes = hd_list_get_sequences_forward_bytes,
-    .sequences_backward_bytes = hd_list_get_sequences_backward_bytes,
-    .training_bytes = hd_list_get_training_bytes,
-    .training_sums = hd_list_count_training_sums,
-    .training_forward = hd_list_training_forward,
-    .training_backward = hd_list_training_backward,
-    .update_running = hd_list_update_running,
-};
 
 /* Small nets without implementations of their own layout, and those of DI-engine's dense form, have
  * the order of the list, and one stage. */
@@ -105,9 +87,9 @@ static void choose_order(struct list_net *net)
         !net->aligned && (net->base.fused || net->base.row_major_elements < STAGE_FLOATS);
 }
 
-static int list_build(struct hd_net *base)
+static int build(struct list_net *net)
 {
-    struct list_net *net = (struct list_net *)base;
+    struct hd_net *base = &net->base;
     HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + 1));
     add_all(net);
     HD_TRY(hd_walk_find_added(&net->plain));
@@ -119,5 +101,24 @@ static int list_build(struct hd_net *base)
     return hd_walk_cut_stages(net, &net->on_cpu);
 }
 
-const struct hd_net_kind hd_list_net_kind = {
-    .ops = &ops, .bytes = sizeof(struct list_net), .build = list_build};
+int hd_list_create(const struct hd_net_fields *fields, const struct hd_layer_list *list,
+                   struct hd_net **net_p)
+{
+    struct list_net *net = hd_alloc(1, sizeof *net);
+    if (!net) {
+        hd_free(list->layers);
+        return HD_ERR_NOMEM;
+    }
+    net->base.fused = hd_short_form_is_conv(list) || hd_short_form_is_dense(list);
+    int status = hd_net_fill_base(&net->base, fields, list);
+    if (status == HD_OK)
+        status = build(net);
+    if (status == HD_OK) {
+        net->base.gpus = hd_alloc(1, sizeof *net->base.gpus);
+        status = net->base.gpus ? HD_OK : HD_ERR_NOMEM;
+    }
+    if (status != HD_OK)
+        hd_net_destroy(&net->base);
+    *net_p = status == HD_OK ? &net->base : NULL;
+    return status;
+}

@@ -114,51 +114,11 @@ void hd_walk_choose_front(const struct list_net *net, struct walk *walk);
 /* Gives the ops of net->on_cpu their places. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_list_assign_offsets(struct list_net *net);
 
-/* These are functions of struct hd_net_ops, with a status as in kernels/net/net.h. */
-int hd_list_export(const struct hd_net *base, const float *params, int i, float *row_major);
-int hd_list_import(const struct hd_net *base, const float *row_major, int i, float *params);
-void hd_list_refresh(const struct hd_net *base, void *params, int64_t lo, int64_t hi);
-
 /* Zeroes the gaps between tensors in [lo, hi). */
 void hd_list_clear_gaps(const struct list_net *net, int64_t lo, int64_t hi, float *grad);
 
 /* Returns the shadow weights in a params instance. */
 const hd_bf16 *hd_list_find_shadow(const struct list_net *net, const void *params);
-
-/* -- Functions of struct hd_net_ops ------------------------------------------------------------ */
-
-/* Prepares passes as hd_net_prepare does, with its status. */
-int hd_list_prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch);
-
-/* Forward passes, with a status as in kernels/net/net.h. The work memory holds all values, then
- * what layers with states keep, then scratch. */
-int64_t hd_list_get_forward_bytes(const struct hd_net *base, int64_t batch);
-int hd_list_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
-                    void *work, float *q);
-
-/* Backward passes, with a status as in kernels/net/net.h. The scratch holds the derivatives by all
- * values, then room for one more, then the scratch of layers. */
-int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch);
-int64_t hd_list_get_sequences_forward_bytes(const struct hd_net *base, int64_t batch,
-                                            int64_t steps);
-int64_t hd_list_get_sequences_backward_bytes(const struct hd_net *base, int64_t batch,
-                                             int64_t steps);
-int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
-                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                     int stage, float *grad);
-int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t batch,
-                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                         float *dobs);
-
-/* Training passes of lists with batch norm, with a status as in kernels/net/net.h. */
-int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch);
-int64_t hd_list_count_training_sums(const struct hd_net *base, int number);
-int hd_list_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
-                             int stage, const double *total_sums, double *sums);
-int hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
-                              int stage, const double *total_sums, double *sums);
-bool hd_list_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
-                            float *running);
 
 /* -- Steps of passes --------------------------------------------------------------------------- */
 

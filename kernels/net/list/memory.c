@@ -162,7 +162,7 @@ static int64_t get_scratch_bytes(const struct walk *walk, enum hd_conv_pass firs
     return most;
 }
 
-int64_t hd_list_get_sequences_forward_bytes(const struct hd_net *base, int64_t batch, int64_t steps)
+int64_t hd_net_get_sequences_forward_bytes(const struct hd_net *base, int64_t batch, int64_t steps)
 {
     const struct list_net *net = as_list(base);
     const struct walk *walk = &net->on_cpu;
@@ -174,13 +174,12 @@ int64_t hd_list_get_sequences_forward_bytes(const struct hd_net *base, int64_t b
                                        hd_list_clip_part(walk->forward_part, batch)));
 }
 
-int64_t hd_list_get_forward_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_net_get_forward_bytes(const struct hd_net *base, int64_t batch)
 {
-    return hd_list_get_sequences_forward_bytes(base, batch, 1);
+    return hd_net_get_sequences_forward_bytes(base, batch, 1);
 }
 
-int64_t hd_list_get_sequences_backward_bytes(const struct hd_net *base, int64_t batch,
-                                             int64_t steps)
+int64_t hd_net_get_sequences_backward_bytes(const struct hd_net *base, int64_t batch, int64_t steps)
 {
     const struct list_net *net = as_list(base);
     const struct walk *walk = &net->on_cpu;
@@ -191,9 +190,9 @@ int64_t hd_list_get_sequences_backward_bytes(const struct hd_net *base, int64_t 
                                        hd_list_clip_part(walk->backward_part, batch)));
 }
 
-int64_t hd_list_get_backward_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_net_get_backward_bytes(const struct hd_net *base, int64_t batch)
 {
-    return hd_list_get_sequences_backward_bytes(base, batch, 1);
+    return hd_net_get_sequences_backward_bytes(base, batch, 1);
 }
 
 void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct list_memory memory)

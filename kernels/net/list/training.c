@@ -29,8 +29,8 @@ static int64_t lay_out(const struct list_net *net, int64_t batch, void *work, st
 {
     const int64_t doubles = net->features * (int64_t)sizeof(double);
     int64_t used = 0;
-    void *values = take(work, &used, hd_list_get_forward_bytes(&net->base, batch));
-    void *deltas = take(work, &used, hd_list_get_backward_bytes(&net->base, batch));
+    void *values = take(work, &used, hd_net_get_forward_bytes(&net->base, batch));
+    void *deltas = take(work, &used, hd_net_get_backward_bytes(&net->base, batch));
     t->values = hd_list_make_memory(&net->on_cpu, values, batch, 1);
     t->deltas = hd_list_make_memory(&net->on_cpu, deltas, batch, 1);
     t->mean = take(work, &used, doubles);
@@ -40,7 +40,7 @@ static int64_t lay_out(const struct list_net *net, int64_t batch, void *work, st
     return used;
 }
 
-int64_t hd_list_get_training_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_net_get_training_bytes(const struct hd_net *base, int64_t batch)
 {
     struct training unused;
     return lay_out(as_list(base), batch, NULL, &unused);
@@ -59,9 +59,11 @@ static int find_norm(const struct list_net *net, int level)
 }
 
 /* The first sums begin with the count of samples. */
-int64_t hd_list_count_training_sums(const struct hd_net *base, int number)
+int64_t hd_net_count_training_sums(const struct hd_net *base, int number)
 {
     const struct list_net *net = as_list(base);
+    if (base->levels == 0)
+        return 0;
     const int level = number < base->levels ? number : 2 * base->levels - 1 - number;
     const int i = level < 0 ? net->on_cpu.n_ops : find_norm(net, level);
     return (number == 0) + (i < net->on_cpu.n_ops ? 2 * net->on_cpu.ops[i].layer->in.size[0] : 0);
@@ -120,8 +122,8 @@ int hd_list_training_forward(const struct hd_net *base, const struct hd_training
     return HD_OK;
 }
 
-bool hd_list_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
-                            float *running)
+bool hd_net_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
+                           float *running)
 {
     const struct list_net *net = as_list(base);
     struct training t;
