@@ -28,7 +28,7 @@ VECTOR = [{"dense": 24}, "tanh", "layer_norm", {"residual": [{"dense": {"out": 2
 NORMED = [{"dense": 20}, "batch_norm", "tanh", {"residual": [{"dense": 20}, "batch_norm", "gelu"]}]
 EMBEDDED = [{"embedding": {"values": 6, "width": 5}}, "layer_norm", "flatten", {"dense": 16}, "gelu"]
 IMAGE = [{"conv": {"channels": 6, "kernel": 5, "stride": 3, "padding": 2}}, "gelu",
-         {"max_pool": {"kernel": 3, "stride": 2, "padding": 1}}, "layer_norm",
+         {"max_pool": {"kernel": 3, "stride": 2, "padding": 1}}, {"group_norm": 3}, "layer_norm",
          {"residual": [{"conv": {"channels": 6, "kernel": 3, "padding": 1}}, "tanh",
                        {"residual": ["relu", {"conv": {"channels": 6, "kernel": 1}}]}]},
          {"max_pool": {"kernel": 2}}, "flatten", "relu", {"dense": 32}, "tanh"]

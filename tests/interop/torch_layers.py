@@ -34,6 +34,8 @@ def make_layer(name, fields, shape):
         return plain[name]()
     if name == "layer_norm":
         return LayerNorm(shape)
+    if name == "group_norm":
+        return nn.GroupNorm(fields["groups"] if isinstance(fields, dict) else fields, shape[0])
     if name == "batch_norm":
         return batch_norm(shape)
     if name == "dense":

@@ -300,8 +300,8 @@ def model(layers, heads="{q: {type: dense}}"):
 # A run file, keys that are set, and what is told.
 SETS = [
     (DQN, model("[{dense: 8}, rellu]"),
-     "--set:1:67: expected a layer (dense, conv, relu, tanh, gelu, max_pool, flatten, layer_norm, batch_norm, "
-     "embedding, gru, lstm, residual), found rellu"),
+     "--set:1:67: expected a layer (dense, conv, relu, tanh, gelu, max_pool, flatten, layer_norm, group_norm, "
+     "batch_norm, embedding, gru, lstm, residual), found rellu"),
     (DQN, model("[{dense: wide}]"), "--set:1:63: expected an integer in [1, 1000000] for out of dense, found wide"),
     (DQN, model("[{dense: 0}]"), "--set:1:63: expected an integer in [1, 1000000] for out of dense, found 0"),
     (DQN, model("[{dense: {width: 3}}]"), "--set:1:64: dense has no field 'width' (it has out)"),

@@ -208,15 +208,16 @@ extern const struct hd_layer_on_gpu hd_conv_on_gpu, hd_dense_on_gpu, hd_embeddin
     hd_tanh_on_gpu;
 
 extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
-    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_gru, hd_layer_layer_norm,
-    hd_layer_log_std, hd_layer_lstm, hd_layer_max_pool, hd_layer_relu, hd_layer_residual,
-    hd_layer_tanh;
+    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_group_norm, hd_layer_gru,
+    hd_layer_layer_norm, hd_layer_log_std, hd_layer_lstm, hd_layer_max_pool, hd_layer_relu,
+    hd_layer_residual, hd_layer_tanh;
 
 /* The numbers of the types' fields. */
 enum { HD_DENSE_OUT };
 enum { HD_CONV_CHANNELS, HD_CONV_KERNEL, HD_CONV_STRIDE, HD_CONV_PADDING };
 enum { HD_POOL_KERNEL, HD_POOL_STRIDE, HD_POOL_PADDING };
 enum { HD_EMBEDDING_VALUES, HD_EMBEDDING_WIDTH };
+enum { HD_GROUP_NORM_GROUPS };
 enum { HD_RECURRENT_HIDDEN };
 
 /* Returns whether layers of a type compute anything. */

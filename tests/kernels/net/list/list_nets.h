@@ -191,8 +191,21 @@ static const struct list_case lists[] = {
      .trunk = 2,
      .layers = {L(dense, 12), L(relu), L(dense, 1), L(dense, 11), L(relu), L(dense, 3),
                 L(log_std)}},
+    {"groups of channels",
+     3,
+     {6, 7, 8},
+     true,
+     3,
+     4,
+     Q_STREAM(1),
+     .trunk = 8,
+     .layers = {L(group_norm, 2), L(conv, 32, 3, 1, 1), L(group_norm, 4), L(tanh),
+                L(conv, 20, 2, 2, 0), L(group_norm, 1), L(relu), L(flatten), L(dense, 3)}},
 };
-enum { N_LISTS = sizeof lists / sizeof *lists };
+enum {
+    N_LISTS = sizeof lists / sizeof *lists,
+    N_GPU_LISTS = N_LISTS - 1 /* GPUs do not compute the last one */
+};
 
 /* Nets with states, whose rows are sequences of 6 steps. */
 static const struct list_case recurrent[] = {

@@ -145,6 +145,27 @@ static inline struct naive_value *naive_layer_norm(const struct naive_list *net,
     return out;
 }
 
+static inline struct naive_value *naive_group_norm(const struct naive_list *net, int64_t groups,
+                                                   const struct naive_value *in, const double *w)
+{
+    const int64_t channels = in->shape.size[0], plane = hd_shape_count_plane(&in->shape);
+    const int64_t n = channels / groups * plane;
+    struct naive_value *out = naive_make(in->shape, net->rows);
+    for (int64_t r = 0; r < net->rows * groups; r++) {
+        double mean = 0, variance = 0;
+        for (int64_t i = 0; i < n; i++)
+            mean += in->x[r * n + i] / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            variance += pow(in->x[r * n + i] - mean, 2) / (double)n;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t c = (r % groups * n + i) / plane;
+            out->x[r * n + i] =
+                (in->x[r * n + i] - mean) / sqrt(variance + 1e-5) * w[c] + w[channels + c];
+        }
+    }
+    return out;
+}
+
 static inline struct naive_value *naive_batch_norm(struct naive_list *net,
                                                    const struct naive_value *in, const double *w)
 {
@@ -314,6 +335,8 @@ static inline struct naive_value *naive_layer(struct naive_list *net, struct nai
         return naive_embed(net, fields[1], in, naive_take(net, fields[0] * fields[1]));
     if (layer->type == &hd_layer_layer_norm)
         return naive_layer_norm(net, in, naive_take(net, 2 * n));
+    if (layer->type == &hd_layer_group_norm)
+        return naive_group_norm(net, fields[0], in, naive_take(net, 2 * c));
     if (layer->type == &hd_layer_batch_norm)
         return naive_batch_norm(net, in, naive_take(net, 2 * c));
     if (layer->type == &hd_layer_log_std)

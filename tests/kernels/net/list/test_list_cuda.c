@@ -29,10 +29,10 @@ static void run_on_cpu(const struct hd_net *net, const void *params, const void 
         hd_net_backward(net, params, back, rows, work, dq, scratch, stage, grad);
 }
 
-TEST(lists_on_a_gpu_are_naive_nets, .runs = 2 * N_LISTS, .cuda = true)
+TEST(lists_on_a_gpu_are_naive_nets, .runs = 2 * N_GPU_LISTS, .cuda = true)
 {
-    const struct list_case *list = &lists[_i % N_LISTS];
-    const enum hd_precision on_gpu = _i < N_LISTS ? HD_F32 : HD_TF32;
+    const struct list_case *list = &lists[_i % N_GPU_LISTS];
+    const enum hd_precision on_gpu = _i < N_GPU_LISTS ? HD_F32 : HD_TF32;
     const struct hd_net_fields fields = list_fields(list);
     struct hd_net *net = make_for(list, on_gpu);
     const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
@@ -184,14 +184,14 @@ TEST(stages_on_a_gpu_write_their_range_only, .runs = 2, .cuda = true)
 
 /* -- The layout of the flat array -------------------------------------------------------------- */
 
-TEST(shadows_of_lists_follow_by_ranges, .runs = N_LISTS, .cuda = true)
+TEST(shadows_of_lists_follow_by_ranges, .runs = N_GPU_LISTS, .cuda = true)
 {
     struct hd_net *net = make_for(&lists[_i], HD_F32);
     check_shadow_by_ranges(net, make_params(net));
     hd_net_destroy(net);
 }
 
-TEST(gpu_order_changes_no_bit_of_a_list, .runs = N_LISTS, .cuda = true)
+TEST(gpu_order_changes_no_bit_of_a_list, .runs = N_GPU_LISTS, .cuda = true)
 {
     const struct list_case *list = &lists[_i];
     struct hd_net *net = make_for(list, HD_F32);
@@ -224,7 +224,7 @@ TEST(numbers_that_are_no_value_of_an_embedding_yield_nan, .cuda = true)
 }
 
 /* A captured pass that is launched again computes the same bits. */
-TEST(passes_can_be_captured, .runs = N_LISTS, .cuda = true)
+TEST(passes_can_be_captured, .runs = N_GPU_LISTS, .cuda = true)
 {
     const struct list_case *list = &lists[_i];
     struct hd_net *net = make_for(list, HD_F32);
