@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the layers of a convolutional net one by one, and for comparison a product of matrices.
  * The products of the definition are counted, so minimal filtering may seem to exceed the peak. Or
- * measures one convolution in every layout, and as a layer of a list. */
+ * measures one convolution in every layout. */
 #include "bench/parts/parts.h"
 #include "kernels/conv/conv.h"
 #include "kernels/dense/linear.h"
@@ -209,53 +209,6 @@ static const struct {
 
 /* -- One convolution by every implementation --------------------------------------------------- */
 
-static void listed_forward(void *arg)
-{
-    const struct hd_layer_run *run = arg;
-    run->layer->type->forward(run);
-}
-
-static void listed_weights(void *arg)
-{
-    const struct hd_layer_run *run = arg;
-    run->layer->type->backward_weights(run);
-}
-
-static void listed_data(void *arg)
-{
-    const struct hd_layer_run *run = arg;
-    run->layer->type->backward_data(run);
-}
-
-static int measure_listed(const struct hd_layer *layer, int64_t rows)
-{
-    const int64_t in = rows * hd_shape_count(&layer->in), out = rows * hd_shape_count(&layer->out);
-    struct hd_tensor tensors[HD_LAYER_TENSORS];
-    layer->type->list_tensors(layer, tensors);
-    float *w = hd_alloc(tensors[0].count, 4), *dw = hd_alloc(tensors[0].count, 4);
-    float *bias = hd_alloc(tensors[1].count, 4), *dbias = hd_alloc(tensors[1].count, 4);
-    float *x = hd_alloc(in, 4), *dx = hd_alloc(in, 4), *y = hd_alloc(out, 4);
-    float *scratch = hd_alloc(layer->type->count_scratch(layer, rows), 4);
-    if (!w || !dw || !bias || !dbias || !x || !dx || !y || !scratch)
-        return HD_ERR_NOMEM;
-    struct hd_layer_run run = {.layer = layer,
-                               .rows = rows,
-                               .weight = w,
-                               .bias = bias,
-                               .x = x,
-                               .y = y,
-                               .dy = y,
-                               .to = y,
-                               .dweight = dw,
-                               .dbias = dbias,
-                               .scratch = scratch};
-    report("list", "forward", "f32", 0, hd_part_measure_seconds(listed_forward, &run));
-    report("list", "weights", "f32", 0, hd_part_measure_seconds(listed_weights, &run));
-    run.to = dx;
-    report("list", "data", "f32", 0, hd_part_measure_seconds(listed_data, &run));
-    return HD_OK;
-}
-
 static int measure_layouts(int argc, char **argv)
 {
     static const char *const layouts[] = {"nchw", "nhwc", "nchw16"};
@@ -287,7 +240,7 @@ static int measure_layouts(int argc, char **argv)
         HD_TRY(allocate(&l, &fields));
         measure_passes(layouts[i], &l, 0, true);
     }
-    return measure_listed(&layer, rows);
+    return HD_OK;
 }
 
 /* Memory is released by the end of the process. */
