@@ -19,6 +19,67 @@ static const struct {
     {"fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, HD_HEADS_DUELING},
 };
 
+/* -- Lists of layers --------------------------------------------------------------------------- */
+
+#define L(name, ...)                                                                               \
+    {                                                                                              \
+        .type = &hd_layer_##name, .fields = {__VA_ARGS__}, .module = #name                         \
+    }
+#define RESIDUAL(channels)                                                                         \
+    {.type = &hd_layer_residual, .body = 4}, L(relu), L(conv, channels, 3, 1, 1), L(relu),         \
+        L(conv, channels, 3, 1, 1)
+#define IMPALA_BLOCK(channels)                                                                     \
+    L(conv, channels, 3, 1, 1), L(max_pool, 3, 2, 1), RESIDUAL(channels), RESIDUAL(channels)
+#define HEADS L(dense, 1), L(dense, ACTIONS)
+
+enum { ACTIONS = 6, MAX_LAYERS = 42 };
+
+/* Each ends in a critic and an actor. */
+static const struct {
+    const char *name;
+    int dims;
+    int64_t shape[3], trunk;
+    struct hd_layer layers[MAX_LAYERS];
+} lists[] = {
+    {"impala",
+     3,
+     {4, 84, 84},
+     40,
+     {IMPALA_BLOCK(16), IMPALA_BLOCK(32), IMPALA_BLOCK(32), L(relu), L(flatten), L(dense, 256),
+      L(relu), HEADS}},
+    {"gru", 1, {128}, 1, {L(gru, 128), HEADS}},
+    {"lstm", 1, {128}, 1, {L(lstm, 128), HEADS}},
+    {"mlp_64", 1, {16}, 4, {L(dense, 64), L(tanh), L(dense, 64), L(tanh), HEADS}},
+    {"mlp_256", 1, {16}, 4, {L(dense, 256), L(relu), L(dense, 256), L(relu), HEADS}},
+    {"norm_256",
+     1,
+     {16},
+     6,
+     {L(dense, 256), L(layer_norm), L(relu), L(dense, 256), L(layer_norm), L(relu), HEADS}},
+};
+
+static int make_list(const char *name, enum hd_precision precision, enum hd_precision on_gpu,
+                     struct hd_net **net_p)
+{
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (strcmp(lists[i].name, name) == 0) {
+            const struct hd_net_fields fields = {
+                .obs_dims = lists[i].dims,
+                .obs_shape = lists[i].shape,
+                .obs_u8 = lists[i].dims == 3,
+                .actions = ACTIONS,
+                .heads = HD_HEADS_ACTOR_CRITIC,
+                .layers = lists[i].layers,
+                .trunk = lists[i].trunk,
+                .streams = {{HD_OUTPUT_VALUE, 1}, {HD_OUTPUT_ACTIONS, 1}},
+                .n_streams = 2,
+                .precision = precision,
+                .on_gpu = on_gpu};
+            return hd_net_create(&fields, net_p);
+        }
+    return HD_ERR_INPUT;
+}
+
 static int make(const char *name, enum hd_precision precision, enum hd_precision on_gpu,
                 struct hd_net **net_p)
 {
@@ -35,7 +96,7 @@ static int make(const char *name, enum hd_precision precision, enum hd_precision
                                                  .on_gpu = on_gpu};
             return hd_net_create(&fields, net_p);
         }
-    return HD_ERR_INPUT;
+    return make_list(name, precision, on_gpu, net_p);
 }
 
 int hd_bench_net_create(const char *name, const char *precision, struct hd_net **net_p)

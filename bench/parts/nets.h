@@ -5,12 +5,14 @@
 
 #include "kernels/net/net.h"
 
-#define HD_BENCH_NETS "cartpole|pong|nature|fast|ppo|ppo_fast"
+#define HD_BENCH_NETS                                                                              \
+    "cartpole|pong|nature|fast|ppo|ppo_fast|impala|gru|lstm|mlp_64|mlp_256|norm_256"
 
 /* Makes a net. The names cartpole and pong are the nets of DI-engine's DQN configs; nature has
  * convolutions of 32, 64 and 64 channels, a layer of 512 and one head; fast is a small net that
  * learns Pong; ppo is the net of DI-engine's PPO config for Pong and ppo_fast is as small as fast,
- * both with an actor and a critic. Precision is "f32" or "bf16". The caller releases the net by
+ * both with an actor and a critic. The others are lists of layers (bench/peers/net.py has the same
+ * ones). Precision is "f32" or "bf16". The caller releases the net by
  * hd_net_destroy. Returns a status of hd_net_create; HD_ERR_INPUT if there is no such net or
  * precision (not logged). */
 int hd_bench_net_create(const char *name, const char *precision, struct hd_net **net_p);
