@@ -238,6 +238,41 @@ static void elements_of_row(const struct hd_frames *f, const struct strides *s,
                 put_one(f, element(norm, bytes, floats, i), to, base + place(f, s, c, y, x));
 }
 
+/* -- In the order of the observation ----------------------------------------------------------- */
+
+static bool keeps_order(const struct hd_frames *f)
+{
+    return f->layout == HD_NCHW && f->block == 1 && !f->bf16;
+}
+
+/* Converts the n elements of a row. */
+static void ordered_row(const struct hd_obs_norm *norm, int64_t n, const uint8_t *bytes,
+                        const float *floats, float *to)
+{
+    int64_t i = 0;
+    for (; i + HD_VEC <= n; i += HD_VEC) {
+        hd_vec x = bytes ? hd_vec_load_bytes(bytes + i) : hd_vec_load(floats + i);
+        if (norm)
+            x = normalise(x, hd_vec_load(norm->scale + i), hd_vec_load(norm->shift + i),
+                          norm->limit);
+        else if (bytes)
+            x = scale(x);
+        hd_vec_store(to + i, x);
+    }
+    for (; i < n; i++)
+        to[i] = element(norm, bytes, floats, i);
+}
+
+static void convert_row(const struct hd_frames *f, const struct strides *s,
+                        const struct hd_obs_norm *norm, const uint8_t *bytes, const float *floats,
+                        void *to, int64_t base)
+{
+    if (keeps_order(f))
+        ordered_row(norm, s->row, bytes, floats, (float *)to + base);
+    else
+        elements_of_row(f, s, norm, bytes, floats, to, base);
+}
+
 /* Zeroes the padding channels of the layout. */
 static void clear_padding(const struct hd_frames *f, const struct strides *s, int64_t rows,
                           void *to)
@@ -268,7 +303,7 @@ void hd_frames_convert_bytes(const struct hd_frames *f, const struct hd_obs_norm
         return;
     }
     for (int64_t r = 0; r < rows; r++)
-        elements_of_row(f, &s, norm, obs + r * size, NULL, to, r * s.row);
+        convert_row(f, &s, norm, obs + r * size, NULL, to, r * s.row);
 }
 
 void hd_frames_convert_floats(const struct hd_frames *f, const struct hd_obs_norm *norm,
@@ -278,7 +313,7 @@ void hd_frames_convert_floats(const struct hd_frames *f, const struct hd_obs_nor
     const int64_t size = f->channels * f->height * f->width;
     clear_padding(f, &s, rows, to);
     for (int64_t r = 0; r < rows; r++)
-        elements_of_row(f, &s, norm, NULL, obs + r * size, to, r * s.row);
+        convert_row(f, &s, norm, NULL, obs + r * size, to, r * s.row);
 }
 
 void hd_frames_restore(const struct hd_frames *f, int64_t rows, const void *from, float *obs)

@@ -14,7 +14,8 @@ static const struct hd_frames shapes[] = {
     {2, 8, 16, 4, HD_NHWC, false},   /* 4 */
     {5, 8, 12, 4, HD_NHWC, true},    /* 3 */
     {1, 4, 20, 4, HD_NCHW, false},    {3, 9, 10, 1, HD_NCHW, true},
-    {3, 9, 10, 1, HD_NHWC, false},    {3, 9, 10, 1, HD_NCHW16, false}, /* 13 channels are missing */
+    {3, 9, 10, 1, HD_NCHW, false},    {3, 9, 10, 1, HD_NHWC, false},
+    {3, 9, 10, 1, HD_NCHW16, false}, /* 13 channels are missing */
     {2, 10, 6, 2, HD_NHWC, true},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MAX_ROWS = 9 };
