@@ -35,6 +35,20 @@ void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const flo
 void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const float *dy,
                                 int64_t ldy, const float *x, int64_t ldx, float *dw, float *dbias);
 
+/* A product of matrices of which A may be transposed and B may not: C[m][n] = (add ? C[m][n] : 0) +
+ * sum_k A[m][k] B[k][n], for m < rows, n < columns (any numbers) and k < depth. */
+struct hd_product {
+    int64_t rows, columns, depth;
+    const float *a; /* A[m][k] is a[m * a_row + k * a_column] */
+    int64_t a_row, a_column;
+    const float *b; /* rows are readable up to the next multiple of HD_LANES */
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    bool add;
+};
+void hd_linear_multiply(const struct hd_product *product);
+
 /* Computes to[j][i] = from[i][j] for i < rows, j < columns, and zeroes columns of `to` from `rows`
  * up to its next multiple of HD_LANES (within ld_to). */
 void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,

@@ -77,7 +77,10 @@ HD_ALWAYS void store(const struct finish *f, int rows, int vectors, hd_reg c[ROW
 
 HD_ALWAYS void compute_block(const struct block *b, int rows, int vectors)
 {
-    hd_reg c[ROWS][VECTORS] = {{{0}}};
+    hd_reg c[ROWS][VECTORS];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            c[r][v] = (hd_reg){0};
     multiply(&b->product, rows, vectors, c);
     store(&b->finish, rows, vectors, c);
 }
@@ -122,6 +125,18 @@ void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const flo
     const struct product p = {.a = w, .row = 1, .col = in, .b = dy, .ldb = ldy, .depth = out};
     const struct finish f = {.c = dx, .ldc = lddx, .add = add, .x = x, .ldx = ldx};
     run(&p, &f, in, columns);
+}
+
+void hd_linear_multiply(const struct hd_product *q)
+{
+    const struct product p = {.a = q->a,
+                              .row = q->a_row,
+                              .col = q->a_column,
+                              .b = q->b,
+                              .ldb = q->ldb,
+                              .depth = q->depth};
+    const struct finish f = {.c = q->c, .ldc = q->ldc, .add = q->add};
+    run(&p, &f, q->rows, q->columns);
 }
 
 /* Adds row[n] in one fixed order: HD_VEC partial sums, then pairs of halves. */

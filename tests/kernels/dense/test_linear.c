@@ -76,6 +76,40 @@ TEST(forward_is_a_matrix_product, .runs = N_SIZES)
     }
 }
 
+/* A is taken as it lies or transposed; rows of C have a number between them. */
+TEST(products_of_rows, .runs = 4 * N_SIZES)
+{
+    const int *size = sizes[_i / 4];
+    const bool transposed = _i % 2, add = _i / 2 % 2;
+    const int64_t rows = size[2], depth = size[1], columns = size[0], ldc = columns + 1;
+    const float *a = randoms(rows * depth, 1), *b = randoms(depth * columns + HD_LANES, 2);
+    float *c = guarded(rows * ldc);
+    for (int64_t i = 0; i < rows * ldc; i++)
+        c[i] = guard_value;
+    hd_linear_multiply(&(struct hd_product){.rows = rows,
+                                            .columns = columns,
+                                            .depth = depth,
+                                            .a = a,
+                                            .a_row = transposed ? 1 : depth,
+                                            .a_column = transposed ? rows : 1,
+                                            .b = b,
+                                            .ldb = columns,
+                                            .c = c,
+                                            .ldc = ldc,
+                                            .add = add});
+    check_guards(c, rows * ldc);
+    for (int64_t m = 0; m < rows; m++) {
+        ck_assert(c[m * ldc + columns] == guard_value);
+        for (int64_t n = 0; n < columns; n++) {
+            double sum = 0;
+            for (int64_t k = 0; k < depth; k++)
+                sum += (double)a[transposed ? k * rows + m : m * depth + k] * b[k * columns + n];
+            CHECK_CLOSE(c[m * ldc + n], sum + (add ? (double)guard_value : 0),
+                        add ? -guard_value : 1.0, limit(depth), "c");
+        }
+    }
+}
+
 TEST(backward_data_is_the_transposed_product, .runs = N_SIZES)
 {
     int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
