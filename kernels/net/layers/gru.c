@@ -3,44 +3,45 @@
  *     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr),  z likewise,
  *     n = tanh(W_in x + b_in + r (W_hn h + b_hn)),  h' = (1 - z) n + z h. */
 #include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/smooth.h"
 
 /* The gates r, z and n lie one behind another. */
-static void forward_step(const struct hd_cell_step *step)
+static void forward_row(int64_t n, const struct hd_cell_row *row)
 {
-    const int64_t gate = step->hidden * step->ld;
-    for (int64_t i = 0; i < step->hidden; i++)
-        for (int64_t at = i * step->ld; at < i * step->ld + step->columns; at++) {
-            float *a = step->a + at;
-            const float *b = step->b + at;
-            const float r = hd_cell_sigmoid(a[0] + b[0]);
-            const float z = hd_cell_sigmoid(a[gate] + b[gate]);
-            const float n = tanhf(a[2 * gate] + r * b[2 * gate]);
-            a[0] = r;
-            a[gate] = z;
-            a[2 * gate] = n;
-            step->after[0][at] = (1 - z) * n + z * step->before[0][at];
-        }
+    const float *restrict r = row->gates, *restrict z = row->gates + n;
+    const float *restrict bias_ih = row->bias_ih + 2 * n, *restrict bias_hh = row->bias_hh + 2 * n;
+    const float *restrict before = row->before[0];
+    float *restrict new = row->gates + 2 * n, *restrict b = row->apart;
+    float *restrict after = row->after[0];
+    hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->gates);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        b[i] += bias_hh[i];
+        new[i] = hd_tanh_compute(new[i] + bias_ih[i] + r[i] * b[i]);
+        after[i] = (1 - z[i]) * new[i] + z[i] * before[i];
+    }
 }
 
-static void backward_step(const struct hd_cell_step *step)
+static void backward_row(int64_t n, const struct hd_cell_row *row)
 {
-    const int64_t gate = step->hidden * step->ld;
-    for (int64_t i = 0; i < step->hidden; i++)
-        for (int64_t at = i * step->ld; at < i * step->ld + step->columns; at++) {
-            const float r = step->a[at], z = step->a[gate + at], n = step->a[2 * gate + at];
-            const float dh = step->dafter[0][at];
-            const float dz = dh * (step->before[0][at] - n) * z * (1 - z);
-            const float dn = dh * (1 - z) * (1 - n * n);
-            const float dr = dn * step->b[2 * gate + at] * r * (1 - r);
-            step->da[at] = step->db[at] = dr;
-            step->da[gate + at] = step->db[gate + at] = dz;
-            step->da[2 * gate + at] = dn;
-            step->db[2 * gate + at] = dn * r;
-            step->dbefore[0][at] = dh * z;
-        }
+    const float *restrict r = row->gates, *restrict z = row->gates + n,
+                          *restrict new = row->gates + 2 * n;
+    const float *restrict b = row->apart, *restrict before = row->before[0];
+    float *restrict dr = row->dgates, *restrict dz = row->dgates + n,
+                    *restrict db = row->dgates + 2 * n;
+    float *restrict dnew = row->dapart, *restrict dh = row->dstates[0];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        dz[i] = dh[i] * (before[i] - new[i]) * z[i] * (1 - z[i]);
+        dnew[i] = dh[i] * (1 - z[i]) * (1 - new[i] * new[i]);
+        dr[i] = dnew[i] * b[i] * r[i] * (1 - r[i]);
+        db[i] = dnew[i] * r[i];
+        dh[i] *= z[i];
+    }
 }
 
-static const struct hd_cell cell = {.gates = 3, .forward = forward_step, .backward = backward_step};
+static const struct hd_cell cell = {
+    .gates = 3, .summed = 2, .forward = forward_row, .backward = backward_row};
 
 const struct hd_layer_type hd_layer_gru = {
     .name = "gru",
@@ -49,6 +50,7 @@ const struct hd_layer_type hd_layer_gru = {
     .cell = &cell,
     .infer = hd_recurrent_infer,
     .list_tensors = hd_recurrent_list_tensors,
+    .count_scratch = hd_recurrent_count_scratch,
     .count_kept = hd_recurrent_count_kept,
     .forward = hd_recurrent_forward,
     .backward_data = hd_recurrent_backward_data,

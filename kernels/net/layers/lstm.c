@@ -3,48 +3,54 @@
  *     i = sigmoid(W_ii x + b_ii + W_hi h + b_hi),  f and o likewise,  g likewise by tanh,
  *     c' = f c + i g,  h' = o tanh(c').  The state is h, then c. */
 #include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/smooth.h"
 
-/* The cell's tanh takes the place of the first gate's b. */
-static void forward_step(const struct hd_cell_step *step)
+/* The gates i, f, g and o lie one behind another; tanh(c') is kept apart. */
+static void forward_row(int64_t n, const struct hd_cell_row *row)
 {
-    const int64_t gate = step->hidden * step->ld;
-    for (int64_t k = 0; k < step->hidden; k++)
-        for (int64_t at = k * step->ld; at < k * step->ld + step->columns; at++) {
-            float *a = step->a + at, *b = step->b + at;
-            const float i = hd_cell_sigmoid(a[0] + b[0]);
-            const float f = hd_cell_sigmoid(a[gate] + b[gate]);
-            const float g = tanhf(a[2 * gate] + b[2 * gate]);
-            const float o = hd_cell_sigmoid(a[3 * gate] + b[3 * gate]);
-            const float c = f * step->before[1][at] + i * g;
-            a[0] = i;
-            a[gate] = f;
-            a[2 * gate] = g;
-            a[3 * gate] = o;
-            b[0] = tanhf(c);
-            step->after[0][at] = o * b[0];
-            step->after[1][at] = c;
-        }
+    const float *restrict i = row->gates, *restrict f = row->gates + n;
+    const float *restrict o = row->gates + 3 * n, *restrict before = row->before[1];
+    const float *restrict bias_ih = row->bias_ih + 2 * n, *restrict bias_hh = row->bias_hh + 2 * n;
+    float *restrict g = row->gates + 2 * n, *restrict tanh_c = row->apart;
+    float *restrict h = row->after[0], *restrict c = row->after[1];
+    hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->gates);
+    hd_recurrent_open_gates(n, bias_ih + n, bias_hh + n, row->gates + 3 * n);
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++) {
+        g[k] = hd_tanh_compute(g[k] + (bias_ih[k] + bias_hh[k]));
+        c[k] = f[k] * before[k] + i[k] * g[k];
+    }
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++) {
+        tanh_c[k] = hd_tanh_compute(c[k]);
+        h[k] = o[k] * tanh_c[k];
+    }
 }
 
-static void backward_step(const struct hd_cell_step *step)
+static void backward_row(int64_t n, const struct hd_cell_row *row)
 {
-    const int64_t gate = step->hidden * step->ld;
-    for (int64_t k = 0; k < step->hidden; k++)
-        for (int64_t at = k * step->ld; at < k * step->ld + step->columns; at++) {
-            const float *a = step->a + at;
-            const float i = a[0], f = a[gate], g = a[2 * gate], o = a[3 * gate];
-            const float tanh_c = step->b[at], dh = step->dafter[0][at];
-            const float dc = step->dafter[1][at] + dh * o * (1 - tanh_c * tanh_c);
-            const float d[] = {dc * g * i * (1 - i), dc * step->before[1][at] * f * (1 - f),
-                               dc * i * (1 - g * g), dh * tanh_c * o * (1 - o)};
-            for (int j = 0; j < 4; j++)
-                step->da[j * gate + at] = step->db[j * gate + at] = d[j];
-            step->dbefore[0][at] = 0;
-            step->dbefore[1][at] = dc * f;
-        }
+    const float *restrict i = row->gates, *restrict f = row->gates + n,
+                          *restrict g = row->gates + 2 * n;
+    const float *restrict o = row->gates + 3 * n, *restrict tanh_c = row->apart;
+    const float *restrict before = row->before[1];
+    float *restrict di = row->dgates, *restrict df = row->dgates + n,
+                    *restrict dg = row->dgates + 2 * n;
+    float *restrict d_o = row->dgates + 3 * n, *restrict dh = row->dstates[0],
+                    *restrict dc = row->dstates[1];
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++) {
+        const float by_c = dc[k] + dh[k] * o[k] * (1 - tanh_c[k] * tanh_c[k]);
+        di[k] = by_c * g[k] * i[k] * (1 - i[k]);
+        df[k] = by_c * before[k] * f[k] * (1 - f[k]);
+        dg[k] = by_c * i[k] * (1 - g[k] * g[k]);
+        d_o[k] = dh[k] * tanh_c[k] * o[k] * (1 - o[k]);
+        dh[k] = 0;
+        dc[k] = by_c * f[k];
+    }
 }
 
-static const struct hd_cell cell = {.gates = 4, .forward = forward_step, .backward = backward_step};
+static const struct hd_cell cell = {
+    .gates = 4, .summed = 4, .forward = forward_row, .backward = backward_row};
 
 const struct hd_layer_type hd_layer_lstm = {
     .name = "lstm",
@@ -53,6 +59,7 @@ const struct hd_layer_type hd_layer_lstm = {
     .cell = &cell,
     .infer = hd_recurrent_infer,
     .list_tensors = hd_recurrent_list_tensors,
+    .count_scratch = hd_recurrent_count_scratch,
     .count_kept = hd_recurrent_count_kept,
     .forward = hd_recurrent_forward,
     .backward_data = hd_recurrent_backward_data,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/smooth.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,57 +31,92 @@ int hd_recurrent_list_tensors(const struct hd_layer *layer,
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 struct sizes {
-    int64_t in, hidden, gates, states;
-    int64_t steps, sequences;
-    int64_t ld, columns; /* columns of a step, and of all steps */
+    int64_t in, hidden, states;
+    int64_t gates, summed, apart; /* floats of a row of all gates, the summed ones and the other */
+    int64_t rows, steps, sequences;
 };
 
 static struct sizes measure(const struct hd_layer *layer, int64_t rows, int64_t steps)
 {
-    struct sizes sizes = {.in = layer->in.size[0],
-                          .hidden = layer->out.size[0],
-                          .gates = layer->type->cell->gates * layer->out.size[0],
-                          .states = layer->type->states,
+    const struct hd_cell *cell = layer->type->cell;
+    const int64_t hidden = layer->out.size[0];
+    return (struct sizes){.in = layer->in.size[0],
+                          .hidden = hidden,
+                          .states = layer->type->states * hidden,
+                          .gates = cell->gates * hidden,
+                          .summed = cell->summed * hidden,
+                          .apart = (cell->gates - cell->summed) * hidden,
+                          .rows = rows,
                           .steps = steps,
                           .sequences = rows / steps};
-    sizes.ld = hd_linear_get_ld(sizes.sequences);
-    sizes.columns = steps * sizes.ld;
-    return sizes;
 }
 
-/* The arrays of `kept`, and the derivatives by them in `dkept`. */
-struct arrays {
-    float *x;              /* [in] */
-    float *a, *b;          /* [gates]: as in struct hd_cell_step */
-    float *before, *after; /* [states hidden] */
-    float *goes_on;        /* [1]: 0 where an episode begins, else 1 */
-    float *rows;           /* [columns][in or hidden] */
+/* The arrays of `kept`, by rows. */
+struct kept {
+    float *gates, *apart; /* [gates], [hidden]: as in struct hd_cell_row */
+    float *before;        /* [states] */
+    float *after;         /* [states]: the second state, after the row */
+    float *goes_on;       /* [1]: 0 where an episode begins, else 1 */
 };
 
-static int64_t take(float **array, float *memory, int64_t used, int64_t floats)
+/* The arrays of `dkept`. */
+struct derivatives {
+    float *gates, *apart; /* [rows][gates], [rows][apart]: as in struct hd_cell_row */
+    float *states;        /* [sequences][states] */
+};
+
+/* Hands out `floats` of the memory, which stays aligned. */
+static float *take(float *memory, int64_t *used, int64_t floats)
 {
-    *array = memory ? memory + used : NULL;
-    return used + floats;
+    float *array = memory ? memory + *used : NULL;
+    *used += hd_linear_get_ld(floats);
+    return array;
 }
 
-/* Returns the floats; memory NULL: only counts. */
-static int64_t lay_out(const struct sizes *s, float *memory, struct arrays *arrays)
+/* Returns the floats; memory NULL: only counts. Products may read a vector beyond `before`. */
+static int64_t lay_out(const struct sizes *s, float *memory, struct kept *kept)
 {
-    const int64_t n = s->columns;
-    int64_t used = take(&arrays->x, memory, 0, s->in * n);
-    used = take(&arrays->a, memory, used, s->gates * n);
-    used = take(&arrays->b, memory, used, s->gates * n);
-    used = take(&arrays->before, memory, used, s->states * s->hidden * n);
-    used = take(&arrays->after, memory, used, s->states * s->hidden * n);
-    used = take(&arrays->goes_on, memory, used, n);
-    return take(&arrays->rows, memory, used, (s->in > s->hidden ? s->in : s->hidden) * n);
+    int64_t used = 0;
+    kept->gates = take(memory, &used, s->rows * s->gates);
+    kept->apart = take(memory, &used, s->rows * s->hidden);
+    kept->before = take(memory, &used, s->rows * s->states);
+    kept->after = take(memory, &used, s->rows * (s->states - s->hidden));
+    kept->goes_on = take(memory, &used, s->rows);
+    return used;
+}
+
+/* They take no more than what lay_out counts. */
+static struct derivatives lay_out_derivatives(const struct sizes *s, float *memory)
+{
+    int64_t used = 0;
+    struct derivatives derivatives;
+    derivatives.gates = take(memory, &used, s->rows * s->gates);
+    derivatives.apart = take(memory, &used, s->rows * s->apart);
+    derivatives.states = take(memory, &used, s->sequences * s->states);
+    return derivatives;
 }
 
 int64_t hd_recurrent_count_kept(const struct hd_layer *layer, int64_t rows, int64_t steps)
 {
     const struct sizes sizes = measure(layer, rows, steps);
-    struct arrays unused;
+    struct kept unused;
     return lay_out(&sizes, NULL, &unused);
+}
+
+/* Returns the distance of the rows of a transposed weight, which is no power of two: caches hold
+ * few lines of such distances. */
+static int64_t get_ld(const struct sizes *s)
+{
+    return hd_linear_get_ld(s->gates) + HD_LANES;
+}
+
+/* Forward both weights transposed, backward one of them with longer rows. */
+int64_t hd_recurrent_count_scratch(const struct hd_layer *layer, int64_t rows)
+{
+    const struct sizes s = measure(layer, rows, 1);
+    const int64_t forward = (s.in + s.hidden) * get_ld(&s);
+    const int64_t backward = s.gates * hd_linear_get_ld(s.in > s.hidden ? s.in : s.hidden);
+    return forward > backward ? forward : backward;
 }
 
 /* The tensors lie one behind another. */
@@ -96,164 +132,288 @@ static struct tensors find_tensors(const struct sizes *s)
     return tensors;
 }
 
-static struct hd_cell_step make_step(const struct sizes *s, const struct arrays *kept,
-                                     const struct arrays *derivatives, int64_t t)
-{
-    const int64_t at = t * s->ld;
-    struct hd_cell_step step = {.hidden = s->hidden,
-                                .columns = s->ld,
-                                .ld = s->columns,
-                                .a = kept->a + at,
-                                .b = kept->b + at};
-    for (int64_t i = 0; i < s->states; i++) {
-        const int64_t state = i * s->hidden * s->columns + at;
-        step.before[i] = kept->before + state;
-        step.after[i] = kept->after + state;
-        step.dbefore[i] = derivatives ? derivatives->before + state : NULL;
-        step.dafter[i] = derivatives ? derivatives->after + state : NULL;
-    }
-    step.da = derivatives ? derivatives->a + at : NULL;
-    step.db = derivatives ? derivatives->b + at : NULL;
-    return step;
-}
+/* Sequences are taken in parts: rows [first, end) of all arrays, which the caches hold. */
+struct part {
+    int64_t first, end;
+};
 
-/* -- Rows and columns -------------------------------------------------------------------------- */
+enum { PART_FLOATS = 1 << 15, PART_SEQUENCES = 12 /* products take 6 or 3 rows at a time */ };
 
-/* Copies step t of rows[rows][n] to columns[n]. */
-static void gather(const struct sizes *s, int64_t n, const float *rows, int64_t t, float *columns)
+/* Returns the part after the rows before `first`. */
+static struct part make_part(const struct sizes *s, int64_t first)
 {
-    hd_transpose(s->sequences, n, rows + t * n, s->steps * n, columns + t * s->ld, s->columns);
-}
-
-static void scatter(const struct sizes *s, int64_t n, const float *columns, int64_t t, float *rows)
-{
-    for (int64_t q = 0; q < s->sequences; q++)
-        for (int64_t i = 0; i < n; i++)
-            rows[(q * s->steps + t) * n + i] = columns[i * s->columns + t * s->ld + q];
+    const int64_t sequence = s->steps * (s->gates + s->in + 3 * s->hidden);
+    const int64_t fit = PART_FLOATS / sequence / PART_SEQUENCES;
+    const int64_t rows = (fit > 1 ? fit : 1) * PART_SEQUENCES * s->steps;
+    return (struct part){first, s->rows - first < rows ? s->rows : first + rows};
 }
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
 static void mark_begins(const struct sizes *s, const float *begins, float *goes_on)
 {
-    for (int64_t t = 0; t < s->steps; t++)
-        for (int64_t q = 0; q < s->ld; q++)
-            goes_on[t * s->ld + q] =
-                begins && q < s->sequences && begins[q * s->steps + t] != 0 ? 0 : 1;
+    for (int64_t r = 0; r < s->rows; r++)
+        goes_on[r] = begins && begins[r] != 0 ? 0 : 1;
 }
 
-static void take_state(const struct sizes *s, const struct hd_layer_run *run, float *before)
+/* Copies n floats, or zeros if there are none. */
+static void copy(int64_t n, const float *from, float *to)
 {
-    for (int64_t i = 0; i < s->states * s->hidden; i++)
-        for (int64_t q = 0; q < s->ld; q++)
-            before[i * s->columns + q] =
-                run->state && q < s->sequences ? run->state[q * run->state_ld + i] : 0;
+    if (from)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        memset(to, 0, (size_t)n * sizeof *to);
 }
 
-static void give_state(const struct sizes *s, const struct hd_layer_run *run, const float *after)
+/* The state before a row is the one that the pass begins with, or that after the row before, or
+ * zero where an episode begins. */
+static void begin_row(const struct sizes *s, const struct hd_layer_run *run,
+                      const struct kept *kept, int64_t row)
 {
-    const float *last = after + (s->steps - 1) * s->ld;
-    for (int64_t i = 0; i < s->states * s->hidden && run->next_state; i++)
-        for (int64_t q = 0; q < s->sequences; q++)
-            run->next_state[q * run->state_ld + i] = last[i * s->columns + q];
+    const int64_t h = s->hidden, others = s->states - h;
+    const float *state = run->state ? run->state + row / s->steps * run->state_ld : NULL;
+    const float *first = state, *second = state ? state + h : NULL;
+    if (row % s->steps > 0)
+        first = run->to + (row - 1) * h, second = kept->after + (row - 1) * others;
+    if (kept->goes_on[row] == 0)
+        first = second = NULL;
+    copy(h, first, kept->before + row * s->states);
+    copy(others, second, kept->before + row * s->states + h);
 }
 
-/* The state before a step is that after the step before, or zero where an episode begins. */
-static void begin_step(const struct sizes *s, const struct arrays *kept, int64_t t)
+static struct hd_cell_row make_row(const struct sizes *s, const struct hd_layer_run *run,
+                                   const struct kept *kept, int64_t row)
 {
-    const int64_t at = t * s->ld;
-    for (int64_t i = 0; i < s->states * s->hidden; i++)
-        for (int64_t q = 0; q < s->ld; q++) {
-            float *before = kept->before + i * s->columns + at + q;
-            if (t > 0)
-                *before = kept->after[i * s->columns + at - s->ld + q];
-            if (kept->goes_on[at + q] == 0)
-                *before = 0;
-        }
+    const struct tensors tensors = find_tensors(s);
+    const int64_t h = s->hidden;
+    float *before = kept->before + row * s->states;
+    return (struct hd_cell_row){
+        .gates = kept->gates + row * s->gates,
+        .apart = kept->apart + row * h,
+        .bias_ih = run->weight + tensors.bias_ih,
+        .bias_hh = run->weight + tensors.bias_hh,
+        .before = {before, before + h},
+        .after = {run->to + row * h, kept->after + row * (s->states - h)},
+    };
+}
+
+/* Computes W_ih x of all gates. */
+static void multiply_inputs(const struct sizes *s, const struct hd_layer_run *run,
+                            const struct kept *kept, const float *weight, struct part part)
+{
+    hd_linear_multiply(&(struct hd_product){.rows = part.end - part.first,
+                                            .columns = s->gates,
+                                            .depth = s->in,
+                                            .a = run->x + part.first * s->in,
+                                            .a_row = s->in,
+                                            .a_column = 1,
+                                            .b = weight,
+                                            .ldb = get_ld(s),
+                                            .c = kept->gates + part.first * s->gates,
+                                            .ldc = s->gates});
+}
+
+/* Adds W_hh h to the summed gates of a step, which begins with row `first` of the part, and
+ * computes that of the other one. */
+static void multiply_states(const struct sizes *s, const struct kept *kept, const float *weight,
+                            struct part part)
+{
+    struct hd_product p = {.rows = (part.end - part.first + s->steps - 1) / s->steps,
+                           .columns = s->summed,
+                           .depth = s->hidden,
+                           .a = kept->before + part.first * s->states,
+                           .a_row = s->steps * s->states,
+                           .a_column = 1,
+                           .b = weight,
+                           .ldb = get_ld(s),
+                           .c = kept->gates + part.first * s->gates,
+                           .ldc = s->steps * s->gates,
+                           .add = true};
+    hd_linear_multiply(&p);
+    p.columns = s->apart;
+    p.b += s->summed;
+    p.c = kept->apart + part.first * s->hidden;
+    p.ldc = s->steps * s->hidden;
+    p.add = false;
+    hd_linear_multiply(&p);
+}
+
+void hd_recurrent_open_gates(int64_t n, const float *restrict bias_ih,
+                             const float *restrict bias_hh, float *restrict gates)
+{
+    for (int64_t i = 0; i < n; i++)
+        gates[i] = hd_sigmoid_compute(gates[i] + (bias_ih[i] + bias_hh[i]));
+}
+
+static void forward_step(const struct sizes *s, const struct hd_layer_run *run,
+                         const struct kept *kept, const float *weight_hh, struct part part)
+{
+    for (int64_t row = part.first; row < part.end; row += s->steps)
+        begin_row(s, run, kept, row);
+    multiply_states(s, kept, weight_hh, part);
+    for (int64_t row = part.first; row < part.end; row += s->steps) {
+        const struct hd_cell_row cell = make_row(s, run, kept, row);
+        run->layer->type->cell->forward(s->hidden, &cell);
+    }
+}
+
+static void give_state(const struct sizes *s, const struct hd_layer_run *run,
+                       const struct kept *kept)
+{
+    const int64_t h = s->hidden, others = s->states - h;
+    for (int64_t q = 0; q < s->sequences && run->next_state; q++) {
+        const int64_t last = (q + 1) * s->steps - 1;
+        float *to = run->next_state + q * run->state_ld;
+        copy(h, run->to + last * h, to);
+        copy(others, kept->after + last * others, to + h);
+    }
 }
 
 void hd_recurrent_forward(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
-    const struct tensors tensors = find_tensors(&s);
-    const float *w = run->weight;
-    struct arrays kept;
+    const int64_t ld = get_ld(&s);
+    float *weight_ih = run->scratch, *weight_hh = weight_ih + s.in * ld;
+    struct kept kept;
     lay_out(&s, run->kept, &kept);
     mark_begins(&s, run->begins, kept.goes_on);
-    take_state(&s, run, kept.before);
-    for (int64_t t = 0; t < s.steps; t++)
-        gather(&s, s.in, run->x, t, kept.x);
-    hd_linear_forward(s.gates, s.in, s.columns, w, w + tensors.bias_ih, false, kept.x, s.columns,
-                      kept.a, s.columns);
-    for (int64_t t = 0; t < s.steps; t++) {
-        const struct hd_cell_step step = make_step(&s, &kept, NULL, t);
-        begin_step(&s, &kept, t);
-        hd_linear_forward(s.gates, s.hidden, s.ld, w + tensors.weight_hh, w + tensors.bias_hh,
-                          false, step.before[0], s.columns, step.b, s.columns);
-        run->layer->type->cell->forward(&step);
-        scatter(&s, s.hidden, kept.after, t, run->to);
+    hd_transpose(s.gates, s.in, run->weight, s.in, weight_ih, ld);
+    hd_transpose(s.gates, s.hidden, run->weight + find_tensors(&s).weight_hh, s.hidden, weight_hh,
+                 ld);
+    for (struct part part = make_part(&s, 0); part.first < s.rows; part = make_part(&s, part.end)) {
+        multiply_inputs(&s, run, &kept, weight_ih, part);
+        for (int64_t t = 0; t < s.steps; t++)
+            forward_step(&s, run, &kept, weight_hh, (struct part){part.first + t, part.end});
     }
-    give_state(&s, run, kept.after);
+    give_state(&s, run, &kept);
 }
 
 /* -- Backward ---------------------------------------------------------------------------------- */
 
-/* The derivatives by the states after step t: that by the output, and what comes from step t + 1.
- */
-static void begin_backward_step(const struct sizes *s, const struct hd_layer_run *run,
-                                const struct arrays *kept, const struct arrays *derivatives,
-                                int64_t t)
+/* Returns a weight [gates][n] whose rows products can read as vectors; it may be a copy. */
+static const float *pad(const struct sizes *s, const float *weight, int64_t n, float *scratch)
 {
-    const int64_t at = t * s->ld, next = at + s->ld;
-    for (int64_t i = s->hidden; i < s->states * s->hidden; i++)
-        memset(derivatives->after + i * s->columns + at, 0, (size_t)s->ld * sizeof(float));
-    gather(s, s->hidden, run->dy, t, derivatives->after);
-    for (int64_t i = 0; i < s->states * s->hidden && t + 1 < s->steps; i++)
-        for (int64_t q = 0; q < s->ld; q++)
-            if (kept->goes_on[next + q] != 0)
-                derivatives->after[i * s->columns + at + q] +=
-                    derivatives->before[i * s->columns + next + q];
+    const int64_t ld = hd_linear_get_ld(n);
+    for (int64_t i = 0; i < s->gates && n < ld; i++)
+        memcpy(scratch + i * ld, weight + i * n, (size_t)n * sizeof *scratch);
+    return n < ld ? scratch : weight;
 }
 
-/* Computes the derivatives by a weight and its bias from those by their product, and from the
- * factor[n] as columns, which is copied to rows. */
-static void multiply_weights(const struct sizes *s, const float *derivative, const float *factor,
-                             int64_t n, float *rows, float *dweight, float *dbias)
+static void add_to(int64_t n, const float *restrict from, float *restrict to)
 {
-    for (int64_t at = 0; at < s->columns; at++)
-        for (int64_t i = 0; i < n; i++)
-            rows[at * n + i] = factor[i * s->columns + at];
-    hd_linear_backward_weights(s->gates, n, s->columns, derivative, s->columns, rows, n, dweight,
-                               dbias);
+    for (int64_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
+/* Goes back through a row, given the derivatives by the states before the row that follows. */
+static void differentiate_row(const struct sizes *s, const struct hd_layer_run *run,
+                              const struct kept *kept, const struct derivatives *derivatives,
+                              int64_t row)
+{
+    const bool last = (row + 1) % s->steps == 0;
+    struct hd_cell_row cell = make_row(s, run, kept, row);
+    cell.dstates[0] = derivatives->states + row / s->steps * s->states;
+    cell.dstates[1] = cell.dstates[0] + s->hidden;
+    cell.dgates = derivatives->gates + row * s->gates;
+    cell.dapart = derivatives->apart + row * s->apart;
+    if (last || kept->goes_on[row + 1] == 0)
+        copy(s->states, NULL, cell.dstates[0]);
+    add_to(s->hidden, run->dy + row * s->hidden, cell.dstates[0]);
+    run->layer->type->cell->backward(s->hidden, &cell);
+    add_to(s->gates, cell.dgates, run->dweight + find_tensors(s).bias_hh);
+    add_to(s->apart, cell.dapart, run->dweight + find_tensors(s).bias_ih + s->summed);
+}
+
+/* Computes the derivatives by the outputs of all products, and adds those by the biases. */
+static void differentiate(const struct sizes *s, const struct hd_layer_run *run,
+                          const struct kept *kept, const struct derivatives *derivatives,
+                          const float *weight_hh, struct part part)
+{
+    struct hd_product p = {.rows = (part.end - part.first) / s->steps,
+                           .columns = s->hidden,
+                           .depth = s->gates,
+                           .a_row = s->steps * s->gates,
+                           .a_column = 1,
+                           .b = weight_hh,
+                           .ldb = hd_linear_get_ld(s->hidden),
+                           .c = derivatives->states + part.first / s->steps * s->states,
+                           .ldc = s->states,
+                           .add = true};
+    for (int64_t t = s->steps - 1; t >= 0; t--) {
+        for (int64_t row = part.first + t; row < part.end; row += s->steps)
+            differentiate_row(s, run, kept, derivatives, row);
+        p.a = derivatives->gates + (part.first + t) * s->gates;
+        if (t > 0)
+            hd_linear_multiply(&p);
+    }
+}
+
+/* Computes the derivatives by the weights, or adds those of a part that is not the first one. */
+static void differentiate_weights(const struct sizes *s, const struct hd_layer_run *run,
+                                  const struct kept *kept, const struct derivatives *derivatives,
+                                  struct part part)
+{
+    struct hd_product p = {.rows = s->summed,
+                           .columns = s->in,
+                           .depth = part.end - part.first,
+                           .a = derivatives->gates + part.first * s->gates,
+                           .a_row = 1,
+                           .a_column = s->gates,
+                           .b = run->x + part.first * s->in,
+                           .ldb = s->in,
+                           .c = run->dweight,
+                           .ldc = s->in,
+                           .add = part.first > 0};
+    hd_linear_multiply(&p);
+    p.rows = p.a_column = s->apart;
+    p.a = derivatives->apart + part.first * s->apart;
+    p.c += s->summed * s->in;
+    hd_linear_multiply(&p);
+    p.rows = p.a_column = s->gates;
+    p.a = derivatives->gates + part.first * s->gates;
+    p.b = kept->before + part.first * s->states;
+    p.ldb = s->states;
+    p.columns = p.ldc = s->hidden;
+    p.c = run->dweight + find_tensors(s).weight_hh;
+    hd_linear_multiply(&p);
 }
 
 void hd_recurrent_backward_weights(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
     const struct tensors tensors = find_tensors(&s);
-    struct arrays kept, derivatives;
+    const struct derivatives derivatives = lay_out_derivatives(&s, run->dkept);
+    const float *weight_hh = pad(&s, run->weight + tensors.weight_hh, s.hidden, run->scratch);
+    float *dbias_ih = run->dweight + tensors.bias_ih, *dbias_hh = run->dweight + tensors.bias_hh;
+    struct kept kept;
     lay_out(&s, run->kept, &kept);
-    lay_out(&s, run->dkept, &derivatives);
-    for (int64_t t = s.steps - 1; t >= 0; t--) {
-        const struct hd_cell_step step = make_step(&s, &kept, &derivatives, t);
-        begin_backward_step(&s, run, &kept, &derivatives, t);
-        run->layer->type->cell->backward(&step);
-        hd_linear_backward_data(s.gates, s.hidden, s.ld, run->weight + tensors.weight_hh, step.db,
-                                s.columns, true, NULL, 0, step.dbefore[0], s.columns);
+    copy(2 * s.gates, NULL, dbias_ih);
+    for (struct part part = make_part(&s, 0); part.first < s.rows; part = make_part(&s, part.end)) {
+        differentiate(&s, run, &kept, &derivatives, weight_hh, part);
+        differentiate_weights(&s, run, &kept, &derivatives, part);
     }
-    multiply_weights(&s, derivatives.a, kept.x, s.in, derivatives.rows, run->dweight,
-                     run->dweight + tensors.bias_ih);
-    multiply_weights(&s, derivatives.b, kept.before, s.hidden, derivatives.rows,
-                     run->dweight + tensors.weight_hh, run->dweight + tensors.bias_hh);
+    copy(s.summed, dbias_hh, dbias_ih);
 }
 
 void hd_recurrent_backward_data(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
-    struct arrays derivatives;
-    lay_out(&s, run->dkept, &derivatives);
-    hd_linear_backward_data(s.gates, s.in, s.columns, run->weight, derivatives.a, s.columns, false,
-                            NULL, 0, derivatives.x, s.columns);
-    for (int64_t t = 0; t < s.steps; t++)
-        scatter(&s, s.in, derivatives.x, t, run->to);
+    const struct derivatives derivatives = lay_out_derivatives(&s, run->dkept);
+    struct hd_product p = {.rows = s.rows,
+                           .columns = s.in,
+                           .depth = s.summed,
+                           .a = derivatives.gates,
+                           .a_row = s.gates,
+                           .a_column = 1,
+                           .b = pad(&s, run->weight, s.in, run->scratch),
+                           .ldb = hd_linear_get_ld(s.in),
+                           .c = run->to,
+                           .ldc = s.in};
+    hd_linear_multiply(&p);
+    p.depth = p.a_row = s.apart;
+    p.a = derivatives.apart;
+    p.b += s.summed * p.ldb;
+    p.add = true;
+    if (s.apart > 0)
+        hd_linear_multiply(&p);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tanh, exp and the normal distribution of floats of all sizes against the C library's doubles;
- * numbers at their limits; and layers, which compute vectors, have the bits of single numbers. */
+/* tanh, exp, the sigmoid and the normal distribution of floats of all sizes against the C library's
+ * doubles; numbers at their limits; and layers, which compute vectors, have the bits of single
+ * numbers. */
 #include "kernels/net/layers/layer.h"
 #include "kernels/net/layers/smooth.h"
 #include "runtime/base/hash.h"
@@ -42,6 +43,11 @@ static float exp_of(float x)
     return hd_exp_compute(x, 0);
 }
 
+static double find_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 static float distribution_of(float x)
 {
     return hd_gauss_compute(x).distribution;
@@ -69,6 +75,7 @@ static const struct {
     double ulp;
 } functions[] = {{87, exp_of, exp, 1},
                  {INFINITY, hd_tanh_compute, tanh, 2},
+                 {87, hd_sigmoid_compute, find_sigmoid, 2},
                  {12.9f, distribution_of, find_distribution, 7},
                  {12.9f, density_of, find_density, 2}};
 
@@ -93,6 +100,9 @@ TEST(limits)
     ck_assert(hd_tanh_compute(INFINITY) == 1 && hd_tanh_compute(-INFINITY) == -1);
     ck_assert(hd_tanh_compute(-0.0f) == 0 && signbit(hd_tanh_compute(-0.0f)));
     ck_assert(isnan(hd_tanh_compute(NAN)) && isnan(hd_exp_compute(NAN, 0)));
+    ck_assert(hd_sigmoid_compute(INFINITY) == 1 && hd_sigmoid_compute(-INFINITY) == 0);
+    ck_assert(hd_sigmoid_compute(-87.01f) == 0 && hd_sigmoid_compute(-87) > 0x1p-126f);
+    ck_assert(hd_sigmoid_compute(0) == 0.5f && isnan(hd_sigmoid_compute(NAN)));
     ck_assert(distribution_of(INFINITY) == 1 && distribution_of(-INFINITY) == 0);
     ck_assert(distribution_of(12.9f) == 1 && distribution_of(-12.9f) == 0);
     ck_assert(density_of(INFINITY) == 0 && density_of(-12.9f) == 0);

@@ -246,6 +246,15 @@ static const struct list_case recurrent[] = {
      Q_STREAM(1),
      .trunk = 4,
      .layers = {L(conv, 3, 4, 2, 1), L(relu), L(flatten), L(gru, 8), L(dense, 2)}},
+    {"sequences of two parts",
+     1,
+     {3},
+     false,
+     1,
+     84,
+     Q_STREAM(1),
+     .trunk = 3,
+     .layers = {L(dense, 16), L(gru, 64), L(lstm, 48), L(dense, 1)}},
 };
 enum { N_RECURRENT = sizeof recurrent / sizeof *recurrent, STEPS = 6 };
 
