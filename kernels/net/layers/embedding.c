@@ -34,8 +34,11 @@ static void embedding_forward(const struct hd_layer_run *run)
     const int64_t width = run->layer->fields[HD_EMBEDDING_WIDTH];
     for (int64_t i = 0; i < run->rows * run->layer->in.size[0]; i++) {
         const int64_t row = find_row(run->layer, run->x[i]);
-        for (int64_t j = 0; j < width; j++)
-            run->to[i * width + j] = row < 0 ? NAN : run->weight[row * width + j];
+        float *to = run->to + i * width;
+        if (row >= 0)
+            memcpy(to, run->weight + row * width, (size_t)width * sizeof *to);
+        for (int64_t j = 0; j < width && row < 0; j++)
+            to[j] = NAN;
     }
 }
 
