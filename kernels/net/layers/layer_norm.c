@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.nn.LayerNorm over all elements of a sample (Ba et al. 2016). Moments are doubles, summed in
- * the order of the elements. Columns are taken by HD_LANES, so that vectors go over samples. */
+/* torch.nn.LayerNorm over all elements of a sample (Ba et al. 2016). Moments are doubles: of rows
+ * HD_LANES partial sums, so that compilers make vectors. Columns are taken by HD_LANES, so that
+ * vectors go over samples. */
 #include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
@@ -21,48 +22,101 @@ static int layer_norm_list_tensors(const struct hd_layer *layer,
 
 /* -- Rows -------------------------------------------------------------------------------------- */
 
+/* Partial sums of the elements i, i + HD_LANES, … of a row. */
+struct partials {
+    double a[HD_LANES], b[HD_LANES];
+};
+
+static double add_lanes(double lanes[HD_LANES])
+{
+    for (int half = HD_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
+}
+
+/* Adds what the elements are more than `from`, and the square of it. */
+HD_ALWAYS void add_powers(int64_t n, const float *x, double from, struct partials *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double more = x[i] - from;
+        to->a[i] += more;
+        to->b[i] += more * more;
+    }
+}
+
+static struct partials sum_powers(int64_t n, const float *x, double from)
+{
+    struct partials sums = {{0}, {0}};
+    int64_t i = 0;
+    for (; i + HD_LANES <= n; i += HD_LANES)
+        add_powers(HD_LANES, x + i, from, &sums);
+    add_powers(n - i, x + i, from, &sums);
+    return sums;
+}
+
 struct moments {
     float mean, inverse; /* inverse: 1 / sqrt(variance + epsilon) */
 };
 
 static struct moments compute_moments(int64_t n, const float *x)
 {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i];
-    const double mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++)
-        squares += (x[i] - mean) * (x[i] - mean);
-    return (struct moments){(float)mean, (float)(1 / sqrt(squares / (double)n + EPSILON))};
+    struct partials sums = sum_powers(n, x, 0);
+    const double mean = add_lanes(sums.a) / (double)n;
+    sums = sum_powers(n, x, mean);
+    return (struct moments){(float)mean,
+                            (float)(1 / sqrt(add_lanes(sums.b) / (double)n + EPSILON))};
 }
 
 static void forward_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
+    const float *restrict weight = run->weight, *restrict bias = run->bias;
     for (int64_t r = 0; r < run->rows; r++) {
-        const float *x = run->x + r * n;
+        const float *restrict x = run->x + r * n;
+        float *restrict y = run->to + r * n;
         const struct moments m = compute_moments(n, x);
         for (int64_t i = 0; i < n; i++)
-            run->to[r * n + i] = (x[i] - m.mean) * m.inverse * run->weight[i] + run->bias[i];
+            y[i] = (x[i] - m.mean) * m.inverse * weight[i] + bias[i];
     }
+}
+
+/* Adds the derivatives by the normalised elements, and their products with these. */
+HD_ALWAYS void add_products(int64_t n, const float *weight, const float *x, const float *dy,
+                            struct moments m, struct partials *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float g = weight[i] * dy[i];
+        to->a[i] += g;
+        to->b[i] += (double)g * ((x[i] - m.mean) * m.inverse);
+    }
+}
+
+static struct partials sum_products(int64_t n, const float *weight, const float *x, const float *dy,
+                                    struct moments m)
+{
+    struct partials sums = {{0}, {0}};
+    int64_t i = 0;
+    for (; i + HD_LANES <= n; i += HD_LANES)
+        add_products(HD_LANES, weight + i, x + i, dy + i, m, &sums);
+    add_products(n - i, weight + i, x + i, dy + i, m, &sums);
+    return sums;
 }
 
 static void backward_data_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
+    const float *restrict weight = run->weight;
     for (int64_t r = 0; r < run->rows; r++) {
-        const float *x = run->x + r * n, *dy = run->dy + r * n;
+        const float *restrict x = run->x + r * n, *restrict dy = run->dy + r * n;
+        float *restrict dx = run->to + r * n;
         const struct moments m = compute_moments(n, x);
-        double sum = 0, product = 0;
-        for (int64_t i = 0; i < n; i++) {
-            const float g = run->weight[i] * dy[i];
-            sum += g;
-            product += (double)g * ((x[i] - m.mean) * m.inverse);
-        }
-        const float mean = (float)(sum / (double)n), slope = (float)(product / (double)n);
+        struct partials sums = sum_products(n, weight, x, dy, m);
+        const float mean = (float)(add_lanes(sums.a) / (double)n);
+        const float slope = (float)(add_lanes(sums.b) / (double)n);
         for (int64_t i = 0; i < n; i++) {
             const float xhat = (x[i] - m.mean) * m.inverse;
-            run->to[r * n + i] = m.inverse * (run->weight[i] * dy[i] - mean - xhat * slope);
+            dx[i] = m.inverse * (weight[i] * dy[i] - mean - xhat * slope);
         }
     }
 }
@@ -70,14 +124,15 @@ static void backward_data_rows(const struct hd_layer_run *run)
 static void backward_weights_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
-    memset(run->dweight, 0, (size_t)n * sizeof *run->dweight);
-    memset(run->dbias, 0, (size_t)n * sizeof *run->dbias);
+    float *restrict dweight = run->dweight, *restrict dbias = run->dbias;
+    memset(dweight, 0, (size_t)n * sizeof *dweight);
+    memset(dbias, 0, (size_t)n * sizeof *dbias);
     for (int64_t r = 0; r < run->rows; r++) {
-        const float *x = run->x + r * n, *dy = run->dy + r * n;
+        const float *restrict x = run->x + r * n, *restrict dy = run->dy + r * n;
         const struct moments m = compute_moments(n, x);
         for (int64_t i = 0; i < n; i++) {
-            run->dweight[i] += dy[i] * ((x[i] - m.mean) * m.inverse);
-            run->dbias[i] += dy[i];
+            dweight[i] += dy[i] * ((x[i] - m.mean) * m.inverse);
+            dbias[i] += dy[i];
         }
     }
 }
