@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the layers of a convolutional net one by one, and for comparison a product of matrices.
+/* Measures the steps of a net one by one, each by itself, and for comparison a product of matrices.
  * The products of the definition are counted, so minimal filtering may seem to exceed the peak. Or
  * measures one convolution in every layout. */
+#include "bench/parts/nets.h"
 #include "bench/parts/parts.h"
+#include "graph/language/graph.h"
 #include "kernels/conv/conv.h"
 #include "kernels/dense/linear.h"
-#include "kernels/dense/packed_linear.h"
 #include "kernels/net/layers/layer.h"
+#include "runner/base/options.h"
+#include "runner/base/run_spec.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tasks/types/learn/params.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +20,7 @@
 struct layer {
     bool bf16, relu;
     int64_t rows;
-    struct hd_conv *conv; /* or */
-    struct hd_packed packed;
+    struct hd_conv *conv;
     void *x, *y, *dx;
     float *w, *bias, *dw, *dbias;
     hd_bf16 *shadow;
@@ -67,7 +70,7 @@ static void conv_data(void *arg)
 /* Reports a speed, or a time if there is no `flop`. */
 static void report(const char *layer, const char *pass, const char *by, double flop, double seconds)
 {
-    char name[96];
+    char name[320];
     snprintf(name, sizeof name, "%s %s %s", layer, pass, by);
     if (flop > 0)
         hd_part_report(name, 1e-9 * flop / seconds, "GFLOP/s");
@@ -108,73 +111,6 @@ static void measure_passes(const char *name, struct layer *l, double flop, bool 
     }
 }
 
-static int measure_conv(const char *name, struct hd_conv_fields *fields, int64_t rows, bool data,
-                        enum hd_layout *layout_p, int64_t *height_p, int64_t *width_p)
-{
-    struct layer l = {.bf16 = fields->bf16, .relu = fields->relu, .rows = rows};
-    HD_TRY(hd_conv_create_fast(fields, &l.conv));
-    HD_TRY(allocate(&l, fields));
-    *layout_p = hd_conv_get_output(l.conv, height_p, width_p);
-    double flop = 2.0 * (double)(rows * fields->out_channels * fields->in_channels *
-                                 fields->kernel * fields->kernel * *height_p * *width_p);
-    measure_passes(name, &l, flop, data);
-    return HD_OK;
-}
-
-static void packed_forward(void *arg)
-{
-    const struct layer *l = arg;
-    if (l->bf16)
-        hd_packed_forward_bf16(&l->packed, l->rows, l->shadow, l->bias, l->x, l->packed.in, l->y,
-                               l->packed.out);
-    else
-        hd_packed_forward(&l->packed, l->rows, l->w, l->bias, l->x, l->packed.in, l->y,
-                          l->packed.out);
-}
-
-static void packed_weights(void *arg)
-{
-    const struct layer *l = arg;
-    const int64_t blocks = hd_packed_count_in_blocks(&l->packed);
-    if (l->bf16)
-        hd_packed_backward_weights_bf16(&l->packed, l->rows, l->y, l->packed.out, l->x,
-                                        l->packed.in, 0, blocks, l->dw, l->scratch);
-    else
-        hd_packed_backward_weights(&l->packed, l->rows, l->y, l->packed.out, l->x, l->packed.in, 0,
-                                   blocks, l->dw, l->scratch);
-}
-
-static void packed_data(void *arg)
-{
-    const struct layer *l = arg;
-    const int64_t blocks = hd_packed_count_in_blocks(&l->packed);
-    if (l->bf16)
-        hd_packed_backward_data_bf16(&l->packed, l->rows, l->shadow, l->y, l->packed.out, 0, blocks,
-                                     l->x, l->dx, l->packed.in, l->scratch);
-    else
-        hd_packed_backward_data(&l->packed, l->rows, l->w, l->y, l->packed.out, 0, blocks, l->x,
-                                l->dx, l->packed.in, l->scratch);
-}
-
-/* Measures a packed layer; in and out are multiples of 32. */
-static int measure_packed(const char *name, int64_t in, int64_t out, int64_t rows, bool bf16)
-{
-    struct layer l = {.bf16 = bf16, .rows = rows, .packed = {in, out}};
-    l.x = hd_alloc(rows * in, 4);
-    l.dx = hd_alloc(rows * in, 4);
-    l.y = hd_alloc(rows * out, 4);
-    l.w = hd_alloc(in * out, 4);
-    l.dw = hd_alloc(in * out, 4);
-    l.shadow = hd_alloc(in * out, 2);
-    l.bias = hd_alloc(out, 4);
-    l.scratch = hd_alloc(hd_packed_get_scratch_bytes(&l.packed, rows), 1);
-    const double flop = 2.0 * (double)(rows * in * out);
-    report(name, "forward", "heddle", flop, hd_part_measure_seconds(packed_forward, &l));
-    report(name, "weights", "heddle", flop, hd_part_measure_seconds(packed_weights, &l));
-    report(name, "data", "heddle", flop, hd_part_measure_seconds(packed_data, &l));
-    return HD_OK;
-}
-
 struct peak {
     float *w, *bias, *x, *y;
 };
@@ -199,13 +135,94 @@ static int measure_peak(void)
     return HD_OK;
 }
 
-static const struct {
-    const char *name;
-    int64_t channels[3], width;
-} nets[] = {{"pong", {128, 128, 512}, 512},
-            {"nature", {32, 64, 64}, 512},
-            {"ppo", {64, 64, 128}, 128},
-            {"ppo_fast", {16, 32, 32}, 256}};
+/* -- The steps of a net ------------------------------------------------------------------------ */
+
+struct steps {
+    const struct hd_net *net;
+    int number;
+    int64_t rows;
+    void *params, *obs, *work, *scratch;
+    float *q, *dq, *grad;
+};
+
+static void run_forward(void *arg)
+{
+    const struct steps *s = arg;
+    hd_net_run_step(s->net, s->number, s->params, s->rows, false, s->work, s->scratch, s->grad);
+}
+
+static void run_backward(void *arg)
+{
+    const struct steps *s = arg;
+    hd_net_run_step(s->net, s->number, s->params, s->rows, true, s->work, s->scratch, s->grad);
+}
+
+static int run_all(struct steps *s)
+{
+    const struct hd_net *net = s->net;
+    const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
+    const int64_t outputs = s->rows * hd_net_count_outputs(net);
+    s->params = hd_alloc(hd_net_get_params_bytes(net), 1);
+    s->obs = hd_alloc(s->rows * hd_net_get_obs_bytes(net), 1);
+    s->work = hd_alloc(hd_net_get_forward_bytes(net, s->rows), 1);
+    s->scratch = hd_alloc(hd_net_get_backward_bytes(net, s->rows), 1);
+    s->q = hd_alloc(outputs, 4), s->dq = hd_alloc(outputs, 4);
+    s->grad = hd_alloc(hd_net_count_params(net), 4);
+    if (!s->params || !s->obs || !s->work || !s->scratch || !s->q || !s->dq || !s->grad)
+        return HD_ERR_NOMEM;
+    HD_TRY(hd_net_init(net, &rng, s->params));
+    HD_TRY(hd_net_prepare(net, s->rows, s->rows));
+    hd_net_forward(net, s->params, NULL, s->obs, s->rows, s->work, s->q);
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
+        hd_net_backward(net, s->params, s->rows, s->rows, s->work, s->dq, s->scratch, stage,
+                        s->grad);
+    return HD_OK;
+}
+
+/* The first step with weights has no gradient of its input. */
+static void measure_step(struct steps *s, bool first)
+{
+    struct hd_net_step step;
+    char name[160];
+    hd_net_describe_step(s->net, s->number, s->rows, &step);
+    snprintf(name, sizeof name, "%s %s%s%s", step.module, step.layer, step.activation ? " " : "",
+             step.activation ? step.activation : "");
+    const double flop = 2.0 * (double)(s->rows * step.multiply_adds);
+    report(name, "forward", step.implementation, flop, hd_part_measure_seconds(run_forward, s));
+    report(name, "backward", step.form, (first ? 1 : 2) * flop,
+           hd_part_measure_seconds(run_backward, s));
+}
+
+static int measure_net(const struct hd_net *net, int64_t rows)
+{
+    struct steps s = {.net = net, .rows = rows};
+    bool first = true;
+    HD_TRY(run_all(&s));
+    HD_TRY(measure_peak());
+    for (; s.number < hd_net_count_steps(net); s.number++) {
+        struct hd_net_step step;
+        hd_net_describe_step(net, s.number, rows, &step);
+        measure_step(&s, first && step.multiply_adds > 0);
+        first &= step.multiply_adds == 0;
+    }
+    return HD_OK;
+}
+
+/* Measures the net of the first parameters of a run file. */
+static int measure_run_file(const char *path, int64_t rows)
+{
+    struct hd_options options = {.config = path};
+    struct hd_run_spec run_spec;
+    hd_options_refuse_plugins(&options);
+    HD_TRY(hd_run_spec_load(&options, 1, &run_spec));
+    const struct hd_graph *graph = run_spec.graph;
+    int status = HD_ERR_INPUT;
+    for (int i = 0; i < graph->n_values && status == HD_ERR_INPUT; i++)
+        if (graph->values[i].spec.type == &hd_type_params)
+            status = measure_net(hd_params_get_net(&graph->values[i].spec), rows);
+    hd_run_spec_release(&run_spec);
+    return status;
+}
 
 /* -- One convolution by every implementation --------------------------------------------------- */
 
@@ -246,41 +263,21 @@ static int measure_layouts(int argc, char **argv)
 /* Memory is released by the end of the process. */
 static int measure(int argc, char **argv)
 {
-    static const int64_t kernels[] = {2, 4, 3}, strides[] = {1, 2, 1};
-    const int64_t rows = hd_part_parse_number(argc, argv, 2, 32);
-    const bool bf16 = argc > 1 && strcmp(argv[1], "bf16") == 0;
+    struct hd_net *net;
     if (argc > 1 && strcmp(argv[0], "conv") == 0)
         return measure_layouts(argc, argv);
-    for (size_t n = 0; argc > 1 && rows > 0 && n < sizeof nets / sizeof *nets; n++) {
-        if (strcmp(nets[n].name, argv[0]) != 0)
-            continue;
-        struct hd_conv_fields fields = {.in_channels = 64,
-                                        .in_height = 21,
-                                        .in_width = 21,
-                                        .input = bf16 ? HD_NHWC : HD_NCHW16,
-                                        .relu = true,
-                                        .bf16 = bf16};
-        for (int i = 0; i < 3; i++) {
-            const char *const names[] = {"conv1", "conv2", "conv3"};
-            int64_t height, width;
-            fields.out_channels = nets[n].channels[i];
-            fields.kernel = kernels[i];
-            fields.stride = strides[i];
-            HD_TRY(measure_conv(names[i], &fields, rows, i > 0, &fields.input, &height, &width));
-            fields.in_channels = fields.out_channels;
-            fields.in_height = height;
-            fields.in_width = width;
-        }
-        HD_TRY(measure_peak());
-        HD_TRY(measure_packed("mid", fields.in_channels * fields.in_height * fields.in_width,
-                              nets[n].width, rows, bf16));
-        return measure_packed("hidden", nets[n].width, 2 * nets[n].width, rows, bf16);
-    }
-    return HD_ERR_INPUT;
+    const bool file = argc > 0 && strchr(argv[0], '.');
+    const int64_t rows = hd_part_parse_number(argc, argv, file ? 1 : 2, 32);
+    if (rows == 0 || (!file && argc < 2))
+        return HD_ERR_INPUT;
+    if (file)
+        return measure_run_file(argv[0], rows);
+    HD_TRY(hd_bench_net_create(argv[0], argv[1], &net));
+    return measure_net(net, rows);
 }
 
 const struct hd_bench_part hd_part_layers = {
-    "pong|nature|ppo|ppo_fast f32|bf16 [BATCH] | conv f32|bf16 BATCH CHANNELS SIDE OUT KERNEL "
+    HD_BENCH_NETS
+    " f32|bf16 [ROWS] | RUN.yaml [ROWS] | conv f32|bf16 BATCH CHANNELS SIDE OUT KERNEL "
     "[STRIDE [PADDING]]",
-    "the layers of a convolutional net one by one, or a convolution by every implementation",
-    measure};
+    "the steps of a net one by one, or a convolution by every implementation", measure};

@@ -150,6 +150,12 @@ struct hd_net_step {
 int hd_net_count_steps(const struct hd_net *net);
 void hd_net_describe_step(const struct hd_net *net, int i, int64_t rows, struct hd_net_step *step);
 
+/* Runs step i alone, as measurements do: forward, or backward with the gradients of its weights.
+ * Memory is that of a forward and a backward pass of `rows` rows that have run. Returns HD_OK or an
+ * error of hd_net_create; HD_ERR_INPUT of nets with batch norm. */
+int hd_net_run_step(const struct hd_net *net, int i, const void *params, int64_t rows,
+                    bool backward, void *work, void *scratch, float *grad);
+
 /* -- Parameters -------------------------------------------------------------------------------- */
 
 /* Return the number of tensors, and tensor i in DI-engine's order (borrowed). */

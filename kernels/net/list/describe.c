@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of a pass on CPUs, for people who want to know what computes a net. */
+/* Tells of the steps of a pass on CPUs, for people who want to know what computes a net. */
 #include "kernels/net/list/list_internal.h"
+#include "runtime/base/status.h"
 
 #include <stdio.h>
 
@@ -64,4 +65,20 @@ void hd_net_describe_step(const struct hd_net *net, int i, int64_t rows, struct 
     step->output_bytes = hd_form_get_bytes(&walk->values[op->out].form, rows) / rows;
     add_layer(op->layer, step);
     add_layer(op->impl ? op->impl->joined : NULL, step);
+}
+
+int hd_net_run_step(const struct hd_net *base, int i, const void *params, int64_t rows,
+                    bool backward, void *work, void *scratch, float *grad)
+{
+    const struct list_net *net = as_list(base);
+    const struct op *op = &net->on_cpu.ops[i];
+    const struct list_memory values = hd_list_make_memory(&net->on_cpu, work, rows, 1);
+    const struct list_memory deltas = hd_list_make_memory(&net->on_cpu, scratch, rows, 1);
+    if (base->batch_norm)
+        return HD_ERR_INPUT;
+    if (!backward)
+        return hd_list_forward_op(net, op, params, NULL, values);
+    hd_list_differentiate(op, values, deltas);
+    HD_TRY(hd_list_backward_weights(net, op, params, values, deltas, grad));
+    return hd_list_backward_data(net, op, params, values, deltas, false);
 }
