@@ -55,7 +55,10 @@ static void choose(struct stepping *s)
 {
     const struct hd_env_actions *actions = &s->spec.actions;
     const int64_t n = hd_net_count_actions(s->net);
-    hd_net_forward(s->net, s->params, NULL, s->obs, s->envs, s->work, s->q);
+    hd_net_forward(
+        s->net,
+        &(struct hd_net_pass){.params = s->params, .obs = s->obs, .rows = s->envs, .work = s->work},
+        s->q);
     for (int64_t i = 0; i < s->envs; i++) {
         const float *q = s->q + i * n;
         int32_t best = 0;
@@ -85,7 +88,7 @@ static int make_policy(struct stepping *s)
                                          .heads = HD_HEADS_Q};
     HD_TRY(hd_net_create(&fields, &s->net));
     s->params = hd_alloc(hd_net_get_params_bytes(s->net), 1);
-    s->work = hd_alloc(hd_net_get_forward_bytes(s->net, s->envs), 1);
+    s->work = hd_alloc(hd_net_get_forward_bytes(s->net, s->envs, 1), 1);
     s->q = hd_alloc(s->envs * fields.actions, sizeof *s->q);
     if (!s->params || !s->work || !s->q)
         return HD_ERR_NOMEM;

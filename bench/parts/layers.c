@@ -164,15 +164,18 @@ static int run_all(struct steps *s)
     const int64_t outputs = s->rows * hd_net_count_outputs(net);
     s->params = hd_alloc(hd_net_get_params_bytes(net), 1);
     s->obs = hd_alloc(s->rows * hd_net_get_obs_bytes(net), 1);
-    s->work = hd_alloc(hd_net_get_forward_bytes(net, s->rows), 1);
-    s->scratch = hd_alloc(hd_net_get_backward_bytes(net, s->rows), 1);
+    s->work = hd_alloc(hd_net_get_forward_bytes(net, s->rows, 1), 1);
+    s->scratch = hd_alloc(hd_net_get_backward_bytes(net, s->rows, 1), 1);
     s->q = hd_alloc(outputs, 4), s->dq = hd_alloc(outputs, 4);
     s->grad = hd_alloc(hd_net_count_params(net), 4);
     if (!s->params || !s->obs || !s->work || !s->scratch || !s->q || !s->dq || !s->grad)
         return HD_ERR_NOMEM;
     HD_TRY(hd_net_init(net, &rng, s->params));
     HD_TRY(hd_net_prepare(net, s->rows, s->rows));
-    hd_net_forward(net, s->params, NULL, s->obs, s->rows, s->work, s->q);
+    hd_net_forward(
+        net,
+        &(struct hd_net_pass){.params = s->params, .obs = s->obs, .rows = s->rows, .work = s->work},
+        s->q);
     for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, s->params, s->rows, s->rows, s->work, s->dq, s->scratch, stage,
                         s->grad);

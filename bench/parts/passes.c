@@ -20,8 +20,13 @@ struct passes {
 static void act(void *arg)
 {
     const struct passes *p = arg;
-    hd_net_forward_sequences(p->net, p->params, NULL, p->obs, false, p->rows, &p->sequences,
-                             p->work, p->q);
+    hd_net_forward(p->net,
+                   &(struct hd_net_pass){.params = p->params,
+                                         .obs = p->obs,
+                                         .rows = p->rows,
+                                         .sequences = &p->sequences,
+                                         .work = p->work},
+                   p->q);
 }
 
 static void update(void *arg)
@@ -42,8 +47,8 @@ static int allocate(struct passes *p)
     float *state = hd_alloc(states, 4);
     p->params = hd_alloc(hd_net_get_params_bytes(net), 1);
     p->obs = hd_alloc(rows * hd_net_get_obs_bytes(net), 1);
-    p->work = hd_alloc(hd_net_get_sequences_forward_bytes(net, rows, steps), 1);
-    p->scratch = hd_alloc(hd_net_get_sequences_backward_bytes(net, rows, steps), 1);
+    p->work = hd_alloc(hd_net_get_forward_bytes(net, rows, steps), 1);
+    p->scratch = hd_alloc(hd_net_get_backward_bytes(net, rows, steps), 1);
     p->q = hd_alloc(outputs, 4), p->dq = hd_alloc(outputs, 4);
     p->grad = hd_alloc(hd_net_count_params(net), 4);
     p->sequences.state = p->sequences.next_state = state;

@@ -39,13 +39,19 @@ static void target_forward(void *arg)
 {
     const struct update *u = arg;
     const char *next_obs = u->obs + u->batch * hd_net_get_obs_bytes(u->net);
-    hd_net_forward(u->net, u->target, NULL, next_obs, u->batch, u->work, u->next);
+    hd_net_forward(u->net,
+                   &(struct hd_net_pass){
+                       .params = u->target, .obs = next_obs, .rows = u->batch, .work = u->work},
+                   u->next);
 }
 
 static void forward(void *arg)
 {
     const struct update *u = arg;
-    hd_net_forward(u->net, u->params, NULL, u->obs, u->rows, u->work, u->q);
+    hd_net_forward(
+        u->net,
+        &(struct hd_net_pass){.params = u->params, .obs = u->obs, .rows = u->rows, .work = u->work},
+        u->q);
 }
 
 static void loss(void *arg)
@@ -162,8 +168,8 @@ static int allocate(struct update *u)
     u->obs = hd_alloc(u->rows * hd_net_get_obs_bytes(u->net), 1);
     u->params = hd_alloc(params, 1), u->target = hd_alloc(params, 1), u->grad = hd_alloc(n, 4);
     u->m = hd_alloc(n, 4), u->v = hd_alloc(n, 4);
-    u->work = hd_alloc(hd_net_get_forward_bytes(u->net, u->rows), 1);
-    u->scratch = hd_alloc(hd_net_get_backward_bytes(u->net, u->batch), 1);
+    u->work = hd_alloc(hd_net_get_forward_bytes(u->net, u->rows, 1), 1);
+    u->scratch = hd_alloc(hd_net_get_backward_bytes(u->net, u->batch, 1), 1);
     u->q = hd_alloc(u->rows * hd_net_count_outputs(u->net), 4);
     u->dq = hd_alloc(u->batch * hd_net_count_outputs(u->net), 4);
     u->adam = hd_adam_make(1e-6);

@@ -55,64 +55,13 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
-static void forward(const struct hd_net *net, const void *params, const struct hd_net_rows *rows,
-                    void *work, float *q)
+void hd_net_forward(const struct hd_net *net, const struct hd_net_pass *pass, float *q)
 {
-    if (hd_list_forward(net, params, rows, work, q) == HD_OK)
+    const int64_t rows = pass->next_obs ? 2 * pass->rows : pass->rows;
+    if (hd_list_forward(net, pass, q) == HD_OK)
         return;
-    for (int64_t i = 0; i < (rows->n_first + rows->n_second) * net->outputs; i++)
+    for (int64_t i = 0; i < rows * net->outputs; i++)
         q[i] = NAN;
-}
-
-void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
-                    const void *obs, int64_t batch, void *work, float *q)
-{
-    const struct hd_net_rows rows = {
-        .first = obs, .n_first = batch, .floats = !net->obs_u8, .norm = norm};
-    forward(net, params, &rows, work, q);
-}
-
-void hd_net_forward_floats(const struct hd_net *net, const void *params,
-                           const struct hd_obs_norm *norm, const float *obs, int64_t batch,
-                           void *work, float *q)
-{
-    const struct hd_net_rows rows = {.first = obs, .n_first = batch, .floats = true, .norm = norm};
-    forward(net, params, &rows, work, q);
-}
-
-void hd_net_forward_pair(const struct hd_net *net, const void *params,
-                         const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
-                         int64_t rows, void *work, float *q)
-{
-    const struct hd_net_rows both = {.first = obs,
-                                     .n_first = rows,
-                                     .second = next_obs,
-                                     .n_second = rows,
-                                     .floats = !net->obs_u8,
-                                     .norm = norm};
-    forward(net, params, &both, work, q);
-}
-
-void hd_net_forward_running(const struct hd_net *net, const void *params, const float *running,
-                            const struct hd_obs_norm *norm, const void *obs, int64_t batch,
-                            void *work, float *q)
-{
-    const struct hd_net_rows rows = {
-        .first = obs, .n_first = batch, .floats = !net->obs_u8, .norm = norm, .running = running};
-    forward(net, params, &rows, work, q);
-}
-
-void hd_net_forward_sequences(const struct hd_net *net, const void *params,
-                              const struct hd_obs_norm *norm, const void *obs, bool floats,
-                              int64_t batch, const struct hd_net_sequences *sequences, void *work,
-                              float *q)
-{
-    const struct hd_net_rows rows = {.first = obs,
-                                     .n_first = batch,
-                                     .floats = floats || !net->obs_u8,
-                                     .norm = norm,
-                                     .sequences = sequences};
-    forward(net, params, &rows, work, q);
 }
 
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,

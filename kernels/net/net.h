@@ -183,66 +183,48 @@ int hd_net_init(const struct hd_net *net, const struct hd_rng *rng, void *params
  * safe. Returns HD_OK or an error of hd_net_create. */
 int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 
-/* Returns the bytes of work memory, a multiple of 64, for a forward pass of `batch` observations.
- * The work memory holds the activations afterwards. */
-int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
-
-/* Computes q[batch][outputs] of obs[batch][hd_net_get_obs_bytes], normalised by `norm` (NULL: bytes
- * are divided by 255, floats are unchanged). In nets with convolutions the bits of
- * a row's result depend also on `batch`, in all others on that row alone. `work` is 64-byte
- * aligned. If the library fails, which is logged, q is NaN. */
-void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
-                    const void *obs, int64_t batch, void *work, float *q);
-
-/* Computes q of float observations, whatever the net's type of observations. Without `norm` they
- * are already divided by 255, as DI-engine's nets take them; else `norm` applies to them. */
-void hd_net_forward_floats(const struct hd_net *net, const void *params,
-                           const struct hd_obs_norm *norm, const float *obs, int64_t batch,
-                           void *work, float *q);
-
-/* Computes q[2 rows][outputs] of obs[rows] and then of next_obs[rows] in one pass. */
-void hd_net_forward_pair(const struct hd_net *net, const void *params,
-                         const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
-                         int64_t rows, void *work, float *q);
-
-/* Computes q like hd_net_forward, with batch norm by running statistics (hd_net_count_running).
- * Nets without batch norm ignore them; nets with it yield NaN if `running` is NULL, and in the
- * functions above. */
-void hd_net_forward_running(const struct hd_net *net, const void *params, const float *running,
-                            const struct hd_obs_norm *norm, const void *obs, int64_t batch,
-                            void *work, float *q);
-
-/* The rows of a pass through a recurrent net, in which functions without them take each row for a
- * sequence of its own that begins with a state of zeros. */
+/* The rows of a pass through a recurrent net. */
 struct hd_net_sequences {
     int64_t steps;       /* T: rows [i T, (i + 1) T) are sequence i, in the order of time */
-    const float *state;  /* [batch / T][hd_net_count_state]: before the first row; NULL: zeros */
-    const float *begins; /* [batch]: 1 where an episode begins, so that the state before this row is
+    const float *state;  /* [rows / T][hd_net_count_state]: before the first row; NULL: zeros */
+    const float *begins; /* [rows]: 1 where an episode begins, so that the state before this row is
                             zero; else 0. NULL: nowhere */
     float *next_state;   /* like state, written: after the last row. May be `state`; NULL: unused */
 };
 
-/* Return the bytes of a forward pass's work memory and of a backward pass's scratch, multiples of
- * 64, for `batch` rows in sequences of `steps` rows. */
-int64_t hd_net_get_sequences_forward_bytes(const struct hd_net *net, int64_t batch, int64_t steps);
-int64_t hd_net_get_sequences_backward_bytes(const struct hd_net *net, int64_t batch, int64_t steps);
+/* A forward pass. */
+struct hd_net_pass {
+    const void *params;
+    const float *running; /* of nets with batch norm (hd_net_count_running), which yield NaN without
+                             it; others ignore it */
+    const struct hd_obs_norm *norm; /* of the observations; NULL: bytes are divided by 255, floats
+                                       are unchanged */
+    const void *obs, *next_obs;     /* [rows] each, one after the other; next_obs NULL: obs alone */
+    int64_t rows;
+    bool floats; /* observations are floats, whatever the net's type: without `norm` already divided
+                    by 255, as DI-engine's nets take them */
+    const struct hd_net_sequences *sequences; /* NULL: each row is a sequence of its own, which
+                                                 begins with a state of zeros */
+    void *work; /* 64-byte aligned; it holds the activations afterwards */
+};
 
-/* Does what hd_net_forward does, or with `floats` hd_net_forward_floats, of sequences. The bits of
- * a sequence depend on that sequence alone. A backward pass that follows, of all rows, goes through
- * them back in time: as far as the states at their beginnings, whose derivatives are dropped. */
-void hd_net_forward_sequences(const struct hd_net *net, const void *params,
-                              const struct hd_obs_norm *norm, const void *obs, bool floats,
-                              int64_t batch, const struct hd_net_sequences *sequences, void *work,
-                              float *q);
+/* Return the bytes of a forward pass's work memory and of a backward pass's scratch, multiples of
+ * 64, for `rows` rows (twice as many with next_obs) in sequences of `steps`; 1 in nets that are not
+ * recurrent. The scratch is kept from stage to stage. */
+int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t rows, int64_t steps);
+int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t rows, int64_t steps);
+
+/* Computes q[rows][outputs], or of twice as many rows. In nets with convolutions the bits of a
+ * row's result depend also on the number of rows, in all others on that row alone, or on its
+ * sequence. A backward pass that follows a pass of sequences, of all rows, goes through them back
+ * in time: as far as the states at their beginnings, whose derivatives are dropped. If the library
+ * fails, which is logged, q is NaN. */
+void hd_net_forward(const struct hd_net *net, const struct hd_net_pass *pass, float *q);
 
 /* The backward pass goes through stages 0 … hd_net_count_stages - 1, in this order. Stage s reads
  * the parameters and writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
 int hd_net_count_stages(const struct hd_net *net);
 void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
-
-/* Returns the bytes of scratch, a multiple of 64, for a backward pass of `batch` observations. The
- * scratch is kept from stage to stage. */
-int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t batch);
 
 /* Computes one stage of grad, which has the layout of the parameters' floats: the sum over rows b <
  * batch of dq[b][outputs] times the derivative of row b's output. `work` comes from a forward pass
@@ -285,8 +267,8 @@ int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backwar
 int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
                         void *stream);
 
-/* Do what hd_net_get_forward_bytes, hd_net_forward and hd_net_forward_pair do; `norm` itself is in
- * host memory, its scale and shift are in device memory. Return a status as above. */
+/* Do what hd_net_get_forward_bytes and hd_net_forward do, the last one with next_obs; `norm` itself
+ * is in host memory, its scale and shift are in device memory. Return a status as above. */
 int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch);
 int hd_net_forward_cuda(const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm, const void *obs, int64_t batch, void *work,

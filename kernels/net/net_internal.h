@@ -41,16 +41,6 @@ static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list
     return first;
 }
 
-/* The observations of a forward pass: rows of `first`, then of `second`. */
-struct hd_net_rows {
-    const void *first, *second;
-    int64_t n_first, n_second;
-    bool floats; /* observations are floats, whatever the net's type of observations */
-    const struct hd_obs_norm *norm;
-    const float *running;                     /* in nets with batch norm; may be NULL */
-    const struct hd_net_sequences *sequences; /* NULL: each row is one, from a state of zeros */
-};
-
 struct hd_gpu_obs;
 struct hd_gpu_shadow;
 struct hd_gpu_matrix;
@@ -128,8 +118,7 @@ int hd_list_create(const struct hd_net_fields *fields, const struct hd_layer_lis
                    struct hd_net **net_p);
 
 /* These do what the functions of kernels/net/net.h do, and return the status of hd_net_create. */
-int hd_list_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
-                    void *work, float *q);
+int hd_list_forward(const struct hd_net *base, const struct hd_net_pass *pass, float *q);
 int hd_list_backward(const struct hd_net *base, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);

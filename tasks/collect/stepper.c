@@ -26,7 +26,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
     stepper->outcome.truncated = hd_arena_take(&arena, n, sizeof *stepper->outcome.truncated);
     stepper->outputs =
         hd_arena_take(&arena, n * hd_net_count_outputs(net), sizeof *stepper->outputs);
-    stepper->forward = hd_arena_take(&arena, hd_net_get_forward_bytes(net, n), 1);
+    stepper->forward = hd_arena_take(&arena, hd_net_get_forward_bytes(net, n, 1), 1);
     return arena.used;
 }
 
@@ -53,12 +53,14 @@ void hd_stepper_forward(const struct hd_stepper *stepper, const struct hd_envs_s
 {
     const struct hd_net_sequences step = {
         .steps = 1, .state = envs->state, .next_state = envs->state};
-    if (shape->state > 0)
-        hd_net_forward_sequences(net, params, norm, envs->obs, false, shape->envs, &step,
-                                 stepper->forward, stepper->outputs);
-    else
-        hd_net_forward_running(net, params, stepper->running, norm, envs->obs, shape->envs,
-                               stepper->forward, stepper->outputs);
+    const struct hd_net_pass pass = {.params = params,
+                                     .running = stepper->running,
+                                     .norm = norm,
+                                     .obs = envs->obs,
+                                     .rows = shape->envs,
+                                     .sequences = shape->state > 0 ? &step : NULL,
+                                     .work = stepper->forward};
+    hd_net_forward(net, &pass, stepper->outputs);
 }
 
 void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,

@@ -133,10 +133,7 @@ static int64_t lay_out(const struct args *args, int64_t rows, void *memory, stru
     work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
     const int64_t steps = args->steps, sequences = steps > 0 ? rows / steps : 0;
     work->forward =
-        hd_arena_take(&arena,
-                      steps > 0 ? hd_net_get_sequences_forward_bytes(args->net, rows, steps)
-                                : hd_net_get_forward_bytes(args->net, rows),
-                      1);
+        hd_arena_take(&arena, hd_net_get_forward_bytes(args->net, rows, steps > 0 ? steps : 1), 1);
     work->begins = hd_arena_take(&arena, sequences * steps, sizeof *work->begins);
     work->state =
         hd_arena_take(&arena, sequences * hd_net_count_state(args->net), sizeof *work->state);
@@ -217,9 +214,13 @@ static void forward_sequences(const struct args *args, const struct hd_view *vie
     const struct hd_net_sequences sequences = {
         .steps = args->steps, .state = work->state, .begins = work->begins};
     fill_sequences(args, &views[TRAJECTORIES], group, work);
-    hd_net_forward_sequences(args->net, views[POLICY].data,
-                             hd_moments_get_obs_norm(&views[NORM], &norm), work->obs, false,
-                             args->block, &sequences, work->forward, work->out);
+    const struct hd_net_pass pass = {.params = views[POLICY].data,
+                                     .norm = hd_moments_get_obs_norm(&views[NORM], &norm),
+                                     .obs = work->obs,
+                                     .rows = args->block,
+                                     .sequences = &sequences,
+                                     .work = work->forward};
+    hd_net_forward(args->net, &pass, work->out);
 }
 
 static void forward(const struct args *args, const struct hd_view *views, int64_t item,
@@ -233,8 +234,12 @@ static void forward(const struct args *args, const struct hd_view *views, int64_
     else
         for (int64_t i = 0; i < rows; i++)
             copy_obs(from, item * args->block + i, 0, work->obs + i * bytes);
-    hd_net_forward(args->net, views[POLICY].data, hd_moments_get_obs_norm(&views[NORM], &norm),
-                   work->obs, rows, work->forward, work->out);
+    const struct hd_net_pass pass = {.params = views[POLICY].data,
+                                     .norm = hd_moments_get_obs_norm(&views[NORM], &norm),
+                                     .obs = work->obs,
+                                     .rows = rows,
+                                     .work = work->forward};
+    hd_net_forward(args->net, &pass, work->out);
 }
 
 static int compute_advantages_body(struct hd_context *context, const struct hd_view *views,

@@ -67,7 +67,7 @@ static int64_t lay_out(const struct args *args, void *memory, struct work *work)
     const int64_t rows = shape->rows;
     int64_t forward = 0;
     for (int i = POLICY; i <= TARGET2; i++) {
-        const int64_t bytes = hd_net_get_forward_bytes(args->net[i], rows);
+        const int64_t bytes = hd_net_get_forward_bytes(args->net[i], rows, 1);
         forward = bytes > forward ? bytes : forward;
     }
     work->out = hd_arena_take(&arena, rows * 2 * shape->dims, sizeof *work->out);
@@ -109,8 +109,12 @@ static int compute_targets_body(struct hd_context *context, const struct hd_view
     lay_out(args, context->scratch, &work);
     *to.used = *hd_batch_get_use(batch->spec, batch->data).used;
     join_actions(shape, &rows, to.input);
-    hd_net_forward(args->net[POLICY], views[POLICY].data, NULL, rows.next_obs, shape->rows,
-                   work.forward, work.out);
+    hd_net_forward(args->net[POLICY],
+                   &(struct hd_net_pass){.params = views[POLICY].data,
+                                         .obs = rows.next_obs,
+                                         .rows = shape->rows,
+                                         .work = work.forward},
+                   work.out);
     const struct hd_sac_draw draw = {.rows = shape->rows,
                                      .obs = shape->obs,
                                      .dims = shape->dims,
@@ -118,10 +122,18 @@ static int compute_targets_body(struct hd_context *context, const struct hd_view
                                      .out = work.out,
                                      .rng = &context->rng};
     hd_sac_draw_actions(&draw, work.joined, work.log_prob, NULL);
-    hd_net_forward(args->net[TARGET1], views[TARGET1].data, NULL, work.joined, shape->rows,
-                   work.forward, work.q1);
-    hd_net_forward(args->net[TARGET2], views[TARGET2].data, NULL, work.joined, shape->rows,
-                   work.forward, work.q2);
+    hd_net_forward(args->net[TARGET1],
+                   &(struct hd_net_pass){.params = views[TARGET1].data,
+                                         .obs = work.joined,
+                                         .rows = shape->rows,
+                                         .work = work.forward},
+                   work.q1);
+    hd_net_forward(args->net[TARGET2],
+                   &(struct hd_net_pass){.params = views[TARGET2].data,
+                                         .obs = work.joined,
+                                         .rows = shape->rows,
+                                         .work = work.forward},
+                   work.q2);
     const struct hd_sac_targets targets = {.rows = shape->rows,
                                            .nstep = hd_batch_get_shape(batch->spec)->nstep,
                                            .gamma = args->gamma,

@@ -20,12 +20,11 @@ static int64_t lay_out(const struct hd_loss_grad *args, void *memory, void *head
     int64_t forward, backward = 0;
     if (args->levels > 0) {
         forward = hd_net_get_training_bytes(args->net, args->micro);
-    } else if (args->steps > 0) {
-        forward = hd_net_get_sequences_forward_bytes(args->net, args->micro, args->steps);
-        backward = hd_net_get_sequences_backward_bytes(args->net, args->micro, args->steps);
     } else {
-        forward = hd_net_get_forward_bytes(args->net, hd_loss_grad_count_forward_rows(args));
-        backward = hd_net_get_backward_bytes(args->net, args->micro);
+        const int64_t steps = args->steps > 0 ? args->steps : 1;
+        const int64_t rows = args->steps > 0 ? args->micro : hd_loss_grad_count_forward_rows(args);
+        forward = hd_net_get_forward_bytes(args->net, rows, steps);
+        backward = hd_net_get_backward_bytes(args->net, args->micro, steps);
     }
     return hd_loss_item_lay_out(args, forward, backward, memory, header, item_p);
 }
@@ -79,18 +78,22 @@ static void go_forward(const struct hd_loss_grad *args, const struct hd_context 
     pass.rng = &context->rng;
     pass.scratch = context->scratch;
     count_rows(args, &pass);
+    const struct hd_net_pass target = {.params = from.target,
+                                       .norm = norm,
+                                       .obs = from.next_obs,
+                                       .rows = args->micro,
+                                       .work = work->forward};
+    const struct hd_net_pass policy = {
+        .params = from.policy,
+        .norm = norm,
+        .obs = from.obs,
+        .next_obs = args->steps > 0 || args->loss->passes == HD_LOSS_OBS ? NULL : from.next_obs,
+        .rows = args->micro,
+        .sequences = args->steps > 0 ? &from.sequences : NULL,
+        .work = work->forward};
     if (args->loss->target)
-        hd_net_forward(args->net, from.target, norm, from.next_obs, args->micro, work->forward,
-                       work->target_next);
-    if (args->steps > 0)
-        hd_net_forward_sequences(args->net, from.policy, norm, from.obs, false, args->micro,
-                                 &from.sequences, work->forward, work->out);
-    else if (args->loss->passes == HD_LOSS_OBS)
-        hd_net_forward(args->net, from.policy, norm, from.obs, args->micro, work->forward,
-                       work->out);
-    else
-        hd_net_forward_pair(args->net, from.policy, norm, from.obs, from.next_obs, args->micro,
-                            work->forward, work->out);
+        hd_net_forward(args->net, &target, work->target_next);
+    hd_net_forward(args->net, &policy, work->out);
     args->loss->differentiate(args->loss_args, &pass);
 }
 

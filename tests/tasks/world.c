@@ -6,6 +6,7 @@
 #include "runtime/base/tree.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/moments.h"
+#include "tests/kernels/net/forward_rows.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -42,8 +43,8 @@ void world_forward(const struct world *w, const char *params, const struct hd_ob
                    const void *obs, int64_t n, float *out)
 {
     const struct hd_net *net = world_net(w, params);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, n));
-    hd_net_forward(net, world_get(w, params)->data, norm, obs, n, work, out);
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, n, 1));
+    forward_rows(net, world_get(w, params)->data, norm, obs, n, work, out);
     hd_free(work);
 }
 

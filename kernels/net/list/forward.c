@@ -5,13 +5,23 @@
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-static void convert(const struct hd_frames *frames, const struct hd_net_rows *rows,
-                    const void *from, int64_t n, void *to)
+static int64_t count_rows(const struct hd_net_pass *pass)
 {
-    if (rows->floats)
-        hd_frames_convert_floats(frames, rows->norm, n, from, to);
+    return pass->next_obs ? 2 * pass->rows : pass->rows;
+}
+
+static bool has_floats(const struct list_net *net, const struct hd_net_pass *pass)
+{
+    return pass->floats || !net->base.obs_u8;
+}
+
+static void convert(const struct list_net *net, const struct hd_frames *frames,
+                    const struct hd_net_pass *pass, const void *from, int64_t n, void *to)
+{
+    if (has_floats(net, pass))
+        hd_frames_convert_floats(frames, pass->norm, n, from, to);
     else
-        hd_frames_convert_bytes(frames, rows->norm, n, from, to);
+        hd_frames_convert_bytes(frames, pass->norm, n, from, to);
 }
 
 /* Returns what makes rows of the observation. */
@@ -28,20 +38,19 @@ static struct hd_frames get_frames(const struct list_net *net, const struct walk
 }
 
 /* The samples may be of either of the two arrays. */
-static void take_rows(const struct list_net *net, const struct hd_net_rows *rows,
+static void take_rows(const struct list_net *net, const struct hd_net_pass *pass,
                       struct list_memory memory)
 {
     const struct hd_frames frames = get_frames(net, memory.walk);
-    const int64_t bytes = net->base.obs * (int64_t)(rows->floats ? sizeof(float) : 1);
+    const int64_t bytes = net->base.obs * (int64_t)(has_floats(net, pass) ? sizeof(float) : 1);
     const int64_t row = hd_form_get_bytes(&memory.walk->values[OBS].form, 1);
     char *to = hd_list_get_value(memory, OBS);
     for (int64_t at = memory.first, last = at + memory.count; at < last;) {
-        const bool in_first = at < rows->n_first;
-        const int64_t left = rows->n_first - at,
-                      n = in_first && left < last - at ? left : last - at;
-        const char *from = in_first ? (const char *)rows->first + at * bytes
-                                    : (const char *)rows->second - left * bytes;
-        convert(&frames, rows, from, n, to);
+        const bool in_first = at < pass->rows;
+        const int64_t left = pass->rows - at, n = in_first && left < last - at ? left : last - at;
+        const char *from = in_first ? (const char *)pass->obs + at * bytes
+                                    : (const char *)pass->next_obs - left * bytes;
+        convert(net, &frames, pass, from, n, to);
         to += n * row;
         at += n;
     }
@@ -59,25 +68,25 @@ static void append_columns(int64_t n, int64_t elements, const float *obs, int64_
     }
 }
 
-static void take_columns(const struct list_net *net, const struct hd_net_rows *rows, float *to)
+static void take_columns(const struct list_net *net, const struct hd_net_pass *pass, float *to)
 {
-    const int64_t obs = net->base.obs, n = rows->n_first + rows->n_second;
+    const int64_t obs = net->base.obs, n = count_rows(pass);
     const int64_t ld = hd_linear_get_ld(n);
-    hd_transpose(rows->n_first, obs, rows->first, obs, to, ld);
-    if (rows->n_second > 0)
-        append_columns(rows->n_second, obs, rows->second, rows->n_first, to, ld);
-    for (int64_t j = 0; j < obs && rows->norm; j++)
+    hd_transpose(pass->rows, obs, pass->obs, obs, to, ld);
+    if (pass->next_obs)
+        append_columns(pass->rows, obs, pass->next_obs, pass->rows, to, ld);
+    for (int64_t j = 0; j < obs && pass->norm; j++)
         for (int64_t i = 0; i < n; i++)
-            to[j * ld + i] = hd_obs_normalise(rows->norm, j, to[j * ld + i]);
+            to[j * ld + i] = hd_obs_normalise(pass->norm, j, to[j * ld + i]);
 }
 
-void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows,
+void hd_list_take_obs(const struct list_net *net, const struct hd_net_pass *pass,
                       struct list_memory memory)
 {
     if (memory.walk->values[OBS].form.columns)
-        take_columns(net, rows, hd_list_get_value(memory, OBS));
+        take_columns(net, pass, hd_list_get_value(memory, OBS));
     else
-        take_rows(net, rows, memory);
+        take_rows(net, pass, memory);
 }
 
 static void set_sequences(const struct list_net *net, const struct op *op,
@@ -213,17 +222,16 @@ int hd_list_forward_op(const struct list_net *net, const struct op *op, const fl
 /* -- The front --------------------------------------------------------------------------------- */
 
 /* While an op runs, the memory is fetched that the next part will write in place of its input. */
-static int forward_part(const struct list_net *net, const void *params,
-                        const struct hd_net_rows *rows, struct list_memory memory,
-                        struct hd_impl_run *runs)
+static int forward_part(const struct list_net *net, const struct hd_net_pass *pass,
+                        struct list_memory memory, struct hd_impl_run *runs)
 {
     const int64_t next = memory.first + memory.count;
     const int64_t left = memory.rows - next, n = left < memory.count ? left : memory.count;
-    hd_list_take_obs(net, rows, memory);
+    hd_list_take_obs(net, pass, memory);
     for (int i = 0; i < memory.walk->front; i++) {
         const struct op *op = &memory.walk->ops[i];
         if (!op->impl) {
-            HD_TRY(hd_list_forward_op(net, op, params, NULL, memory));
+            HD_TRY(hd_list_forward_op(net, op, pass->params, NULL, memory));
             continue;
         }
         runs[i].prefetch = hd_list_prefetch(memory, op->in, next, n, true);
@@ -233,16 +241,16 @@ static int forward_part(const struct list_net *net, const void *params,
     return HD_OK;
 }
 
-static int forward_front(const struct list_net *net, const void *params,
-                         const struct hd_net_rows *rows, struct list_memory memory)
+static int forward_front(const struct list_net *net, const struct hd_net_pass *pass,
+                         struct list_memory memory)
 {
     const int64_t part = hd_list_clip_part(memory.walk->forward_part, memory.rows);
     char *scratch;
     struct hd_impl_run *runs = hd_list_find_front(net, memory, false, &scratch);
-    HD_TRY(hd_list_begin_front(net, params, HD_CONV_FORWARD, part, NULL, &scratch, runs));
+    HD_TRY(hd_list_begin_front(net, pass->params, HD_CONV_FORWARD, part, NULL, &scratch, runs));
     for (memory.first = 0; memory.first < memory.rows; memory.first += memory.count) {
         memory.count = hd_list_clip_part(part, memory.rows - memory.first);
-        HD_TRY(forward_part(net, params, rows, memory, runs));
+        HD_TRY(forward_part(net, pass, memory, runs));
     }
     return hd_list_end_front(memory.walk, runs);
 }
@@ -270,23 +278,21 @@ void hd_list_combine_heads(const struct list_net *net, struct list_memory memory
     }
 }
 
-int hd_list_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
-                    void *work, float *q)
+int hd_list_forward(const struct hd_net *base, const struct hd_net_pass *pass, float *q)
 {
     const struct list_net *net = as_list(base);
-    struct list_memory memory =
-        hd_list_make_memory(&net->on_cpu, work, rows->n_first + rows->n_second,
-                            rows->sequences ? rows->sequences->steps : 1);
-    memory.sequences = rows->sequences;
-    if (base->batch_norm && !rows->running)
+    struct list_memory memory = hd_list_make_memory(&net->on_cpu, pass->work, count_rows(pass),
+                                                    pass->sequences ? pass->sequences->steps : 1);
+    memory.sequences = pass->sequences;
+    if (base->batch_norm && !pass->running)
         return HD_ERR_INPUT;
     hd_list_write_steps(net, memory);
     if (memory.walk->front > 0)
-        HD_TRY(forward_front(net, params, rows, memory));
+        HD_TRY(forward_front(net, pass, memory));
     else
-        hd_list_take_obs(net, rows, memory);
+        hd_list_take_obs(net, pass, memory);
     for (int i = memory.walk->front; i < memory.walk->n_ops; i++)
-        HD_TRY(hd_list_forward_op(net, &memory.walk->ops[i], params, rows->running, memory));
+        HD_TRY(hd_list_forward_op(net, &memory.walk->ops[i], pass->params, pass->running, memory));
     hd_list_combine_heads(net, memory, q);
     return HD_OK;
 }

@@ -131,7 +131,7 @@ struct list_memory {
     int64_t rows, first, count;
     bool derivatives;                         /* those by values inside the front hold one part */
     int64_t steps;                            /* of a sequence, in recurrent nets */
-    const struct hd_net_sequences *sequences; /* forward; NULL as in struct hd_net_rows */
+    const struct hd_net_sequences *sequences; /* forward; NULL as in struct hd_net_pass */
 };
 
 /* Returns the memory of a walk for all rows. */
@@ -186,7 +186,7 @@ struct hd_conv_prefetch hd_list_prefetch(struct list_memory memory, int value, i
 void hd_list_add(struct list_memory memory, int value, const void *a, const void *b, void *to);
 
 /* Copies the observations to the values. */
-void hd_list_take_obs(const struct list_net *net, const struct hd_net_rows *rows,
+void hd_list_take_obs(const struct list_net *net, const struct hd_net_pass *pass,
                       struct list_memory memory);
 
 /* Returns the arguments of an op's forward pass, for a layer without an implementation. */

@@ -162,37 +162,27 @@ static int64_t get_scratch_bytes(const struct walk *walk, enum hd_conv_pass firs
     return most;
 }
 
-int64_t hd_net_get_sequences_forward_bytes(const struct hd_net *base, int64_t batch, int64_t steps)
+int64_t hd_net_get_forward_bytes(const struct hd_net *base, int64_t rows, int64_t steps)
 {
     const struct list_net *net = as_list(base);
     const struct walk *walk = &net->on_cpu;
-    if (batch == 0)
+    if (rows == 0)
         return 0;
-    return hd_align_up(find_kept(net, walk, batch, steps, walk->n_ops) +
-                       get_scratch_bytes(walk, HD_CONV_FORWARD, HD_CONV_FORWARD, batch) +
+    return hd_align_up(find_kept(net, walk, rows, steps, walk->n_ops) +
+                       get_scratch_bytes(walk, HD_CONV_FORWARD, HD_CONV_FORWARD, rows) +
                        get_front_bytes(walk, HD_CONV_FORWARD, HD_CONV_FORWARD,
-                                       hd_list_clip_part(walk->forward_part, batch)));
+                                       hd_list_clip_part(walk->forward_part, rows)));
 }
 
-int64_t hd_net_get_forward_bytes(const struct hd_net *base, int64_t batch)
-{
-    return hd_net_get_sequences_forward_bytes(base, batch, 1);
-}
-
-int64_t hd_net_get_sequences_backward_bytes(const struct hd_net *base, int64_t batch, int64_t steps)
+int64_t hd_net_get_backward_bytes(const struct hd_net *base, int64_t rows, int64_t steps)
 {
     const struct list_net *net = as_list(base);
     const struct walk *walk = &net->on_cpu;
-    return hd_align_up(find_kept(net, walk, batch, steps, walk->n_ops) +
-                       hd_list_get_widest_bytes(walk, batch) + GAP +
-                       get_scratch_bytes(walk, HD_CONV_WEIGHTS, HD_CONV_DATA, batch) +
+    return hd_align_up(find_kept(net, walk, rows, steps, walk->n_ops) +
+                       hd_list_get_widest_bytes(walk, rows) + GAP +
+                       get_scratch_bytes(walk, HD_CONV_WEIGHTS, HD_CONV_DATA, rows) +
                        get_front_bytes(walk, HD_CONV_WEIGHTS, HD_CONV_DATA,
-                                       hd_list_clip_part(walk->backward_part, batch)));
-}
-
-int64_t hd_net_get_backward_bytes(const struct hd_net *base, int64_t batch)
-{
-    return hd_net_get_sequences_backward_bytes(base, batch, 1);
+                                       hd_list_clip_part(walk->backward_part, rows)));
 }
 
 void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct list_memory memory)

@@ -29,8 +29,8 @@ static int64_t lay_out(const struct list_net *net, int64_t batch, void *work, st
 {
     const int64_t doubles = net->features * (int64_t)sizeof(double);
     int64_t used = 0;
-    void *values = take(work, &used, hd_net_get_forward_bytes(&net->base, batch));
-    void *deltas = take(work, &used, hd_net_get_backward_bytes(&net->base, batch));
+    void *values = take(work, &used, hd_net_get_forward_bytes(&net->base, batch, 1));
+    void *deltas = take(work, &used, hd_net_get_backward_bytes(&net->base, batch, 1));
     t->values = hd_list_make_memory(&net->on_cpu, values, batch, 1);
     t->deltas = hd_list_make_memory(&net->on_cpu, deltas, batch, 1);
     t->mean = take(work, &used, doubles);
@@ -99,10 +99,7 @@ int hd_list_training_forward(const struct hd_net *base, const struct hd_training
     int i = 0;
     lay_out(net, pass->batch, pass->work, &t);
     if (stage == 0) {
-        const struct hd_net_rows rows = {.first = pass->obs,
-                                         .n_first = pass->batch,
-                                         .floats = !base->obs_u8,
-                                         .norm = pass->norm};
+        const struct hd_net_pass rows = {.norm = pass->norm, .obs = pass->obs, .rows = pass->batch};
         hd_list_take_obs(net, &rows, t.values);
         *sums++ = (double)pass->used;
     } else {

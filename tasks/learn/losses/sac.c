@@ -73,13 +73,13 @@ static int64_t lay_out(const struct args *args, void *memory, struct scratch *sc
     scratch->joined = hd_arena_take(&arena, inputs, sizeof *scratch->joined);
     scratch->log_prob = hd_arena_take(&arena, rows, sizeof *scratch->log_prob);
     for (int i = 0; i < CRITICS; i++) {
-        const int64_t bytes = hd_net_get_backward_bytes(args->critic[i], rows);
+        const int64_t bytes = hd_net_get_backward_bytes(args->critic[i], rows, 1);
         backward = bytes > backward ? bytes : backward;
         scratch->q[i] = hd_arena_take(&arena, rows, sizeof(float));
         scratch->dq[i] = hd_arena_take(&arena, rows, sizeof(float));
         scratch->by_input[i] = hd_arena_take(&arena, inputs, sizeof(float));
         scratch->forward[i] =
-            hd_arena_take(&arena, hd_net_get_forward_bytes(args->critic[i], rows), 1);
+            hd_arena_take(&arena, hd_net_get_forward_bytes(args->critic[i], rows, 1), 1);
     }
     scratch->backward = hd_arena_take(&arena, backward, 1);
     return arena.used;
@@ -111,8 +111,12 @@ static void go_through_critics(const struct args *args, const struct hd_loss_pas
 {
     const int64_t rows = pass->rows;
     for (int i = 0; i < CRITICS; i++)
-        hd_net_forward(args->critic[i], pass->views[HD_LOSS_CRITIC1 + i].data, NULL, s->joined,
-                       rows, s->forward[i], s->q[i]);
+        hd_net_forward(args->critic[i],
+                       &(struct hd_net_pass){.params = pass->views[HD_LOSS_CRITIC1 + i].data,
+                                             .obs = s->joined,
+                                             .rows = rows,
+                                             .work = s->forward[i]},
+                       s->q[i]);
     hd_sac_choose_critic(rows, s->q[0], s->q[1], s->dq[0], s->dq[1]);
     for (int i = 0; i < CRITICS; i++)
         hd_net_backward_obs(args->critic[i], pass->views[HD_LOSS_CRITIC1 + i].data, rows, rows,

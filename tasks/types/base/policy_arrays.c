@@ -165,8 +165,8 @@ int hd_policy_prepare(const struct hd_policy_arrays *arrays, int64_t rows, int64
     const int64_t rest = most > 0 ? rows % most : 0;
     HD_TRY(hd_net_prepare(net, most, 0));
     HD_TRY(hd_net_prepare(net, rest, 0));
-    const int64_t bytes = hd_net_get_forward_bytes(net, most);
-    const int64_t rest_bytes = hd_net_get_forward_bytes(net, rest);
+    const int64_t bytes = hd_net_get_forward_bytes(net, most, 1);
+    const int64_t rest_bytes = hd_net_get_forward_bytes(net, rest, 1);
     *work_bytes_p = count_scale_bytes(arrays) + count_state_bytes(net) +
                     (bytes > rest_bytes ? bytes : rest_bytes);
     return HD_OK;
@@ -187,11 +187,14 @@ static void forward(const struct hd_policy_arrays *arrays, bool floats,
                     const struct hd_obs_norm *norm, const void *obs, int64_t rows, void *work,
                     float *out)
 {
-    if (floats && hd_net_has_u8_obs(arrays->net))
-        hd_net_forward_floats(arrays->net, arrays->params, norm, obs, rows, work, out);
-    else
-        hd_net_forward_running(arrays->net, arrays->params, arrays->running, norm, obs, rows, work,
-                               out);
+    const struct hd_net_pass pass = {.params = arrays->params,
+                                     .running = arrays->running,
+                                     .norm = norm,
+                                     .obs = obs,
+                                     .rows = rows,
+                                     .floats = floats,
+                                     .work = work};
+    hd_net_forward(arrays->net, &pass, out);
 }
 
 /* Makes the normalisation of a pass, whose scales may stand in its work memory; returns NULL for
@@ -211,8 +214,14 @@ static void forward_step(const struct hd_policy_arrays *arrays, bool floats,
                          float *states, void *work, float *out)
 {
     const struct hd_net_sequences step = {.steps = 1, .state = states, .next_state = states};
-    hd_net_forward_sequences(arrays->net, arrays->params, norm, obs, floats, rows, &step, work,
-                             out);
+    const struct hd_net_pass pass = {.params = arrays->params,
+                                     .norm = norm,
+                                     .obs = obs,
+                                     .rows = rows,
+                                     .floats = floats,
+                                     .sequences = &step,
+                                     .work = work};
+    hd_net_forward(arrays->net, &pass, out);
 }
 
 void hd_policy_forward_step(const struct hd_policy_arrays *arrays, bool floats, const void *obs,

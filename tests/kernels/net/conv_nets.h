@@ -58,8 +58,8 @@ static inline struct pass make_pass(const struct hd_net *net, int64_t rows)
     p.dq = guarded(outputs * 4);
     p.grad = guarded(hd_net_count_params(net) * 4);
     p.params = guarded(hd_net_get_params_bytes(net));
-    p.work = guarded(hd_net_get_forward_bytes(net, 2 * rows));
-    p.scratch = guarded(hd_net_get_backward_bytes(net, rows));
+    p.work = guarded(hd_net_get_forward_bytes(net, 2 * rows, 1));
+    p.scratch = guarded(hd_net_get_backward_bytes(net, rows, 1));
     for (int64_t i = 0; i < n; i++)
         p.obs[i] = (uint8_t)(256 * fill(7, (uint64_t)i));
     for (int64_t i = 0; i < outputs; i++)
@@ -75,8 +75,8 @@ static inline void check_guards(const struct pass *p)
     check_guard(p->dq, outputs * 4);
     check_guard(p->grad, hd_net_count_params(p->net) * 4);
     check_guard(p->params, hd_net_get_params_bytes(p->net));
-    check_guard(p->work, hd_net_get_forward_bytes(p->net, 2 * p->rows));
-    check_guard(p->scratch, hd_net_get_backward_bytes(p->net, p->rows));
+    check_guard(p->work, hd_net_get_forward_bytes(p->net, 2 * p->rows, 1));
+    check_guard(p->scratch, hd_net_get_backward_bytes(p->net, p->rows, 1));
 }
 
 static const struct {

@@ -5,6 +5,7 @@
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/kernels/net/naive_net.h"
 
@@ -79,9 +80,9 @@ typedef void forward_fn(const struct hd_net *net, const float *params, const voi
 static void forward_here(const struct hd_net *net, const float *params, const void *obs,
                          int64_t rows, float *q)
 {
-    char *work = guarded(hd_net_get_forward_bytes(net, rows));
-    hd_net_forward(net, params, NULL, obs, rows, work, q);
-    check_guard(work, hd_net_get_forward_bytes(net, rows));
+    char *work = guarded(hd_net_get_forward_bytes(net, rows, 1));
+    forward_rows(net, params, NULL, obs, rows, work, q);
+    check_guard(work, hd_net_get_forward_bytes(net, rows, 1));
 }
 
 /* Checks observations 0 … batch of docs/di-engine.md 9.1 and their outputs. */
@@ -167,8 +168,8 @@ static struct pass make_pass(struct hd_net *net)
     p.q = guarded(2 * ROWS * p.outputs * 4);
     p.dq = test_alloc(ROWS * p.outputs, 4);
     p.grad = guarded(hd_net_count_params(net) * 4);
-    p.work = guarded(hd_net_get_forward_bytes(net, 2 * ROWS));
-    p.scratch = guarded(hd_net_get_backward_bytes(net, ROWS));
+    p.work = guarded(hd_net_get_forward_bytes(net, 2 * ROWS, 1));
+    p.scratch = guarded(hd_net_get_backward_bytes(net, ROWS, 1));
     p.norm = (struct hd_obs_norm){.scale = p.scale, .shift = p.shift, .limit = 1.5f};
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
     const float range = hd_net_has_u8_obs(net) ? 255 : 4;
@@ -200,8 +201,8 @@ static void check_guards(const struct pass *p)
     check_guard(p->params, hd_net_get_params_bytes(p->net));
     check_guard(p->q, 2 * ROWS * p->outputs * 4);
     check_guard(p->grad, hd_net_count_params(p->net) * 4);
-    check_guard(p->work, hd_net_get_forward_bytes(p->net, 2 * ROWS));
-    check_guard(p->scratch, hd_net_get_backward_bytes(p->net, ROWS));
+    check_guard(p->work, hd_net_get_forward_bytes(p->net, 2 * ROWS, 1));
+    check_guard(p->scratch, hd_net_get_backward_bytes(p->net, ROWS, 1));
 }
 
 /* Checks p's outputs and gradients with net odd[i]; `rounded`: the naive net rounds as a GPU
@@ -242,7 +243,14 @@ TEST(passes_are_those_of_a_naive_net, .runs = count_precisions() * N_ODD)
     struct pass p = make_pass(make_net(odd[i].dims, odd[i].shape, odd[i].widths, odd[i].n_hidden,
                                        odd[i].actions, precision));
     const char *next = (const char *)p.memory + ROWS * hd_net_get_obs_bytes(p.net);
-    hd_net_forward_pair(p.net, p.params, &p.norm, p.memory, next, ROWS, p.work, p.q);
+    hd_net_forward(p.net,
+                   &(struct hd_net_pass){.params = p.params,
+                                         .norm = &p.norm,
+                                         .obs = p.memory,
+                                         .next_obs = next,
+                                         .rows = ROWS,
+                                         .work = p.work},
+                   p.q);
     for (int stage = 0; stage < hd_net_count_stages(p.net); stage++)
         hd_net_backward(p.net, p.params, ROWS, 2 * ROWS, p.work, p.dq, p.scratch, stage, p.grad);
     check_guards(&p);
@@ -263,11 +271,25 @@ TEST(normalised_floats_are_normalised_bytes, .runs = count_precisions() * (N_ODD
                                        odd[i].actions, _i < N_ODD - 3 ? HD_F32 : HD_BF16));
     const size_t bytes = (size_t)(2 * ROWS * p.outputs) * 4;
     float *q = test_alloc(2 * ROWS * p.outputs, 4);
-    hd_net_forward(p.net, p.params, &p.norm, p.memory, 2 * ROWS, p.work, p.q);
-    hd_net_forward_floats(p.net, p.params, &p.norm, p.floats, 2 * ROWS, p.work, q);
+    forward_rows(p.net, p.params, &p.norm, p.memory, 2 * ROWS, p.work, p.q);
+    hd_net_forward(p.net,
+                   &(struct hd_net_pass){.params = p.params,
+                                         .norm = &p.norm,
+                                         .obs = p.floats,
+                                         .rows = 2 * ROWS,
+                                         .work = p.work,
+                                         .floats = true},
+                   q);
     ck_assert_mem_eq(q, p.q, bytes);
     const char *next = (const char *)p.memory + ROWS * hd_net_get_obs_bytes(p.net);
-    hd_net_forward_pair(p.net, p.params, &p.norm, p.memory, next, ROWS, p.work, q);
+    hd_net_forward(p.net,
+                   &(struct hd_net_pass){.params = p.params,
+                                         .norm = &p.norm,
+                                         .obs = p.memory,
+                                         .next_obs = next,
+                                         .rows = ROWS,
+                                         .work = p.work},
+                   q);
     ck_assert_mem_eq(q, p.q, bytes);
     hd_net_destroy(p.net);
 }

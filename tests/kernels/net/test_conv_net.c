@@ -9,6 +9,7 @@
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/conv_nets.h"
 #include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/kernels/net/naive_net.h"
 
@@ -19,8 +20,14 @@ enum { GOLDEN_BATCH = 4, GOLDEN_ACTIONS = 6, GOLDEN_STEPS = 3 };
 
 static void forward(const struct pass *p)
 {
-    hd_net_forward_pair(p->net, p->params, NULL, p->obs,
-                        p->obs + p->rows * hd_net_get_obs_bytes(p->net), p->rows, p->work, p->q);
+    hd_net_forward(
+        p->net,
+        &(struct hd_net_pass){.params = p->params,
+                              .obs = p->obs,
+                              .next_obs = p->obs + p->rows * hd_net_get_obs_bytes(p->net),
+                              .rows = p->rows,
+                              .work = p->work},
+        p->q);
 }
 
 static void backward(const struct pass *p)
@@ -61,7 +68,7 @@ struct passes {
 
 static void target_here(struct update *u, const void *params, const uint8_t *obs, void *work)
 {
-    hd_net_forward(u->p.net, params, NULL, obs, GOLDEN_BATCH, work, u->target_q);
+    forward_rows(u->p.net, params, NULL, obs, GOLDEN_BATCH, work, u->target_q);
 }
 
 static void forward_here(struct update *u)
@@ -82,7 +89,7 @@ static struct update make_update(const struct hd_net *net, enum hd_precision pre
         .p = make_pass(net, GOLDEN_BATCH), .tolerance = tolerances[precision], .passes = &here};
     int64_t n = hd_net_count_params(net), bytes = hd_net_get_obs_bytes(net);
     u.target = guarded(hd_net_get_params_bytes(net));
-    u.target_work = guarded(hd_net_get_forward_bytes(net, GOLDEN_BATCH));
+    u.target_work = guarded(hd_net_get_forward_bytes(net, GOLDEN_BATCH, 1));
     u.m = test_alloc(n, 4);
     u.v = test_alloc(n, 4);
     fill_params(net, 0, u.p.params);
@@ -181,7 +188,7 @@ TEST(three_updates_are_di_engine_s, .runs = count_precisions())
     run_updates(&u);
     check_guards(&u.p);
     check_guard(u.target, hd_net_get_params_bytes(net));
-    check_guard(u.target_work, hd_net_get_forward_bytes(net, GOLDEN_BATCH));
+    check_guard(u.target_work, hd_net_get_forward_bytes(net, GOLDEN_BATCH, 1));
     hd_net_destroy(net);
 }
 
@@ -410,7 +417,11 @@ TEST(floats_are_bytes_divided_by_255, .runs = count_precisions() * N_ODD)
     float *floats = test_alloc(n, sizeof *floats), *q = test_alloc(outputs, sizeof *q);
     for (int64_t j = 0; j < n; j++)
         floats[j] = (float)p.obs[j] / 255.0f;
-    hd_net_forward_floats(net, p.params, NULL, floats, 256, p.work, q);
+    hd_net_forward(
+        net,
+        &(struct hd_net_pass){
+            .params = p.params, .obs = floats, .rows = 256, .work = p.work, .floats = true},
+        q);
     ck_assert(memcmp(q, p.q, (size_t)outputs * sizeof *q) == 0);
     hd_net_destroy(net);
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/kernels/net/naive_net.h"
 
@@ -99,7 +100,7 @@ struct passes {
 static void forward_here(struct update *u, const float *params, const float *obs, int64_t rows,
                          float *q)
 {
-    hd_net_forward(u->net, params, NULL, obs, rows, u->work, q);
+    forward_rows(u->net, params, NULL, obs, rows, u->work, q);
 }
 
 static void backward_here(struct update *u)
@@ -119,8 +120,8 @@ static struct update make_update(void)
     u.grad = test_alloc(n, sizeof(float));
     u.m = test_alloc(n, sizeof(float));
     u.v = test_alloc(n, sizeof(float));
-    u.work = test_alloc(hd_net_get_forward_bytes(u.net, 2 * GOLDEN_BATCH), 1);
-    u.scratch = test_alloc(hd_net_get_backward_bytes(u.net, GOLDEN_BATCH), 1);
+    u.work = test_alloc(hd_net_get_forward_bytes(u.net, 2 * GOLDEN_BATCH, 1), 1);
+    u.scratch = test_alloc(hd_net_get_backward_bytes(u.net, GOLDEN_BATCH, 1), 1);
     fill_params(u.net, 0, u.params);
     fill_params(u.net, 500, u.target);
     for (int b = 0; b < GOLDEN_BATCH; b++) {
@@ -211,7 +212,7 @@ static double weighted_sum(const struct hd_net *net, const float *params, const 
                            int64_t batch, const float *c, void *work, float *q)
 {
     double sum = 0;
-    hd_net_forward(net, params, NULL, obs, batch, work, q);
+    forward_rows(net, params, NULL, obs, batch, work, q);
     for (int64_t i = 0; i < batch * hd_net_count_outputs(net); i++)
         sum += (double)c[i] * q[i];
     return sum;
@@ -225,8 +226,8 @@ TEST(gradients_are_differences, .runs = 12)
     struct hd_rng rng = hd_rng_make(9, (uint64_t)_i, 0, 0, 0);
     float *params = test_alloc(n, 4), *grad = test_alloc(n, 4), *q = test_alloc(outputs, 4);
     float *obs = test_alloc(batch * hd_net_count_obs(net), 4), *c = test_alloc(outputs, 4);
-    void *work = test_alloc(hd_net_get_forward_bytes(net, batch), 1);
-    void *scratch = test_alloc(hd_net_get_backward_bytes(net, batch), 1);
+    void *work = test_alloc(hd_net_get_forward_bytes(net, batch, 1), 1);
+    void *scratch = test_alloc(hd_net_get_backward_bytes(net, batch, 1), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int64_t i = 0; i < batch * hd_net_count_obs(net); i++)
         obs[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(100000 + i)) - 1);
@@ -262,14 +263,14 @@ TEST(a_row_does_not_depend_on_its_batch)
     struct hd_rng rng = hd_rng_make(4, 0, 0, 0, 0);
     float *params = test_alloc(hd_net_count_params(net), 4), *obs = test_alloc(ALL * 4, 4);
     float *q = test_alloc(ALL * 2, 4), *part = test_alloc(ALL * 2, 4);
-    void *work = test_alloc(hd_net_get_forward_bytes(net, ALL), 1);
+    void *work = test_alloc(hd_net_get_forward_bytes(net, ALL, 1), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int i = 0; i < ALL * 4; i++)
         obs[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(50000 + i)) - 1);
-    hd_net_forward(net, params, NULL, obs, ALL, work, q);
+    forward_rows(net, params, NULL, obs, ALL, work, q);
     for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
         for (int64_t first = 0; first + batches[k] <= ALL; first += 11) {
-            hd_net_forward(net, params, NULL, obs + first * 4, batches[k], work, part);
+            forward_rows(net, params, NULL, obs + first * 4, batches[k], work, part);
             ck_assert(memcmp(part, q + first * 2, (size_t)batches[k] * 2 * sizeof *q) == 0);
         }
     hd_net_destroy(net);
@@ -282,10 +283,10 @@ TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
     float *other = test_alloc(n, 4);
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         u.dq[i] = (float)(i - 3);
-    hd_net_forward(u.net, u.params, NULL, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
+    forward_rows(u.net, u.params, NULL, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
     hd_net_backward(u.net, u.params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u.work, u.dq, u.scratch, 0,
                     u.grad);
-    hd_net_forward(u.net, u.params, NULL, u.obs, GOLDEN_BATCH, u.work, u.q);
+    forward_rows(u.net, u.params, NULL, u.obs, GOLDEN_BATCH, u.work, u.q);
     hd_net_backward(u.net, u.params, GOLDEN_BATCH, GOLDEN_BATCH, u.work, u.dq, u.scratch, 0, other);
     ck_assert(memcmp(u.grad, other, (size_t)n * sizeof *other) == 0);
     hd_net_destroy(u.net);

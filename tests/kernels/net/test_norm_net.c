@@ -3,6 +3,7 @@
  * net in double and its differences; names, initial values, running statistics. */
 #include "kernels/net/net.h"
 #include "tests/kernels/common/guarded.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/kernels/net/golden_net.h"
 
 #include <stdio.h>
@@ -361,20 +362,30 @@ TEST(running_statistics_are_what_acting_goes_by, .runs = N_CASES)
 
     /* When acting, each row is computed by itself, as in the naive net with the same statistics. */
     float *all = guarded(batch.rows * outputs * 4), *alone = guarded(outputs * 4);
-    void *work = guarded(hd_net_get_forward_bytes(net, batch.rows));
+    void *work = guarded(hd_net_get_forward_bytes(net, batch.rows, 1));
     naive->running = running;
     naive_forward(naive, c, q);
-    hd_net_forward_running(net, batch.params, running, NULL, batch.item[0].obs, batch.rows, work,
-                           all);
+    hd_net_forward(net,
+                   &(struct hd_net_pass){.params = batch.params,
+                                         .running = running,
+                                         .obs = batch.item[0].obs,
+                                         .rows = batch.rows,
+                                         .work = work},
+                   all);
     for (int64_t i = 0; i < batch.used * outputs; i++)
         CHECK_CLOSE(all[i], q[i], 1.0, 1e-5, "acting");
     for (int64_t r = 0; r < batch.rows; r++) {
-        hd_net_forward_running(net, batch.params, running, NULL, batch.item[0].obs + r * batch.obs,
-                               1, work, alone);
+        hd_net_forward(net,
+                       &(struct hd_net_pass){.params = batch.params,
+                                             .running = running,
+                                             .obs = batch.item[0].obs + r * batch.obs,
+                                             .rows = 1,
+                                             .work = work},
+                       alone);
         ck_assert_mem_eq(alone, all + r * outputs, (size_t)outputs * sizeof(float));
     }
-    check_guard(work, hd_net_get_forward_bytes(net, batch.rows));
-    hd_net_forward(net, batch.params, NULL, batch.item[0].obs, 1, work, alone);
+    check_guard(work, hd_net_get_forward_bytes(net, batch.rows, 1));
+    forward_rows(net, batch.params, NULL, batch.item[0].obs, 1, work, alone);
     ck_assert(isnan(alone[0]));
     hd_net_destroy(net);
 }

@@ -7,6 +7,7 @@
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/output/env_counters.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/tasks/world.h"
 
 #include <math.h>
@@ -159,10 +160,10 @@ static inline void naive_greedy(const struct naive *naive, int32_t *action)
     const int64_t bytes = naive->shape->obs.obs_bytes, actions = naive->shape->frame.actions.n[0];
     float q[MAX_ENVS * MAX_ACTIONS];
     unsigned char *obs = hd_alloc(naive->envs, (size_t)bytes);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(naive->net, naive->envs));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(naive->net, naive->envs, 1));
     for (int64_t i = 0; i < naive->envs; i++)
         naive_obs(naive, &naive->env[i], naive->env[i].steps, obs + i * bytes);
-    hd_net_forward(naive->net, naive->params, NULL, obs, naive->envs, work, q);
+    forward_rows(naive->net, naive->params, NULL, obs, naive->envs, work, q);
     hd_free(work);
     hd_free(obs);
     for (int64_t i = 0; i < naive->envs; i++) {

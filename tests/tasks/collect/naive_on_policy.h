@@ -7,6 +7,7 @@
 
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/tasks/world.h"
 
 #include <math.h>
@@ -151,14 +152,14 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
     const int64_t bytes = group->shape->obs.obs_bytes, outputs = hd_net_count_outputs(group->net);
     unsigned char *obs = hd_alloc(group->envs, (size_t)bytes);
     float *out = hd_alloc(group->envs * outputs, sizeof *out);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(group->net, group->envs));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(group->net, group->envs, 1));
     group->collected = group->env_steps = group->ended = 0;
     for (int64_t i = 0; i < group->envs; i++)
         group->env[i].listed = 0; /* unfinished lists are dropped, envs go on */
     for (int64_t f = 0; group->collected < group->n_sample; f++) {
         for (int64_t i = 0; i < group->envs; i++)
             memcpy(obs + i * bytes, group->env[i].obs, (size_t)bytes);
-        hd_net_forward(group->net, group->params, group->norm, obs, group->envs, work, out);
+        forward_rows(group->net, group->params, group->norm, obs, group->envs, work, out);
         for (int64_t k = 0; k < group->envs; k++) {
             const int64_t i = (group->turn + k) % group->envs;
             const double u =

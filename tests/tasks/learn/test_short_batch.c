@@ -5,6 +5,7 @@
 #include "kernels/learn/losses/cross_entropy.h"
 #include "tasks/types/data/batch.h"
 #include "tasks/types/learn/grad.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/tasks/world.h"
 
 #include <math.h>
@@ -155,10 +156,10 @@ TEST(gradients_are_those_of_the_used_rows)
     compute(w, &bc);
     float q[ROWS * ACTIONS], dq[ROWS * ACTIONS];
     float *wanted = hd_alloc(hd_net_count_params(net), sizeof *wanted);
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, used));
-    void *scratch = hd_alloc(1, (size_t)hd_net_get_backward_bytes(net, used));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, used, 1));
+    void *scratch = hd_alloc(1, (size_t)hd_net_get_backward_bytes(net, used, 1));
     struct hd_cross_entropy_sums sums;
-    hd_net_forward(net, params, NULL, rows_of(w).obs, used, work, q);
+    forward_rows(net, params, NULL, rows_of(w).obs, used, work, q);
     const struct hd_cross_entropy loss = {used, ACTIONS, q, &rows_of(w).action->choice,
                                           use_of(w).weight};
     hd_cross_entropy_compute(&loss, dq, &sums);

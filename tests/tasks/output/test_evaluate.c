@@ -80,7 +80,7 @@ static double play(const struct world *w, const float *running, uint64_t seed, i
     const int64_t stack = shape->obs.stack;
     struct hd_env_settings settings = shape->settings;
     struct hd_env_spec spec;
-    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1)), *group;
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1, 1)), *group;
     char message[HD_ENV_MESSAGE];
     float frames[201][OBS], obs[MAX_STACK][OBS], reward, q[2];
     bool done = false, truncated;
@@ -94,8 +94,13 @@ static double play(const struct world *w, const float *running, uint64_t seed, i
             int64_t k = step - stack + 1 + i;
             memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
         }
-        hd_net_forward_running(net, world_get(w, "policy")->data, running, NULL, obs[0], 1, work,
-                               q);
+        hd_net_forward(net,
+                       &(struct hd_net_pass){.params = world_get(w, "policy")->data,
+                                             .running = running,
+                                             .obs = obs[0],
+                                             .rows = 1,
+                                             .work = work},
+                       q);
         int32_t action = q[1] > q[0];
         struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
         ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);

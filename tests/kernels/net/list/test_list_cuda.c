@@ -5,6 +5,7 @@
 #include "kernels/net/net_internal.h"
 #include "tests/kernels/common/device.h"
 #include "tests/kernels/net/device_update.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/kernels/net/list/list_passes.h"
 
 #if HD_CUDA
@@ -22,9 +23,9 @@ static struct hd_net *make_for(const struct list_case *list, enum hd_precision o
 static void run_on_cpu(const struct hd_net *net, const void *params, const void *obs, int64_t rows,
                        int64_t back, const float *dq, float *q, float *grad)
 {
-    void *work = test_alloc(hd_net_get_forward_bytes(net, rows), 1);
-    void *scratch = test_alloc(hd_net_get_backward_bytes(net, back), 1);
-    hd_net_forward(net, params, NULL, obs, rows, work, q);
+    void *work = test_alloc(hd_net_get_forward_bytes(net, rows, 1), 1);
+    void *scratch = test_alloc(hd_net_get_backward_bytes(net, back, 1), 1);
+    forward_rows(net, params, NULL, obs, rows, work, q);
     for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, params, back, rows, work, dq, scratch, stage, grad);
 }

@@ -5,6 +5,7 @@
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/guarded.h"
+#include "tests/kernels/net/forward_rows.h"
 #include "tests/kernels/net/golden_net.h"
 #include "tests/kernels/net/list/list_passes.h"
 
@@ -18,8 +19,8 @@ TEST(passes_are_those_of_a_naive_net, .runs = N_LISTS)
     const struct hd_net_fields fields = list_fields(list);
     struct hd_net *net = make(list);
     const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
-    const int64_t work_bytes = hd_net_get_forward_bytes(net, 2 * rows);
-    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows);
+    const int64_t work_bytes = hd_net_get_forward_bytes(net, 2 * rows, 1);
+    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows, 1);
     float *params = make_params(net), *q = guarded(2 * rows * outputs * 4);
     float *grad = guarded(hd_net_count_params(net) * 4), *dq = make_dq(0, rows * outputs);
     char *obs = make_obs(list, net, 0, 2 * rows), *work = guarded(work_bytes);
@@ -30,8 +31,13 @@ TEST(passes_are_those_of_a_naive_net, .runs = N_LISTS)
     memset(work, 0xFF, (size_t)work_bytes);
     memset(scratch, 0xFF, (size_t)scratch_bytes);
     memset(grad, 0xFF, (size_t)hd_net_count_params(net) * 4);
-    hd_net_forward_pair(net, params, NULL, obs, obs + rows * hd_net_get_obs_bytes(net), rows, work,
-                        q);
+    hd_net_forward(net,
+                   &(struct hd_net_pass){.params = params,
+                                         .obs = obs,
+                                         .next_obs = obs + rows * hd_net_get_obs_bytes(net),
+                                         .rows = rows,
+                                         .work = work},
+                   q);
     naive_forward(&fields, doubles, NULL, naive, 2 * rows, wanted);
     check_q(2 * rows * outputs, q, wanted, 3e-6, list->name);
     int64_t end = 0;
@@ -58,10 +64,10 @@ TEST(derivatives_by_observations_are_those_of_a_naive_net, .runs = N_LISTS)
     const struct hd_net_fields fields = list_fields(list);
     struct hd_net *net = make(list);
     const int64_t rows = list->rows, obs = hd_net_count_obs(net), n = hd_net_count_outputs(net);
-    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows);
+    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows, 1);
     float *params = make_params(net), *dq = make_dq(0, rows * n), *q = guarded(2 * rows * n * 4);
     float *dobs = guarded(rows * obs * 4);
-    void *work = guarded(hd_net_get_forward_bytes(net, 2 * rows)),
+    void *work = guarded(hd_net_get_forward_bytes(net, 2 * rows, 1)),
          *scratch = guarded(scratch_bytes);
     double *doubles = naive_params(net, params), *wanted = test_alloc(rows * n, sizeof *wanted);
     double *naive = naive_obs(list, net, rows), scale = 0.05;
@@ -69,7 +75,7 @@ TEST(derivatives_by_observations_are_those_of_a_naive_net, .runs = N_LISTS)
     if (hd_net_has_obs_gradient(net)) {
         memset(scratch, 0xFF, (size_t)scratch_bytes);
         memset(dobs, 0xFF, (size_t)(rows * obs) * 4);
-        hd_net_forward(net, params, NULL, make_obs(list, net, 0, 2 * rows), 2 * rows, work, q);
+        forward_rows(net, params, NULL, make_obs(list, net, 0, 2 * rows), 2 * rows, work, q);
         hd_net_backward_obs(net, params, rows, 2 * rows, work, dq, scratch, dobs);
         for (int64_t i = 0; i < rows * obs; i++)
             scale = fmax(scale, fabs(dobs[i]));
@@ -108,11 +114,11 @@ TEST(rows_do_not_depend_on_their_batch, .runs = N_LISTS)
     const int64_t rows = list->rows, outputs = hd_net_count_outputs(net);
     float *params = make_params(net), *all = guarded(rows * outputs * 4),
           *one = guarded(outputs * 4);
-    void *work = guarded(hd_net_get_forward_bytes(net, rows));
+    void *work = guarded(hd_net_get_forward_bytes(net, rows, 1));
     const char *obs = make_obs(list, net, 0, rows);
-    hd_net_forward(net, params, NULL, obs, rows, work, all);
+    forward_rows(net, params, NULL, obs, rows, work, all);
     for (int64_t r = 0; r < rows; r++) {
-        hd_net_forward(net, params, NULL, obs + r * hd_net_get_obs_bytes(net), 1, work, one);
+        forward_rows(net, params, NULL, obs + r * hd_net_get_obs_bytes(net), 1, work, one);
         ck_assert_mem_eq(one, all + r * outputs, (size_t)outputs * 4);
     }
     hd_net_destroy(net);
@@ -123,12 +129,12 @@ TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
     static const float bad[] = {-1, 6, 0.5f, NAN, INFINITY};
     struct hd_net *net = make(&lists[2]);
     float *params = make_params(net), obs[4] = {0, 1, 2, 5}, q[5];
-    void *work = guarded(hd_net_get_forward_bytes(net, 1));
-    hd_net_forward(net, params, NULL, obs, 1, work, q);
+    void *work = guarded(hd_net_get_forward_bytes(net, 1, 1));
+    forward_rows(net, params, NULL, obs, 1, work, q);
     ck_assert(isfinite(q[0]));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         obs[1] = bad[i];
-        hd_net_forward(net, params, NULL, obs, 1, work, q);
+        forward_rows(net, params, NULL, obs, 1, work, q);
         ck_assert(isnan(q[0]));
     }
     hd_net_destroy(net);
@@ -166,8 +172,8 @@ static struct results run_in(const struct list_case *list, enum hd_precision pre
     struct results results = {.outputs = rows * hd_net_count_outputs(net)};
     const float *all = by_tensors(plain, make_params(plain));
     float *params = guarded(hd_net_get_params_bytes(net)), *dq = make_dq(0, results.outputs);
-    const int64_t work_bytes = hd_net_get_forward_bytes(net, rows);
-    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows);
+    const int64_t work_bytes = hd_net_get_forward_bytes(net, rows, 1);
+    const int64_t scratch_bytes = hd_net_get_backward_bytes(net, rows, 1);
     void *work = memset(guarded(work_bytes), 0xFF, (size_t)work_bytes);
     void *scratch = memset(guarded(scratch_bytes), 0xFF, (size_t)scratch_bytes);
     float *grad = guarded(hd_net_count_params(net) * 4);
@@ -180,7 +186,7 @@ static struct results run_in(const struct list_case *list, enum hd_precision pre
     }
     hd_net_refresh(net, params, 0, hd_net_count_params(net));
     results.q = guarded(results.outputs * 4);
-    hd_net_forward(net, params, NULL, make_obs(list, net, 0, rows), rows, work, results.q);
+    forward_rows(net, params, NULL, make_obs(list, net, 0, rows), rows, work, results.q);
     for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, params, rows, rows, work, dq, scratch, stage, grad);
     for (int64_t i = 0; i < hd_net_count_params(net); i++)
@@ -310,18 +316,23 @@ TEST(acting_goes_by_running_statistics, .runs = N_NORMED)
     float *running = test_alloc(n, sizeof *running);
     double *doubles = test_alloc(n, sizeof *doubles);
     double *wanted = test_alloc(rows * outputs, sizeof *wanted);
-    void *work = guarded(hd_net_get_forward_bytes(net, rows)), *obs = make_obs(list, net, 0, rows);
+    void *work = guarded(hd_net_get_forward_bytes(net, rows, 1)),
+         *obs = make_obs(list, net, 0, rows);
     struct batch batch = make_batch(list, params, 1, rows, 0);
     run_training(&batch);
     hd_net_init_running(net, running);
     ck_assert(hd_net_update_running(batch.net, &batch.item[0], running));
     for (int64_t i = 0; i < n; i++)
         doubles[i] = running[i];
-    hd_net_forward_running(net, params, running, NULL, obs, rows, work, q);
+    hd_net_forward(
+        net,
+        &(struct hd_net_pass){
+            .params = params, .running = running, .obs = obs, .rows = rows, .work = work},
+        q);
     naive_forward(&fields, naive_params(net, params), doubles, naive_obs(list, net, rows), rows,
                   wanted);
     check_q(rows * outputs, q, wanted, 3e-6, list->name);
-    hd_net_forward(net, params, NULL, obs, rows, work, q);
+    forward_rows(net, params, NULL, obs, rows, work, q);
     ck_assert(isnan(q[0]));
     hd_net_destroy(batch.net);
     hd_net_destroy(net);

@@ -33,8 +33,8 @@ static struct pass make_pass(const struct list_case *list)
     p.states = p.rows / STEPS * hd_net_count_state(p.net);
     p.outputs = p.rows * hd_net_count_outputs(p.net);
     p.params_bytes = hd_net_count_params(p.net) * 4;
-    p.work_bytes = hd_net_get_sequences_forward_bytes(p.net, p.rows, STEPS);
-    p.scratch_bytes = hd_net_get_sequences_backward_bytes(p.net, p.rows, STEPS);
+    p.work_bytes = hd_net_get_forward_bytes(p.net, p.rows, STEPS);
+    p.scratch_bytes = hd_net_get_backward_bytes(p.net, p.rows, STEPS);
     p.params = make_params(p.net);
     p.q = guarded(p.outputs * 4);
     p.grad = memset(guarded(p.params_bytes), 0xFF, (size_t)p.params_bytes);
@@ -79,8 +79,13 @@ TEST(sequences_are_those_of_a_naive_net, .runs = 2 * N_RECURRENT)
     naive_sequences.state = zeros ? NULL : p.naive_state;
     naive_sequences.begins = sequences.begins;
     naive_sequences.next = next;
-    hd_net_forward_sequences(p.net, p.params, NULL, make_obs(p.list, p.net, 0, p.rows), false,
-                             p.rows, &sequences, p.work, p.q);
+    hd_net_forward(p.net,
+                   &(struct hd_net_pass){.params = p.params,
+                                         .obs = make_obs(p.list, p.net, 0, p.rows),
+                                         .rows = p.rows,
+                                         .sequences = &sequences,
+                                         .work = p.work},
+                   p.q);
     naive_forward(&fields, doubles, NULL, obs, p.rows, wanted);
     check_q(p.outputs, p.q, wanted, 3e-6, p.list->name);
     check_q(p.states, p.state, next, 3e-6, "next state");
@@ -98,13 +103,22 @@ TEST(steps_yield_the_bits_of_their_sequence, .runs = N_RECURRENT)
     float *next = guarded(p.states * 4), *one = guarded(outputs * 4);
     const struct hd_net_sequences whole = {.steps = STEPS, .state = p.state, .next_state = next};
     char *obs = make_obs(p.list, p.net, 0, p.rows);
-    void *work = guarded(hd_net_get_forward_bytes(p.net, 1));
-    hd_net_forward_sequences(p.net, p.params, NULL, obs, false, p.rows, &whole, p.work, p.q);
+    void *work = guarded(hd_net_get_forward_bytes(p.net, 1, 1));
+    hd_net_forward(
+        p.net,
+        &(struct hd_net_pass){
+            .params = p.params, .obs = obs, .rows = p.rows, .sequences = &whole, .work = p.work},
+        p.q);
     for (int64_t r = 0; r < p.rows; r++) {
         float *at = p.state + r / STEPS * count;
         const struct hd_net_sequences step = {.steps = 1, .state = at, .next_state = at};
-        hd_net_forward_sequences(p.net, p.params, NULL, obs + r * hd_net_get_obs_bytes(p.net),
-                                 false, 1, &step, work, one);
+        hd_net_forward(p.net,
+                       &(struct hd_net_pass){.params = p.params,
+                                             .obs = obs + r * hd_net_get_obs_bytes(p.net),
+                                             .rows = 1,
+                                             .sequences = &step,
+                                             .work = work},
+                       one);
         ck_assert_mem_eq(one, p.q + r * outputs, (size_t)outputs * 4);
     }
     ck_assert_mem_eq(p.state, next, (size_t)p.states * 4);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The usual forward pass of tests. */
+#ifndef HD_TESTS_KERNELS_NET_FORWARD_ROWS_H
+#define HD_TESTS_KERNELS_NET_FORWARD_ROWS_H
+
+#include "kernels/net/net.h"
+
+static inline void forward_rows(const struct hd_net *net, const void *params,
+                                const struct hd_obs_norm *norm, const void *obs, int64_t rows,
+                                void *work, float *q)
+{
+    const struct hd_net_pass pass = {
+        .params = params, .norm = norm, .obs = obs, .rows = rows, .work = work};
+    hd_net_forward(net, &pass, q);
+}
+
+#endif
