@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/peers/run [--repeats N] [--short] [--env NAME ...] [--save] [CASE ...]
+"""usage: bench/peers/run [--repeats N] [--short] [--env NAME ...] [--net NAME ...] [--save] [CASE ...]
 
 Measures the same work in what people use today and in Heddle, in turns so that a slow minute of the
 machine hits all alike, and prints how many times faster Heddle is. Cases (default: all):
 
   update      one DQN update, one core: PyTorch's fastest way of those in update.py
   ppo_update  one minibatch's update of PPO, likewise
+  passes      one pass through lists of layers, one core: to act, and forward and backward; IMPALA's net, gru,
+              lstm, dense layers; --net gru takes one of them
   ddp         two ranks of one core each: PyTorch's DDP over gloo, DI-engine's way, Heddle's exchange
   envs        stepping 8 Atari Pongs on one core: ALE's vector env, EnvPool
   dqn         training Pong with DQN on two cores: DI-engine itself
@@ -30,7 +32,7 @@ import signal
 import subprocess
 import sys
 
-CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package", "classic", "cleanrl"]
+CASES = ["update", "ppo_update", "passes", "ddp", "envs", "dqn", "ppo", "ppo_fast", "sac", "package", "classic", "cleanrl"]
 
 
 def main():
@@ -39,6 +41,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--env", action="append", default=[])
+    parser.add_argument("--net", action="append", default=[])
     parser.add_argument("--save", action="store_true")
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE")
     options = parser.parse_args()

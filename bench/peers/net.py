@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DI-engine's convolutional nets (ConvEncoder with DuelingHead or with VAC's actor and critic) in plain
-PyTorch, without what DI-engine spends around them. Pixels enter in [0, 1] or normalised."""
+PyTorch, without what DI-engine spends around them. Pixels enter in [0, 1] or normalised. And the lists of
+layers of bench/parts/nets.c."""
 
+import torch
 from torch import nn
 
 ACTIONS = 6
@@ -46,3 +48,58 @@ class ActorCritic(nn.Module):
     def forward(self, x):
         x = self.encoder(x)
         return self.actor(x), self.critic(x)[:, 0]
+
+
+class Residual(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.body = nn.Sequential(nn.ReLU(), nn.Conv2d(channels, channels, 3, 1, 1),
+                                  nn.ReLU(), nn.Conv2d(channels, channels, 3, 1, 1))
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+def impala(channels=(4, 16, 32, 32)):
+    """Espeholt et al. 2018, the larger net, without its LSTM"""
+    blocks = [[nn.Conv2d(before, after, 3, 1, 1), nn.MaxPool2d(3, 2, 1), Residual(after), Residual(after)]
+              for before, after in zip(channels, channels[1:])]
+    return [*sum(blocks, []), nn.ReLU(), nn.Flatten(), nn.Linear(channels[-1] * 11 * 11, 256), nn.ReLU()]
+
+
+def mlp(width, activation, norm=False):
+    layers = []
+    for before in (16, width):
+        layers += [nn.Linear(before, width), *([nn.LayerNorm(width)] if norm else []), activation()]
+    return layers
+
+
+# name: (shape of an observation, outputs of the trunk, the trunk's layers)
+LISTS = {"impala": ((4, 84, 84), 256, impala), "mlp_64": ((16,), 64, lambda: mlp(64, nn.Tanh)),
+         "mlp_256": ((16,), 256, lambda: mlp(256, nn.ReLU)), "norm_256": ((16,), 256, lambda: mlp(256, nn.ReLU, True))}
+RECURRENT = {"gru": (nn.GRU, nn.GRUCell), "lstm": (nn.LSTM, nn.LSTMCell)}
+UNITS = 128
+
+
+class Listed(nn.Module):
+    """-> logits, values, and of recurrent nets the state, which it also takes; a cell takes one step."""
+
+    def __init__(self, name, cell=False):
+        super().__init__()
+        if name in RECURRENT:
+            self.trunk = RECURRENT[name][1](UNITS, UNITS) if cell else RECURRENT[name][0](UNITS, UNITS, batch_first=True)
+        else:
+            self.trunk = nn.Sequential(*LISTS[name][2]())
+        width = UNITS if name in RECURRENT else LISTS[name][1]
+        self.cell, self.critic, self.actor = cell, nn.Linear(width, 1), nn.Linear(width, ACTIONS)
+
+    def forward(self, x, state=None):
+        if state is None:
+            y = self.trunk(x)
+            return self.actor(y), self.critic(y)
+        if self.cell:
+            state = self.trunk(x, state)
+            y = state if torch.is_tensor(state) else state[0]
+        else:
+            y, state = self.trunk(x, state)
+        return self.actor(y), self.critic(y), state
