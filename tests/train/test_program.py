@@ -41,8 +41,11 @@ def plan_cases():
 
 
 def plan_of(options):
-    """The plan without the sizes of values, which depend on the build."""
-    plan, memory = call("graph", CONFIG, *options).stdout.split("\nmemory\n")
+    """The plan without the sizes of values and what computes nets, which depend on the build."""
+    plan, rest = call("graph", CONFIG, *options).stdout.split("\nnets\n")
+    nets, memory = rest.split("\nmemory\n")
+    check(re.search(r"^    encoder\.init +dense relu +linear +f32 columns +2560 +512 +512$", nets, re.M), nets)
+    check(len(nets.splitlines()) == 2 + 7, nets)  # a net and its head; layers without their activations
     check(re.search(r"^  replay +\d+\.\d MB$", memory, re.M), memory)
     return plan + "\n"
 
