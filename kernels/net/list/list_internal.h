@@ -144,22 +144,21 @@ void *hd_list_get_value(struct list_memory memory, int value);
 void *hd_list_find_input(struct list_memory memory, const struct op *op);
 void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct list_memory memory);
 
-/* Return the bytes of all values, of all with room for one more, and of the largest one. */
+/* Return the bytes of all values, and of all with room for one more. */
 int64_t hd_list_get_values_bytes(const struct walk *walk, int64_t rows);
 int64_t hd_list_get_deltas_bytes(const struct walk *walk, int64_t rows);
-int64_t hd_list_get_widest_bytes(const struct walk *walk, int64_t rows);
 
 /* Keep the number of steps of a sequence with the values. */
 void hd_list_write_steps(const struct list_net *net, struct list_memory memory);
 int64_t hd_list_read_steps(const struct list_net *net, const void *values, int64_t rows);
 
 /* Return what follows values and what layers keep, which in a backward pass is the room for one
- * more; the passes of the front's implementations, with their scratch; and the scratch of one op
- * after another. */
+ * more; the scratch of one op after another; and the passes of the front's implementations, with
+ * their scratch. */
 char *hd_list_find_end(const struct list_net *net, struct list_memory memory);
+char *hd_list_find_scratch(const struct list_net *net, struct list_memory memory, bool backward);
 struct hd_impl_run *hd_list_find_front(const struct list_net *net, struct list_memory memory,
                                        bool backward, char **scratch_p);
-char *hd_list_find_scratch(const struct list_net *net, struct list_memory memory, bool backward);
 
 /* Returns the bytes of scratch of an op's implementation. */
 int64_t hd_list_get_impl_bytes(const struct op *op, enum hd_conv_pass pass, int64_t rows);

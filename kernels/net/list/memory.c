@@ -53,7 +53,7 @@ int64_t hd_list_get_values_bytes(const struct walk *walk, int64_t rows)
 }
 
 /* Returns the bytes of the largest value. */
-int64_t hd_list_get_widest_bytes(const struct walk *walk, int64_t rows)
+static int64_t get_widest_bytes(const struct walk *walk, int64_t rows)
 {
     const int64_t as_rows = rows * walk->widest_rows;
     const int64_t as_columns = hd_linear_get_ld(rows) * walk->widest_columns;
@@ -62,7 +62,7 @@ int64_t hd_list_get_widest_bytes(const struct walk *walk, int64_t rows)
 
 int64_t hd_list_get_deltas_bytes(const struct walk *walk, int64_t rows)
 {
-    return hd_list_get_values_bytes(walk, rows) + hd_list_get_widest_bytes(walk, rows) + GAP;
+    return hd_list_get_values_bytes(walk, rows) + get_widest_bytes(walk, rows) + GAP;
 }
 
 static int64_t get_kept_bytes(const struct op *op, int64_t rows, int64_t steps)
@@ -108,7 +108,7 @@ void hd_list_write_steps(const struct list_net *net, struct list_memory memory)
                &memory.steps, sizeof memory.steps);
 }
 
-/* -- Scratch: that of the front's implementations side by side, then that of one op after another
+/* -- Scratch: that of one op after another, then that of the front's implementations side by side
  */
 
 int64_t hd_list_clip_part(int64_t part, int64_t rows)
@@ -120,7 +120,7 @@ int64_t hd_list_get_impl_bytes(const struct op *op, enum hd_conv_pass pass, int6
 {
     if (!op->impl || !op->impl->type->get_scratch_bytes)
         return 0;
-    return op->impl->type->get_scratch_bytes(op->impl, pass, rows);
+    return hd_align_up(op->impl->type->get_scratch_bytes(op->impl, pass, rows));
 }
 
 static int64_t get_layer_bytes(const struct op *op, int64_t rows)
@@ -162,27 +162,45 @@ static int64_t get_scratch_bytes(const struct walk *walk, enum hd_conv_pass firs
     return most;
 }
 
-int64_t hd_net_get_forward_bytes(const struct hd_net *base, int64_t rows, int64_t steps)
+/* The passes of a direction, and the rows of a part of the front. */
+struct direction {
+    enum hd_conv_pass first, last;
+    int64_t part;
+};
+
+static struct direction describe(const struct walk *walk, bool backward, int64_t rows)
+{
+    const int64_t part = backward ? walk->backward_part : walk->forward_part;
+    return (struct direction){.first = backward ? HD_CONV_WEIGHTS : HD_CONV_FORWARD,
+                              .last = backward ? HD_CONV_DATA : HD_CONV_FORWARD,
+                              .part = hd_list_clip_part(part, rows)};
+}
+
+/* In a backward pass there is room for one more value before the scratch. */
+static int64_t get_room_bytes(const struct walk *walk, bool backward, int64_t rows)
+{
+    return backward ? get_widest_bytes(walk, rows) + GAP : 0;
+}
+
+static int64_t get_bytes(const struct hd_net *base, bool backward, int64_t rows, int64_t steps)
 {
     const struct list_net *net = as_list(base);
     const struct walk *walk = &net->on_cpu;
-    if (rows == 0)
-        return 0;
+    const struct direction d = describe(walk, backward, rows);
     return hd_align_up(find_kept(net, walk, rows, steps, walk->n_ops) +
-                       get_scratch_bytes(walk, HD_CONV_FORWARD, HD_CONV_FORWARD, rows) +
-                       get_front_bytes(walk, HD_CONV_FORWARD, HD_CONV_FORWARD,
-                                       hd_list_clip_part(walk->forward_part, rows)));
+                       get_room_bytes(walk, backward, rows) +
+                       get_scratch_bytes(walk, d.first, d.last, rows) +
+                       get_front_bytes(walk, d.first, d.last, d.part));
+}
+
+int64_t hd_net_get_forward_bytes(const struct hd_net *base, int64_t rows, int64_t steps)
+{
+    return rows == 0 ? 0 : get_bytes(base, false, rows, steps);
 }
 
 int64_t hd_net_get_backward_bytes(const struct hd_net *base, int64_t rows, int64_t steps)
 {
-    const struct list_net *net = as_list(base);
-    const struct walk *walk = &net->on_cpu;
-    return hd_align_up(find_kept(net, walk, rows, steps, walk->n_ops) +
-                       hd_list_get_widest_bytes(walk, rows) + GAP +
-                       get_scratch_bytes(walk, HD_CONV_WEIGHTS, HD_CONV_DATA, rows) +
-                       get_front_bytes(walk, HD_CONV_WEIGHTS, HD_CONV_DATA,
-                                       hd_list_clip_part(walk->backward_part, rows)));
+    return get_bytes(base, true, rows, steps);
 }
 
 void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct list_memory memory)
@@ -191,25 +209,20 @@ void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct l
            find_kept(net, memory.walk, memory.rows, memory.steps, (int)(op - memory.walk->ops));
 }
 
+char *hd_list_find_scratch(const struct list_net *net, struct list_memory memory, bool backward)
+{
+    return hd_list_find_end(net, memory) + get_room_bytes(memory.walk, backward, memory.rows);
+}
+
 struct hd_impl_run *hd_list_find_front(const struct list_net *net, struct list_memory memory,
                                        bool backward, char **scratch_p)
 {
-    char *at = hd_list_find_end(net, memory);
-    if (backward)
-        at += hd_list_get_widest_bytes(memory.walk, memory.rows) + GAP;
-    *scratch_p = at + get_runs_bytes(memory.walk);
-    return (struct hd_impl_run *)at;
-}
-
-char *hd_list_find_scratch(const struct list_net *net, struct list_memory memory, bool backward)
-{
     const struct walk *walk = memory.walk;
-    const int64_t part = backward ? walk->backward_part : walk->forward_part;
-    char *unused;
-    return (char *)hd_list_find_front(net, memory, backward, &unused) +
-           get_front_bytes(walk, backward ? HD_CONV_WEIGHTS : HD_CONV_FORWARD,
-                           backward ? HD_CONV_DATA : HD_CONV_FORWARD,
-                           hd_list_clip_part(part, memory.rows));
+    const struct direction d = describe(walk, backward, memory.rows);
+    char *at = hd_list_find_scratch(net, memory, backward) +
+               get_scratch_bytes(walk, d.first, d.last, memory.rows);
+    *scratch_p = at + get_runs_bytes(walk);
+    return (struct hd_impl_run *)at;
 }
 
 /* -- Implementations --------------------------------------------------------------------------- */
