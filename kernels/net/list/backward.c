@@ -95,14 +95,13 @@ static bool is_wanted(struct list_memory deltas, int value, bool obs)
     return !deltas.walk->values[value].is_obs || obs;
 }
 
-static int backward_skip(const struct op *op, struct list_memory deltas, bool obs)
+static void backward_skip(const struct op *op, struct list_memory deltas, bool obs)
 {
     const void *dy = hd_list_get_value(deltas, op->out);
     if (is_wanted(deltas, op->in, obs))
         pass_on(deltas, op->in, op->adds, dy);
     if (is_wanted(deltas, op->skip, obs))
         pass_on(deltas, op->skip, op->adds_skip, dy);
-    return HD_OK;
 }
 
 /* Computes what an implementation leaves in the derivatives by its input, or in the spare room. */
@@ -117,31 +116,36 @@ static int impl_data(const struct list_net *net, const struct op *op, struct hd_
     return HD_OK;
 }
 
+/* Begins a pass of an implementation over the blocks of a stage that cuts it, or all. */
+static int begin_backward(const struct list_net *net, const struct op *op,
+                          const struct stage *stage, enum hd_conv_pass pass, const float *params,
+                          struct list_memory deltas, float *grad, struct hd_impl_run *run)
+{
+    *run = hd_list_make_run(net, op, params, pass, deltas.count,
+                            hd_list_find_scratch(net, deltas, true));
+    run->dweights = grad ? grad + op->weight : NULL;
+    run->dbias = grad ? grad + op->bias : NULL;
+    if (stage && stage->last_block > 0) {
+        run->first = stage->first_block;
+        run->last = stage->last_block;
+    }
+    return hd_impl_begin(run);
+}
+
 static int backward_impl_data(const struct list_net *net, const struct op *op,
                               const struct stage *stage, const float *params,
                               struct list_memory values, struct list_memory deltas)
 {
-    struct hd_impl_run run = hd_list_make_run(net, op, params, HD_CONV_DATA, deltas.count,
-                                              hd_list_find_scratch(net, deltas, true));
-    if (stage && stage->last_block > 0) {
-        run.first = stage->first_block;
-        run.last = stage->last_block;
-    }
-    HD_TRY(hd_impl_begin(&run));
+    struct hd_impl_run run;
+    HD_TRY(begin_backward(net, op, stage, HD_CONV_DATA, params, deltas, NULL, &run));
     HD_TRY(impl_data(net, op, &run, values, deltas));
     return hd_impl_end(&run);
 }
 
-static int backward_data(const struct list_net *net, const struct op *op, const struct stage *stage,
-                         const float *params, struct list_memory values, struct list_memory deltas,
-                         bool obs)
+static void backward_layer_data(const struct list_net *net, const struct op *op,
+                                const float *params, struct list_memory values,
+                                struct list_memory deltas)
 {
-    if (op->skip != NO_VALUE)
-        return backward_skip(op, deltas, obs);
-    if (!is_wanted(deltas, op->in, obs))
-        return HD_OK;
-    if (op->impl)
-        return backward_impl_data(net, op, stage, params, values, deltas);
     const struct hd_layer_run run = hd_list_make_backward(net, op, params, values, deltas);
     const struct value *all = deltas.walk->values;
     if (op->layer)
@@ -150,36 +154,35 @@ static int backward_data(const struct list_net *net, const struct op *op, const 
         hd_form_convert(&all[op->out].form, &all[op->in].form, deltas.count, run.dy, run.to);
     if (op->adds && !run.add)
         pass_on(deltas, op->in, true, run.to);
-    return HD_OK;
 }
 
-int hd_list_backward_data(const struct list_net *net, const struct op *op, const float *params,
-                          struct list_memory values, struct list_memory deltas, bool obs)
+int hd_list_backward_data(const struct list_net *net, const struct op *op,
+                          const struct stage *stage, const float *params, struct list_memory values,
+                          struct list_memory deltas, bool obs)
 {
-    return backward_data(net, op, NULL, params, values, deltas, obs);
+    if (op->skip != NO_VALUE)
+        backward_skip(op, deltas, obs);
+    else if (is_wanted(deltas, op->in, obs) && op->impl)
+        return backward_impl_data(net, op, stage, params, values, deltas);
+    else if (is_wanted(deltas, op->in, obs))
+        backward_layer_data(net, op, params, values, deltas);
+    return HD_OK;
 }
 
 static int backward_impl_weights(const struct list_net *net, const struct op *op,
                                  const struct stage *stage, const float *params,
                                  struct list_memory values, struct list_memory deltas, float *grad)
 {
-    struct hd_impl_run run = hd_list_make_run(net, op, params, HD_CONV_WEIGHTS, deltas.count,
-                                              hd_list_find_scratch(net, deltas, true));
-    run.dweights = grad + op->weight;
-    run.dbias = grad + op->bias;
-    if (stage && stage->last_block > 0) {
-        run.first = stage->first_block;
-        run.last = stage->last_block;
-    }
-    HD_TRY(hd_impl_begin(&run));
+    struct hd_impl_run run;
+    HD_TRY(begin_backward(net, op, stage, HD_CONV_WEIGHTS, params, deltas, grad, &run));
     HD_TRY(op->impl->type->backward_weights(&run, deltas.count, hd_list_find_input(values, op),
                                             hd_list_get_value(deltas, op->out)));
     return hd_impl_end(&run);
 }
 
-static int backward_weights(const struct list_net *net, const struct op *op,
-                            const struct stage *stage, const float *params,
-                            struct list_memory values, struct list_memory deltas, float *grad)
+int hd_list_backward_weights(const struct list_net *net, const struct op *op,
+                             const struct stage *stage, const float *params,
+                             struct list_memory values, struct list_memory deltas, float *grad)
 {
     if (op->impl)
         return backward_impl_weights(net, op, stage, params, values, deltas, grad);
@@ -190,12 +193,6 @@ static int backward_weights(const struct list_net *net, const struct op *op,
     run.dbias = grad + op->bias;
     op->layer->type->backward_weights(&run);
     return HD_OK;
-}
-
-int hd_list_backward_weights(const struct list_net *net, const struct op *op, const float *params,
-                             struct list_memory values, struct list_memory deltas, float *grad)
-{
-    return backward_weights(net, op, NULL, params, values, deltas, grad);
 }
 
 /* Goes back through the front with some of the samples. What an op will read next is fetched while
@@ -210,7 +207,7 @@ static int backward_part(const struct list_net *net, const void *params, struct 
         const struct op *op = &deltas.walk->ops[i];
         hd_list_differentiate(op, values, deltas);
         if (!op->impl) {
-            HD_TRY(hd_list_backward_data(net, op, params, values, deltas, false));
+            HD_TRY(hd_list_backward_data(net, op, NULL, params, values, deltas, false));
             continue;
         }
         weights[i].prefetch =
@@ -266,8 +263,8 @@ int hd_list_backward(const struct hd_net *base, const void *params, int64_t batc
         const struct op *op = &walk->ops[i];
         if (stage->first_block == 0)
             hd_list_differentiate(op, values, deltas);
-        HD_TRY(backward_weights(net, op, stage, params, values, deltas, grad));
-        HD_TRY(backward_data(net, op, stage, params, values, deltas, false));
+        HD_TRY(hd_list_backward_weights(net, op, stage, params, values, deltas, grad));
+        HD_TRY(hd_list_backward_data(net, op, stage, params, values, deltas, false));
     }
     if (stage->first == 0 && walk->front > 0)
         HD_TRY(backward_front(net, params, values, deltas, grad));
@@ -286,7 +283,7 @@ int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t 
     hd_list_split_heads(net, dq, deltas);
     for (int i = walk->n_ops - 1; i >= 0; i--) {
         hd_list_differentiate(&walk->ops[i], values, deltas);
-        HD_TRY(hd_list_backward_data(net, &walk->ops[i], params, values, deltas, true));
+        HD_TRY(hd_list_backward_data(net, &walk->ops[i], NULL, params, values, deltas, true));
     }
     const void *from = hd_list_get_value(deltas, OBS);
     if (net->frames.channels > 0)

@@ -79,6 +79,6 @@ int hd_net_run_step(const struct hd_net *base, int i, const void *params, int64_
     if (!backward)
         return hd_list_forward_op(net, op, params, NULL, values);
     hd_list_differentiate(op, values, deltas);
-    HD_TRY(hd_list_backward_weights(net, op, params, values, deltas, grad));
-    return hd_list_backward_data(net, op, params, values, deltas, false);
+    HD_TRY(hd_list_backward_weights(net, op, NULL, params, values, deltas, grad));
+    return hd_list_backward_data(net, op, NULL, params, values, deltas, false);
 }

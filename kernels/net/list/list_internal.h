@@ -212,10 +212,13 @@ void hd_list_differentiate(const struct op *op, struct list_memory values,
                            struct list_memory deltas);
 
 /* Compute the derivatives by the values that an op reads, and by its parameters; by the
- * observations only if `obs`. Return a status as in kernels/net/net.h. */
-int hd_list_backward_data(const struct list_net *net, const struct op *op, const float *params,
-                          struct list_memory values, struct list_memory deltas, bool obs);
-int hd_list_backward_weights(const struct list_net *net, const struct op *op, const float *params,
+ * observations only if `obs`. A stage may cut the op; NULL: it is computed as a whole. Return a
+ * status as in kernels/net/net.h. */
+int hd_list_backward_data(const struct list_net *net, const struct op *op,
+                          const struct stage *stage, const float *params, struct list_memory values,
+                          struct list_memory deltas, bool obs);
+int hd_list_backward_weights(const struct list_net *net, const struct op *op,
+                             const struct stage *stage, const float *params,
                              struct list_memory values, struct list_memory deltas, float *grad);
 
 #endif

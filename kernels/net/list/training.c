@@ -152,10 +152,9 @@ static void go_back(const struct list_net *net, const struct hd_training_pass *p
     if (!in->form.columns)
         memset(run.to + pass->used * n, 0,
                (size_t)((pass->batch - pass->used) * n) * sizeof(float));
-    float *to = hd_list_get_value(t->deltas, op->in);
-    const int64_t all = hd_form_get_bytes(&in->form, pass->batch) / (int64_t)sizeof *to;
-    for (int64_t i = 0; i < all && op->adds; i++)
-        to[i] += run.to[i];
+    void *to = hd_list_get_value(t->deltas, op->in);
+    if (op->adds)
+        hd_list_add(t->deltas, op->in, to, run.to, to);
 }
 
 static void add_up(const struct list_net *net, const struct hd_training_pass *pass,
@@ -176,7 +175,8 @@ static int write_gradients(const struct list_net *net, const struct hd_training_
     for (int i = net->on_cpu.n_ops - 1; i >= 0; i--) {
         const struct op *op = &net->on_cpu.ops[i];
         const double *own = t->own + 2 * op->feature;
-        HD_TRY(hd_list_backward_weights(net, op, pass->params, t->values, t->deltas, pass->grad));
+        HD_TRY(hd_list_backward_weights(net, op, NULL, pass->params, t->values, t->deltas,
+                                        pass->grad));
         if (!op->layer || !op->layer->type->batch)
             continue;
         const int64_t features = op->layer->in.size[0];
@@ -204,8 +204,8 @@ int hd_list_training_backward(const struct hd_net *base, const struct hd_trainin
     }
     for (; i > norm; i--) {
         hd_list_differentiate(&net->on_cpu.ops[i], t.values, t.deltas);
-        HD_TRY(hd_list_backward_data(net, &net->on_cpu.ops[i], pass->params, t.values, t.deltas,
-                                     false));
+        HD_TRY(hd_list_backward_data(net, &net->on_cpu.ops[i], NULL, pass->params, t.values,
+                                     t.deltas, false));
     }
     if (stage == base->levels)
         return write_gradients(net, pass, &t);
