@@ -57,10 +57,9 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 
 void hd_net_forward(const struct hd_net *net, const struct hd_net_pass *pass, float *q)
 {
-    const int64_t rows = pass->next_obs ? 2 * pass->rows : pass->rows;
     if (hd_list_forward(net, pass, q) == HD_OK)
         return;
-    for (int64_t i = 0; i < rows * net->outputs; i++)
+    for (int64_t i = 0; i < hd_net_count_pass_rows(pass) * net->outputs; i++)
         q[i] = NAN;
 }
 

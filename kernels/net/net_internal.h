@@ -109,6 +109,12 @@ static inline bool hd_net_has_value(const struct hd_net *net)
     return net->heads != HD_HEADS_Q;
 }
 
+/* Returns the rows of a pass, those of next_obs included. */
+static inline int64_t hd_net_count_pass_rows(const struct hd_net_pass *pass)
+{
+    return pass->next_obs ? 2 * pass->rows : pass->rows;
+}
+
 /* -- Passes on CPUs, and the layout of the flat array (kernels/net/list/) -----------------------
  */
 

@@ -37,13 +37,12 @@ static struct hd_form make_form(int64_t channels, int64_t plane, enum hd_layout 
 }
 
 /* Folds the observation by the stride if its sides allow. */
-static void choose_frames(const struct hd_impl_fields *fields, struct hd_conv_fields *f,
-                          struct conv_impl *impl)
+static void choose_frames(struct hd_conv_fields *f, struct conv_impl *impl)
 {
     struct hd_frames *frames = &impl->base.frames;
     const int64_t stride = f->stride;
-    const bool folds = fields->obs && stride > 1 && f->padding == 0 && f->in_height % stride == 0 &&
-                       f->in_width % stride == 0;
+    const bool folds =
+        stride > 1 && f->padding == 0 && f->in_height % stride == 0 && f->in_width % stride == 0;
     *frames = (struct hd_frames){.channels = f->in_channels,
                                  .height = f->in_height,
                                  .width = f->in_width,
@@ -85,10 +84,12 @@ static int make_conv(const struct hd_impl_fields *fields, struct conv_impl *impl
                                .bf16 = fields->bf16};
     int64_t height, width;
     impl->kernel = impl->filled = f.kernel;
-    choose_frames(fields, &f, impl);
+    if (fields->obs)
+        choose_frames(&f, impl);
     f.input = choose_layout(fields, &f, impl);
     HD_TRY(hd_conv_create_fast(&f, &impl->conv));
-    impl->base.frames.layout = f.input;
+    if (fields->obs)
+        impl->base.frames.layout = f.input;
     impl->base.in = make_form(f.in_channels, f.in_height * f.in_width, f.input, f.bf16);
     const enum hd_layout output = hd_conv_get_output(impl->conv, &height, &width);
     impl->base.out = make_form(f.out_channels, height * width, output, f.bf16);
@@ -126,6 +127,9 @@ static int copy_filled(const struct conv_impl *impl, float *filled, float *rearr
 {
     const struct hd_frames *frames = &impl->base.frames;
     const int64_t out = impl->base.layer->out.size[0];
+    if (frames->block <= 1)
+        return import ? hd_conv_import(impl->conv, filled, weights)
+                      : hd_conv_export(impl->conv, weights, filled);
     if (import) {
         hd_frames_rearrange_weights(frames, out, impl->filled, filled, rearranged);
         return hd_conv_import(impl->conv, rearranged, weights);

@@ -26,7 +26,8 @@ struct hd_impl {
     const struct hd_impl_type *type;
     const struct hd_layer *layer, *joined;
     struct hd_form in, out;  /* that it reads and writes */
-    struct hd_frames frames; /* what makes its input of the observation, if it was made for that */
+    struct hd_frames frames; /* what makes its input of the observation; zeros if it was not made
+                                for that */
     bool relu;
     int64_t weights, biases; /* floats in the flat array */
     int64_t shadow;          /* bf16 elements */

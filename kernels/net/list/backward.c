@@ -286,9 +286,9 @@ int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t 
         HD_TRY(hd_list_backward_data(net, &walk->ops[i], NULL, params, values, deltas, true));
     }
     const void *from = hd_list_get_value(deltas, OBS);
-    if (net->frames.channels > 0)
-        hd_frames_restore(&net->frames, batch, from, dobs);
-    else
+    if (walk->values[OBS].form.columns)
         hd_form_convert(&walk->values[OBS].form, &rows, batch, from, dobs);
+    else
+        hd_frames_restore(&net->frames, batch, from, dobs);
     return HD_OK;
 }

@@ -5,43 +5,24 @@
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-static int64_t count_rows(const struct hd_net_pass *pass)
-{
-    return pass->next_obs ? 2 * pass->rows : pass->rows;
-}
-
 static bool has_floats(const struct list_net *net, const struct hd_net_pass *pass)
 {
     return pass->floats || !net->base.obs_u8;
 }
 
-static void convert(const struct list_net *net, const struct hd_frames *frames,
-                    const struct hd_net_pass *pass, const void *from, int64_t n, void *to)
+static void convert(const struct list_net *net, const struct hd_net_pass *pass, const void *from,
+                    int64_t n, void *to)
 {
     if (has_floats(net, pass))
-        hd_frames_convert_floats(frames, pass->norm, n, from, to);
+        hd_frames_convert_floats(&net->frames, pass->norm, n, from, to);
     else
-        hd_frames_convert_bytes(frames, pass->norm, n, from, to);
-}
-
-/* Returns what makes rows of the observation. */
-static struct hd_frames get_frames(const struct list_net *net, const struct walk *walk)
-{
-    const struct hd_shape *shape = &net->base.list.obs;
-    if (walk == &net->on_cpu && net->frames.channels > 0)
-        return net->frames;
-    return (struct hd_frames){.channels = shape->size[0],
-                              .height = shape->dims == 3 ? shape->size[1] : 1,
-                              .width = shape->dims == 3 ? shape->size[2] : 1,
-                              .block = 1,
-                              .layout = HD_NCHW};
+        hd_frames_convert_bytes(&net->frames, pass->norm, n, from, to);
 }
 
 /* The samples may be of either of the two arrays. */
 static void take_rows(const struct list_net *net, const struct hd_net_pass *pass,
                       struct list_memory memory)
 {
-    const struct hd_frames frames = get_frames(net, memory.walk);
     const int64_t bytes = net->base.obs * (int64_t)(has_floats(net, pass) ? sizeof(float) : 1);
     const int64_t row = hd_form_get_bytes(&memory.walk->values[OBS].form, 1);
     char *to = hd_list_get_value(memory, OBS);
@@ -50,7 +31,7 @@ static void take_rows(const struct list_net *net, const struct hd_net_pass *pass
         const int64_t left = pass->rows - at, n = in_first && left < last - at ? left : last - at;
         const char *from = in_first ? (const char *)pass->obs + at * bytes
                                     : (const char *)pass->next_obs - left * bytes;
-        convert(net, &frames, pass, from, n, to);
+        convert(net, pass, from, n, to);
         to += n * row;
         at += n;
     }
@@ -70,7 +51,7 @@ static void append_columns(int64_t n, int64_t elements, const float *obs, int64_
 
 static void take_columns(const struct list_net *net, const struct hd_net_pass *pass, float *to)
 {
-    const int64_t obs = net->base.obs, n = count_rows(pass);
+    const int64_t obs = net->base.obs, n = hd_net_count_pass_rows(pass);
     const int64_t ld = hd_linear_get_ld(n);
     hd_transpose(pass->rows, obs, pass->obs, obs, to, ld);
     if (pass->next_obs)
@@ -281,8 +262,9 @@ void hd_list_combine_heads(const struct list_net *net, struct list_memory memory
 int hd_list_forward(const struct hd_net *base, const struct hd_net_pass *pass, float *q)
 {
     const struct list_net *net = as_list(base);
-    struct list_memory memory = hd_list_make_memory(&net->on_cpu, pass->work, count_rows(pass),
-                                                    pass->sequences ? pass->sequences->steps : 1);
+    struct list_memory memory =
+        hd_list_make_memory(&net->on_cpu, pass->work, hd_net_count_pass_rows(pass),
+                            pass->sequences ? pass->sequences->steps : 1);
     memory.sequences = pass->sequences;
     if (base->batch_norm && !pass->running)
         return HD_ERR_INPUT;

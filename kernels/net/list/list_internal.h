@@ -70,7 +70,7 @@ struct list_net {
     struct hd_net base;
     struct walk plain;       /* an op for each layer, all values as rows of floats: for GPUs */
     struct walk on_cpu;      /* made from it (rewrite.c) */
-    struct hd_frames frames; /* what CPUs make of the observation if its form is an image's */
+    struct hd_frames frames; /* what CPUs make of the observation, unless that is columns */
     bool in_list_order; /* the flat array is the list of tensors; else it has the order in which the
                            backward pass finishes */
     struct gap *gaps;   /* [n_gaps] */

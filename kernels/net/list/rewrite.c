@@ -124,8 +124,14 @@ static bool takes_columns(const struct rewrite *rewrite)
 
 static void add_obs(struct rewrite *rewrite)
 {
-    struct hd_form form = hd_form_make_rows(&rewrite->net->base.list.obs);
+    const struct hd_shape *obs = &rewrite->net->base.list.obs;
+    struct hd_form form = hd_form_make_rows(obs);
     form.columns = takes_columns(rewrite);
+    rewrite->net->frames = (struct hd_frames){.channels = obs->size[0],
+                                              .height = obs->dims == 3 ? obs->size[1] : 1,
+                                              .width = obs->dims == 3 ? obs->size[2] : 1,
+                                              .block = 1,
+                                              .layout = HD_NCHW};
     rewrite->made[OBS] = add_value(rewrite, &form);
     rewrite->to->values[OBS].is_obs = true;
 }
@@ -252,7 +258,7 @@ static int make_impl(struct rewrite *rewrite, const struct op *op, const struct 
                                     : hd_impl_create_packed(&fields, impl_p);
 }
 
-/* The observation is made as its only reader wants it. */
+/* The observation is made as its only reader wants it, which is the first op. */
 static void take_frames(struct rewrite *rewrite, const struct hd_impl *impl)
 {
     struct walk *to = rewrite->to;
@@ -265,27 +271,19 @@ static void take_frames(struct rewrite *rewrite, const struct hd_impl *impl)
 
 /* -- Ops --------------------------------------------------------------------------------------- */
 
-/* Puts an activation behind the op that is made of `op`. */
-static void fuse_activation(struct rewrite *rewrite, const struct op *op, struct op *made)
+/* Notes that an op is made, and the activation behind it, in the value that they write. Returns the
+ * activation's type; NULL: there is none. */
+static const struct hd_layer_type *note_made(struct rewrite *rewrite, const struct op *op,
+                                             int value)
 {
     const struct op *activation = find_activation(rewrite, op);
+    rewrite->made[op->out] = value;
+    rewrite->done[op - rewrite->from->ops] = true;
     if (!activation)
-        return;
-    made->activation = activation->layer->type;
-    rewrite->made[activation->out] = made->out;
+        return NULL;
+    rewrite->made[activation->out] = value;
     rewrite->done[activation - rewrite->from->ops] = true;
-}
-
-/* The ops that read parts of a joined value know where theirs begins. */
-static void fuse_joined(struct rewrite *rewrite, const struct op *joined, struct op *made)
-{
-    rewrite->made[joined->out] = made->out;
-    rewrite->done[joined - rewrite->from->ops] = true;
-    const struct op *activation = find_activation(rewrite, joined);
-    if (!activation)
-        return;
-    rewrite->made[activation->out] = made->out;
-    rewrite->done[activation - rewrite->from->ops] = true;
+    return activation->layer->type;
 }
 
 /* Finds the part of a joined value that an op reads. */
@@ -314,8 +312,7 @@ static int add_op(struct rewrite *rewrite, const struct op *op)
     const struct op *first = joined && is_of_actions(rewrite, joined) ? joined : op;
     HD_TRY(make_impl(rewrite, first, joined == first ? op : joined, &made.impl));
     made.layer = first->layer;
-    if (made.impl && made.impl->frames.channels > 0 && rewrite->made[op->in] == OBS &&
-        rewrite->readers[OBS] == 1)
+    if (made.impl && made.impl->frames.channels > 0)
         take_frames(rewrite, made.impl);
     const struct hd_form *is = &to->values[rewrite->made[op->in]].form;
     const struct hd_form in = made.impl ? made.impl->in : choose_form(op, is);
@@ -324,11 +321,10 @@ static int add_op(struct rewrite *rewrite, const struct op *op)
     if (op->skip != NO_VALUE)
         made.skip = convert(rewrite, rewrite->made[op->skip], in, op->level);
     made.out = add_value(rewrite, &out);
-    rewrite->made[op->out] = made.out;
     find_part(rewrite, op, &made);
-    fuse_activation(rewrite, op, &made);
+    made.activation = note_made(rewrite, op, made.out);
     if (joined)
-        fuse_joined(rewrite, joined, &made);
+        note_made(rewrite, joined, made.out);
     to->ops[to->n_ops++] = made;
     return HD_OK;
 }
