@@ -126,8 +126,7 @@ enum hd_layout hd_conv_get_output(const struct hd_conv *conv, int64_t *height_p,
 
 static int64_t row_elements(enum hd_layout layout, int64_t channels, int64_t height, int64_t width)
 {
-    int64_t stored = layout == HD_NCHW16 ? (channels + 15) / 16 * 16 : channels;
-    return stored * height * width;
+    return hd_layout_count_stored(layout, channels) * height * width;
 }
 
 int64_t hd_conv_count_input_elements(const struct hd_conv *conv)

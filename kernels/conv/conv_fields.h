@@ -16,6 +16,16 @@ enum hd_layout {
     HD_NCHW16 /* [channel / 16][y][x][channel % 16]; missing channels are zero */
 };
 
+enum { HD_LAYOUT_LANES = 16 /* channels of a block of HD_NCHW16 */ };
+
+/* Returns the channels that a layout stores, with those that fill its last block up. */
+static inline int64_t hd_layout_count_stored(enum hd_layout layout, int64_t channels)
+{
+    return layout == HD_NCHW16
+               ? (channels + HD_LAYOUT_LANES - 1) / HD_LAYOUT_LANES * HD_LAYOUT_LANES
+               : channels;
+}
+
 struct hd_conv_fields {
     int64_t in_channels, in_height, in_width, out_channels, kernel, stride;
     int64_t padding; /* zeros around the image, on every side */

@@ -17,7 +17,8 @@ static struct strides strides_of(const struct hd_frames *f)
     case HD_NHWC:
         return (struct strides){channels * plane, width * channels, channels, 16, 1};
     case HD_NCHW16:
-        return (struct strides){(channels + 15) / 16 * 16 * plane, width * 16, 16, plane * 16, 1};
+        return (struct strides){hd_layout_count_stored(HD_NCHW16, channels) * plane, width * 16, 16,
+                                plane * 16, 1};
     default:
         return (struct strides){channels * plane, width, 1, 16 * plane, plane};
     }

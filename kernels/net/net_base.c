@@ -44,7 +44,7 @@ static void add_layers(struct hd_net *net, int64_t first, int64_t n, enum hd_out
     for (int64_t i = first; i < first + n; i++) {
         struct hd_layer *layer = &net->list.layers[i];
         const bool last = is_output(net, i, first + n);
-        const int count = layer->type->list_tensors ? layer->type->list_tensors(layer, tensors) : 0;
+        const int count = hd_layer_list_tensors(layer, tensors);
         layer->tensor = net->n_tensors;
         layer->state = net->state;
         net->state += hd_layer_count_state(layer);

@@ -11,8 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { LANES = 16 /* channels of a block of HD_NCHW16 */ };
-
 struct conv_impl {
     struct hd_impl base;
     struct hd_conv *conv;
@@ -67,7 +65,7 @@ static enum hd_layout choose_layout(const struct hd_impl_fields *fields,
 {
     if (fields->obs)
         return impl->base.frames.layout;
-    return !f->bf16 && f->in_channels % LANES == 0 ? HD_NCHW16 : HD_NHWC;
+    return !f->bf16 && f->in_channels % HD_LAYOUT_LANES == 0 ? HD_NCHW16 : HD_NHWC;
 }
 
 static int make_conv(const struct hd_impl_fields *fields, struct conv_impl *impl)

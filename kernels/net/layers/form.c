@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { LANES = 16 /* channels of a block of HD_NCHW16 */ };
-
 struct hd_form hd_form_make_rows(const struct hd_shape *shape)
 {
     return (struct hd_form){.channels = shape->size[0],
@@ -17,9 +15,14 @@ struct hd_form hd_form_make_rows(const struct hd_shape *shape)
 
 int64_t hd_form_count(const struct hd_form *form)
 {
-    const int64_t channels =
-        form->layout == HD_NCHW16 ? (form->channels + LANES - 1) / LANES * LANES : form->channels;
-    return channels * form->plane;
+    return hd_layout_count_stored(form->layout, form->channels) * form->plane;
+}
+
+int64_t hd_form_count_lanes(const struct hd_form *form)
+{
+    return form->layout == HD_NCHW16 ? HD_LAYOUT_LANES
+           : form->layout == HD_NHWC ? form->channels
+                                     : 1;
 }
 
 int64_t hd_form_get_bytes(const struct hd_form *form, int64_t samples)
@@ -38,7 +41,8 @@ bool hd_form_is_in_order(const struct hd_form *form)
 /* Where there is one block of channels, it is all of them. */
 static bool has_same_order(const struct hd_form *a, const struct hd_form *b)
 {
-    const bool block = a->channels == LANES && a->layout != HD_NCHW && b->layout != HD_NCHW;
+    const bool block =
+        a->channels == HD_LAYOUT_LANES && a->layout != HD_NCHW && b->layout != HD_NCHW;
     return a->layout == b->layout || block || (hd_form_is_in_order(a) && hd_form_is_in_order(b));
 }
 
@@ -58,15 +62,8 @@ static struct line find_line(const struct hd_form *form, int64_t samples, int64_
     const int64_t ld = hd_linear_get_ld(samples);
     if (form->columns)
         return (struct line){1, channel * form->plane * ld, ld};
-    switch (form->layout) {
-    case HD_NHWC:
-        return (struct line){form->ld, channel, form->channels};
-    case HD_NCHW16:
-        return (struct line){form->ld, channel / LANES * LANES * form->plane + channel % LANES,
-                             LANES};
-    default:
-        return (struct line){form->ld, channel * form->plane, 1};
-    }
+    const int64_t lanes = hd_form_count_lanes(form);
+    return (struct line){form->ld, channel / lanes * lanes * form->plane + channel % lanes, lanes};
 }
 
 int64_t hd_form_find(const struct hd_form *form, int64_t channel, int64_t pixel)

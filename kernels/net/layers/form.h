@@ -23,6 +23,10 @@ struct hd_form hd_form_make_rows(const struct hd_shape *shape);
 /* Returns the elements of a row, with the channels that fill its layout up. */
 int64_t hd_form_count(const struct hd_form *form);
 
+/* Returns how many channels of a pixel lie side by side in a row; after all pixels of these come
+ * those of the next ones. */
+int64_t hd_form_count_lanes(const struct hd_form *form);
+
 static inline int64_t hd_form_get_element_bytes(const struct hd_form *form)
 {
     return form->bf16 ? (int64_t)sizeof(hd_bf16) : (int64_t)sizeof(float);

@@ -61,9 +61,7 @@ struct image {
 
 static struct image make_image(const struct hd_form *form)
 {
-    enum { LANES = 16 };
-    const int64_t lanes = form->layout == HD_NCHW16 ? LANES : form->channels;
-    return (struct image){form->channels, form->plane, lanes};
+    return (struct image){form->channels, form->plane, hd_form_count_lanes(form)};
 }
 
 static int64_t count_lanes(const struct image *image, int64_t first)

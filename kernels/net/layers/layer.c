@@ -12,6 +12,11 @@ int hd_layer_type_count_fields(const struct hd_layer_type *type)
     return n;
 }
 
+int hd_layer_list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS])
+{
+    return layer && layer->type->list_tensors ? layer->type->list_tensors(layer, tensors) : 0;
+}
+
 int64_t hd_layer_count_state(const struct hd_layer *layer)
 {
     return layer->type->states * layer->fields[HD_RECURRENT_HIDDEN];

@@ -229,6 +229,9 @@ static inline bool hd_layer_type_computes(const struct hd_layer_type *type)
 /* Returns the number of fields of a type. */
 int hd_layer_type_count_fields(const struct hd_layer_type *type);
 
+/* Describes a layer's tensors. Returns their number, 0 for no layer (NULL); there are no errors. */
+int hd_layer_list_tensors(const struct hd_layer *layer, struct hd_tensor tensors[HD_LAYER_TENSORS]);
+
 /* Returns the floats of a layer's state. */
 int64_t hd_layer_count_state(const struct hd_layer *layer);
 

@@ -48,8 +48,7 @@ enum { LANES = HD_VEC };
 static struct sizes sizes_of(const struct hd_layer_run *run)
 {
     const struct hd_layer *layer = run->layer;
-    const bool cut = run->form->layout == HD_NCHW16;
-    const int64_t lanes = cut ? LANES : layer->in.size[0];
+    const int64_t lanes = hd_form_count_lanes(run->form);
     return (struct sizes){.blocks = (layer->in.size[0] + lanes - 1) / lanes,
                           .lanes = lanes,
                           .in_height = layer->in.size[1],

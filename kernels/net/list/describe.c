@@ -5,25 +5,17 @@
 
 #include <stdio.h>
 
-static int64_t count_floats(const struct hd_layer *layer, struct hd_tensor *tensors, int *n_p)
-{
-    int64_t floats = 0;
-    *n_p = layer && layer->type->list_tensors ? layer->type->list_tensors(layer, tensors) : 0;
-    for (int t = 0; t < *n_p; t++)
-        floats += tensors[t].count;
-    return floats;
-}
-
 /* Adds a layer's floats, and the products of a sample with its matrices: in convolutions those of
  * every pixel. */
 static void add_layer(const struct hd_layer *layer, struct hd_net_step *step)
 {
     struct hd_tensor tensors[HD_LAYER_TENSORS];
-    int n;
-    step->weight_bytes += count_floats(layer, tensors, &n) * (int64_t)sizeof(float);
-    for (int t = 0; t < n && !layer->type->observation; t++)
+    const int n = hd_layer_list_tensors(layer, tensors);
+    for (int t = 0; t < n; t++) {
+        step->weight_bytes += tensors[t].count * (int64_t)sizeof(float);
         if (tensors[t].dims >= 2 && tensors[t].fan_in > 0)
             step->multiply_adds += tensors[t].count * hd_shape_count_plane(&layer->out);
+    }
 }
 
 static void describe_form(const struct hd_form *form, char *text, size_t bytes)

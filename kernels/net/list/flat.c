@@ -12,7 +12,7 @@
 static int count_tensors(const struct hd_layer *layer)
 {
     struct hd_tensor unused[HD_LAYER_TENSORS];
-    return layer && layer->type->list_tensors ? layer->type->list_tensors(layer, unused) : 0;
+    return hd_layer_list_tensors(layer, unused);
 }
 
 static int64_t round_up(int64_t n)

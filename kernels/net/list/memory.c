@@ -176,7 +176,7 @@ static struct direction describe(const struct walk *walk, bool backward, int64_t
                               .part = hd_list_clip_part(part, rows)};
 }
 
-/* In a backward pass there is room for one more value before the scratch. */
+/* A backward pass has room for one more value before the scratch. */
 static int64_t get_room_bytes(const struct walk *walk, bool backward, int64_t rows)
 {
     return backward ? get_widest_bytes(walk, rows) + GAP : 0;
