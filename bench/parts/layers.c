@@ -138,48 +138,24 @@ static int measure_peak(void)
 /* -- The steps of a net ------------------------------------------------------------------------ */
 
 struct steps {
-    const struct hd_net *net;
+    struct hd_bench_passes passes;
     int number;
-    int64_t rows;
-    void *params, *obs, *work, *scratch;
-    float *q, *dq, *grad;
 };
+
+static void run(const struct steps *s, bool backward)
+{
+    const struct hd_bench_passes *p = &s->passes;
+    hd_net_run_step(p->net, s->number, p->params, p->rows, backward, p->work, p->scratch, p->grad);
+}
 
 static void run_forward(void *arg)
 {
-    const struct steps *s = arg;
-    hd_net_run_step(s->net, s->number, s->params, s->rows, false, s->work, s->scratch, s->grad);
+    run(arg, false);
 }
 
 static void run_backward(void *arg)
 {
-    const struct steps *s = arg;
-    hd_net_run_step(s->net, s->number, s->params, s->rows, true, s->work, s->scratch, s->grad);
-}
-
-static int run_all(struct steps *s)
-{
-    const struct hd_net *net = s->net;
-    const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
-    const int64_t outputs = s->rows * hd_net_count_outputs(net);
-    s->params = hd_alloc(hd_net_get_params_bytes(net), 1);
-    s->obs = hd_alloc(s->rows * hd_net_get_obs_bytes(net), 1);
-    s->work = hd_alloc(hd_net_get_forward_bytes(net, s->rows, 1), 1);
-    s->scratch = hd_alloc(hd_net_get_backward_bytes(net, s->rows, 1), 1);
-    s->q = hd_alloc(outputs, 4), s->dq = hd_alloc(outputs, 4);
-    s->grad = hd_alloc(hd_net_count_params(net), 4);
-    if (!s->params || !s->obs || !s->work || !s->scratch || !s->q || !s->dq || !s->grad)
-        return HD_ERR_NOMEM;
-    HD_TRY(hd_net_init(net, &rng, s->params));
-    HD_TRY(hd_net_prepare(net, s->rows, s->rows));
-    hd_net_forward(
-        net,
-        &(struct hd_net_pass){.params = s->params, .obs = s->obs, .rows = s->rows, .work = s->work},
-        s->q);
-    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
-        hd_net_backward(net, s->params, s->rows, s->rows, s->work, s->dq, s->scratch, stage,
-                        s->grad);
-    return HD_OK;
+    run(arg, true);
 }
 
 /* The first step with weights has no gradient of its input. */
@@ -187,10 +163,10 @@ static void measure_step(struct steps *s, bool first)
 {
     struct hd_net_step step;
     char name[160];
-    hd_net_describe_step(s->net, s->number, s->rows, &step);
+    hd_net_describe_step(s->passes.net, s->number, s->passes.rows, &step);
     snprintf(name, sizeof name, "%s %s%s%s", step.module, step.layer, step.activation ? " " : "",
              step.activation ? step.activation : "");
-    const double flop = 2.0 * (double)(s->rows * step.multiply_adds);
+    const double flop = 2.0 * (double)(s->passes.rows * step.multiply_adds);
     report(name, "forward", step.implementation, flop, hd_part_measure_seconds(run_forward, s));
     report(name, "backward", step.form, (first ? 1 : 2) * flop,
            hd_part_measure_seconds(run_backward, s));
@@ -198,9 +174,11 @@ static void measure_step(struct steps *s, bool first)
 
 static int measure_net(const struct hd_net *net, int64_t rows)
 {
-    struct steps s = {.net = net, .rows = rows};
+    struct steps s = {.number = 0};
     bool first = true;
-    HD_TRY(run_all(&s));
+    HD_TRY(hd_bench_passes_make(net, rows, 1, true, &s.passes));
+    hd_bench_passes_forward(&s.passes);
+    hd_bench_passes_backward(&s.passes);
     HD_TRY(measure_peak());
     for (; s.number < hd_net_count_steps(net); s.number++) {
         struct hd_net_step step;

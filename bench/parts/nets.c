@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/parts/nets.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -114,4 +115,65 @@ int hd_bench_net_create_for_gpu(const char *name, const char *precision, struct 
         if (strcmp(precision, names[i]) == 0)
             return make(name, HD_F32, (enum hd_precision)i, net_p);
     return HD_ERR_INPUT;
+}
+
+/* -- Passes ------------------------------------------------------------------------------------ */
+
+static int allocate(struct hd_bench_passes *p)
+{
+    const struct hd_net *net = p->net;
+    const int64_t rows = p->rows, steps = p->sequences.steps;
+    const int64_t outputs = rows * hd_net_count_outputs(net);
+    const int64_t states = rows / steps * hd_net_count_state(net);
+    float *state = hd_alloc(states, 4);
+    p->params = hd_alloc(hd_net_get_params_bytes(net), 1);
+    p->obs = hd_alloc(rows * hd_net_get_obs_bytes(net), 1);
+    p->work = hd_alloc(hd_net_get_forward_bytes(net, rows, steps), 1);
+    p->scratch = hd_alloc(hd_net_get_backward_bytes(net, rows, steps), 1);
+    p->q = hd_alloc(outputs, 4), p->dq = hd_alloc(outputs, 4);
+    p->grad = hd_alloc(hd_net_count_params(net), 4);
+    p->sequences.state = p->sequences.next_state = state;
+    return state && p->params && p->obs && p->work && p->scratch && p->q && p->dq && p->grad
+               ? HD_OK
+               : HD_ERR_NOMEM;
+}
+
+static int fill(const struct hd_bench_passes *p)
+{
+    struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
+    HD_TRY(hd_net_init(p->net, &rng, p->params));
+    for (int64_t i = 0; i < p->rows * hd_net_count_obs(p->net); i++)
+        if (hd_net_has_u8_obs(p->net))
+            ((uint8_t *)p->obs)[i] = (uint8_t)hd_rng_draw_below(&rng, (uint32_t)i, 256);
+        else
+            ((float *)p->obs)[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
+    for (int64_t i = 0; i < p->rows * hd_net_count_outputs(p->net); i++)
+        p->dq[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
+    return HD_OK;
+}
+
+int hd_bench_passes_make(const struct hd_net *net, int64_t rows, int64_t steps, bool backward,
+                         struct hd_bench_passes *passes_p)
+{
+    *passes_p = (struct hd_bench_passes){.net = net, .rows = rows, .sequences = {.steps = steps}};
+    HD_TRY(hd_net_prepare(net, rows, backward ? rows : 0));
+    HD_TRY(allocate(passes_p));
+    return fill(passes_p);
+}
+
+void hd_bench_passes_forward(const struct hd_bench_passes *p)
+{
+    const struct hd_net_pass pass = {.params = p->params,
+                                     .obs = p->obs,
+                                     .rows = p->rows,
+                                     .sequences = &p->sequences,
+                                     .work = p->work};
+    hd_net_forward(p->net, &pass, p->q);
+}
+
+void hd_bench_passes_backward(const struct hd_bench_passes *p)
+{
+    for (int stage = 0; stage < hd_net_count_stages(p->net); stage++)
+        hd_net_backward(p->net, p->params, p->rows, p->rows, p->work, p->dq, p->scratch, stage,
+                        p->grad);
 }

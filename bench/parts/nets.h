@@ -17,6 +17,25 @@
  * precision (not logged). */
 int hd_bench_net_create(const char *name, const char *precision, struct hd_net **net_p);
 
+/* Passes through a net, with their memory. */
+struct hd_bench_passes {
+    const struct hd_net *net;
+    int64_t rows;
+    struct hd_net_sequences sequences;
+    void *params, *obs, *work, *scratch;
+    float *q, *dq, *grad;
+};
+
+/* Prepares passes of `rows` rows in sequences of `steps`, with random numbers; backward ones too if
+ * `backward`. Memory is released by the end of the process. Returns HD_OK, HD_ERR_NOMEM or an error
+ * of hd_net_create. */
+int hd_bench_passes_make(const struct hd_net *net, int64_t rows, int64_t steps, bool backward,
+                         struct hd_bench_passes *passes_p);
+
+/* Run a pass in either direction, the second one after the first. */
+void hd_bench_passes_forward(const struct hd_bench_passes *passes);
+void hd_bench_passes_backward(const struct hd_bench_passes *passes);
+
 /* Makes a net whose precision, also "tf32", is that of a GPU. Returns a status of hd_net_create. */
 int hd_bench_net_create_for_gpu(const char *name, const char *precision, struct hd_net **net_p);
 
