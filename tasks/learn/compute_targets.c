@@ -96,6 +96,15 @@ static void join_actions(const struct hd_critic_batch_shape *shape,
     }
 }
 
+/* Computes the outputs of the net of a port. */
+static void forward(const struct args *args, const struct hd_view *views, int port, const void *obs,
+                    void *work, float *out)
+{
+    const struct hd_net_pass pass = {
+        .params = views[port].data, .obs = obs, .rows = args->shape->rows, .work = work};
+    hd_net_forward(args->net[port], &pass, out);
+}
+
 static int compute_targets_body(struct hd_context *context, const struct hd_view *views,
                                 const void *memory)
 {
@@ -109,12 +118,7 @@ static int compute_targets_body(struct hd_context *context, const struct hd_view
     lay_out(args, context->scratch, &work);
     *to.used = *hd_batch_get_use(batch->spec, batch->data).used;
     join_actions(shape, &rows, to.input);
-    hd_net_forward(args->net[POLICY],
-                   &(struct hd_net_pass){.params = views[POLICY].data,
-                                         .obs = rows.next_obs,
-                                         .rows = shape->rows,
-                                         .work = work.forward},
-                   work.out);
+    forward(args, views, POLICY, rows.next_obs, work.forward, work.out);
     const struct hd_sac_draw draw = {.rows = shape->rows,
                                      .obs = shape->obs,
                                      .dims = shape->dims,
@@ -122,18 +126,8 @@ static int compute_targets_body(struct hd_context *context, const struct hd_view
                                      .out = work.out,
                                      .rng = &context->rng};
     hd_sac_draw_actions(&draw, work.joined, work.log_prob, NULL);
-    hd_net_forward(args->net[TARGET1],
-                   &(struct hd_net_pass){.params = views[TARGET1].data,
-                                         .obs = work.joined,
-                                         .rows = shape->rows,
-                                         .work = work.forward},
-                   work.q1);
-    hd_net_forward(args->net[TARGET2],
-                   &(struct hd_net_pass){.params = views[TARGET2].data,
-                                         .obs = work.joined,
-                                         .rows = shape->rows,
-                                         .work = work.forward},
-                   work.q2);
+    forward(args, views, TARGET1, work.joined, work.forward, work.q1);
+    forward(args, views, TARGET2, work.joined, work.forward, work.q2);
     const struct hd_sac_targets targets = {.rows = shape->rows,
                                            .nstep = hd_batch_get_shape(batch->spec)->nstep,
                                            .gamma = args->gamma,
