@@ -36,7 +36,7 @@ def make_run(path, config, keys, ranks=1, checkpoints=2):
     """Trains until there are so many checkpoints, and stops it."""
     head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
     often = dict(keys, runtime__checkpoint_interval_s=0.05, max_train_iter=10**9)
-    command = runner.fit([*head, config, "--dir", path, "--quiet", *runner.sets(**often)])
+    command = [*head, config, "--dir", path, "--quiet", *runner.sets(**often)]
     process = subprocess.Popen([runner.RUNNER, *command], env=runner.environment(), stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 120
     while time.monotonic() < end and process.poll() is None and (
@@ -145,7 +145,7 @@ def resume(run, config, keys, timeout=60, **more):
     """The exit code and stderr of a run that goes on for one iteration and some more."""
     command = ["run", config, "--resume", run, "--quiet", *runner.sets(**dict(keys, **more))]
     try:
-        done = subprocess.run([runner.RUNNER, *runner.fit(command)], env=runner.environment(), capture_output=True,
+        done = subprocess.run([runner.RUNNER, *command], env=runner.environment(), capture_output=True,
                               text=True, errors="replace", timeout=timeout)
         return done.returncode, done.stderr
     except subprocess.TimeoutExpired as late:

@@ -65,31 +65,6 @@ class Scratch:
 
 
 @functools.lru_cache
-def has_bf16():
-    """Whether this processor computes convolutions in bfloat16. Without AVX-512 oneDNN has none."""
-    asked = subprocess.run([RUNNER, "graph", os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")], text=True,
-                           env=environment(), capture_output=True, timeout=TIMEOUT)
-    if "has no bf16 convolutions" in asked.stderr:
-        print("this processor has no bfloat16: run files that ask for it run in float32 here")
-        return False
-    return True
-
-
-def asks_for_bf16(path):
-    if not path.endswith(".yaml") or not os.path.exists(path):
-        return False
-    with open(path, encoding="utf-8") as file:
-        return "precision: bf16" in file.read()
-
-
-def fit(arguments):
-    """The arguments of a call as this processor can run them."""
-    if any("runtime.precision=" in word for word in arguments) or not any(map(asks_for_bf16, arguments)) or has_bf16():
-        return list(arguments)
-    return [*arguments, "--set", "runtime.precision=f32"]
-
-
-@functools.lru_cache
 def draw_seed():
     """What tests draw from: HD_FAULT_SEED, else the commit, so that one commit has one result and the next one another
     share."""
@@ -108,7 +83,7 @@ def reduce(n):
 
 def call(*arguments, env=None, cwd=None, timeout=None, expect=0):
     """Runs `runner`; fails the test when its exit code is another than expected."""
-    done = subprocess.run([RUNNER, *fit(arguments)], env=env or environment(), cwd=cwd, text=True,
+    done = subprocess.run([RUNNER, *arguments], env=env or environment(), cwd=cwd, text=True,
                           capture_output=True, timeout=timeout or TIMEOUT)
     if expect is not None and done.returncode != expect:
         sys.exit(f"runner {' '.join(arguments)}\nexit code {done.returncode}, not {expect}\n"
@@ -132,7 +107,7 @@ def launch_nodes(nodes, ranks, *arguments, env=None, prefixes=None, address="127
     """One `runner launch` for each node, as a user starts them by hand, here all on this host (with emulated GPUs of
     their own). Returns what they said."""
     command = [RUNNER, "launch", "--nproc-per-node", str(ranks // nodes), "--nnodes", str(nodes), "--master-addr",
-               address, "--master-port", str(free_port()), *fit(arguments)]
+               address, "--master-port", str(free_port()), *arguments]
     env = dict(env or environment(), HEDDLE_SECRET=SECRET)
     runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=dict(env, HD_EMULATED_HOST=str(node)),
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

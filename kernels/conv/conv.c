@@ -93,6 +93,11 @@ int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
     return HD_OK;
 }
 
+bool hd_conv_supports_bf16(void)
+{
+    return hd_onednn_conv_supports_bf16();
+}
+
 int hd_conv_create_fast(struct hd_conv_fields *fields, struct hd_conv **conv_p)
 {
     enum { SOME_ROWS = 32 };

@@ -18,6 +18,10 @@ struct hd_conv;
 int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p);
 void hd_conv_destroy(struct hd_conv *conv);
 
+/* Returns whether this processor has bf16 convolutions, without which hd_conv_create refuses them.
+ */
+bool hd_conv_supports_bf16(void);
+
 /* Makes one likewise, but changes fields->input from blocks to pixels of channels (HD_NCHW16 to
  * HD_NHWC) where oneDNN computes blocks by its reference code, which is a hundred times too slow:
  * blocks are for processors with vectors of 16 floats. Returns the errors of hd_conv_create. */

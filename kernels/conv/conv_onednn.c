@@ -295,6 +295,13 @@ int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weight
     return reorder(conv->weights, weights, conv->row_major, row_major);
 }
 
+bool hd_onednn_conv_supports_bf16(void)
+{
+    const unsigned needed = dnnl_cpu_isa_avx512_core;
+    hd_dnnl_limit_isa();
+    return ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed;
+}
+
 static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
 enum { N_KNOWN = sizeof known / sizeof *known };
 

@@ -21,6 +21,7 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv);
 
 /* Do what the functions of kernels/conv/conv.h with the corresponding names do, with the same
  * errors. */
+bool hd_onednn_conv_supports_bf16(void);
 int64_t hd_onednn_conv_count_weights(const struct hd_onednn_conv *conv);
 int64_t hd_onednn_conv_count_shadow(const struct hd_onednn_conv *conv);
 int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *row_major,

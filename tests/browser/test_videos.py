@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from browser import Browser, find  # noqa: E402
-from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, fit, skip, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, skip, train  # noqa: E402
 
 PONG = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 SIZES = {"cart.gif": [300, 200], "cart.png": [300, 200], "pong.gif": [168, 168]}
@@ -66,7 +66,7 @@ def check_report(browser, scratch):
 
 
 def check_watch(browser, scratch, config, weights, size):
-    process = subprocess.Popen([RUNNER, *fit(["watch", config, "--weights", weights, "--http", "0"])], env=environment(),
+    process = subprocess.Popen([RUNNER, "watch", config, "--weights", weights, "--http", "0"], env=environment(),
                                text=True, stderr=subprocess.PIPE)
     try:
         url = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]

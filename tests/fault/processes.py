@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, PATIENCE, ROOT, RUNNER, check, check_no_orphans, environment, fit, free_port, sets  # noqa: E402
+from runner import CONFIG, PATIENCE, ROOT, RUNNER, check, check_no_orphans, environment, free_port, sets  # noqa: E402
 
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
@@ -28,7 +28,7 @@ def disturbed(number):
 
 def start(*command, env=None, cwd=None, ignored=None, prefix=()):
     """Starts `runner` in a process group of its own, as a shell would; it ignores a signal, as under nohup."""
-    return subprocess.Popen([*prefix, RUNNER, *fit(command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([*prefix, RUNNER, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=env or environment(), cwd=cwd, start_new_session=True,
                             preexec_fn=ignored and (lambda: signal.signal(ignored, signal.SIG_IGN)))
 

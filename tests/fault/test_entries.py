@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import checkpoints  # noqa: E402
-from runner import CONFIG, RUNNER, Scratch, check, draw_seed, environment, fit, result, sets  # noqa: E402
+from runner import CONFIG, RUNNER, Scratch, check, draw_seed, environment, result, sets  # noqa: E402
 from ways import take_share  # noqa: E402
 
 ENTRIES, FLAKES = int(os.environ.get("HD_ENTRIES", "300")), int(os.environ.get("HD_FLAKES", "60"))
@@ -62,7 +62,7 @@ class Base:
         head = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
         command = [*head, CONFIG, "--resume", self.work, "--quiet",
                    *sets(**KEYS, max_train_iter=self.until, runtime__checkpoint_interval_s=0.02)]
-        done = subprocess.run([RUNNER, *fit(command)], env=environment(**env), capture_output=True, text=True,
+        done = subprocess.run([RUNNER, *command], env=environment(**env), capture_output=True, text=True,
                               errors="replace", timeout=300, check=False)
         return done.returncode, done.stderr
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, Scratch, check, environment, find_emulated, fit, sets  # noqa: E402
+from runner import ROOT, Scratch, check, environment, find_emulated, sets  # noqa: E402
 
 RUNNER = find_emulated()
 SMALL = dict(policy__cuda="true", env__stop_value="1e9", max_train_iter=10 ** 9, env__collector_env_num=2,
@@ -56,7 +56,7 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
     command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--dir", scratch(name),
                *sets(**(SMALL | dict(world__shards=gpus) | keys), runtime__scheduler=scheduler, runtime__gpus=gpus,
                      runtime__checkpoint_interval_s=interval_s)]
-    process = subprocess.Popen([RUNNER, *fit(command)], env=env, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([RUNNER, *command], env=env, stderr=subprocess.PIPE, text=True)
     try:
         while not is_written(counts):
             try:
@@ -99,7 +99,7 @@ def check_tasks(scratch, updates=20):
 def trace(config, directory, keys):
     """The tasks of a run."""
     command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--trace", "--dir", directory, *sets(**keys)]
-    done = subprocess.run([RUNNER, *fit(command)], env=environment(), text=True, capture_output=True)
+    done = subprocess.run([RUNNER, *command], env=environment(), text=True, capture_output=True)
     check(done.returncode == 0, done.stderr)
     with open(os.path.join(directory, "trace.json"), encoding="utf-8") as file:
         return [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, Scratch, check, environment, find_emulated, fit, sets  # noqa: E402
+from runner import ROOT, Scratch, check, environment, find_emulated, sets  # noqa: E402
 
 RUNNER = find_emulated()
 SMALL = dict(policy__cuda="true", world__shards=1, env__stop_value="1e9", env__collector_env_num=2,
@@ -27,7 +27,7 @@ def count_kernels(scratch, name, config, keys, updates):
     kernels, directory = scratch(f"{name}-{updates}.txt"), scratch(f"{name}-{updates}")
     command = ["run", os.path.join(ROOT, f"configs/{config}.yaml"), "--quiet", "--dir", directory,
                *sets(**keys, max_train_iter=updates)]
-    subprocess.run([RUNNER, *fit(command)], check=True,
+    subprocess.run([RUNNER, *command], check=True,
                    env=environment(HD_EMULATED_DEVICES=1, HD_EMULATED_KERNELS=kernels))
     with open(kernels, encoding="utf-8") as file:
         return collections.Counter(file.read().splitlines())

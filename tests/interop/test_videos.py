@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, fit, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, sets, train  # noqa: E402
 
 PONG = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 # In place of the real program, which is large: it keeps what it is given.
@@ -112,8 +112,8 @@ def check_ffmpeg(scratch, best):
 
 def check_interrupt(scratch, best):
     os.mkdir(scratch("cut"))
-    command = [RUNNER, *fit(["eval", CONFIG, "--weights", best, "--episodes", "4096", "--scale", "8", "--video",
-                             scratch("cut/long.gif")])]
+    command = [RUNNER, "eval", CONFIG, "--weights", best, "--episodes", "4096", "--scale", "8", "--video",
+                             scratch("cut/long.gif")]
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
@@ -127,8 +127,8 @@ def check_size(scratch, best):
     for episodes in ("2", "40"):
         done = subprocess.run(["python3", "-c", "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
                                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)",
-                               RUNNER, *fit(["eval", CONFIG, "--weights", best, "--episodes", episodes, "--quiet",
-                                             "--video", scratch("size.gif"), *sets(env__max_evaluator_step=50)])],
+                               RUNNER, "eval", CONFIG, "--weights", best, "--episodes", episodes, "--quiet",
+                                             "--video", scratch("size.gif"), *sets(env__max_evaluator_step=50)],
                               env=environment(), text=True, capture_output=True, check=True)
         most.append(int(done.stdout.split()[-1]))
     check(most[1] < most[0] + 4096, f"{most} KiB")

@@ -32,7 +32,7 @@ class Campaign:
 
     def run(self, kind, seed, *arguments, what=""):
         try:
-            done = subprocess.run([runner.RUNNER, *runner.fit(arguments)], capture_output=True, timeout=300, cwd=self.scratch.path,
+            done = subprocess.run([runner.RUNNER, *arguments], capture_output=True, timeout=300, cwd=self.scratch.path,
                                   env=environment(ASAN_OPTIONS="detect_leaks=0"))
             code, said = done.returncode, done.stderr.decode(errors="replace")
         except subprocess.TimeoutExpired:

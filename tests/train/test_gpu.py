@@ -182,8 +182,7 @@ def check_pixels(scratch):
         (1, 1, dict(base, runtime__precision="f32")),
         (1, 1, dict(base, runtime__precision="f32", runtime__executor="sequential")),
     ])
-    if runner.has_bf16():
-        check_same_bits(scratch, "pixels_bf16", PIXELS, [(1, 1, base), (2, 1, dict(base, runtime__gpus=2))])
+    check_same_bits(scratch, "pixels_bf16", PIXELS, [(1, 1, base), (2, 1, dict(base, runtime__gpus=2))])
     train(scratch("pixels_cpu"), config=PIXELS,
           **dict(SMALL_PIXELS, policy__cuda="false", runtime__precision="f32"))
     apart = distance(scratch, "pixels", "pixels_cpu")
@@ -191,10 +190,9 @@ def check_pixels(scratch):
     train(scratch("pixels_tf32"), config=PIXELS, **dict(base, runtime__precision="tf32"))
     check(result(scratch("pixels_tf32"))["param_hash"] != result(scratch("pixels"))["param_hash"],
           "tf32 computes in f32")
-    if runner.has_bf16():
-        # bf16 keeps 8 bits: the step of an update, 3e-4 whatever the gradient's size, may turn around.
-        apart = distance(scratch, "pixels_bf16", "pixels")
-        check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
+    # bf16 keeps 8 bits: the step of an update, 3e-4 whatever the gradient's size, may turn around.
+    apart = distance(scratch, "pixels_bf16", "pixels")
+    check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
 
 
 def check_lists(scratch):

@@ -8,7 +8,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, RUNNER, Scratch, call, check, has_bf16, train  # noqa: E402
+from runner import ROOT, RUNNER, Scratch, call, check, train  # noqa: E402
 from ways import check_ways  # noqa: E402
 
 PONG = dict(config=os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml"), strategy="{}",
@@ -48,7 +48,7 @@ def main():
     with Scratch() as scratch:
         hashes = [
             check_ways(scratch, "f32", PONG, WAYS),
-            *([check_ways(scratch, "bf16", dict(PONG, runtime__precision="bf16"), WAYS[1:5])] if has_bf16() else []),
+            check_ways(scratch, "bf16", dict(PONG, runtime__precision="bf16"), WAYS[1:5]),
             check_ways(scratch, "microbatches", dict(PONG, policy__learn__microbatch=4),
                        [WAYS[1], WAYS[2], WAYS[4], WAYS[6]]),
             check_ways(scratch, "lags", dict(PONG, strategy__policy_lag=1, strategy__eval_lag=1),

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from events import events, only  # noqa: E402
-from runner import ROOT, Scratch, call, check, has_bf16, train  # noqa: E402
+from runner import ROOT, Scratch, call, check, train  # noqa: E402
 from ways import check_ways, covering_set  # noqa: E402
 
 # Six collects of two epochs of four minibatches, of two microbatches each.
@@ -86,8 +86,7 @@ def check_alone(scratch):
 
 def check_pixels(scratch):
     hashes = [check_ways(scratch, "pixels", PIXELS, WAYS)]
-    if has_bf16():
-        hashes.append(check_ways(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1]))
+    hashes.append(check_ways(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1]))
     check(len(set(hashes)) == len(hashes), "precision changed nothing")
 
 

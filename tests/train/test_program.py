@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, Scratch, call, check, environment, has_bf16, result, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, Scratch, call, check, environment, result, sets, train  # noqa: E402
 
 PLANS = os.path.join(ROOT, "tests/golden/plans")
 
@@ -152,18 +152,16 @@ def check_mistakes(scratch):
     print(f"{len(files) + len(options) + 6} mistakes are told and leave nothing")
 
 
-def check_bf16():
-    """Without bfloat16, the key of the run file that asks for it is the only mistake."""
-    if has_bf16():
-        return
+def check_bf16(scratch):
+    """A processor without bf16 convolutions computes them in f32, and says so once: a GPU of its may learn in bf16."""
     config = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
-    done = call("graph", config, "--set", "runtime.precision=bf16", expect=2)
-    lines = [line for line in done.stderr.splitlines() if "oneDNN" not in line]
-    check(len(lines) == 1 and "precision: expected f32" in lines[0],
-          f"bfloat16 without the processor for it:\n{done.stderr}")
-
-
-# -- Files ---------------------------------------------------------------------------------------
+    env = environment(ONEDNN_MAX_CPU_ISA="AVX2")
+    bf16, few = sets(runtime__precision="bf16"), sets(max_train_iter=1, policy__learn__batch_size=4)
+    plan = call("graph", config, *bf16, env=env).stdout
+    convs = [line.split() for line in plan.splitlines() if " conv relu " in line]
+    check(len(convs) == 3 and all("f32" in words for words in convs), f"convolutions without bf16:\n{plan}")
+    done = call("run", config, "--dir", scratch("bf16"), "--quiet", *bf16, *few, env=env)
+    check(done.stderr.count("no bf16 convolutions") == 1, f"bf16 without the processor for it:\n{done.stderr}")
 
 
 def check_files(scratch):
@@ -250,7 +248,7 @@ def main():
     check_plans()
     with Scratch() as scratch:
         check_mistakes(scratch)
-        check_bf16()
+        check_bf16(scratch)
         check_files(scratch)
         check_eval(scratch)
         check_eval_of_directory(scratch)

@@ -26,7 +26,7 @@ WALL_CLOCK = re.compile(r"\| \S*(?:time|_per_sec)\S* +\| +\S+ ")
 
 def command(directory, ranks, config, keys, *more):
     head = ["run"] if ranks == 1 else ["launch", "--nproc-per-node", str(ranks)]
-    return [runner.RUNNER, *runner.fit([*head, config, "--dir", directory, "--quiet", *sets(**keys), *more])]
+    return [runner.RUNNER, *head, config, "--dir", directory, "--quiet", *sets(**keys), *more]
 
 
 def start(*arguments):

@@ -20,7 +20,7 @@ import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, RUNNER, SLOWDOWN, Scratch, call, check, environment, fit, result, skip, train  # noqa: E402
+from runner import CONFIG, RUNNER, SLOWDOWN, Scratch, call, check, environment, result, skip, train  # noqa: E402
 
 PATIENCE_S = 20 * SLOWDOWN
 STATUS = re.compile(r"episode (\d+)  seed (\d+)  step (\d+)  action (\S+)  return (\S+)  weights (\S+)")
@@ -93,7 +93,7 @@ def check_drawn(terminal):
 
 
 def check_terminal(scratch, best):
-    words = [RUNNER, *fit(["watch", CONFIG, "--weights", best, "--display", "blocks"])]
+    words = [RUNNER, "watch", CONFIG, "--weights", best, "--display", "blocks"]
     terminal = Terminal(scratch)
     try:
         terminal.run(*words)
@@ -139,8 +139,8 @@ def check_follows(terminal, scratch):
 
 def escapes(scratch, best, form):
     """What is sent to a terminal that is not looked at: `script` gives it one."""
-    command = shlex.join([RUNNER, *fit(["watch", CONFIG, "--weights", best, "--display", form, "--episodes", "1",
-                                        "--fps", "240"])])
+    command = shlex.join([RUNNER, "watch", CONFIG, "--weights", best, "--display", form, "--episodes", "1",
+                          "--fps", "240"])
     subprocess.run(["script", "-q", "-e", "-c", "stty rows 24 cols 80; " + command, scratch("typescript")],
                    env=environment(TERM="xterm"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     with open(scratch("typescript"), "rb") as file:
@@ -187,7 +187,7 @@ def events(port, n):
 
 
 def start_page(best, *options):
-    process = subprocess.Popen([RUNNER, *fit(["watch", CONFIG, "--weights", best, "--http", "0", *options])],
+    process = subprocess.Popen([RUNNER, "watch", CONFIG, "--weights", best, "--http", "0", *options],
                                env=environment(), text=True, stderr=subprocess.PIPE)
     said = process.stderr.readline()
     return process, int(re.search(r"http://127\.0\.0\.1:(\d+)/", said)[1])

@@ -68,6 +68,19 @@ static enum hd_layout choose_layout(const struct hd_impl_fields *fields,
     return !f->bf16 && f->in_channels % HD_LAYOUT_LANES == 0 ? HD_NCHW16 : HD_NHWC;
 }
 
+/* Convolutions of a bf16 net are computed in f32 where there is nothing else: a net that a GPU
+ * learns also acts on CPUs. */
+static bool takes_bf16(const struct hd_impl_fields *fields)
+{
+    static atomic_bool told;
+    if (!fields->bf16 || hd_conv_supports_bf16())
+        return fields->bf16;
+    if (!atomic_exchange(&told, true))
+        hd_log(HD_LOG_WARN, "this processor has no bf16 convolutions (they need AVX-512): CPUs "
+                            "compute those of this run in f32");
+    return false;
+}
+
 static int make_conv(const struct hd_impl_fields *fields, struct conv_impl *impl)
 {
     const struct hd_layer *layer = fields->layer;
@@ -79,7 +92,7 @@ static int make_conv(const struct hd_impl_fields *fields, struct conv_impl *impl
                                .stride = layer->fields[HD_CONV_STRIDE],
                                .padding = layer->fields[HD_CONV_PADDING],
                                .relu = fields->relu,
-                               .bf16 = fields->bf16};
+                               .bf16 = takes_bf16(fields)};
     int64_t height, width;
     impl->kernel = impl->filled = f.kernel;
     if (fields->obs)

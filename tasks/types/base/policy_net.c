@@ -166,10 +166,7 @@ static int create(const struct hd_spec *spec, const struct hd_setup *setup,
         return report_mistake(spec, setup, &mistake);
     HD_TRY(status);
     HD_TRY(check_recurrent(setup, fields));
-    status = hd_net_create(fields, &net);
-    if (status == HD_ERR_UNSUPPORTED && fields->precision == HD_BF16)
-        report(spec, setup, "precision", "expected f32 on this processor, found bf16");
-    HD_TRY(status);
+    HD_TRY(hd_net_create(fields, &net));
     status = check_gpu(setup, net);
     if (status != HD_OK) {
         hd_net_destroy(net);
