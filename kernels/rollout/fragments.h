@@ -15,6 +15,7 @@ struct hd_fragments {
     int64_t envs, steps, samples, actions; /* E, T, Q <= E T; E T < 2^31 */
     /* Numbers of each step. */
     float *logit;    /* [E][T][actions] */
+    float *value;    /* [E][T]: of the observation */
     int32_t *action; /* [E][T] */
     /* For each sample, whose number is e T + t too. */
     int32_t *row; /* [Q]: number of its step */
@@ -33,8 +34,8 @@ struct hd_fragment_ends {
 };
 
 /* Draws the actions of step t from output[E][ld], whose first `actions` numbers in each row are
- * logits. Env e uses item first + e of rng. The CUDA form reads rng, in memory that
- * the GPU addresses, when it runs; it returns HD_OK or HD_ERR_DEVICE (logged). */
+ * logits, and the last one the value. Env e uses item first + e of rng. The CUDA form reads rng, in
+ * memory that the GPU addresses, when it runs; it returns HD_OK or HD_ERR_DEVICE (logged). */
 void hd_fragments_draw_actions(const struct hd_fragments *fragments, const float *output,
                                int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t);
 int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragments, const float *output,

@@ -5,7 +5,7 @@ void hd_fragments_draw_actions(const struct hd_fragments *fragments, const float
                                int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t)
 {
     for (int64_t env = 0; env < fragments->envs; env++)
-        hd_fragments_draw_action(fragments, output + env * ld, rng, first, env, t);
+        hd_fragments_draw_action(fragments, output, ld, rng, first, env, t);
 }
 
 void hd_fragments_complete(const struct hd_fragments *fragments,

@@ -10,7 +10,7 @@ static __global__ void draw_actions(const struct hd_fragments fragments, const f
 {
     const int64_t env = HD_ELEMENT;
     if (env < fragments.envs)
-        hd_fragments_draw_action(&fragments, output + env * ld, rng, first, env, t);
+        hd_fragments_draw_action(&fragments, output, ld, rng, first, env, t);
 }
 
 extern "C" int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragments,

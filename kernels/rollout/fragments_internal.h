@@ -9,15 +9,17 @@
 
 #include <stdbool.h>
 
-/* Draws the action of env `env` in step t and records it with its logits. */
-HD_INLINE void hd_fragments_draw_action(const struct hd_fragments *fragments, const float *logit,
-                                        const struct hd_rng *rng, uint32_t first, int64_t env,
-                                        int64_t t)
+/* Draws the action of env `env` in step t and records it with its logits and value. */
+HD_INLINE void hd_fragments_draw_action(const struct hd_fragments *fragments, const float *output,
+                                        int64_t ld, const struct hd_rng *rng, uint32_t first,
+                                        int64_t env, int64_t t)
 {
     const int64_t step = env * fragments->steps + t, actions = fragments->actions;
+    const float *logit = output + env * ld;
     const double u = hd_rng_draw_uniform(rng, first + (uint32_t)env);
     for (int64_t i = 0; i < actions; i++)
         fragments->logit[step * actions + i] = logit[i];
+    fragments->value[step] = logit[ld - 1];
     fragments->action[step] = (int32_t)hd_categorical_draw(logit, actions, u);
 }
 

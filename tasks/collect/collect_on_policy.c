@@ -34,6 +34,7 @@
 #include "tasks/types/output/env_counters.h"
 #include "tasks/types/output/moments.h"
 
+#include <float.h>
 #include <string.h>
 
 enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES, REWARD_STATS };
@@ -163,11 +164,12 @@ static union hd_action_number *get_action(const struct collector *c, int64_t env
     return c->t.action + step * c->to->actions.dims;
 }
 
-/* Records the observation and the logits with which a step of an env begins. */
-static void record_logits(struct collector *c, int64_t env, const float *logit)
+/* Records the observation, its logits and its value with which a step of an env begins. */
+static void record_outputs(struct collector *c, int64_t env, const float *logit, float value)
 {
     const int64_t logits = c->to->logits, step = env * c->to->steps + *c->t.forward;
     memcpy(c->t.logit + step * logits, logit, (size_t)logits * sizeof *logit);
+    c->t.value[step] = value;
     c->t.frame[step] = (int32_t)(c->t.shown[env] - 1);
     c->t.frame_age[step] = (int32_t)c->t.age[env];
 }
@@ -197,7 +199,7 @@ static void act(struct collector *c)
         const float *logit = c->stepper.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
         const struct hd_env_actions *actions = &c->to->actions;
-        record_logits(c, env, logit);
+        record_outputs(c, env, logit, logit[outputs - 1]);
         c->shape->outputs->draw(actions, logit, &c->context->rng, item * (uint32_t)actions->dims,
                                 get_action(c, env));
     }
@@ -316,11 +318,12 @@ static int64_t lay_out_header(const struct args *args, void *memory, struct head
     return arena.used;
 }
 
-/* Records the actions that the GPU chose, as `act` does those of a CPU. */
+/* Records the actions that the GPU chose, as `act` does those of a CPU. No step on a CPU reads the
+ * values, which a GPU computes again: the number would end a run. */
 static void record_gpu_actions(struct collector *c, const struct header *header)
 {
     for (int64_t env = 0; env < c->shape->envs; env++) {
-        record_logits(c, env, header->logit + env * c->to->logits);
+        record_outputs(c, env, header->logit + env * c->to->logits, FLT_MAX);
         get_action(c, env)->choice = header->action[env];
     }
 }

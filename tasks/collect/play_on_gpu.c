@@ -78,6 +78,7 @@ static struct hd_fragments make_fragments(const struct hd_trajectories_shape *sh
         .samples = shape->samples,
         .actions = shape->logits,
         .logit = t->logit,
+        .value = t->value,
         .action = &t->action->choice,
         .row = t->row,
         .end = t->end,

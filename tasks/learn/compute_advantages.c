@@ -5,8 +5,10 @@
  * bootstrap value.
  *
  * An item is a block of samples whose observations pass through the net together. The last item is
- * the observations after fragments. A recurrent net's items are environment groups: each fragment
- * goes through it as one sequence, from the state with which it began to the observation after it.
+ * the observations after fragments, and the only one with `values: collected`, where the values of
+ * samples are those that acting computed; GPUs and recurrent nets compute them again. A recurrent
+ * net's items are environment groups: each fragment goes through it as one sequence, from the state
+ * with which it began to the observation after it.
  */
 #include "kernels/learn/advantages.h"
 #include "kernels/learn/gae.h"
@@ -38,8 +40,11 @@ static const struct hd_port ports[] = {
     {0},
 };
 
+static const struct hd_option options[] = {{"values", "collected|computed", false}, {0}};
+
 struct args {
     const struct hd_net *net;
+    bool collected;  /* values of samples, on CPUs */
     int64_t samples; /* N */
     int64_t block;   /* observations of an item */
     int64_t blocks;  /* items of samples */
@@ -80,6 +85,16 @@ static int prepare_sequences(const struct hd_trajectories_shape *from, struct ar
     return HD_OK;
 }
 
+/* Sets the blocks of samples that pass through the net. */
+static void cut_samples(const struct hd_setup *setup, struct args *args)
+{
+    /* Passes of dense nets are too short to be cut. */
+    const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
+    args->block = whole ? args->samples : hd_learn_shape_read(setup->config).micro;
+    args->block = args->block < args->samples ? args->block : args->samples;
+    args->blocks = args->collected ? 0 : (args->samples + args->block - 1) / args->block;
+}
+
 static int compute_advantages_prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
@@ -95,14 +110,12 @@ static int compute_advantages_prepare(const struct hd_setup *setup, void **args_
     hd_config_read(config, keys, args);
     if (setup->specs[SCALE]) /* else the key is told of as one that is not used */
         args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
-    /* Passes of dense nets are too short to be cut. */
-    const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
-    args->block = whole ? args->samples : hd_learn_shape_read(config).micro;
-    args->block = args->block < args->samples ? args->block : args->samples;
-    args->blocks = (args->samples + args->block - 1) / args->block;
     args->after = count_bootstraps(from);
     if (hd_net_count_state(args->net) > 0)
         return prepare_sequences(from, args);
+    const struct hd_node *values = hd_node_get(setup->options, "values");
+    args->collected = values && strcmp(values->text, "collected") == 0;
+    cut_samples(setup, args);
     HD_TRY(hd_net_prepare(args->net, args->block, 0));
     HD_TRY(hd_net_prepare(args->net, args->samples % args->block, 0));
     return hd_net_prepare(args->net, args->after, 0);
@@ -293,9 +306,14 @@ static const float *values_of(const struct args *args, const struct hd_context *
 
 /* Returns where a sample's value is; in sequences that of the observation after it follows. */
 static const float *find_value(const struct args *args, const struct hd_context *context,
-                               int64_t sample)
+                               const struct hd_view *from, int64_t sample)
 {
     const int64_t fragment = args->steps - 1;
+    if (args->collected) {
+        int64_t row;
+        const struct hd_trajectories t = group_of(from, sample, &row);
+        return t.value + t.row[row];
+    }
     if (args->steps == 0)
         return values_of(args, context, sample / args->block) + sample % args->block;
     const int64_t of_group = args->block / args->steps * fragment, i = sample % of_group;
@@ -310,7 +328,7 @@ static void fill_rows(const struct args *args, const struct hd_context *context,
     for (int64_t i = 0; i < args->samples; i++) {
         int64_t row;
         const struct hd_trajectories t = group_of(from, i, &row);
-        rows->value[i] = *find_value(args, context, i) * scale;
+        rows->value[i] = *find_value(args, context, from, i) * scale;
         rows->reward[i] = t.reward[t.row[row]];
         rows->done[i] = t.done[t.row[row]];
         rows->end[i] = t.end[row];
@@ -320,7 +338,7 @@ static void fill_rows(const struct args *args, const struct hd_context *context,
         rows->next_value[i] = rows->done[i] != 0 ? 0
                               : !is_last         ? rows->value[i + 1]
                               : after            ? *after++ * scale
-                                                 : find_value(args, context, i)[1] * scale;
+                                                 : find_value(args, context, from, i)[1] * scale;
     }
 }
 
@@ -483,6 +501,7 @@ const struct hd_verb hd_verb_compute_advantages = {
     .name = "compute_advantages",
     .stream_id = 0xe707603eca47c6bc,
     .ports = ports,
+    .options = options,
     .declare = compute_advantages_declare,
     .prepare = compute_advantages_prepare,
     .scratch = compute_advantages_scratch,
@@ -490,5 +509,6 @@ const struct hd_verb hd_verb_compute_advantages = {
     .get_subtasks = compute_advantages_get_subtasks,
     .finish = compute_advantages_finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "computes values, advantages and returns of the samples under the policy",
+    .help = "computes values, advantages and returns of the samples under the policy; values: "
+            "collected takes the values that acting computed",
 };

@@ -90,6 +90,20 @@ def check_pixels(scratch):
     check(len(set(hashes)) == len(hashes), "precision changed nothing")
 
 
+def check_values(scratch):
+    """Values that acting computed, of a few rows at a time, are those of a pass over blocks of samples."""
+    with open(os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"), encoding="utf-8") as file:
+        graph = file.read()
+    check(graph.count("values: collected") == 1, "the graph computes all values anew")
+    with open(scratch("anew.yaml"), "w", encoding="utf-8") as file:
+        file.write(graph.replace("values: collected", "values: computed"))
+    ways = {"dense": FAST, "pixels": PIXELS, "pixels f32": dict(PIXELS, runtime__precision="f32")}
+    for name, keys in ways.items():
+        hashes = [train(scratch(f"{name} {graph}"), **dict(keys, **more))["param_hash"]
+                  for graph, more in (("kept", {}), ("anew", dict(graph=scratch("anew.yaml"))))]
+        check(hashes[0] == hashes[1], f"{name}: values that are kept are others: {hashes}")
+
+
 def check_counts(scratch):
     """Returns enter their statistics once an epoch, or once a collect where they are not computed anew: with 256 of
     them at a time, 1100 are passed in the third collect of two epochs, or in the fifth."""
@@ -117,6 +131,7 @@ def main():
         check_cartpole(scratch)
         check_alone(scratch)
         check_pixels(scratch)
+        check_values(scratch)
 
 
 main()

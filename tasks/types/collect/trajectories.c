@@ -47,6 +47,7 @@ static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
     t->reward = hd_arena_take(&arena, steps, sizeof *t->reward);
     t->done = hd_arena_take(&arena, steps, sizeof *t->done);
     t->logit = hd_arena_take(&arena, steps * shape->logits, sizeof *t->logit);
+    t->value = hd_arena_take(&arena, steps, sizeof *t->value);
     t->state = hd_arena_take(&arena, count_states(shape), sizeof *t->state);
     t->frames = hd_arena_take(&arena, envs * shape->frames, (size_t)shape->obs.frame_bytes);
     return arena.used;
@@ -260,6 +261,7 @@ static int check_steps(const struct hd_trajectories_shape *shape, const struct h
     HD_TRY(hd_numbers_check_f32(message, "reward", t->reward, steps, -INFINITY));
     HD_TRY(hd_numbers_check_f32(message, "done", t->done, steps, 0));
     HD_TRY(hd_numbers_check_f32(message, "logit", t->logit, steps * shape->logits, -INFINITY));
+    HD_TRY(hd_numbers_check_f32(message, "value", t->value, steps, -INFINITY));
     return hd_numbers_check_f32(message, "state", t->state, count_states(shape), -INFINITY);
 }
 

@@ -46,6 +46,7 @@ struct hd_trajectories {
     union hd_action_number *action;     /* [E][T][dims] */
     float *reward, *done;               /* [E][T] */
     float *logit;                       /* [E][T][logits]: that the action was sampled from */
+    float *value; /* [E][T]: of the observation; undefined where a GPU acts and CPUs step */
     float
         *state; /* [E][T / sequences.steps][sequences.state]: before the first step of a sequence */
     char *frames; /* [E][F][frame_bytes] */

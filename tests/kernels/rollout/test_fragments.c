@@ -41,6 +41,7 @@ static struct arrays lay_out(const struct shape *is, void *memory)
     *c = (struct hd_fragments){
         .envs = is->envs, .steps = is->steps, .samples = is->samples, .actions = is->actions};
     c->logit = take(&a, steps * is->actions, sizeof *c->logit);
+    c->value = take(&a, steps, sizeof *c->value);
     c->action = take(&a, steps, sizeof *c->action);
     c->row = take(&a, is->samples, sizeof *c->row);
     c->end = take(&a, is->samples, sizeof *c->end);
@@ -108,6 +109,7 @@ static void check_draws(const struct shape *is, const struct played *p,
             const int64_t step = e * is->steps + t;
             const double u = hd_rng_draw_uniform(&p->rng, (uint32_t)(t * is->envs + e));
             ck_assert_int_eq(c->action[step], hd_categorical_draw(logit, is->actions, u));
+            ck_assert(c->value[step] == logit[is->ld - 1]);
             ck_assert_mem_eq(c->logit + step * is->actions, logit,
                              (size_t)is->actions * sizeof *logit);
         }

@@ -159,8 +159,8 @@ static void put_envs(const struct mirror *m, struct world *from)
     device_put(m->views[ENVS].data, value->data, hd_value_get_common_bytes(&value->spec));
 }
 
-/* The found logits become the wanted ones if they are close. */
-static void adopt_logits(struct world *found, const struct world *wanted)
+/* The found logits and values become the wanted ones if they are close. */
+static void adopt_outputs(struct world *found, const struct world *wanted)
 {
     const struct hd_trajectories_shape *shape =
         hd_trajectories_get_shape(&world_get(wanted, "trajectories")->spec);
@@ -169,6 +169,10 @@ static void adopt_logits(struct world *found, const struct world *wanted)
     for (int64_t i = 0; i < shape->envs * shape->steps * shape->logits; i++) {
         CHECK_CLOSE(a.logit[i], b.logit[i], 1, logits_off_by, "logit");
         a.logit[i] = b.logit[i];
+    }
+    for (int64_t i = 0; i < shape->envs * shape->steps; i++) {
+        CHECK_CLOSE(a.value[i], b.value[i], 1, logits_off_by, "value");
+        a.value[i] = b.value[i];
     }
 }
 
@@ -182,7 +186,7 @@ TEST(test_on_gpu, .runs = CASES, .cuda = true)
         collect_on_gpu(&m, world_at(there, step, iteration));
         fetch(&m, world_get(there, "trajectories"), TRAJECTORIES);
         fetch(&m, world_get(there, "envs"), ENVS);
-        adopt_logits(there, here);
+        adopt_outputs(there, here);
         check_same(there, here);
         if (iteration % 2 == 0) {
             hasten_envs(here);
