@@ -33,14 +33,23 @@ struct hd_draws {
     uint32_t first; /* item of the first draw */
 };
 
-/* Draws action[rows]: row i of logit[rows][ld], whose first n numbers count, with the uniform
- * number of item draws->first + i of draws->rng. Also copies the logits to kept[rows][n], unless
- * that is NULL. `logit` is device memory; `action`, `kept` and `draws` are device or shared memory.
- * Actions equal hd_categorical_draw's, except where u is within 1e-14 of the boundary between two
- * actions, because exp may differ in its last bit. One launch, which reads `draws` when it runs.
- * Returns HD_OK or HD_ERR_DEVICE (logged). */
+enum { HD_CATEGORICAL_GROUPS = 16 }; /* that one launch draws for */
+
+/* Some rows with draws of their own: device memory or memory that the GPU addresses. */
+struct hd_categorical_group {
+    const struct hd_draws *draws;
+    int32_t *action; /* [rows] */
+    float *kept;     /* [rows][n], or NULL */
+};
+
+/* Draws the actions of n_groups groups, at most HD_CATEGORICAL_GROUPS, of `rows` rows each: row i
+ * of a group by logit[n_groups][rows][ld], device memory, of which the first n numbers of a row
+ * count, with the uniform number of item draws->first + i of draws->rng. Also copies the logits to
+ * `kept`. Actions equal hd_categorical_draw's, except where u is within 1e-14 of the boundary
+ * between two actions, because exp may differ in its last bit. One launch, which reads the draws
+ * when it runs. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                             const struct hd_draws *draws, int32_t *action, float *kept,
+                             const struct hd_categorical_group *groups, int64_t n_groups,
                              void *stream);
 
 #endif

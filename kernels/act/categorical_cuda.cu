@@ -5,24 +5,32 @@ extern "C" {
 #include "kernels/act/categorical.h"
 }
 
+struct groups {
+    struct hd_categorical_group of[HD_CATEGORICAL_GROUPS];
+};
+
 static __global__ void draw_actions(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                                    const struct hd_draws *draws, int32_t *action, float *kept)
+                                    const struct groups groups, int64_t all_rows)
 {
-    const int64_t i = HD_ELEMENT;
-    if (i >= rows)
+    const int64_t at = HD_ELEMENT, i = at % rows;
+    if (at >= all_rows)
         return;
-    const double u = hd_rng_draw_uniform(&draws->rng, draws->first + (uint32_t)i);
-    action[i] = (int32_t)hd_categorical_draw(logit + i * ld, n, u);
-    for (int64_t j = 0; j < n && kept; j++)
-        kept[i * n + j] = logit[i * ld + j];
+    const struct hd_categorical_group &group = groups.of[at / rows];
+    const double u = hd_rng_draw_uniform(&group.draws->rng, group.draws->first + (uint32_t)i);
+    group.action[i] = (int32_t)hd_categorical_draw(logit + at * ld, n, u);
+    for (int64_t j = 0; j < n && group.kept; j++)
+        group.kept[i * n + j] = logit[at * ld + j];
 }
 
 extern "C" int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                                        const struct hd_draws *draws, int32_t *action, float *kept,
+                                        const struct hd_categorical_group *groups, int64_t n_groups,
                                         void *stream)
 {
-    if (rows == 0)
+    struct groups all = {};
+    if (rows * n_groups == 0)
         return HD_OK;
-    return HD_LAUNCH(draw_actions, hd_cuda_count_blocks(rows), HD_THREADS, stream, logit, ld, n,
-                     rows, draws, action, kept);
+    for (int64_t i = 0; i < n_groups; i++)
+        all.of[i] = groups[i];
+    return HD_LAUNCH(draw_actions, hd_cuda_count_blocks(rows * n_groups), HD_THREADS, stream, logit,
+                     ld, n, rows, all, rows * n_groups);
 }

@@ -44,10 +44,14 @@ void *hd_frame_upload_next(const struct hd_frame_upload *upload, int64_t env, bo
 /* Adds the frames of obs[stack][frame_bytes] on the host, for an env that has shown nothing yet. */
 void hd_frame_upload_add_obs(const struct hd_frame_upload *upload, int64_t env, const char *obs);
 
-/* Uploads the frames that the GPU lacks, unless their slots are overwritten already. Then, unless
- * `obs` is NULL, assembles the present observations obs[E][stack][frame_bytes] in device memory.
- * One launch; `upload` is read before the call returns, what it points to is read when the kernel
+enum { HD_FRAME_UPLOADS = 16 }; /* that one launch does */
+
+/* For n uploads, at most HD_FRAME_UPLOADS, that differ in what they point to alone: uploads the
+ * frames that the GPU lacks, unless their slots are overwritten already. Then, unless `obs` is
+ * NULL, assembles the present observations obs[n][E][stack][frame_bytes] in device memory. One
+ * launch; `uploads` is read before the call returns, what it points to is read when the kernel
  * runs. Returns HD_OK or HD_ERR_DEVICE (logged). */
-int hd_frame_upload_run_cuda(const struct hd_frame_upload *upload, char *obs, void *stream);
+int hd_frame_upload_run_cuda(const struct hd_frame_upload *uploads, int64_t n, char *obs,
+                             void *stream);
 
 #endif

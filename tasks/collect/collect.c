@@ -588,7 +588,7 @@ static int collect_body_on_gpu(struct hd_context *context, const struct hd_view 
     lay_out_header(args, true, context->header, &header);
     lay_out_work(args, context->work, &work);
     header.show.frames_here = work.frames;
-    HD_TRY(hd_frame_upload_run_cuda(&header.show, work.stepper.obs, context->stream));
+    HD_TRY(hd_frame_upload_run_cuda(&header.show, 1, work.stepper.obs, context->stream));
     HD_TRY(hd_gpu_stepper_forward(&work.stepper, args->envs, net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
     return hd_argmax_cuda(work.stepper.out, hd_net_count_outputs(net), hd_net_count_actions(net),

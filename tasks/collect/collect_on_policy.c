@@ -477,7 +477,7 @@ static int collect_on_policy_ready_on_gpu(const void *memory)
 static int copy_rest_to_gpu(const struct hd_context *context, const struct hd_view *to,
                             int64_t group, const struct hd_frame_upload *show)
 {
-    HD_TRY(hd_frame_upload_run_cuda(show, NULL, context->stream));
+    HD_TRY(hd_frame_upload_run_cuda(show, 1, NULL, context->stream));
     const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, group);
     const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, group);
     return hd_device_copy(here.made, host.made, hd_trajectories_count_header_bytes(to->spec),
@@ -507,23 +507,33 @@ static int upload(const struct hd_context *context, const struct hd_view *to,
                   const struct args *args, const struct hd_gpu_stepper *stepper)
 {
     const int64_t bytes = args->envs->envs * args->envs->obs.obs_bytes;
-    for (int64_t i = 0; i < context->joint_items; i++) {
-        const struct actor actor = make_actor(context, to, args, context->item + i);
-        HD_TRY(hd_frame_upload_run_cuda(&actor.show, stepper->obs + i * bytes, context->stream));
+    struct hd_frame_upload shows[HD_FRAME_UPLOADS];
+    for (int64_t first = 0, n; first < context->joint_items; first += n) {
+        const int64_t left = context->joint_items - first;
+        n = left < HD_FRAME_UPLOADS ? left : HD_FRAME_UPLOADS;
+        for (int64_t i = 0; i < n; i++)
+            shows[i] = make_actor(context, to, args, context->item + first + i).show;
+        HD_TRY(hd_frame_upload_run_cuda(shows, n, stepper->obs + first * bytes, context->stream));
     }
     return HD_OK;
 }
 
-static int draw_actions(const struct hd_context *context, const struct hd_view *to,
-                        const struct args *args, const struct hd_gpu_stepper *stepper)
+static int draw_actions(const struct hd_context *context, const struct args *args,
+                        const struct hd_gpu_stepper *stepper)
 {
     const int64_t envs = args->envs->envs, outputs = hd_net_count_outputs(args->net);
-    for (int64_t i = 0; i < context->joint_items; i++) {
-        const struct actor actor = make_actor(context, to, args, context->item + i);
-        const struct header *header = &actor.header;
-        HD_TRY(hd_categorical_draw_cuda(stepper->out + i * envs * outputs, outputs,
-                                        hd_net_count_actions(args->net), envs, header->draws,
-                                        header->action, header->logit, context->stream));
+    struct hd_categorical_group groups[HD_CATEGORICAL_GROUPS];
+    for (int64_t first = 0, n; first < context->joint_items; first += n) {
+        const int64_t left = context->joint_items - first;
+        n = left < HD_CATEGORICAL_GROUPS ? left : HD_CATEGORICAL_GROUPS;
+        for (int64_t i = 0; i < n; i++) {
+            struct header header;
+            lay_out_header(args, context->headers[context->item + first + i], &header);
+            groups[i] = (struct hd_categorical_group){header.draws, header.action, header.logit};
+        }
+        HD_TRY(hd_categorical_draw_cuda(stepper->out + first * envs * outputs, outputs,
+                                        hd_net_count_actions(args->net), envs, groups, n,
+                                        context->stream));
     }
     return HD_OK;
 }
@@ -551,7 +561,7 @@ static int act_on_gpu(struct hd_context *context, const struct hd_view *views,
     HD_TRY(upload(context, to, args, &stepper));
     HD_TRY(hd_gpu_stepper_forward(&stepper, &args->acting, args->net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
-    return draw_actions(context, to, args, &stepper);
+    return draw_actions(context, args, &stepper);
 }
 
 static int collect_on_policy_body_on_gpu(struct hd_context *context, const struct hd_view *views,

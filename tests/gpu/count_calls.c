@@ -39,8 +39,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, v
     CALL(cudaFreeHost, (void *memory), (memory))                                                   \
     CALL(cudaHostRegister, (void *memory, size_t n, unsigned flags), (memory, n, flags))           \
     CALL(cudaHostUnregister, (void *memory), (memory))                                             \
-    CALL(cudaGraphInstantiate,                                                                     \
-         (cudaGraphExec_t * made, cudaGraph_t graph, unsigned long long how), (made, graph, how))  \
     CALL(cudaEventCreate, (cudaEvent_t * event), (event))                                          \
     CALL(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags))          \
     CALL(cudaEventDestroy, (cudaEvent_t event), (event))
@@ -55,16 +53,18 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, v
     CALL(cudaLaunchKernel,                                                                         \
          (const void *kernel, dim3 blocks, dim3 threads, void **args, size_t shared,               \
           cudaStream_t stream),                                                                    \
-         (kernel, blocks, threads, args, shared, stream))                                          \
-    CALL(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
+         (kernel, blocks, threads, args, shared, stream))
 
 enum call {
 #define NAME(name, parameters, arguments) CALLS_##name,
     SYNCHRONOUS(NAME) N_SYNCHRONOUS,
     LAST_SYNCHRONOUS = N_SYNCHRONOUS - 1,
     ASYNCHRONOUS(NAME) CALLS_copies,
-    CALLS_pageable,
+    CALLS_launches,
+    CALLS_nodes,
+    CALLS_pageable, /* from here on synchronous too */
     CALLS_switches,
+    CALLS_instantiations,
     N_CALLS
 #undef NAME
 };
@@ -129,12 +129,55 @@ cudaError_t cudaSetDevice(int device)
     return real(device);
 }
 
+/* -- Graphs ------------------------------------------------------------------------------------ */
+
+enum { GRAPHS = 1 << 12 };
+static struct {
+    cudaGraphExec_t graph;
+    size_t nodes;
+} graphs[GRAPHS]; /* in the order in which they were made; what comes then is not counted */
+static atomic_int n_graphs;
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long how)
+{
+    static _Atomic(cudaError_t(*)(cudaGraphExec_t *, cudaGraph_t, unsigned long long)) real;
+    atomic_fetch_add_explicit(&calls[CALLS_instantiations], 1, memory_order_relaxed);
+    if (!real)
+        real = (cudaError_t(*)(cudaGraphExec_t *, cudaGraph_t, unsigned long long))next(
+            "cudaGraphInstantiate");
+    const cudaError_t error = real(made, graph, how);
+    const int i = atomic_fetch_add(&n_graphs, 1);
+    if (error == cudaSuccess && i < GRAPHS &&
+        cudaGraphGetNodes(graph, NULL, &graphs[i].nodes) == cudaSuccess)
+        graphs[i].graph = *made;
+    return error;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+    static _Atomic(cudaError_t(*)(cudaGraphExec_t, cudaStream_t)) real;
+    atomic_fetch_add_explicit(&calls[CALLS_launches], 1, memory_order_relaxed);
+    for (int i = atomic_load(&n_graphs); i-- > 0;)
+        if (i < GRAPHS && graphs[i].graph == graph) {
+            atomic_fetch_add_explicit(&calls[CALLS_nodes], (int64_t)graphs[i].nodes,
+                                      memory_order_relaxed);
+            break;
+        }
+    if (!real)
+        real = (cudaError_t(*)(cudaGraphExec_t, cudaStream_t))next("cudaGraphLaunch");
+    return real(graph, stream);
+}
+
 /* -- The window -------------------------------------------------------------------------------- */
 
 static const char *const names[] = {
 #define NAME(name, parameters, arguments) #name,
-    SYNCHRONOUS(NAME) ASYNCHRONOUS(NAME) "cudaMemcpyAsync", "cudaMemcpyAsync of pageable memory",
-    "cudaSetDevice to another device"
+    SYNCHRONOUS(NAME) ASYNCHRONOUS(NAME) "cudaMemcpyAsync",
+    "cudaGraphLaunch",
+    "nodes of launched graphs",
+    "cudaMemcpyAsync of pageable memory",
+    "cudaSetDevice to another device",
+    "cudaGraphInstantiate"
 #undef NAME
 };
 

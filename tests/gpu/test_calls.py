@@ -3,7 +3,7 @@
 """A run on GPUs that is warm creates no events and switches no devices, with any scheduler, on one GPU and on two:
 StarPU would create an event each time a value is next used on the other side (runtime/engine/submit.c). Only
 checkpoints copy to memory that is not pinned. A step of all envs of a shard whose actions the GPU chooses is two
-launches there, and an update is one task and one launch."""
+launches there, and an update is one task and one launch, of no more kernels and copies than here."""
 
 import collections
 import concurrent.futures
@@ -73,12 +73,15 @@ def count(scratch, config, keys, scheduler, gpus, first=100, last=150, interval_
         return name, json.load(file)
 
 
-def check_launches(name, calls, what, some=False):
-    """Each task on the GPU, or `some` of them, launches one graph and nothing else. Counting may begin or end between a
-    launch and StarPU's record of it."""
+def check_launches(name, calls, what, most, some=False):
+    """Each task on the GPU, or `some` of them, launches one graph of at most so many kernels and copies, and nothing
+    else. Counting may begin or end between a launch and StarPU's record of it."""
     tasks = calls["cudaEventRecord"]  # by StarPU, one for each
     kernels = calls["cudaLaunchKernel"] + calls["__cudaLaunchKernel"] + calls["cudaMemcpyAsync"]
-    print(f"{name}: {calls['cudaGraphLaunch']} graphs and {kernels} kernels and copies launched by {tasks} {what}")
+    nodes = calls["nodes of launched graphs"] / max(1, calls["cudaGraphLaunch"])
+    print(f"{name}: {calls['cudaGraphLaunch']} graphs of {nodes:.1f} nodes, and {kernels} kernels and copies launched by "
+          f"{tasks} {what}")
+    check(0 < nodes <= most, f"{name}: more than {most} nodes")
     check(tasks + 1 >= calls["cudaGraphLaunch"] >= (10 if some else tasks - 1) and tasks >= 38 and kernels == 0,
           f"{name}: {calls}")
 
@@ -124,18 +127,18 @@ def main():
             check(calls["cudaEventRecord"] > 0, f"{name}: nothing ran: {calls}")
             check(not any(calls[call] for call in UNWANTED if call != PAGEABLE or case in CASES), f"{name}: {calls}")
             print(f"{name}: {calls['cudaGraphLaunch']} graphs launched, no event created, {calls[PAGEABLE]} pageable copies")
-        for case in UPDATES:
+        for case, most in zip(UPDATES, (28, 16, 24)):
             name, calls = count(scratch, *case, first=20, last=60)
-            check_launches(name, calls, "updates")
+            check_launches(name, calls, "updates", most)
         check_tasks(scratch)
         check_acts(scratch)
         name, calls = count(scratch, *ACT, "lws", 1, 20, 90, label="-acts")
-        check_launches(name, calls, "acts")
+        check_launches(name, calls, "acts", 7)
         config, keys = ACT
         name, calls = count(scratch, config, dict(keys, policy__collect__segment_at_done="true"), "lws", 1, 20, 90, label="-ends")
-        check_launches(name, calls, "acts of fragments that end with episodes", some=True)
+        check_launches(name, calls, "acts of fragments that end with episodes", 7, some=True)
         name, calls = count(scratch, *GREEDY, "lws", 1, 20, 90, label="-greedy")
-        check_launches(name, calls, "greedy acts", some=True)
+        check_launches(name, calls, "greedy acts", 7, some=True)
 
 
 main()

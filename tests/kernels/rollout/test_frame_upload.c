@@ -114,7 +114,7 @@ static void check_obs(const struct hd_frame_upload *upload, char *there, const c
 {
     const int64_t bytes = ENVS * upload->stack * upload->frame_bytes;
     char *found = test_alloc(bytes + GUARD, 1);
-    ck_assert_int_eq(hd_frame_upload_run_cuda(upload, there, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_frame_upload_run_cuda(upload, 1, there, device_stream()), HD_OK);
     device_get(found, there, bytes);
     ck_assert_mem_eq(found, wanted, (size_t)bytes);
     device_get(found, upload->frames_here + ENVS * upload->frames * upload->frame_bytes, GUARD);
@@ -144,6 +144,26 @@ TEST(frames_travel_once, .runs = SIZES, .cuda = true)
     check_obs(&upload, there, wanted);
 }
 
+/* Groups of envs have memory of their own, and their observations lie behind one another. */
+TEST(groups_share_a_launch, .runs = SIZES, .cuda = true)
+{
+    enum { GROUPS = HD_FRAME_UPLOADS };
+    const struct size *size = &sizes[_i];
+    const int64_t bytes = ENVS * size->stack * size->frame_bytes;
+    struct hd_frame_upload uploads[GROUPS];
+    char *wanted = test_alloc(GROUPS * bytes, 1), *found = test_alloc(GROUPS * bytes, 1);
+    char *there = device_make(NULL, GROUPS * bytes);
+    for (int group = 0; group < GROUPS; group++) {
+        uploads[group] = make_upload_on_gpu(size);
+        begin(&uploads[group], size, wanted + group * bytes);
+        for (int step = 0; step < group; step++)
+            add_next(&uploads[group], size, step, wanted + group * bytes);
+    }
+    ck_assert_int_eq(hd_frame_upload_run_cuda(uploads, GROUPS, there, device_stream()), HD_OK);
+    device_get(found, there, GROUPS * bytes);
+    ck_assert_mem_eq(found, wanted, (size_t)(GROUPS * bytes));
+}
+
 /* Without an observation, all existing frames are uploaded, for a learner. */
 TEST(all_frames_are_fetched, .cuda = true)
 {
@@ -156,7 +176,7 @@ TEST(all_frames_are_fetched, .cuda = true)
             for (int env = 0; env < ENVS; env++)
                 paint(hd_frame_upload_next(&upload, env, i == 7), size->frame_bytes, env,
                       20 * round + i);
-        ck_assert_int_eq(hd_frame_upload_run_cuda(&upload, NULL, device_stream()), HD_OK);
+        ck_assert_int_eq(hd_frame_upload_run_cuda(&upload, 1, NULL, device_stream()), HD_OK);
         device_get(found, upload.frames_here, bytes);
         for (int env = 0; env < ENVS; env++) {
             const int64_t first = hd_frame_upload_find_frame(&upload, env, 0);
