@@ -70,7 +70,7 @@ const char *hd_config_get_text(const struct hd_config *config, const char *path)
 const char *hd_config_get_word(const struct hd_config *config, const char *path)
 {
     const struct hd_setting *setting = get(config, path);
-    if (setting->key->kind != HD_KEY_INT_LIST)
+    if (setting->key->kind != HD_KEY_INT_LIST && setting->key->kind != HD_KEY_SHAPES)
         setting = get_kind(config, path, HD_KEY_INT);
     return setting->word;
 }
@@ -78,9 +78,17 @@ const char *hd_config_get_word(const struct hd_config *config, const char *path)
 const int64_t *hd_config_get_ints(const struct hd_config *config, const char *path,
                                   int64_t *count_p)
 {
-    const struct hd_setting *setting = get_kind(config, path, HD_KEY_INT_LIST);
+    const struct hd_setting *setting = get(config, path);
+    if (setting->key->kind != HD_KEY_SHAPES)
+        setting = get_kind(config, path, HD_KEY_INT_LIST);
     *count_p = setting->count;
     return setting->ints;
+}
+
+const struct hd_node *hd_config_get_shapes(const struct hd_config *config, const char *path)
+{
+    const struct hd_node *node = get_kind(config, path, HD_KEY_SHAPES)->node;
+    return node->kind == HD_NODE_MAP ? node : NULL;
 }
 
 static const struct hd_node *decided_by(const struct hd_setting *setting)

@@ -34,14 +34,19 @@ double hd_config_get_real(const struct hd_config *config, const char *path);
 bool hd_config_get_bool(const struct hd_config *config, const char *path);
 const char *hd_config_get_text(const struct hd_config *config, const char *path); /* TEXT, CHOICE */
 
-/* Returns the word that was given for an INT or INT_LIST key in place of numbers, or NULL.
+/* Returns the word that was given for an INT, INT_LIST or SHAPES key in place of numbers, or NULL.
  * Borrowed.
  */
 const char *hd_config_get_word(const struct hd_config *config, const char *path);
 
-/* Returns the numbers [*count_p] of an INT_LIST key, which has no word. Borrowed. */
+/* Returns the numbers [*count_p] of an INT_LIST or SHAPES key, which has no word; of a map none.
+ * Borrowed. */
 const int64_t *hd_config_get_ints(const struct hd_config *config, const char *path,
                                   int64_t *count_p);
+
+/* Returns the map of a SHAPES key, whose values are integers and lists of them; NULL: it has none.
+ * Borrowed. */
+const struct hd_node *hd_config_get_shapes(const struct hd_config *config, const char *path);
 
 /* Returns the node that decided a key (for locations, trees and maps), or NULL when the default
  * did; for a TREE or MAP key also the default's node, unless that is empty. Borrowed. */

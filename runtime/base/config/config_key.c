@@ -41,16 +41,22 @@ static void append_choices(const char *choices, char description[HD_DESCRIPTION_
 void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_BYTES])
 {
     static const char *const names[] = {
-        [HD_KEY_INT] = "an integer",        [HD_KEY_REAL] = "a finite number",
-        [HD_KEY_BOOL] = "true or false",    [HD_KEY_TEXT] = "a text",
-        [HD_KEY_CHOICE] = "one of ",        [HD_KEY_INT_LIST] = "an integer or a list of integers",
-        [HD_KEY_TREE] = "a name or a tree", [HD_KEY_MAP] = "a map",
+        [HD_KEY_INT] = "an integer",
+        [HD_KEY_REAL] = "a finite number",
+        [HD_KEY_BOOL] = "true or false",
+        [HD_KEY_TEXT] = "a text",
+        [HD_KEY_CHOICE] = "one of ",
+        [HD_KEY_INT_LIST] = "an integer or a list of integers",
+        [HD_KEY_SHAPES] = "an integer, a list of integers or a map of these",
+        [HD_KEY_TREE] = "a name or a tree",
+        [HD_KEY_MAP] = "a map",
     };
     description[0] = '\0';
     append(description, "%s", names[key->kind]);
     if (key->kind == HD_KEY_CHOICE)
         append_choices(key->choices, description);
-    if (key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_INT_LIST)
+    if (key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_INT_LIST ||
+        key->kind == HD_KEY_SHAPES)
         append_range(key, description);
     if (key->kind != HD_KEY_CHOICE && key->choices) {
         append(description, strchr(key->choices, '|') ? ", or one of " : " or ");

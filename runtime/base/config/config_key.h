@@ -13,6 +13,7 @@ enum hd_key_kind {
     HD_KEY_TEXT,     /* any scalar */
     HD_KEY_CHOICE,   /* one of `choices` */
     HD_KEY_INT_LIST, /* list of integers in [min, max], at least one; a single integer is a list */
+    HD_KEY_SHAPES,   /* likewise, or a map of such lists */
     HD_KEY_TREE,     /* a scalar or any tree, kept as it is (graph:, strategy:) */
     HD_KEY_MAP       /* a map of values of any name; --set key.name=v puts one in */
 };
@@ -23,9 +24,10 @@ struct hd_key {
     enum hd_key_kind kind;
     double min, max;
     const char *initial; /* the default as it would be written; NULL: the key must be given */
-    const char *choices; /* CHOICE: "exp|linear"; INT, INT_LIST: words allowed in its place */
-    const char *scope;   /* "per shard", "global", "per rank", for the effective config; or NULL */
-    const char *help;    /* one sentence with the unit */
+    const char
+        *choices;      /* CHOICE: "exp|linear"; INT, INT_LIST, SHAPES: words allowed in its place */
+    const char *scope; /* "per shard", "global", "per rank", for the effective config; or NULL */
+    const char *help;  /* one sentence with the unit */
     const char *aliases; /* names that others give it, "lr|alpha", for suggestions; or NULL */
 };
 

@@ -132,6 +132,18 @@ static int read_list(struct hd_setting *setting, const struct hd_node *node, str
     return HD_OK;
 }
 
+static int read_shapes(struct hd_setting *setting, const struct hd_node *node, struct hd_diag *diag)
+{
+    int status = node->kind != HD_NODE_MAP ? read_list(setting, node, diag)
+                 : node->count == 0        ? reject(setting, node, diag)
+                                           : HD_OK;
+    for (int64_t i = 0; status == HD_OK && node->kind == HD_NODE_MAP && i < node->count; i++)
+        status = read_list(setting, node->items[i], diag);
+    if (status == HD_OK && node->kind == HD_NODE_MAP)
+        setting->count = 0;
+    return status;
+}
+
 static int check_map(const struct hd_setting *setting, const struct hd_node *node,
                      struct hd_diag *diag)
 {
@@ -184,9 +196,11 @@ int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, stru
             return reject_choice(setting, node, diag);
         break;
     case HD_KEY_INT_LIST:
+    case HD_KEY_SHAPES:
         is_word = is_choice(key->choices, node);
         if (!is_word)
-            HD_TRY(read_list(setting, node, diag));
+            HD_TRY(key->kind == HD_KEY_SHAPES ? read_shapes(setting, node, diag)
+                                              : read_list(setting, node, diag));
         break;
     case HD_KEY_TREE:
         break;
@@ -248,8 +262,11 @@ uint64_t hd_setting_hash(const struct hd_setting *setting)
     case HD_KEY_CHOICE:
         return hd_hash_text(setting->node->text);
     case HD_KEY_INT_LIST:
+    case HD_KEY_SHAPES:
         if (setting->word)
             return hd_hash_text(setting->word);
+        if (setting->node->kind == HD_NODE_MAP)
+            return hash_tree(setting->node);
         for (int64_t i = 0; i < setting->count; i++)
             hash = hd_hash_mix(hash, (uint64_t)setting->ints[i]);
         return hash;
