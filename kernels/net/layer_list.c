@@ -113,17 +113,41 @@ static bool has_streams(const struct hd_net_fields *fields, const struct hd_laye
     return actions == 1 && list->n_streams == (value ? 2 : 1);
 }
 
+/* Inputs end in `concat`, which writes its part of what they make together. */
+static int infer_inputs(struct hd_layer_list *list, struct walk *trunk,
+                        struct hd_net_mistake *mistake_p)
+{
+    int64_t end = 0, numbers = 0;
+    for (int i = 0; i < list->n_inputs && list->joined; i++) {
+        const struct hd_net_input *input = &list->inputs[i];
+        struct walk walk = {.layers = list->layers, .shape = input->shape};
+        HD_TRY(infer(&walk, end, input->layers, mistake_p));
+        end += input->layers;
+        list->layers[end - 1].fields[HD_CONCAT_FIRST] = numbers;
+        numbers += walk.shape.size[0];
+        trunk->last = walk.last;
+    }
+    end = 0;
+    for (int i = 0; i < list->n_inputs && list->joined; i++) {
+        end += list->inputs[i].layers;
+        trunk->shape = list->layers[end - 1].out = (struct hd_shape){1, {numbers}};
+    }
+    return HD_OK;
+}
+
 static int infer_all(const struct hd_net_fields *fields, struct hd_layer_list *list,
                      struct hd_net_mistake *mistake_p)
 {
     struct walk trunk = {.layers = list->layers, .shape = list->obs};
+    const int64_t first = hd_layer_list_find_trunk(list);
     if (!has_streams(fields, list)) {
         mistake_p->field = "heads";
         snprintf(mistake_p->message, HD_NET_MESSAGE,
                  "the heads do not yield what policy.type needs");
         return HD_ERR_INPUT;
     }
-    HD_TRY(infer(&trunk, 0, list->trunk, mistake_p));
+    HD_TRY(infer_inputs(list, &trunk, mistake_p));
+    HD_TRY(infer(&trunk, first, list->trunk - first, mistake_p));
     for (int i = 0; i < list->n_streams; i++) {
         const struct hd_stream *stream = &list->streams[i];
         struct walk walk = trunk;
@@ -167,11 +191,32 @@ static int64_t count_list(const struct hd_net_fields *fields)
     return n;
 }
 
+/* One array is an input without layers. */
+static void take_obs(const struct hd_net_fields *fields, struct hd_layer_list *list)
+{
+    list->joined = fields->n_inputs > 0;
+    list->n_inputs = list->joined ? fields->n_inputs : 1;
+    list->frames = list->joined ? fields->frames : 1;
+    if (!list->joined) {
+        list->obs.dims = fields->obs_dims;
+        memcpy(list->obs.size, fields->obs_shape, (size_t)fields->obs_dims * sizeof(int64_t));
+        list->inputs[0] = (struct hd_net_input){.shape = list->obs, .u8 = fields->obs_u8};
+        list->frame_bytes =
+            hd_shape_count(&list->obs) * (int64_t)(fields->obs_u8 ? 1 : sizeof(float));
+        return;
+    }
+    list->frame_bytes = fields->frame_bytes;
+    memcpy(list->inputs, fields->inputs, (size_t)list->n_inputs * sizeof *list->inputs);
+    list->obs.dims = 1;
+    for (int i = 0; i < list->n_inputs; i++)
+        list->obs.size[0] += hd_shape_count(&list->inputs[i].shape);
+}
+
 int hd_layer_list_create(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p,
                          struct hd_layer_list *list_p)
 {
-    struct hd_layer_list list = {.obs = {.dims = fields->obs_dims}};
-    if (fields->obs_dims != 1 && fields->obs_dims != 3) {
+    struct hd_layer_list list = {0};
+    if (fields->n_inputs == 0 && fields->obs_dims != 1 && fields->obs_dims != 3) {
         snprintf(mistake_p->message, HD_NET_MESSAGE,
                  "expected one number (a dense net) or [channels, height, width] (a convolutional "
                  "net), found %d numbers",
@@ -179,7 +224,7 @@ int hd_layer_list_create(const struct hd_net_fields *fields, struct hd_net_mista
         mistake_p->field = "obs_shape";
         return HD_ERR_INPUT;
     }
-    memcpy(list.obs.size, fields->obs_shape, (size_t)fields->obs_dims * sizeof(int64_t));
+    take_obs(fields, &list);
     if (!fields->layers)
         HD_TRY(hd_short_form_check(fields, mistake_p));
     list.layers = hd_alloc(fields->layers ? count_list(fields) : hd_short_form_count_max(fields),

@@ -81,7 +81,7 @@ bool hd_net_has_obs_gradient(const struct hd_net *net)
     for (int64_t i = 0; i < net->list.n; i++)
         if (net->list.layers[i].type->observation)
             return false;
-    return !net->batch_norm && net->state == 0;
+    return !net->batch_norm && net->state == 0 && !net->list.joined;
 }
 
 void hd_net_backward_obs(const struct hd_net *net, const void *params, int64_t batch,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets are lists of layers (kernels/net/layers/layer.h): a trunk, then one or two streams that read
- * its output and end in the values of actions, their logits, or the value of the observation. Such
+ * its output and end in the values of actions, their logits, or the value of the observation. A
+ * trunk may begin with the layers of several inputs, whose results it joins. Such
  * a list is given as it is, or by DI-engine's fields, with its parameter names and shapes
  * (docs/di-engine.md 2.1, 3.1): FCEncoder for observations of one dimension, ConvEncoder for those
  * of three. Lists of these two forms have passes of their own on GPUs. All parameters
@@ -21,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HD_NET_STREAMS = 2, HD_NET_MESSAGE = 320 };
+enum { HD_NET_STREAMS = 2, HD_NET_INPUTS = 16, HD_NET_MESSAGE = 320 };
 
 enum hd_precision {
     HD_F32,
@@ -41,6 +42,15 @@ enum hd_heads {
  * each action, or one value. */
 struct hd_stream {
     enum hd_output output;
+    int64_t layers;
+};
+
+/* One of several inputs: an array of an observation, and the layers that read it before the results
+ * of all inputs are joined. The last of these is `concat`. */
+struct hd_net_input {
+    struct hd_shape shape; /* of one dimension or three, as obs_shape */
+    bool u8;
+    int64_t offset; /* bytes in a frame, a multiple of 4 */
     int64_t layers;
 };
 
@@ -82,6 +92,13 @@ struct hd_net_fields {
     /* The list: `trunk` layers, then those of each stream, in the order of their tensors. */
     const struct hd_layer *layers;
     int64_t trunk;
+    /* Nets of several inputs have a list, of which the trunk begins with the layers of each input.
+     * Their observations are frames one after the other, oldest first, in which an input's array is
+     * its share of the shape's first dimension: of other nets, the array alone. */
+    struct hd_net_input inputs[HD_NET_INPUTS];
+    int n_inputs;        /* 0: the observation is one array, as above */
+    int64_t frames;      /* of an observation */
+    int64_t frame_bytes; /* a multiple of 4 */
     struct hd_stream streams[HD_NET_STREAMS];
     int n_streams;
     enum hd_init init;
@@ -114,7 +131,8 @@ int64_t
 hd_net_get_params_bytes(const struct hd_net *net);      /* bytes of an instance, a multiple of 64 */
 int64_t hd_net_count_obs(const struct hd_net *net);     /* numbers of an observation */
 int64_t hd_net_get_obs_bytes(const struct hd_net *net); /* bytes of an observation, u8 or float */
-bool hd_net_has_u8_obs(const struct hd_net *net);
+bool hd_net_has_u8_obs(const struct hd_net *net);       /* false of several inputs */
+bool hd_net_has_inputs(const struct hd_net *net);       /* the fields have named them */
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
@@ -197,12 +215,12 @@ struct hd_net_pass {
     const void *params;
     const float *running; /* of nets with batch norm (hd_net_count_running), which yield NaN without
                              it; others ignore it */
-    const struct hd_obs_norm *norm; /* of the observations; NULL: bytes are divided by 255, floats
-                                       are unchanged */
+    const struct hd_obs_norm *norm; /* of the observations; NULL, as with several inputs: bytes are
+                                       divided by 255, floats are unchanged */
     const void *obs, *next_obs;     /* [rows] each, one after the other; next_obs NULL: obs alone */
     int64_t rows;
     bool floats; /* observations are floats, whatever the net's type: without `norm` already divided
-                    by 255, as DI-engine's nets take them */
+                    by 255, as DI-engine's nets take them; not of several inputs */
     const struct hd_net_sequences *sequences; /* NULL: each row is a sequence of its own, which
                                                  begins with a state of zeros */
     void *work; /* 64-byte aligned; it holds the activations afterwards */
@@ -235,7 +253,7 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
                      int stage, float *grad);
 
 /* Returns whether hd_net_backward_obs can be called: not for nets with an embedding, with batch
- * norm or with a state. */
+ * norm, with a state or with several inputs. */
 bool hd_net_has_obs_gradient(const struct hd_net *net);
 
 /* Computes dobs[batch][hd_net_count_obs], row b of it dq[b][outputs] times the derivative of row

@@ -106,12 +106,17 @@ int64_t hd_net_count_obs(const struct hd_net *net)
 
 int64_t hd_net_get_obs_bytes(const struct hd_net *net)
 {
-    return net->obs * (int64_t)(net->obs_u8 ? sizeof(uint8_t) : sizeof(float));
+    return net->list.frames * net->list.frame_bytes;
 }
 
 bool hd_net_has_u8_obs(const struct hd_net *net)
 {
     return net->obs_u8;
+}
+
+bool hd_net_has_inputs(const struct hd_net *net)
+{
+    return net->list.joined;
 }
 
 int64_t hd_net_count_actions(const struct hd_net *net)

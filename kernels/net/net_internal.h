@@ -9,7 +9,11 @@
 struct hd_layer_list {
     struct hd_layer *layers;
     int64_t n, trunk;
-    struct hd_shape obs;
+    struct hd_shape obs; /* of several inputs: all their numbers */
+    bool joined;         /* the inputs are those of the fields; else one, of no layers: `obs` */
+    int n_inputs;
+    struct hd_net_input inputs[HD_NET_INPUTS];
+    int64_t frames, frame_bytes;
     struct hd_stream streams[HD_NET_STREAMS];
     int n_streams;
 };
@@ -38,6 +42,15 @@ static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list
     int64_t first = list->trunk;
     for (int i = 0; i < stream; i++)
         first += list->streams[i].layers;
+    return first;
+}
+
+/* Returns the number of the first layer of the trunk that reads what the inputs yield. */
+static inline int64_t hd_layer_list_find_trunk(const struct hd_layer_list *list)
+{
+    int64_t first = 0;
+    for (int i = 0; i < list->n_inputs; i++)
+        first += list->inputs[i].layers;
     return first;
 }
 

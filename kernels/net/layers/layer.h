@@ -207,12 +207,13 @@ extern const struct hd_layer_on_gpu hd_conv_on_gpu, hd_dense_on_gpu, hd_embeddin
     hd_gelu_on_gpu, hd_layer_norm_on_gpu, hd_log_std_on_gpu, hd_max_pool_on_gpu, hd_relu_on_gpu,
     hd_tanh_on_gpu;
 
-extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_conv, hd_layer_dense,
-    hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_group_norm, hd_layer_gru,
-    hd_layer_layer_norm, hd_layer_log_std, hd_layer_lstm, hd_layer_max_pool, hd_layer_relu,
-    hd_layer_residual, hd_layer_tanh;
+extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_concat, hd_layer_conv,
+    hd_layer_dense, hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_group_norm,
+    hd_layer_gru, hd_layer_layer_norm, hd_layer_log_std, hd_layer_lstm, hd_layer_max_pool,
+    hd_layer_relu, hd_layer_residual, hd_layer_tanh;
 
 /* The numbers of the types' fields. */
+enum { HD_CONCAT_FIRST };
 enum { HD_DENSE_OUT };
 enum { HD_CONV_CHANNELS, HD_CONV_KERNEL, HD_CONV_STRIDE, HD_CONV_PADDING };
 enum { HD_POOL_KERNEL, HD_POOL_STRIDE, HD_POOL_PADDING };

@@ -289,6 +289,6 @@ int hd_list_backward_obs(const struct hd_net *base, const void *params, int64_t 
     if (walk->values[OBS].form.columns)
         hd_form_convert(&walk->values[OBS].form, &rows, batch, from, dobs);
     else
-        hd_frames_restore(&net->frames, batch, from, dobs);
+        hd_frames_restore(&net->frames[OBS], batch, from, dobs);
     return HD_OK;
 }

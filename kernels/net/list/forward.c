@@ -3,71 +3,107 @@
 #include "kernels/net/list/list_internal.h"
 #include "runtime/base/status.h"
 
+#include <string.h>
+
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-static bool has_floats(const struct list_net *net, const struct hd_net_pass *pass)
+/* Returns the bytes of an observation as it comes. */
+static int64_t count_row_bytes(const struct list_net *net, const struct hd_net_pass *pass)
 {
-    return pass->floats || !net->base.obs_u8;
+    return pass->floats ? net->base.obs * (int64_t)sizeof(float) : hd_net_get_obs_bytes(&net->base);
 }
 
-static void convert(const struct list_net *net, const struct hd_net_pass *pass, const void *from,
-                    int64_t n, void *to)
+static void convert(const struct list_net *net, const struct hd_net_pass *pass, int value,
+                    const void *from, int64_t n, void *to)
 {
-    if (has_floats(net, pass))
-        hd_frames_convert_floats(&net->frames, pass->norm, n, from, to);
+    if (pass->floats || !net->base.list.inputs[value].u8)
+        hd_frames_convert_floats(&net->frames[value], pass->norm, n, from, to);
     else
-        hd_frames_convert_bytes(&net->frames, pass->norm, n, from, to);
+        hd_frames_convert_bytes(&net->frames[value], pass->norm, n, from, to);
+}
+
+/* Finds the array of an input in an observation: there, or in `room`, where its frames are brought
+ * together. */
+static const void *find_array(const struct list_net *net, int value, const char *obs, char *room)
+{
+    const struct hd_layer_list *list = &net->base.list;
+    const int64_t bytes = hd_list_count_array_bytes(net, value) / list->frames;
+    obs += list->inputs[value].offset;
+    for (int64_t k = 0; k < list->frames && list->frames > 1; k++)
+        memcpy(room + k * bytes, obs + k * list->frame_bytes, (size_t)bytes);
+    return list->frames > 1 ? room : obs;
+}
+
+/* Converts n observations, of several inputs one after the other. */
+static void convert_rows(const struct list_net *net, const struct hd_net_pass *pass, int value,
+                         const char *from, int64_t n, char *room, char *to, int64_t row)
+{
+    if (!net->base.list.joined) {
+        convert(net, pass, value, from, n, to);
+        return;
+    }
+    for (int64_t r = 0; r < n; r++, from += count_row_bytes(net, pass), to += row)
+        convert(net, pass, value, find_array(net, value, from, room), 1, to);
 }
 
 /* The samples may be of either of the two arrays. */
-static void take_rows(const struct list_net *net, const struct hd_net_pass *pass,
+static void take_rows(const struct list_net *net, const struct hd_net_pass *pass, int value,
                       struct list_memory memory)
 {
-    const int64_t bytes = net->base.obs * (int64_t)(has_floats(net, pass) ? sizeof(float) : 1);
-    const int64_t row = hd_form_get_bytes(&memory.walk->values[OBS].form, 1);
-    char *to = hd_list_get_value(memory, OBS);
+    const int64_t bytes = count_row_bytes(net, pass);
+    const int64_t row = hd_form_get_bytes(&memory.walk->values[value].form, 1);
+    char *to = hd_list_get_value(memory, value), *room = hd_list_find_scratch(net, memory, false);
     for (int64_t at = memory.first, last = at + memory.count; at < last;) {
         const bool in_first = at < pass->rows;
         const int64_t left = pass->rows - at, n = in_first && left < last - at ? left : last - at;
         const char *from = in_first ? (const char *)pass->obs + at * bytes
                                     : (const char *)pass->next_obs - left * bytes;
-        convert(net, pass, from, n, to);
+        convert_rows(net, pass, value, from, n, room, to, row);
         to += n * row;
         at += n;
     }
 }
 
-/* Writes columns [first, first + n), and zeros after them. */
-static void append_columns(int64_t n, int64_t elements, const float *obs, int64_t first, float *to,
-                           int64_t ld)
+/* Writes columns [first, first + n), and zeros after them; rows of obs are ld_obs apart. */
+static void append_columns(int64_t n, int64_t elements, const float *obs, int64_t ld_obs,
+                           int64_t first, float *to, int64_t ld)
 {
     for (int64_t j = 0; j < elements; j++) {
         for (int64_t i = 0; i < n; i++)
-            to[j * ld + first + i] = obs[i * elements + j];
+            to[j * ld + first + i] = obs[i * ld_obs + j];
         for (int64_t i = first + n; i < ld; i++)
             to[j * ld + i] = 0;
     }
 }
 
-static void take_columns(const struct list_net *net, const struct hd_net_pass *pass, float *to)
+static void take_columns(const struct list_net *net, const struct hd_net_pass *pass, int value,
+                         float *to)
 {
-    const int64_t obs = net->base.obs, n = hd_net_count_pass_rows(pass);
-    const int64_t ld = hd_linear_get_ld(n);
-    hd_transpose(pass->rows, obs, pass->obs, obs, to, ld);
-    if (pass->next_obs)
-        append_columns(pass->rows, obs, pass->next_obs, pass->rows, to, ld);
-    for (int64_t j = 0; j < obs && pass->norm; j++)
-        for (int64_t i = 0; i < n; i++)
-            to[j * ld + i] = hd_obs_normalise(pass->norm, j, to[j * ld + i]);
+    const struct hd_layer_list *list = &net->base.list;
+    const int64_t n = hd_net_count_pass_rows(pass), ld = hd_linear_get_ld(n);
+    const int64_t row = count_row_bytes(net, pass) / (int64_t)sizeof(float);
+    const int64_t each = hd_shape_count(&list->inputs[value].shape) / list->frames;
+    for (int64_t k = 0; k < list->frames; k++, to += each * ld) {
+        const int64_t at =
+            (k * list->frame_bytes + list->inputs[value].offset) / (int64_t)sizeof(float);
+        hd_transpose(pass->rows, each, (const float *)pass->obs + at, row, to, ld);
+        if (pass->next_obs)
+            append_columns(pass->rows, each, (const float *)pass->next_obs + at, row, pass->rows,
+                           to, ld);
+        for (int64_t j = 0; j < each && pass->norm; j++)
+            for (int64_t i = 0; i < n; i++)
+                to[j * ld + i] = hd_obs_normalise(pass->norm, j, to[j * ld + i]);
+    }
 }
 
 void hd_list_take_obs(const struct list_net *net, const struct hd_net_pass *pass,
                       struct list_memory memory)
 {
-    if (memory.walk->values[OBS].form.columns)
-        take_columns(net, pass, hd_list_get_value(memory, OBS));
-    else
-        take_rows(net, pass, memory);
+    for (int value = 0; value < net->base.list.n_inputs; value++)
+        if (memory.walk->values[value].form.columns)
+            take_columns(net, pass, value, hd_list_get_value(memory, value));
+        else
+            take_rows(net, pass, value, memory);
 }
 
 static void set_sequences(const struct list_net *net, const struct op *op,

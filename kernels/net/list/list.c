@@ -8,12 +8,23 @@
 
 /* -- The plain one ----------------------------------------------------------------------------- */
 
+/* Inputs that are joined write one value. */
+static int add_out(struct list_net *net, const struct hd_layer *layer)
+{
+    const struct hd_form rows = hd_form_make_rows(&layer->out);
+    const bool more = layer->type == &hd_layer_concat && layer->fields[HD_CONCAT_FIRST] > 0;
+    for (int i = net->plain.n_ops - 1; i >= 0 && more; i--)
+        if (net->plain.ops[i].layer->type == &hd_layer_concat)
+            return net->plain.ops[i].out;
+    return hd_walk_add_value(&net->plain, &rows);
+}
+
 static int add_op(struct list_net *net, const struct hd_layer *layer, int in, int skip)
 {
+    const int out = add_out(net, layer);
     struct op *op = &net->plain.ops[net->plain.n_ops++];
-    *op = (struct op){.layer = layer, .in = in, .skip = skip, .level = net->base.levels};
-    const struct hd_form rows = hd_form_make_rows(&layer->out);
-    op->out = hd_walk_add_value(&net->plain, &rows);
+    *op =
+        (struct op){.layer = layer, .in = in, .skip = skip, .out = out, .level = net->base.levels};
     if (layer->type->batch) {
         op->feature = net->features;
         net->features += layer->in.size[0];
@@ -35,13 +46,25 @@ static int add_ops(struct list_net *net, int64_t first, int64_t n, int value)
     return value;
 }
 
+static void add_obs(struct list_net *net)
+{
+    const struct hd_layer_list *list = &net->base.list;
+    for (int i = 0; i < list->n_inputs; i++) {
+        const struct hd_form rows = hd_form_make_rows(&list->inputs[i].shape);
+        net->plain.values[hd_walk_add_value(&net->plain, &rows)].is_obs = true;
+    }
+}
+
 static void add_all(struct list_net *net)
 {
     const struct hd_layer_list *list = &net->base.list;
-    const struct hd_form rows = hd_form_make_rows(&list->obs);
-    const int obs = hd_walk_add_value(&net->plain, &rows);
-    net->plain.values[obs].is_obs = true;
-    const int trunk = add_ops(net, 0, list->trunk, obs);
+    const int64_t first = hd_layer_list_find_trunk(list);
+    int64_t end = 0;
+    int joined = OBS;
+    add_obs(net);
+    for (int i = 0; i < list->n_inputs; i++, end += list->inputs[i - 1].layers)
+        joined = add_ops(net, end, list->inputs[i].layers, OBS + i);
+    const int trunk = add_ops(net, first, list->trunk - first, joined);
     for (int i = 0; i < list->n_streams; i++) {
         const int last =
             add_ops(net, hd_layer_list_find_stream(list, i), list->streams[i].layers, trunk);
@@ -90,7 +113,7 @@ static void choose_order(struct list_net *net)
 static int build(struct list_net *net)
 {
     struct hd_net *base = &net->base;
-    HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + 1));
+    HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + base->list.n_inputs));
     add_all(net);
     HD_TRY(hd_walk_find_added(&net->plain));
     HD_TRY(hd_list_rewrite(net));

@@ -6,6 +6,7 @@
 #include "kernels/net/impl/impl.h"
 #include "kernels/net/net_internal.h"
 
+/* The first values are the observation's, one for each input: value 0 if it is one array. */
 enum { OBS = 0, NO_VALUE = -1 };
 
 /* A stage has at least so many floats, so that tasks and messages are not too short, and a layer
@@ -35,7 +36,7 @@ struct op {
 /* The output of a layer, or the observation. */
 struct value {
     struct hd_form form;
-    bool is_obs;            /* the observation, in any form */
+    bool is_obs;            /* of the observation, in any form */
     int64_t before_rows;    /* bytes of a row of all values before it that are rows */
     int64_t before_columns; /* bytes of a column of all others */
 };
@@ -68,9 +69,10 @@ struct gap {
 
 struct list_net {
     struct hd_net base;
-    struct walk plain;       /* an op for each layer, all values as rows of floats: for GPUs */
-    struct walk on_cpu;      /* made from it (rewrite.c) */
-    struct hd_frames frames; /* what CPUs make of the observation, unless that is columns */
+    struct walk plain;  /* an op for each layer, all values as rows of floats: for GPUs */
+    struct walk on_cpu; /* made from it (rewrite.c) */
+    struct hd_frames frames[HD_NET_INPUTS]; /* what CPUs make of the arrays of the observation,
+                                               unless that is columns */
     bool in_list_order; /* the flat array is the list of tensors; else it has the order in which the
                            backward pass finishes */
     struct gap *gaps;   /* [n_gaps] */
@@ -95,6 +97,9 @@ void hd_walk_release(struct walk *walk);
 
 /* Adds a value, and returns its number. */
 int hd_walk_add_value(struct walk *walk, const struct hd_form *form);
+
+/* Gives a value another form, before an op is there that reads it. */
+void hd_walk_change_form(struct walk *walk, int value, const struct hd_form *form);
 
 /* Finds which derivatives are added, once the ops are there, and cuts stages, once they have their
  * places. Return HD_OK or HD_ERR_NOMEM. */
@@ -143,6 +148,9 @@ struct list_memory hd_list_make_memory(const struct walk *walk, void *values, in
 void *hd_list_get_value(struct list_memory memory, int value);
 void *hd_list_find_input(struct list_memory memory, const struct op *op);
 void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct list_memory memory);
+
+/* Returns the bytes of an input's array in an observation. */
+int64_t hd_list_count_array_bytes(const struct list_net *net, int value);
 
 /* Return the bytes of all values, and of all with room for one more. */
 int64_t hd_list_get_values_bytes(const struct walk *walk, int64_t rows);

@@ -147,10 +147,22 @@ static int64_t get_front_bytes(const struct walk *walk, enum hd_conv_pass first,
     return bytes;
 }
 
-static int64_t get_scratch_bytes(const struct walk *walk, enum hd_conv_pass first,
+int64_t hd_list_count_array_bytes(const struct list_net *net, int value)
+{
+    const struct hd_net_input *input = &net->base.list.inputs[value];
+    return hd_shape_count(&input->shape) * (int64_t)(input->u8 ? 1 : sizeof(float));
+}
+
+/* The frames of an input come together in the scratch, before any op needs it. */
+static int64_t get_scratch_bytes(const struct list_net *net, enum hd_conv_pass first,
                                  enum hd_conv_pass last, int64_t rows)
 {
+    const struct walk *walk = &net->on_cpu;
     int64_t most = 0;
+    for (int i = 0; i < net->base.list.n_inputs && net->base.list.frames > 1; i++) {
+        const int64_t bytes = hd_align_up(hd_list_count_array_bytes(net, i));
+        most = bytes > most ? bytes : most;
+    }
     for (int i = 0; i < walk->n_ops; i++) {
         const int64_t bytes = get_layer_bytes(&walk->ops[i], rows);
         most = bytes > most ? bytes : most;
@@ -189,7 +201,7 @@ static int64_t get_bytes(const struct hd_net *base, bool backward, int64_t rows,
     const struct direction d = describe(walk, backward, rows);
     return hd_align_up(find_kept(net, walk, rows, steps, walk->n_ops) +
                        get_room_bytes(walk, backward, rows) +
-                       get_scratch_bytes(walk, d.first, d.last, rows) +
+                       get_scratch_bytes(net, d.first, d.last, rows) +
                        get_front_bytes(walk, d.first, d.last, d.part));
 }
 
@@ -220,7 +232,7 @@ struct hd_impl_run *hd_list_find_front(const struct list_net *net, struct list_m
     const struct walk *walk = memory.walk;
     const struct direction d = describe(walk, backward, memory.rows);
     char *at = hd_list_find_scratch(net, memory, backward) +
-               get_scratch_bytes(walk, d.first, d.last, memory.rows);
+               get_scratch_bytes(net, d.first, d.last, memory.rows);
     *scratch_p = at + get_runs_bytes(walk);
     return (struct hd_impl_run *)at;
 }

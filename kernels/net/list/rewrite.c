@@ -109,31 +109,32 @@ static int convert(struct rewrite *rewrite, int value, struct hd_form form, int 
     return other;
 }
 
-/* Observations are taken as columns if every reader can have them so. */
-static bool takes_columns(const struct rewrite *rewrite)
+/* An array of the observation is taken as columns if every reader can have it so. */
+static bool takes_columns(const struct rewrite *rewrite, int value)
 {
     const struct hd_net *base = &rewrite->net->base;
-    struct hd_form columns = hd_form_make_rows(&base->list.obs);
-    bool all = base->list.obs.dims == 1 && !base->obs_u8 && !base->bf16;
+    const struct hd_net_input *input = &base->list.inputs[value];
+    struct hd_form columns = hd_form_make_rows(&input->shape);
+    bool all = input->shape.dims == 1 && !input->u8 && !base->bf16;
     columns.columns = true;
     for (int i = 0; i < rewrite->from->n_ops; i++)
-        if (rewrite->from->ops[i].in == OBS)
+        if (rewrite->from->ops[i].in == value)
             all &= choose_form(&rewrite->from->ops[i], &columns).columns;
     return all;
 }
 
-static void add_obs(struct rewrite *rewrite)
+static void add_obs(struct rewrite *rewrite, int value)
 {
-    const struct hd_shape *obs = &rewrite->net->base.list.obs;
+    const struct hd_shape *obs = &rewrite->net->base.list.inputs[value].shape;
     struct hd_form form = hd_form_make_rows(obs);
-    form.columns = takes_columns(rewrite);
-    rewrite->net->frames = (struct hd_frames){.channels = obs->size[0],
-                                              .height = obs->dims == 3 ? obs->size[1] : 1,
-                                              .width = obs->dims == 3 ? obs->size[2] : 1,
-                                              .block = 1,
-                                              .layout = HD_NCHW};
-    rewrite->made[OBS] = add_value(rewrite, &form);
-    rewrite->to->values[OBS].is_obs = true;
+    form.columns = takes_columns(rewrite, value);
+    rewrite->net->frames[value] = (struct hd_frames){.channels = obs->size[0],
+                                                     .height = obs->dims == 3 ? obs->size[1] : 1,
+                                                     .width = obs->dims == 3 ? obs->size[2] : 1,
+                                                     .block = 1,
+                                                     .layout = HD_NCHW};
+    rewrite->made[value] = add_value(rewrite, &form);
+    rewrite->to->values[value].is_obs = true;
 }
 
 /* -- Implementations --------------------------------------------------------------------------- */
@@ -184,7 +185,8 @@ static bool is_narrow(const struct rewrite *rewrite, const struct op *op)
 static const struct op *find_activation(const struct rewrite *rewrite, const struct op *op)
 {
     const struct op *next = find_reader(rewrite, op->out);
-    if (!next || next->skip != NO_VALUE || !next->layer->type->activate)
+    if (!next || next->skip != NO_VALUE || !next->layer->type->activate ||
+        op->layer->type == &hd_layer_concat) /* which may not be the last that writes its output */
         return NULL;
     const bool own = op->layer->type == &hd_layer_conv && next->layer->type == &hd_layer_relu;
     return own || !is_narrow(rewrite, op) ? next : NULL;
@@ -232,7 +234,8 @@ static struct hd_impl_fields describe(const struct rewrite *rewrite, const struc
     const struct op *activation = find_activation(rewrite, op);
     return (struct hd_impl_fields){.layer = op->layer,
                                    .in = rewrite->to->values[in].form,
-                                   .obs = in == OBS && rewrite->readers[OBS] == 1,
+                                   .obs = in < rewrite->net->base.list.n_inputs &&
+                                          rewrite->readers[in] == 1,
                                    .relu = activation && activation->layer->type == &hd_layer_relu,
                                    .bf16 = rewrite->net->base.bf16};
 }
@@ -258,15 +261,11 @@ static int make_impl(struct rewrite *rewrite, const struct op *op, const struct 
                                     : hd_impl_create_packed(&fields, impl_p);
 }
 
-/* The observation is made as its only reader wants it, which is the first op. */
-static void take_frames(struct rewrite *rewrite, const struct hd_impl *impl)
+/* An array of the observation is made as its only reader wants it. */
+static void take_frames(struct rewrite *rewrite, int value, const struct hd_impl *impl)
 {
-    struct walk *to = rewrite->to;
-    rewrite->net->frames = impl->frames;
-    to->n_values = 0;
-    to->rows = to->columns = to->widest_rows = to->widest_columns = 0;
-    add_value(rewrite, &impl->in);
-    to->values[OBS].is_obs = true;
+    rewrite->net->frames[value] = impl->frames;
+    hd_walk_change_form(rewrite->to, value, &impl->in);
 }
 
 /* -- Ops --------------------------------------------------------------------------------------- */
@@ -303,6 +302,14 @@ static void find_part(const struct rewrite *rewrite, const struct op *op, struct
     }
 }
 
+/* Inputs that are joined write one value, which the first of them makes. */
+static int find_out(struct rewrite *rewrite, const struct op *op, const struct hd_form *form)
+{
+    const struct hd_layer *layer = op->layer;
+    const bool more = layer->type == &hd_layer_concat && layer->fields[HD_CONCAT_FIRST] > 0;
+    return more ? rewrite->made[op->out] : add_value(rewrite, form);
+}
+
 static int add_op(struct rewrite *rewrite, const struct op *op)
 {
     struct walk *to = rewrite->to;
@@ -313,14 +320,14 @@ static int add_op(struct rewrite *rewrite, const struct op *op)
     HD_TRY(make_impl(rewrite, first, joined == first ? op : joined, &made.impl));
     made.layer = first->layer;
     if (made.impl && made.impl->frames.channels > 0)
-        take_frames(rewrite, made.impl);
+        take_frames(rewrite, rewrite->made[op->in], made.impl);
     const struct hd_form *is = &to->values[rewrite->made[op->in]].form;
     const struct hd_form in = made.impl ? made.impl->in : choose_form(op, is);
     const struct hd_form out = made.impl ? made.impl->out : choose_out(op, &in);
     made.in = convert(rewrite, rewrite->made[op->in], in, op->level);
     if (op->skip != NO_VALUE)
         made.skip = convert(rewrite, rewrite->made[op->skip], in, op->level);
-    made.out = add_value(rewrite, &out);
+    made.out = find_out(rewrite, op, &out);
     find_part(rewrite, op, &made);
     made.activation = note_made(rewrite, op, made.out);
     if (joined)
@@ -376,7 +383,8 @@ static int rewrite_all(struct rewrite *rewrite)
     const struct walk *from = rewrite->from;
     struct walk *to = rewrite->to;
     count_readers(rewrite);
-    add_obs(rewrite);
+    for (int i = 0; i < rewrite->net->base.list.n_inputs; i++)
+        add_obs(rewrite, i);
     for (int i = 0; i < from->n_ops; i++)
         if (!rewrite->done[i])
             HD_TRY(add_op(rewrite, &from->ops[i]));

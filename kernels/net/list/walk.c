@@ -32,6 +32,20 @@ int hd_walk_add_value(struct walk *walk, const struct hd_form *form)
     return walk->n_values++;
 }
 
+/* Values follow one another in memory, so that all have new places. */
+void hd_walk_change_form(struct walk *walk, int value, const struct hd_form *form)
+{
+    const int n = walk->n_values;
+    walk->values[value].form = *form;
+    walk->n_values = 0;
+    walk->rows = walk->columns = walk->widest_rows = walk->widest_columns = 0;
+    for (int i = 0; i < n; i++) {
+        const struct value is = walk->values[i];
+        hd_walk_add_value(walk, &is.form);
+        walk->values[i].is_obs = is.is_obs;
+    }
+}
+
 /* The last op that reads a value writes the derivatives by it; the others, which come later in the
  * backward pass, add. */
 int hd_walk_find_added(struct walk *walk)
@@ -147,7 +161,9 @@ static bool is_closed(const struct walk *walk, int front)
 /* Returns how many rows fit, with the outputs counted `times` times. */
 static int64_t count_part_rows(const struct walk *walk, int times)
 {
-    int64_t bytes = hd_form_get_bytes(&walk->values[OBS].form, 1);
+    int64_t bytes = 0;
+    for (int i = 0; walk->values[i].is_obs && i < walk->n_values; i++)
+        bytes += hd_form_get_bytes(&walk->values[i].form, 1);
     for (int i = 0; i < walk->front; i++)
         bytes += times * hd_form_get_bytes(&walk->values[walk->ops[i].out].form, 1);
     const int64_t rows = CACHE_BYTES / bytes;
