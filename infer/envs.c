@@ -115,7 +115,8 @@ static void describe(struct heddle_envs *envs, int64_t n, int64_t stack)
                                       .render_width = drawn      ? frame->render_width
                                                       : pictures ? frame->shape[1]
                                                                  : 0};
-    spec->obs.dims = hd_env_get_obs_shape(frame, stack, spec->obs.shape);
+    const struct hd_env_part whole = hd_env_get_part(frame, 0);
+    spec->obs.dims = hd_env_get_obs_shape(&whole, stack, spec->obs.shape);
     envs->frame_bytes = hd_env_get_frame_bytes(frame);
     envs->obs_bytes = stack * envs->frame_bytes;
 }

@@ -5,7 +5,8 @@
  *
  * Envs come in groups that step together. All arrays run over the group's envs first and belong to
  * the caller. What one env shows at a time is a frame: 84 x 84 bytes of gray, or a few numbers.
- * Frames are stacked and stored by the caller. An action is one number or several, as the env's
+ * Some envs show several such arrays, the parts of a frame. Frames are stacked and stored by the
+ * caller. An action is one number or several, as the env's
  * action space says.
  *
  * Rules that training depends on:
@@ -33,8 +34,10 @@ extern "C" {
 #endif
 
 enum {
-    HD_ENV_ABI = 4,          /* version of this file's structures */
-    HD_ENV_DIMS = 4,         /* most dimensions of a frame */
+    HD_ENV_ABI = 5,          /* version of this file's structures */
+    HD_ENV_DIMS = 4,         /* most dimensions of a frame or of a part */
+    HD_ENV_PARTS = 16,       /* most parts of a frame */
+    HD_ENV_PART_NAME = 64,   /* bytes of a part's name, the final 0 included */
     HD_ENV_ACTION_DIMS = 64, /* most numbers of an action */
     HD_ENV_MESSAGE = 512     /* bytes of a message, the final 0 included */
 };
@@ -72,6 +75,15 @@ struct hd_env_settings {
     int n_options;
     int64_t groups; /* of these settings, which the caller makes and steps independently: they may
                        share what they stand on; 0 or 1: this one */
+    bool parts;     /* what consists of several arrays is shown as parts; else as one array */
+};
+
+/* A part of a frame. */
+struct hd_env_part {
+    char name[HD_ENV_PART_NAME];
+    enum hd_env_element element;
+    int dims;
+    int64_t shape[HD_ENV_DIMS];
 };
 
 /* The result of `create`. */
@@ -81,6 +93,12 @@ struct hd_env_spec {
     int64_t shape[HD_ENV_DIMS]; /* of one frame, plain row-major layout */
     struct hd_env_actions actions;
     int64_t render_height, render_width; /* of what `render` draws; 0: nothing */
+
+    /* 0: a frame is one array, as above. Else what stands above is an array of all its bytes, in
+     * which these parts follow one another: each begins at a multiple of 4 bytes, and so does what
+     * follows the last one. Bytes between them are 0. */
+    int n_parts;
+    struct hd_env_part part[HD_ENV_PARTS];
 
     /* 0 or 1: each env is on its own. Else env i of a group is agent i mod `agents` of parallel env
      * i / agents, and a group has whole parallel envs, unless it is made for its description alone.

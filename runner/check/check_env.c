@@ -58,11 +58,15 @@ static void print_spaces(const struct hd_env_kind *kind)
 {
     char about[HD_ENV_MESSAGE];
     hd_env_describe(kind->env, about);
-    printf("%s %s\nobservations  %s [", about, kind->settings.env_id,
-           kind->spec.element == HD_ENV_U8 ? "bytes" : "floats");
-    for (int d = 0; d < kind->spec.dims; d++)
-        printf("%s%" PRId64, d > 0 ? ", " : "", kind->spec.shape[d]);
-    printf("]\n");
+    printf("%s %s\n", about, kind->settings.env_id);
+    for (int i = 0; i < hd_env_count_parts(&kind->spec); i++) {
+        const struct hd_env_part part = hd_env_get_part(&kind->spec, i);
+        printf("%-14s%s%s%s [", i == 0 ? "observations" : "", part.name, part.name[0] ? ": " : "",
+               part.element == HD_ENV_U8 ? "bytes" : "floats");
+        for (int d = 0; d < part.dims; d++)
+            printf("%s%" PRId64, d > 0 ? ", " : "", part.shape[d]);
+        printf("]\n");
+    }
     print_actions(&kind->spec.actions);
     if (kind->agents > 1)
         printf("agents        %" PRId64 " of one parallel environment\n", kind->agents);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/check/env_group.h"
 
+#include "kernels/envs/find/find.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -76,6 +77,19 @@ void hd_env_group_close(struct hd_env_group *group)
     *group = (struct hd_env_group){0};
 }
 
+static bool is_finite(const struct hd_env_spec *spec, const char *frame)
+{
+    for (int p = 0; p < hd_env_count_parts(spec); p++) {
+        const struct hd_env_part part = hd_env_get_part(spec, p);
+        const int64_t bytes = hd_env_get_part_bytes(&part);
+        for (int64_t k = 0; part.element == HD_ENV_F32 && k < bytes / 4; k++)
+            if (!isfinite(((const float *)frame)[k]))
+                return false;
+        frame += (bytes + 3) / 4 * 4;
+    }
+    return true;
+}
+
 /* Checks an observation, and adds what env i has shown to its trace. */
 static int note(struct hd_env_group *group, int64_t i)
 {
@@ -83,8 +97,8 @@ static int note(struct hd_env_group *group, int64_t i)
     const char *obs = group->obs + i * kind->agents * kind->frame_bytes;
     const int64_t bytes = kind->agents * kind->frame_bytes;
     struct hd_env_played *played = &group->played[i];
-    for (int64_t k = 0; kind->spec.element == HD_ENV_F32 && k < bytes / 4; k++)
-        if (!isfinite(((const float *)obs)[k]))
+    for (int64_t agent = 0; agent < kind->agents; agent++)
+        if (!is_finite(&kind->spec, obs + agent * kind->frame_bytes))
             return fail_at(group, i, "an observation is not finite");
     played->trace = hd_hash_mix(played->trace, hd_hash_bytes(obs, (size_t)bytes));
     played->total = hd_hash_mix(played->total, played->trace);

@@ -185,6 +185,8 @@ static int read_info(const struct file *file, struct hd_dataset_info *info)
     const char *options = hd_safetensors_get_metadata(file->tensors, "env_options");
     info->states_options = options != NULL;
     snprintf(info->env_options, sizeof info->env_options, "%s", options ? options : "");
+    const char *parts = hd_safetensors_get_metadata(file->tensors, "obs_parts");
+    snprintf(info->parts, sizeof info->parts, "%s", parts ? parts : "");
     info->epsilon = strtod(epsilon, NULL);
     HD_TRY(count_of(file, "frame_stack", &info->stack));
     HD_TRY(read_actions(file, info));
@@ -219,7 +221,8 @@ static bool same_actions(const struct hd_dataset_info *a, const struct hd_datase
 static bool same_info(const struct hd_dataset_info *a, const struct hd_dataset_info *b)
 {
     return strcmp(a->env_type, b->env_type) == 0 && strcmp(a->env_id, b->env_id) == 0 &&
-           strcmp(a->env_options, b->env_options) == 0 && a->u8 == b->u8 && a->dims == b->dims &&
+           strcmp(a->env_options, b->env_options) == 0 && strcmp(a->parts, b->parts) == 0 &&
+           a->u8 == b->u8 && a->dims == b->dims &&
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0 &&
            a->stack == b->stack && same_actions(a, b) && a->transitions == b->transitions &&
            a->seed == b->seed && a->policy == b->policy && a->epsilon == b->epsilon;

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 enum { HD_DATASET_DIMS = 4, HD_DATASET_ACTION_DIMS = 64, HD_DATASET_OPTIONS = 1024 };
+enum { HD_DATASET_PARTS = 2560 };
 
 /* The description of a data set. */
 struct hd_dataset_info {
@@ -32,6 +33,10 @@ struct hd_dataset_info {
     bool u8;                              /* frames are bytes; else floats */
     int dims;
     int64_t shape[HD_DATASET_DIMS]; /* of a frame */
+    char parts[HD_DATASET_PARTS];   /* of a frame, which is then bytes that hold one part after the
+                                       other, each from a multiple of 4 on: "{camera: [3, 64, 64],
+                                       state: [5]}", of three dimensions bytes, else floats; "": a
+                                       frame is one array */
     int64_t stack;                  /* K: frames of an observation */
     bool continuous;                /* actions are real numbers; else choices */
     int action_dims;                /* D: numbers of an action, 1 … HD_DATASET_ACTION_DIMS */

@@ -137,10 +137,10 @@ static int write_file(const struct hd_dataset_writer *writer, const struct hd_da
     snprintf(n[5], TEXT, "%.17g", info->epsilon);
     snprintf(n[6], TEXT, "%" PRId64, writer->first);
     snprintf(n[7], TEXT, "%016" PRIx64, hd_dataset_hash_rows(info, rows));
-    static const char *const keys[] = {"format",       "env_type",    "env_id",  "version",
-                                       "action_space", "frame_stack", "actions", "transitions",
-                                       "seed",         "policy",      "epsilon", "first",
-                                       "hash",         "env_options"};
+    static const char *const keys[] = {"format",       "env_type",    "env_id",   "version",
+                                       "action_space", "frame_stack", "actions",  "transitions",
+                                       "seed",         "policy",      "epsilon",  "first",
+                                       "hash",         "env_options", "obs_parts"};
     const char *const values[] = {HD_DATASET_FORMAT,
                                   info->env_type,
                                   info->env_id,
@@ -154,8 +154,10 @@ static int write_file(const struct hd_dataset_writer *writer, const struct hd_da
                                   n[5],
                                   n[6],
                                   n[7],
-                                  info->env_options};
-    const int n_keys = (int)(sizeof keys / sizeof *keys) - !info->states_options;
+                                  info->env_options,
+                                  info->parts};
+    const int n_keys =
+        (int)(sizeof keys / sizeof *keys) - (!info->states_options ? 2 : !info->parts[0]);
     return hd_safetensors_write(path, tensors, TENSORS, keys, values, n_keys);
 }
 

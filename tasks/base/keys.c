@@ -49,8 +49,10 @@ const struct hd_key hd_task_keys[] = {
      "data-parallel training; must be true when there are several ranks", NULL},
     {"policy.cuda", HD_KEY_CHOICE, 0, 0, "auto", "true|false|auto", "global",
      "whether GPUs learn; auto: if there are any", "device|gpu|use_gpu"},
-    {"policy.model.obs_shape", HD_KEY_INT_LIST, 1, 1e6, "auto", "auto", "global",
-     "shape of an observation; auto: the environment's", NULL},
+    {"policy.model.obs_shape", HD_KEY_SHAPES, 1, 1e6, "auto", "auto", "global",
+     "shape of an observation; with policy.model.inputs a map from the name of each part to its "
+     "shape; auto: the environment's",
+     NULL},
     {"policy.model.action_shape", HD_KEY_INT_LIST, 1, 1e6, "auto", "auto", "global",
      "number of actions; of a list: of each choice; with policy.action_space continuous: of real "
      "numbers; auto: the environment's",
@@ -64,6 +66,10 @@ const struct hd_key hd_task_keys[] = {
      NULL},
     {"policy.model.encoder_hidden_size_list", HD_KEY_INT_LIST, 1, 1e6, "[128, 128, 64]", NULL,
      "global", "widths of the encoder's layers", "net_arch|hidden_sizes|hidden_size|hidden"},
+    {"policy.model.inputs", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+     "inputs of the net, for environments whose observation has several parts: a map from a name "
+     "to a map with obs (a part) and layers (a list as below); layers reads their results, joined",
+     NULL},
     {"policy.model.layers", HD_KEY_TREE, 0, 0, "[]", NULL, "global",
      "the net's layers, in place of encoder_hidden_size_list, dueling and norm: a list of names or "
      "of maps from a name to its fields",

@@ -9,6 +9,7 @@
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/data/transition_log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec *envs,
@@ -23,6 +24,11 @@ void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec 
     info->dims = shape->frame.dims;
     memcpy(info->shape, shape->frame.shape, (size_t)info->dims * sizeof *info->shape);
     info->stack = shape->obs.stack;
+    if (hd_obs_has_parts(&shape->obs)) {
+        const struct hd_obs_shape frame = hd_obs_shape_unstack(&shape->obs);
+        char parts[HD_OBS_TEXT];
+        snprintf(info->parts, sizeof info->parts, "%s", hd_obs_shape_write(&frame, parts));
+    }
     info->continuous = shape->frame.actions.kind == HD_ENV_BOX;
     info->action_dims = shape->frame.actions.dims;
     memcpy(info->actions, shape->frame.actions.n, sizeof info->actions);

@@ -133,7 +133,7 @@ void hd_player_format_action(const struct hd_player *player, char text[HD_PLAYER
 /* Returns the colours of a frame that is a picture: 1 or 3; 0: it is none. */
 static int64_t count_channels(const struct hd_env_spec *frame)
 {
-    if (frame->element != HD_ENV_U8 || frame->dims < 2 || frame->dims > 3)
+    if (frame->n_parts > 0 || frame->element != HD_ENV_U8 || frame->dims < 2 || frame->dims > 3)
         return 0;
     const int64_t channels = frame->dims == 2 ? 1 : frame->shape[0];
     return channels == 1 || channels == 3 ? channels : 0;

@@ -74,6 +74,7 @@ VALUES = {
     "env.max_evaluator_step": [5], "env.collector_env_num": [2], "policy.cuda": ["true"],
     "policy.model.encoder_hidden_size_list": ["[8, 8]"], "policy.model.layers": ["[{dense: 8}, relu]"],
     "policy.model.actor_head_hidden_size": [8],
+    "policy.model.inputs": ["{vector: {obs: state}}"],
     "policy.model.heads": ["{policy: {type: categorical, layers: [{dense: 8}]}}"],
     "policy.critic": [CRITIC % 8], "policy.action_bounds": ["{low: -1, high: 1}"],
     "policy.model.critic_head_hidden_size": [8], "policy.nstep": [2], "policy.learn.microbatch": [8],

@@ -163,20 +163,39 @@ int64_t hd_env_count_agents(const struct hd_env_spec *spec)
     return spec->agents > 1 ? spec->agents : 1;
 }
 
-int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec)
+int hd_env_count_parts(const struct hd_env_spec *spec)
 {
-    int64_t bytes = spec->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;
-    for (int i = 0; i < spec->dims; i++)
-        bytes *= spec->shape[i];
+    return spec->n_parts > 0 ? spec->n_parts : 1;
+}
+
+struct hd_env_part hd_env_get_part(const struct hd_env_spec *spec, int i)
+{
+    struct hd_env_part part = {.element = spec->element, .dims = spec->dims};
+    memcpy(part.shape, spec->shape, sizeof part.shape);
+    return spec->n_parts > 0 ? spec->part[i] : part;
+}
+
+int64_t hd_env_get_part_bytes(const struct hd_env_part *part)
+{
+    int64_t bytes = part->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;
+    for (int i = 0; i < part->dims; i++)
+        bytes *= part->shape[i];
     return bytes;
 }
 
-int hd_env_get_obs_shape(const struct hd_env_spec *spec, int64_t stack, int64_t obs[HD_ENV_DIMS])
+int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec)
 {
-    const int more = spec->dims == 2;
+    struct hd_env_part frame = {.element = spec->element, .dims = spec->dims};
+    memcpy(frame.shape, spec->shape, sizeof frame.shape);
+    return hd_env_get_part_bytes(&frame);
+}
+
+int hd_env_get_obs_shape(const struct hd_env_part *part, int64_t stack, int64_t obs[HD_ENV_DIMS])
+{
+    const int more = part->dims == 2;
     obs[0] = stack;
-    memcpy(obs + more, spec->shape, (size_t)spec->dims * sizeof *obs);
+    memcpy(obs + more, part->shape, (size_t)part->dims * sizeof *obs);
     if (!more)
         obs[0] *= stack;
-    return more + spec->dims;
+    return more + part->dims;
 }

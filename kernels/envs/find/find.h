@@ -32,11 +32,17 @@ bool hd_env_hash_code(const struct hd_env *env, uint64_t *hash_p);
 /* Returns how many envs of a group are the agents of one parallel env, or 1. */
 int64_t hd_env_count_agents(const struct hd_env_spec *spec);
 
-/* Returns the bytes of one frame. */
+/* Returns the bytes of one frame, and of a part without those that are 0 behind it. */
 int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec);
+int64_t hd_env_get_part_bytes(const struct hd_env_part *part);
 
-/* Gives the shape of an observation of `stack` frames, and returns its dimensions: [stack, H, W]
- * for frames of two dimensions; other frames are joined along their first dimension. */
-int hd_env_get_obs_shape(const struct hd_env_spec *spec, int64_t stack, int64_t obs[HD_ENV_DIMS]);
+/* Return the number of parts of a frame, 1 if it is one array, whose name is ""; and give part i.
+ */
+int hd_env_count_parts(const struct hd_env_spec *spec);
+struct hd_env_part hd_env_get_part(const struct hd_env_spec *spec, int i);
+
+/* Gives the shape of a part in an observation of `stack` frames, and returns its dimensions:
+ * [stack, H, W] for parts of two dimensions; others are joined along their first dimension. */
+int hd_env_get_obs_shape(const struct hd_env_part *part, int64_t stack, int64_t obs[HD_ENV_DIMS]);
 
 #endif

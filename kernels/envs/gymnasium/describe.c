@@ -27,26 +27,48 @@ static void name(const void *options, int64_t env, char *message)
                      why);
 }
 
+enum { MOST = 1 << 30 };
+
 static bool is_within(int64_t value, int64_t low, int64_t high)
 {
     return value >= low && value <= high;
 }
 
+/* Multiplies *numbers_p by the sizes of an array. */
+static bool is_shape(const int64_t *shape, int64_t dims, int64_t *numbers_p)
+{
+    bool right = is_within(dims, 1, HD_ENV_DIMS);
+    for (int64_t i = 0; right && i < dims; i++) {
+        right = is_within(shape[i], 1, MOST / *numbers_p);
+        *numbers_p *= shape[i];
+    }
+    return right;
+}
+
+/* Whoever made the group compares the bytes of all parts with the frame's. */
+static bool are_parts(const struct hd_bridge_description *d)
+{
+    bool right = is_within(d->n_parts, 0, HD_ENV_PARTS);
+    for (int64_t i = 0; right && i < d->n_parts; i++) {
+        const struct hd_bridge_part *part = &d->part[i];
+        int64_t numbers = 1;
+        right = is_within(part->element, HD_ENV_F32, HD_ENV_U8) && part->name[0] &&
+                memchr(part->name, '\0', sizeof part->name) &&
+                is_shape(part->shape, part->dims, &numbers);
+    }
+    return right;
+}
+
 /* A worker's description lies in memory that the native code of its env may have written over. */
 static bool is_description(const struct hd_bridge_description *d)
 {
-    enum { MOST = 1 << 30 };
     int64_t numbers = 1;
     bool right = is_within(d->element, HD_ENV_F32, HD_ENV_U8) &&
                  is_within(d->kind, HD_ENV_DISCRETE, HD_ENV_BOX) &&
-                 is_within(d->dims, 1, HD_ENV_DIMS) &&
+                 is_shape(d->shape, d->dims, &numbers) && are_parts(d) &&
                  is_within(d->action_dims, 1, HD_ENV_ACTION_DIMS) && is_within(d->limit, 0, MOST) &&
                  is_within(d->height, 0, MOST) && is_within(d->width, 0, MOST) &&
                  is_within(d->agents, 0, MOST) && memchr(d->code, '\0', sizeof d->code);
-    for (int64_t i = 0; right && i < d->dims; i++) {
-        right = is_within(d->shape[i], 1, MOST / numbers);
-        numbers *= d->shape[i];
-    }
     for (int64_t i = 0; right && d->kind != HD_ENV_BOX && i < d->action_dims; i++)
         right = is_within(d->n[i], 1, INT32_MAX);
     return right;
@@ -138,7 +160,16 @@ struct hd_env_spec hd_bridge_make_spec(const struct hd_bridge_description *d)
         .actions = {.kind = (enum hd_env_actions_kind)d->kind, .dims = (int)d->action_dims},
         .render_height = d->height,
         .render_width = d->width,
-        .agents = d->agents};
+        .agents = d->agents,
+        .n_parts = (int)d->n_parts};
+    for (int i = 0; i < spec.n_parts; i++) {
+        const struct hd_bridge_part *from = &d->part[i];
+        struct hd_env_part *to = &spec.part[i];
+        to->element = (enum hd_env_element)from->element;
+        to->dims = (int)from->dims;
+        memcpy(to->shape, from->shape, sizeof to->shape);
+        memcpy(to->name, from->name, sizeof to->name);
+    }
     memcpy(spec.shape, d->shape, sizeof spec.shape);
     memcpy(spec.actions.n, d->n, sizeof spec.actions.n);
     memcpy(spec.actions.low, d->low, sizeof spec.actions.low);

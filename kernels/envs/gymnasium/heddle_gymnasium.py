@@ -186,7 +186,7 @@ def describe(env, options):
     description = Description()
     description.agents = count_agents(env, options)
     obs, actions = find_spaces(env)
-    describe_obs(obs, description)
+    describe_obs(obs, description, options.get("parts"))
     describe_actions(actions, description)
     description.limit = find_limit(env, options)
     if options.get("render"):
@@ -234,7 +234,7 @@ class Worker:
         self.number, self.control, self.at = 0, self.controls[0], self.ats[0]
         self.envs = [make_env(env_id, options) for _ in range(0, self.slots, self.agents)]
         self.steppers = [env.step for env in self.envs]
-        heddle_spaces.check_spaces(describe(self.envs[0], {}), header.description)
+        heddle_spaces.check_spaces(describe(self.envs[0], {"parts": options.get("parts")}), header.description)
         self.copy_obs = heddle_spaces.copy_obs
         self.lay_out(memory, heddle_spaces)
 
@@ -244,6 +244,8 @@ class Worker:
         header, n, spaces = self.header, self.slots, self.header.description
         shape = tuple(spaces.shape[:spaces.dims])
         element = np.float32 if spaces.element == F32 else np.uint8
+        if spaces.n_parts:
+            shape, element = (), mapping.make_parts_type(spaces)
         number = np.float32 if spaces.kind == BOX else np.int32
         dims, results = spaces.action_dims, bytearray(n * header.result_bytes)
         self.results = memoryview(results)
@@ -376,7 +378,7 @@ class Worker:
         import pickle
         self.envs[i], obs = pickle.loads(self.bodies[self.number][:count])
         self.steppers[i] = self.envs[i].step
-        self.show(self.obs[i], obs)
+        self.obs[i][...] = obs
 
     def render(self, i):
         import numpy as np
@@ -494,7 +496,7 @@ class ParallelWorker(Worker):
         e = i // self.agents
         self.envs[e], self.steps[e], rows = pickle.loads(self.bodies[self.number][:count])
         for k, obs in enumerate(rows):
-            self.show(self.obs[i + k], obs)
+            self.obs[i + k][...] = obs
 
     def render(self, i):
         super().render(i // self.agents)

@@ -8,6 +8,12 @@ F32, U8 = range(2)
 DISCRETE, MULTI_DISCRETE, BOX = range(3)
 CLOSE, RESET, STEP, REPLAY, SAVE, LOAD, RENDER = range(7)
 DIMS, ACTION_DIMS, TEXT, CODE = 4, 64, 464, 64
+PARTS, PART_NAME = 16, 64
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("element", ctypes.c_int64), ("dims", ctypes.c_int64), ("shape", ctypes.c_int64 * DIMS),
+                ("name", ctypes.c_char * PART_NAME)]
 
 
 class Description(ctypes.Structure):
@@ -15,7 +21,7 @@ class Description(ctypes.Structure):
                 ("kind", ctypes.c_int64), ("action_dims", ctypes.c_int64), ("n", ctypes.c_int64 * ACTION_DIMS),
                 ("low", ctypes.c_float * ACTION_DIMS), ("high", ctypes.c_float * ACTION_DIMS),
                 ("limit", ctypes.c_int64), ("height", ctypes.c_int64), ("width", ctypes.c_int64),
-                ("agents", ctypes.c_int64), ("code", ctypes.c_char * CODE)]
+                ("agents", ctypes.c_int64), ("n_parts", ctypes.c_int64), ("part", Part * PARTS), ("code", ctypes.c_char * CODE)]
 
 
 class Header(ctypes.Structure):

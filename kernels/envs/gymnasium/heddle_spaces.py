@@ -2,18 +2,24 @@
 """Maps spaces of Gymnasium to what Heddle has, and back: observations to floats or bytes, numbers to actions. The table in
 docs/howto/gymnasium.md lists every kind."""
 
+import re
+
 import numpy as np
 from gymnasium import spaces
 
-from heddle_shared import ACTION_DIMS, BOX, DIMS, DISCRETE, F32, MULTI_DISCRETE, U8
+from heddle_shared import ACTION_DIMS, BOX, DIMS, DISCRETE, F32, MULTI_DISCRETE, PART_NAME, PARTS, U8
 
 OBS_NUMBERS = 1000000
 CHOICES = spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
 
 
+def is_nested(space):
+    return isinstance(space, (spaces.Dict, spaces.Tuple))
+
+
 def list_leaves(space, name=""):
     """Yields the name and the space of each part of nested Dicts and Tuples, in the order of gymnasium.spaces.flatten."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+    if is_nested(space):
         items = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         for key, part in items:
             yield from list_leaves(part, f"{name}.{key}" if name else str(key))
@@ -57,9 +63,7 @@ def check_leaf(name, space):
                          f"wrapper can leave them out or encode them (env.options.wrappers){minigrid}")
 
 
-def describe_obs(space, description):
-    for name, leaf in list_leaves(space):
-        check_leaf(name, leaf)
+def describe_array(space, description):
     shape = (spaces.flatdim(space),)
     if is_picture(space):
         shape = space.shape[2:] + space.shape[:2] if turns_picture(space) else space.shape
@@ -67,6 +71,40 @@ def describe_obs(space, description):
         raise ValueError(f"an observation has {shape[0]} numbers; 1 to {OBS_NUMBERS} are possible")
     description.element, description.dims = U8 if is_picture(space) else F32, len(shape)
     description.shape[:len(shape)] = shape
+
+
+def describe_parts(leaves, description):
+    if len(leaves) > PARTS:
+        raise ValueError(f"an observation has {len(leaves)} parts; up to {PARTS} are possible")
+    for (name, leaf), part in zip(leaves, description.part):
+        if not re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) or len(name) >= PART_NAME:
+            raise ValueError(f"a part of an observation is called {name!r}; names begin with a letter, have letters, "
+                             f"digits, _, - and ., and fewer than {PART_NAME} of them (a wrapper can rename it)")
+        part.name = name.encode()
+        describe_array(leaf, part)
+    description.n_parts = len(leaves)
+    description.element, description.dims, description.shape[0] = U8, 1, make_parts_type(description).itemsize
+
+
+def make_parts_type(description):
+    """A frame as a record of its parts, each from a multiple of 4 bytes on."""
+    names, formats, offsets, size = [], [], [], 0
+    for part in description.part[:description.n_parts]:
+        names.append(part.name.decode())
+        formats.append((np.float32 if part.element == F32 else np.uint8, tuple(part.shape[:part.dims])))
+        offsets.append(size)
+        size += -(-np.dtype(formats[-1]).itemsize // 4) * 4
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+
+
+def describe_obs(space, description, parts):
+    leaves = list(list_leaves(space))
+    for name, leaf in leaves:
+        check_leaf(name, leaf)
+    if parts and is_nested(space):
+        describe_parts(leaves, description)
+    else:
+        describe_array(space, description)
 
 
 def shape_row(space, row):
@@ -88,7 +126,7 @@ def check_obs(space, obs, name=""):
             raise ValueError(f"{what} is of {obs.dtype}, but observation_space of {space.dtype}")
         if space.dtype == np.uint8 and obs.dtype != np.uint8 and obs.size and not (obs.min() >= 0 and obs.max() <= 255):
             raise ValueError(f"{what} has numbers from {obs.min()} to {obs.max()}, which are no bytes")
-    elif isinstance(space, (spaces.Dict, spaces.Tuple)):
+    elif is_nested(space):
         is_dict = isinstance(space, spaces.Dict)
         keys = list(space.spaces) if is_dict else range(len(space.spaces))
         if not isinstance(obs, dict if is_dict else (tuple, list)) or len(obs) != len(keys) or (is_dict and set(obs) != set(keys)):
@@ -100,9 +138,22 @@ def check_obs(space, obs, name=""):
         raise ValueError(f"{what} is {str(obs)[:60]} ({type(obs).__name__}), which is not in {space}")
 
 
+def list_values(space, obs):
+    """Yields what list_leaves names."""
+    if is_nested(space):
+        for key in space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces)):
+            yield from list_values(space.spaces[key], obs[key])
+    else:
+        yield obs
+
+
 def copy_obs(space, row, obs):
-    """Checks an observation and copies it to its row, which shape_row has shaped."""
+    """Checks an observation and copies it to its row, which shape_row has shaped, or to the parts of its row."""
     check_obs(space, obs)
+    if row.dtype.names:
+        for (name, leaf), value in zip(list_leaves(space), list_values(space, obs)):
+            shape_row(leaf, row[name])[...] = value if is_box(leaf) else spaces.flatten(leaf, value)
+        return
     row[...] = obs if is_box(space) else spaces.flatten(space, obs)
 
 
@@ -170,7 +221,7 @@ def count_numbers(space):
 
 def make_action_reader(space):
     """How rows of numbers become what the env takes: one function of all rows."""
-    if not isinstance(space, (spaces.Dict, spaces.Tuple)):
+    if not is_nested(space):
         return read_leaf(space)
     parts = list(space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces)
     keys = list(space.spaces) if isinstance(space, spaces.Dict) else None
@@ -194,6 +245,7 @@ def check_spaces(found, wanted):
         if d.kind == BOX:
             n = f"a box of {d.action_dims} with low {list(d.low[:d.action_dims])}, high {list(d.high[:d.action_dims])}"
         agents = f", agents {d.agents}" if d.agents else ""
-        return f"obs_shape {list(d.shape[:d.dims])}, actions {n}{agents}"
+        obs = {part.name.decode(): list(part.shape[:part.dims]) for part in d.part[:d.n_parts]} or list(d.shape[:d.dims])
+        return f"obs_shape {obs}, actions {n}{agents}"
     if show(found) != show(wanted) or found.element != wanted.element:
         raise ValueError(f"env.options say {show(wanted)}, but the env has {show(found)}")

@@ -250,7 +250,7 @@ int hd_bridge_options_read(const struct hd_env_settings *settings,
         return hd_bridge_refuse(message, "env.env_id must name an environment of Gymnasium, such "
                                          "as CartPole-v1 or my_module:MyEnv-v0");
     strcpy(options_p->env_id, settings->env_id);
-    options_p->argument = calloc((size_t)settings->n_options + 1, sizeof *options_p->argument);
+    options_p->argument = calloc((size_t)settings->n_options + 2, sizeof *options_p->argument);
     if (!options_p->argument)
         return hd_bridge_refuse(message, "out of memory");
     for (int i = 0; i < settings->n_options; i++) {
@@ -259,8 +259,15 @@ int hd_bridge_options_read(const struct hd_env_settings *settings,
             return -1;
         drawn |= draws(&settings->options[i]);
     }
+    if (settings->parts &&
+        keep_argument(&(struct hd_env_option){"parts", "true"}, options_p, message) != 0)
+        return -1;
     if (check_declaration(options_p, message) != 0)
         return -1;
+    if (settings->parts && options_p->declared)
+        return hd_bridge_refuse(message, "env.options.obs_shape declares one array, but "
+                                         "policy.model.inputs reads parts: leave it out, with "
+                                         "actions and box");
     options_p->declared &= !drawn;
     return 0;
 }

@@ -45,6 +45,11 @@ enum hd_bridge_command {
     HD_BRIDGE_RENDER  /* env, to its picture */
 };
 
+struct hd_bridge_part {
+    int64_t element, dims, shape[HD_ENV_DIMS];
+    char name[HD_ENV_PART_NAME];
+};
+
 /* Describes envs: a worker has asked them, or the run file declares it. */
 struct hd_bridge_description {
     int64_t element, dims, shape[HD_ENV_DIMS];
@@ -53,6 +58,8 @@ struct hd_bridge_description {
     int64_t limit; /* most steps of an episode; 0: no limit */
     int64_t height, width;
     int64_t agents; /* of PettingZoo's parallel env, each an env of the group; 0: Gymnasium's env */
+    int64_t n_parts; /* as in struct hd_env_spec */
+    struct hd_bridge_part part[HD_ENV_PARTS];
     char code[HD_BRIDGE_CODE]; /* what Python runs, in words; "" where it was not asked */
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/base/config/node_json.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/types/base/obs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,7 @@ int hd_env_options_read(const struct hd_config *config, struct hd_env_settings *
 {
     const struct hd_node *map = hd_config_get_node(config, "env.options");
     settings->env_id = hd_config_get_text(config, "env.env_id");
+    settings->parts = hd_obs_has_inputs(config);
     settings->options = hd_alloc(count_options(map), sizeof *settings->options);
     settings->n_options = 0;
     if (!settings->options)
@@ -326,5 +328,8 @@ int hd_env_probe(const struct hd_config *config, const struct hd_env_settings *s
     if (state_bytes_p)
         *state_bytes_p = (*env_p)->state_bytes(group);
     (*env_p)->destroy(group);
-    return HD_OK;
+    if (hd_obs_shape_make(spec_p, 1).frame_bytes == hd_env_get_frame_bytes(spec_p))
+        return HD_OK;
+    return hd_diag_add_error(diag, place, "env.type %s: its parts are not the bytes of its frames",
+                             type);
 }

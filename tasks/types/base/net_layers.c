@@ -5,6 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/base/policy.h"
 
 #include <stdio.h>
@@ -172,6 +173,113 @@ static int read_sequence(struct reader *reader, const struct hd_node *list, cons
     return HD_OK;
 }
 
+/* -- Inputs ------------------------------------------------------------------------------------ */
+
+/* Lists the parts of observations: "camera, state". */
+static void list_parts(const struct hd_obs_shape *obs, char list[HD_OBS_TEXT])
+{
+    for (int i = 0, at = 0; i < obs->n_parts; i++)
+        at += snprintf(list + at, (size_t)(HD_OBS_TEXT - at), "%s%.*s", i > 0 ? ", " : "",
+                       HD_ENV_PART_NAME, obs->part[i].name);
+}
+
+static int find_part(const struct reader *reader, const struct hd_obs_shape *obs,
+                     const struct hd_node *input, const struct hd_node *name,
+                     const struct hd_obs_part **part_p)
+{
+    char list[HD_OBS_TEXT];
+    list_parts(obs, list);
+    for (int i = 0; name && name->kind == HD_NODE_SCALAR && i < obs->n_parts; i++)
+        if (strcmp(obs->part[i].name, name->text) == 0) {
+            *part_p = &obs->part[i];
+            return HD_OK;
+        }
+    return hd_diag_add_error(reader->diag, (name ? name : input)->location,
+                             "obs: expected a part of the observation (%s), found %.60s", list,
+                             !name                          ? "none"
+                             : name->kind == HD_NODE_SCALAR ? name->text
+                                                            : "a tree");
+}
+
+/* Reads an input: the layers between its part and the join. */
+static int read_input_layers(struct reader *reader, const struct hd_obs_shape *obs,
+                             const struct hd_node *name, const struct hd_node *input,
+                             struct hd_net_fields *fields)
+{
+    const struct hd_node *layers = hd_node_get(input, "layers");
+    const struct hd_obs_part *part = NULL;
+    const int64_t first = reader->n;
+    char prefix[HD_MODULE_NAME];
+    if (input->kind != HD_NODE_MAP)
+        return refuse(reader, input, "an input's map ({obs: PART, layers: [...]})");
+    for (int64_t i = 0; i < input->count; i++)
+        if (!hd_names_contain("obs|layers", input->keys[i]->text))
+            return hd_diag_add_error(reader->diag, input->keys[i]->location,
+                                     "expected an input's keys obs and layers, found %.60s",
+                                     input->keys[i]->text);
+    HD_TRY(find_part(reader, obs, input, hd_node_get(input, "obs"), &part));
+    if (strchr(name->text, '.') ||
+        snprintf(prefix, sizeof prefix, "inputs.%s", name->text) >= (int)sizeof prefix)
+        return hd_diag_add_error(reader->diag, name->location,
+                                 "inputs: the name %.60s is too long, or has a dot", name->text);
+    if (layers)
+        HD_TRY(read_sequence(reader, layers, prefix));
+    reader->prefix = prefix;
+    HD_TRY(add_layer(reader, &hd_layer_concat, name, -1));
+    struct hd_net_input *to = &fields->inputs[fields->n_inputs++];
+    *to = (struct hd_net_input){.shape.dims = part->dims,
+                                .u8 = part->u8,
+                                .offset = part->offset,
+                                .layers = reader->n - first};
+    if (part->dims != 1 && part->dims != 3)
+        return hd_diag_add_error(reader->diag, name->location,
+                                 "inputs: an input reads one number (a vector) or [channels, "
+                                 "height, width], but %s has %d dimensions",
+                                 part->name, part->dims);
+    memcpy(to->shape.size, part->shape, (size_t)part->dims * sizeof *part->shape);
+    return HD_OK;
+}
+
+/* Checks that every part is read: one that is not may have been forgotten. */
+static int check_parts(const struct reader *reader, const struct hd_obs_shape *obs,
+                       const struct hd_node *inputs)
+{
+    char list[HD_OBS_TEXT];
+    for (int i = 0; i < obs->n_parts; i++) {
+        bool is_read = false;
+        for (int64_t k = 0; k < inputs->count; k++)
+            is_read |= strcmp(hd_node_get(inputs->items[k], "obs")->text, obs->part[i].name) == 0;
+        list_parts(obs, list);
+        if (!is_read)
+            return hd_diag_add_error(reader->diag, inputs->location,
+                                     "inputs: none reads the part %s of the observation (%s); a "
+                                     "wrapper can leave it out (env.options.wrappers: "
+                                     "{FilterObservation: {filter_keys: [...]}})",
+                                     obs->part[i].name, list);
+    }
+    return HD_OK;
+}
+
+static int read_inputs(struct reader *reader, const struct hd_config *config,
+                       const struct hd_node *inputs, struct hd_net_fields *fields)
+{
+    const struct hd_obs_shape obs = hd_obs_shape_read(config);
+    char text[HD_OBS_TEXT];
+    if (inputs->kind != HD_NODE_MAP || inputs->count > HD_NET_INPUTS)
+        return hd_diag_add_error(reader->diag, inputs->location,
+                                 "inputs: expected a map of up to %d inputs", HD_NET_INPUTS);
+    if (!hd_obs_has_parts(&obs))
+        return hd_diag_add_error(reader->diag, inputs->location,
+                                 "inputs: each reads a part of the observation, but "
+                                 "policy.model.obs_shape is one array, %s",
+                                 hd_obs_shape_write(&obs, text));
+    fields->frames = obs.stack;
+    fields->frame_bytes = obs.frame_bytes;
+    for (int64_t i = 0; i < inputs->count; i++)
+        HD_TRY(read_input_layers(reader, &obs, inputs->keys[i], inputs->items[i], fields));
+    return check_parts(reader, &obs, inputs);
+}
+
 /* -- Heads ------------------------------------------------------------------------------------- */
 
 /* A net beside the policy's yields one value. */
@@ -289,27 +397,35 @@ static int refuse_inner_sets(const struct hd_setup *setup, const char *key)
                                      key);
 }
 
-static int read_all(struct reader *reader, const struct hd_head *wanted,
-                    const struct hd_node *layers, const struct hd_node *heads,
+/* A net in the run file; NULL: it has none of these. */
+struct tree {
+    const struct hd_node *inputs, *layers, *heads;
+};
+
+static int read_all(struct reader *reader, const struct hd_config *config,
+                    const struct hd_head *wanted, const struct tree *tree,
                     struct hd_net_fields *fields)
 {
-    HD_TRY(read_sequence(reader, layers, "layers"));
+    const struct hd_node *heads = tree->heads, *at = tree->inputs ? tree->inputs : tree->layers;
+    if (tree->inputs)
+        HD_TRY(read_inputs(reader, config, tree->inputs, fields));
+    if (tree->layers)
+        HD_TRY(read_sequence(reader, tree->layers, "layers"));
     fields->trunk = reader->n;
     if (heads && heads->kind != HD_NODE_MAP)
         return refuse(reader, heads, "heads to be a map of heads");
-    return read_heads(reader, wanted, heads, is_empty(heads) ? layers : heads, fields);
+    return read_heads(reader, wanted, heads, is_empty(heads) ? at : heads, fields);
 }
 
 /* `net`: for messages. */
 static int read_net(const struct hd_setup *setup, const char *net, const struct hd_head *wanted,
-                    const struct hd_node *layers, const struct hd_node *heads,
-                    struct hd_net_fields *fields)
+                    const struct tree *tree, struct hd_net_fields *fields)
 {
     struct reader reader = {.diag = setup->diag,
                             .net = net,
                             .actions = fields->actions,
                             .real = hd_actions_read(setup->config).kind == HD_ENV_BOX};
-    const int status = read_all(&reader, wanted, layers, heads, fields);
+    const int status = read_all(&reader, setup->config, wanted, tree, fields);
     if (status == HD_OK)
         fields->layers = reader.layers;
     else
@@ -320,19 +436,27 @@ static int read_net(const struct hd_setup *setup, const char *net, const struct 
 int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *fields)
 {
     const struct hd_config *config = setup->config;
-    const struct hd_node *layers = hd_config_get_node(config, "policy.model.layers");
-    const struct hd_node *heads = hd_config_get_node(config, "policy.model.heads");
+    const struct tree tree = {
+        hd_obs_has_inputs(config) ? hd_config_get_node(config, "policy.model.inputs") : NULL,
+        hd_config_get_node(config, "policy.model.layers"),
+        hd_config_get_node(config, "policy.model.heads")};
+    HD_TRY(refuse_inner_sets(setup, "policy.model.inputs"));
     HD_TRY(refuse_inner_sets(setup, "policy.model.layers"));
     HD_TRY(refuse_inner_sets(setup, "policy.model.heads"));
-    if (is_empty(layers))
-        return is_empty(heads) ? HD_OK
-                               : hd_diag_add_error(setup->diag, heads->location,
-                                                   "policy.model.heads needs policy.model.layers");
+    if (!tree.inputs)
+        HD_TRY(hd_obs_refuse_parts(config, "policy.model.obs_shape", setup->location,
+                                   "a net without policy.model.inputs reads one array",
+                                   setup->diag));
+    if (!tree.inputs && is_empty(tree.layers))
+        return is_empty(tree.heads)
+                   ? HD_OK
+                   : hd_diag_add_error(setup->diag, tree.heads->location,
+                                       "policy.model.heads needs policy.model.layers");
     const struct hd_policy *policy = hd_policy_get(config);
     char net[64];
     snprintf(net, sizeof net, "policy.type %s", policy->name);
     fields->heads = policy->outputs->heads;
-    return read_net(setup, net, policy->outputs->head, layers, heads, fields);
+    return read_net(setup, net, policy->outputs->head, &tree, fields);
 }
 
 /* -- Other nets -------------------------------------------------------------------------------- */
@@ -368,6 +492,6 @@ int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_ne
                                      tree->keys[i]->text);
     HD_TRY(read_input(setup, hd_node_get(tree, "input"), action_p));
     fields->heads = HD_HEADS_Q;
-    return read_net(setup, key, value_heads, hd_node_get(tree, "layers"),
-                    hd_node_get(tree, "heads"), fields);
+    const struct tree parts = {NULL, hd_node_get(tree, "layers"), hd_node_get(tree, "heads")};
+    return read_net(setup, key, value_heads, &parts, fields);
 }

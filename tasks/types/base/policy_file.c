@@ -186,6 +186,7 @@ static int complete(struct hd_config *config, const struct hd_document *document
     warn_of_other(config, weights, "env.type", hd_node_get(env, "type"));
     warn_of_other(config, weights, "env.env_id", hd_node_get(env, "env_id"));
     warn_of_other(config, weights, "policy.type", hd_node_get(policy, "type"));
+    HD_TRY(compare_net(config, weights, "policy.model.inputs", hd_node_get(model, "inputs"), diag));
     HD_TRY(compare_net(config, weights, "policy.model.layers", hd_node_get(model, "layers"), diag));
     HD_TRY(compare_net(config, weights, "policy.model.heads", hd_node_get(model, "heads"), diag));
     HD_TRY(take_space(config, "policy.model.obs_shape", hd_node_get(model, "obs_shape")));

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/types/base/actions.h"
 #include "tasks/types/base/net_layers.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/sequences.h"
 
@@ -197,6 +198,8 @@ static int read_critic(const struct hd_setup *setup, struct hd_net_fields *field
     const struct hd_env_actions actions = hd_actions_read(setup->config);
     const struct hd_node *node = hd_config_get_node(setup->config, CRITIC);
     bool with_action;
+    HD_TRY(hd_obs_refuse_parts(setup->config, CRITIC, setup->location,
+                               "a critic sees an observation of one array", setup->diag));
     fields->actions = 1;
     HD_TRY(hd_net_tree_read(setup, CRITIC, fields, &with_action));
     if (!with_action)

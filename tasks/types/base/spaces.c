@@ -2,9 +2,9 @@
 /* Called when a run file was read, before its graph. */
 #include "tasks/types/base/spaces.h"
 
-#include "kernels/envs/find/find.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/env_options.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/base/policy.h"
 
 #include <stdio.h>
@@ -43,8 +43,9 @@ static int take_spaces(struct hd_config *config, const struct hd_env_spec *spec)
     const struct hd_env_actions *actions = &spec->actions;
     const bool box = actions->kind == HD_ENV_BOX;
     const int64_t stack = hd_config_get_int(config, "env.frame_stack"), reals = actions->dims;
-    int64_t obs[HD_ENV_DIMS];
-    HD_TRY(fill_list(config, obs_shape, obs, hd_env_get_obs_shape(spec, stack, obs)));
+    const struct hd_obs_shape obs = hd_obs_shape_make(spec, stack);
+    char text[HD_OBS_TEXT];
+    HD_TRY(hd_spaces_fill(config, obs_shape, hd_obs_shape_write(&obs, text)));
     HD_TRY(fill_list(config, action_shape, box ? &reals : actions->n, box ? 1 : actions->dims));
     return hd_spaces_fill(config, action_space, box ? "continuous" : "discrete");
 }

@@ -12,27 +12,24 @@
 static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
                      const struct hd_envs_model *model)
 {
-    int64_t dims, stacked[HD_ENV_DIMS];
-    const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
     const struct hd_source_location location =
         hd_config_locate(setup->config, "policy.model.obs_shape", spec->location);
-    const struct hd_env_spec *frame = model->frame;
-    const bool u8 = frame->element == HD_ENV_U8;
-    const int n = hd_env_get_obs_shape(frame, model->obs->stack, stacked);
-    char expected[HD_OBS_SHAPE_TEXT], found[HD_OBS_SHAPE_TEXT];
-    if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
+    const struct hd_obs_shape shown = hd_obs_shape_make(model->frame, model->obs->stack);
+    char expected[HD_OBS_TEXT], found[HD_OBS_TEXT];
+    hd_obs_shape_write(&shown, expected);
+    if (strcmp(expected, hd_obs_shape_write(model->obs, found)) != 0)
         return hd_diag_add_error(
             setup->diag, location,
             "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
-            model->env->name, (long long)model->obs->stack,
-            hd_obs_shape_write(stacked, n, expected), hd_obs_shape_write(obs, dims, found));
-    if (model->obs->u8 != u8)
-        return hd_diag_add_error(
-            setup->diag, location,
-            "policy.model.obs_shape: env.type %s shows %s, but observations of "
-            "%lld dimensions are %s",
-            model->env->name, u8 ? "bytes" : "floats", (long long)dims,
-            model->obs->u8 ? "bytes" : "floats");
+            model->env->name, (long long)model->obs->stack, expected, found);
+    for (int i = 0; i < shown.n_parts; i++)
+        if (model->obs->part[i].u8 != shown.part[i].u8)
+            return hd_diag_add_error(
+                setup->diag, location,
+                "policy.model.obs_shape: env.type %s shows %s, but observations of "
+                "%d dimensions are %s",
+                model->env->name, shown.part[i].u8 ? "bytes" : "floats", shown.part[i].dims,
+                shown.part[i].u8 ? "floats" : "bytes");
     return HD_OK;
 }
 

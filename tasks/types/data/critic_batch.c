@@ -28,7 +28,10 @@ static int critic_batch_resolve(struct hd_spec *spec, const struct hd_setup *set
         return hd_diag_add_error(setup->diag, spec->location,
                                  "'%s' joins observations of floats with real numbers as actions, "
                                  "found %s (policy.model.obs_shape, policy.action_space)",
-                                 spec->name, obs.u8 ? "frames of bytes" : "choices");
+                                 spec->name,
+                                 hd_obs_has_parts(&obs) ? "several parts"
+                                 : obs.u8               ? "frames of bytes"
+                                                        : "choices");
     struct hd_critic_batch_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;

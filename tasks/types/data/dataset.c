@@ -78,21 +78,26 @@ static struct hd_env_actions read_actions(const struct hd_dataset_info *info)
 static int check_obs(const struct hd_setup *setup, struct hd_source_location location,
                      const struct hd_dataset_info *info)
 {
-    struct hd_env_spec frame = {.dims = info->dims};
-    int64_t dims, stacked[HD_ENV_DIMS];
-    char expected[HD_OBS_SHAPE_TEXT], found[HD_OBS_SHAPE_TEXT];
-    const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
-    const bool u8 = hd_obs_shape_read(setup->config).u8;
+    struct hd_env_spec frame = {.element = info->u8 ? HD_ENV_U8 : HD_ENV_F32, .dims = info->dims};
+    const struct hd_obs_shape obs = hd_obs_shape_read(setup->config),
+                              wanted = hd_obs_shape_unstack(&obs);
+    char expected[HD_OBS_TEXT], found[HD_OBS_TEXT];
     memcpy(frame.shape, info->shape, sizeof frame.shape);
-    const int n = hd_env_get_obs_shape(&frame, info->stack, stacked);
-    if (info->u8 == u8 && dims == n && memcmp(obs, stacked, (size_t)n * sizeof *obs) == 0)
+    const struct hd_obs_shape recorded = hd_obs_shape_make(&frame, info->stack);
+    if (info->parts[0])
+        snprintf(found, sizeof found, "%s", info->parts);
+    else
+        hd_obs_shape_write(&recorded, found);
+    const bool parts = hd_obs_has_parts(&obs);
+    hd_obs_shape_write(parts ? &wanted : &obs, expected);
+    if (parts == (info->parts[0] != 0) && info->u8 == obs.u8 && strcmp(found, expected) == 0)
         return HD_OK;
     return hd_diag_add_error(setup->diag, location,
                              "%s: observations of %s are %s %s, but policy.model.obs_shape means "
                              "%s %s",
-                             PATH, hd_config_get_text(setup->config, PATH),
-                             hd_obs_shape_write(stacked, n, found), info->u8 ? "pixels" : "floats",
-                             hd_obs_shape_write(obs, dims, expected), u8 ? "pixels" : "floats");
+                             PATH, hd_config_get_text(setup->config, PATH), found,
+                             info->u8 ? "pixels" : "floats", expected,
+                             obs.u8 ? "pixels" : "floats");
 }
 
 static int check_shapes(const struct hd_setup *setup, struct hd_source_location location,

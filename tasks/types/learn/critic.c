@@ -3,15 +3,15 @@
 
 #include "runtime/base/status.h"
 #include "tasks/types/base/actions.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/learn/params.h"
 
 int hd_critic_check(const struct hd_setup *setup, const struct hd_spec *critic)
 {
-    int64_t unused;
     const struct hd_net *net = hd_params_get_net(critic);
     const struct hd_source_location location =
         hd_config_locate(setup->config, "policy.critic", setup->location);
-    const int64_t obs = *hd_config_get_ints(setup->config, "policy.model.obs_shape", &unused);
+    const int64_t obs = hd_obs_shape_read(setup->config).part[0].shape[0];
     const int64_t dims = hd_actions_read(setup->config).dims;
     if (hd_net_count_obs(net) != obs + dims || hd_net_count_outputs(net) != 1)
         return hd_diag_add_error(setup->diag, location,
