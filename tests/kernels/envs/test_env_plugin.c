@@ -286,8 +286,8 @@ TEST(test_unusable)
     build_named("old", "#define ABI 1");
     CHECK_REFUSED("old", "heddle_env_old.so has version 1 of the interface", "needs 5",
                   "kernels/envs/env.h", "version 5");
-    build_named("later", "#define ABI 5");
-    CHECK_REFUSED("later", "version 5 of the interface", "needs 5");
+    build_named("later", "#define ABI 6");
+    CHECK_REFUSED("later", "version 6 of the interface", "needs 5");
     build_named("nothing", "#define ENV NULL");
     CHECK_REFUSED("nothing", "hd_env_plugin returned nothing");
     build_named("partial", "#define NAME \"partial\", create, free, NULL, NULL, NULL, NULL, NULL};"

@@ -30,6 +30,9 @@ struct list_case {
     struct hd_stream streams[2];
     int n_streams;
     struct hd_layer layers[MAX_LIST];
+    struct hd_net_input inputs[3]; /* in place of dims, shape and u8 */
+    int n_inputs;
+    int64_t frames, frame_bytes;
 };
 
 #define Q_STREAM(n) .heads = HD_HEADS_Q, .n_streams = 1, .streams = {{HD_OUTPUT_ACTIONS, n}}
@@ -201,10 +204,26 @@ static const struct list_case lists[] = {
      .trunk = 8,
      .layers = {L(group_norm, 2), L(conv, 32, 3, 1, 1), L(group_norm, 4), L(tanh),
                 L(conv, 20, 2, 2, 0), L(group_norm, 1), L(relu), L(flatten), L(dense, 3)}},
+    {"inputs: an image, numbers, and numbers as they come, with an activation of all", .actions = 3,
+     .rows = 7, ACTOR_CRITIC_STREAMS(1, 3), .n_inputs = 3, .frames = 1, .frame_bytes = 244,
+     .inputs = {{{3, {3, 9, 8}}, true, 0, 4}, {{1, {5}}, false, 216, 3}, {{1, {2}}, false, 236, 1}},
+     .trunk = 11,
+     .layers = {L(conv, 5, 3, 2, 1), L(relu), L(flatten), L(concat), L(dense, 6), L(tanh),
+                L(concat), L(concat), L(relu), L(dense, 11), L(tanh), L(dense, 1), L(dense, 9),
+                L(relu), L(dense, 3)}},
+    {"inputs of two frames, an image that two of them read, and streams of what they make",
+     .actions = 4, .rows = 5, DUELING_STREAMS(3, 1), .n_inputs = 3, .frames = 2, .frame_bytes = 48,
+     .inputs = {{{3, {2, 7, 5}}, true, 0, 5},
+                {{1, {6}}, false, 36, 2},
+                {{3, {2, 7, 5}}, true, 0, 3}},
+     .trunk = 10,
+     .layers = {L(conv, 16, 3, 1, 1), L(relu), L(max_pool, 2, 2, 0), L(flatten), L(concat),
+                L(layer_norm), L(concat), L(flatten), L(dense, 8), L(concat), L(dense, 13), L(relu),
+                L(dense, 4), L(dense, 1)}},
 };
 enum {
     N_LISTS = sizeof lists / sizeof *lists,
-    N_GPU_LISTS = N_LISTS - 1 /* GPUs do not compute the last one */
+    N_GPU_LISTS = N_LISTS - 3 /* GPUs do not compute the last ones */
 };
 
 /* Nets with states, whose rows are sequences of 6 steps. */
@@ -255,6 +274,11 @@ static const struct list_case recurrent[] = {
      Q_STREAM(1),
      .trunk = 3,
      .layers = {L(dense, 16), L(gru, 64), L(lstm, 48), L(dense, 1)}},
+    {"inputs, of which one has a state, before a state of all", .actions = 2, .rows = 12,
+     ACTOR_CRITIC_STREAMS(1, 1), .n_inputs = 2, .frames = 1, .frame_bytes = 40,
+     .inputs = {{{1, {4}}, false, 24, 2}, {{3, {2, 3, 4}}, true, 0, 4}}, .trunk = 7,
+     .layers = {L(gru, 5), L(concat), L(conv, 3, 2, 1, 0), L(relu), L(flatten), L(concat),
+                L(lstm, 6), L(dense, 1), L(dense, 2)}},
 };
 enum { N_RECURRENT = sizeof recurrent / sizeof *recurrent, STEPS = 6 };
 
@@ -288,6 +312,11 @@ static const struct list_case normed[] = {
      Q_STREAM(2),
      .trunk = 3,
      .layers = {RESIDUAL(1), L(batch_norm), L(gelu), L(batch_norm), L(dense, 2)}},
+    {"batch norm of inputs and of what they make", .actions = 2, .rows = 7, Q_STREAM(1),
+     .n_inputs = 2, .frames = 1, .frame_bytes = 44,
+     .inputs = {{{3, {2, 4, 3}}, true, 0, 5}, {{1, {5}}, false, 24, 4}}, .trunk = 11,
+     .layers = {L(conv, 4, 2, 1, 0), L(batch_norm), L(relu), L(flatten), L(concat), L(dense, 6),
+                L(batch_norm), L(tanh), L(concat), L(batch_norm), L(gelu), L(dense, 2)}},
 };
 enum { N_NORMED = sizeof normed / sizeof *normed };
 
@@ -300,7 +329,12 @@ static inline struct hd_net_fields list_fields(const struct list_case *list)
                                    .heads = list->heads,
                                    .layers = list->layers,
                                    .trunk = list->trunk,
-                                   .n_streams = list->n_streams};
+                                   .n_streams = list->n_streams,
+                                   .n_inputs = list->n_inputs,
+                                   .frames = list->frames,
+                                   .frame_bytes = list->frame_bytes};
+    for (int i = 0; i < list->n_inputs; i++)
+        fields.inputs[i] = list->inputs[i];
     for (int i = 0; i < list->n_streams; i++)
         fields.streams[i] = list->streams[i];
     return fields;

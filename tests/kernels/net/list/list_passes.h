@@ -48,11 +48,55 @@ static inline double get_number(const struct list_case *list, int64_t i)
     return list->u8 ? (float)(floor(256 * x) / 255) : (float)(3 * x - 1);
 }
 
+/* Returns where number j of an input lies in an observation. */
+static inline int64_t find_number(const struct list_case *list, const struct hd_net_input *input,
+                                  int64_t j)
+{
+    const int64_t each = hd_shape_count(&input->shape) / list->frames, k = j / each;
+    return k * list->frame_bytes + input->offset + (j - k * each) * (input->u8 ? 1 : 4);
+}
+
+/* Makes observations of several inputs, with ones in all other bits. */
+static inline void *make_inputs(const struct list_case *list, const struct hd_net *net,
+                                int64_t first, int64_t rows)
+{
+    const int64_t bytes = hd_net_get_obs_bytes(net);
+    uint8_t *obs = memset(guarded(rows * bytes), 0xFF, (size_t)(rows * bytes));
+    for (int64_t r = 0; r < rows; r++)
+        for (int i = 0; i < list->n_inputs; i++)
+            for (int64_t j = 0; j < hd_shape_count(&list->inputs[i].shape); j++) {
+                uint8_t *to = obs + r * bytes + find_number(list, &list->inputs[i], j);
+                const double x = fill(2 + i, (uint64_t)((first + r) * 1000 + j));
+                if (list->inputs[i].u8)
+                    *to = (uint8_t)(256 * x);
+                else
+                    *(float *)to = (float)(3 * x - 1);
+            }
+    return obs;
+}
+
+/* Returns the numbers of such observations, input by input. */
+static inline double *naive_inputs(const struct list_case *list, const struct hd_net *net,
+                                   int64_t rows)
+{
+    const uint8_t *obs = make_inputs(list, net, 0, rows);
+    double *all = test_alloc(rows * hd_net_count_obs(net), sizeof *all), *to = all;
+    for (int64_t r = 0; r < rows; r++, obs += hd_net_get_obs_bytes(net))
+        for (int i = 0; i < list->n_inputs; i++)
+            for (int64_t j = 0; j < hd_shape_count(&list->inputs[i].shape); j++) {
+                const uint8_t *from = obs + find_number(list, &list->inputs[i], j);
+                *to++ = list->inputs[i].u8 ? (float)*from / 255.0f : *(const float *)from;
+            }
+    return all;
+}
+
 /* Returns rows [first, first + rows) of the observations, in the net's type. */
 static inline void *make_obs(const struct list_case *list, const struct hd_net *net, int64_t first,
                              int64_t rows)
 {
     const int64_t n = rows * hd_net_count_obs(net);
+    if (list->n_inputs > 0)
+        return make_inputs(list, net, first, rows);
     char *obs = guarded(rows * hd_net_get_obs_bytes(net));
     for (int64_t i = 0; i < n; i++) {
         const double x = get_number(list, first * hd_net_count_obs(net) + i);
@@ -67,6 +111,8 @@ static inline void *make_obs(const struct list_case *list, const struct hd_net *
 static inline double *naive_obs(const struct list_case *list, const struct hd_net *net,
                                 int64_t rows)
 {
+    if (list->n_inputs > 0)
+        return naive_inputs(list, net, rows);
     double *obs = test_alloc(rows * hd_net_count_obs(net), sizeof *obs);
     for (int64_t i = 0; i < rows * hd_net_count_obs(net); i++)
         obs[i] = get_number(list, i);

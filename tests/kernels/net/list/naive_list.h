@@ -362,6 +362,42 @@ static inline struct naive_value *naive_run(struct naive_list *net, int64_t n,
     return in;
 }
 
+/* Takes n numbers of each row of obs[rows][ld]. */
+static inline struct naive_value *naive_take_obs(struct hd_shape shape, const double *obs,
+                                                 int64_t ld, int64_t rows)
+{
+    const int64_t n = hd_shape_count(&shape);
+    struct naive_value *value = naive_make(shape, rows);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(value->x + r * n, obs + r * ld, (size_t)n * sizeof *obs);
+    return value;
+}
+
+/* Computes the layers of all inputs, whose numbers follow one another in a row, and joins what they
+ * make. */
+static inline struct naive_value *naive_join(struct naive_list *net,
+                                             const struct hd_net_fields *fields, const double *obs)
+{
+    const struct naive_value *made[HD_NET_INPUTS];
+    int64_t numbers = 0, width = 0, at = 0;
+    for (int i = 0; i < fields->n_inputs; i++)
+        numbers += hd_shape_count(&fields->inputs[i].shape);
+    for (int i = 0; i < fields->n_inputs; i++) {
+        struct naive_value *in =
+            naive_take_obs(fields->inputs[i].shape, obs + at, numbers, net->rows);
+        at += hd_shape_count(&fields->inputs[i].shape);
+        made[i] = naive_run(net, fields->inputs[i].layers - 1, in);
+        width += made[i]->shape.size[0];
+        net->layers++;
+    }
+    struct naive_value *joined = naive_make((struct hd_shape){1, {width}}, net->rows);
+    for (int64_t r = 0, to = 0; r < net->rows; r++)
+        for (int i = 0; i < fields->n_inputs; i++)
+            for (int64_t j = 0, n = made[i]->shape.size[0]; j < n; j++)
+                joined->x[to++] = made[i]->x[r * n + j];
+    return joined;
+}
+
 /* Computes q[rows][outputs] of obs[rows][elements] (numbers as the first layer gets them). */
 static inline void naive_forward(const struct hd_net_fields *fields, const double *params,
                                  const double *running, const double *obs, int64_t rows, double *q)
@@ -371,9 +407,11 @@ static inline void naive_forward(const struct hd_net_fields *fields, const doubl
     naive_sequences.at = 0;
     struct hd_shape shape = {.dims = fields->obs_dims};
     memcpy(shape.size, fields->obs_shape, (size_t)shape.dims * sizeof *shape.size);
-    struct naive_value *in = naive_make(shape, rows), *actions = NULL, *value = NULL;
-    memcpy(in->x, obs, (size_t)(rows * hd_shape_count(&shape)) * sizeof *obs);
-    struct naive_value *trunk = naive_run(&net, fields->trunk, in);
+    struct naive_value *actions = NULL, *value = NULL;
+    struct naive_value *in = fields->n_inputs > 0
+                                 ? naive_join(&net, fields, obs)
+                                 : naive_take_obs(shape, obs, hd_shape_count(&shape), rows);
+    struct naive_value *trunk = naive_run(&net, fields->trunk - (net.layers - fields->layers), in);
     for (int i = 0; i < fields->n_streams; i++)
         *(fields->streams[i].output == HD_OUTPUT_VALUE ? &value : &actions) =
             naive_run(&net, fields->streams[i].layers, trunk);

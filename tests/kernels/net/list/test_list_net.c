@@ -71,7 +71,8 @@ TEST(derivatives_by_observations_are_those_of_a_naive_net, .runs = N_LISTS)
          *scratch = guarded(scratch_bytes);
     double *doubles = naive_params(net, params), *wanted = test_alloc(rows * n, sizeof *wanted);
     double *naive = naive_obs(list, net, rows), scale = 0.05;
-    ck_assert(hd_net_has_obs_gradient(net) == (list->layers[0].type != &hd_layer_embedding));
+    ck_assert(hd_net_has_obs_gradient(net) ==
+              (list->layers[0].type != &hd_layer_embedding && list->n_inputs == 0));
     if (hd_net_has_obs_gradient(net)) {
         memset(scratch, 0xFF, (size_t)scratch_bytes);
         memset(dobs, 0xFF, (size_t)(rows * obs) * 4);
@@ -449,6 +450,26 @@ TEST(mistakes_name_their_layer_and_both_shapes, .runs = COUNT(mistakes))
     for (int i = 0; i < 2; i++)
         ck_assert_msg(strstr(mistake.message, mistakes[_i].said[i]), "%s", mistake.message);
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_ERR_INPUT);
+}
+
+TEST(inputs_are_joined_as_vectors)
+{
+    static const struct hd_layer layers[] = {L(conv, 5, 2, 1, 0), L(concat), L(concat),
+                                             L(dense, 3)};
+    struct hd_net_mistake mistake;
+    const struct hd_net_fields fields = {
+        .actions = 3,
+        .layers = layers,
+        .trunk = 3,
+        .streams = {{HD_OUTPUT_ACTIONS, 1}},
+        .n_streams = 1,
+        .n_inputs = 2,
+        .frames = 1,
+        .frame_bytes = 24,
+        .inputs = {{{3, {2, 4, 2}}, true, 0, 2}, {{1, {2}}, false, 16, 1}}};
+    ck_assert_int_eq(hd_net_find_mistake(&fields, &mistake), HD_ERR_INPUT);
+    ck_assert_msg(strstr(mistake.message, "flatten") && strstr(mistake.message, "[5, 3, 1]"), "%s",
+                  mistake.message);
 }
 
 TEST(heads_and_precision_are_checked)
