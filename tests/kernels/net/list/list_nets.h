@@ -209,7 +209,7 @@ static const struct list_case lists[] = {
      .inputs = {{{3, {3, 9, 8}}, true, 0, 4}, {{1, {5}}, false, 216, 3}, {{1, {2}}, false, 236, 1}},
      .trunk = 11,
      .layers = {L(conv, 5, 3, 2, 1), L(relu), L(flatten), L(concat), L(dense, 6), L(tanh),
-                L(concat), L(concat), L(relu), L(dense, 11), L(tanh), L(dense, 1), L(dense, 9),
+                L(concat), L(concat), L(tanh), L(dense, 11), L(tanh), L(dense, 1), L(dense, 9),
                 L(relu), L(dense, 3)}},
     {"inputs of two frames, an image that two of them read, and streams of what they make",
      .actions = 4, .rows = 5, DUELING_STREAMS(3, 1), .n_inputs = 3, .frames = 2, .frame_bytes = 48,
