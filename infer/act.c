@@ -190,6 +190,26 @@ static int check_finite(const struct heddle_policy *policy, const float *obs, in
     return HD_OK;
 }
 
+/* Checks the float parts of observations, where `parts` says that they are. */
+static int check_parts(const struct heddle_obs_parts *parts, const char *obs, int64_t rows)
+{
+    for (int64_t i = 0; i < rows * parts->frames * parts->n; i++) {
+        const struct heddle_obs_part *part = &parts->part[i % parts->n];
+        const float *numbers =
+            (const float *)(obs + i / parts->n * parts->frame_bytes + part->offset);
+        int64_t n = part->element == HEDDLE_F32 ? 1 : 0;
+        for (int d = 0; d < part->dims; d++)
+            n *= d == 0 ? part->shape[d] / parts->frames : part->shape[d];
+        for (int64_t k = 0; k < n; k++)
+            if (!isfinite(numbers[k]))
+                return hd_fail(HD_ERR_INPUT,
+                               "number %" PRId64 " of part %s of observation %" PRId64
+                               " is %g, expected a finite number",
+                               k, part->name, i / parts->n / parts->frames, (double)numbers[k]);
+    }
+    return HD_OK;
+}
+
 static int check(const struct heddle_policy *policy, const struct request *request)
 {
     const bool bytes = policy->spec.obs.element == HEDDLE_U8;
@@ -203,8 +223,11 @@ static int check(const struct heddle_policy *policy, const struct request *reque
         return hd_fail(HD_ERR_INPUT,
                        "the policy has %s and no distribution to draw from (policy.type %s)",
                        policy->algorithm->outputs->what, policy->algorithm->name);
+    if (policy->parts.n > 0 && request->floats)
+        return hd_fail(HD_ERR_INPUT, "the policy sees several parts, which are rows of bytes "
+                                     "(heddle_policy_describe_parts)");
     if (!request->floats)
-        return HD_OK;
+        return check_parts(&policy->parts, request->obs, request->rows);
     return bytes ? check_pixels(policy, request->obs, request->rows)
                  : check_finite(policy, request->obs, request->rows);
 }

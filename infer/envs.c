@@ -28,6 +28,7 @@ struct heddle_envs {
     const struct hd_env *env;
     struct hd_env_spec frame;
     struct heddle_envs_spec spec;
+    struct heddle_obs_parts parts;
     int64_t frame_bytes, obs_bytes;
     struct one *ones;               /* [envs] */
     char *obs;                      /* [envs][stack][frame], oldest first */
@@ -76,7 +77,8 @@ static int make_group(struct heddle_envs *envs, const struct hd_env_settings *se
     return hd_fail(HD_ERR_INPUT, "environment %s: %s", envs->env->name, message);
 }
 
-static int make_groups(struct heddle_envs *envs, const struct heddle_envs_settings *settings)
+static int make_groups(struct heddle_envs *envs, const struct heddle_envs_settings *settings,
+                       bool parts)
 {
     const int n = settings->n_options;
     struct hd_env_option *options = hd_alloc(n, sizeof *options);
@@ -88,7 +90,8 @@ static int make_groups(struct heddle_envs *envs, const struct heddle_envs_settin
                                         .evaluator = !settings->training,
                                         .env_id = settings->env_id ? settings->env_id : "",
                                         .options = options,
-                                        .n_options = n};
+                                        .n_options = n,
+                                        .parts = parts};
     int status = HD_OK;
     for (int64_t i = 0; status == HD_OK && i < settings->envs; i++)
         status = make_group(envs, &one, i);
@@ -107,7 +110,6 @@ static void describe(struct heddle_envs *envs, int64_t n, int64_t stack)
     struct heddle_envs_spec *spec = &envs->spec;
     const bool drawn = envs->env->render != NULL, pictures = shows_pictures(frame);
     *spec = (struct heddle_envs_spec){.envs = n,
-                                      .obs.element = (enum heddle_element)frame->element,
                                       .actions = hd_actions_publish(&frame->actions),
                                       .render_height = drawn      ? frame->render_height
                                                        : pictures ? frame->shape[0]
@@ -115,13 +117,14 @@ static void describe(struct heddle_envs *envs, int64_t n, int64_t stack)
                                       .render_width = drawn      ? frame->render_width
                                                       : pictures ? frame->shape[1]
                                                                  : 0};
-    const struct hd_env_part whole = hd_env_get_part(frame, 0);
-    spec->obs.dims = hd_env_get_obs_shape(&whole, stack, spec->obs.shape);
+    const struct hd_obs_shape obs = hd_obs_shape_make(frame, stack);
+    spec->obs = hd_obs_publish(&obs);
+    envs->parts = hd_obs_publish_parts(&obs);
     envs->frame_bytes = hd_env_get_frame_bytes(frame);
     envs->obs_bytes = stack * envs->frame_bytes;
 }
 
-static int fill(struct heddle_envs *envs, const struct heddle_envs_settings *settings)
+static int fill(struct heddle_envs *envs, const struct heddle_envs_settings *settings, bool parts)
 {
     HD_TRY(check_counts(settings));
     HD_TRY(find_env(settings, &envs->env));
@@ -129,7 +132,7 @@ static int fill(struct heddle_envs *envs, const struct heddle_envs_settings *set
     if (!envs->ones)
         return HD_ERR_NOMEM;
     envs->spec.envs = settings->envs;
-    HD_TRY(make_groups(envs, settings));
+    HD_TRY(make_groups(envs, settings, parts));
     if (envs->frame.agents > 1)
         return hd_fail(HD_ERR_INPUT,
                        "environment %s: %" PRId64 " agents play together, which only `runner` can "
@@ -142,10 +145,11 @@ static int fill(struct heddle_envs *envs, const struct heddle_envs_settings *set
     return envs->obs && envs->shown && envs->action ? HD_OK : HD_ERR_NOMEM;
 }
 
-static int create(const struct heddle_envs_settings *settings, struct heddle_envs **envs_p)
+static int create(const struct heddle_envs_settings *settings, bool parts,
+                  struct heddle_envs **envs_p)
 {
     struct heddle_envs *envs = hd_alloc(1, sizeof *envs);
-    int status = envs ? fill(envs, settings) : HD_ERR_NOMEM;
+    int status = envs ? fill(envs, settings, parts) : HD_ERR_NOMEM;
     if (status == HD_OK)
         *envs_p = envs;
     else
@@ -158,7 +162,7 @@ int heddle_envs_create(const struct heddle_envs_settings *settings, struct heddl
 {
     struct hd_call call;
     hd_call_begin(&call, message);
-    return hd_call_end(&call, create(settings, envs_p));
+    return hd_call_end(&call, create(settings, false, envs_p));
 }
 
 static int create_for_policy(const struct heddle_policy *policy, int64_t envs, bool training,
@@ -185,7 +189,7 @@ static int create_for_policy(const struct heddle_policy *policy, int64_t envs, b
         .training = training,
         .allow_plugins = allow_plugins};
     if (status == HD_OK)
-        status = options ? create(&settings, envs_p) : HD_ERR_NOMEM;
+        status = options ? create(&settings, read.parts, envs_p) : HD_ERR_NOMEM;
     hd_free(options);
     hd_env_options_release(&read);
     return status;
@@ -235,6 +239,11 @@ void heddle_envs_destroy(struct heddle_envs *envs)
 void heddle_envs_describe(const struct heddle_envs *envs, struct heddle_envs_spec *spec_p)
 {
     *spec_p = envs->spec;
+}
+
+void heddle_envs_describe_parts(const struct heddle_envs *envs, struct heddle_obs_parts *parts_p)
+{
+    *parts_p = envs->parts;
 }
 
 /* -- Episodes ---------------------------------------------------------------------------------- */

@@ -32,7 +32,9 @@ extern "C" {
 
 enum {
     HEDDLE_MESSAGE = 4096,  /* bytes of a message, the final 0 included */
-    HEDDLE_OBS_DIMS = 4,    /* most dimensions of an observation */
+    HEDDLE_OBS_DIMS = 4,    /* most dimensions of an observation or of a part */
+    HEDDLE_OBS_PARTS = 16,  /* most parts of an observation */
+    HEDDLE_PART_NAME = 64,  /* bytes of a part's name, the final 0 included */
     HEDDLE_ACTION_DIMS = 64 /* most numbers of an action */
 };
 
@@ -59,11 +61,28 @@ enum heddle_actions_kind {
     HEDDLE_BOX             /* a real number in each dimension */
 };
 
-/* Observations: pictures of bytes, or floats. */
+/* Observations: pictures of bytes, or floats; those of several parts are rows of bytes. */
 struct heddle_obs {
     enum heddle_element element;
     int dims;                       /* 1 … HEDDLE_OBS_DIMS */
     int64_t shape[HEDDLE_OBS_DIMS]; /* of one observation */
+};
+
+/* A part of an observation. */
+struct heddle_obs_part {
+    char name[HEDDLE_PART_NAME];
+    enum heddle_element element;
+    int dims;
+    int64_t shape[HEDDLE_OBS_DIMS];
+    int64_t offset; /* bytes in a frame, a multiple of 4 */
+};
+
+/* The parts of an observation, which is `frames` frames of frame_bytes, oldest first. Each frame
+ * has its share of a part's first dimension, row-major, at the part's offset. Other bytes are 0. */
+struct heddle_obs_parts {
+    int n; /* 0: the observation is one array */
+    int64_t frames, frame_bytes;
+    struct heddle_obs_part part[HEDDLE_OBS_PARTS];
 };
 
 /* Actions. Arrays of actions [rows][dims] are of int64_t for choices and of float in a box. */
@@ -105,6 +124,10 @@ HEDDLE_API void heddle_policy_destroy(struct heddle_policy *policy);
 HEDDLE_API void heddle_policy_describe(const struct heddle_policy *policy,
                                        struct heddle_policy_spec *spec_p);
 
+/* Describes the parts of the policy's observations (policy.model.inputs). */
+HEDDLE_API void heddle_policy_describe_parts(const struct heddle_policy *policy,
+                                             struct heddle_obs_parts *parts_p);
+
 /* Rows are steps of episodes of their own, and a recurrent policy keeps their states from one call
  * to the next. A policy without a state (state_size 0) takes NULL, and ignores what is given. */
 struct heddle_recurrent_state {
@@ -114,11 +137,12 @@ struct heddle_recurrent_state {
 };
 
 /* Computes out[rows][outputs] of obs[rows][shape], whose elements are those of the spec. A policy
- * of bytes also takes floats: bytes divided by 255, within [0, 1]. The results are those of `runner
- * eval --obs`, bit by bit; of a recurrent policy, whose state this advances, those of one row after
- * the other. They depend on the row and its state alone, but in nets with convolutions also on the
- * number of rows. Errors: INPUT (also no state for a recurrent policy, and an observation that is
- * not finite), NOMEM, UNSUPPORTED, TASK (oneDNN failed, or an output is not finite). */
+ * of pictures also takes floats: bytes divided by 255, within [0, 1]. The results are those of
+ * `runner eval --obs`, bit by bit; of a recurrent policy, whose state this advances, those of one
+ * row after the other. They depend on the row and its state alone, but in nets with convolutions
+ * also on the number of rows. Errors: INPUT (also no state for a recurrent policy, and an
+ * observation that is not finite), NOMEM, UNSUPPORTED, TASK (oneDNN failed, or an output is not
+ * finite). */
 HEDDLE_API int heddle_policy_forward(const struct heddle_policy *policy,
                                      enum heddle_element element, const void *obs, int64_t rows,
                                      const struct heddle_recurrent_state *state, float *out,
@@ -179,6 +203,11 @@ HEDDLE_API int heddle_policy_create_envs(const struct heddle_policy *policy, int
 
 HEDDLE_API void heddle_envs_describe(const struct heddle_envs *envs,
                                      struct heddle_envs_spec *spec_p);
+
+/* Describes the parts of observations, of environments of a policy whose own have parts; else an
+ * environment shows them as one array. */
+HEDDLE_API void heddle_envs_describe_parts(const struct heddle_envs *envs,
+                                           struct heddle_obs_parts *parts_p);
 
 /* Starts an episode in each environment with mask[envs], or in all if mask is NULL, and writes the
  * observations of all to obs[envs][shape]; before the first reset they are zero. Environment i

@@ -62,8 +62,7 @@ static int read_config(struct hd_diag *diag, const char *path, const char *weigh
 
 static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
 {
-    int64_t dims;
-    const int64_t *shape = hd_config_get_ints(policy->config, "policy.model.obs_shape", &dims);
+    const struct hd_obs_shape obs = hd_obs_shape_read(policy->config);
     policy->algorithm = hd_policy_get(policy->config);
     policy->actions = hd_actions_read(policy->config);
     for (int i = 0; i < policy->actions.dims && policy->actions.kind == HD_ENV_BOX; i++) {
@@ -72,19 +71,14 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
     }
     if (policy->algorithm->outputs->squashed)
         HD_TRY(hd_policy_find_bounds(setup, policy));
-    if (dims > HEDDLE_OBS_DIMS)
-        return hd_diag_add_error(setup->diag, setup->location,
-                                 "policy.model.obs_shape: at most %d dimensions, found %lld",
-                                 HEDDLE_OBS_DIMS, (long long)dims);
     policy->spec = (struct heddle_policy_spec){
-        .obs = {.element = hd_net_has_u8_obs(policy->net) ? HEDDLE_U8 : HEDDLE_F32,
-                .dims = (int)dims},
+        .obs = hd_obs_publish(&obs),
         .actions = hd_actions_publish(&policy->actions),
         .outputs = hd_net_count_outputs(policy->net),
         .state_size = hd_net_count_state(policy->net),
         .can_draw = policy->algorithm->outputs->draw != NULL,
     };
-    memcpy(policy->spec.obs.shape, shape, (size_t)dims * sizeof *shape);
+    policy->parts = hd_obs_publish_parts(&obs);
     return HD_OK;
 }
 
@@ -123,6 +117,7 @@ static int load_weights(struct heddle_policy *policy, const char *path)
 {
     bool normalised;
     HD_TRY(hd_weights_has_obs_norm(path, &normalised));
+    normalised &= policy->parts.n == 0; /* else the tensors are refused */
     HD_TRY(make_arrays(policy, normalised));
     return hd_policy_arrays_read(&policy->arrays, path);
 }
@@ -186,6 +181,12 @@ void heddle_policy_destroy(struct heddle_policy *policy)
 void heddle_policy_describe(const struct heddle_policy *policy, struct heddle_policy_spec *spec_p)
 {
     *spec_p = policy->spec;
+}
+
+void heddle_policy_describe_parts(const struct heddle_policy *policy,
+                                  struct heddle_obs_parts *parts_p)
+{
+    *parts_p = policy->parts;
 }
 
 const char *heddle_get_version(void)

@@ -5,9 +5,12 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-_Static_assert((int)HEDDLE_OBS_DIMS == HD_ENV_DIMS && (int)HEDDLE_ACTION_DIMS == HD_ENV_ACTION_DIMS,
+_Static_assert((int)HEDDLE_OBS_PARTS == HD_ENV_PARTS && (int)HEDDLE_PART_NAME == HD_ENV_PART_NAME &&
+                   (int)HEDDLE_OBS_DIMS == HD_ENV_DIMS &&
+                   (int)HEDDLE_ACTION_DIMS == HD_ENV_ACTION_DIMS,
                "the public sizes are those of kernels/envs/env.h");
 _Static_assert((int)HEDDLE_DISCRETE == HD_ENV_DISCRETE &&
                    (int)HEDDLE_MULTI_DISCRETE == HD_ENV_MULTI_DISCRETE &&
@@ -26,6 +29,31 @@ struct heddle_actions hd_actions_publish(const struct hd_env_actions *actions)
     memcpy(public.n, actions->n, sizeof public.n);
     memcpy(public.low, actions->low, sizeof public.low);
     memcpy(public.high, actions->high, sizeof public.high);
+    return public;
+}
+
+struct heddle_obs hd_obs_publish(const struct hd_obs_shape *obs)
+{
+    const struct hd_obs_part *only = &obs->part[0];
+    struct heddle_obs public = {.element = obs->u8 ? HEDDLE_U8 : HEDDLE_F32, .dims = only->dims};
+    memcpy(public.shape, only->shape, sizeof public.shape);
+    return hd_obs_has_parts(obs) ? (struct heddle_obs){HEDDLE_U8, 1, {obs->obs_bytes}} : public;
+}
+
+struct heddle_obs_parts hd_obs_publish_parts(const struct hd_obs_shape *obs)
+{
+    struct heddle_obs_parts public = {.n = hd_obs_has_parts(obs) ? obs->n_parts : 0,
+                                      .frames = obs->stack,
+                                      .frame_bytes = obs->frame_bytes};
+    for (int i = 0; i < public.n; i++) {
+        const struct hd_obs_part *from = &obs->part[i];
+        struct heddle_obs_part *to = &public.part[i];
+        *to = (struct heddle_obs_part){.element = from->u8 ? HEDDLE_U8 : HEDDLE_F32,
+                                       .dims = from->dims,
+                                       .offset = from->offset};
+        snprintf(to->name, sizeof to->name, "%s", from->name);
+        memcpy(to->shape, from->shape, sizeof to->shape);
+    }
     return public;
 }
 
