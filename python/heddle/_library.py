@@ -14,7 +14,7 @@ import numpy as np
 from ._isa import find_variant
 
 MESSAGE = 4096
-OBS_DIMS, ACTION_DIMS = 4, 64
+OBS_DIMS, ACTION_DIMS, OBS_PARTS, PART_NAME = 4, 64, 16, 64
 INPUT, NOMEM, FORMAT = -1, -2, -4
 F32, U8 = 0, 1
 DISCRETE, MULTI_DISCRETE, BOX = 0, 1, 2
@@ -28,14 +28,25 @@ class InputError(Error, ValueError):
     """An argument, a configuration or a file is wrong; mistakes in configurations have file:line:column."""
 
 
-class Obs(ctypes.Structure):
-    _fields_ = [("element", c_int), ("dims", c_int), ("shape", c_int64 * OBS_DIMS)]
-
+class _Array(ctypes.Structure):
     def get_shape(self) -> tuple[int, ...]:
         return tuple(self.shape[: self.dims])
 
     def get_dtype(self) -> np.dtype:
         return np.dtype(np.uint8 if self.element == U8 else np.float32)
+
+
+class Obs(_Array):
+    _fields_ = [("element", c_int), ("dims", c_int), ("shape", c_int64 * OBS_DIMS)]
+
+
+class ObsPart(_Array):
+    _fields_ = [("name", ctypes.c_char * PART_NAME), ("element", c_int), ("dims", c_int), ("shape", c_int64 * OBS_DIMS),
+                ("offset", c_int64)]
+
+
+class ObsParts(ctypes.Structure):
+    _fields_ = [("n", c_int), ("frames", c_int64), ("frame_bytes", c_int64), ("part", ObsPart * OBS_PARTS)]
 
 
 class ActionsOfC(ctypes.Structure):
@@ -97,8 +108,10 @@ for _name, _arguments in {
     getattr(_lib, "heddle_" + _name).argtypes = _arguments
 for _name, _arguments in {
     "policy_describe": [c_void_p, POINTER(PolicySpec)],
+    "policy_describe_parts": [c_void_p, POINTER(ObsParts)],
     "policy_destroy": [c_void_p],
     "envs_describe": [c_void_p, POINTER(EnvsSpec)],
+    "envs_describe_parts": [c_void_p, POINTER(ObsParts)],
     "envs_destroy": [c_void_p],
 }.items():
     getattr(_lib, "heddle_" + _name).argtypes = _arguments

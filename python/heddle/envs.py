@@ -14,7 +14,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _library as lib
-from .policy import Actions, Policy, make_observation_space
+from ._parts import Parts, make_box
+from .policy import Actions, Policy
 
 RENDER_MODES = ["rgb_array"]
 SEEDS = 1 << 64
@@ -50,7 +51,9 @@ class _Group:
         self.spec = lib.describe("envs_describe", address, lib.EnvsSpec())
         self.envs: int = self.spec.envs
         self.actions = Actions._of(self.spec.actions)
-        self.observation_space = make_observation_space(self.spec.obs.get_shape(), self.spec.obs.get_dtype())
+        self.parts = Parts(lib.describe("envs_describe_parts", address, lib.ObsParts()))
+        self.observation_space = (self.parts.to_space() if self.parts
+                                  else make_box(self.spec.obs.get_shape(), self.spec.obs.get_dtype()))
         self.action_space = self.actions.to_space()
         self.obs_shape = (self.envs, *self.spec.obs.get_shape())
         self.obs_dtype = self.spec.obs.get_dtype()
@@ -62,7 +65,10 @@ class _Group:
         if not self.destroy.alive:
             raise lib.Error("these environments were closed")
 
-    def reset(self, seeds: Sequence[int] | None, mask: np.ndarray | None = None) -> np.ndarray:
+    def _show(self, obs: np.ndarray) -> Any:
+        return self.parts.unpack(obs) if self.parts else obs
+
+    def reset(self, seeds: Sequence[int] | None, mask: np.ndarray | None = None) -> Any:
         self._check_open()
         given = None if seeds is None else np.array(seeds, np.uint64)
         if given is None and not self.seeded:
@@ -71,9 +77,9 @@ class _Group:
         lib.call("envs_reset", self.address, None if mask is None else lib.address_of(mask),
                  None if given is None else lib.address_of(given), lib.address_of(obs))
         self.seeded = True
-        return obs
+        return self._show(obs)
 
-    def step(self, action: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def step(self, action: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
         self._check_open()
         given = np.asarray(action)
         if given.dtype.kind not in ("fiu" if self.actions.kind == "box" else "iu"):
@@ -86,7 +92,7 @@ class _Group:
         terminated, truncated = np.empty(self.envs, np.bool_), np.empty(self.envs, np.bool_)
         lib.check(self._step(self.address, lib.address_of(array), lib.address_of(obs), lib.address_of(reward),
                              lib.address_of(terminated), lib.address_of(truncated), lib.get_message_address()))
-        return obs, reward, terminated, truncated
+        return self._show(obs), reward, terminated, truncated
 
     def render(self, env: int) -> np.ndarray:
         self._check_open()
@@ -148,7 +154,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return [int(drawn[i]) if one is None else _check_seed(one) for i, one in enumerate(seed)]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None,
-              options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+              options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         mask = (options or {}).get("reset_mask")
         if mask is not None:
             mask = np.ascontiguousarray(mask)
@@ -156,7 +162,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 raise lib.InputError(f"expected a reset_mask of {self.num_envs} bools, found {mask.dtype} {mask.shape}")
         return self._group.reset(self._read_seeds(seed), mask), {}
 
-    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         return (*self._group.step(actions), {})
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -167,6 +173,10 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def close_extras(self, **kwargs: Any) -> None:
         if hasattr(self, "_group"):  # else it could not be made
             self._group.destroy()
+
+
+def _take_first(obs: Any) -> Any:
+    return {name: part[0] for name, part in obs.items()} if isinstance(obs, dict) else obs[0]
 
 
 class Env(gymnasium.Env):
@@ -185,20 +195,20 @@ class Env(gymnasium.Env):
         self._playing = False
 
     def reset(self, *, seed: int | None = None,
-              options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+              options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             _check_seed(seed)
         super().reset(seed=seed)
-        obs = self._group.reset(None if seed is None else [seed])[0]
+        obs = self._group.reset(None if seed is None else [seed])
         self._playing = True
-        return obs, {}
+        return _take_first(obs), {}
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self._playing:
             raise lib.Error("the episode has ended, or none has begun: call reset")
         obs, reward, terminated, truncated = self._group.step(np.asarray(action)[np.newaxis])
         self._playing = not (terminated[0] or truncated[0])
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+        return _take_first(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> np.ndarray | None:
         return None if self.render_mode is None else self._group.render(0)

@@ -6,18 +6,24 @@ from __future__ import annotations
 import math
 import os
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
+from ._parts import Parts, make_box
 
 if TYPE_CHECKING:
     import gymnasium
 
     from .envs import Env, VectorEnv
+
+
+# Of one array, or of the parts by their names.
+Observation = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]
 
 
 @dataclass(frozen=True)
@@ -58,18 +64,11 @@ class Actions:
         return spaces.Box(np.array(self.low, np.float32), np.array(self.high, np.float32), dtype=np.float32)
 
 
-def make_observation_space(shape: tuple[int, ...], dtype: np.dtype) -> gymnasium.Space:
-    from gymnasium import spaces
-
-    if dtype == np.uint8:
-        return spaces.Box(0, 255, shape, np.uint8)
-    return spaces.Box(-np.inf, np.inf, shape, np.float32)
-
-
 class Policy:
     """A trained policy, which `load` makes. It is read-only: threads may share it, and calls release the GIL.
 
-    observation_shape, observation_dtype: of one observation.
+    observation_shape, observation_dtype: of one observation. One of several parts (policy.model.inputs) is a dict of
+        arrays, or a row of bytes, which these describe; observation_parts maps the names of the parts to shape and dtype.
     actions: the action space.
     outputs: the number of outputs for an observation.
     state_size: the numbers that a recurrent policy keeps from step to step; 0 for others.
@@ -81,6 +80,9 @@ class Policy:
         spec = lib.describe("policy_describe", address, lib.PolicySpec())
         self.observation_shape: tuple[int, ...] = spec.obs.get_shape()
         self.observation_dtype: np.dtype = spec.obs.get_dtype()
+        self._parts = Parts(lib.describe("policy_describe_parts", address, lib.ObsParts()))
+        self.observation_parts: dict[str, tuple[tuple[int, ...], np.dtype]] = {
+            name: (shape, dtype) for name, (shape, dtype, _) in self._parts.parts.items()}
         self.actions = Actions._of(spec.actions)
         self.outputs: int = spec.outputs
         self.state_size: int = spec.state_size
@@ -92,14 +94,16 @@ class Policy:
         return (f"Policy(observation_shape={self.observation_shape}, observation_dtype={self.observation_dtype}, "
                 f"actions={self.actions})")
 
-    def _take(self, obs: npt.ArrayLike) -> tuple[np.ndarray, tuple[int, ...], int, int]:
+    def _take(self, obs: Observation) -> tuple[np.ndarray, tuple[int, ...], int, int]:
         """The observations as the library takes them, the shape of the batch, its rows, and the type of numbers."""
-        array = np.asarray(obs)
+        if isinstance(obs, Mapping) and not self._parts:
+            raise TypeError("observations of this policy are one array, found a dict")
+        array = self._parts.pack(obs) if isinstance(obs, Mapping) else np.asarray(obs)
         element = lib.F32
         if array.dtype == np.uint8 and self.observation_dtype == np.uint8:
             element = lib.U8
         elif array.dtype != np.float32:
-            if array.dtype.kind not in ("f" if self.observation_dtype == np.uint8 else "fiu"):
+            if self._parts or array.dtype.kind not in ("f" if self.observation_dtype == np.uint8 else "fiu"):
                 raise TypeError(f"observations of this policy are {self.observation_dtype}, found {array.dtype}")
             array = array.astype(np.float32)
         if not array.flags.c_contiguous:
@@ -123,10 +127,11 @@ class Policy:
             raise lib.InputError(f"expected an episode_start of the shape {batch}, found {begins.shape}")
         return values, begins, lib.RecurrentState(lib.address_of(values), lib.address_of(begins))
 
-    def forward(self, obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    def forward(self, obs: Observation) -> npt.NDArray[np.float32]:
         """The net's outputs [..., outputs] for observations [..., *observation_shape], alone or in a batch of any
         dimensions: values or logits of the choices, or means and logarithms of deviations; an actor with a critic
-        also yields the observation's value, as the last number. Pictures are uint8, or floats divided by 255. A
+        also yields the observation's value, as the last number. Pictures are uint8, or floats divided by 255; in
+        observations of several parts, {name: array}, they are uint8. A
         recurrent policy has `forward_step`."""
         array, batch, rows, element = self._take(obs)
         out = np.empty((*batch, self.outputs), np.float32)
@@ -134,7 +139,7 @@ class Policy:
                                 lib.get_message_address()))
         return out
 
-    def forward_step(self, obs: npt.ArrayLike, state: npt.ArrayLike | None = None,
+    def forward_step(self, obs: Observation, state: npt.ArrayLike | None = None,
                      episode_start: npt.ArrayLike | None = None
                      ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """The outputs as those of `forward`, and the state after this step; arguments as those of `predict`."""
@@ -145,7 +150,7 @@ class Policy:
                                 lib.get_message_address()))
         return out, values
 
-    def act(self, obs: npt.ArrayLike, *, seed: int | None = None) -> Any:
+    def act(self, obs: Observation, *, seed: int | None = None) -> Any:
         """The actions [..., *actions.shape] for observations as in `forward`: the likeliest ones, or those of the
         largest value; with `seed`, drawn from the policy's distribution, as a function of outputs, seed and the
         place in the batch. An action of one observation alone, among choices, is a numpy integer. Real numbers of ppo may
@@ -154,7 +159,7 @@ class Policy:
         array, batch, rows, element = self._take(obs)
         return self._choose(array, batch, rows, element, None, seed)
 
-    def predict(self, obs: npt.ArrayLike, state: npt.ArrayLike | None = None,
+    def predict(self, obs: Observation, state: npt.ArrayLike | None = None,
                 episode_start: npt.ArrayLike | None = None, *, seed: int | None = None
                 ) -> tuple[Any, npt.NDArray[np.float32]]:
         """The actions as those of `act`, and the state [..., state_size] after this step, for the next one. `state` is
@@ -180,7 +185,7 @@ class Policy:
     @property
     def observation_space(self) -> gymnasium.Space:
         """Of one observation. Needs gymnasium."""
-        return make_observation_space(self.observation_shape, self.observation_dtype)
+        return self._parts.to_space() if self._parts else make_box(self.observation_shape, self.observation_dtype)
 
     @property
     def action_space(self) -> gymnasium.Space:
