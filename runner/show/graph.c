@@ -7,9 +7,10 @@
 #include "runtime/base/status.h"
 #include "tasks/output/inspect.h"
 
-static void print_nets(const struct hd_plan *plan)
+static void print_nets(const struct hd_run_spec *run_spec, const struct hd_plan *plan)
 {
     printf("nets\n");
+    hd_inspect_print_parts(run_spec->config, stdout);
     for (int i = 0; i < plan->graph->n_values; i++)
         hd_inspect_print_net(&plan->graph->values[i].spec, stdout);
 }
@@ -30,7 +31,7 @@ static int print_plan(const struct hd_options *options)
         hd_plan_assign_channels(plan, run_spec.settings.open_exchanges);
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
         if (!options->dot) {
-            print_nets(plan);
+            print_nets(&run_spec, plan);
             hd_plan_dump_memory(plan, stdout);
         }
         hd_plan_destroy(plan);

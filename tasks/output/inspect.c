@@ -10,6 +10,7 @@
 #include "runtime/io/base/files.h"
 #include "runtime/io/base/safetensors.h"
 #include "runtime/io/logbook.h"
+#include "tasks/types/base/obs.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_arrays.h"
 #include "tasks/types/base/policy_file.h"
@@ -269,6 +270,10 @@ int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_p
     struct hd_safetensors *tensors;
     int64_t shape[HD_TENSOR_DIMS], row = 1;
     int dims;
+    if (hd_net_has_inputs(net))
+        return hd_fail(HD_ERR_INPUT, "--obs: the net has several inputs, and a file of one tensor "
+                                     "holds none of them apart: Python's heddle.load(...).forward "
+                                     "takes them (docs/howto/python.md)");
     HD_TRY(hd_safetensors_open(obs_path, &tensors));
     float *obs = NULL;
     int status = hd_safetensors_get_shape(tensors, "obs", shape, &dims);
@@ -320,6 +325,15 @@ void hd_inspect_print_net(const struct hd_spec *spec, FILE *file)
         hd_net_describe_step(net, i, ROWS, &step);
         print_step(&step, file);
     }
+}
+
+void hd_inspect_print_parts(const struct hd_config *config, FILE *file)
+{
+    const struct hd_obs_shape obs = hd_obs_shape_read(config);
+    char text[HD_OBS_TEXT];
+    if (hd_obs_has_parts(&obs))
+        fprintf(file, "  observations: %s, %" PRId64 " bytes\n", hd_obs_shape_write(&obs, text),
+                obs.obs_bytes);
 }
 
 int64_t hd_inspect_batch(const struct hd_config *config, char *text, size_t bytes)

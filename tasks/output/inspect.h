@@ -33,6 +33,9 @@ const struct hd_env_actions *hd_inspect_actions(const struct hd_spec *spec);
  * another value of that type. Errors of the file are the caller's to look for (ferror). */
 void hd_inspect_print_net(const struct hd_spec *spec, FILE *file);
 
+/* Writes a line about the parts of observations, where they have any. */
+void hd_inspect_print_parts(const struct hd_config *config, FILE *file);
+
 /* Reads the best mean return of all evaluations, and after how many updates it was, from an
  * instance of type envs and role evaluator. *mean_p stays as it is where nothing was evaluated. */
 void hd_inspect_best(const struct hd_spec *spec, const void *data, double *mean_p,

@@ -130,41 +130,46 @@ void hd_player_format_action(const struct hd_player *player, char text[HD_PLAYER
 
 /* -- Pictures ---------------------------------------------------------------------------------- */
 
-/* Returns the colours of a frame that is a picture: 1 or 3; 0: it is none. */
-static int64_t count_channels(const struct hd_env_spec *frame)
+/* Returns the first part of observations that is a picture, of one or three colours; NULL: none. */
+static const struct hd_obs_part *find_picture(const struct hd_obs_shape *obs)
 {
-    if (frame->n_parts > 0 || frame->element != HD_ENV_U8 || frame->dims < 2 || frame->dims > 3)
-        return 0;
-    const int64_t channels = frame->dims == 2 ? 1 : frame->shape[0];
-    return channels == 1 || channels == 3 ? channels : 0;
+    for (int i = 0; i < obs->n_parts; i++) {
+        const struct hd_obs_part *part = &obs->part[i];
+        const int64_t channels = part->shape[0] / obs->stack;
+        if (part->u8 && part->dims == 3 && (channels == 1 || channels == 3))
+            return part;
+    }
+    return NULL;
 }
 
 int hd_player_get_picture_size(const struct hd_player *player, int64_t *height_p, int64_t *width_p)
 {
     const struct hd_env_spec *frame = &player->shape->frame;
+    const struct hd_obs_part *picture = find_picture(&player->shape->obs);
     if (player->shape->env->render && frame->render_height > 0) {
         *height_p = frame->render_height;
         *width_p = frame->render_width;
         return HD_OK;
     }
-    if (count_channels(frame) == 0)
+    if (!picture)
         return hd_fail(HD_ERR_INPUT,
                        "environment %s cannot be seen: it has no `render` (gymnasium draws with "
                        "the option render: true), and its frames are no "
                        "pictures of bytes",
                        player->shape->env->name);
-    *height_p = frame->shape[frame->dims - 2];
-    *width_p = frame->shape[frame->dims - 1];
+    *height_p = picture->shape[1];
+    *width_p = picture->shape[2];
     return HD_OK;
 }
 
 static void draw_frame(const struct hd_player *player, uint8_t *rgb)
 {
-    const struct hd_envs_shape *shape = player->shape;
-    const int64_t channels = count_channels(&shape->frame),
-                  pixels = shape->obs.frame_bytes / channels;
+    const struct hd_obs_shape *obs = &player->shape->obs;
+    const struct hd_obs_part *picture = find_picture(obs);
+    const int64_t channels = picture->shape[0] / obs->stack,
+                  pixels = picture->shape[1] * picture->shape[2];
     const uint8_t *frame =
-        (const uint8_t *)player->envs.obs + (shape->obs.stack - 1) * shape->obs.frame_bytes;
+        (const uint8_t *)player->envs.obs + (obs->stack - 1) * obs->frame_bytes + picture->offset;
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t c = 0; c < 3; c++)
             rgb[3 * i + c] = frame[(c % channels) * pixels + i];
