@@ -19,6 +19,7 @@ except ImportError as error:
     skip(f"{error}; scripts/venv makes the environment for this test")
 
 CLONE = os.path.join(ROOT, "configs/cartpole_bc_ddp.yaml")
+PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 BATCH = 24  # samples of each of two shards
 PONG = dict(env__type="pixel_pong", env__frame_stack=4, env__options="{background: 87}",
@@ -32,6 +33,15 @@ IMAGE = [{"conv": {"channels": 6, "kernel": 5, "stride": 3, "padding": 2}}, "gel
          {"residual": [{"conv": {"channels": 6, "kernel": 3, "padding": 1}}, "tanh",
                        {"residual": ["relu", {"conv": {"channels": 6, "kernel": 1}}]}]},
          {"max_pool": {"kernel": 2}}, "flatten", "relu", {"dense": 32}, "tanh"]
+
+
+# A Python environment whose observation has two parts.
+BARS = dict(env__type="gymnasium", env__env_id="parts_env:Bars", policy__model__obs_shape="auto", policy__model__action_shape="auto",
+            env__options=json.dumps(dict(python=os.path.join(ROOT, "build/plugins/gymnasium"), max_episode_steps=50,
+                                         path=os.path.join(ROOT, "tests/kernels/envs"))))
+CAMERA = [{"conv": {"channels": 5, "kernel": 3, "stride": 2}}, "relu", {"max_pool": {"kernel": 2}}, "flatten"]
+STATE = [{"dense": 7}, "layer_norm", "tanh"]
+JOINED = [{"dense": 12}, "gelu"]
 
 
 def conv(channels):
@@ -76,9 +86,12 @@ def record(scratch, name, config, *arguments, **keys):
     iterations = keys["max_train_iter"]
     call("record", config, "--weights", scratch(f"{name}_teacher/ckpt/iteration_{iterations}/policy.safetensors"),
          "--transitions", str(2 * BATCH), "--epsilon", "0.5", "--out", scratch(name), "--quiet", *arguments,
-         *sets(**{key: value for key, value in keys.items() if key.startswith("policy__model")}))
+         *sets(**{key: value for key, value in keys.items() if key.startswith(("policy__model", "env__"))}))
     data = load_file(os.path.join(scratch(name), *os.listdir(scratch(name))))
     obs = data["frames"][data["obs"]]
+    if name == "parts":
+        camera = obs[:, 0, :360].reshape(-1, 3, 12, 10).astype(np.float32) / np.float32(255)
+        return {"image": camera, "vector": np.ascontiguousarray(obs[:, 0, 360:]).view(np.float32)}, data["action"]
     obs = obs[:, 0] if name == "vectors" else obs.astype(np.float32) / np.float32(255)
     return obs, data["action"]
 
@@ -124,22 +137,33 @@ def outputs_of(scratch, weights, obs, keys):
     return [[float(word) for word in line.split()] for line in printed.splitlines()]
 
 
-def check_net(scratch, python, name, layers, data, least=3e-7, **keys):
+def outputs_of_inputs(directory, obs):
+    from heddle_package import heddle
+    policy = heddle.load(os.path.join(directory, "total_config.yaml"),
+                         os.path.join(directory, "ckpt/iteration_1/policy.safetensors"))
+    return policy.forward({"camera": np.rint(obs["image"][:7] * 255).astype(np.uint8), "state": obs["vector"][:7]})
+
+
+def check_net(scratch, python, name, layers, data, least=3e-7, inputs=None, **keys):
     """The first step of Adam with rate 1 and epsilon 1 is g / (|g| + 1), so that it shows the gradient itself."""
     folder, (obs, action) = data
     keys = dict(keys, policy__model__layers=json.dumps(layers), policy__collect__data_path=scratch(folder))
+    parts = obs if isinstance(obs, dict) else {"": obs}
+    shapes = {part: list(values.shape[1:]) for part, values in parts.items()}
     first = start_of(learn(scratch, f"{name}_first", 0, 1, **keys))
     after = learn(scratch, f"{name}_step", 1, 1, **keys)
     moved = {key: first[key].astype(np.float64) - after[key] for key in first
              if key.rpartition(".")[2] in ("weight", "bias")}
     gradient = {key: step / (1 - np.abs(step)) for key, step in moved.items()}
-    task = dict(obs_shape=list(obs.shape[1:]), layers=layers, actions=int(first["heads.policy.bias"].size),
-                weights={key: values.tolist() for key, values in first.items()}, obs=obs.tolist(),
-                action=action.tolist(), eval_obs=obs[:7].tolist())
+    lists = [{part: values[:n].tolist() for part, values in parts.items()} for n in (None, 7)]
+    task = dict(obs_shape=shapes.get("", shapes), layers=layers, actions=int(first["heads.policy.bias"].size),
+                weights={key: values.tolist() for key, values in first.items()}, action=action.tolist(),
+                obs=lists[0].get("", lists[0]), eval_obs=lists[1].get("", lists[1]), inputs=inputs)
     answer = run_ranks(python, "torch_layers.py", 1, task)[0]
     flat = {key: np.ravel(values) for key, values in gradient.items()}
     compare(f"{name}: gradients", flat, answer["double"]["gradient"], answer["single"]["gradient"], least)
-    outputs = outputs_of(scratch, first, np.ascontiguousarray(obs[:7]), keys)
+    outputs = (outputs_of_inputs(scratch(f"{name}_first"), obs) if inputs else
+               outputs_of(scratch, first, np.ascontiguousarray(obs[:7]), keys))
     compare(f"{name}: outputs", {"": outputs}, {"": answer["double"]["outputs"]}, {"": answer["single"]["outputs"]})
     largest = max(np.abs(values).max() for values in answer["double"]["gradient"].values())
     check(largest > 1e-2, f"{name}: gradients of {largest:.1e} say nothing")
@@ -158,6 +182,14 @@ def main():
         check_net(scratch, python, "vector", VECTOR, vectors)
         check_net(scratch, python, "normed", NORMED, vectors,
                   graph=os.path.join(ROOT, "configs/graphs/bc_norm.yaml"))
+        if os.path.exists(os.path.join(ROOT, "build/plugins/gymnasium")):
+            inputs = dict(BARS, policy__model__inputs=json.dumps({"image": {"obs": "camera", "layers": CAMERA},
+                                                                  "vector": {"obs": "state", "layers": STATE}}))
+            parts = "parts", record(scratch, "parts", PPO, max_train_iter=4, policy__collect__n_sample=64,
+                                    policy__learn__batch_size=16, policy__learn__epoch_per_collect=1,
+                                    policy__model__layers=json.dumps(JOINED),
+                                    policy__model__heads="{policy: {type: categorical}, value: {type: dense}}", **inputs)
+            check_net(scratch, python, "inputs", JOINED, parts, inputs={"image": CAMERA, "vector": STATE}, **inputs)
         check_net(scratch, python, "embedding", EMBEDDED, ("integers", make_integers(scratch)))
         check_net(scratch, python, "image", IMAGE, frames, **PONG)
         # Of the signs of five million inputs of ReLUs a few are decided by rounding; each is a part of the gradient:

@@ -60,27 +60,41 @@ def sequence(layers, shape):
 
 
 class Net(nn.Module):
-    def __init__(self, obs_shape, layers, actions):
+    def __init__(self, obs_shape, layers, actions, inputs):
         super().__init__()
+        if inputs:
+            self.inputs = nn.ModuleDict()
+            widths = []
+            for name, own in inputs.items():
+                modules, [width] = sequence(own, obs_shape[name])
+                self.inputs[name] = nn.Sequential(*modules)
+                widths.append(width)
+            obs_shape = [sum(widths)]
         modules, shape = sequence(layers, obs_shape)
         self.layers = nn.Sequential(*modules)
         self.heads = nn.ModuleDict({"policy": nn.Linear(shape[0], actions)})
         self.embeds = isinstance(modules[0], nn.Embedding)
 
     def forward(self, x):
+        if isinstance(x, dict):
+            x = torch.cat([own(x[name]) for name, own in self.inputs.items()], 1)
         return self.heads["policy"](self.layers(x.long() if self.embeds else x))
+
+
+def make_obs(values):
+    return {name: torch.tensor(part) for name, part in values.items()} if isinstance(values, dict) else torch.tensor(values)
 
 
 def run(task, dtype):
     torch.set_default_dtype(dtype)
-    net = Net(task["obs_shape"], task["layers"], task["actions"])
+    net = Net(task["obs_shape"], task["layers"], task["actions"], task.get("inputs"))
     state = {name: torch.tensor(values) for name, values in task["weights"].items()}
     net.load_state_dict(state, strict=True)
     net.eval()
     with torch.no_grad():
-        outputs = net(torch.tensor(task["eval_obs"])).tolist()
+        outputs = net(make_obs(task["eval_obs"])).tolist()
     net.train()
-    obs = torch.tensor(task["obs"]).reshape(-1, *task["obs_shape"])
+    obs = make_obs(task["obs"])
     loss = nn.functional.cross_entropy(net(obs), torch.tensor(task["action"]))
     loss.backward()
     gradient = {name: p.grad.flatten().tolist() for name, p in net.named_parameters()}
