@@ -12,7 +12,12 @@ class Option(ctypes.Structure):
 
 class Settings(ctypes.Structure):
     _fields_ = [("envs", ctypes.c_int64), ("evaluator", ctypes.c_bool), ("env_id", ctypes.c_char_p),
-                ("options", ctypes.POINTER(Option)), ("n_options", ctypes.c_int), ("groups", ctypes.c_int64)]
+                ("options", ctypes.POINTER(Option)), ("n_options", ctypes.c_int), ("groups", ctypes.c_int64),
+                ("parts", ctypes.c_bool)]
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char * 64), ("element", ctypes.c_int), ("dims", ctypes.c_int), ("shape", ctypes.c_int64 * 4)]
 
 
 class ActionSpace(ctypes.Structure):
@@ -22,7 +27,8 @@ class ActionSpace(ctypes.Structure):
 
 class Spec(ctypes.Structure):
     _fields_ = [("element", ctypes.c_int), ("dims", ctypes.c_int), ("shape", ctypes.c_int64 * 4), ("actions", ActionSpace),
-                ("render_height", ctypes.c_int64), ("render_width", ctypes.c_int64), ("agents", ctypes.c_int64)]
+                ("render_height", ctypes.c_int64), ("render_width", ctypes.c_int64), ("n_parts", ctypes.c_int),
+                ("part", Part * 16), ("agents", ctypes.c_int64)]
 
 
 class Outcome(ctypes.Structure):
@@ -51,11 +57,11 @@ def open_plugin(path):
 class Group:
     """A group of envs of the plug-in: one env, or the agents of a parallel one."""
 
-    def __init__(self, plugin, env_id, options, evaluator=False):
+    def __init__(self, plugin, env_id, options, evaluator=False, parts=False):
         self.plugin, self.message, self.group = plugin, ctypes.create_string_buffer(512), ctypes.c_void_p()
         pairs = [Option(name.encode(), value.encode()) for name, value in options.items()]
         self.spec = Spec()
-        self.settings = Settings(1, evaluator, env_id.encode(), (Option * len(pairs))(*pairs), len(pairs), 1)
+        self.settings = Settings(1, evaluator, env_id.encode(), (Option * len(pairs))(*pairs), len(pairs), 1, parts)
         self.create()
         if self.spec.agents > 1:
             plugin.destroy(self.group)

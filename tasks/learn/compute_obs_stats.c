@@ -41,6 +41,8 @@ static int check_ports(const struct hd_setup *setup)
     if (!setup->specs[TRAJECTORIES] == !transitions)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "compute_obs_stats needs either trajectories or transitions");
+    HD_TRY(hd_obs_refuse_parts(setup->config, "policy.collect.normalize_obs", setup->location,
+                               "observations of one array are normalised", setup->diag));
     if (transitions && (obs.u8 || obs.stack > 1))
         return hd_diag_add_error(
             setup->diag,

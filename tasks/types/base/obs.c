@@ -93,15 +93,6 @@ struct hd_obs_shape hd_obs_shape_unstack(const struct hd_obs_shape *obs)
     return frame;
 }
 
-bool hd_obs_are_equal(const struct hd_obs_shape *a, const struct hd_obs_shape *b)
-{
-    char one[HD_OBS_TEXT], other[HD_OBS_TEXT];
-    for (int i = 0; i < a->n_parts && i < b->n_parts; i++)
-        if (a->part[i].u8 != b->part[i].u8)
-            return false;
-    return strcmp(hd_obs_shape_write(a, one), hd_obs_shape_write(b, other)) == 0;
-}
-
 const char *hd_obs_shape_write(const struct hd_obs_shape *obs, char text[HD_OBS_TEXT])
 {
     const bool parts = hd_obs_has_parts(obs);

@@ -38,9 +38,6 @@ struct hd_obs_shape hd_obs_shape_make(const struct hd_env_spec *frame, int64_t s
 /* Returns whether observations have several parts, or one with a name. */
 bool hd_obs_has_parts(const struct hd_obs_shape *obs);
 
-/* Returns whether two shapes have equal parts. */
-bool hd_obs_are_equal(const struct hd_obs_shape *a, const struct hd_obs_shape *b);
-
 /* Describes rows of observations of obs_bytes as a tensor [rows][elements] of bytes (`u8`) or
  * floats. Name and rows are borrowed. */
 struct hd_tensor_data hd_obs_make_tensor(const char *name, const void *obs, int64_t rows,

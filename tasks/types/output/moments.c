@@ -84,12 +84,6 @@ int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
 {
     const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
-    if (spec)
-        HD_TRY(hd_obs_refuse_parts(
-            setup->config, "policy.collect.normalize_obs", setup->location,
-            "observations of one array are normalised (layer_norm is a layer that "
-            "does it for an input)",
-            setup->diag));
     const int64_t n = obs.u8 ? obs.obs_bytes : obs.obs_bytes / (int64_t)sizeof(float);
     const float clip = read_clip(setup, spec, "policy.collect.clip_obs");
     return declare(setup, spec,
