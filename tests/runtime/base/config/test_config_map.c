@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration keys that are maps of any names, and trees as JSON. */
+/* Configuration keys that are maps of any names or of shapes, and trees as JSON. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/config.h"
 #include "runtime/base/config/node_json.h"
@@ -13,6 +13,13 @@ static const struct hd_key keys[] = {
     {.path = "env.type", .kind = HD_KEY_TEXT, .initial = "pong", .help = "Env."},
     {.path = "env.options", .kind = HD_KEY_MAP, .initial = "{}", .help = "Options."},
     {.path = "env.colours", .kind = HD_KEY_MAP, .help = "Must be given."},
+    {.path = "obs.shape",
+     .kind = HD_KEY_SHAPES,
+     .min = 1,
+     .max = 99,
+     .initial = "auto",
+     .choices = "auto",
+     .help = "Shapes."},
     {.path = NULL},
 };
 static const struct hd_key *const schema[] = {keys};
@@ -115,6 +122,30 @@ TEST(test_dump_and_hash)
     hd_config_destroy(config);
 }
 
+/* A shape, a map of shapes, or the word; each replaces the other. */
+TEST(test_shapes)
+{
+    static const char *const forms[] = {"obs.shape=auto", "obs.shape=[4, 8]", "obs.shape=7",
+                                        "obs.shape={a: [4, 8], b.c: 7}"};
+    uint64_t hashes[4];
+    for (int i = 0; i < 4; i++) {
+        int64_t n;
+        struct hd_config *config = good("env: {colours: {}}\nobs: {shape: {x: 3}}", &forms[i], 1);
+        const int64_t *ints = hd_config_get_ints(config, "obs.shape", &n);
+        const struct hd_node *map = hd_config_get_shapes(config, "obs.shape");
+        ck_assert(!!hd_config_get_word(config, "obs.shape") == (i == 0));
+        ck_assert(!!map == (i == 3) && (!map || map->count == 2));
+        if (i == 1 || i == 2)
+            ck_assert(n == (i == 1 ? 2 : 1) && ints[n - 1] == (i == 1 ? 8 : 7));
+        else
+            ck_assert(i == 0 || n == 0);
+        hashes[i] = hd_config_hash(config, NULL, 0);
+        for (int k = 0; k < i; k++)
+            ck_assert_uint_ne(hashes[k], hashes[i]);
+        hd_config_destroy(config);
+    }
+}
+
 /* Values may be trees; as JSON, scalars without quotes are what they read as. */
 TEST(test_json)
 {
@@ -144,6 +175,9 @@ static const struct {
     {"env: {colours: {a: }}", NULL, "c.yaml:1:20: env.colours.a|found nothing"},
     {"env: {colours: {}}", "env.options=5", "--set:1:13: env.options|a map|found '5'"},
     {"env: {colours: {}}", "env.options.=1", "--set:1:13: |name"},
+    {"env: {colours: {}}", "obs.shape={}", "--set:1:11: obs.shape|a map of these|found a map"},
+    {"env: {colours: {}}", "obs.shape={a: [1, 100]}", "--set:1:19: |found '100'"},
+    {"env: {colours: {}}", "obs.shape={a: {b: 1}}", "--set:1:15: |found a map"},
 };
 
 TEST(test_bad, .runs = COUNT(bad))
