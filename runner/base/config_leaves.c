@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns a leaf as the user would write it: a scalar, or a list of scalars. */
+/* Returns a leaf as the user would write it: a scalar, or a list of scalars; of a map its keys. */
 static char *leaf_text(const struct hd_node *node)
 {
     char *text = NULL;
@@ -22,7 +22,7 @@ static char *leaf_text(const struct hd_node *node)
     const bool list = node->kind == HD_NODE_LIST;
     fputs(list ? "[" : "{", memory);
     for (int64_t i = 0; i < node->count; i++)
-        fprintf(memory, "%s%s", i > 0 ? ", " : "", node->items[i]->text);
+        fprintf(memory, "%s%s", i > 0 ? ", " : "", (list ? node->items : node->keys)[i]->text);
     fputs(list ? "]" : "}", memory);
     fclose(memory);
     char *copy = hd_strdup(text);
@@ -38,14 +38,27 @@ static bool is_leaf(const struct hd_node *node)
     return node->kind == HD_NODE_SCALAR || scalars;
 }
 
+/* Returns whether the order of a map's keys is that of a net's parameters. */
+static bool is_ordered(const char *path)
+{
+    return strcmp(path, "policy.model.inputs") == 0 || strcmp(path, "policy.model.heads") == 0 ||
+           strcmp(path, "policy.critic.heads") == 0;
+}
+
+static int add_leaf(const struct hd_node *node, const char *path, json_t *list)
+{
+    char *text = leaf_text(node);
+    const int failed = !text || json_array_append_new(list, json_pack("[s, s]", path, text));
+    hd_free(text);
+    return failed ? HD_ERR_NOMEM : HD_OK;
+}
+
 static int flatten(const struct hd_node *node, const char *path, json_t *list)
 {
-    if (is_leaf(node)) {
-        char *text = leaf_text(node);
-        const int failed = !text || json_array_append_new(list, json_pack("[s, s]", path, text));
-        hd_free(text);
-        return failed ? HD_ERR_NOMEM : HD_OK;
-    }
+    if (is_leaf(node) || is_ordered(path))
+        HD_TRY(add_leaf(node, path, list));
+    if (is_leaf(node))
+        return HD_OK;
     for (int64_t i = 0; i < node->count; i++) {
         const char *dot = path[0] ? "." : "";
         char *below = node->kind == HD_NODE_MAP

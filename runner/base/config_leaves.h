@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* Appends to `list` a pair ["policy.learn.batch_size", "64"] for each leaf of YAML text[bytes]
- * called `name`, in their order; a leaf is a scalar, or a list of scalars as "[a, b]". Returns
+ * called `name`, in their order; a leaf is a scalar, or a list of scalars as "[a, b]". Maps whose
+ * order is that of a net's parameters come as leaves too, as "{a, b}" of their keys. Returns
  * HD_OK, HD_ERR_INPUT or HD_ERR_FORMAT when the text is no config, or HD_ERR_NOMEM (all logged). */
 int hd_config_list_leaves(const char *name, const char *text, int64_t bytes, json_t *list);
 

@@ -66,7 +66,7 @@ const struct hd_key hd_task_keys[] = {
      NULL},
     {"policy.model.encoder_hidden_size_list", HD_KEY_INT_LIST, 1, 1e6, "[128, 128, 64]", NULL,
      "global", "widths of the encoder's layers", "net_arch|hidden_sizes|hidden_size|hidden"},
-    {"policy.model.inputs", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+    {"policy.model.inputs", HD_KEY_TREE, 1, 0, "{}", NULL, "global",
      "inputs of the net, for environments whose observation has several parts: a map from a name "
      "to a map with obs (a part) and layers (a list as below); layers reads their results, joined",
      NULL},
@@ -74,13 +74,13 @@ const struct hd_key hd_task_keys[] = {
      "the net's layers, in place of encoder_hidden_size_list, dueling and norm: a list of names or "
      "of maps from a name to its fields",
      NULL},
-    {"policy.model.heads", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+    {"policy.model.heads", HD_KEY_TREE, 1, 0, "{}", NULL, "global",
      "what reads the last one of layers: q of type dense or dueling (dqn) or quantiles (qrdqn), "
      "policy of type "
      "categorical (a2c, bc, ppo), gaussian (ppo with real actions) or squashed_gaussian (sac), "
      "value of type dense (a2c, ppo)",
      NULL},
-    {"policy.critic", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+    {"policy.critic", HD_KEY_TREE, 1, 0, "{}", NULL, "global",
      "the net of values that say `net: policy.critic`: a map with input ([obs, action]), layers "
      "and "
      "heads (value of type dense)",

@@ -98,6 +98,10 @@ def check_runs(scratch, config):
         call("run", config, "--dir", scratch(save), "--resume", *sets(**keys))
         found = result(scratch(save))["param_hash"]
         check(found == wanted, f"resumed ({save}): {found}, not {wanted}")
+    order = INPUTS.splitlines()
+    turned = write(scratch, "turned.yaml", HEAD + "\n".join([order[0], order[2], order[1], ""]) + REST)
+    said = call("run", turned, "--dir", scratch("pickle"), "--resume", *sets(env__options__save="pickle"), expect=2).stderr
+    check("policy.model.inputs: {image, vector}" in said and "{vector, image} now" in said, said)
     print(f"one rank, two, and resumed runs end in {wanted} after {whole['train_iter']} updates")
 
 

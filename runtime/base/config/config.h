@@ -103,7 +103,7 @@ int hd_config_dump(const struct hd_config *config, const char *const *prefixes, 
 char *hd_config_format(const struct hd_config *config, const char *const *prefixes, int n);
 
 /* Returns a hash of the effective values but those of the keys without[n] (whole paths). Configs
- * that differ only in order or spelling have equal hashes. */
+ * that differ only in spelling, or in an order without a meaning, have equal hashes. */
 uint64_t hd_config_hash(const struct hd_config *config, const char *const *without, int n);
 
 /* Writes what hd_config_hash is made of, a line "key<TAB>hash<TAB>value" for each key; lists and

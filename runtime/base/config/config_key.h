@@ -22,7 +22,7 @@ enum hd_key_kind {
 struct hd_key {
     const char *path; /* "policy.learn.batch_size" */
     enum hd_key_kind kind;
-    double min, max;
+    double min, max;     /* of a TREE: min 1 means that its maps are ordered, as in SHAPES */
     const char *initial; /* the default as it would be written; NULL: the key must be given */
     const char
         *choices;      /* CHOICE: "exp|linear"; INT, INT_LIST, SHAPES: words allowed in its place */

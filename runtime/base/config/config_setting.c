@@ -231,18 +231,18 @@ static uint64_t hash_real(double real)
     return bits;
 }
 
-static uint64_t hash_tree(const struct hd_node *node)
+static uint64_t hash_tree(const struct hd_node *node, bool ordered)
 {
     uint64_t hash = (uint64_t)node->kind;
     if (node->kind == HD_NODE_SCALAR)
         return hd_node_is_decimal(node) ? hd_hash_mix(hash, hash_real(strtod(node->text, NULL)))
                                         : hd_hash_text(node->text);
     for (int64_t i = 0; i < node->count; i++) {
-        uint64_t item = hash_tree(node->items[i]);
-        /* A sum: the order of a map's keys has no meaning. */
-        hash = node->kind == HD_NODE_MAP
-                   ? hash + hd_hash_mix(hd_hash_text(node->keys[i]->text), item)
-                   : hd_hash_mix(hash, item);
+        uint64_t item = hash_tree(node->items[i], ordered);
+        if (node->kind == HD_NODE_MAP)
+            item = hd_hash_mix(hd_hash_text(node->keys[i]->text), item);
+        /* A sum where the order of a map's keys has no meaning. */
+        hash = node->kind == HD_NODE_MAP && !ordered ? hash + item : hd_hash_mix(hash, item);
     }
     return hash;
 }
@@ -266,13 +266,13 @@ uint64_t hd_setting_hash(const struct hd_setting *setting)
         if (setting->word)
             return hd_hash_text(setting->word);
         if (setting->node->kind == HD_NODE_MAP)
-            return hash_tree(setting->node);
+            return hash_tree(setting->node, true);
         for (int64_t i = 0; i < setting->count; i++)
             hash = hd_hash_mix(hash, (uint64_t)setting->ints[i]);
         return hash;
     case HD_KEY_TREE:
     case HD_KEY_MAP:
-        return hash_tree(setting->node);
+        return hash_tree(setting->node, setting->key->min == 1);
     }
     return hash;
 }

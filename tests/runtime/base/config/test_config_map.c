@@ -122,19 +122,20 @@ TEST(test_dump_and_hash)
     hd_config_destroy(config);
 }
 
-/* A shape, a map of shapes, or the word; each replaces the other. */
+/* A shape, a map of shapes, whose order counts, or the word; each replaces the other. */
 TEST(test_shapes)
 {
     static const char *const forms[] = {"obs.shape=auto", "obs.shape=[4, 8]", "obs.shape=7",
-                                        "obs.shape={a: [4, 8], b.c: 7}"};
-    uint64_t hashes[4];
-    for (int i = 0; i < 4; i++) {
+                                        "obs.shape={a: [4, 8], b.c: 7}",
+                                        "obs.shape={b.c: 7, a: [4, 8]}"};
+    uint64_t hashes[5];
+    for (int i = 0; i < 5; i++) {
         int64_t n;
         struct hd_config *config = good("env: {colours: {}}\nobs: {shape: {x: 3}}", &forms[i], 1);
         const int64_t *ints = hd_config_get_ints(config, "obs.shape", &n);
         const struct hd_node *map = hd_config_get_shapes(config, "obs.shape");
         ck_assert(!!hd_config_get_word(config, "obs.shape") == (i == 0));
-        ck_assert(!!map == (i == 3) && (!map || map->count == 2));
+        ck_assert(!!map == (i >= 3) && (!map || map->count == 2));
         if (i == 1 || i == 2)
             ck_assert(n == (i == 1 ? 2 : 1) && ints[n - 1] == (i == 1 ? 8 : 7));
         else
