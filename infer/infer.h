@@ -78,7 +78,8 @@ struct heddle_obs_part {
 };
 
 /* The parts of an observation, which is `frames` frames of frame_bytes, oldest first. Each frame
- * has its share of a part's first dimension, row-major, at the part's offset. Other bytes are 0. */
+ * has its share of a part's first dimension, row-major, at the part's offset. Other bytes are 0,
+ * and observations begin at multiples of 4 bytes. */
 struct heddle_obs_parts {
     int n; /* 0: the observation is one array */
     int64_t frames, frame_bytes;

@@ -201,15 +201,11 @@ static int find_part(const struct reader *reader, const struct hd_obs_shape *obs
                                                             : "a tree");
 }
 
-/* Reads an input: the layers between its part and the join. */
-static int read_input_layers(struct reader *reader, const struct hd_obs_shape *obs,
-                             const struct hd_node *name, const struct hd_node *input,
-                             struct hd_net_fields *fields)
+/* Checks the form of an input, whose name is a module's, and finds its part. */
+static int check_input(const struct reader *reader, const struct hd_obs_shape *obs,
+                       const struct hd_node *name, const struct hd_node *input,
+                       const struct hd_obs_part **part_p)
 {
-    const struct hd_node *layers = hd_node_get(input, "layers");
-    const struct hd_obs_part *part = NULL;
-    const int64_t first = reader->n;
-    char prefix[HD_MODULE_NAME];
     if (input->kind != HD_NODE_MAP)
         return refuse(reader, input, "an input's map ({obs: PART, layers: [...]})");
     for (int64_t i = 0; i < input->count; i++)
@@ -217,11 +213,29 @@ static int read_input_layers(struct reader *reader, const struct hd_obs_shape *o
             return hd_diag_add_error(reader->diag, input->keys[i]->location,
                                      "expected an input's keys obs and layers, found %.60s",
                                      input->keys[i]->text);
-    HD_TRY(find_part(reader, obs, input, hd_node_get(input, "obs"), &part));
-    if (strchr(name->text, '.') ||
-        snprintf(prefix, sizeof prefix, "inputs.%s", name->text) >= (int)sizeof prefix)
+    if (strchr(name->text, '.') || strlen(name->text) > HD_MODULE_NAME / 2)
         return hd_diag_add_error(reader->diag, name->location,
                                  "inputs: the name %.60s is too long, or has a dot", name->text);
+    HD_TRY(find_part(reader, obs, input, hd_node_get(input, "obs"), part_p));
+    if ((*part_p)->dims == 1 || (*part_p)->dims == 3)
+        return HD_OK;
+    return hd_diag_add_error(reader->diag, name->location,
+                             "inputs: an input reads one number (a vector) or [channels, height, "
+                             "width], but %s has %d dimensions",
+                             (*part_p)->name, (*part_p)->dims);
+}
+
+/* Reads an input: the layers between its part and the join. */
+static int read_input(struct reader *reader, const struct hd_obs_shape *obs,
+                      const struct hd_node *name, const struct hd_node *input,
+                      struct hd_net_fields *fields)
+{
+    const struct hd_node *layers = hd_node_get(input, "layers");
+    const struct hd_obs_part *part = NULL;
+    const int64_t first = reader->n;
+    char prefix[HD_MODULE_NAME];
+    HD_TRY(check_input(reader, obs, name, input, &part));
+    snprintf(prefix, sizeof prefix, "inputs.%s", name->text);
     if (layers)
         HD_TRY(read_sequence(reader, layers, prefix));
     reader->prefix = prefix;
@@ -231,11 +245,6 @@ static int read_input_layers(struct reader *reader, const struct hd_obs_shape *o
                                 .u8 = part->u8,
                                 .offset = part->offset,
                                 .layers = reader->n - first};
-    if (part->dims != 1 && part->dims != 3)
-        return hd_diag_add_error(reader->diag, name->location,
-                                 "inputs: an input reads one number (a vector) or [channels, "
-                                 "height, width], but %s has %d dimensions",
-                                 part->name, part->dims);
     memcpy(to->shape.size, part->shape, (size_t)part->dims * sizeof *part->shape);
     return HD_OK;
 }
@@ -268,6 +277,11 @@ static int read_inputs(struct reader *reader, const struct hd_config *config,
     if (inputs->kind != HD_NODE_MAP || inputs->count > HD_NET_INPUTS)
         return hd_diag_add_error(reader->diag, inputs->location,
                                  "inputs: expected a map of up to %d inputs", HD_NET_INPUTS);
+    const struct hd_node *shapes = hd_config_get_shapes(config, "policy.model.obs_shape");
+    if (shapes && shapes->count > HD_ENV_PARTS)
+        return hd_diag_add_error(reader->diag, shapes->location,
+                                 "obs_shape: expected up to %d parts, found %lld", HD_ENV_PARTS,
+                                 (long long)shapes->count);
     if (!hd_obs_has_parts(&obs))
         return hd_diag_add_error(reader->diag, inputs->location,
                                  "inputs: each reads a part of the observation, but "
@@ -276,7 +290,7 @@ static int read_inputs(struct reader *reader, const struct hd_config *config,
     fields->frames = obs.stack;
     fields->frame_bytes = obs.frame_bytes;
     for (int64_t i = 0; i < inputs->count; i++)
-        HD_TRY(read_input_layers(reader, &obs, inputs->keys[i], inputs->items[i], fields));
+        HD_TRY(read_input(reader, &obs, inputs->keys[i], inputs->items[i], fields));
     return check_parts(reader, &obs, inputs);
 }
 
@@ -462,7 +476,7 @@ int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *field
 /* -- Other nets -------------------------------------------------------------------------------- */
 
 /* Reads `input: [obs, action]`. */
-static int read_input(const struct hd_setup *setup, const struct hd_node *input, bool *action_p)
+static int read_names(const struct hd_setup *setup, const struct hd_node *input, bool *action_p)
 {
     static const char *const names[] = {"obs", "action"};
     struct reader reader = {.diag = setup->diag};
@@ -490,7 +504,7 @@ int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_ne
             return hd_diag_add_error(setup->diag, tree->keys[i]->location,
                                      "expected a net's keys input, layers and heads, found %.60s",
                                      tree->keys[i]->text);
-    HD_TRY(read_input(setup, hd_node_get(tree, "input"), action_p));
+    HD_TRY(read_names(setup, hd_node_get(tree, "input"), action_p));
     fields->heads = HD_HEADS_Q;
     const struct tree parts = {NULL, hd_node_get(tree, "layers"), hd_node_get(tree, "heads")};
     return read_net(setup, key, value_heads, &parts, fields);
