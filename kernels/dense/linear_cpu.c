@@ -37,17 +37,11 @@ struct finish {
     int64_t ldc;
     const float *bias; /* by row, or NULL */
     bool relu, add;
+    bool goes_on;   /* the chains go on from what is there */
     const float *x; /* the result is 0 where x is not positive; or NULL */
     int64_t ldx;
     int64_t last; /* floats of the last vector that are stored */
 };
-
-/* Returns 0 where `positive` is <= 0, else value; so a NaN stays. */
-HD_ALWAYS hd_reg rectify(hd_reg value, hd_reg positive)
-{
-    const hd_reg zero = {0};
-    return (hd_reg)((hd_reg_mask)value & ~(hd_reg_mask)(positive <= zero));
-}
 
 struct block {
     struct product product;
@@ -65,9 +59,9 @@ HD_ALWAYS void store(const struct finish *f, int rows, int vectors, hd_reg c[ROW
             if (f->add)
                 value += hd_reg_load(to);
             if (f->relu)
-                value = rectify(value, value);
+                value = hd_reg_rectify(value, value);
             if (f->x)
-                value = rectify(value, hd_reg_load(f->x + r * f->ldx + v * HD_REG));
+                value = hd_reg_rectify(value, hd_reg_load(f->x + r * f->ldx + v * HD_REG));
             if (v == vectors - 1 && f->last < HD_REG)
                 memcpy(to, &value, (size_t)f->last * sizeof *to);
             else
@@ -81,6 +75,13 @@ HD_ALWAYS void compute_block(const struct block *b, int rows, int vectors)
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++)
             c[r][v] = (hd_reg){0};
+    for (int r = 0; r < rows && b->finish.goes_on; r++)
+        for (int v = 0; v < vectors; v++)
+            if (v == vectors - 1 && b->finish.last < HD_REG)
+                memcpy(&c[r][v], b->finish.c + r * b->finish.ldc + v * HD_REG,
+                       (size_t)b->finish.last * sizeof(float));
+            else
+                c[r][v] = hd_reg_load(b->finish.c + r * b->finish.ldc + v * HD_REG);
     multiply(&b->product, rows, vectors, c);
     store(&b->finish, rows, vectors, c);
 }
@@ -142,18 +143,37 @@ void hd_linear_multiply(const struct hd_product *q)
 /* Adds row[n] in one fixed order: HD_VEC partial sums, then pairs of halves. */
 static float sum_row(const float *row, int64_t n)
 {
-    float lanes[HD_VEC] = {0};
-    for (int64_t b = 0; b < n; b++)
+    float lanes[HD_VEC];
+    hd_vec sum = {0};
+    int64_t b = 0;
+    for (; b + HD_VEC <= n; b += HD_VEC)
+        sum += hd_vec_load(row + b);
+    hd_vec_store(lanes, sum);
+    for (; b < n; b++)
         lanes[b % HD_VEC] += row[b];
     return hd_vec_add_lanes(lanes);
 }
 
-void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const float *dy,
-                                int64_t ldy, const float *x, int64_t ldx, float *dw, float *dbias)
+enum { PART = 256 /* columns, whose transposed inputs the caches hold */ };
+
+int64_t hd_linear_count_scratch(int64_t in, int64_t batch)
 {
-    const struct product p = {.a = dy, .row = ldy, .col = 1, .b = x, .ldb = ldx, .depth = batch};
-    const struct finish f = {.c = dw, .ldc = in};
-    run(&p, &f, out, in);
+    return hd_linear_get_ld(in) * hd_min(batch, PART);
+}
+
+void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const float *dy,
+                                int64_t ldy, const float *x, int64_t ldx, float *dw, float *dbias,
+                                float *scratch)
+{
+    const int64_t ld = hd_linear_get_ld(in);
+    for (int64_t b = 0; b == 0 || b < batch; b += PART) {
+        const int64_t n = hd_min(batch - b, PART);
+        const struct product p = {
+            .a = dy + b, .row = ldy, .col = 1, .b = scratch, .ldb = ld, .depth = n};
+        const struct finish f = {.c = dw, .ldc = in, .goes_on = b > 0};
+        hd_transpose(in, n, x + b, ldx, scratch, ld);
+        run(&p, &f, out, in);
+    }
     for (int64_t o = 0; o < out; o++)
         dbias[o] = sum_row(dy + o * ldy, batch);
 }
@@ -179,7 +199,7 @@ static void transpose_block(int64_t i0, int64_t i1, int64_t j0, int64_t j1, cons
 void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
                   int64_t ld_to)
 {
-    const int64_t padded = hd_min(hd_linear_get_ld(rows), ld_to);
+    const int64_t padded = hd_min(hd_linear_round_up(rows), ld_to);
     for (int64_t i = 0; i < rows; i += HD_VEC)
         for (int64_t j = 0; j < columns; j += HD_VEC)
             transpose_block(i, hd_min(i + HD_VEC, rows), j, hd_min(j + HD_VEC, columns), from,

@@ -21,31 +21,29 @@ static int dense_list_tensors(const struct hd_layer *layer,
     return 2;
 }
 
-/* The input, transposed. */
 static int64_t dense_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
-    return hd_linear_get_ld(layer->in.size[0]) * rows;
+    return hd_linear_count_scratch(layer->in.size[0], rows);
 }
 
 static void dense_forward(const struct hd_layer_run *run)
 {
-    hd_linear_forward(run->layer->out.size[0], run->layer->in.size[0], run->ld, run->weight,
-                      run->bias, run->relu, run->x, run->x_ld, run->to, run->ld);
+    hd_linear_forward(run->layer->out.size[0], run->layer->in.size[0],
+                      hd_linear_round_up(run->rows), run->weight, run->bias, run->relu, run->x,
+                      run->x_ld, run->to, run->ld);
 }
 
 static void dense_backward_data(const struct hd_layer_run *run)
 {
-    hd_linear_backward_data(run->layer->out.size[0], run->layer->in.size[0], run->ld, run->weight,
-                            run->dy, run->ld, run->add, run->mask ? run->x : NULL, run->x_ld,
-                            run->to, run->ld);
+    hd_linear_backward_data(run->layer->out.size[0], run->layer->in.size[0],
+                            hd_linear_round_up(run->rows), run->weight, run->dy, run->ld, run->add,
+                            run->mask ? run->x : NULL, run->x_ld, run->to, run->ld);
 }
 
 static void dense_backward_weights(const struct hd_layer_run *run)
 {
-    const int64_t in = run->layer->in.size[0], ld = hd_linear_get_ld(in);
-    hd_transpose(in, run->rows, run->x, run->x_ld, run->scratch, ld);
-    hd_linear_backward_weights(run->layer->out.size[0], in, run->rows, run->dy, run->ld,
-                               run->scratch, ld, run->dweight, run->dbias);
+    hd_linear_backward_weights(run->layer->out.size[0], run->layer->in.size[0], run->rows, run->dy,
+                               run->ld, run->x, run->x_ld, run->dweight, run->dbias, run->scratch);
 }
 
 const struct hd_layer_type hd_layer_dense = {

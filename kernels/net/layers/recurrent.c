@@ -69,7 +69,7 @@ struct derivatives {
 static float *take(float *memory, int64_t *used, int64_t floats)
 {
     float *array = memory ? memory + *used : NULL;
-    *used += hd_linear_get_ld(floats);
+    *used += hd_linear_round_up(floats);
     return array;
 }
 
@@ -103,19 +103,12 @@ int64_t hd_recurrent_count_kept(const struct hd_layer *layer, int64_t rows, int6
     return lay_out(&sizes, NULL, &unused);
 }
 
-/* Returns the distance of the rows of a transposed weight, which is no power of two: caches hold
- * few lines of such distances. */
-static int64_t get_ld(const struct sizes *s)
-{
-    return hd_linear_get_ld(s->gates) + HD_LANES;
-}
-
 /* Forward both weights transposed, backward one of them with longer rows. */
 int64_t hd_recurrent_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
     const struct sizes s = measure(layer, rows, 1);
-    const int64_t forward = (s.in + s.hidden) * get_ld(&s);
-    const int64_t backward = s.gates * hd_linear_get_ld(s.in > s.hidden ? s.in : s.hidden);
+    const int64_t forward = (s.in + s.hidden) * hd_linear_get_ld(s.gates);
+    const int64_t backward = s.gates * hd_linear_round_up(s.in > s.hidden ? s.in : s.hidden);
     return forward > backward ? forward : backward;
 }
 
@@ -208,7 +201,7 @@ static void multiply_inputs(const struct sizes *s, const struct hd_layer_run *ru
                                             .a_row = s->in,
                                             .a_column = 1,
                                             .b = weight,
-                                            .ldb = get_ld(s),
+                                            .ldb = hd_linear_get_ld(s->gates),
                                             .c = kept->gates + part.first * s->gates,
                                             .ldc = s->gates});
 }
@@ -225,7 +218,7 @@ static void multiply_states(const struct sizes *s, const struct kept *kept, cons
                            .a_row = s->steps * s->states,
                            .a_column = 1,
                            .b = weight,
-                           .ldb = get_ld(s),
+                           .ldb = hd_linear_get_ld(s->gates),
                            .c = kept->gates + part.first * s->gates,
                            .ldc = s->steps * s->gates,
                            .add = true};
@@ -272,7 +265,7 @@ static void give_state(const struct sizes *s, const struct hd_layer_run *run,
 void hd_recurrent_forward(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
-    const int64_t ld = get_ld(&s);
+    const int64_t ld = hd_linear_get_ld(s.gates);
     float *weight_ih = run->scratch, *weight_hh = weight_ih + s.in * ld;
     struct kept kept;
     lay_out(&s, run->kept, &kept);
@@ -293,7 +286,7 @@ void hd_recurrent_forward(const struct hd_layer_run *run)
 /* Returns a weight [gates][n] whose rows products can read as vectors; it may be a copy. */
 static const float *pad(const struct sizes *s, const float *weight, int64_t n, float *scratch)
 {
-    const int64_t ld = hd_linear_get_ld(n);
+    const int64_t ld = hd_linear_round_up(n);
     for (int64_t i = 0; i < s->gates && n < ld; i++)
         memcpy(scratch + i * ld, weight + i * n, (size_t)n * sizeof *scratch);
     return n < ld ? scratch : weight;
@@ -335,7 +328,7 @@ static void differentiate(const struct sizes *s, const struct hd_layer_run *run,
                            .a_row = s->steps * s->gates,
                            .a_column = 1,
                            .b = weight_hh,
-                           .ldb = hd_linear_get_ld(s->hidden),
+                           .ldb = hd_linear_round_up(s->hidden),
                            .c = derivatives->states + part.first / s->steps * s->states,
                            .ldc = s->states,
                            .add = true};
@@ -406,7 +399,7 @@ void hd_recurrent_backward_data(const struct hd_layer_run *run)
                            .a_row = s.gates,
                            .a_column = 1,
                            .b = pad(&s, run->weight, s.in, run->scratch),
-                           .ldb = hd_linear_get_ld(s.in),
+                           .ldb = hd_linear_round_up(s.in),
                            .c = run->to,
                            .ldc = s.in};
     hd_linear_multiply(&p);
