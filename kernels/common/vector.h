@@ -124,13 +124,14 @@ HD_ALWAYS void hd_reg_stream_end(void)
 #endif
 }
 
-/* Return value where `positive` is > 0 or NaN, else 0. */
+/* Returns value where `positive` is > 0 or NaN, else 0. */
 HD_ALWAYS hd_reg hd_reg_rectify(hd_reg value, hd_reg positive)
 {
     const hd_reg zero = {0};
     return (hd_reg)((hd_reg_mask)value & ~(hd_reg_mask)(positive <= zero));
 }
 
+/* Returns likewise. */
 HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
 {
     const hd_vec zero = {0};

@@ -91,14 +91,14 @@ struct hd_layer_run {
     float *dweight, *dbias;  /* written: sums over rows in a fixed order */
     const float *mean, *var; /* running statistics of a batch norm: [channels] */
     void *scratch;           /* count_scratch floats, 64-byte aligned */
+    float *kept; /* CPUs: count_kept floats, 64-byte aligned, written forward, read backward */
     /* Layers with states read and write these: */
     int64_t steps;      /* T: rows are sequences of T consecutive rows */
     const float *state; /* [rows / T][state_ld]: before the first row of a sequence; NULL: zeros */
     float *next_state;  /* [rows / T][state_ld]: after the last row; may be `state`; NULL: unused */
     int64_t state_ld;
     const float *begins; /* [rows]: 1 where the state is zero before the row; NULL: nowhere */
-    float *kept;         /* count_kept floats, 64-byte aligned, written forward, read backward */
-    float *dkept;        /* likewise, written by backward_weights, read by backward_data */
+    float *dkept;        /* like kept, written by backward_weights, read by backward_data */
     /* On GPUs, where the arrays are in device memory: */
     void *workspace, *stream; /* as in kernels/net/gpu/gemm.h */
     bool tf32;                /* factors of products may be rounded to tf32 */
@@ -177,8 +177,8 @@ struct hd_layer_type {
     /* Returns the floats of scratch for `rows` rows. NULL: none. */
     int64_t (*count_scratch)(const struct hd_layer *layer, int64_t rows);
 
-    /* Returns the floats of `kept` and of `dkept` for `rows` rows in sequences of `steps`. Layers
-     * with states have it. */
+    /* Returns the floats of `kept`, and of `dkept` in layers with states, for `rows` rows in
+     * sequences of `steps`. NULL: none. */
     int64_t (*count_kept)(const struct hd_layer *layer, int64_t rows, int64_t steps);
 
     /* Computes y. NULL: the output is the input, differently shaped, or `has_impl`. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.LayerNorm over all elements of a sample (Ba et al. 2016). Moments are doubles: of rows
- * HD_LANES partial sums, so that compilers make vectors. Columns are taken by HD_LANES, so that
- * vectors go over samples. */
+ * HD_LANES partial sums, so that compilers make vectors. Of columns a register is taken at a time,
+ * so that vectors go over samples. */
 #include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/layer.h"
@@ -78,6 +78,8 @@ static void forward_rows(const struct hd_layer_run *run)
         const struct moments m = compute_moments(n, x);
         for (int64_t i = 0; i < n; i++)
             y[i] = (x[i] - m.mean) * m.inverse * weight[i] + bias[i];
+        if (run->relu)
+            hd_layer_relu.activate(n, y);
     }
 }
 
@@ -139,95 +141,166 @@ static void backward_weights_rows(const struct hd_layer_run *run)
 
 /* -- Columns ----------------------------------------------------------------------------------- */
 
-/* The moments of some columns, of which all arrays below begin with the first. */
-struct column_moments {
-    float mean[HD_LANES], inverse[HD_LANES];
+/* Sums are of floats over so many elements, in so many chains, then of doubles. */
+enum { GROUP = 16, CHAINS = 4 };
+
+HD_ALWAYS void add_to_total(const hd_reg chains[CHAINS], double total[HD_REG])
+{
+    float sum[HD_REG];
+    hd_reg_store(sum, (chains[0] + chains[1]) + (chains[2] + chains[3]));
+#pragma omp simd
+    for (int b = 0; b < HD_REG; b++)
+        total[b] += sum[b];
+}
+
+HD_ALWAYS hd_reg divide(const double total[HD_REG], int64_t n)
+{
+    float mean[HD_REG];
+#pragma omp simd
+    for (int b = 0; b < HD_REG; b++)
+        mean[b] = (float)(total[b] / (double)n);
+    return hd_reg_load(mean);
+}
+
+/* Calls f(count, at, ...), inlined, for the groups of n elements: for their count and first. */
+#define FOR_GROUPS(n, f, ...)                                                                      \
+    do {                                                                                           \
+        int64_t at_ = 0;                                                                           \
+        for (; at_ + GROUP <= (n); at_ += GROUP)                                                   \
+            f(GROUP, at_, __VA_ARGS__);                                                            \
+        f((n)-at_, at_, __VA_ARGS__);                                                              \
+    } while (0)
+
+/* The moments of columns, which are kept for the backward pass: [ld] each. */
+struct kept {
+    float *mean, *inverse;
 };
 
-static void compute_column_moments(int64_t n, const float *x, int64_t ld, struct column_moments *m)
+static struct kept find_kept(const struct hd_layer_run *run)
 {
-    double sum[HD_LANES] = {0}, squares[HD_LANES] = {0}, mean[HD_LANES];
+    return (struct kept){run->kept, run->kept + run->x_ld};
+}
+
+HD_ALWAYS hd_reg load(const float *from, int64_t ld, int64_t i)
+{
+    return hd_reg_load(from + i * ld);
+}
+
+HD_ALWAYS void add_elements(int64_t n, int64_t at, const float *x, int64_t ld, double sum[HD_REG])
+{
+    hd_reg chains[CHAINS] = {{0}};
     for (int64_t i = 0; i < n; i++)
-        for (int b = 0; b < HD_LANES; b++)
-            sum[b] += x[i * ld + b];
-    for (int b = 0; b < HD_LANES; b++)
-        mean[b] = sum[b] / (double)n;
-    for (int64_t i = 0; i < n; i++)
-        for (int b = 0; b < HD_LANES; b++)
-            squares[b] += (x[i * ld + b] - mean[b]) * (x[i * ld + b] - mean[b]);
-    for (int b = 0; b < HD_LANES; b++) {
-        m->mean[b] = (float)mean[b];
-        m->inverse[b] = (float)(1 / sqrt(squares[b] / (double)n + EPSILON));
+        chains[i % CHAINS] += load(x, ld, at + i);
+    add_to_total(chains, sum);
+}
+
+HD_ALWAYS void add_squares(int64_t n, int64_t at, hd_reg mean, const float *x, int64_t ld,
+                           double squares[HD_REG])
+{
+    hd_reg chains[CHAINS] = {{0}};
+    for (int64_t i = 0; i < n; i++) {
+        const hd_reg more = load(x, ld, at + i) - mean;
+        chains[i % CHAINS] += more * more;
     }
+    add_to_total(chains, squares);
+}
+
+/* Computes the moments of a register of columns. */
+static void measure_columns(int64_t n, const float *x, int64_t ld, float *mean, float *inverse)
+{
+    double sum[HD_REG] = {0}, squares[HD_REG] = {0};
+    FOR_GROUPS(n, add_elements, x, ld, sum);
+    hd_reg_store(mean, divide(sum, n));
+    FOR_GROUPS(n, add_squares, hd_reg_load(mean), x, ld, squares);
+#pragma omp simd
+    for (int b = 0; b < HD_REG; b++)
+        inverse[b] = (float)(1 / sqrt(squares[b] / (double)n + EPSILON));
 }
 
 static void forward_columns(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
-    for (int64_t at = 0; at < run->ld; at += HD_LANES) {
-        struct column_moments m;
-        compute_column_moments(n, run->x + at, run->x_ld, &m);
+    const struct kept kept = find_kept(run);
+    for (int64_t at = 0; at < run->rows; at += HD_REG) {
+        const float *x = run->x + at;
+        measure_columns(n, x, run->x_ld, kept.mean + at, kept.inverse + at);
+        const hd_reg mean = hd_reg_load(kept.mean + at), inverse = hd_reg_load(kept.inverse + at);
         for (int64_t i = 0; i < n; i++) {
-            const float *restrict x = run->x + i * run->x_ld + at;
-            float *restrict y = run->to + i * run->ld + at;
-            for (int b = 0; b < HD_LANES; b++)
-                y[b] = (x[b] - m.mean[b]) * m.inverse[b] * run->weight[i] + run->bias[i];
+            const hd_reg xhat = (load(x, run->x_ld, i) - mean) * inverse;
+            const hd_reg y = xhat * run->weight[i] + run->bias[i];
+            hd_reg_store(run->to + i * run->ld + at, run->relu ? hd_reg_rectify(y, y) : y);
         }
     }
 }
 
-/* Computes dx of HD_LANES columns. */
-static void differentiate_columns(const struct hd_layer_run *run, int64_t at)
+/* A register of columns, backward. */
+struct columns {
+    const float *weight, *x, *dy;
+    int64_t x_ld, ld;
+    hd_reg mean, inverse;
+};
+
+HD_ALWAYS hd_reg normalise(const struct columns *c, int64_t i)
+{
+    return (load(c->x, c->x_ld, i) - c->mean) * c->inverse;
+}
+
+/* Adds the derivatives by the normalised elements, and their products with these. */
+HD_ALWAYS void add_derivatives(int64_t n, int64_t at, const struct columns *c, double sum[HD_REG],
+                               double products[HD_REG])
+{
+    hd_reg chains[CHAINS] = {{0}}, of_products[CHAINS] = {{0}};
+    for (int64_t i = 0; i < n; i++) {
+        const hd_reg dy = load(c->dy, c->ld, at + i) * c->weight[at + i];
+        chains[i % CHAINS] += dy;
+        of_products[i % CHAINS] += dy * normalise(c, at + i);
+    }
+    add_to_total(chains, sum);
+    add_to_total(of_products, products);
+}
+
+static void backward_data_columns(const struct hd_layer_run *run)
 {
     const int64_t n = run->layer->in.size[0];
-    struct column_moments m;
-    double sum[HD_LANES] = {0}, product[HD_LANES] = {0};
-    float mean[HD_LANES], slope[HD_LANES];
-    compute_column_moments(n, run->x + at, run->x_ld, &m);
-    for (int64_t i = 0; i < n; i++) {
-        const float *restrict x = run->x + i * run->x_ld + at, *restrict dy =
-                                                                   run->dy + i * run->ld + at;
-        for (int b = 0; b < HD_LANES; b++) {
-            const float g = run->weight[i] * dy[b];
-            sum[b] += g;
-            product[b] += (double)g * ((x[b] - m.mean[b]) * m.inverse[b]);
-        }
-    }
-    for (int b = 0; b < HD_LANES; b++) {
-        mean[b] = (float)(sum[b] / (double)n);
-        slope[b] = (float)(product[b] / (double)n);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const float *restrict x = run->x + i * run->x_ld + at, *restrict dy =
-                                                                   run->dy + i * run->ld + at;
-        float *restrict dx = run->to + i * run->ld + at;
-        for (int b = 0; b < HD_LANES; b++) {
-            const float xhat = (x[b] - m.mean[b]) * m.inverse[b];
-            dx[b] = m.inverse[b] * (run->weight[i] * dy[b] - mean[b] - xhat * slope[b]);
+    const struct kept kept = find_kept(run);
+    for (int64_t at = 0; at < run->rows; at += HD_REG) {
+        const struct columns c = {.weight = run->weight,
+                                  .x = run->x + at,
+                                  .dy = run->dy + at,
+                                  .x_ld = run->x_ld,
+                                  .ld = run->ld,
+                                  .mean = hd_reg_load(kept.mean + at),
+                                  .inverse = hd_reg_load(kept.inverse + at)};
+        double sum[HD_REG] = {0}, products[HD_REG] = {0};
+        FOR_GROUPS(n, add_derivatives, &c, sum, products);
+        const hd_reg mean = divide(sum, n), slope = divide(products, n);
+        for (int64_t i = 0; i < n; i++) {
+            const hd_reg dy = load(c.dy, c.ld, i) * c.weight[i];
+            hd_reg_store(run->to + i * run->ld + at,
+                         c.inverse * (dy - mean - normalise(&c, i) * slope));
         }
     }
 }
 
-/* Adds in HD_LANES partial sums, then pairs of halves. The scratch holds the moments of all
- * columns.
- */
+/* Adds in HD_LANES partial sums, then pairs of halves. */
 static void backward_weights_columns(const struct hd_layer_run *run)
 {
-    const int64_t n = run->layer->in.size[0];
-    struct column_moments *m = run->scratch;
-    for (int64_t at = 0; at < run->rows; at += HD_LANES)
-        compute_column_moments(n, run->x + at, run->x_ld, &m[at / HD_LANES]);
-    for (int64_t i = 0; i < n; i++) {
+    const struct kept kept = find_kept(run);
+    for (int64_t i = 0; i < run->layer->in.size[0]; i++) {
+        const float *x = run->x + i * run->x_ld, *dy = run->dy + i * run->ld;
         float dweight[HD_LANES] = {0}, dbias[HD_LANES] = {0};
-        for (int64_t at = 0; at < run->rows; at += HD_LANES) {
-            const float *restrict x = run->x + i * run->x_ld + at, *restrict dy =
-                                                                       run->dy + i * run->ld + at;
-            const struct column_moments *of = &m[at / HD_LANES];
-            const int used = (int)(run->rows - at < HD_LANES ? run->rows - at : HD_LANES);
-            for (int b = 0; b < used; b++) {
-                dweight[b] += dy[b] * ((x[b] - of->mean[b]) * of->inverse[b]);
-                dbias[b] += dy[b];
-            }
+        hd_vec products = {0}, sum = {0};
+        int64_t at = 0;
+        for (; at + HD_VEC <= run->rows; at += HD_VEC) {
+            const hd_vec more = hd_vec_load(x + at) - hd_vec_load(kept.mean + at);
+            products += hd_vec_load(dy + at) * (more * hd_vec_load(kept.inverse + at));
+            sum += hd_vec_load(dy + at);
+        }
+        hd_vec_store(dweight, products);
+        hd_vec_store(dbias, sum);
+        for (int64_t b = 0; at + b < run->rows; b++) {
+            dweight[b] += dy[at + b] * ((x[at + b] - kept.mean[at + b]) * kept.inverse[at + b]);
+            dbias[b] += dy[at + b];
         }
         run->dweight[i] = hd_vec_add_lanes(dweight);
         run->dbias[i] = hd_vec_add_lanes(dbias);
@@ -236,8 +309,9 @@ static void backward_weights_columns(const struct hd_layer_run *run)
 
 /* -- The type ---------------------------------------------------------------------------------- */
 
-static int64_t layer_norm_count_scratch(const struct hd_layer *layer, int64_t rows)
+static int64_t layer_norm_count_kept(const struct hd_layer *layer, int64_t rows, int64_t steps)
 {
+    (void)steps;
     return layer->in.dims == 1 ? 2 * hd_linear_get_ld(rows) : 0;
 }
 
@@ -251,9 +325,9 @@ static void layer_norm_forward(const struct hd_layer_run *run)
 
 static void layer_norm_backward_data(const struct hd_layer_run *run)
 {
-    for (int64_t at = 0; at < run->ld && run->layer->in.dims == 1; at += HD_LANES)
-        differentiate_columns(run, at);
-    if (run->layer->in.dims > 1)
+    if (run->layer->in.dims == 1)
+        backward_data_columns(run);
+    else
         backward_data_rows(run);
 }
 
@@ -268,9 +342,10 @@ static void layer_norm_backward_weights(const struct hd_layer_run *run)
 const struct hd_layer_type hd_layer_layer_norm = {
     .name = "layer_norm",
     .form = HD_FORM_COLUMNS,
+    .has_relu = true,
     .infer = hd_layer_keep_shape,
     .list_tensors = layer_norm_list_tensors,
-    .count_scratch = layer_norm_count_scratch,
+    .count_kept = layer_norm_count_kept,
     .forward = layer_norm_forward,
     .backward_data = layer_norm_backward_data,
     .backward_weights = layer_norm_backward_weights,

@@ -110,13 +110,13 @@ static void set_sequences(const struct list_net *net, const struct op *op,
                           struct list_memory memory, struct hd_layer_run *run)
 {
     const struct hd_net_sequences *sequences = memory.sequences;
-    if (!op->layer || op->layer->type->states == 0)
+    if (!op->layer || !op->layer->type->count_kept)
         return;
     const int64_t offset = op->layer->state;
     run->steps = memory.steps;
     run->state_ld = net->base.state;
     run->kept = hd_list_get_kept(net, op, memory);
-    if (!sequences)
+    if (!sequences || op->layer->type->states == 0)
         return;
     run->state = sequences->state ? sequences->state + offset : NULL;
     run->next_state = sequences->next_state ? sequences->next_state + offset : NULL;

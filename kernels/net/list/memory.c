@@ -73,16 +73,14 @@ static int64_t get_kept_bytes(const struct op *op, int64_t rows, int64_t steps)
     return hd_align_up(layer->type->count_kept(layer, rows, steps) * (int64_t)sizeof(float));
 }
 
-/* Returns the bytes before what op number `end` keeps. */
+/* Returns the bytes before what op number `end` keeps; on GPUs layers keep nothing. */
 static int64_t find_kept(const struct list_net *net, const struct walk *walk, int64_t rows,
                          int64_t steps, int end)
 {
-    int64_t bytes = hd_list_get_values_bytes(walk, rows);
-    if (net->base.state == 0)
-        return bytes;
-    for (int i = 0; i < end; i++)
+    int64_t bytes = hd_list_get_values_bytes(walk, rows) + (net->base.state > 0 ? HEADER : 0);
+    for (int i = 0; i < end && walk == &net->on_cpu; i++)
         bytes += get_kept_bytes(&walk->ops[i], rows, steps);
-    return bytes + HEADER;
+    return bytes;
 }
 
 char *hd_list_find_end(const struct list_net *net, struct list_memory memory)
