@@ -80,6 +80,36 @@ HD_ALWAYS void hd_reg_store(float *to, hd_reg value)
     *(hd_reg *)to = value;
 }
 
+/* Loads the first n floats of a register, with zeros for the others. */
+HD_ALWAYS hd_reg hd_reg_load_some(const float *from, int64_t n)
+{
+    hd_reg some = {0};
+    if (n == HD_REG)
+        return hd_reg_load(from);
+    memcpy(&some, from, (size_t)n * sizeof *from);
+    return some;
+}
+
+/* Stores the first n floats of a register. */
+HD_ALWAYS void hd_reg_store_some(float *to, hd_reg value, int64_t n)
+{
+    if (n == HD_REG)
+        hd_reg_store(to, value);
+    else
+        memcpy(to, &value, (size_t)n * sizeof *to);
+}
+
+/* Calls f(at, count, ...), inlined, for the registers that n floats fill: for the number of the
+ * first float and for how many there are, which is a constant in all but the last. */
+#define HD_FOR_REGS(n, f, ...)                                                                     \
+    do {                                                                                           \
+        int64_t at_ = 0;                                                                           \
+        for (; at_ + HD_REG <= (n); at_ += HD_REG)                                                 \
+            f(at_, HD_REG, __VA_ARGS__);                                                           \
+        if (at_ < (n))                                                                             \
+            f(at_, (n)-at_, __VA_ARGS__);                                                          \
+    } while (0)
+
 /* Loads 16 bytes and converts them to floats. */
 HD_ALWAYS hd_vec hd_vec_load_bytes(const uint8_t *from)
 {

@@ -200,8 +200,8 @@ void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_f
                   int64_t ld_to)
 {
     const int64_t padded = hd_min(hd_linear_round_up(rows), ld_to);
-    for (int64_t i = 0; i < rows; i += HD_VEC)
-        for (int64_t j = 0; j < columns; j += HD_VEC)
+    for (int64_t j = 0; j < columns; j += HD_VEC)
+        for (int64_t i = 0; i < rows; i += HD_VEC)
             transpose_block(i, hd_min(i + HD_VEC, rows), j, hd_min(j + HD_VEC, columns), from,
                             ld_from, to, ld_to);
     for (int64_t j = 0; j < columns; j++)

@@ -3,23 +3,28 @@
  *     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr),  z likewise,
  *     n = tanh(W_in x + b_in + r (W_hn h + b_hn)),  h' = (1 - z) n + z h. */
 #include "kernels/net/layers/recurrent_internal.h"
-#include "kernels/net/layers/smooth.h"
+#include "kernels/net/layers/smooth_vector.h"
 
-/* The gates r, z and n lie one behind another. */
+/* The gates r, z and n lie one behind another; r and z are open. */
+HD_ALWAYS void forward_reg(int64_t i, int64_t count, int64_t n, const struct hd_cell_row *row)
+{
+    const hd_reg r = hd_reg_load_some(row->gates + i, count);
+    const hd_reg z = hd_reg_load_some(row->gates + n + i, count);
+    const hd_reg b =
+        hd_reg_load_some(row->apart + i, count) + hd_reg_load_some(row->bias_hh + 2 * n + i, count);
+    const hd_reg of_x = hd_reg_load_some(row->gates + 2 * n + i, count) +
+                        hd_reg_load_some(row->bias_ih + 2 * n + i, count);
+    const hd_reg new = hd_reg_tanh(of_x + r * b);
+    const hd_reg before = hd_reg_load_some(row->before[0] + i, count);
+    hd_reg_store_some(row->gates + 2 * n + i, new, count);
+    hd_reg_store_some(row->apart + i, b, count);
+    hd_reg_store_some(row->after[0] + i, (1 - z) * new + z *before, count);
+}
+
 static void forward_row(int64_t n, const struct hd_cell_row *row)
 {
-    const float *restrict r = row->gates, *restrict z = row->gates + n;
-    const float *restrict bias_ih = row->bias_ih + 2 * n, *restrict bias_hh = row->bias_hh + 2 * n;
-    const float *restrict before = row->before[0];
-    float *restrict new = row->gates + 2 * n, *restrict b = row->apart;
-    float *restrict after = row->after[0];
     hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->gates);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        b[i] += bias_hh[i];
-        new[i] = hd_tanh_compute(new[i] + bias_ih[i] + r[i] * b[i]);
-        after[i] = (1 - z[i]) * new[i] + z[i] * before[i];
-    }
+    HD_FOR_REGS(n, forward_reg, n, row);
 }
 
 static void backward_row(int64_t n, const struct hd_cell_row *row)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/recurrent_internal.h"
-#include "kernels/net/layers/smooth.h"
+#include "kernels/net/layers/smooth_vector.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -231,11 +231,18 @@ static void multiply_states(const struct sizes *s, const struct kept *kept, cons
     hd_linear_multiply(&p);
 }
 
-void hd_recurrent_open_gates(int64_t n, const float *restrict bias_ih,
-                             const float *restrict bias_hh, float *restrict gates)
+HD_ALWAYS void open_gates(int64_t at, int64_t count, const float *bias_ih, const float *bias_hh,
+                          float *gates)
 {
-    for (int64_t i = 0; i < n; i++)
-        gates[i] = hd_sigmoid_compute(gates[i] + (bias_ih[i] + bias_hh[i]));
+    const hd_reg bias =
+        hd_reg_load_some(bias_ih + at, count) + hd_reg_load_some(bias_hh + at, count);
+    const hd_reg sum = hd_reg_load_some(gates + at, count) + bias;
+    hd_reg_store_some(gates + at, hd_reg_sigmoid(sum), count);
+}
+
+void hd_recurrent_open_gates(int64_t n, const float *bias_ih, const float *bias_hh, float *gates)
+{
+    HD_FOR_REGS(n, open_gates, bias_ih, bias_hh, gates);
 }
 
 static void forward_step(const struct sizes *s, const struct hd_layer_run *run,

@@ -6,6 +6,7 @@
 #ifndef HD_KERNELS_NET_LAYERS_RECURRENT_INTERNAL_H
 #define HD_KERNELS_NET_LAYERS_RECURRENT_INTERNAL_H
 
+#include "kernels/common/vector.h"
 #include "kernels/net/layers/layer.h"
 
 enum { HD_CELL_STATES = 2 };

@@ -38,14 +38,6 @@ HD_INLINE float hd_exp_compute(float x, float rest)
     return (p * r * r + r + 1) * hd_exp_make_scale(shifted);
 }
 
-/* Returns 1 / (1 + exp(-x)) to 2 ulp; numbers below 1.7e-38 count as 0. A NaN remains a NaN. */
-HD_INLINE float hd_sigmoid_compute(float x)
-{
-    const float low = x < -87 ? -87 : x, a = low > 87 ? 87 : low;
-    const float y = 1 / (1 + hd_exp_compute(-a, 0));
-    return x < -87 ? 0 : y;
-}
-
 /* Returns tanh(x) to 2 ulp. */
 HD_INLINE float hd_tanh_compute(float x)
 {

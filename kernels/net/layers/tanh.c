@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.Tanh. */
 #include "kernels/net/layers/layer.h"
-#include "kernels/net/layers/smooth.h"
+#include "kernels/net/layers/smooth_vector.h"
+
+HD_ALWAYS void activate(int64_t at, int64_t count, float *y)
+{
+    hd_reg_store_some(y + at, hd_reg_tanh(hd_reg_load_some(y + at, count)), count);
+}
 
 static void tanh_activate(int64_t n, float *y)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = hd_tanh_compute(y[i]);
+    HD_FOR_REGS(n, activate, y);
 }
 
 static void tanh_differentiate(int64_t n, const float *restrict y, float *restrict dy)

@@ -4,6 +4,7 @@
  * numbers. */
 #include "kernels/net/layers/layer.h"
 #include "kernels/net/layers/smooth.h"
+#include "kernels/net/layers/smooth_vector.h"
 #include "runtime/base/hash.h"
 #include "tests/kernels/common/guarded.h"
 
@@ -43,6 +44,11 @@ static float exp_of(float x)
     return hd_exp_compute(x, 0);
 }
 
+static float sigmoid_of(float x)
+{
+    return hd_reg_sigmoid(hd_reg_fill(x))[0];
+}
+
 static double find_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
@@ -75,7 +81,7 @@ static const struct {
     double ulp;
 } functions[] = {{87, exp_of, exp, 1},
                  {INFINITY, hd_tanh_compute, tanh, 2},
-                 {87, hd_sigmoid_compute, find_sigmoid, 2},
+                 {87, sigmoid_of, find_sigmoid, 2},
                  {12.9f, distribution_of, find_distribution, 7},
                  {12.9f, density_of, find_density, 2}};
 
@@ -95,14 +101,25 @@ TEST(a_small_rest_counts)
                                 1);
 }
 
+TEST(vectors_have_the_bits_of_single_numbers)
+{
+    for (uint32_t bits = 0; bits < 0x7F800001; bits += STEP)
+        for (uint32_t sign = 0; sign < 2; sign++) {
+            const float x = from_bits(bits | sign << 31), y = hd_reg_tanh(hd_reg_fill(x))[0];
+            ck_assert(y == hd_tanh_compute(x) && signbit(y) == signbit(x));
+            ck_assert(fabsf(x) > 87 || hd_reg_exp(hd_reg_fill(x))[0] == exp_of(x));
+        }
+    ck_assert(isnan(hd_reg_tanh(hd_reg_fill(NAN))[0]) && isnan(hd_reg_exp(hd_reg_fill(NAN))[0]));
+}
+
 TEST(limits)
 {
     ck_assert(hd_tanh_compute(INFINITY) == 1 && hd_tanh_compute(-INFINITY) == -1);
     ck_assert(hd_tanh_compute(-0.0f) == 0 && signbit(hd_tanh_compute(-0.0f)));
     ck_assert(isnan(hd_tanh_compute(NAN)) && isnan(hd_exp_compute(NAN, 0)));
-    ck_assert(hd_sigmoid_compute(INFINITY) == 1 && hd_sigmoid_compute(-INFINITY) == 0);
-    ck_assert(hd_sigmoid_compute(-87.01f) == 0 && hd_sigmoid_compute(-87) > 0x1p-126f);
-    ck_assert(hd_sigmoid_compute(0) == 0.5f && isnan(hd_sigmoid_compute(NAN)));
+    ck_assert(sigmoid_of(INFINITY) == 1 && sigmoid_of(-INFINITY) == 0);
+    ck_assert(sigmoid_of(-87.01f) == 0 && sigmoid_of(-87) > 0x1p-126f);
+    ck_assert(sigmoid_of(0) == 0.5f && isnan(sigmoid_of(NAN)));
     ck_assert(distribution_of(INFINITY) == 1 && distribution_of(-INFINITY) == 0);
     ck_assert(distribution_of(12.9f) == 1 && distribution_of(-12.9f) == 0);
     ck_assert(density_of(INFINITY) == 0 && density_of(-12.9f) == 0);
