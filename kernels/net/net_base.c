@@ -47,6 +47,7 @@ static void add_layers(struct hd_net *net, int64_t first, int64_t n, enum hd_out
         const int count = hd_layer_list_tensors(layer, tensors);
         layer->tensor = net->n_tensors;
         layer->state = net->state;
+        layer->bf16 = net->bf16;
         net->state += hd_layer_count_state(layer);
         for (int t = 0; t < count; t++)
             add_tensor(net, layer, names[t], last ? output : HD_OUTPUT_NONE, &tensors[t]);

@@ -3,27 +3,27 @@
  *     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr),  z likewise,
  *     n = tanh(W_in x + b_in + r (W_hn h + b_hn)),  h' = (1 - z) n + z h. */
 #include "kernels/net/layers/recurrent_internal.h"
-#include "kernels/net/layers/smooth_vector.h"
+#include "kernels/net/layers/smooth.h"
 
 /* The gates r, z and n lie one behind another; r and z are open. */
 HD_ALWAYS void forward_reg(int64_t i, int64_t count, int64_t n, const struct hd_cell_row *row)
 {
     const hd_reg r = hd_reg_load_some(row->gates + i, count);
     const hd_reg z = hd_reg_load_some(row->gates + n + i, count);
-    const hd_reg b =
-        hd_reg_load_some(row->apart + i, count) + hd_reg_load_some(row->bias_hh + 2 * n + i, count);
+    const hd_reg b = hd_reg_load_some(row->products + 2 * n + i, count) +
+                     hd_reg_load_some(row->bias_hh + 2 * n + i, count);
     const hd_reg of_x = hd_reg_load_some(row->gates + 2 * n + i, count) +
                         hd_reg_load_some(row->bias_ih + 2 * n + i, count);
     const hd_reg new = hd_reg_tanh(of_x + r * b);
     const hd_reg before = hd_reg_load_some(row->before[0] + i, count);
     hd_reg_store_some(row->gates + 2 * n + i, new, count);
-    hd_reg_store_some(row->apart + i, b, count);
+    hd_reg_store_some(row->more + i, b, count);
     hd_reg_store_some(row->after[0] + i, (1 - z) * new + z *before, count);
 }
 
 static void forward_row(int64_t n, const struct hd_cell_row *row)
 {
-    hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->gates);
+    hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->products, row->gates);
     HD_FOR_REGS(n, forward_reg, n, row);
 }
 
@@ -31,7 +31,7 @@ static void backward_row(int64_t n, const struct hd_cell_row *row)
 {
     const float *restrict r = row->gates, *restrict z = row->gates + n,
                           *restrict new = row->gates + 2 * n;
-    const float *restrict b = row->apart, *restrict before = row->before[0];
+    const float *restrict b = row->more, *restrict before = row->before[0];
     float *restrict dr = row->dgates, *restrict dz = row->dgates + n,
                     *restrict db = row->dgates + 2 * n;
     float *restrict dnew = row->dapart, *restrict dh = row->dstates[0];

@@ -66,6 +66,7 @@ struct hd_layer {
     int tensor;    /* number of its first tensor */
     int norm;      /* number of its batch norm */
     int64_t state; /* offset of its state in that of the net */
+    bool bf16;     /* CPUs may round the factors of its products to bf16 */
 };
 
 struct hd_gemm;

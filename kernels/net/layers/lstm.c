@@ -3,15 +3,17 @@
  *     i = sigmoid(W_ii x + b_ii + W_hi h + b_hi),  f and o likewise,  g likewise by tanh,
  *     c' = f c + i g,  h' = o tanh(c').  The state is h, then c. */
 #include "kernels/net/layers/recurrent_internal.h"
-#include "kernels/net/layers/smooth_vector.h"
+#include "kernels/net/layers/smooth.h"
 
-/* The gates i, f, g and o lie one behind another, of which i, f and o are open here; tanh(c') is
- * kept apart. */
+/* The gates i, f, g and o lie one behind another, of which i, f and o are open here; more is
+ * tanh(c'). */
 HD_ALWAYS void change_cell(int64_t k, int64_t count, int64_t n, const struct hd_cell_row *row)
 {
     const hd_reg bias = hd_reg_load_some(row->bias_ih + 2 * n + k, count) +
                         hd_reg_load_some(row->bias_hh + 2 * n + k, count);
-    const hd_reg g = hd_reg_tanh(hd_reg_load_some(row->gates + 2 * n + k, count) + bias);
+    const hd_reg sum = hd_reg_load_some(row->gates + 2 * n + k, count) +
+                       hd_reg_load_some(row->products + 2 * n + k, count);
+    const hd_reg g = hd_reg_tanh(sum + bias);
     const hd_reg c =
         hd_reg_load_some(row->gates + n + k, count) * hd_reg_load_some(row->before[1] + k, count) +
         hd_reg_load_some(row->gates + k, count) * g;
@@ -23,15 +25,16 @@ HD_ALWAYS void yield_state(int64_t k, int64_t count, int64_t n, const struct hd_
 {
     const hd_reg tanh_c = hd_reg_tanh(hd_reg_load_some(row->after[1] + k, count));
     const hd_reg o = hd_reg_load_some(row->gates + 3 * n + k, count);
-    hd_reg_store_some(row->apart + k, tanh_c, count);
+    hd_reg_store_some(row->more + k, tanh_c, count);
     hd_reg_store_some(row->after[0] + k, o * tanh_c, count);
 }
 
 /* Loops of their own for each function: of one loop processors have fewer elements under way. */
 static void forward_row(int64_t n, const struct hd_cell_row *row)
 {
-    hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->gates);
-    hd_recurrent_open_gates(n, row->bias_ih + 3 * n, row->bias_hh + 3 * n, row->gates + 3 * n);
+    hd_recurrent_open_gates(2 * n, row->bias_ih, row->bias_hh, row->products, row->gates);
+    hd_recurrent_open_gates(n, row->bias_ih + 3 * n, row->bias_hh + 3 * n, row->products + 3 * n,
+                            row->gates + 3 * n);
     HD_FOR_REGS(n, change_cell, n, row);
     HD_FOR_REGS(n, yield_state, n, row);
 }
@@ -40,7 +43,7 @@ static void backward_row(int64_t n, const struct hd_cell_row *row)
 {
     const float *restrict i = row->gates, *restrict f = row->gates + n,
                           *restrict g = row->gates + 2 * n;
-    const float *restrict o = row->gates + 3 * n, *restrict tanh_c = row->apart;
+    const float *restrict o = row->gates + 3 * n, *restrict tanh_c = row->more;
     const float *restrict before = row->before[1];
     float *restrict di = row->dgates, *restrict df = row->dgates + n,
                     *restrict dg = row->dgates + 2 * n;

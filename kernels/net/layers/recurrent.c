@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense/linear.h"
 #include "kernels/net/layers/recurrent_internal.h"
-#include "kernels/net/layers/smooth_vector.h"
+#include "kernels/net/layers/smooth.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +31,7 @@ int hd_recurrent_list_tensors(const struct hd_layer *layer,
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 struct sizes {
+    bool bf16;
     int64_t in, hidden, states;
     int64_t gates, summed, apart; /* floats of a row of all gates, the summed ones and the other */
     int64_t rows, steps, sequences;
@@ -40,7 +41,8 @@ static struct sizes measure(const struct hd_layer *layer, int64_t rows, int64_t 
 {
     const struct hd_cell *cell = layer->type->cell;
     const int64_t hidden = layer->out.size[0];
-    return (struct sizes){.in = layer->in.size[0],
+    return (struct sizes){.bf16 = layer->bf16,
+                          .in = layer->in.size[0],
                           .hidden = hidden,
                           .states = layer->type->states * hidden,
                           .gates = cell->gates * hidden,
@@ -53,10 +55,10 @@ static struct sizes measure(const struct hd_layer *layer, int64_t rows, int64_t 
 
 /* The arrays of `kept`, by rows. */
 struct kept {
-    float *gates, *apart; /* [gates], [hidden]: as in struct hd_cell_row */
-    float *before;        /* [states] */
-    float *after;         /* [states]: the second state, after the row */
-    float *goes_on;       /* [1]: 0 where an episode begins, else 1 */
+    float *gates, *more; /* [gates], [hidden]: as in struct hd_cell_row */
+    float *before;       /* [states] */
+    float *after;        /* [states]: the second state, after the row */
+    float *goes_on;      /* [1]: 0 where an episode begins, else 1 */
 };
 
 /* The arrays of `dkept`. */
@@ -78,7 +80,7 @@ static int64_t lay_out(const struct sizes *s, float *memory, struct kept *kept)
 {
     int64_t used = 0;
     kept->gates = take(memory, &used, s->rows * s->gates);
-    kept->apart = take(memory, &used, s->rows * s->hidden);
+    kept->more = take(memory, &used, s->rows * s->hidden);
     kept->before = take(memory, &used, s->rows * s->states);
     kept->after = take(memory, &used, s->rows * (s->states - s->hidden));
     kept->goes_on = take(memory, &used, s->rows);
@@ -103,13 +105,28 @@ int64_t hd_recurrent_count_kept(const struct hd_layer *layer, int64_t rows, int6
     return lay_out(&sizes, NULL, &unused);
 }
 
-/* Forward both weights transposed, backward one of them with longer rows. */
+/* Forward both weights and the products of a step; backward one weight. */
+static int64_t count_memory(const struct sizes *s, bool backward)
+{
+    const int64_t widest = s->in > s->hidden ? s->in : s->hidden;
+    if (backward)
+        return hd_factor_count(s->bf16, s->gates, widest);
+    return hd_factor_count(s->bf16, s->in, s->gates) +
+           hd_factor_count(s->bf16, s->hidden, s->gates) + s->rows * hd_linear_get_ld(s->gates);
+}
+
 int64_t hd_recurrent_count_scratch(const struct hd_layer *layer, int64_t rows)
 {
     const struct sizes s = measure(layer, rows, 1);
-    const int64_t forward = (s.in + s.hidden) * hd_linear_get_ld(s.gates);
-    const int64_t backward = s.gates * hd_linear_round_up(s.in > s.hidden ? s.in : s.hidden);
-    return forward > backward ? forward : backward;
+    const int64_t widest = s.in > s.hidden ? s.in : s.hidden;
+    const int64_t counts[] = {
+        count_memory(&s, false) + hd_factor_count_scratch(s.bf16, rows, widest, s.gates),
+        count_memory(&s, true) + hd_factor_count_scratch(s.bf16, rows, s.gates, widest),
+        count_memory(&s, true) + hd_rows_count_scratch(s.bf16, rows, s.gates, widest)};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++)
+        most = counts[i] > most ? counts[i] : most;
+    return most;
 }
 
 /* The tensors lie one behind another. */
@@ -182,7 +199,7 @@ static struct hd_cell_row make_row(const struct sizes *s, const struct hd_layer_
     float *before = kept->before + row * s->states;
     return (struct hd_cell_row){
         .gates = kept->gates + row * s->gates,
-        .apart = kept->apart + row * h,
+        .more = kept->more + row * h,
         .bias_ih = run->weight + tensors.bias_ih,
         .bias_hh = run->weight + tensors.bias_hh,
         .before = {before, before + h},
@@ -190,70 +207,72 @@ static struct hd_cell_row make_row(const struct sizes *s, const struct hd_layer_
     };
 }
 
-/* Computes W_ih x of all gates. */
-static void multiply_inputs(const struct sizes *s, const struct hd_layer_run *run,
-                            const struct kept *kept, const float *weight, struct part part)
+/* The weights that products of a pass are taken with, and the memory that these need. */
+struct factors {
+    struct hd_factor ih, hh;
+    float *products; /* [sequences of a part][hd_linear_get_ld of the gates]: W_hh h of a step */
+    float *scratch;
+};
+
+static struct factors make_factors(const struct sizes *s, const struct hd_layer_run *run)
 {
-    hd_linear_multiply(&(struct hd_product){.rows = part.end - part.first,
-                                            .columns = s->gates,
-                                            .depth = s->in,
-                                            .a = run->x + part.first * s->in,
-                                            .a_row = s->in,
-                                            .a_column = 1,
-                                            .b = weight,
-                                            .ldb = hd_linear_get_ld(s->gates),
-                                            .c = kept->gates + part.first * s->gates,
-                                            .ldc = s->gates});
+    float *hh = (float *)run->scratch + hd_factor_count(s->bf16, s->in, s->gates);
+    float *products = hh + hd_factor_count(s->bf16, s->hidden, s->gates);
+    const float *weight_hh = run->weight + find_tensors(s).weight_hh;
+    return (struct factors){
+        .ih = hd_factor_make(s->bf16, s->in, s->gates, run->weight, true, run->scratch),
+        .hh = hd_factor_make(s->bf16, s->hidden, s->gates, weight_hh, true, hh),
+        .products = products,
+        .scratch = (float *)run->scratch + count_memory(s, false)};
 }
 
-/* Adds W_hh h to the summed gates of a step, which begins with row `first` of the part, and
- * computes that of the other one. */
-static void multiply_states(const struct sizes *s, const struct kept *kept, const float *weight,
+/* Computes W_ih x of all gates. */
+static void multiply_inputs(const struct sizes *s, const struct hd_layer_run *run,
+                            const struct kept *kept, const struct factors *factors,
                             struct part part)
 {
-    struct hd_product p = {.rows = (part.end - part.first + s->steps - 1) / s->steps,
-                           .columns = s->summed,
-                           .depth = s->hidden,
-                           .a = kept->before + part.first * s->states,
-                           .a_row = s->steps * s->states,
-                           .a_column = 1,
-                           .b = weight,
-                           .ldb = hd_linear_get_ld(s->gates),
-                           .c = kept->gates + part.first * s->gates,
-                           .ldc = s->steps * s->gates,
-                           .add = true};
-    hd_linear_multiply(&p);
-    p.columns = s->apart;
-    p.b += s->summed;
-    p.c = kept->apart + part.first * s->hidden;
-    p.ldc = s->steps * s->hidden;
-    p.add = false;
-    hd_linear_multiply(&p);
+    const struct hd_rows x = {part.end - part.first, run->x + part.first * s->in, s->in};
+    hd_factor_multiply(&factors->ih, &x, false, kept->gates + part.first * s->gates, s->gates,
+                       factors->scratch);
+}
+
+/* Computes W_hh h of a step, which begins with row `first` of the part. */
+static void multiply_states(const struct sizes *s, const struct kept *kept,
+                            const struct factors *factors, struct part part)
+{
+    const struct hd_rows before = {(part.end - part.first + s->steps - 1) / s->steps,
+                                   kept->before + part.first * s->states, s->steps * s->states};
+    hd_factor_multiply(&factors->hh, &before, false, factors->products, hd_linear_get_ld(s->gates),
+                       factors->scratch);
 }
 
 HD_ALWAYS void open_gates(int64_t at, int64_t count, const float *bias_ih, const float *bias_hh,
-                          float *gates)
+                          const float *products, float *gates)
 {
     const hd_reg bias =
         hd_reg_load_some(bias_ih + at, count) + hd_reg_load_some(bias_hh + at, count);
-    const hd_reg sum = hd_reg_load_some(gates + at, count) + bias;
-    hd_reg_store_some(gates + at, hd_reg_sigmoid(sum), count);
+    const hd_reg sum = hd_reg_load_some(gates + at, count) + hd_reg_load_some(products + at, count);
+    hd_reg_store_some(gates + at, hd_reg_sigmoid(sum + bias), count);
 }
 
-void hd_recurrent_open_gates(int64_t n, const float *bias_ih, const float *bias_hh, float *gates)
+void hd_recurrent_open_gates(int64_t n, const float *bias_ih, const float *bias_hh,
+                             const float *products, float *gates)
 {
-    HD_FOR_REGS(n, open_gates, bias_ih, bias_hh, gates);
+    HD_FOR_REGS(n, open_gates, bias_ih, bias_hh, products, gates);
 }
 
 static void forward_step(const struct sizes *s, const struct hd_layer_run *run,
-                         const struct kept *kept, const float *weight_hh, struct part part)
+                         const struct kept *kept, const struct factors *factors, struct part part)
 {
+    const float *products = factors->products;
     for (int64_t row = part.first; row < part.end; row += s->steps)
         begin_row(s, run, kept, row);
-    multiply_states(s, kept, weight_hh, part);
+    multiply_states(s, kept, factors, part);
     for (int64_t row = part.first; row < part.end; row += s->steps) {
-        const struct hd_cell_row cell = make_row(s, run, kept, row);
+        struct hd_cell_row cell = make_row(s, run, kept, row);
+        cell.products = products;
         run->layer->type->cell->forward(s->hidden, &cell);
+        products += hd_linear_get_ld(s->gates);
     }
 }
 
@@ -272,32 +291,19 @@ static void give_state(const struct sizes *s, const struct hd_layer_run *run,
 void hd_recurrent_forward(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
-    const int64_t ld = hd_linear_get_ld(s.gates);
-    float *weight_ih = run->scratch, *weight_hh = weight_ih + s.in * ld;
+    const struct factors factors = make_factors(&s, run);
     struct kept kept;
     lay_out(&s, run->kept, &kept);
     mark_begins(&s, run->begins, kept.goes_on);
-    hd_transpose(s.gates, s.in, run->weight, s.in, weight_ih, ld);
-    hd_transpose(s.gates, s.hidden, run->weight + find_tensors(&s).weight_hh, s.hidden, weight_hh,
-                 ld);
     for (struct part part = make_part(&s, 0); part.first < s.rows; part = make_part(&s, part.end)) {
-        multiply_inputs(&s, run, &kept, weight_ih, part);
+        multiply_inputs(&s, run, &kept, &factors, part);
         for (int64_t t = 0; t < s.steps; t++)
-            forward_step(&s, run, &kept, weight_hh, (struct part){part.first + t, part.end});
+            forward_step(&s, run, &kept, &factors, (struct part){part.first + t, part.end});
     }
     give_state(&s, run, &kept);
 }
 
 /* -- Backward ---------------------------------------------------------------------------------- */
-
-/* Returns a weight [gates][n] whose rows products can read as vectors; it may be a copy. */
-static const float *pad(const struct sizes *s, const float *weight, int64_t n, float *scratch)
-{
-    const int64_t ld = hd_linear_round_up(n);
-    for (int64_t i = 0; i < s->gates && n < ld; i++)
-        memcpy(scratch + i * ld, weight + i * n, (size_t)n * sizeof *scratch);
-    return n < ld ? scratch : weight;
-}
 
 static void add_to(int64_t n, const float *restrict from, float *restrict to)
 {
@@ -327,24 +333,17 @@ static void differentiate_row(const struct sizes *s, const struct hd_layer_run *
 /* Computes the derivatives by the outputs of all products, and adds those by the biases. */
 static void differentiate(const struct sizes *s, const struct hd_layer_run *run,
                           const struct kept *kept, const struct derivatives *derivatives,
-                          const float *weight_hh, struct part part)
+                          const struct hd_factor *hh, struct part part)
 {
-    struct hd_product p = {.rows = (part.end - part.first) / s->steps,
-                           .columns = s->hidden,
-                           .depth = s->gates,
-                           .a_row = s->steps * s->gates,
-                           .a_column = 1,
-                           .b = weight_hh,
-                           .ldb = hd_linear_round_up(s->hidden),
-                           .c = derivatives->states + part.first / s->steps * s->states,
-                           .ldc = s->states,
-                           .add = true};
+    float *states = derivatives->states + part.first / s->steps * s->states;
+    struct hd_rows gates = {(part.end - part.first) / s->steps, NULL, s->steps * s->gates};
     for (int64_t t = s->steps - 1; t >= 0; t--) {
         for (int64_t row = part.first + t; row < part.end; row += s->steps)
             differentiate_row(s, run, kept, derivatives, row);
-        p.a = derivatives->gates + (part.first + t) * s->gates;
+        gates.at = derivatives->gates + (part.first + t) * s->gates;
         if (t > 0)
-            hd_linear_multiply(&p);
+            hd_factor_multiply(hh, &gates, true, states, s->states,
+                               (float *)run->scratch + count_memory(s, true));
     }
 }
 
@@ -353,45 +352,40 @@ static void differentiate_weights(const struct sizes *s, const struct hd_layer_r
                                   const struct kept *kept, const struct derivatives *derivatives,
                                   struct part part)
 {
-    struct hd_product p = {.rows = s->summed,
-                           .columns = s->in,
-                           .depth = part.end - part.first,
-                           .a = derivatives->gates + part.first * s->gates,
-                           .a_row = 1,
-                           .a_column = s->gates,
-                           .b = run->x + part.first * s->in,
-                           .ldb = s->in,
-                           .c = run->dweight,
-                           .ldc = s->in,
-                           .add = part.first > 0};
-    hd_linear_multiply(&p);
-    p.rows = p.a_column = s->apart;
-    p.a = derivatives->apart + part.first * s->apart;
-    p.c += s->summed * s->in;
-    hd_linear_multiply(&p);
-    p.rows = p.a_column = s->gates;
-    p.a = derivatives->gates + part.first * s->gates;
-    p.b = kept->before + part.first * s->states;
-    p.ldb = s->states;
-    p.columns = p.ldc = s->hidden;
-    p.c = run->dweight + find_tensors(s).weight_hh;
-    hd_linear_multiply(&p);
+    const int64_t rows = part.end - part.first;
+    const struct hd_rows x = {rows, run->x + part.first * s->in, s->in};
+    const struct hd_rows before = {rows, kept->before + part.first * s->states, s->states};
+    const struct hd_rows gates = {rows, derivatives->gates + part.first * s->gates, s->gates};
+    const struct hd_rows apart = {rows, derivatives->apart + part.first * s->apart, s->apart};
+    float *scratch = (float *)run->scratch + count_memory(s, true);
+    const bool add = part.first > 0;
+    hd_rows_multiply(s->bf16, s->summed, &gates, s->in, &x, add, run->dweight, scratch);
+    if (s->apart > 0)
+        hd_rows_multiply(s->bf16, s->apart, &apart, s->in, &x, add,
+                         run->dweight + s->summed * s->in, scratch);
+    hd_rows_multiply(s->bf16, s->gates, &gates, s->hidden, &before, add,
+                     run->dweight + find_tensors(s).weight_hh, scratch);
 }
 
+/* Products of bf16 are added over all parts at once. */
 void hd_recurrent_backward_weights(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
     const struct tensors tensors = find_tensors(&s);
     const struct derivatives derivatives = lay_out_derivatives(&s, run->dkept);
-    const float *weight_hh = pad(&s, run->weight + tensors.weight_hh, s.hidden, run->scratch);
+    const struct hd_factor hh = hd_factor_make(
+        s.bf16, s.gates, s.hidden, run->weight + tensors.weight_hh, false, run->scratch);
     float *dbias_ih = run->dweight + tensors.bias_ih, *dbias_hh = run->dweight + tensors.bias_hh;
     struct kept kept;
     lay_out(&s, run->kept, &kept);
     copy(2 * s.gates, NULL, dbias_ih);
     for (struct part part = make_part(&s, 0); part.first < s.rows; part = make_part(&s, part.end)) {
-        differentiate(&s, run, &kept, &derivatives, weight_hh, part);
-        differentiate_weights(&s, run, &kept, &derivatives, part);
+        differentiate(&s, run, &kept, &derivatives, &hh, part);
+        if (!s.bf16)
+            differentiate_weights(&s, run, &kept, &derivatives, part);
     }
+    if (s.bf16)
+        differentiate_weights(&s, run, &kept, &derivatives, (struct part){0, s.rows});
     copy(s.summed, dbias_hh, dbias_ih);
 }
 
@@ -399,21 +393,15 @@ void hd_recurrent_backward_data(const struct hd_layer_run *run)
 {
     const struct sizes s = measure(run->layer, run->rows, run->steps);
     const struct derivatives derivatives = lay_out_derivatives(&s, run->dkept);
-    struct hd_product p = {.rows = s.rows,
-                           .columns = s.in,
-                           .depth = s.summed,
-                           .a = derivatives.gates,
-                           .a_row = s.gates,
-                           .a_column = 1,
-                           .b = pad(&s, run->weight, s.in, run->scratch),
-                           .ldb = hd_linear_round_up(s.in),
-                           .c = run->to,
-                           .ldc = s.in};
-    hd_linear_multiply(&p);
-    p.depth = p.a_row = s.apart;
-    p.a = derivatives.apart;
-    p.b += s.summed * p.ldb;
-    p.add = true;
-    if (s.apart > 0)
-        hd_linear_multiply(&p);
+    const struct hd_rows gates = {s.rows, derivatives.gates, s.gates};
+    const struct hd_rows apart = {s.rows, derivatives.apart, s.apart};
+    float *scratch = (float *)run->scratch + count_memory(&s, true);
+    const struct hd_factor summed =
+        hd_factor_make(s.bf16, s.summed, s.in, run->weight, false, run->scratch);
+    hd_factor_multiply(&summed, &gates, false, run->to, s.in, scratch);
+    if (s.apart == 0)
+        return;
+    const struct hd_factor other =
+        hd_factor_make(s.bf16, s.apart, s.in, run->weight + s.summed * s.in, false, run->scratch);
+    hd_factor_multiply(&other, &apart, true, run->to, s.in, scratch);
 }

@@ -13,10 +13,11 @@ enum { HD_CELL_STATES = 2 };
 
 /* One step of one sequence. */
 struct hd_cell_row {
-    /* [gates hidden], without biases: W_ih x + W_hh h of the cell's first `summed` gates and W_ih x
-     * of the last one, if that is apart. [hidden]: W_hh h of that gate. In their place a cell
-     * leaves what it needs backward. */
-    float *gates, *apart;
+    /* [gates hidden]: W_ih x, without biases, in whose place a cell leaves what it needs backward;
+     * and forward W_hh h likewise. [hidden]: more that it needs backward. */
+    float *gates;
+    const float *products;
+    float *more;
     const float *bias_ih, *bias_hh;
     const float *before[HD_CELL_STATES]; /* [hidden]: states before the step */
     float *after[HD_CELL_STATES];        /* [hidden]: written forward */
@@ -28,13 +29,51 @@ struct hd_cell_row {
 };
 
 struct hd_cell {
-    int gates, summed; /* summed: gates or gates - 1 */
+    int gates, summed; /* summed: those that take the sum of both products; gates or gates - 1 */
     void (*forward)(int64_t hidden, const struct hd_cell_row *row);
     void (*backward)(int64_t hidden, const struct hd_cell_row *row);
 };
 
-/* Computes the sigmoid of n sums of gates with both biases, in their place. */
-void hd_recurrent_open_gates(int64_t n, const float *bias_ih, const float *bias_hh, float *gates);
+/* Computes the sigmoid of n sums of both products and biases, in place of the gates. */
+void hd_recurrent_open_gates(int64_t n, const float *bias_ih, const float *bias_hh,
+                             const float *products, float *gates);
+
+/* -- Products (recurrent_products.c) ----------------------------------------------------------- */
+
+/* Rows of floats, `row` floats apart. */
+struct hd_rows {
+    int64_t rows;
+    const float *at;
+    int64_t row;
+};
+
+/* A weight as products take it, in which a row of `in` numbers yields one of `out`. In bf16 it and
+ * the rows are rounded, and sums are floats. A row's result depends on that row alone. */
+struct hd_factor {
+    bool bf16;
+    int64_t in, out, ld;
+    const float *weight;
+};
+
+/* Makes a factor of weight[in][out], or of its transpose, which is weight[out][in]; it uses
+ * memory[hd_factor_count], 64-byte aligned, and perhaps the weight. */
+struct hd_factor hd_factor_make(bool bf16, int64_t in, int64_t out, const float *weight,
+                                bool transposed, float *memory);
+int64_t hd_factor_count(bool bf16, int64_t in, int64_t out);
+
+/* Computes y[r] = (add ? y[r] : 0) + the product of x[r] for the rows of x. Rows of y are `y_row`
+ * floats apart; up to the next multiple of HD_LANES, what lies behind `out` may be written. */
+void hd_factor_multiply(const struct hd_factor *f, const struct hd_rows *x, bool add, float *y,
+                        int64_t y_row, float *scratch);
+int64_t hd_factor_count_scratch(bool bf16, int64_t rows, int64_t in, int64_t out);
+
+/* Computes dweight[o][i] = sum_r dy[r][o] x[r][i], which is added to what is there if `add`, unless
+ * numbers are rounded. Rows of x can be read as vectors. */
+void hd_rows_multiply(bool bf16, int64_t out, const struct hd_rows *dy, int64_t in,
+                      const struct hd_rows *x, bool add, float *dweight, float *scratch);
+int64_t hd_rows_count_scratch(bool bf16, int64_t rows, int64_t out, int64_t in);
+
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 /* Do what the operations of a layer type do (kernels/net/layers/layer.h), with the type's cell.
  * hd_recurrent_list_tensors returns the number of tensors; there are no errors. */

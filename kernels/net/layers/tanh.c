@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.Tanh. */
 #include "kernels/net/layers/layer.h"
-#include "kernels/net/layers/smooth_vector.h"
+#include "kernels/net/layers/smooth.h"
 
 HD_ALWAYS void activate(int64_t at, int64_t count, float *y)
 {

@@ -4,7 +4,6 @@
  * numbers. */
 #include "kernels/net/layers/layer.h"
 #include "kernels/net/layers/smooth.h"
-#include "kernels/net/layers/smooth_vector.h"
 #include "runtime/base/hash.h"
 #include "tests/kernels/common/guarded.h"
 

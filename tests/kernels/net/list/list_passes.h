@@ -14,12 +14,30 @@
 
 enum { CHECKED = 250 /* parameters of a list whose derivative is checked */ };
 
-static inline struct hd_net *make(const struct list_case *list)
+static inline struct hd_net *make_in(const struct list_case *list, enum hd_precision precision)
 {
-    const struct hd_net_fields fields = list_fields(list);
+    struct hd_net_fields fields = list_fields(list);
     struct hd_net *net;
+    fields.precision = precision;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     return net;
+}
+
+static inline struct hd_net *make(const struct list_case *list)
+{
+    return make_in(list, HD_F32);
+}
+
+/* Checks the distance of vectors relative to the length of the second. */
+static inline void check_distance(int64_t n, const float *x, const float *wanted, double most,
+                                  const char *what)
+{
+    double distance = 0, length = 0;
+    for (int64_t i = 0; i < n; i++) {
+        distance += pow((double)x[i] - wanted[i], 2);
+        length += pow(wanted[i], 2);
+    }
+    ck_assert_msg(sqrt(distance) <= most * sqrt(length), "%s: %g", what, sqrt(distance / length));
 }
 
 /* Parameters that start as the net says, and then differ a little, so that norms do something. */
@@ -36,6 +54,7 @@ static inline void *make_params(const struct hd_net *net)
             row_major[j] += (float)(0.3 * fill(1, (uint64_t)(tensor->offset + j)) - 0.15);
         ck_assert_int_eq(hd_net_import_tensor(net, row_major, t, params), HD_OK);
     }
+    hd_net_refresh(net, params, 0, hd_net_count_params(net));
     return params;
 }
 

@@ -165,11 +165,8 @@ struct results {
 
 static struct results run_in(const struct list_case *list, enum hd_precision precision)
 {
-    struct hd_net_fields fields = list_fields(list);
-    struct hd_net *net, *plain = make(list);
+    struct hd_net *net = make_in(list, precision), *plain = make(list);
     const int64_t rows = list->rows;
-    fields.precision = precision;
-    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     struct results results = {.outputs = rows * hd_net_count_outputs(net)};
     const float *all = by_tensors(plain, make_params(plain));
     float *params = guarded(hd_net_get_params_bytes(net)), *dq = make_dq(0, results.outputs);
@@ -199,18 +196,6 @@ static struct results run_in(const struct list_case *list, enum hd_precision pre
     hd_net_destroy(net);
     hd_net_destroy(plain);
     return results;
-}
-
-/* Checks the distance of vectors relative to the length of the second. */
-static void check_distance(int64_t n, const float *x, const float *wanted, double most,
-                           const char *what)
-{
-    double distance = 0, length = 0;
-    for (int64_t i = 0; i < n; i++) {
-        distance += pow((double)x[i] - wanted[i], 2);
-        length += pow(wanted[i], 2);
-    }
-    ck_assert_msg(sqrt(distance) <= most * sqrt(length), "%s: %g", what, sqrt(distance / length));
 }
 
 /* A number of bf16 is rounded by up to 1/256 of it, and where a ReLU is near zero it may switch. */

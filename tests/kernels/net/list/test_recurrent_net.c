@@ -27,9 +27,9 @@ struct pass {
     double *naive_state;
 };
 
-static struct pass make_pass(const struct list_case *list)
+static struct pass make_pass(const struct list_case *list, enum hd_precision precision)
 {
-    struct pass p = {.list = list, .net = make(list), .rows = list->rows};
+    struct pass p = {.list = list, .net = make_in(list, precision), .rows = list->rows};
     p.states = p.rows / STEPS * hd_net_count_state(p.net);
     p.outputs = p.rows * hd_net_count_outputs(p.net);
     p.params_bytes = hd_net_count_params(p.net) * 4;
@@ -64,7 +64,7 @@ static void close_pass(struct pass *p)
 /* Half of the cases begin from zeros and have no episodes that begin later. */
 TEST(sequences_are_those_of_a_naive_net, .runs = 2 * N_RECURRENT)
 {
-    struct pass p = make_pass(&recurrent[_i / 2]);
+    struct pass p = make_pass(&recurrent[_i / 2], HD_F32);
     const bool zeros = _i % 2 == 1;
     const struct hd_net_fields fields = list_fields(p.list);
     const struct hd_net_sequences sequences = {.steps = STEPS,
@@ -95,10 +95,44 @@ TEST(sequences_are_those_of_a_naive_net, .runs = 2 * N_RECURRENT)
     close_pass(&p);
 }
 
-/* Steps one by one, each sequence alone, yield the bits of all sequences at once. */
-TEST(steps_yield_the_bits_of_their_sequence, .runs = N_RECURRENT)
+static struct pass run_in(const struct list_case *list, enum hd_precision precision)
 {
-    struct pass p = make_pass(&recurrent[_i]);
+    struct pass p = make_pass(list, precision);
+    const struct hd_net_sequences sequences = {
+        .steps = STEPS, .state = p.state, .begins = p.begins, .next_state = p.state};
+    hd_net_forward(p.net,
+                   &(struct hd_net_pass){.params = p.params,
+                                         .obs = make_obs(list, p.net, 0, p.rows),
+                                         .rows = p.rows,
+                                         .sequences = &sequences,
+                                         .work = p.work},
+                   p.q);
+    for (int stage = 0; stage < hd_net_count_stages(p.net); stage++)
+        hd_net_backward(p.net, p.params, p.rows, p.rows, p.work, p.dq, p.scratch, stage, p.grad);
+    return p;
+}
+
+/* Products alone are rounded: states and sums are floats. */
+TEST(bf16_is_close_to_floats, .runs = N_RECURRENT)
+{
+    struct pass narrow = run_in(&recurrent[_i], HD_BF16), floats = run_in(&recurrent[_i], HD_F32);
+    const float *grad = by_tensors(narrow.net, narrow.grad);
+    int64_t params = 0;
+    for (int t = 0; t < hd_net_count_tensors(floats.net); t++)
+        params += hd_net_get_tensor(floats.net, t)->count;
+    check_distance(floats.outputs, narrow.q, floats.q, 0.02, "outputs");
+    check_distance(floats.states, narrow.state, floats.state, 0.01, "next state");
+    check_distance(params, grad, by_tensors(floats.net, floats.grad), 0.05, "gradients");
+    ck_assert(memcmp(narrow.state, floats.state, (size_t)floats.states * 4) != 0);
+    close_pass(&narrow);
+    close_pass(&floats);
+}
+
+/* Steps one by one, each sequence alone, yield the bits of all sequences at once, in f32 and, but
+ * for convolutions, in bf16. */
+TEST(steps_yield_the_bits_of_their_sequence, .runs = 2 * N_RECURRENT)
+{
+    struct pass p = make_pass(&recurrent[_i / 2], _i % 2 == 0 ? HD_F32 : HD_BF16);
     const int64_t outputs = p.outputs / p.rows, count = hd_net_count_state(p.net);
     float *next = guarded(p.states * 4), *one = guarded(outputs * 4);
     const struct hd_net_sequences whole = {.steps = STEPS, .state = p.state, .next_state = next};
