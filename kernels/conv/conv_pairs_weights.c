@@ -67,7 +67,7 @@ static void pair_inputs(const struct sizes *s, const hd_bf16 *first, const hd_bf
     for (int64_t at = 0; at < s->in_image;) {
         to = put_zeros(to, side);
         for (const int64_t end = at + line; at < end; at += HD_VEC, to += PAIR * HD_VEC)
-            _mm512_storeu_si512(to, hd_pairs_make(first + at, second ? second + at : NULL));
+            hd_pairs_store(to, first + at, second ? second + at : NULL);
         to = put_zeros(to, side);
     }
     put_zeros(to, border);

@@ -164,21 +164,6 @@ static void pair_block(const hd_bf16 *shadow, int64_t out_blocks, hd_bf16 *pairs
     }
 }
 
-/* Stores one row of dx from even and odd inputs. */
-static void store_row(const float *even, const float *odd, int64_t inputs, const hd_bf16 *mask,
-                      hd_bf16 *dx)
-{
-    const __mmask32 there = inputs >= IN ? 0xFFFFFFFF : (__mmask32)((1u << inputs) - 1);
-    hd_bf16 row[IN] __attribute__((aligned(64)));
-    hd_bf16_pair(even, odd, row);
-    __m512i value = _mm512_load_si512(row);
-    if (mask) {
-        const __m512i y = _mm512_maskz_loadu_epi16(there, mask);
-        value = _mm512_maskz_mov_epi16(_mm512_cmpgt_epi16_mask(y, _mm512_setzero_si512()), value);
-    }
-    _mm512_mask_storeu_epi16(dx, there, value);
-}
-
 /* Stores tiles 0 and 1, and if there are two pairs, 2 and 3, one after another. */
 HD_ALWAYS void store_tiles(bool two, float *tiles)
 {
@@ -198,10 +183,12 @@ static void store_block_of_rows(const float *tiles, int64_t rows, int64_t inputs
 {
     for (int64_t i = 0; i < rows; i++, dx += lddx, mask += mask ? lddx : 0) {
         const float *even = tiles + i / TILE * 2 * TILE * OUT + i % TILE * OUT;
+        hd_bf16 row[IN];
         __builtin_prefetch(dx + ahead, 1, 3);
         if (mask)
             __builtin_prefetch(mask + ahead, 0, 3);
-        store_row(even, even + TILE * OUT, inputs, mask, dx);
+        hd_bf16_pair(even, even + TILE * OUT, row);
+        hd_packed_store_row(row, inputs, mask, dx);
     }
 }
 

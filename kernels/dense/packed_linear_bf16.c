@@ -1,246 +1,308 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of bf16 numbers in plain C, and the choice of the implementation.
- * A product of two bf16 numbers is exact in a float, so contraction, with which this file is
- * compiled, changes no bit but of results that underflow. */
+/* bf16 passes by products of pairs. A block of the result stays in registers over the summed index:
+ * inputs 2 i and 2 i + 1 in a forward pass, outputs or rows likewise in a backward pass. This file
+ * is compiled with contraction, which is safe because every element is one chain. */
 #include "kernels/common/amx.h"
-#include "kernels/common/vector.h"
+#include "kernels/common/pairs.h"
 #include "kernels/dense/packed_linear_internal.h"
 
-enum {
-    BLOCK = HD_PACK_BLOCK,
-    IN = HD_PACK_IN,
-    OUT = HD_PACK_OUT,
-    ROWS = HD_REG_ROWS,
-    VECTORS = HD_REG_COLUMNS,
-    BLOCKS = VECTORS * HD_REG / OUT /* of outputs that the registers hold */
-};
-
-typedef uint32_t reg_bits __attribute__((vector_size(4 * HD_REG), aligned(2)));
-typedef uint16_t reg_bf16 __attribute__((vector_size(2 * HD_REG), aligned(2)));
-
-/* Loads a register of pairs, in which the shadow keeps the weights of inputs i and i + 1. */
-HD_ALWAYS void load_pairs(const hd_bf16 *from, hd_reg *first, hd_reg *second)
-{
-    const reg_bits pairs = *(const reg_bits *)from;
-    *first = (hd_reg)(pairs << 16);
-    *second = (hd_reg)(pairs & 0xffff0000u);
-}
-
-HD_ALWAYS hd_reg load_bf16(const hd_bf16 *from)
-{
-    return (hd_reg)(__builtin_convertvector(*(const reg_bf16 *)from, reg_bits) << 16);
-}
+enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, PAIRS = IN / 2 };
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-/* Up to ROWS rows by up to BLOCKS blocks of outputs. */
-struct forward {
-    const hd_bf16 *shadow;
-    int64_t next; /* weights from one block of inputs to the next */
-    int64_t in;
-    const hd_bf16 *x;
-    int64_t ldx;
-    const float *bias;
-    float *y;
-    int64_t ldy;
+enum {
+    ROWS = HD_REG_ROWS,
+    BLOCKS = HD_REG_COLUMNS * HD_REG / OUT,       /* of outputs that the registers hold */
+    NEXT = (int)HD_REG == HD_VEC ? BLOCK : 2 * HD_REG, /* weights from one vector to the next */
+    DEPTH = 8 /* blocks of inputs, so that a panel stays in the first-level cache */
 };
 
-HD_ALWAYS void forward_block(const struct forward *p, int rows, int vectors)
+/* Up to DEPTH blocks of inputs by up to BLOCKS blocks of outputs. */
+struct panel {
+    const hd_bf16 *shadow;
+    int64_t next; /* weights from one block of inputs to the next */
+    int64_t depth;
+    const hd_bf16 *x;
+    int64_t ldx;
+    float *y;
+    int64_t ldy;
+    const float *bias;    /* in the last panel; else NULL */
+    bool start;           /* true: y holds nothing yet */
+    const hd_bf16 *ahead; /* a block of outputs of the next panel, to be prefetched; or NULL */
+};
+
+HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
 {
-    hd_reg sum[ROWS][VECTORS] = {{{0}}};
-    const hd_bf16 *block = p->shadow;
-    for (int64_t i0 = 0; i0 < p->in; i0 += IN, block += p->next)
-        for (int64_t i = 0; i < hd_min(p->in - i0, IN); i += 2) {
-            hd_reg first[VECTORS], second[VECTORS];
-            for (int v = 0; v < vectors; v++)
-                load_pairs(block + v * HD_REG / OUT * BLOCK + v * HD_REG % OUT * 2 + i * OUT,
-                           &first[v], &second[v]);
-            for (int r = 0; r < rows; r++) {
-                const hd_bf16 *x = p->x + r * p->ldx + i0 + i;
-                const float a = hd_bf16_to_float(x[0]), b = hd_bf16_to_float(x[1]);
-                for (int v = 0; v < vectors; v++) {
-                    sum[r][v] += a * first[v];
-                    sum[r][v] += b * second[v];
-                }
-            }
-        }
-    for (int r = 0; r < rows; r++)
+    hd_reg sum[ROWS][HD_REG_COLUMNS] = {{{0}}};
+    for (int r = 0; r < rows && !p->start; r++)
         for (int v = 0; v < vectors; v++)
-            hd_reg_store(p->y + r * p->ldy + v * HD_REG,
-                         sum[r][v] + hd_reg_load(p->bias + v * HD_REG));
+            sum[r][v] = hd_reg_load(p->y + r * p->ldy + v * HD_REG);
+    const hd_bf16 *block = p->shadow;
+    for (int64_t b = 0; b < p->depth; b++, block += p->next)
+        for (int64_t i = 0; i < PAIRS; i++) {
+            if (p->ahead)
+                __builtin_prefetch(p->ahead + b * p->next + i * 2 * OUT, 0, 2);
+            HD_PAIRS_ADD(sum, p->x + b * IN + 2 * i, p->ldx, block + i * 2 * OUT, NEXT, rows,
+                         vectors);
+        }
+    for (int v = 0; v < vectors; v++) {
+        hd_reg bias = {0};
+        if (p->bias)
+            bias = hd_reg_load(p->bias + v * HD_REG);
+        for (int r = 0; r < rows; r++)
+            hd_reg_store(p->y + r * p->ldy + v * HD_REG, p->bias ? sum[r][v] + bias : sum[r][v]);
+    }
 }
 
-static void run_forward_block(const struct forward *p, int rows, int vectors)
+static void run_forward_block(const struct panel *p, int rows, int vectors)
 {
     HD_UNROLL(forward_block, p, rows, vectors)
+}
+
+/* Returns the weights of the panel that begins at these blocks or, beyond the last output, of the
+ * next one. */
+static const hd_bf16 *find_panel(const struct hd_packed *p, const hd_bf16 *shadow, int64_t first_in,
+                                 int64_t first_out)
+{
+    const int64_t out_blocks = hd_packed_count_out_blocks(p);
+    if (first_out >= out_blocks) {
+        first_out = 0;
+        first_in += DEPTH;
+    }
+    return first_in < hd_packed_count_in_blocks(p)
+               ? shadow + (first_in * out_blocks + first_out) * BLOCK
+               : NULL;
 }
 
 static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t blocks = hd_packed_count_out_blocks(p);
-    for (int64_t b = 0; b < blocks; b += BLOCKS)
-        for (int64_t r = 0; r < rows; r += ROWS) {
-            const struct forward part = {.shadow = shadow + b * BLOCK,
-                                         .next = blocks * BLOCK,
-                                         .in = p->in,
-                                         .x = x + r * ldx,
-                                         .ldx = ldx,
-                                         .bias = bias + b * OUT,
-                                         .y = y + r * ldy + b * OUT,
-                                         .ldy = ldy};
-            run_forward_block(&part, (int)hd_min(rows - r, ROWS),
-                              (int)hd_min(blocks - b, BLOCKS) * OUT / HD_REG);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p),
+                  in_blocks = hd_packed_count_in_blocks(p);
+    for (int64_t i = 0; i < in_blocks; i += DEPTH)
+        for (int64_t b = 0; b < out_blocks; b += BLOCKS) {
+            const hd_bf16 *next = find_panel(p, shadow, i, b + BLOCKS);
+            for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
+                const struct panel panel = {
+                    .shadow = shadow + (i * out_blocks + b) * BLOCK,
+                    .next = out_blocks * BLOCK,
+                    .depth = hd_min(in_blocks - i, DEPTH),
+                    .x = x + r * ldx + i * IN,
+                    .ldx = ldx,
+                    .y = y + r * ldy + b * OUT,
+                    .ldy = ldy,
+                    .bias = i + DEPTH >= in_blocks ? bias + b * OUT : NULL,
+                    .start = i == 0,
+                    .ahead = next && row < BLOCKS ? next + row * BLOCK : NULL,
+                };
+                run_forward_block(&panel, (int)hd_min(rows - r, ROWS),
+                                  (int)hd_min(out_blocks - b, BLOCKS) * OUT / HD_REG);
+            }
         }
 }
 
 /* -- Backward, data ---------------------------------------------------------------------------- */
 
-/* Up to ROWS inputs of a block by up to VECTORS vectors of rows. */
-struct data {
-    const struct hd_packed *p;
-    const hd_bf16 *weights; /* of the block of inputs */
-    int64_t i;              /* first input in the block */
-    const float *dy;        /* transposed: [out][ld] */
-    int64_t ld;
-    float *sums; /* [IN][VECTORS * HD_REG]: of the block's inputs */
+enum {
+    INPUTS = HD_REG == 16 ? 8 : 4,
+    SIDE = HD_REG == 4 ? 4 : 2, /* vectors of rows here, of outputs below, at a time */
+    STRIP = SIDE * HD_REG,      /* rows here, outputs below, that are SIDE vectors */
+    CHUNK = 16,                 /* blocks of outputs at a time, so that dy stays in the cache */
+    FETCH_AHEAD = 4             /* blocks */
 };
 
-HD_ALWAYS void data_block(const struct data *p, int inputs, int vectors)
+/* Transposes dy to strips of rows, each [pair of outputs][STRIP][2]; missing rows are zero. */
+static void pair_outputs(int64_t out_pairs, int64_t rows, const hd_bf16 *dy, int64_t lddy,
+                         hd_bf16 *strips)
 {
-    hd_reg sum[ROWS][VECTORS] = {{{0}}};
-    for (int64_t o = 0; o < p->p->out; o++) {
-        const hd_bf16 *w = p->weights + o / OUT * BLOCK + o % OUT * 2;
-        hd_reg dy[VECTORS];
+    for (int64_t r0 = 0; r0 < rows; r0 += STRIP, strips += out_pairs * STRIP * 2)
+        for (int64_t o = 0; o < out_pairs; o += HD_VEC)
+            for (int64_t r = 0; r < STRIP; r += HD_VEC) {
+                hd_vec pairs[HD_VEC] = {{0}};
+                for (int64_t i = 0; i < HD_VEC && r0 + r + i < rows; i++)
+                    pairs[i] = hd_vec_load((const float *)(dy + (r0 + r + i) * lddy + 2 * o));
+                hd_vec_transpose(pairs);
+                for (int64_t i = 0; i < HD_VEC; i++)
+                    hd_vec_store((float *)(strips + ((o + i) * STRIP + r) * 2), pairs[i]);
+            }
+}
+
+typedef uint16_t words __attribute__((vector_size(2 * IN), aligned(2)));
+
+/* Rearranges blocks of weights, whose pairs are of inputs, to [block][input][output], in which
+ * outputs are pairs. */
+static void part_inputs(const hd_bf16 *shadow, int64_t out_blocks, hd_bf16 *weights)
+{
+    const words order = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                         1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    for (int64_t at = 0; at < out_blocks * BLOCK; at += IN) {
+        const words pairs = *(const words *)(shadow + at);
+        __builtin_prefetch(shadow + at + FETCH_AHEAD * BLOCK, 0, 3);
+        *(words *)(weights + at) = HD_SHUFFLE(pairs, pairs, order);
+    }
+}
+
+/* INPUTS inputs by up to SIDE vectors of rows, summed over up to CHUNK blocks of outputs. */
+struct data {
+    const hd_bf16 *weights, *dy;
+    int64_t blocks;
+    bool start;  /* true: the sums begin with 0 */
+    float *sums; /* [INPUTS][STRIP] */
+};
+
+HD_ALWAYS void data_block(const struct data *p, int vectors)
+{
+    hd_reg sum[INPUTS][SIDE] = {{{0}}};
+    for (int i = 0; i < INPUTS && !p->start; i++)
         for (int v = 0; v < vectors; v++)
-            dy[v] = hd_reg_load(p->dy + o * p->ld + v * HD_REG);
-        for (int k = 0; k < inputs; k++) {
-            const int64_t i = p->i + k;
-            const float weight = hd_bf16_to_float(w[i / 2 * OUT * 2 + i % 2]);
-            for (int v = 0; v < vectors; v++)
-                sum[k][v] += weight * dy[v];
+            sum[i][v] = hd_reg_load(p->sums + i * STRIP + v * HD_REG);
+    const hd_bf16 *weights = p->weights, *dy = p->dy;
+    for (int64_t b = 0; b < p->blocks; b++, weights += BLOCK)
+        for (int o = 0; o < OUT; o += 2, dy += 2 * STRIP)
+            HD_PAIRS_ADD(sum, weights + o, OUT, dy, 2 * HD_REG, INPUTS, vectors);
+    for (int i = 0; i < INPUTS; i++)
+        for (int v = 0; v < vectors; v++)
+            hd_reg_store(p->sums + i * STRIP + v * HD_REG, sum[i][v]);
+}
+
+/* Computes a strip of dx of one block of inputs: sums[input][row]. */
+static void data_strip(int64_t out_blocks, int64_t rows, const hd_bf16 *weights, const hd_bf16 *dy,
+                       float *sums)
+{
+    for (int64_t o = 0; o < out_blocks; o += CHUNK)
+        for (int64_t i = 0; i < IN; i += INPUTS) {
+            const struct data part = {.weights = weights + o * BLOCK + i * OUT,
+                                      .dy = dy + o * OUT * STRIP,
+                                      .blocks = hd_min(out_blocks - o, CHUNK),
+                                      .start = o == 0,
+                                      .sums = sums + i * STRIP};
+            if (rows > STRIP / 2)
+                data_block(&part, SIDE);
+            else
+                data_block(&part, SIDE / 2);
+        }
+}
+
+/* Stores a strip of dx. Prefetches the memory of the next block of inputs, because stores that wait
+ * for their cache lines delay loads from similar addresses. */
+static void store_strip(const float *sums, int64_t rows, int64_t inputs, const hd_bf16 *mask,
+                        hd_bf16 *dx, int64_t lddx)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC) {
+        hd_vec low[HD_VEC], high[HD_VEC];
+        for (int64_t i = 0; i < HD_VEC; i++) {
+            low[i] = hd_vec_load(sums + i * STRIP + r0);
+            high[i] = hd_vec_load(sums + (HD_VEC + i) * STRIP + r0);
+        }
+        hd_vec_transpose(low);
+        hd_vec_transpose(high);
+        for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++) {
+            __builtin_prefetch(dx + r * lddx + IN, 1, 3);
+            if (mask)
+                __builtin_prefetch(mask + r * lddx + IN, 0, 3);
+            hd_bf16 row[IN];
+            hd_vec_store_bf16(row, low[r - r0]);
+            hd_vec_store_bf16(row + HD_VEC, high[r - r0]);
+            hd_packed_store_row(row, inputs, mask ? mask + r * lddx : NULL, dx + r * lddx);
         }
     }
-    for (int k = 0; k < inputs; k++)
-        for (int v = 0; v < vectors; v++)
-            hd_reg_store(p->sums + ((p->i + k) * VECTORS + v) * HD_REG, sum[k][v]);
-}
-
-static void run_data_block(const struct data *p, int inputs, int vectors)
-{
-    HD_UNROLL(data_block, p, inputs, vectors)
-}
-
-/* Writes n inputs of `rows` rows from their sums. */
-static void store_data(const float *sums, int64_t n, int64_t rows, const hd_bf16 *mask, hd_bf16 *dx,
-                       int64_t lddx)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < n; i++) {
-            const bool passes = !mask || (int16_t)mask[r * lddx + i] > 0;
-            dx[r * lddx + i] = passes ? hd_bf16_from_float(sums[i * VECTORS * HD_REG + r]) : 0;
-        }
-}
-
-/* Transposes dy into floats, with zeros for rows up to `ld`. */
-static void transpose(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy, int64_t lddy,
-                      float *to, int64_t ld)
-{
-    for (int64_t o = 0; o < p->out; o++)
-        for (int64_t r = 0; r < ld; r++)
-            to[o * ld + r] = r < rows ? hd_bf16_to_float(dy[r * lddy + o]) : 0;
 }
 
 static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                           const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
-    enum { LANES = VECTORS * HD_REG };
-    const int64_t ld = (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
-    float sums[IN * LANES];
-    transpose(p, rows, dy, lddy, scratch, ld);
-    for (int64_t b = first; b < last; b++)
-        for (int64_t r = 0; r < rows; r += LANES) {
-            const int64_t i0 = b * IN, n = hd_min(p->in - i0, IN), at = r * lddx + i0;
-            struct data part = {.p = p,
-                                .weights = shadow + b * hd_packed_count_out_blocks(p) * BLOCK,
-                                .dy = (const float *)scratch + r,
-                                .ld = ld,
-                                .sums = sums};
-            for (; part.i < n; part.i += ROWS)
-                run_data_block(&part, (int)hd_min(n - part.i, ROWS),
-                               (int)hd_min((ld - r) / HD_REG, VECTORS));
-            store_data(sums, n, hd_min(rows - r, LANES), mask ? mask + at : NULL, dx + at, lddx);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p),
+                  out_pairs = (out_blocks + 1) / 2 * OUT;
+    float sums[IN * STRIP] __attribute__((aligned(64)));
+    hd_bf16 *weights = scratch, *strips = weights + out_blocks * BLOCK;
+    pair_outputs(out_pairs, rows, dy, lddy, strips);
+    for (int64_t b = first; b < last; b++) {
+        part_inputs(shadow + b * out_blocks * BLOCK, out_blocks, weights);
+        for (int64_t r = 0; r < rows; r += STRIP) {
+            const int64_t n = hd_min(rows - r, STRIP), at = r * lddx + b * IN;
+            data_strip(out_blocks, n, weights, strips + r * out_pairs * 2, sums);
+            store_strip(sums, n, p->in - b * IN, mask ? mask + at : NULL, dx + at, lddx);
         }
+    }
 }
 
 /* -- Backward, weights ------------------------------------------------------------------------- */
 
-/* Up to ROWS inputs by up to BLOCKS blocks of outputs. */
-struct weights {
-    int64_t rows;
-    const hd_bf16 *x, *dy; /* of these inputs and outputs */
-    int64_t ldx, lddy;
-    float *dw;
-};
+enum { LARGE = 1 << 18 /* floats of weights that exceed the second-level cache */ };
 
-HD_ALWAYS void weights_block(const struct weights *p, int inputs, int vectors)
+/* Makes pairs of rows of 32 columns: to[row / 2][32][2]. Prefetches the columns after them. */
+static void pair_rows(int64_t rows, const hd_bf16 *from, int64_t ld, hd_bf16 *to)
 {
-    hd_reg sum[ROWS][VECTORS] = {{{0}}};
-    for (int64_t r = 0; r < p->rows; r++) {
-        hd_reg dy[VECTORS];
-        for (int v = 0; v < vectors; v++)
-            dy[v] = load_bf16(p->dy + r * p->lddy + v * HD_REG);
-        for (int k = 0; k < inputs; k++) {
-            const float x = hd_bf16_to_float(p->x[r * p->ldx + k]);
-            for (int v = 0; v < vectors; v++)
-                sum[k][v] += x * dy[v];
-        }
+    for (int64_t r = 0; r < rows; r += 2, from += 2 * ld) {
+        const hd_bf16 *second = r + 1 < rows ? from + ld : NULL;
+        __builtin_prefetch(from + IN, 0, 3);
+        __builtin_prefetch(from + ld + IN, 0, 3);
+        for (int64_t i = 0; i < IN; i += HD_VEC, to += 2 * HD_VEC)
+            hd_pairs_store(to, from + i, second ? second + i : NULL);
     }
-    for (int k = 0; k < inputs; k++)
-        for (int v = 0; v < vectors; v++)
-            hd_reg_store(p->dw + v * HD_REG / OUT * BLOCK + v * HD_REG % OUT + k * OUT, sum[k][v]);
 }
 
-static void run_weights_block(const struct weights *p, int inputs, int vectors)
+/* INPUTS inputs by up to SIDE vectors of outputs. */
+struct weights {
+    int64_t rows;
+    const hd_bf16 *x, *dy; /* pairs of rows */
+    float *dw;
+    bool stream;
+};
+
+HD_ALWAYS void weights_block(const struct weights *p, int vectors)
 {
-    HD_UNROLL(weights_block, p, inputs, vectors)
+    hd_reg sum[INPUTS][SIDE] = {{{0}}};
+    const hd_bf16 *x = p->x, *dy = p->dy;
+    for (int64_t r = 0; r < p->rows; r += 2, x += 2 * IN, dy += 2 * IN)
+        HD_PAIRS_ADD(sum, x, 2, dy, 2 * HD_REG, INPUTS, vectors);
+    for (int v = 0; v < vectors; v++)
+        for (int i = 0; i < INPUTS; i++) {
+            float *to = p->dw + v * HD_REG / OUT * BLOCK + v * HD_REG % OUT + i * OUT;
+            if (p->stream)
+                hd_reg_stream(to, sum[i][v]);
+            else
+                hd_reg_store(to, sum[i][v]);
+        }
 }
 
 static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,
                              int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
                              int64_t last, float *dw, void *scratch)
 {
-    const int64_t blocks = hd_packed_count_out_blocks(p);
-    (void)scratch;
-    for (int64_t in = first; in < last; in++) {
-        const int64_t n = hd_min(p->in - in * IN, IN);
-        float *block = dw + in * blocks * BLOCK;
-        if (n < IN)
-            memset(block, 0, (size_t)(blocks * BLOCK) * sizeof *dw);
-        for (int64_t b = 0; b < blocks; b += BLOCKS)
-            for (int64_t i = 0; i < n; i += ROWS) {
-                const struct weights part = {.rows = rows,
-                                             .x = x + in * IN + i,
-                                             .dy = dy + b * OUT,
-                                             .ldx = ldx,
-                                             .lddy = lddy,
-                                             .dw = block + b * BLOCK + i * OUT};
-                run_weights_block(&part, (int)hd_min(n - i, ROWS),
-                                  (int)hd_min(blocks - b, BLOCKS) * OUT / HD_REG);
+    enum { AT_ONCE = STRIP / OUT };
+    const int64_t out_blocks = hd_packed_count_out_blocks(p), even = (rows + 1) / 2 * 2;
+    hd_bf16 *inputs = scratch, *strips = inputs + even * IN;
+    for (int64_t o = 0; o < out_blocks; o += IN / OUT)
+        pair_rows(rows, dy + o * OUT, lddy, strips + o * OUT * even);
+    for (int64_t b = first; b < last; b++) {
+        pair_rows(rows, x + b * IN, ldx, inputs);
+        for (int64_t o = 0; o < out_blocks; o += AT_ONCE)
+            for (int64_t i = 0; i < IN; i += INPUTS) {
+                const struct weights part = {
+                    .rows = rows,
+                    .x = inputs + 2 * i,
+                    .dy = strips + o / 2 * 2 * OUT * even + o % 2 * 2 * OUT,
+                    .dw = dw + (b * out_blocks + o) * BLOCK + i * OUT,
+                    .stream = hd_packed_count_weights(p) >= LARGE,
+                };
+                if (out_blocks - o >= AT_ONCE)
+                    weights_block(&part, SIDE);
+                else
+                    weights_block(&part, SIDE / 2);
             }
     }
+    hd_reg_stream_end();
 }
-
-const struct hd_packed_bf16 hd_packed_portable = {forward, backward_data, backward_weights};
 
 /* -- Choice of implementation ------------------------------------------------------------------ */
 
+const struct hd_packed_bf16 hd_packed_pairs = {forward, backward_data, backward_weights};
+
 static const struct hd_packed_bf16 *best(void)
 {
-    const struct hd_packed_bf16 *vectors =
-        hd_packed_pairs.forward ? &hd_packed_pairs : &hd_packed_portable;
-    return hd_amx_is_ready() ? &hd_packed_amx : vectors;
+    return hd_amx_is_ready() ? &hd_packed_amx : &hd_packed_pairs;
 }
 
 void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,

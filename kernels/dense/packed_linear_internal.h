@@ -3,10 +3,26 @@
 #ifndef HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
 #define HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
 
+#include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear.h"
 
 /* Blocks of inputs that backward passes of many rows compute at a time. */
 enum { HD_PACK_GROUP = 4 };
+
+/* Stores the first `inputs` of a row of a block of dx, with 0 where the mask is not positive. */
+HD_ALWAYS void hd_packed_store_row(const hd_bf16 row[HD_PACK_IN], int64_t inputs,
+                                   const hd_bf16 *mask, hd_bf16 *dx)
+{
+    hd_bf16 passed[HD_PACK_IN];
+    if (inputs < HD_PACK_IN) {
+        for (int64_t i = 0; i < inputs; i++)
+            dx[i] = !mask || (int16_t)mask[i] > 0 ? row[i] : 0;
+        return;
+    }
+    for (int i = 0; i < HD_PACK_IN && mask; i++)
+        passed[i] = (int16_t)mask[i] > 0 ? row[i] : 0;
+    memcpy(dx, mask ? passed : row, sizeof passed);
+}
 
 struct hd_packed_bf16 {
     void (*forward)(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
@@ -19,9 +35,7 @@ struct hd_packed_bf16 {
                              int64_t last, float *dw, void *scratch);
 };
 
-extern const struct hd_packed_bf16 hd_packed_portable; /* plain C */
-extern const struct hd_packed_bf16
-    hd_packed_pairs; /* AVX-512's products of pairs; all NULL in programs built without them */
+extern const struct hd_packed_bf16 hd_packed_pairs; /* products of pairs, on all processors */
 extern const struct hd_packed_bf16
     hd_packed_amx; /* needs hd_amx_is_ready(); all NULL in programs built without AMX */
 
