@@ -53,6 +53,7 @@ HD_ALWAYS void hd_pairs_store(hd_bf16 *to, const hd_bf16 *first, const hd_bf16 *
 
 #else
 
+/* Stores 16 pairs of two rows; `second` may be NULL for zeros. */
 HD_ALWAYS void hd_pairs_store(hd_bf16 *to, const hd_bf16 *first, const hd_bf16 *second)
 {
     for (int i = 0; i < HD_VEC; i++) {

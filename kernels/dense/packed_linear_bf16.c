@@ -12,7 +12,7 @@ enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, PAIRS = IN / 2
 
 enum {
     ROWS = HD_REG_ROWS,
-    BLOCKS = HD_REG_COLUMNS * HD_REG / OUT,       /* of outputs that the registers hold */
+    BLOCKS = HD_REG_COLUMNS * HD_REG / OUT,            /* of outputs that the registers hold */
     NEXT = (int)HD_REG == HD_VEC ? BLOCK : 2 * HD_REG, /* weights from one vector to the next */
     DEPTH = 8 /* blocks of inputs, so that a panel stays in the first-level cache */
 };
