@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/base/sequences.h"
 
-#include "kernels/net/layers/find.h"
+#include "kernels/net/layer_types.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/policy.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/net/layers/find.h"
+#include "kernels/net/layer_types.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The types of layers by their names in run files. Thread safe. */
-#ifndef HD_KERNELS_NET_LAYERS_FIND_H
-#define HD_KERNELS_NET_LAYERS_FIND_H
+#ifndef HD_KERNELS_NET_LAYER_TYPES_H
+#define HD_KERNELS_NET_LAYER_TYPES_H
 
 #include "kernels/net/layers/layer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense/linear.h"
-#include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/recurrent/recurrent_internal.h"
 #include "kernels/net/layers/smooth.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
 #include "kernels/dense/packed_linear.h"
-#include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/recurrent/recurrent_internal.h"
 
 #include <string.h>
 

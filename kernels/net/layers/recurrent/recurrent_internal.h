@@ -3,8 +3,8 @@
  * each row of the input, that is for each step of each sequence, so that products take inputs,
  * outputs and most weights as they are. The product with the inputs is one for all steps; that with
  * the state goes step by step over all sequences. Thread safe on different memory. */
-#ifndef HD_KERNELS_NET_LAYERS_RECURRENT_INTERNAL_H
-#define HD_KERNELS_NET_LAYERS_RECURRENT_INTERNAL_H
+#ifndef HD_KERNELS_NET_LAYERS_RECURRENT_RECURRENT_INTERNAL_H
+#define HD_KERNELS_NET_LAYERS_RECURRENT_RECURRENT_INTERNAL_H
 
 #include "kernels/common/vector.h"
 #include "kernels/net/layers/layer.h"

@@ -2,7 +2,7 @@
 /* torch.nn.LSTM of one layer (Hochreiter and Schmidhuber 1997, with forget gates):
  *     i = sigmoid(W_ii x + b_ii + W_hi h + b_hi),  f and o likewise,  g likewise by tanh,
  *     c' = f c + i g,  h' = o tanh(c').  The state is h, then c. */
-#include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/recurrent/recurrent_internal.h"
 #include "kernels/net/layers/smooth.h"
 
 /* The gates i, f, g and o lie one behind another, of which i, f and o are open here; more is

@@ -2,7 +2,7 @@
 /* torch.nn.GRU of one layer (Cho et al. 2014, with the reset gate r behind the product):
  *     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr),  z likewise,
  *     n = tanh(W_in x + b_in + r (W_hn h + b_hn)),  h' = (1 - z) n + z h. */
-#include "kernels/net/layers/recurrent_internal.h"
+#include "kernels/net/layers/recurrent/recurrent_internal.h"
 #include "kernels/net/layers/smooth.h"
 
 /* The gates r, z and n lie one behind another; r and z are open. */
