@@ -19,6 +19,7 @@ static const struct hd_type *const types[] = {
 static const struct hd_verb *const verbs[] = {
     &hd_verb_adam,
     &hd_verb_adapt_lr,
+    &hd_verb_compute_schedule,
     &hd_verb_adapt_temperature,
     &hd_verb_barrier,
     &hd_verb_broadcast,

@@ -15,6 +15,7 @@
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_file.h"
 #include "tasks/types/base/spaces.h"
+#include "tasks/types/output/schedule.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -299,6 +300,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
         HD_TRY(hd_policy_file_complete(run_spec->config, options->weights, run_spec->diag));
     HD_TRY(hd_spaces_resolve(run_spec->config, true, run_spec->diag));
     HD_TRY(choose_shards(run_spec, ranks));
+    HD_TRY(hd_schedule_resolve(run_spec->config, run_spec->diag, &run_spec->schedule_is_limited));
     HD_TRY(load_graph(run_spec, options->config));
     HD_TRY(override_strategy(run_spec));
     HD_TRY(override_bounds(run_spec));

@@ -14,7 +14,8 @@ struct hd_run_spec {
     struct hd_config *config;
     struct hd_graph *graph;
     int64_t shards;
-    bool shards_are_ranks; /* the config leaves their number open */
+    bool shards_are_ranks;    /* the config leaves their number open */
+    bool schedule_is_limited; /* and policy.learn.schedule.total, which is a limit of the run */
     struct hd_settings settings;
 };
 

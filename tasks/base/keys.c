@@ -188,7 +188,25 @@ const struct hd_key hd_task_keys[] = {
     {"policy.learn.lr_scheduler.type", HD_KEY_CHOICE, 0, 0, "none", "none|kl", "global",
      "schedule of the learning rate; kl: it is adapted to the divergence between the policies "
      "before and after an iteration",
-     "lr_schedule|anneal_lr"},
+     "lr_schedule"},
+    {"policy.learn.schedule.over", HD_KEY_CHOICE, 0, 0, "env_step", "env_step|update", "global",
+     "what schedules count: environment steps of all shards, or updates", NULL},
+    {"policy.learn.schedule.total", HD_KEY_INT, 1, 1e15, "auto", "auto", "global",
+     "the count at which schedules end; auto: the limit with which the run starts first, "
+     "max_env_step or max_train_iter, whatever a resumed run has",
+     NULL},
+    {"policy.learn.schedule.learning_rate", HD_KEY_MAP, 0, 0, "{}", NULL, "global",
+     "course of learning_rate from its value: {type: linear, end: 0}, which may have until, the "
+     "share of the total at which it is there; {type: cosine, end: 0}; or {type: piecewise, "
+     "points: [[share, number], ...]}",
+     "anneal_lr|lr_decay|linear_decay"},
+    {"policy.learn.schedule.learning_rate_q", HD_KEY_MAP, 0, 0, "{}", NULL, "global",
+     "course of learning_rate_q, as of learning_rate", NULL},
+    {"policy.learn.schedule.clip_ratio", HD_KEY_MAP, 0, 0, "{}", NULL, "global",
+     "course of clip_ratio, as of learning_rate", "clip_range_schedule|anneal_clip"},
+    {"policy.learn.schedule.entropy_weight", HD_KEY_MAP, 0, 0, "{}", NULL, "global",
+     "course of entropy_weight, as of learning_rate",
+     "ent_coef_schedule|entropy_coeff_schedule|anneal_entropy"},
     {"policy.learn.lr_scheduler.kl_low", HD_KEY_REAL, 0, 1e6, "0.005", NULL, "global",
      "divergence below which the learning rate grows", NULL},
     {"policy.learn.lr_scheduler.kl_high", HD_KEY_REAL, 0, 1e6, "0.02", NULL, "global",

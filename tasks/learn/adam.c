@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE };
+enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE, SCHEDULE };
 
 static const struct hd_port ports[] = {
     [MEAN_GRAD] = {"mean_grad", "grad", .mode = HD_READ, .gpu_order = true},
@@ -27,6 +27,7 @@ static const struct hd_port ports[] = {
     [OPTIMIZER] = {"optimizer", "adam_state", .mode = HD_UPDATE},
     [NORM] = {"grad_norm", "scalars", .mode = HD_READ, .optional = true},
     [RATE] = {"learning_rate", "scalars", .mode = HD_READ, .none = true, .optional = true},
+    [SCHEDULE] = {"schedule", "scalars", .mode = HD_READ, .none = true, .optional = true},
     {0},
 };
 
@@ -36,7 +37,7 @@ struct args {
     struct hd_adam adam;
     double longest; /* norm to which gradients are clipped; infinite: not clipped */
     int norm;       /* index of the field grad_norm_avg at port NORM */
-    struct hd_learning_rate rate;
+    struct hd_scheduled rate;
     bool skips;        /* runtime.on_nan is skip: a count may be NaN */
     int64_t skips_max; /* of these in a row */
 };
@@ -58,8 +59,8 @@ static int adam_prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     HD_TRY(hd_params_check_made_of(setup, setup->specs[MEAN_GRAD], setup->specs[POLICY]));
     HD_TRY(hd_params_check_made_of(setup, setup->specs[OPTIMIZER], setup->specs[POLICY]));
-    HD_TRY(hd_learning_rate_prepare(setup, ports, RATE, "policy.learn.learning_rate", &args->rate));
-    args->adam = hd_adam_make(args->rate.first);
+    HD_TRY(hd_learning_rate_prepare(setup, ports, RATE, SCHEDULE, "learning_rate", &args->rate));
+    args->adam = hd_adam_make(args->rate.constant);
     args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     args->skips = strcmp(hd_config_get_text(config, "runtime.on_nan"), "skip") == 0;
@@ -88,10 +89,10 @@ static float clip(const struct args *args, const struct hd_view *norm)
     return hd_adam_get_scale(args->longest, field(norm, args->norm));
 }
 
-static struct hd_adam adam_now(const struct args *args, const struct hd_view *rate)
+static struct hd_adam adam_now(const struct args *args, const struct hd_view *views)
 {
     struct hd_adam adam = args->adam;
-    adam.learning_rate = hd_learning_rate_get(&args->rate, rate);
+    adam.learning_rate = hd_scheduled_get(&args->rate, views);
     return adam;
 }
 
@@ -118,7 +119,7 @@ static int update(struct hd_context *context, const struct hd_view *views, const
     if (isnan(count))
         return skip(context, args, first, counts);
     const struct hd_net *net = hd_params_get_net(views[POLICY].spec);
-    const struct hd_adam adam = adam_now(args, &views[RATE]);
+    const struct hd_adam adam = adam_now(args, views);
     const float scale = clip(args, &views[NORM]);
     float *params = views[POLICY].data;
     counts->updates += first;
@@ -180,7 +181,7 @@ static int adam_body_on_gpu(struct hd_context *context, const struct hd_view *vi
     const struct hd_adam_inputs inputs = {
         .norm = isinf(args->longest) ? NULL : find_entry(&views[NORM], args->norm),
         .longest = args->longest,
-        .rate = find_entry(&views[RATE], args->rate.field)};
+        .rate = hd_scheduled_find_entry(&args->rate, views)};
     const struct hd_partials grad =
         hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].bucket);
     const struct hd_adam_state moments =

@@ -5,8 +5,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
-#include "tasks/learn/learning_rate.h"
 #include "tasks/types/output/scalars.h"
+#include "tasks/types/output/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const struct hd_scalar_field fields[] = {{"learning_rate", HD_MEAN, 1}};
 
 struct args {
     bool adaptive;
-    struct hd_learning_rate rate;
+    struct hd_scheduled rate;
     double low, high, factor, min, max;
 };
 
@@ -59,7 +59,9 @@ static int adapt_lr_prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_setup_check_order(setup, "policy.learn.lr_scheduler.min",
                                 "policy.learn.lr_scheduler.max",
                                 "no learning rate lies between them"));
-    return hd_learning_rate_prepare(setup, ports, RATE, "policy.learn.learning_rate", &args->rate);
+    args->rate.constant = hd_config_get_real(setup->config, "policy.learn.learning_rate");
+    args->rate.port = RATE;
+    return hd_scalars_find(setup, ports, RATE, "learning_rate", &args->rate.field);
 }
 
 static double field(const struct hd_view *view, const char *name)
@@ -73,7 +75,7 @@ static int adapt_lr_body(struct hd_context *context, const struct hd_view *views
     (void)context;
     const struct args *args = memory;
     const double kl = field(&views[MEANS], "kl_avg");
-    double rate = hd_learning_rate_get(&args->rate, &views[RATE]);
+    double rate = hd_scheduled_get(&args->rate, views);
     if (args->adaptive && kl < args->low)
         rate = fmin(rate * args->factor, args->max);
     else if (args->adaptive && kl > args->high)

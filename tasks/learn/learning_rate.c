@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int read_option(const struct hd_setup *setup, const struct hd_node *node, double *rate_p)
 {
@@ -22,19 +23,45 @@ static int read_option(const struct hd_setup *setup, const struct hd_node *node,
                              node->text, nearest ? "; is it $" : "", nearest ? nearest : "");
 }
 
-int hd_learning_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
-                             const char *key, struct hd_learning_rate *rate_p)
+/* Returns the number that may have a schedule which a step's option names, or NULL. */
+static const char *find_name(const char *option)
 {
-    const struct hd_node *option = hd_node_get(setup->options, "learning_rate");
-    rate_p->first = hd_config_get_real(setup->config, key);
-    if (option)
-        HD_TRY(read_option(setup, option, &rate_p->first));
-    return hd_scalars_find(setup, ports, port, "learning_rate", &rate_p->field);
+    static const char prefix[] = "$policy.learn.";
+    for (int i = 0; i < HD_SCHEDULED; i++)
+        if (strncmp(option, prefix, sizeof prefix - 1) == 0 &&
+            strcmp(option + sizeof prefix - 1, hd_scheduled_names[i]) == 0)
+            return hd_scheduled_names[i];
+    return NULL;
 }
 
-double hd_learning_rate_get(const struct hd_learning_rate *rate, const struct hd_view *view)
+static int check_alone(const struct hd_setup *setup)
 {
-    const double adapted =
-        view->data ? view->spec->type->field(view->spec, view->data, rate->field) : NAN;
-    return isnan(adapted) ? rate->first : adapted;
+    static const char scheduler[] = "policy.learn.lr_scheduler.type";
+    if (strcmp(hd_config_get_text(setup->config, scheduler), "kl") != 0)
+        return HD_OK;
+    return hd_diag_add_error(
+        setup->diag, hd_config_locate(setup->config, scheduler, setup->location),
+        "%s: kl adapts the learning rate, and policy.learn.schedule has another course for it: "
+        "leave one of them out",
+        scheduler);
+}
+
+int hd_learning_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int rate,
+                             int schedule, const char *name, struct hd_scheduled *scheduled_p)
+{
+    const struct hd_node *option = hd_node_get(setup->options, "learning_rate");
+    struct hd_scheduled found = {.port = -1, .field = -1};
+    name = option ? find_name(option->text) : name;
+    if (name)
+        HD_TRY(hd_scheduled_prepare(setup, schedule, name, &found));
+    if (option)
+        HD_TRY(read_option(setup, option, &found.constant));
+    if (found.port >= 0) {
+        HD_TRY(check_alone(setup));
+    } else if (setup->specs[rate]) {
+        found.port = rate;
+        HD_TRY(hd_scalars_find(setup, ports, rate, "learning_rate", &found.field));
+    }
+    *scheduled_p = found;
+    return HD_OK;
 }

@@ -41,6 +41,8 @@ static const struct hd_port ports[] = {
     [HD_LOSS_TEMPERATURE] = {"temperature", "temperature", .mode = HD_READ, .optional = true},
     [HD_LOSS_TD_ERRORS] = {"td_errors", "td_errors", .mode = HD_WRITE, .optional = true,
                            .scope = HD_SCOPE_ITEM},
+    [HD_LOSS_SCHEDULE] = {"schedule", "scalars", .mode = HD_READ, .none = true, .optional = true,
+                          .scope = HD_SCOPE_ALL},
     {0},
 };
 
@@ -175,9 +177,9 @@ static int loss_grad_prepare(const struct hd_setup *setup, void **args_p)
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
     HD_TRY(hd_loss_grad_check_gpu(setup, args));
-    HD_TRY(hd_learning_rate_prepare(
-        setup, ports, HD_LOSS_RATE,
-        args->loss->rate_key ? args->loss->rate_key : "policy.learn.learning_rate", &args->rate));
+    HD_TRY(hd_learning_rate_prepare(setup, ports, HD_LOSS_RATE, HD_LOSS_SCHEDULE,
+                                    args->loss->rate_key ? args->loss->rate_key : "learning_rate",
+                                    &args->rate));
     HD_TRY(hd_net_prepare(args->net, hd_loss_grad_count_forward_rows(args), args->micro));
     if (args->loss->target)
         HD_TRY(hd_net_prepare(args->net, args->micro, 0));
@@ -232,8 +234,8 @@ static int loss_grad_finish(struct hd_context *context, const struct hd_view *vi
     if (args->skips && !isfinite(loss))
         return HD_OK;
     if (stats->data)
-        hd_scalars_push(stats->spec, stats->data, 0,
-                        hd_learning_rate_get(&args->rate, &views[HD_LOSS_RATE]), weights[0]);
+        hd_scalars_push(stats->spec, stats->data, 0, hd_scheduled_get(&args->rate, views),
+                        weights[0]);
     for (int i = 0; stats->data && i < args->loss->n_fields; i++)
         hd_scalars_push(stats->spec, stats->data, i + 1, values[i], weights[i]);
     if (!isfinite(loss))

@@ -19,7 +19,7 @@ struct hd_loss_grad {
     int buckets;   /* of the gradient */
     int levels;    /* of batch norms; 0: the net has none */
     bool skips;    /* runtime.on_nan is skip */
-    struct hd_learning_rate rate;
+    struct hd_scheduled rate;
 };
 
 /* Where the arrays of one item, a microbatch, lie. */

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PORTS = 12, MAX_VALUES = 32, MAX_SETS = 32, MAX_NAME = 32 };
+enum { MAX_PORTS = 16, MAX_VALUES = 32, MAX_SETS = 32, MAX_NAME = 32 };
 
 /* A step of a graph. A port's value has the port's name; `ports` names in words what is different:
  * "port=value", or "port" alone for an optional port that is not left out. */

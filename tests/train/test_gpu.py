@@ -176,6 +176,22 @@ def check_ppo(scratch):
         check(apart < 1e-5, f"{name}: parameters are {apart} from the CPU's")
 
 
+def check_schedules(scratch):
+    """A recorded pass reads numbers that change anew each time: each of them has its effect."""
+    linear, key = "{type: linear, end: 0}", "policy__learn__schedule__"
+    names = ("learning_rate", "clip_ratio", "entropy_weight")
+    keys = dict(SHORT_PPO, **GPU, **{key + name: linear for name in names}, policy__learn__clip_ratio=0.02,
+                policy__learn__schedule__over="update", max_train_iter=16)
+    check_same_bits(scratch, "scheduled", PPO, [(1, 1, keys), (2, 2, keys), (1, 1, dict(keys, runtime__executor="sequential"))])
+    train(scratch("scheduled_cpu"), config=PPO, **keys | dict(policy__cuda="false"))
+    apart = distance(scratch, "scheduled", "scheduled_cpu")
+    check(apart < 1e-5, f"scheduled: parameters are {apart} from the CPU's")
+    for name in names:
+        train(scratch(f"without {name}"), config=PPO, **keys | {key + name: "{}"})
+        apart = distance(scratch, "scheduled", f"without {name}")
+        check(apart > 1e-5, f"a schedule of {name} has no effect: {apart}")
+
+
 def check_pixels(scratch):
     base = dict(SMALL_PIXELS, **GPU, **SPLIT)
     check_same_bits(scratch, "pixels", PIXELS, [
@@ -451,6 +467,7 @@ def main():
         check_dqn(scratch)
         check_priority(scratch)
         check_ppo(scratch)
+        check_schedules(scratch)
         check_parts(scratch)
         check_ranks(scratch)
         check_lags(scratch)

@@ -24,20 +24,23 @@ GRAPHS = os.path.join(ROOT, "configs/graphs")
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "graph_mutants.json")
 NORMALISED = dict(policy__collect__normalize_obs="true", policy__collect__normalize_reward="true")
 KL = dict(policy__learn__lr_scheduler__type="kl")
+LINEAR = dict(policy__learn__schedule__learning_rate="{type: linear, end: 0}", policy__learn__schedule__over="update",
+              policy__learn__schedule__total=100)
+CLIP = dict(policy__learn__schedule__clip_ratio="{type: linear, end: 0}", max_env_step=1000)
 CLONED = dict(policy__collect__data_path="{data}")
 
 # Run files by graph: together they have all values and run all steps. {data} is a data set.
 RUNS = {
-    "a2c": [("cartpole_a2c_ddp", NORMALISED)],
-    "bc": [("cartpole_bc_ddp", CLONED)],
-    "bc_norm": [("cartpole_bc_ddp", dict(CLONED, policy__model__norm="sync_batch_norm"))],
-    "dqn": [("cartpole_dqn_ddp", NORMALISED)],
-    "dqn_priority": [("cartpole_dqn_priority", NORMALISED)],
-    "dqn_sharded_evaluation": [("cartpole_dqn_ddp", NORMALISED)],
-    "ppo": [("cartpole_ppo_ddp", dict(NORMALISED, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
-    "ppo_fast": [("cartpole_ppo_ddp", dict(NORMALISED, **KL, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
-    "ppo_nosync": [("cartpole_ppo_ddp", dict(policy__recompute_adv=recompute)) for recompute in ("true", "false")],
-    "sac": [("pendulum_sac", NORMALISED)],
+    "a2c": [("cartpole_a2c_ddp", dict(NORMALISED, **LINEAR))],
+    "bc": [("cartpole_bc_ddp", dict(CLONED, **LINEAR))],
+    "bc_norm": [("cartpole_bc_ddp", dict(CLONED, **LINEAR, policy__model__norm="sync_batch_norm"))],
+    "dqn": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
+    "dqn_priority": [("cartpole_dqn_priority", dict(NORMALISED, **LINEAR))],
+    "dqn_sharded_evaluation": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
+    "ppo": [("cartpole_ppo_ddp", dict(NORMALISED, **LINEAR, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
+    "ppo_fast": [("cartpole_ppo_ddp", dict(NORMALISED, **KL, **CLIP, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
+    "ppo_nosync": [("cartpole_ppo_ddp", dict(**LINEAR, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
+    "sac": [("pendulum_sac", dict(NORMALISED, **LINEAR))],
 }
 
 # -- A graph file as lines ------------------------------------------------------------------------------

@@ -82,7 +82,10 @@ VALUES = {
     "policy.learn.grad_clip_value": [0.01], "policy.learn.clip_ratio": [0.0001],
     "policy.learn.lr_scheduler.kl_low": [1e-5], "policy.learn.lr_scheduler.kl_high": [0.05],
     "policy.learn.lr_scheduler.factor": [3], "policy.learn.lr_scheduler.min": [0.5],
-    "policy.learn.lr_scheduler.max": [0.002], "policy.learn.train_epoch": [1],
+    "policy.learn.lr_scheduler.max": [0.002], "policy.learn.schedule.total": [30],
+    **{f"policy.learn.schedule.{name}": ["{type: linear, end: 0.5}"]
+       for name in ("learning_rate", "learning_rate_q", "clip_ratio", "entropy_weight")},
+    "policy.learn.train_epoch": [1],
     "policy.collect.data_path": ["nowhere"], "policy.collect.env_groups": [2],
     "policy.collect.unroll_len": [9], "policy.collect.obs_samples": [3], "policy.collect.clip_obs": [0.01],
     "policy.collect.clip_reward": [0.01], "policy.random_collect_size": [130],
@@ -91,6 +94,8 @@ VALUES = {
     "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
     "strategy.shard_optimizer_above_mb": [0],
 }
+SCHEDULE = {"policy.learn.schedule.over": "update", "policy.learn.schedule.total": 50}
+SCHEDULED = {"policy.learn.schedule.learning_rate": "{type: linear, end: 0}", "policy.learn.schedule.total": 50}
 DEEP = ", ".join(10 * ["{dense: 16}"])
 # What has to be so for a key to have an effect, of the first algorithm in whose name the text is.
 CIRCUMSTANCES = {
@@ -99,6 +104,10 @@ CIRCUMSTANCES = {
     "policy.collect.truncation": {"dqn": {"env.type": "mountain_car", "policy.model.obs_shape": 2,
                                           "policy.model.action_shape": 3}},  # whose episodes are cut
     "policy.collect.surplus": {"sac": {"env.collector_env_num": 2}},
+    "policy.learn.schedule.over": {"bc": {}, "adapted": {}, "": SCHEDULED},
+    "policy.learn.schedule.total": {"adapted": {}, "": {**SCHEDULED, **SCHEDULE}},
+    **{f"policy.learn.schedule.{name}": {"": SCHEDULE}
+       for name in ("learning_rate", "learning_rate_q", "clip_ratio", "entropy_weight")},
     "policy.eval.seeds": {"": {"env.n_evaluator_episode": 15}},
     "runtime.on_nan": {
         "sac": {"policy.learn.learning_rate": 1000, "policy.learn.learning_rate_q": 1000,

@@ -22,7 +22,7 @@ LOSSES = ALGORITHMS.replace(", ", "|") + "|sac_critic"
 # What is typed, and parts of the one message that answers.
 COMMANDS = [
     (["keys", "policy.learn.lr"], ["no key 'policy.learn.lr'", "did you mean 'policy.learn.learning_rate'?"]),
-    (["keys", "polcy.learn.learning_rate"], ["did you mean 'policy.learn.learning_rate'?"]),
+    (["keys", "polcy.learn.learning_rate"], ["did you mean 'policy.learn.learning_rate' or"]),
     (["verbs", "adm"], ["no verb 'adm'", "did you mean 'adam'?"]),
     (["keyz"], ["did you mean 'keys'?"]),
     (["verb"], ["did you mean 'verbs'?"]),
@@ -73,11 +73,11 @@ UNUSED = [  # with other values than the default; and what is used, or changes n
 ]
 FLOW = [  # a text of graphs/dqn.yaml, what stands there instead, and the warning
     ("  - save:      {reads: [best, best_norm], as: best}     # ckpt/best\n", "",
-     "PATH:32:131: no step reads 'best', which evaluate updates"),
+     "PATH:33:131: no step reads 'best', which evaluate updates"),
     ("reads: [means, episode_means,", "reads: [episode_means,",
-     "PATH:53:61: no step reads 'means', which mean(stats) writes"),
+     "PATH:55:61: no step reads 'means', which mean(stats) writes"),
     ("    when: replay.size >= $policy.learn.batch_size * $policy.learn.accumulate\n", "",
-     "PATH:42:33: sample_replay reads 'replay', which starts empty: add a `when: replay.size >= ...`"),
+     "PATH:44:33: sample_replay reads 'replay', which starts empty: add a `when: replay.size >= ...`"),
     ("totals.env_step >= $max_env_step or update", "update",
      f"{CONFIG}:7:15: max_env_step is not used by this run of dqn"),
     ("writes: [target]", "writes: [target], when: 0", "PATH:5:3: no step changes 'target', which loss_grad reads: it stays as it starts"),
@@ -93,7 +93,7 @@ ALIASES = {
 # last occurrence; None: the place is told with it), and what is told.
 WHEN, EVERY = "replay.size >= $policy.learn.batch_size * $policy.learn.accumulate", "every: $policy.learn.target_update_freq update"
 SAMPLE = "      - sample_replay: {reads: [replay, obs_norm, reward_norm], writes: [batch]}\n"
-LEARN = "      - loss_grad: {loss: $policy.type, reads: [policy, target, batch], updates: [stats], writes: [grad]}\n"
+LEARN = "      - loss_grad: {loss: $policy.type, reads: [policy, target, batch, schedule], updates: [stats], writes: [grad]}\n"
 MEAN = "      - mean:      {reads: [grad], writes: [mean_grad]}\n"
 FILES = {
     "cartpole_ppo_ddp": [
@@ -126,9 +126,9 @@ FILES = {
          "policy.priority: loss ppo has no temporal-difference errors from which priorities could follow; loss dqn "
          "has")],
     "graphs/ppo": [
-        ("adam:      {reads: [mean_grad, grad_norm]", "adam:      {reads: [mean_grad]", "adam:",
+        ("adam:      {reads: [mean_grad, grad_norm, schedule]", "adam:      {reads: [mean_grad]", "adam:",
          "policy.learn.grad_clip_type clip_norm needs the result of a step grad_norm under `reads`"),
-        ("loss_grad: {loss: ppo, reads: [policy, batch, obs_norm]", "loss_grad: {loss: ppo, reads: [policy, advantages, obs_norm]",
+        ("loss_grad: {loss: ppo, reads: [policy, batch, obs_norm, schedule]", "loss_grad: {loss: ppo, reads: [policy, advantages, obs_norm]",
          "loss_grad:", "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages: it "
          "learns by graphs/ppo.yaml"),
         ("loss: ppo", "loss: pqn", "pqn", f"loss: expected {LOSSES}, found 'pqn'")],
@@ -161,14 +161,14 @@ FILES = {
          "[1] by 67329"),
         ("{type: grad, per: shard, of: policy}", "{type: grad, per: shard, of: policy, net: policy.critic}",
          "policy.critic}", "'policy_grad' has the net of 'policy': `net:` belongs to values of type params"),
-        ("adam:      {learning_rate: $policy.learn.learning_rate_q, reads: [critic1_mean]",
+        ("adam:      {learning_rate: $policy.learn.learning_rate_q, reads: [critic1_mean, schedule]",
          "adam:      {learning_rate: $policy.learn.learning_rate_q, reads: [critic2_mean]", "adam",
          "adam: 'critic2_mean' is made of 'critic2', not of 'critic1'"),
         ("learning_rate: $policy.learn.learning_rate_q", "learning_rate: $policy.learn.learning_rat_q",
          "$policy.learn.learning_rat_q",
          "learning_rate: expected a number or a key ($policy.learn.learning_rate), found "
          "$policy.learn.learning_rat_q; is it $policy.learn.learning_rate_q"),
-        ("loss_grad: {loss: sac, reads: [policy, critic1, critic2, temperature, batch]",
+        ("loss_grad: {loss: sac, reads: [policy, critic1, critic2, temperature, batch, schedule]",
          "loss_grad: {loss: sac, reads: [policy, critic1, critic2, batch]", "loss_grad",
          "loss sac needs a temperature (port 'temperature')"),
         ("loss_grad: {loss: sac, reads", "loss_grad: {loss: dqn, reads", "loss_grad",
@@ -228,7 +228,7 @@ FILES = {
         ("target:        {type: params, init: policy", "target:        {type: params, init: later", "later",
          "unknown value 'later': expected one of policy, target, optimizer, envs, replay, transitions, counters, "
          "episodes, episode_means, totals, batch, grad, mean_grad, stats, means, eval_envs, best, result, evaluation, "
-         "obs_stats, all_obs_stats, obs_norm, best_norm, reward_stats, all_reward_stats, reward_norm"),
+         "schedule, obs_stats, all_obs_stats, obs_norm, best_norm, reward_stats, all_reward_stats, reward_norm"),
         ("  counters: ", "  unused: {type: scalars}\n  counters: ", "unused", "no step names the value 'unused'"),
         ("- sum:       {", "- sun:       {", "sun", "unknown verb 'sun' (did you mean 'sum'?)"),
         ("sum:       {reads: [counters]", "sum:       {read: [counters]", "read",
@@ -256,14 +256,14 @@ FILES = {
          "sum combines shards, but 'totals' is global"),
         ("result@-$strategy", "result@$strategy", "@", "expected '@-' and a number of iterations, as in 'x@-1'"),
         ("updates: [replay]", "updates: [replay@-1]", "@-1]", "only a read may lag"),
-        ("reads: [policy, target, batch]", "reads: [policy@-1, target, batch]", "@-1,",
+        ("reads: [policy, target, batch, schedule]", "reads: [policy@-1, target, batch]", "@-1,",
          "a lag counts iterations: not inside a repeat"),
         (MEAN + "      - adam:      {reads: [mean_grad", "      - adam:      {reads: [mean_grad", "mean_grad",
          "no step writes 'mean_grad', which adam reads: a value of type grad has no content until one does"),
         (MEAN, MEAN.replace("mean:", "sum:"), "sum:", "values of type grad ('grad') combine by mean, not by sum"),
-        (SAMPLE + LEARN, LEARN + SAMPLE, "batch], updates",
+        (SAMPLE + LEARN, LEARN + SAMPLE, "batch, schedule], updates",
          "'batch' has no content here in the first iteration, and loss_grad requires it: put it behind sample_replay at "
-         "line 44"),
+         "line 46"),
         ("  - sum:       {reads: [counters]", "  - push_replay: {reads: [transitions@-1], updates: [replay]}\n  - sum: {reads: [counters]",
          "transitions@", "'transitions@-1' has no content in iterations up to 1, and push_replay requires it: add `when: "
          "iteration > 1`"),
@@ -366,10 +366,10 @@ SETS = [
      "configs/cartpole_hidden_ppo_gru.yaml:9:9: env.type cartpole: env.env_id must be CartPole-v0 or CartPole-v1, not "
      "'CartPole-v7'"),
     (PPO, "policy.learn.lr_scheduler.type=kl",
-     "configs/graphs/ppo.yaml:59:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
+     "configs/graphs/ppo.yaml:62:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
      "`reads`"),
     (DQN, "policy.type=ppo",
-     "configs/graphs/dqn.yaml:44:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
+     "configs/graphs/dqn.yaml:46:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
      "graphs/ppo.yaml"),
     (DQN, "policy.learn.microbatch=5",
      "--set:1:25: policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 5"),

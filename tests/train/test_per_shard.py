@@ -34,7 +34,7 @@ def make(scratch):
         ("  mean_grad:     {type: grad, of: policy}\n",
          "  shown:         {type: params, bucket_mb: $strategy.bucket_mb}\n"),
         ("      - mean:      {reads: [grad], writes: [mean_grad]}\n", ""),
-        ("{reads: [mean_grad], updates: [policy,", "{reads: [grad], updates: [policy,"),
+        ("{reads: [mean_grad, schedule], updates: [policy,", "{reads: [grad], updates: [policy,"),
         ("placement: rank0, init: policy}", "placement: rank0, init: shown}"),
         ("iteration:\n", "iteration:\n" + SHOWN),
         ("reads: [policy, totals, obs_norm], updates: [eval_envs", "reads: [shown, totals, obs_norm], updates: [eval_envs"))

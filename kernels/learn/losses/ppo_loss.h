@@ -4,6 +4,7 @@
 #ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
 #define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
 
+#include "kernels/common/scalar.h"
 #include "kernels/envs/actions.h"
 
 #include <stdbool.h>
@@ -19,6 +20,9 @@ struct hd_ppo_loss {
     float clip;                   /* epsilon of the ratio and of the value */
     bool value_clip; /* true: the larger of the clipped and the unclipped error counts */
     float value_weight, entropy_weight;
+    const struct hd_scalar *clip_now, *entropy_weight_now; /* read when the loss is computed, and
+                                                              take the place of clip and
+                                                              entropy_weight; NULL: they stand */
     const float *out;                     /* [batch][logits + 1]: logits, then the value */
     const float *logit_old;               /* [batch][logits]: from which the actions were drawn */
     const float *value_old;               /* [batch] */
@@ -30,10 +34,11 @@ struct hd_ppo_loss {
 /* Sums over the batch in order, for logs; the caller divides. Maxima are over the batch. */
 struct hd_ppo_sums {
     double policy, value,
-        entropy;      /* total = policy + value_weight value - entropy_weight entropy */
-    double approx_kl; /* log p_old(a) - log p(a) */
-    double kl;        /* exact divergence of the old distribution from the new one */
-    double clipfrac;  /* number of rows whose ratio lies beyond 1 +- clip */
+        entropy;           /* total = policy + value_weight value - entropy_weight entropy */
+    double entropy_weight; /* as it was */
+    double approx_kl;      /* log p_old(a) - log p(a) */
+    double kl;             /* exact divergence of the old distribution from the new one */
+    double clipfrac;       /* number of rows whose ratio lies beyond 1 +- clip */
     double adv, adv_max, v, v_max;
 };
 

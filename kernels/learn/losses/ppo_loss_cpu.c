@@ -16,8 +16,10 @@ void hd_standardise(float *adv, int64_t n)
 
 void hd_ppo_loss_compute(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p)
 {
+    const struct hd_ppo_loss now = hd_ppo_read_scheduled(loss);
     struct hd_ppo_sums sums = hd_ppo_init_sums();
-    for (int64_t b = 0; b < loss->batch; b++)
-        hd_ppo_add_row(loss, b, dout + b * (loss->logits + 1), &sums);
+    for (int64_t b = 0; b < now.batch; b++)
+        hd_ppo_add_row(&now, b, dout + b * (now.logits + 1), &sums);
+    sums.entropy_weight = now.entropy_weight;
     *sums_p = sums;
 }

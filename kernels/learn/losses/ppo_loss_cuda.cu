@@ -22,9 +22,10 @@ static __device__ void add_sums(sums_of_rows *into, const sums_of_rows &other)
     into->v_max = other.v_max > into->v_max ? other.v_max : into->v_max;
 }
 
-static __global__ void ppo_rows(const struct hd_ppo_loss loss, const int64_t *used_p, float *dout,
+static __global__ void ppo_rows(const struct hd_ppo_loss given, const int64_t *used_p, float *dout,
                                 sums_of_rows *sums_p)
 {
+    const struct hd_ppo_loss loss = hd_ppo_read_scheduled(&given);
     const int64_t used = hd_rows_count_used(used_p, loss.batch), width = loss.logits + 1;
     sums_of_rows sums = hd_ppo_init_sums();
     for (int64_t b = threadIdx.x; b < loss.batch; b += HD_ROW_THREADS)
@@ -33,6 +34,7 @@ static __global__ void ppo_rows(const struct hd_ppo_loss loss, const int64_t *us
         else
             hd_rows_zero(dout + b * width, width);
     sums = hd_rows_sum<sums_of_rows, add_sums>(sums);
+    sums.entropy_weight = loss.entropy_weight;
     if (threadIdx.x == 0)
         *sums_p = sums;
 }

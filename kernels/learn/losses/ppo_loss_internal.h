@@ -7,6 +7,17 @@
 #include "kernels/learn/losses/ppo_loss.h"
 #include "kernels/learn/losses/softmax.h"
 
+/* Returns the loss with the numbers that are read when it is computed. */
+HD_INLINE struct hd_ppo_loss hd_ppo_read_scheduled(const struct hd_ppo_loss *loss)
+{
+    struct hd_ppo_loss now = *loss;
+    if (loss->clip_now && loss->clip_now->weight > 0)
+        now.clip = (float)loss->clip_now->value;
+    if (loss->entropy_weight_now && loss->entropy_weight_now->weight > 0)
+        now.entropy_weight = (float)loss->entropy_weight_now->value;
+    return now;
+}
+
 /* Returns x, or the bound beyond which it lies. */
 HD_INLINE float hd_ppo_clamp(float x, float lo, float hi)
 {
@@ -145,7 +156,7 @@ HD_INLINE struct hd_ppo_sums hd_ppo_init_sums(void)
 {
     struct hd_ppo_sums sums;
     sums.policy = sums.value = sums.entropy = sums.approx_kl = sums.kl = sums.clipfrac = 0;
-    sums.adv = sums.v = 0;
+    sums.adv = sums.v = sums.entropy_weight = 0;
     sums.adv_max = sums.v_max = -INFINITY;
     return sums;
 }

@@ -186,16 +186,36 @@ int hd_resume_check(const struct hd_train *train)
                    then ? then : "unknown", train->fingerprint.text);
 }
 
-/* Takes the run's number of shards where the config leaves it open. */
+/* Takes the run's value of a key that the config leaves open. */
+static int adopt(struct hd_train *train, const char *key, const char *text)
+{
+    HD_TRY(hd_options_add_set(train->options, hd_format("%s=%s", key, text), NULL));
+    hd_run_spec_release(&train->run_spec);
+    return hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
+}
+
+/* Takes the run's number of shards. */
 static int adopt_shards(struct hd_train *train, const json_t *then)
 {
     const char *text = hd_config_find_leaf(then, "world.shards");
     const int64_t shards = text ? atoll(text) : 0;
     if (shards == train->run_spec.shards || !train->run_spec.shards_are_ranks)
         return HD_OK;
-    HD_TRY(hd_options_add_set(train->options, hd_format("world.shards=%" PRId64, shards), NULL));
-    hd_run_spec_release(&train->run_spec);
-    return hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
+    return adopt(train, "world.shards", text ? text : "0");
+}
+
+/* Lets schedules end where they did when the run began, whatever its limits are now. */
+static int adopt_total(struct hd_train *train, const json_t *then)
+{
+    static const char key[] = "policy.learn.schedule.total";
+    const char *text = hd_config_find_leaf(then, key);
+    double number;
+    if (!train->run_spec.schedule_is_limited || !text || !read_number(text, &number) ||
+        number == (double)hd_config_get_int(train->run_spec.config, key))
+        return HD_OK;
+    if (train->ranks.world.rank == 0)
+        hd_log(HD_LOG_INFO, "%s stays %s, the limit with which the run began", key, text);
+    return adopt(train, key, text);
 }
 
 /* Finds the run directory that --resume means. */
@@ -319,6 +339,7 @@ static int open_checkpoint(struct hd_train *train)
 static int check_run(struct hd_train *train, const json_t *then)
 {
     HD_TRY(adopt_shards(train, then));
+    HD_TRY(adopt_total(train, then));
     HD_TRY(check_config(train, then, "its total_config.yaml"));
     HD_TRY(check_ended(train, then));
     return open_checkpoint(train);

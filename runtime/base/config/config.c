@@ -103,10 +103,15 @@ const struct hd_node *hd_config_get_node(const struct hd_config *config, const c
     return decided_by(get(config, path));
 }
 
+const struct hd_node *hd_config_peek_node(const struct hd_config *config, const char *path)
+{
+    return decided_by(find(config, path));
+}
+
 struct hd_source_location hd_config_locate(const struct hd_config *config, const char *path,
                                            struct hd_source_location otherwise)
 {
-    const struct hd_node *node = decided_by(find(config, path));
+    const struct hd_node *node = hd_config_peek_node(config, path);
     return node ? node->location : otherwise;
 }
 
@@ -118,9 +123,9 @@ static const char *nearest_path(const struct hd_config *config, const char *path
         return NULL;
     for (int64_t i = 0; i < config->count; i++) {
         const struct hd_key *key = config->settings[i].key;
-        const bool fits =
-            text ? key->kind == HD_KEY_TEXT || key->kind == HD_KEY_CHOICE
-                 : key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_BOOL;
+        const bool fits = text ? key->kind == HD_KEY_TEXT || key->kind == HD_KEY_CHOICE
+                               : key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL ||
+                                     key->kind == HD_KEY_BOOL || key->kind == HD_KEY_MAP;
         names[i] = fits ? key->path : NULL;
     }
     const char *nearest = hd_find_nearest_name(path, names, config->count);
@@ -138,11 +143,14 @@ bool hd_config_find_number(const struct hd_config *config, const char *path, dou
         *value_p = setting->real;
     else if (kind == HD_KEY_BOOL)
         *value_p = setting->flag;
+    else if (kind == HD_KEY_MAP)
+        *value_p = (double)setting->node->count;
     else if (kind == HD_KEY_INT && !setting->word)
         *value_p = (double)setting->integer;
     else
         *nearest_p = setting ? NULL : nearest_path(config, path, false);
-    return kind == HD_KEY_REAL || kind == HD_KEY_BOOL || (kind == HD_KEY_INT && !setting->word);
+    return kind == HD_KEY_REAL || kind == HD_KEY_BOOL || kind == HD_KEY_MAP ||
+           (kind == HD_KEY_INT && !setting->word);
 }
 
 const char *hd_config_find_text(const struct hd_config *config, const char *path,

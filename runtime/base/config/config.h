@@ -52,6 +52,9 @@ const struct hd_node *hd_config_get_shapes(const struct hd_config *config, const
  * did; for a TREE or MAP key also the default's node, unless that is empty. Borrowed. */
 const struct hd_node *hd_config_get_node(const struct hd_config *config, const char *path);
 
+/* Returns the same, for a reader that has no effect of its own: it does not count as use. */
+const struct hd_node *hd_config_peek_node(const struct hd_config *config, const char *path);
+
 /* Returns where a key was decided, or `otherwise` when the default did. */
 struct hd_source_location hd_config_locate(const struct hd_config *config, const char *path,
                                            struct hd_source_location otherwise);
@@ -63,9 +66,9 @@ struct hd_source_location hd_config_locate(const struct hd_config *config, const
 const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, const char *path,
                                               int64_t i, const struct hd_node **value_p);
 
-/* Looks a dotted path up as a number for expressions ("$env.stop_value"): INT, REAL and BOOL keys.
- * Returns false when there is no such key or it is no number (then *nearest_p is a suggestion or
- * NULL). */
+/* Looks a dotted path up as a number for expressions ("$env.stop_value"): INT, REAL and BOOL keys;
+ * of a MAP key, how many values it has. Returns false when there is no such key or it is no number
+ * (then *nearest_p is a suggestion or NULL). */
 bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
                            const char **nearest_p);
 

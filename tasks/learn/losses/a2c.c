@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/minibatch.h"
+#include "tasks/types/output/schedule.h"
 
 #include <string.h>
 
@@ -20,17 +21,18 @@ static const struct hd_scalar_field fields[N_FIELDS] = {
 };
 
 struct args {
-    float value_weight, entropy_weight;
+    float value_weight;
+    struct hd_scheduled entropy_weight;
 };
 
 struct header {
     int64_t used;
     struct hd_a2c_sums sums;
+    float entropy_weight;
 };
 
 static const struct hd_field keys[] = {
     HD_FIELD(struct args, value_weight, "policy.learn.value_weight"),
-    HD_FIELD(struct args, entropy_weight, "policy.learn.entropy_weight"),
     {0},
 };
 
@@ -43,7 +45,7 @@ static int a2c_prepare(const struct hd_setup *setup, const struct hd_net *net, i
         return HD_ERR_NOMEM;
     *args_p = args;
     hd_config_read(setup->config, keys, args);
-    return HD_OK;
+    return hd_scheduled_prepare(setup, HD_LOSS_SCHEDULE, "entropy_weight", &args->entropy_weight);
 }
 
 static void a2c_differentiate(const void *memory, const struct hd_loss_pass *pass)
@@ -52,10 +54,11 @@ static void a2c_differentiate(const void *memory, const struct hd_loss_pass *pas
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
     struct header *header = pass->header;
+    header->entropy_weight = (float)hd_scheduled_get(&args->entropy_weight, pass->views);
     const struct hd_a2c_loss loss = {.batch = header->used,
                                      .actions = hd_net_count_actions(pass->net),
                                      .value_weight = args->value_weight,
-                                     .entropy_weight = args->entropy_weight,
+                                     .entropy_weight = header->entropy_weight,
                                      .out = pass->out,
                                      .advantage = batch.advantage + pass->first,
                                      .target = batch.target + pass->first,
@@ -70,7 +73,7 @@ static double a2c_sum(const void *memory, void *const *items, int64_t n, double 
 {
     const struct args *args = memory;
     struct hd_a2c_sums sums = {0};
-    double rows = 0;
+    double rows = 0, entropy_weight = 0;
     for (int64_t i = 0; i < n; i++) {
         const struct header *header = items[i];
         sums.policy += header->sums.policy;
@@ -78,10 +81,11 @@ static double a2c_sum(const void *memory, void *const *items, int64_t n, double 
         sums.entropy += header->sums.entropy;
         sums.adv += header->sums.adv;
         sums.v += header->sums.v;
+        entropy_weight = header->entropy_weight;
         rows += (double)header->used;
     }
     const double total =
-        sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
+        sums.policy + args->value_weight * sums.value - entropy_weight * sums.entropy;
     const double terms[N_FIELDS] = {total, sums.policy, sums.value, sums.entropy, sums.adv, sums.v};
     hd_loss_average(N_FIELDS, terms, rows, values, weights);
     return total;

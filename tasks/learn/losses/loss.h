@@ -26,7 +26,8 @@ enum hd_loss_port {
     HD_LOSS_CRITIC1,
     HD_LOSS_CRITIC2,
     HD_LOSS_TEMPERATURE,
-    HD_LOSS_TD_ERRORS
+    HD_LOSS_TD_ERRORS,
+    HD_LOSS_SCHEDULE
 };
 
 /* DI-engine's learner logs the mean of the last 11 updates (docs/di-engine.md 8.2). A loss has
@@ -93,8 +94,8 @@ struct hd_loss {
     enum hd_loss_passes passes;
     const struct hd_scalar_field *fields; /* of its statistics; loss_grad adds the learning rate */
     int n_fields;
-    const char *rate_name, *rate_key; /* the statistic that is the learning rate, and its key;
-                                         NULL: cur_lr_avg, policy.learn.learning_rate */
+    const char *rate_name, *rate_key; /* the statistic that is the learning rate, and its key below
+                                         policy.learn; NULL: cur_lr_avg, learning_rate */
     /* Makes *args_p, the `args` of the other functions, freed by hd_free, for microbatches of
      * `rows` rows. Returns HD_OK, HD_ERR_INPUT after adding mistakes to setup->diag, or another
      * error (logged). */

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/minibatch.h"
+#include "tasks/types/output/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,7 +41,8 @@ static const struct hd_scalar_field fields[N_FIELDS] = {
 };
 
 struct args {
-    float clip, value_weight, entropy_weight;
+    struct hd_scheduled clip, entropy_weight;
+    float value_weight;
     bool value_clip;
 };
 
@@ -50,9 +52,7 @@ struct header {
 };
 
 static const struct hd_field keys[] = {
-    HD_FIELD(struct args, clip, "policy.learn.clip_ratio"),
     HD_FIELD(struct args, value_weight, "policy.learn.value_weight"),
-    HD_FIELD(struct args, entropy_weight, "policy.learn.entropy_weight"),
     HD_FIELD(struct args, value_clip, "policy.learn.value_clip"),
     {0},
 };
@@ -66,7 +66,8 @@ static int ppo_prepare(const struct hd_setup *setup, const struct hd_net *net, i
         return HD_ERR_NOMEM;
     *args_p = args;
     hd_config_read(setup->config, keys, args);
-    return HD_OK;
+    HD_TRY(hd_scheduled_prepare(setup, HD_LOSS_SCHEDULE, "clip_ratio", &args->clip));
+    return hd_scheduled_prepare(setup, HD_LOSS_SCHEDULE, "entropy_weight", &args->entropy_weight);
 }
 
 static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
@@ -80,10 +81,13 @@ static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_
                                .logits = shape->logits,
                                .dims = shape->actions.dims,
                                .gaussian = shape->actions.kind == HD_ENV_BOX,
-                               .clip = args->clip,
+                               .clip = (float)args->clip.constant,
+                               .clip_now = hd_scheduled_find_entry(&args->clip, pass->views),
                                .value_clip = args->value_clip,
                                .value_weight = args->value_weight,
-                               .entropy_weight = args->entropy_weight,
+                               .entropy_weight = (float)args->entropy_weight.constant,
+                               .entropy_weight_now =
+                                   hd_scheduled_find_entry(&args->entropy_weight, pass->views),
                                .out = pass->out,
                                .logit_old = batch.logit + first * shape->logits,
                                .value_old = batch.value + first,
@@ -125,6 +129,7 @@ static void add(struct hd_ppo_sums *into, const struct hd_ppo_sums *sums)
     into->v += sums->v;
     into->adv_max = fmax(into->adv_max, sums->adv_max);
     into->v_max = fmax(into->v_max, sums->v_max);
+    into->entropy_weight = sums->entropy_weight;
 }
 
 static double ppo_sum(const void *memory, void *const *items, int64_t n, double *values,
@@ -139,7 +144,7 @@ static double ppo_sum(const void *memory, void *const *items, int64_t n, double 
         rows += (double)header->used;
     }
     const double total =
-        sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
+        sums.policy + args->value_weight * sums.value - sums.entropy_weight * sums.entropy;
     const double terms[N_FIELDS] = {
         [TOTAL] = total,
         [POLICY] = sums.policy,
