@@ -37,9 +37,10 @@ struct hd_spec {
     const char *name;
     const struct hd_type *type;
     enum hd_placement placement;
-    const struct hd_spec *of;   /* the value named by `of:`, or NULL */
-    const struct hd_spec *init; /* the value whose initial content is copied, or NULL */
-    const char *role;           /* `role:` of the declaration, or NULL */
+    const struct hd_spec *of;    /* the value named by `of:`, or NULL */
+    const struct hd_spec *init;  /* the value whose initial content is copied, or NULL */
+    const struct hd_node *start; /* `init: {file: ...}`: the map; NULL: none, or no longer needed */
+    const char *role;            /* `role:` of the declaration, or NULL */
     struct hd_source_location location;
     void *shape;      /* the type's own description; its `release` frees it */
     int64_t bytes;    /* of one instance; 0 until known */
@@ -130,9 +131,10 @@ struct hd_type {
     bool none;  /* the initial version is `none`: there is no content until a step makes it */
     bool given; /* the initial version is as good as any: a step may read it before another
                    one has changed the value, or though none does */
-    bool used_by_updates; /* a step that updates a value is interested in it, so that no other one
-                             need read it */
-    bool flat;            /* spec->elements floats at the instance's start; may be cut in buckets */
+    bool starts_from_file; /* it may have `init: {file: ...}` */
+    bool used_by_updates;  /* a step that updates a value is interested in it, so that no other one
+                              need read it */
+    bool flat; /* spec->elements floats at the instance's start; may be cut in buckets */
     const char *const *counted; /* names of attributes that the submitter counts, NULL-ended; or
                                    NULL */
     /* Completes spec->shape, bytes, elements from the config; called in order of declaration, after

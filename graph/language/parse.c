@@ -149,6 +149,20 @@ static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_gra
     return NULL;
 }
 
+/* A value begins as another one does, or with what its type finds in a file. */
+static void parse_init(struct hd_parser *parser, struct hd_graph_value *value)
+{
+    const struct hd_node *init = hd_node_get(value->node, "init");
+    const struct hd_type *type = value->spec.type;
+    if (!init || init->kind != HD_NODE_MAP)
+        value->spec.init = parse_other(parser, value, "init");
+    else if (type && !type->starts_from_file)
+        hd_diag_add_error(parser->diag, init->location,
+                          "init: a value of type %s does not begin with a file", type->name);
+    else
+        value->spec.start = init;
+}
+
 static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
 {
     if (!hd_parser_expect(parser, value->node, HD_NODE_MAP, value->spec.name))
@@ -158,7 +172,7 @@ static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
     parse_type(parser, value);
     parse_placement(parser, value);
     value->spec.of = parse_other(parser, value, "of");
-    value->spec.init = parse_other(parser, value, "init");
+    parse_init(parser, value);
     const struct hd_node *role = hd_parser_get_scalar(parser, value->node, "role");
     if (role)
         value->spec.role = role->text;

@@ -50,7 +50,9 @@ struct hd_options {
     const char *network, *platform, *calibration, *scale, *trace_out, *page;
     const char *from; /* calibrate: a run directory; NULL: it trains itself */
 
-    const char *weights; /* eval, record, watch */
+    const char *weights;       /* eval, record, watch */
+    const char *start_weights; /* run, launch: NULL: none */
+    bool skip_mismatch;
     const char *strip_prefix;
     const char *obs;     /* eval */
     int64_t episodes;    /* eval, watch */

@@ -2,6 +2,7 @@
 #include "runner/base/run_spec.h"
 
 #include "graph/language/load.h"
+#include "runner/base/start_weights.h"
 #include "runner/base/video_steps.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
@@ -175,16 +176,21 @@ static int add_videos(struct hd_run_spec *run_spec, const struct hd_node *graph,
                               graph_p);
 }
 
-static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
+static int load_graph(struct hd_run_spec *run_spec, const struct hd_options *options)
 {
     const struct hd_node *graph, *filmed, *strategies[2];
     struct hd_node *overrides;
     int n = 0;
+    const char *config_path = options->config;
     HD_TRY(load_tree(run_spec, config_path, "graph", GRAPH_DOCUMENT, &graph));
     HD_TRY(load_tree(run_spec, config_path, "strategy", STRATEGY_DOCUMENT, &strategies[0]));
     n += strategies[0] != NULL;
     HD_TRY(collect_overrides(run_spec, &overrides));
     strategies[n++] = overrides;
+    if (options->start_weights && graph)
+        HD_TRY(hd_start_weights_name(run_spec->documents[OVERRIDE_DOCUMENT], graph,
+                                     options->start_weights, options->skip_mismatch, run_spec->diag,
+                                     &graph));
     HD_TRY(add_videos(run_spec, graph, &filmed));
     const struct hd_graph_source source = {
         .registry = hd_registry_get_builtin(),
@@ -301,7 +307,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
     HD_TRY(hd_spaces_resolve(run_spec->config, true, run_spec->diag));
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(hd_schedule_resolve(run_spec->config, run_spec->diag, &run_spec->schedule_is_limited));
-    HD_TRY(load_graph(run_spec, options->config));
+    HD_TRY(load_graph(run_spec, options));
     HD_TRY(override_strategy(run_spec));
     HD_TRY(override_bounds(run_spec));
     if (!run_spec->settings.multi_gpu && ranks > 1)
@@ -332,6 +338,16 @@ void hd_run_spec_release(struct hd_run_spec *run_spec)
         hd_document_destroy(run_spec->documents[i]);
     hd_diag_destroy(run_spec->diag);
     *run_spec = (struct hd_run_spec){0};
+}
+
+int hd_run_spec_read_weights(struct hd_run_spec *run_spec, const json_t *then, bool tells)
+{
+    const int status =
+        hd_start_weights_read(run_spec->config, run_spec->graph,
+                              run_spec->documents[OVERRIDE_DOCUMENT], then, tells, run_spec->diag);
+    if (status == HD_ERR_INPUT)
+        hd_diag_report(run_spec->diag);
+    return status;
 }
 
 static void warn(const struct hd_diag *warnings)

@@ -8,6 +8,8 @@
 #include "runner/base/settings.h"
 #include "runtime/engine/session.h"
 
+#include <jansson.h>
+
 struct hd_run_spec {
     struct hd_diag *diag;
     struct hd_document *documents[3]; /* graph, strategy, overrides */
@@ -23,6 +25,12 @@ struct hd_run_spec {
  * hd_run_spec_release releases it. Errors: HD_ERR_INPUT, HD_ERR_NOMEM. */
 int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
 void hd_run_spec_release(struct hd_run_spec *run_spec);
+
+/* Reads the files with which values begin, tells, where `tells`, what is taken of them, and states
+ * their hashes in the graph of the config. A run that goes on from a checkpoint has read them: it
+ * takes the hashes from `then`, a list of hd_config_list_leaves; NULL: it does not go on. Returns
+ * HD_OK, HD_ERR_NOMEM, or an error of hd_warm_start_inspect (logged). */
+int hd_run_spec_read_weights(struct hd_run_spec *run_spec, const json_t *then, bool tells);
 
 /* Warns of keys that the config gives but this run, with or without GPUs, does not use, and of what
  * its graph is hardly meant to do (hd_graph.warnings), and says what a number of shards costs that

@@ -185,6 +185,10 @@ const struct hd_key hd_task_keys[] = {
      "what happens to samples that fill no minibatch; overlap: the last minibatch overlaps the"
      " one before, as in DI-engine; short: it is shorter",
      NULL},
+    {"policy.learn.freeze", HD_KEY_TREE, 0, 0, "[]", NULL, "global",
+     "tensors of the policy's net that keep their initial numbers: a list of names, or of modules "
+     "around them (encoder, layers.0, heads.policy)",
+     "freeze_encoder|frozen|requires_grad"},
     {"policy.learn.lr_scheduler.type", HD_KEY_CHOICE, 0, 0, "none", "none|kl", "global",
      "schedule of the learning rate; kl: it is adapted to the divergence between the policies "
      "before and after an iteration",

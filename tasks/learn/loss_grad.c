@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
+#include "tasks/learn/freeze.h"
 #include "tasks/learn/loss_grad_internal.h"
 #include "tasks/types/base/policy.h"
 #include "tasks/types/base/policy_net.h"
@@ -115,6 +116,11 @@ static int check_norm(const struct hd_setup *setup, const struct hd_loss_grad *a
             "norm: loss %s takes a batch through its nets more than once, each "
             "time of other statistics; it needs nets without norms",
             args->loss->name);
+    if (args->levels > 0 && args->learns)
+        return hd_diag_add_error(
+            setup->diag, hd_config_locate(setup->config, "policy.learn.freeze", setup->location),
+            "policy.learn.freeze: the net has norms, whose running statistics would move all the "
+            "same");
     if (args->levels > 0 && args->skips)
         return hd_diag_add_error(
             setup->diag, hd_config_locate(setup->config, "policy.model.norm", setup->location),
@@ -166,8 +172,10 @@ static int loss_grad_prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_get_net(setup->specs[HD_LOSS_POLICY]);
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(hd_policy_check_loss(setup, args->loss->name));
-    if (hd_policy_find(args->loss->name))
+    if (hd_policy_find(args->loss->name)) {
         HD_TRY(hd_policy_net_check(setup, args->net));
+        HD_TRY(hd_freeze_read(setup, args->net, &args->learns));
+    }
     HD_TRY(check_priority(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     HD_TRY(check_sequences(setup, args));
@@ -189,8 +197,10 @@ static int loss_grad_prepare(const struct hd_setup *setup, void **args_p)
 static void loss_grad_release(void *memory)
 {
     struct hd_loss_grad *args = memory;
-    if (args)
+    if (args) {
         hd_free(args->loss_args);
+        hd_free(args->learns);
+    }
     hd_free(args);
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/learn/samples.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
+#include "tasks/learn/freeze.h"
 #include "tasks/learn/loss_grad_internal.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/grad.h"
@@ -127,6 +128,7 @@ static void go_backward(const struct hd_loss_grad *args, const struct hd_view *v
     hd_net_backward(args->net, views[HD_LOSS_POLICY].data, args->micro,
                     hd_loss_grad_count_forward_rows(args), work->forward, work->dout,
                     work->backward, stage, hd_grad_get_partial(grad->spec, grad->data, item));
+    hd_freeze_apply(args->learns, lo, hi, hd_grad_get_partial(grad->spec, grad->data, item));
     count_samples(grad, item, count_of(args, work->header), lo, hi);
 }
 

@@ -20,7 +20,7 @@ static bool in_one_stage(const struct hd_loss_grad *args)
 static bool supports(const void *arg)
 {
     const struct hd_loss_grad *args = arg;
-    return !args->skips && args->loss->differentiate_on_gpu;
+    return !args->skips && !args->learns && args->loss->differentiate_on_gpu;
 }
 
 /* Like hd_loss_item_lay_out, with the bytes that GPUs need. */
@@ -139,11 +139,16 @@ int hd_loss_grad_check_gpu(const struct hd_setup *setup, const struct hd_loss_gr
 {
     if (supports(args) || strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
         return HD_OK;
-    return hd_diag_add_error(
-        setup->diag, hd_config_locate(setup->config, "policy.cuda", setup->location),
-        "%s%s is computed on CPUs only; with it policy.cuda is auto or false, "
-        "found true",
-        args->skips ? "runtime.on_nan: " : "loss ", args->skips ? "skip" : args->loss->name);
+    return hd_diag_add_error(setup->diag,
+                             hd_config_locate(setup->config, "policy.cuda", setup->location),
+                             "%s%s is computed on CPUs only; with it policy.cuda is auto or false, "
+                             "found true",
+                             args->learns  ? "policy.learn."
+                             : args->skips ? "runtime.on_nan: "
+                                           : "loss ",
+                             args->learns  ? "freeze"
+                             : args->skips ? "skip"
+                                           : args->loss->name);
 }
 #else
 int hd_loss_grad_check_gpu(const struct hd_setup *setup, const struct hd_loss_grad *args)

@@ -20,6 +20,7 @@ struct hd_loss_grad {
     int levels;    /* of batch norms; 0: the net has none */
     bool skips;    /* runtime.on_nan is skip */
     struct hd_scheduled rate;
+    float *learns; /* policy.learn.freeze; NULL: all parameters learn */
 };
 
 /* Where the arrays of one item, a microbatch, lie. */

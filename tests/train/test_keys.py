@@ -79,7 +79,7 @@ VALUES = {
     "policy.critic": [CRITIC % 8], "policy.action_bounds": ["{low: -1, high: 1}"],
     "policy.model.critic_head_hidden_size": [8], "policy.nstep": [2], "policy.learn.microbatch": [8],
     "policy.learn.accumulate": [2], "policy.learn.target_update_freq": [7],
-    "policy.learn.grad_clip_value": [0.01], "policy.learn.clip_ratio": [0.0001],
+    "policy.learn.grad_clip_value": [0.01], "policy.learn.freeze": ["[no_such]"], "policy.learn.clip_ratio": [0.0001],
     "policy.learn.lr_scheduler.kl_low": [1e-5], "policy.learn.lr_scheduler.kl_high": [0.05],
     "policy.learn.lr_scheduler.factor": [3], "policy.learn.lr_scheduler.min": [0.5],
     "policy.learn.lr_scheduler.max": [0.002], "policy.learn.schedule.total": [30],

@@ -89,9 +89,18 @@ static bool are_equal(const char *a, const char *b)
     return strcmp(a, b) == 0 || (read_number(a, &x) && read_number(b, &y) && x == y);
 }
 
+/* A run that goes on does not read files of weights again, of which it takes the hash. */
+static bool is_file_hash(const char *path)
+{
+    static const char begin[] = "graph.values.", end[] = ".init.hash";
+    const size_t length = strlen(path);
+    return strncmp(path, begin, sizeof begin - 1) == 0 && length > sizeof end &&
+           strcmp(path + length - (sizeof end - 1), end) == 0;
+}
+
 static int report_difference(const char *path, const char *then, const char *now, const char *where)
 {
-    if (may_differ(path) || are_equal(then, now))
+    if (may_differ(path) || are_equal(then, now) || (!now && is_file_hash(path)))
         return 0;
     hd_log(HD_LOG_ERROR, "  %s: %s in %s, %s now", path, then ? then : "absent", where,
            now ? now : "absent");
@@ -329,7 +338,9 @@ static int open_checkpoint(struct hd_train *train)
     if (!text)
         return hd_fail(HD_ERR_FORMAT, "the checkpoint in %s does not say its config", train->dir);
     HD_TRY(list_leaves("the checkpoint's config", text, &then));
-    const int status = check_config(train, then, "the checkpoint");
+    int status = check_config(train, then, "the checkpoint");
+    if (status == HD_OK)
+        status = hd_run_spec_read_weights(&train->run_spec, then, false);
     if (status == HD_OK)
         tell_of_pickles(train, then);
     json_decref(then);
@@ -388,7 +399,7 @@ static int find_checkpoint(struct hd_train *train)
     return status;
 }
 
-int hd_resume_find(struct hd_train *train)
+static int find(struct hd_train *train)
 {
     if (!train->options->resume)
         return check_unused(train);
@@ -398,6 +409,14 @@ int hd_resume_find(struct hd_train *train)
     if (!train->resume_from)
         tell_new(train);
     return HD_OK;
+}
+
+int hd_resume_find(struct hd_train *train)
+{
+    HD_TRY(find(train));
+    if (train->resume_from)
+        return HD_OK;
+    return hd_run_spec_read_weights(&train->run_spec, NULL, train->ranks.world.rank == 0);
 }
 
 int hd_resume_restore(struct hd_train *train)

@@ -4,6 +4,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/policy_net.h"
+#include "tasks/types/base/warm_start.h"
 
 #include <math.h>
 #include <string.h>
@@ -54,6 +55,8 @@ int hd_params_check_made_of(const struct hd_setup *setup, const struct hd_spec *
 static int params_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_net *net;
+    if (spec->start)
+        HD_TRY(hd_warm_start_check(spec, setup->diag));
     HD_TRY(hd_policy_net_create(spec, setup, &net));
     spec->shape = net; /* which `release` destroys */
     if (spec->init && spec->init->type == spec->type && spec->init->shape)
@@ -79,7 +82,8 @@ static int params_init(const struct hd_spec *spec, const struct hd_setup *setup,
     const bool policy = strcmp(spec->name, "policy") == 0;
     struct hd_rng rng = hd_rng_make(
         setup->seed, policy ? stream : hd_hash_mix(stream, hd_hash_text(spec->name)), 0, 0, 0);
-    return hd_net_init(spec->shape, &rng, data);
+    HD_TRY(hd_net_init(spec->shape, &rng, data));
+    return spec->start ? hd_warm_start_load(spec, data) : HD_OK;
 }
 
 static int copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
@@ -161,6 +165,7 @@ static int params_check(const struct hd_spec *spec, const void *data,
 const struct hd_type hd_type_params = {
     .name = "params",
     .given = true,
+    .starts_from_file = true,
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
     .resolve = params_resolve,
