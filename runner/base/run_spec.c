@@ -457,11 +457,24 @@ uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
     return hd_config_hash(run_spec->config, free_to_differ, N_FREE);
 }
 
+/* The graph holds the hashes of files, but a difference in it is not told in detail. */
+static void list_weights(const struct hd_graph *graph, FILE *file)
+{
+    for (int i = 0; i < graph->n_values; i++) {
+        const struct hd_node *hash = hd_node_get(graph->values[i].spec.start, "hash");
+        if (hash)
+            fprintf(file, "the file of weights of '%s'\t%s\t%s\n", graph->values[i].spec.name,
+                    hash->text, hash->text);
+    }
+}
+
 char *hd_run_spec_list(const struct hd_run_spec *run_spec)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
+    if (memory)
+        list_weights(run_spec->graph, memory);
     int status =
         memory ? hd_config_list(run_spec->config, free_to_differ, N_FREE, memory) : HD_ERR_NOMEM;
     if (memory && fclose(memory) != 0)

@@ -271,6 +271,7 @@ def check_cpu_losses(scratch):
     one = environment(HD_EMULATED_DEVICES=1, HD_EMULATED_FAULT=10 ** 9)  # counts calls
     for config, keys, said in (("cartpole_a2c_ddp", {}, "loss a2c"), ("cartpole_qrdqn", {}, "loss qrdqn"),
                                ("pendulum_sac", {}, "loss sac_critic"),
+                               ("cartpole_dqn_ddp", dict(policy__learn__freeze="[encoder]"), "policy.learn.freeze"),
                                ("cartpole_dqn_ddp", dict(runtime__on_nan="skip"), "runtime.on_nan: skip")):
         path = os.path.join(ROOT, f"configs/{config}.yaml")
         done = call("graph", path, *runner.sets(**keys, **GPU), env=one, expect=2)

@@ -9,10 +9,11 @@ import json
 import os
 import re
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, Scratch, call, check, sets, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, SECRET, Scratch, call, check, environment, free_port, sets, train  # noqa: E402
 
 BC, PPO = (os.path.join(ROOT, f"configs/cartpole_{name}_ddp.yaml") for name in ("bc", "ppo"))
 NET = dict(env__stop_value="1e9", policy__model__layers="[{dense: 16}, relu, {dense: 16}, relu]")
@@ -30,12 +31,20 @@ def run(directory, *arguments, expect=0, **keys):
     return call("run", keys.pop("config"), "--dir", directory, *sets(**keys), *arguments, expect=expect).stderr
 
 
+def find_weights(directory):
+    """The last weights of a run."""
+    (path,) = glob.glob(os.path.join(directory, "ckpt/iteration_*/policy.safetensors"))
+    return path
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def read_tensors(path):
     """{name: bytes} of a file, or of the last weights of a run."""
-    if os.path.isdir(path):
-        (path,) = glob.glob(os.path.join(path, "ckpt/iteration_*/policy.safetensors"))
-    with open(path, "rb") as file:
-        data = file.read()
+    data = read(find_weights(path) if os.path.isdir(path) else path)
     (length,) = struct.unpack("<Q", data[:8])
     tensors = json.loads(data[8:8 + length])
     return {name: data[8 + length + tensor["data_offsets"][0]:8 + length + tensor["data_offsets"][1]]
@@ -101,6 +110,22 @@ def check_bits(scratch, weights):
     check(re.search(r"total_config.yaml:\d+:\d+: \S+ is another file than that of `hash: \w+`", said), said)
 
 
+def check_other_files(scratch, weights):
+    """Two hosts, here folders, with files of the same name and other content."""
+    port, runs = str(free_port()), []
+    for node, file in enumerate((weights, scratch("begun"))):
+        os.mkdir(scratch(f"node {node}"))
+        with open(scratch(f"node {node}/weights.safetensors"), "wb") as there:
+            there.write(read(file if node == 0 else find_weights(file)))
+        command = [RUNNER, "launch", "--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1",
+                   "--master-port", port, PPO, "--dir", "run", "--weights", "weights.safetensors",
+                   *sets(**{key: value for key, value in LEARN.items() if key != "config"})]
+        runs.append(subprocess.Popen(command, cwd=scratch(f"node {node}"), env=environment(HEDDLE_SECRET=SECRET), text=True,
+                                     stderr=subprocess.PIPE))
+    said = "".join(run.communicate()[1] for run in runs)
+    check(re.search(r"the file of weights of 'policy' is \w{16} on rank 1 .*, but \w{16} on rank 0", said), said)
+
+
 def check_frozen(scratch, weights):
     """The gradient's norm is that of what learns, which the first update shows."""
     train(scratch("frozen"), "--weights", weights, **LEARN, policy__learn__freeze="[layers, heads.policy.bias]")
@@ -140,6 +165,7 @@ def main():
         weights = clone(scratch)
         check_table(scratch, weights)
         check_begin(scratch, weights)
+        check_other_files(scratch, weights)
         check_frozen(scratch, weights)
         check_mistakes(scratch, weights)
         check_bits(scratch, weights)

@@ -66,6 +66,22 @@ static const char *option(const struct hd_config *config, const char *name)
 
 FIXTURE(setup, teardown)
 
+/* In an expression a map is how many values it has, and who peeks does not use it. */
+TEST(a_map_is_a_number)
+{
+    struct hd_config *config = good("env: {colours: {a: 1}, options: {x: 1, y: [2, 3]}}", NULL, 0);
+    const char *nearest = NULL;
+    double value;
+    ck_assert_int_eq(hd_config_peek_node(config, "env.options")->count, 2);
+    hd_config_report_unused(config, "a test", diag);
+    ck_assert_int_eq(hd_diag_count(diag), 2);
+    ck_assert(hd_config_find_number(config, "env.options", &value, &nearest) && value == 2);
+    hd_config_destroy(config);
+    config = good("env: {colours: {a: 1}}", NULL, 0);
+    ck_assert(hd_config_find_number(config, "env.options", &value, &nearest) && value == 0);
+    hd_config_destroy(config);
+}
+
 TEST(test_sets_add)
 {
     static const char *const sets[] = {"env.options.lives=5", "env.options.sound=false",
