@@ -37,8 +37,10 @@ RUNS = {
     "dqn": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
     "dqn_priority": [("cartpole_dqn_priority", dict(NORMALISED, **LINEAR))],
     "dqn_sharded_evaluation": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
-    "ppo": [("cartpole_ppo_ddp", dict(NORMALISED, **LINEAR, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
-    "ppo_fast": [("cartpole_ppo_ddp", dict(NORMALISED, **KL, **CLIP, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
+    "ppo": [("cartpole_ppo_ddp", dict(NORMALISED, **LINEAR, policy__recompute_adv=recompute, strategy__policy_lag=lag))
+           for recompute, lag in (("true", 0), ("false", 0), ("false", 1))],
+    "ppo_fast": [("cartpole_ppo_ddp", dict(NORMALISED, **KL, **CLIP, policy__recompute_adv=recompute, strategy__policy_lag=lag))
+                for recompute, lag in (("true", 0), ("false", 0), ("false", 1))],
     "ppo_nosync": [("cartpole_ppo_ddp", dict(**LINEAR, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
     "sac": [("pendulum_sac", dict(NORMALISED, **LINEAR))],
 }
