@@ -33,6 +33,8 @@ FAST = dict(ALL, graph=os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"))
 ALONE = dict(ALL, graph=os.path.join(ROOT, "configs/graphs/ppo_nosync.yaml"))
 WAYS = [dict(ranks=2), dict(runtime__executor="sequential"),
         dict(ranks=2, runtime__max_inflight_iterations=4, strategy__bucket_mb=0.02)]
+DQN = dict(env__stop_value="1e9", max_env_step=2000, world__shards=2)
+SHARDED = [dict(ranks=2, strategy__shard_optimizer_above_mb=0), dict(ranks=2, strategy__shard_optimizer_above_mb=1000)]
 LAGS = dict(strategy__policy_lag=1, strategy__eval_lag=1)
 
 
@@ -86,6 +88,8 @@ def check_bits(scratch):
     hashes = [check_ways(scratch, "all", ALL, WAYS), check_ways(scratch, "alone", ALONE, WAYS[:1]),
               check_ways(scratch, "lagging", dict(FAST, **LAGS), WAYS[:2]),
               train(scratch("constant"), **PPO)["param_hash"]]
+    hashes += [check_ways(scratch, "dqn", dict(DQN, **{S + "learning_rate": LINEAR}), SHARDED),
+               train(scratch("constant dqn"), **DQN)["param_hash"]]
     check(len(set(hashes)) == len(hashes), f"a schedule changed nothing: {hashes}")
 
 
