@@ -13,8 +13,8 @@ const char *const hd_obs_scale_name = "obs_norm.scale", *const hd_obs_shift_name
 
 /* -- Reading ----------------------------------------------------------------------------------- */
 
-static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
-                         float *params)
+int hd_weights_import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
+                             float *params)
 {
     const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
     float *row_major = hd_alloc(tensor->count, sizeof *row_major);
@@ -47,7 +47,7 @@ static int import_all(const struct hd_safetensors *file, const struct hd_policy_
     const struct hd_net *net = arrays->net;
     const int64_t n = hd_net_count_obs(net);
     for (int i = 0; i < hd_net_count_tensors(net); i++)
-        HD_TRY(import_tensor(file, net, i, arrays->params));
+        HD_TRY(hd_weights_import_tensor(file, net, i, arrays->params));
     hd_net_refresh(net, arrays->params, 0, hd_net_count_params(net));
     if (arrays->running)
         HD_TRY(import_running(file, net, arrays->running));
@@ -57,7 +57,7 @@ static int import_all(const struct hd_safetensors *file, const struct hd_policy_
     return hd_safetensors_copy(file, hd_obs_shift_name, 1, &n, arrays->shift);
 }
 
-static bool is_tensor(const struct hd_net *net, const char *name)
+bool hd_weights_has_place(const struct hd_net *net, const char *name)
 {
     for (int i = 0; i < hd_net_count_tensors(net); i++)
         if (strcmp(hd_net_get_tensor(net, i)->name, name) == 0)
@@ -85,7 +85,7 @@ static bool is_expected(const struct hd_policy_arrays *arrays, const char *name)
 {
     const bool norm = strcmp(name, hd_obs_scale_name) == 0 || strcmp(name, hd_obs_shift_name) == 0;
     return norm ? arrays->scale != NULL
-                : is_tensor(arrays->net, name) || is_buffer(arrays->net, name);
+                : hd_weights_has_place(arrays->net, name) || is_buffer(arrays->net, name);
 }
 
 /* Prefixes of names, and what they come from. */

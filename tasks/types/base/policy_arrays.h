@@ -24,6 +24,15 @@ struct hd_policy_arrays {
  * naming file and tensor). */
 int hd_policy_arrays_read(const struct hd_policy_arrays *arrays, const char *path);
 
+/* Copies tensor i of a net from an open file to an instance of its parameters, which hd_net_refresh
+ * has to follow. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_FORMAT (logged). */
+struct hd_safetensors;
+int hd_weights_import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
+                             float *params);
+
+/* Returns whether a net has a parameter tensor of that name. */
+bool hd_weights_has_place(const struct hd_net *net, const char *name);
+
 /* The names of the file's tensors of scale and shift. */
 extern const char *const hd_obs_scale_name, *const hd_obs_shift_name;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/base/warm_start.h"
 
-#include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -99,11 +98,8 @@ static void tell_unused(const struct hd_safetensors *file, const struct hd_net *
     char shape[SHAPE_TEXT];
     for (int64_t i = 0; i < hd_safetensors_count(file); i++) {
         const char *name = hd_safetensors_get_name(file, i);
-        bool known = false;
-        for (int k = 0; k < hd_net_count_tensors(net); k++)
-            known |= strcmp(hd_net_get_tensor(net, k)->name, name) == 0;
         describe_stored(file, name, shape);
-        if (!known)
+        if (!hd_weights_has_place(net, name))
             hd_log(HD_LOG_INFO, "  unused   %s %s: the net has no such tensor", name, shape);
     }
     if (has(file, hd_obs_scale_name))
@@ -180,19 +176,6 @@ int hd_warm_start_inspect(const struct hd_spec *spec, bool tells, struct hd_diag
 
 /* -- Taking ------------------------------------------------------------------------------------ */
 
-static int take(const struct hd_safetensors *file, const struct hd_net *net, int i, void *data)
-{
-    const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
-    float *row_major = hd_alloc(tensor->count, sizeof *row_major);
-    if (!row_major)
-        return HD_ERR_NOMEM;
-    int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, row_major);
-    if (status == HD_OK)
-        status = hd_net_import_tensor(net, row_major, i, data);
-    hd_free(row_major);
-    return status;
-}
-
 static int load(const struct hd_spec *spec, void *data, struct hd_diag *diag)
 {
     const struct hd_net *net = spec->shape;
@@ -200,10 +183,11 @@ static int load(const struct hd_spec *spec, void *data, struct hd_diag *diag)
     char here[SHAPE_TEXT], there[SHAPE_TEXT];
     uint64_t hash;
     HD_TRY(hash_file(spec, diag, &hash));
-    int status = hd_safetensors_open(get(spec, "file"), &file);
+    HD_TRY(hd_safetensors_open(get(spec, "file"), &file));
+    int status = HD_OK;
     for (int i = 0; status == HD_OK && i < hd_net_count_tensors(net); i++)
         if (judge(file, hd_net_get_tensor(net, i), here, there) == TAKEN)
-            status = take(file, net, i, data);
+            status = hd_weights_import_tensor(file, net, i, data);
     if (status == HD_OK)
         hd_net_refresh(net, data, 0, hd_net_count_params(net));
     hd_safetensors_close(file);
