@@ -54,6 +54,11 @@ def check_short_form(scratch):
         short = train(scratch(f"short{number}"), **fixed)["param_hash"]
         listed = train(scratch(f"list{number}"), policy__model__layers=layers, policy__model__heads=heads, **fixed)
         check(listed["param_hash"] == short, f"{fixed}: the list ends in {listed['param_hash']}, not {short}")
+        if "type: categorical" in heads:  # which follows from the actions
+            heads = heads.replace("type: categorical, ", "").replace("type: dense, ", "")
+            check("type" not in heads, heads)
+            found = train(scratch("found"), policy__model__layers=layers, policy__model__heads=heads, **fixed)
+            check(found["param_hash"] == short, f"heads without types end in {found['param_hash']}, not {short}")
     print(f"{len(SHORT)} short forms and their lists end in the same bits")
 
 

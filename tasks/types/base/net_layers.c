@@ -332,35 +332,46 @@ static int check_keys(const struct reader *reader, const struct hd_node *head)
 }
 
 /* Choices have categorical distributions, real numbers normal ones. */
-static int check_distribution(const struct reader *reader, const struct hd_node *type)
+static bool fits(const struct reader *reader, const char *type)
 {
-    const bool categorical = strcmp(type->text, "categorical") == 0;
-    const bool gaussian = strstr(type->text, "gaussian") != NULL;
-    if (!(reader->real ? categorical : gaussian))
-        return HD_OK;
-    return hd_diag_add_error(reader->diag, type->location,
-                             "%s: expected %s, because policy.action_space is %s", type->text,
-                             reader->real ? "gaussian" : "categorical",
-                             reader->real ? "continuous" : "discrete");
+    const bool categorical = strcmp(type, "categorical") == 0;
+    const bool gaussian = strstr(type, "gaussian") != NULL;
+    return !(reader->real ? categorical : gaussian);
+}
+
+/* Finds the type that a head states, else the first of its form that fits the actions. */
+static int read_type(struct reader *reader, const struct hd_head *form, const struct hd_node *head,
+                     char type[HD_MODULE_NAME])
+{
+    const struct hd_node *stated = hd_node_get(head, "type");
+    const char *text = stated && stated->kind == HD_NODE_SCALAR ? stated->text : NULL;
+    if (stated && (!text || !hd_names_contain(form->types, text)))
+        return hd_diag_add_error(reader->diag, stated->location,
+                                 "heads.%s: expected the type %s, found %.60s", form->name,
+                                 form->types, text ? text : "a tree");
+    const char *names = text ? text : form->types;
+    do {
+        const size_t length = strcspn(names, "|");
+        snprintf(type, HD_MODULE_NAME, "%.*s", (int)length, names);
+        names += length + (names[length] == '|');
+    } while (!fits(reader, type) && *names);
+    return fits(reader, type)
+               ? HD_OK
+               : hd_diag_add_error(reader->diag, (stated ? stated : head)->location,
+                                   "%s: expected %s, because policy.action_space is %s", type,
+                                   reader->real ? "gaussian" : "categorical",
+                                   reader->real ? "continuous" : "discrete");
 }
 
 static int read_head(struct reader *reader, const struct hd_head *form, const struct hd_node *node,
                      struct hd_net_fields *fields)
 {
-    const struct hd_node *type = hd_node_get(node, "type");
-    char module[HD_MODULE_NAME];
+    char module[HD_MODULE_NAME], type[HD_MODULE_NAME];
     if (node->kind != HD_NODE_MAP)
-        return refuse(reader, node, "a map with the head's type");
+        return refuse(reader, node, "a map with the head's type and layers");
     HD_TRY(check_keys(reader, node));
-    if (!type || type->kind != HD_NODE_SCALAR || !hd_names_contain(form->types, type->text))
-        return hd_diag_add_error(reader->diag, (type ? type : node)->location,
-                                 "heads.%s: expected the type %s, found %.60s", form->name,
-                                 form->types,
-                                 !type                          ? "none"
-                                 : type->kind == HD_NODE_SCALAR ? type->text
-                                                                : "a tree");
-    HD_TRY(check_distribution(reader, type));
-    if (strcmp(type->text, "dueling") != 0) {
+    HD_TRY(read_type(reader, form, node, type));
+    if (strcmp(type, "dueling") != 0) {
         snprintf(module, sizeof module, "heads.%s", form->name);
         return read_stream(reader, node, module, form->output, fields);
     }
