@@ -252,6 +252,8 @@ static const struct option {
      "steps to record, over all collector envs", NULL},
     {"--out", "DIR", RECORD, TEXT, FIELD(out), 0, 0, "the data set, a new directory", NULL},
     {"--out", "FILE", REPORT, TEXT, FIELD(out), 0, 0, "the page (default DIR/report.html)", NULL},
+    {"--csv", "FILE", REPORT, TEXT, FIELD(csv), 0, 0,
+     "in place of the page, all numbers that were logged as CSV; -: to stdout", NULL},
     {"--out", "FILE", COMPARE, TEXT, FIELD(out), 0, 0, "the page (default ./compare.html)", NULL},
     {"--epsilon", "E", RECORD, SHARE, FIELD(epsilon), 0, 1,
      "share of random actions (default 0: the greedy ones)", NULL},

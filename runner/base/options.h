@@ -62,6 +62,7 @@ struct hd_options {
     int http;            /* watch: a port; -1: none */
     int64_t max_frames;  /* eval: 0: no limit */
     const char *out;     /* record, report, compare, calibrate */
+    const char *csv;     /* report: NULL: a page */
     bool as_json;        /* doctor, eval */
     int64_t transitions;
     double epsilon;

@@ -5,6 +5,7 @@
 #define HD_RUNNER_HISTORY_CURVES_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 enum {
     HD_CURVES_TABLES = 16,
@@ -51,6 +52,10 @@ const struct hd_table *hd_curves_find_table(const struct hd_curves *curves, cons
 /* Returns the mean return of the training episodes that were logged in the last tenth of the env
  * steps; NaN: none were. */
 double hd_curves_find_training_return(const struct hd_curves *curves);
+
+/* Writes all tables as CSV, a line for each number that was logged and a line of titles before
+ * them: component, update, env_step (empty: not known), seconds, name, value. */
+void hd_curves_write_csv(const struct hd_curves *curves, FILE *file);
 
 /* Returns the index of a column in rows, or -1, which is no error. */
 int hd_table_find_column(const struct hd_table *table, const char *name);

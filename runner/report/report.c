@@ -9,6 +9,10 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/io/base/files.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 int hd_report_write(const char *dir, const char *out, char **path_p)
 {
@@ -29,8 +33,32 @@ int hd_report_write(const char *dir, const char *out, char **path_p)
     return status;
 }
 
+/* Writes the numbers that a run logged; to stdout where `out` is "-". */
+static int write_csv(const char *dir, const char *out)
+{
+    struct hd_history history;
+    HD_TRY(hd_history_read(dir, &history));
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (memory)
+        hd_curves_write_csv(&history.curves, memory);
+    int status = HD_OK;
+    if (!memory || fclose(memory) != 0)
+        status = hd_fail(HD_ERR_NOMEM, "%s: no memory for its numbers", dir);
+    else if (strcmp(out, "-") != 0)
+        status = hd_file_write_atomic(out, text, (int64_t)bytes);
+    else
+        fwrite(text, 1, bytes, stdout); /* which the process checks at its end */
+    free(text);
+    hd_history_release(&history);
+    return status;
+}
+
 int hd_command_report(struct hd_options *options)
 {
+    if (options->csv)
+        return hd_status_get_exit_code(write_csv(options->config, options->csv));
     char *path;
     int status = hd_report_write(options->config, options->out, &path);
     if (status == HD_OK) {

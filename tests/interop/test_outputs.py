@@ -3,6 +3,7 @@
 """What a run leaves, read by the packages that users read it with: events by tensorboard, weights by
 safetensors, and the net's outputs recomputed by numpy."""
 
+import csv
 import os
 import sys
 
@@ -56,6 +57,24 @@ def check_events(directory, outcome):
     check(evaluations[-1].value == np.float32(outcome["eval_value"]), "the last evaluation is not the result's")
 
 
+def check_csv(directory):
+    """`runner report --csv` has all numbers that tensorboard shows over updates."""
+    board = EventAccumulator(os.path.join(directory, "log/serial"), size_guidance={"scalars": 0})
+    board.Reload()
+    logged = {(tag.replace("_iter/", "/"), event.step): event.value
+              for tag in board.Tags()["scalars"] if "_iter/" in tag for event in board.Scalars(tag)}
+    text = call("report", directory, "--csv", "-").stdout
+    rows = list(csv.DictReader(text.splitlines()))
+    found = {(f"{row['component']}/{row['name']}", int(row["update"])): np.float32(row["value"]) for row in rows}
+    check(len(rows) == len(found) and found == logged, f"other numbers: {sorted(found.items() ^ logged.items())[:6]}")
+    steps = [int(row["env_step"]) for row in rows if row["name"] == "eval_episode_return_mean"]
+    check(steps[0] == 0 and steps == sorted(set(steps)), f"env steps of evaluations: {steps}")
+    file = os.path.join(directory, "all.csv")
+    call("report", directory, "--csv", file)
+    with open(file, encoding="utf-8") as written:
+        check(written.read() == text, "the file differs from stdout")
+
+
 def forward(weights, obs):
     def layer(name, x):
         return x @ weights[name + ".weight"].T.astype(np.float64) + weights[name + ".bias"]
@@ -102,6 +121,7 @@ def main():
         directory = scratch("run")
         outcome = train(directory, ranks=2, env__stop_value="1e9", max_train_iter=UPDATES)
         check_events(directory, outcome)
+        check_csv(directory)
         check_weights(scratch, directory)
 
 
