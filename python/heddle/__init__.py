@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies that Heddle trained, and its environments in C, on numpy arrays.
+"""Training with Heddle, the policies that it trained, and its environments in C, on numpy arrays.
 
-    policy = heddle.load("cartpole_dqn_ddp")             # a run directory
+    run = heddle.train("ppo", env="CartPole-v1", steps=100_000)
+    policy = run.policy                                  # or heddle.load("cartpole_dqn_ddp"), a run directory
     envs = heddle.make_vec("cartpole", num_envs=16)      # a gymnasium.vector.VectorEnv
     observations, _ = envs.reset(seed=0)
     observations, *_ = envs.step(policy.act(observations))
 
-Nothing is trained here; the program `runner` does that. Environments need the package gymnasium."""
+The program `runner` trains. Environments need the package gymnasium, and metrics pandas."""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._library import Error, InputError, version
-from .policy import Actions, Policy, load
+from .errors import Error, InputError
 
 if TYPE_CHECKING:
     from .envs import Env, VectorEnv
+    from .policy import Actions, Policy, load
+    from .training import Run, train
 
-__all__ = ["Actions", "Env", "Error", "InputError", "Policy", "VectorEnv", "load", "make", "make_vec"]
-__version__ = version()
+__all__ = ["Actions", "Env", "Error", "InputError", "Policy", "Run", "VectorEnv", "load", "make", "make_vec", "train"]
+
+# What is imported when it is first used: policies need the C library, environments gymnasium.
+_HOMES = {"Actions": "policy", "Policy": "policy", "load": "policy", "Env": "envs", "VectorEnv": "envs",
+          "Run": "training", "train": "training"}
 
 try:
     from . import registration as _registration  # where there is gymnasium, it knows heddle/CartPole-v0 and others
@@ -44,8 +50,10 @@ def make_vec(env_type: str, num_envs: int = 1, **options: Any) -> VectorEnv:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Env", "VectorEnv"):  # which need gymnasium
-        from . import envs
+    if name == "__version__":
+        from ._library import version
 
-        return getattr(envs, name)
+        return version()
+    if name in _HOMES:
+        return getattr(importlib.import_module("." + _HOMES[name], __name__), name)
     raise AttributeError(f"module 'heddle' has no attribute {name!r}")

@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 
 from ._isa import find_variant
+from .errors import Error, InputError
 
 MESSAGE = 4096
 OBS_DIMS, ACTION_DIMS, OBS_PARTS, PART_NAME = 4, 64, 16, 64
 INPUT, NOMEM, FORMAT = -1, -2, -4
 F32, U8 = 0, 1
 DISCRETE, MULTI_DISCRETE, BOX = 0, 1, 2
-
-
-class Error(Exception):
-    """What the library refused or could not do, in one sentence or several lines."""
-
-
-class InputError(Error, ValueError):
-    """An argument, a configuration or a file is wrong; mistakes in configurations have file:line:column."""
 
 
 class _Array(ctypes.Structure):

@@ -3,19 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium
 
-BUILTIN: dict[str, dict[str, Any]] = {
-    "Acrobot": {"source": "acrobot"},
-    "CartPole": {"source": "cartpole"},
-    "MountainCar": {"source": "mountain_car"},
-    "MountainCarContinuous": {"source": "mountain_car_continuous"},
-    "Pendulum": {"source": "pendulum"},
-    "PixelPong": {"source": "pixel_pong", "frame_stack": 4},
-}
-
+from .builtin import BUILTIN
 
 def register() -> None:
     """Registers them, as the import of heddle does."""

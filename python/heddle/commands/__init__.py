@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `heddle`: commands in Python, and those of `runner`, which it starts."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from ..errors import Error
+from ..program import INTERRUPTED, find_runner
+
+COMMANDS = {
+    "seeds": "train with several seeds and settings, and compare them",
+    "sweep": "search for the best values of keys",
+}
+
+
+def print_help() -> None:
+    print("usage: heddle COMMAND [ARGUMENT ...] [OPTION ...]\n\ncommands:")
+    for name, text in COMMANDS.items():
+        print(f"  {name:<9} {text}")
+    print("\nAll other commands are those of the program runner, which does the training:\n", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    name = arguments[0] if arguments else "--help"
+    try:
+        if name in COMMANDS:
+            return importlib.import_module("." + name, __name__).main(arguments[1:])
+        if name in ("--help", "-h", "help"):
+            print_help()
+        runner = os.fspath(find_runner())
+        os.execv(runner, [runner, *(arguments or ["--help"])])
+    except Error as error:
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 2 if isinstance(error, ValueError) else 1
+    except KeyboardInterrupt as stop:
+        print(f"warning: {stop}" if str(stop) else "interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return 1
