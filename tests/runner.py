@@ -165,6 +165,17 @@ def list_orphans():
 ORPHANS = list_orphans()
 
 
+def write_run(directory, keys, **outcome):
+    """Leaves what a run with these keys of its config would, as far as comparisons look at it; without an outcome it has
+    not ended."""
+    os.makedirs(directory)
+    with open(os.path.join(directory, "total_config.yaml"), "w", encoding="utf-8") as file:
+        file.writelines(f"{key}: {value}\n" for key, value in keys.items())
+    if outcome:
+        with open(os.path.join(directory, "result.json"), "w", encoding="utf-8") as file:
+            json.dump({"reason": "limit", "best_train_iter": 1, **outcome}, file)
+
+
 def check_no_orphans():
     """Since this program began nothing was left in shared memory. Others that run make some, and a moment may pass
     until they have it open."""

@@ -70,7 +70,10 @@ static const struct command {
      "https://ui.perfetto.dev.\n"},
     {"compare", "DIR DIR ...", "run directory", 2, HD_DIRS_MAX,
      "Compares runs: a table of results, rates and hashes, and the keys of the config\n"
-     "that differ from the first run's, on stdout; and their curves as one HTML file.\n"},
+     "that differ from the first run's, on stdout; and their curves as one HTML file.\n"
+     "--group-by has a row for each group of repeats in place of one for each run: means and\n"
+     "interquartile means of returns, and how probably a run of a group beats one of the first\n"
+     "group, with bootstrap intervals of 95 %. The first group is that of the first DIR.\n"},
     {"doctor", "", "argument", 0, 0,
      "Looks at this machine and this program: cores, memory and what limits them, the cores that\n"
      "each of W ranks would get, versions, GPUs; then W processes exchange data for two seconds\n"
@@ -103,8 +106,9 @@ static const struct command {
      "broken.\n"},
 };
 
-/* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "". */
-enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET, OPTIONAL };
+/* A COUNT has 64 bits, a SHARE is 0 to 1, an OPTIONAL is a directory or "", NAMES may be repeated.
+ */
+enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET, OPTIONAL, NAMES };
 
 static const struct option {
     const char *name, *argument; /* the name as it is typed */
@@ -208,6 +212,10 @@ static const struct option {
      NULL},
     {"--json", NULL, DOCTOR | EVAL, FLAG, FIELD(as_json), 0, 0, "as one JSON object on stdout",
      NULL},
+    {"--json", NULL, COMPARE, FLAG, FIELD(as_json), 0, 0,
+     "as one JSON object on stdout; the page is written only where --out names it", NULL},
+    {"--group-by", "KEY[,KEY]", COMPARE, NAMES, FIELD(group_by), 0, 0,
+     "put runs of equal values of these keys together, as repeats by seed; may be repeated", NULL},
     {"--evaluate", NULL, BENCH, FLAG, FIELD(evaluate), 0, 0,
      "keep the evaluations, which are left out otherwise", NULL},
     {"--measure-after", "N", TRAIN, INTEGER, FIELD(measure_after), 1, 1000000000, NULL, NULL},
@@ -407,6 +415,14 @@ static int store_share(struct hd_options *options, const struct option *option, 
     return HD_OK;
 }
 
+static int add_name(struct hd_names *names, const struct option *option, const char *value)
+{
+    if (names->n == HD_NAMES_MAX)
+        return hd_fail(HD_ERR_INPUT, "more than %d %s options", HD_NAMES_MAX, option->name);
+    names->texts[names->n++] = value;
+    return HD_OK;
+}
+
 /* `next` is the argument behind the value, or NULL. */
 static int store(struct hd_options *options, const struct option *option, const char *value,
                  const char *next)
@@ -424,6 +440,8 @@ static int store(struct hd_options *options, const struct option *option, const 
     case OPTIONAL:
         *(const char **)((char *)options + option->offset) = value;
         return HD_OK;
+    case NAMES:
+        return add_name((struct hd_names *)((char *)options + option->offset), option, value);
     case SET:
         return add_set(options, value, next);
     case AS_SET:

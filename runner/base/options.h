@@ -9,7 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HD_SETS_MAX = 256, HD_OWNED_SETS_MAX = 16, HD_DIRS_MAX = 32 };
+enum { HD_SETS_MAX = 256, HD_OWNED_SETS_MAX = 16, HD_DIRS_MAX = 256, HD_NAMES_MAX = 8 };
+
+/* The values of an option that may be repeated, as typed. */
+struct hd_names {
+    const char *texts[HD_NAMES_MAX];
+    int n;
+};
 
 /* Strings are argv's, but for owned[]. */
 struct hd_options {
@@ -54,16 +60,17 @@ struct hd_options {
     const char *start_weights; /* run, launch: NULL: none */
     bool skip_mismatch;
     const char *strip_prefix;
-    const char *obs;     /* eval */
-    int64_t episodes;    /* eval, watch */
-    const char *video;   /* eval: NULL: none */
-    int fps, zoom;       /* eval, watch */
-    const char *display; /* watch */
-    int http;            /* watch: a port; -1: none */
-    int64_t max_frames;  /* eval: 0: no limit */
-    const char *out;     /* record, report, compare, calibrate */
-    const char *csv;     /* report: NULL: a page */
-    bool as_json;        /* doctor, eval */
+    const char *obs;          /* eval */
+    int64_t episodes;         /* eval, watch */
+    const char *video;        /* eval: NULL: none */
+    int fps, zoom;            /* eval, watch */
+    const char *display;      /* watch */
+    int http;                 /* watch: a port; -1: none */
+    int64_t max_frames;       /* eval: 0: no limit */
+    const char *out;          /* record, report, compare, calibrate */
+    const char *csv;          /* report: NULL: a page */
+    bool as_json;             /* doctor, eval, compare */
+    struct hd_names group_by; /* compare: KEY or KEY,KEY */
     int64_t transitions;
     double epsilon;
 
