@@ -7,6 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
+#include "runtime/base/plugin.h"
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
 #include "tasks/base/run_keys.h"
@@ -87,16 +88,34 @@ static char *find_nearest_config(const char *path)
     return found;
 }
 
-/* Tells of a file that cannot be read, for a reason of errno, and which may be meant. */
-static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
-                             const struct hd_source_location location, const char *path)
+/* Tells of a config that cannot be read, for a reason of errno, and which may be meant. */
+static int report_unreadable_config(struct hd_run_spec *run_spec, const char *path)
 {
-    int reason = errno;
-    char *nearest = key[0] ? find_nearest_beside(path) : find_nearest_config(path);
-    int status = hd_diag_add_error(run_spec->diag, location, "%s%s%s cannot be read: %s%s%s%s", key,
-                                   key[0] ? ": file " : "", key[0] ? path : "the config",
-                                   strerror(reason), nearest ? " (did you mean '" : "",
-                                   nearest ? nearest : "", nearest ? "'?)" : "");
+    const int reason = errno;
+    char *nearest = find_nearest_config(path);
+    const int status = hd_diag_add_error(run_spec->diag, (struct hd_source_location){.file = path},
+                                         "the config cannot be read: %s%s%s%s", strerror(reason),
+                                         nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                                         nearest ? "'?)" : "");
+    hd_free(nearest);
+    return status;
+}
+
+/* Tells of a key's file that cannot be read, for a reason of errno: beside the config, or among the
+ * program's own files, if `installed` names it there. */
+static int report_unreadable_tree(struct hd_run_spec *run_spec, const char *key,
+                                  const struct hd_source_location location, const char *beside,
+                                  const char *installed)
+{
+    const int reason = errno;
+    char *nearest = find_nearest_beside(beside);
+    if (!nearest && installed)
+        nearest = find_nearest_beside(installed);
+    const int status = hd_diag_add_error(
+        run_spec->diag, location, "%s: file %s cannot be read: %s%s%s%s%s%s", key, beside,
+        strerror(reason), installed ? "; nor can the program's own, " : "",
+        installed ? installed : "", nearest ? " (did you mean '" : "", nearest ? nearest : "",
+        nearest ? "'?)" : "");
     hd_free(nearest);
     return status;
 }
@@ -105,7 +124,7 @@ static int read_config(struct hd_run_spec *run_spec, const char *path,
                        struct hd_document **document_p)
 {
     if (access(path, R_OK) != 0)
-        return report_unreadable(run_spec, "", (struct hd_source_location){.file = path}, path);
+        return report_unreadable_config(run_spec, path);
     if (hd_policy_file_is_named(path))
         return hd_policy_file_read(path, run_spec->diag, document_p);
     return hd_document_read(path, HD_INPUT_COMMAND, run_spec->diag, document_p);
@@ -123,6 +142,27 @@ static int refuse_code(const struct hd_run_spec *run_spec, const char *path)
                    path, settings->env_type, settings->env_id, path);
 }
 
+/* Returns the path of one of the run files' companions that come with the program, so that a copied
+ * run file finds them; NULL (logged) without memory. Freed with hd_free. */
+static char *name_installed(const char *path)
+{
+    char root[PATH_MAX];
+    hd_plugin_find_root(root);
+    return hd_format("%s/share/heddle/configs/%s", root, path);
+}
+
+/* Reads the file that a key names, from beside the config or else from the program's own. */
+static int read_tree(struct hd_run_spec *run_spec, const char *key, const struct hd_node *node,
+                     const char *beside, const char *installed, struct hd_document **document_p)
+{
+    const bool comes_with_program =
+        installed && access(beside, F_OK) != 0 && access(installed, R_OK) == 0;
+    const char *path = comes_with_program ? installed : beside;
+    return access(path, R_OK) == 0
+               ? hd_document_read(path, HD_INPUT_NAMED, run_spec->diag, document_p)
+               : report_unreadable_tree(run_spec, key, node->location, beside, installed);
+}
+
 /* Finds the tree that a key holds: it is written in place, or in the file that the key names. */
 static int load_tree(struct hd_run_spec *run_spec, const char *config_path, const char *key,
                      int document, const struct hd_node **tree_p)
@@ -131,15 +171,17 @@ static int load_tree(struct hd_run_spec *run_spec, const char *config_path, cons
     *tree_p = node;
     if (!node || node->kind != HD_NODE_SCALAR || node->text[0] == '\0')
         return HD_OK;
-    char *path = resolve_path(config_path, node->text);
-    if (!path)
-        return HD_ERR_NOMEM;
-    int status = access(path, R_OK) == 0 ? hd_document_read(path, HD_INPUT_NAMED, run_spec->diag,
-                                                            &run_spec->documents[document])
-                                         : report_unreadable(run_spec, key, node->location, path);
+    const bool relative = node->text[0] != '/';
+    char *beside = resolve_path(config_path, node->text);
+    char *installed = relative ? name_installed(node->text) : NULL;
+    const int status =
+        beside && (installed || !relative)
+            ? read_tree(run_spec, key, node, beside, installed, &run_spec->documents[document])
+            : HD_ERR_NOMEM;
     if (status == HD_OK)
         *tree_p = hd_document_get_root(run_spec->documents[document]);
-    hd_free(path);
+    hd_free(beside);
+    hd_free(installed);
     return status;
 }
 

@@ -8,15 +8,42 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Cuts the last name off a path and returns it; "" where there is none. */
+static const char *cut(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return "";
+    *slash = '\0';
+    return slash + 1;
+}
+
+/* Writes the folder of this program; "" where Linux does not tell its path. */
+static void find_folder(char folder_p[PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", folder_p, PATH_MAX - 1);
+    folder_p[length > 0 ? length : 0] = '\0';
+    cut(folder_p);
+}
+
+void hd_plugin_find_root(char root_p[PATH_MAX])
+{
+    char above[PATH_MAX];
+    find_folder(root_p);
+    strcpy(above, root_p);
+    const bool is_bin = strcmp(cut(above), "bin") == 0;
+    if (is_bin || (strcmp(cut(above), "heddle") == 0 && strcmp(cut(above), "lib") == 0))
+        strcpy(root_p, above);
+}
+
 void hd_plugin_list_folders(char *list, size_t bytes)
 {
-    char program[PATH_MAX];
+    char folder[PATH_MAX], root[PATH_MAX];
     const char *extra = getenv("HEDDLE_PLUGINS");
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    int folder = (int)(strrchr(program, '/') ? strrchr(program, '/') - program : 0);
-    snprintf(list, bytes, "%s%s%.*s/plugins:%.*s/../lib/heddle", extra ? extra : "",
-             extra && *extra ? ":" : "", folder, program, folder, program);
+    find_folder(folder);
+    hd_plugin_find_root(root);
+    snprintf(list, bytes, "%s%s%s/plugins:%s/lib/heddle", extra ? extra : "",
+             extra && *extra ? ":" : "", folder, root);
 }
 
 bool hd_plugin_find(const char *file, char *path_p, size_t bytes)

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plug-ins are looked for in the folders of $HEDDLE_PLUGINS (a colon list), in <folder of the
- * program>/plugins (a build) and in <folder of the program>/../lib/heddle (an installation), in
- * this order. Any thread may call. */
+/* The root of this program is its folder (a build), or, where that is <root>/bin or
+ * <root>/lib/heddle/<instruction set> (an installation), the folder above, which may be moved as a
+ * whole. Plug-ins are looked for in the folders of $HEDDLE_PLUGINS (a colon list), in <folder of
+ * the program>/plugins (a build) and in <root>/lib/heddle (an installation), in this order. Any
+ * thread may call. */
 #ifndef HD_RUNTIME_BASE_PLUGIN_H
 #define HD_RUNTIME_BASE_PLUGIN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Writes the root of this program; "" where Linux does not tell its path. */
+void hd_plugin_find_root(char root_p[PATH_MAX]);
 
 /* Writes the folders, with a colon between two of them, to list[bytes]; the end is cut.
  */
