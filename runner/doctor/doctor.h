@@ -37,7 +37,8 @@ struct hd_python {
     char python[32], gymnasium[32]; /* versions; "": it has no Gymnasium, or does not run */
 };
 
-/* Asks the Python of scripts/gymnasium, or else the first python3 in PATH, for its versions. */
+/* Asks the Python of scripts/gymnasium, else $HEDDLE_PYTHON, else the first python3 in PATH, for
+ * its versions. */
 void hd_python_find(struct hd_python *python_p);
 
 struct hd_checkup {

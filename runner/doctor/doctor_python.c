@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char program[] = "import platform, gymnasium;"
@@ -13,9 +14,10 @@ static const char program[] = "import platform, gymnasium;"
 void hd_python_find(struct hd_python *python_p)
 {
     char path[PATH_MAX], command[PATH_MAX + 256];
+    const char *named = getenv("HEDDLE_PYTHON");
     *python_p = (struct hd_python){0};
     if (!hd_plugin_find("gymnasium/bin/python", path, sizeof path))
-        snprintf(path, sizeof path, "python3");
+        snprintf(path, sizeof path, "%s", named && *named ? named : "python3");
     if (strchr(path, '\''))
         return;
     snprintf(command, sizeof command, "'%s' -c '%s' 2>/dev/null </dev/null", path, program);

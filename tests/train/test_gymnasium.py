@@ -4,15 +4,17 @@
 workers of any number and after a stop; other actions and wrappers train; a worker learns while Python steps; and
 nothing starts Python that should not."""
 
+import glob
 import json
 import os
 import re
 import shlex
+import shutil
 import stat
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, ROOT, Scratch, call, check, environment, result, sets, skip, train  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, skip, train  # noqa: E402
 from ways import check_ways  # noqa: E402
 
 PYTHON = os.path.join(ROOT, "build/plugins/gymnasium")
@@ -223,6 +225,20 @@ def check_doctor():
     check("Gymnasium 1." in said or "has no Gymnasium: scripts/gymnasium" in said, said)
 
 
+def check_default(scratch):
+    """HEDDLE_PYTHON is the Python of a plug-in that has none beside it."""
+    os.makedirs(scratch("plugins"))
+    for pattern in ("heddle_*gymnasium*.so", "heddle_*.py"):
+        for path in glob.glob(os.path.join(os.path.dirname(RUNNER), "plugins", pattern)):
+            shutil.copy(path, scratch("plugins"))
+    env = environment(HEDDLE_PLUGINS=scratch("plugins"))
+    few = {**SHORT, "max_train_iter": 3}
+    train(scratch("named"), config=CARTPOLE, env=dict(env, HEDDLE_PYTHON=os.path.join(PYTHON, "bin/python")), **few)
+    said = call("run", CARTPOLE, "--dir", scratch("unnamed"), *sets(**few), env=dict(env, HEDDLE_PYTHON="/no/python"),
+                expect=None)
+    check(said.returncode != 0 and "/no/python" in said.stderr, said.stderr)
+
+
 def main():
     with Scratch() as scratch:
         check_no_python(scratch)
@@ -237,6 +253,7 @@ def main():
         check_sides(scratch)
         check_arguments(scratch)
         check_paths(scratch)
+        check_default(scratch)
 
 
 main()

@@ -571,7 +571,8 @@ def main(descriptor, pipe, number, env_id, *words):
     try:
         import gymnasium  # noqa: F401
     except ImportError:
-        sys.stderr.write(f"{sys.executable} has no package gymnasium: scripts/gymnasium makes a Python that has\n")
+        sys.stderr.write(f"{sys.executable} has no package gymnasium: install it there, or name a Python that has it by "
+                         "env.options.python\n")
     work(library.hd_gymnasium_next, memory, int(number), env_id, options)
 
 

@@ -217,8 +217,8 @@ static char *join(const char *folder, const char *file)
     return asprintf(&path, "%s/%s", folder, file) < 0 ? NULL : path;
 }
 
-/* Returns the Python of the options, or of scripts/gymnasium beside this plug-in, or the first in
- * PATH; NULL without memory. */
+/* Returns the Python of the options, or of scripts/gymnasium beside this plug-in, or of
+ * $HEDDLE_PYTHON, or the first in PATH; NULL without memory. */
 static char *find_python(const struct hd_bridge_options *options, const char *folder)
 {
     char *path = options->python[0] ? join(options->python, "bin/python")
@@ -226,7 +226,10 @@ static char *find_python(const struct hd_bridge_options *options, const char *fo
     if (!path || access(path, X_OK) == 0)
         return path;
     free(path);
-    return strdup(options->python[0] ? options->python : "python3");
+    if (options->python[0])
+        return strdup(options->python);
+    const char *named = getenv("HEDDLE_PYTHON");
+    return strdup(named && *named ? named : "python3");
 }
 
 /* Signals are as in a new shell: what this process blocks or ignores does not matter to envs. */
