@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Callable
@@ -43,6 +44,11 @@ def find_configs() -> Path:
         if (place / "graphs").is_dir():
             return place
     raise Error(f"there are no run files beside {runner}: neither {places[0]} nor {places[1]} is there")
+
+
+def build_environment() -> dict[str, str]:
+    """The environment of the program, whose environments of gymnasium step in this Python where nothing else names one."""
+    return {"HEDDLE_PYTHON": sys.executable, **os.environ}
 
 
 def format_set(key: str, value: Any) -> str:
@@ -89,13 +95,13 @@ def start(arguments: Sequence[str], *, cores: Iterable[int] | None = None, **opt
             os.sched_setaffinity(0, wanted)
 
     return subprocess.Popen([os.fspath(find_runner()), *arguments], stdin=subprocess.DEVNULL, text=True, errors="replace",
-                            start_new_session=True, preexec_fn=prepare, **options)
+                            env=build_environment(), start_new_session=True, preexec_fn=prepare, **options)
 
 
 def run(arguments: Sequence[str]) -> str:
     """Runs a command to its end and returns its stdout. Raises InputError or Error with what it said."""
     done = subprocess.run([os.fspath(find_runner()), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="replace", check=False)
+                          errors="replace", env=build_environment(), check=False)
     check(done.returncode, done.stderr.splitlines())
     return done.stdout
 

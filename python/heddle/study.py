@@ -102,7 +102,7 @@ class Running:
     waiting: list[Job]
     ended: list[Job] = field(default_factory=list)
     job: Optional[Job] = None
-    reported: int = 0  # evaluations of its first run
+    watched: int = 0  # evaluations of its first run
 
 
 def _build_sampler(plan: Plan, number: int) -> optuna.samplers.BaseSampler:
@@ -204,10 +204,11 @@ class Search:
         first = running.ended[0] if running.ended else running.job
         if self.plan.pruner == "none" or first is None or not (first.directory / "log").exists():
             return
-        returns = read_evaluations(first.directory)
-        for env_step, value in returns[running.reported:]:
-            running.reported += 1
-            running.trial.report(value, env_step)
+        known = self.study.trials[running.trial.number].intermediate_values  # from before a kill as well
+        for env_step, value in read_evaluations(first.directory)[running.watched:]:
+            running.watched += 1
+            if env_step not in known:
+                running.trial.report(value, env_step)
             if running.trial.should_prune():
                 if running.job:
                     self.pool.cancel(running.job)

@@ -8,11 +8,12 @@ import os
 import sys
 
 from ..errors import Error
-from ..program import INTERRUPTED, find_runner
+from ..program import INTERRUPTED, build_environment, find_runner
 
 COMMANDS = {
     "seeds": "train with several seeds and settings, and compare them",
     "sweep": "search for the best values of keys",
+    "new": "make a folder with an environment, its test and a run file to begin from",
 }
 
 
@@ -32,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         if name in ("--help", "-h", "help"):
             print_help()
         runner = os.fspath(find_runner())
-        os.execv(runner, [runner, *(arguments or ["--help"])])
+        os.execve(runner, [runner, *(arguments or ["--help"])], build_environment())
     except Error as error:
         for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)

@@ -96,9 +96,10 @@ def main(arguments: list[str]) -> int:
         failed = campaign.run_all(jobs, options.jobs)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command goes on") from None
-    print(program.run(["compare", *(str(job.directory) for job in jobs if job not in failed),
-                       *(part for key in variations for part in ("--group-by", key)),
-                       "--out", str(folder / "compare.html")]), end="")
+    compared = [str(job.directory) for job in jobs if job not in failed]
+    if len(compared) > 1:
+        groups = ",".join(variations) or "exp_name"  # which all have in common
+        print(program.run(["compare", *compared, "--group-by", groups, "--out", str(folder / "compare.html")]), end="")
     if failed:
         raise Error(f"{len(failed)} of {len(jobs)} runs failed; the same command tries them again")
     return 0
