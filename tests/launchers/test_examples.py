@@ -163,6 +163,24 @@ def check_slurm(scratch, reference):
             with open(scratch("job.log"), encoding="utf-8") as file:
                 check(False, f"slurm/job.sh: {file.read()}")
         check_result("slurm/job.sh", scratch("job"), reference, 8)
+        check_array(slurm, scratch)
+
+
+def check_array(slurm, scratch):
+    """Three seeds of the ten, and the job that compares them, as the head of the file says."""
+    folder, log = scratch("seeds"), scratch("seeds.log")
+    jobs = slurm("sbatch", "--parsable", "--array=0-2", f"--output={log}", os.path.join(EXAMPLES, "slurm/seeds.sh"), CONFIG,
+                 folder, "--quiet", *SHORT).strip()
+    with open(os.path.join(EXAMPLES, "slurm/seeds.sh"), encoding="utf-8") as file:
+        command = re.search(r'--wrap "(.*)"', file.read())[1].replace("FOLDER", folder)
+    last = slurm("sbatch", "--parsable", f"--dependency=afterany:{jobs}", f"--output={log}", f"--wrap={command}").strip()
+    slurm.wait(lambda: slurm.state(last) in ("COMPLETED", "FAILED"), "the comparison of the seeds", 120)
+    with open(log, encoding="utf-8") as file:
+        said = file.read()
+    check(slurm.state(last) == "COMPLETED" and os.path.exists(os.path.join(folder, "compare.html")), said)
+    for seed in range(3):
+        reference = train(scratch(f"seed {seed}"), "--seed", str(seed), *SHORT)["param_hash"]
+        check_result(f"slurm/seeds.sh, seed {seed}", os.path.join(folder, f"seed={seed}"), reference, 1)
 
 
 def main():
