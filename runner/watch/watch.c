@@ -4,8 +4,8 @@
 #include "runner/base/commands.h"
 #include "runner/base/signals.h"
 #include "runner/play/stage.h"
+#include "runner/server/server.h"
 #include "runner/watch/picture.h"
-#include "runner/watch/server.h"
 #include "runner/watch/terminal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -18,6 +18,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+
+/* The page is in the program. */
+__asm__(".pushsection .rodata\nhd_watch_page:\n.incbin \"" HD_WATCH_PAGE
+        "\"\n.byte 0\n.popsection\n");
+extern const char hd_watch_page[] __attribute__((visibility("hidden")));
 
 struct watch {
     struct hd_options *options;
@@ -57,18 +62,35 @@ static int show_in_terminal(const struct watch *watch, const char *action, const
     return fflush(stdout) == 0 ? HD_OK : HD_ERR_STOPPED; /* the terminal is gone */
 }
 
-static int show_on_page(const struct watch *watch, const char *action, const char *age)
+/* Returns what the page shows, with the picture png[bytes]; NULL: no memory. */
+static char *format_event(const struct watch *watch, const char *png, size_t bytes,
+                          const char *action, const char *age)
 {
     const struct hd_player_episode episode = hd_player_get_episode(watch->stage.player);
-    size_t bytes;
-    json_t *about = json_pack("{s:I, s:I, s:I, s:s, s:f, s:s}", "episode", watch->episode, "seed",
-                              (json_int_t)episode.seed, "step", episode.steps, "action", action,
-                              "return", episode.episode_return, "weights", age);
-    char *text = about ? json_dumps(about, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    const struct hd_config *config = watch->stage.inference.run_spec.config;
+    const char *id = hd_config_get_text(config, "env.env_id");
+    char *picture = hd_picture_encode_base64(png, bytes), *text = NULL;
+    json_t *event =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:s, s:s*}", "run", watch->options->config,
+                  "env", id[0] ? id : hd_config_get_text(config, "env.type"), "episode",
+                  watch->episode, "seed", (json_int_t)episode.seed, "step", episode.steps, "action",
+                  action, "return", episode.episode_return, "weights", age, "picture", picture);
+    if (event && picture)
+        text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    json_decref(event);
+    hd_free(picture);
+    return text;
+}
+
+static int show_on_page(const struct watch *watch, const char *action, const char *age)
+{
+    size_t bytes = 0;
     char *png = hd_picture_make_png(watch->picture, watch->height, watch->width, &bytes);
-    const int status = text && png ? hd_server_show(watch->server, png, bytes, text) : HD_ERR_NOMEM;
-    json_decref(about);
-    free(text);
+    char *event = png ? format_event(watch, png, bytes, action, age) : NULL;
+    int status = event ? hd_server_set_picture(watch->server, png, bytes) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = hd_server_publish(watch->server, event);
+    free(event);
     free(png);
     return status;
 }
@@ -187,7 +209,7 @@ static int play_in_terminal(struct watch *watch)
 
 static int play_on_page(struct watch *watch)
 {
-    HD_TRY(hd_server_open(watch->options->http, &watch->server));
+    HD_TRY(hd_server_open(watch->options->http, hd_watch_page, &watch->server));
     hd_log(HD_LOG_INFO, "http://127.0.0.1:%d/ shows it; Ctrl-C ends it",
            hd_server_get_port(watch->server));
     const int status = play(watch);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runner/watch/server.h"
+#include "runner/server/server.h"
 
-#include "runner/watch/picture.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -12,16 +11,12 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* The page is in the program. */
-__asm__(".pushsection .rodata\nhd_watch_page:\n.incbin \"" HD_WATCH_PAGE
-        "\"\n.byte 0\n.popsection\n");
-extern const char hd_watch_page[] __attribute__((visibility("hidden")));
 
 enum { CLIENTS_MAX = 16, REQUEST_BYTES = 4096, REQUEST_S = 10 };
 
@@ -31,16 +26,17 @@ struct client {
     size_t received;
     char *answer; /* what is being sent; NULL: nothing */
     size_t bytes, sent;
-    bool answered, streams; /* the request is complete; it asks for all pictures to come */
-    int64_t shown;          /* the number of the last picture that it was sent */
+    bool answered, streams; /* the request is complete; it asks for all events to come */
+    int64_t shown;          /* the number of the last event that it was sent */
     int64_t since_ns;       /* when it came; of a stream, when it last took something */
 };
 
 struct hd_server {
     int fd, port;
+    const char *page;
     struct client clients[CLIENTS_MAX];
-    int64_t shown; /* pictures so far */
-    char *png, *event;
+    int64_t shown; /* events so far */
+    char *event, *png;
     size_t png_bytes;
 };
 
@@ -64,12 +60,13 @@ static int listen_at(struct hd_server *server, int port)
     return HD_OK;
 }
 
-int hd_server_open(int port, struct hd_server **server_p)
+int hd_server_open(int port, const char *page, struct hd_server **server_p)
 {
     struct hd_server *server = hd_alloc(1, sizeof *server);
     if (!server)
         return HD_ERR_NOMEM;
     server->fd = -1;
+    server->page = page;
     for (int i = 0; i < CLIENTS_MAX; i++)
         server->clients[i].fd = -1;
     const int status = listen_at(server, port);
@@ -106,27 +103,28 @@ int hd_server_get_port(const struct hd_server *server)
     return server->port;
 }
 
-/* -- Pictures ---------------------------------------------------------------------------------- */
+/* -- What is shown ----------------------------------------------------------------------------- */
 
-int hd_server_show(struct hd_server *server, const char *png, size_t bytes, const char *about)
+int hd_server_publish(struct hd_server *server, const char *json)
 {
-    char *copy = hd_alloc((int64_t)bytes, 1), *text = hd_picture_encode_base64(png, bytes);
-    char *event =
-        text ? hd_format("data: %.*s,\"picture\":\"%s\"}\n\n", (int)strlen(about) - 1, about, text)
-             : NULL;
-    hd_free(text);
-    if (!copy || !event) {
-        hd_free(copy);
-        hd_free(event);
+    char *event = hd_format("data: %s\n\n", json);
+    if (!event)
         return HD_ERR_NOMEM;
-    }
-    memcpy(copy, png, bytes);
-    hd_free(server->png);
     hd_free(server->event);
-    server->png = copy;
-    server->png_bytes = bytes;
     server->event = event;
     server->shown++;
+    return HD_OK;
+}
+
+int hd_server_set_picture(struct hd_server *server, const char *png, size_t bytes)
+{
+    char *copy = hd_alloc((int64_t)bytes, 1);
+    if (!copy)
+        return HD_ERR_NOMEM;
+    memcpy(copy, png, bytes);
+    hd_free(server->png);
+    server->png = copy;
+    server->png_bytes = bytes;
     return HD_OK;
 }
 
@@ -190,8 +188,8 @@ static void answer_path(const struct hd_server *server, struct client *client, c
                                  "connect-src 'self'; style-src 'unsafe-inline'; "
                                  "script-src 'unsafe-inline'\r\n";
     if (length == 1)
-        answer(client, "200 OK", "text/html; charset=utf-8", policy, hd_watch_page,
-               strlen(hd_watch_page));
+        answer(client, "200 OK", "text/html; charset=utf-8", policy, server->page,
+               strlen(server->page));
     else if (length == 7 && strncmp(path, "/events", length) == 0) {
         client->streams = true;
         answer(client, "200 OK", "text/event-stream", "", "", 0);
@@ -235,8 +233,8 @@ static void receive(const struct hd_server *server, struct client *client)
         refuse(client, "431 Request Header Fields Too Large");
 }
 
-/* Gives a client that streams and has nothing to send the newest picture, if that is a new one. */
-static void give_picture(const struct hd_server *server, struct client *client)
+/* Gives a client that streams and has nothing to send the newest event, if that is a new one. */
+static void give_event(const struct hd_server *server, struct client *client)
 {
     if (!client->streams || client->answer || client->shown == server->shown)
         return;
@@ -319,7 +317,7 @@ static bool serve_once(struct hd_server *server, int timeout_ms)
         struct client *client = &server->clients[i];
         if (is_late(client, now_ns))
             drop(client);
-        give_picture(server, client);
+        give_event(server, client);
         polls[i] = (struct pollfd){.fd = client->fd,
                                    .events = (short)(POLLIN | (client->answer ? POLLOUT : 0))};
     }
