@@ -139,45 +139,56 @@ static void warn_of_runs(const struct hd_runs *runs, const json_t *groups)
     }
 }
 
-/* Prints the values of a key in each group; returns whether a group has more than one. */
-static bool print_values(const json_t *row)
+static void print_values(const json_t *row)
 {
-    bool mixed = false;
     printf("  %s:", json_string_value(json_array_get(row, 0)));
     for (size_t g = 1; g < json_array_size(row); g++) {
-        const json_t *values = json_array_get(row, g);
         size_t i;
         json_t *value;
         printf("%s", g > 1 ? " |" : "");
-        json_array_foreach(values, i, value)
+        json_array_foreach(json_array_get(row, g), i, value)
             printf("%s %s", i > 0 ? " or" : "",
                    json_string_value(value)[0] ? json_string_value(value) : "-");
-        mixed |= json_array_size(values) > 1;
     }
     printf("\n");
-    return mixed;
 }
 
 static void print_other_keys(const json_t *json)
 {
+    enum { SHOWN_MAX = 40 };
     const json_t *differences = json_object_get(json, "differences");
     const size_t n = json_array_size(differences);
-    char mixed[512] = "";
-    for (size_t i = 0; i < n; i++) {
-        const json_t *row = json_array_get(differences, i);
-        if (i == 0)
-            printf("\nconfig: %zu more %s beside the seed, in the order of the groups:\n", n,
-                   n == 1 ? "key differs" : "keys differ");
-        if (print_values(row) &&
-            strlen(mixed) + strlen(json_string_value(json_array_get(row, 0))) < sizeof mixed - 2)
-            sprintf(mixed + strlen(mixed), "%s%s", mixed[0] ? ", " : "",
-                    json_string_value(json_array_get(row, 0)));
-    }
-    if (mixed[0])
+    if (n == 0)
+        return;
+    printf("\nconfig: %zu more %s beside the seed, in the order of the groups:\n", n,
+           n == 1 ? "key differs" : "keys differ");
+    for (size_t i = 0; i < n && i < SHOWN_MAX; i++)
+        print_values(json_array_get(differences, i));
+    if (n > SHOWN_MAX)
+        printf("  ... and %zu more\n", n - SHOWN_MAX);
+}
+
+/* Returns whether a group has more than one value of a row's key. */
+static bool is_mixed(const json_t *row)
+{
+    for (size_t g = 1; g < json_array_size(row); g++)
+        if (json_array_size(json_array_get(row, g)) > 1)
+            return true;
+    return false;
+}
+
+static void warn_of_keys(const json_t *differences)
+{
+    const char *first = NULL;
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(differences, i, row) if (is_mixed(row) && n++ == 0) first =
+        json_string_value(json_array_get(row, 0));
+    if (n > 0)
         hd_log(HD_LOG_WARN,
-               "runs of one group differ by more than their seeds and are no repeats: "
-               "%s; --group-by takes several keys",
-               mixed);
+               "runs of one group differ by more than their seeds and are no repeats: %zu %s, the "
+               "first is %s; --group-by takes several keys",
+               n, n == 1 ? "key" : "keys", first);
 }
 
 void hd_compare_print_groups(const struct hd_runs *runs, const json_t *json)
@@ -197,5 +208,6 @@ void hd_compare_print_groups(const struct hd_runs *runs, const json_t *json)
            "half.\n",
            100 * number(json, "confidence"), number(json, "resamples"));
     print_other_keys(json);
+    warn_of_keys(json_object_get(json, "differences"));
     warn_of_runs(runs, groups);
 }

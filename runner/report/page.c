@@ -18,12 +18,14 @@
 EMBED(hd_page_frame, "page.html")
 EMBED(hd_page_style, "page.css")
 EMBED(hd_page_base, "base.js")
+EMBED(hd_page_scale, "scale.js")
 EMBED(hd_page_chart, "chart.js")
 EMBED(hd_page_timeline, "timeline.js")
 EMBED(hd_page_learning, "learning.js")
 EMBED(hd_page_times, "times.js")
 EMBED(hd_page_report, "report.js")
 EMBED(hd_page_simulation, "simulation.js")
+EMBED(hd_page_groups, "groups.js")
 EMBED(hd_page_compare, "compare.js")
 
 /* Writes JSON inside of HTML: '<' occurs in texts only, and may not open or close anything there.
@@ -45,9 +47,9 @@ static void write_data(const json_t *data, FILE *file)
 
 static void write_part(const char *name, const json_t *data, FILE *file)
 {
-    static const char *const scripts[] = {hd_page_base,       hd_page_chart,  hd_page_timeline,
-                                          hd_page_learning,   hd_page_times,  hd_page_report,
-                                          hd_page_simulation, hd_page_compare};
+    static const char *const scripts[] = {
+        hd_page_base,  hd_page_scale,  hd_page_chart,      hd_page_timeline, hd_page_learning,
+        hd_page_times, hd_page_report, hd_page_simulation, hd_page_groups,   hd_page_compare};
     if (strcmp(name, "style") == 0)
         fputs(hd_page_style, file);
     if (strcmp(name, "data") == 0)

@@ -3,12 +3,13 @@
 """Reports in a real browser: no error, no request to anywhere, what should be there is there, and answers
 to the pointer. HD_SHOTS=DIR keeps pictures of what it saw."""
 
+import json
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from browser import Browser, find  # noqa: E402
-from runner import CONFIG, RUNNER, Scratch, call, check, skip, train  # noqa: E402
+from runner import CONFIG, RUNNER, Scratch, call, check, skip, train, write_run  # noqa: E402
 
 # What ends a script, starts one, and would be an entity.
 NAME = "</script><script>document.title='owned'</script>&lt;<!--<b>"
@@ -146,6 +147,92 @@ def check_others(browser, scratch):
     no_problems(browser, "comparison")
 
 
+PATHS = "[...document.querySelectorAll('{}')].map((p) => p.getAttribute('d'))"
+
+
+def check_view(browser, scratch):
+    """Smoothing, the logarithmic axis, and the table of all numbers."""
+    browser.open(scratch("traced/report.html"))
+    lines, button = PATHS.format("#learning path.line"), "#learning .segments:nth-of-type({}) button:nth-child({})"
+    rough = browser.evaluate(lines)
+    browser.click(button.format(2, 3))
+    smooth = browser.evaluate(lines)
+    check(len(smooth) == len(rough) and all(a != b for a, b in zip(rough[2:4], smooth[2:4])), "smoothing changes nothing")
+    check(rough[2] in browser.evaluate(PATHS.format("#learning path")), "the values themselves have gone")
+    browser.click(button.format(2, 1))
+    check(browser.evaluate(lines) == rough, "smoothing stays")
+    browser.click(button.format(3, 2))
+    logarithmic = browser.evaluate(lines)
+    check(all("NaN" not in line and "Infinity" not in line for line in logarithmic) and logarithmic[0] != rough[0],
+          f"log axis: {logarithmic}")
+    check("[1,10,100,1000]" == browser.evaluate("JSON.stringify(logTicks(0, 3.1, 5))") and
+          "[0.5,1,2,5]" == browser.evaluate("JSON.stringify(logTicks(-0.5, 0.9, 5))"), "ticks of a log axis")
+    check(browser.evaluate("JSON.stringify(smoothed([[0, 2, null], [1, null, 5], [2, 8, 4]], 0.5))") ==
+          "[[0,2,null],[1,null,5],[2,6,2.6666666666666665]]", "moving averages")
+    rows = browser.evaluate("csvOf(JSON.parse(byId('data').textContent).runs)").splitlines()
+    check(rows[0] == "run,table,name,update,env_step,s,value" and len(rows) > 100 and
+          any(',evaluator,"eval_episode_return_mean",0,' in row for row in rows), rows[:3])
+    browser.click("#learning .csv")
+    no_problems(browser, "views")
+
+
+def check_short(browser, scratch):
+    train(scratch("short"), max_train_iter=16, env__stop_value=5000)
+    browser.open(scratch("short/report.html"))
+    shoot(browser, "short")
+    lines = browser.evaluate(PATHS.format("path.line"))
+    check(lines and all("L" in line for line in lines), f"charts of one dot: {lines}")
+    check("↑ goal 5,000" in browser.evaluate("document.querySelector('#learning svg').textContent"), "a goal out of sight")
+    run = browser.evaluate("document.getElementById('run').textContent")
+    check(run.count(" UTC") == 2 and "runner run" in run, f"dates and command: {run}")
+    no_problems(browser, "short run")
+
+
+def check_groups(browser, scratch):
+    """Two groups of runs that have trained, and more of runs that are made up."""
+    dirs = [scratch(name) for name in ("traced", "plain", "other")]
+    call("compare", *dirs, "--group-by", "env.stop_value", "--out", scratch("one.html"))
+    browser.open(scratch("one.html"))
+    check(browser.evaluate("document.querySelectorAll('#learning svg')[0].querySelectorAll('path.line').length") == 1,
+          "one line for a group")
+    for group in range(12):
+        for seed in range(3):
+            write_run(scratch(f"g{group}s{seed}"), {"seed": seed, "rate": group, "size": max(group, 10)},
+                      last_value=group * 3 + seed, best_value=40, param_hash=f"{group}{seed // 2}")
+            dirs.append(scratch(f"g{group}s{seed}"))
+    write_run(scratch("killed"), {"seed": 0, "rate": 5})
+    call("compare", *dirs, scratch("killed"), "--group-by", "rate", "--out", scratch("groups.html"))
+    for width, dark in ((1200, False), (1200, True), (390, False)):
+        browser.open(scratch("groups.html"), width=width, dark=dark)
+        shoot(browser, f"groups{width}{'dark' if dark else ''}")
+        check(browser.evaluate("document.documentElement.scrollWidth") <= width, f"groups are wider than {width}")
+        colours = browser.evaluate("[...Array(12).keys()].map((i) => styleOf(`--c${i}`))")
+        check(len(set(colours)) == 12 and all(colours), f"colours repeat: {colours}")
+    check(browser.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)") ==
+          ["differences", "groups", "profiles", "learning", "throughput", "outcomes"], "sections of groups")
+    check(browser.evaluate("document.querySelectorAll('.legend:not([hidden])').length") == 1, "a legend in each chart")
+    check(browser.evaluate("document.querySelectorAll('#groups tbody tr').length") == 13, "rows of groups")
+    check(browser.evaluate("document.querySelectorAll('#outcomes tbody tr').length") == 13 + len(dirs) + 1, "rows of runs")
+    groups = browser.evaluate("document.getElementById('groups').textContent")
+    for words in ("killed is left out: it has not ended", "g3s1 ended in the parameters of g3s0", "no repeats", "[3, 5]",
+                  "2,000 draws"):
+        check(words in groups, f"groups do not tell {words}: {groups}")
+    check("10 or –" in browser.evaluate("document.getElementById('differences').textContent"), "values of one group")
+    lines = "[...document.querySelectorAll('section')].map((s) => s.querySelectorAll('path.line').length)"
+    before = browser.evaluate(lines)
+    check(before[2] == 13, f"profiles: {before}")
+    browser.click(".legend button:nth-child(1)")
+    after = browser.evaluate(lines)
+    check(after[2] == 12 and after[3] < before[3] and after[4] < before[4], f"a name hides: {before}, {after}")
+    mean = browser.evaluate("JSON.stringify([meanOf([[[0, 1], [10, 3]], [[4, 7], [5, 7]]])].map((m) => [m[0], m[119]]))")
+    # (1.8 + 7) / 2 at 4; at 10 the second line still counts; bands of 1.96 * |difference| / 2
+    low, high = ((4.4 - 1.96 * 2.6, 4.4 + 1.96 * 2.6), (5 - 1.96 * 2, 5 + 1.96 * 2))
+    found = json.loads(mean)[0]
+    expected = [[4, 4.4, *low], [10, 5, *high]]
+    check(all(abs(a - b) < 1e-9 for p, q in zip(found, expected) for a, b in zip(p, q)), f"mean of lines: {mean}")
+    no_problems(browser, "groups")
+
+
 def check_simulation(browser, scratch):
     if not os.path.exists(os.path.join(os.path.dirname(RUNNER), "plugins", "heddle_simgrid.so")):
         print("no page of simulations: built without SimGrid (libsimgrid-dev)")
@@ -180,6 +267,9 @@ def main():
     with Scratch() as scratch, Browser(path) as browser:
         check_report(browser, scratch)
         check_others(browser, scratch)
+        check_view(browser, scratch)
+        check_short(browser, scratch)
+        check_groups(browser, scratch)
         check_simulation(browser, scratch)
         print(browser.call("Browser.getVersion")["product"])
 

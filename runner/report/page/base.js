@@ -4,7 +4,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
-const COLOURS = 8;
+const COLOURS = 12;
 
 // An element; attributes that are functions become listeners; children may be texts, null or lists.
 function make(tag, attributes, ...children) {
@@ -23,8 +23,10 @@ function make(tag, attributes, ...children) {
 const byId = (id) => document.getElementById(id);
 const colour = (i) => `var(--c${i % COLOURS})`;
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const swatch = (background, thin) =>
-    make("span", {class: thin ? "swatch thin" : "swatch", style: `background:${background}`});
+const dashed = (paint) => `repeating-linear-gradient(90deg, ${paint} 0 4px, transparent 4px 7px)`;
+const swatch = (paint, thin, dash) => make(
+    "span",
+    {class: thin ? "swatch thin" : "swatch", style: `background:${dash ? dashed(paint) : paint}`});
 const sum = (list) => list.reduce((total, x) => total + x, 0);
 const known = (x) => x !== null && x !== undefined && Number.isFinite(x);
 
@@ -91,6 +93,14 @@ function timeMark(s, step) {
     for (const [unit, size] of [["h", 3600], ["min", 60]])
         if (step >= size) return `${markText(s / size, step / size)} ${unit}`;
     return `${markText(s, step)} s`;
+}
+
+// Of a time in seconds since 1970, or in ISO 8601.
+function moment(time) {
+    const date = new Date(typeof time === "number" ? time * 1000 : time);
+    return Number.isNaN(date.getTime()) ?
+        "–" :
+        date.toISOString().slice(0, 19).replace("T", " ") + " UTC";
 }
 
 const percentMark = (share, step) => `${markText(100 * share, 100 * step)} %`;
@@ -186,9 +196,9 @@ function section(id, title, extra, ...content) {
 const card = (kind, title, ...content) =>
     make("div", {class: `card ${kind}`}, title ? make("h3", {}, title) : null, content);
 
-function figure(label, value, note) {
+function figure(label, value, note, meaning) {
     return make(
-        "div", {class: "figure"}, make("div", {class: "label"}, label),
+        "div", {class: "figure", title: meaning}, make("div", {class: "label"}, label),
         make("div", {class: "value"}, value), make("div", {class: "note"}, note || ""));
 }
 
@@ -203,6 +213,13 @@ function definitions(pairs) {
 const bar = (share, background) => make(
     "td", {class: "bar"},
     make("div", {style: `width:${Math.min(100, 100 * share)}%;background:${background}`}));
+
+// Hands a text to the reader as a file.
+function save(name, text) {
+    const url = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
+    make("a", {href: url, download: name}).click();
+    URL.revokeObjectURL(url);
+}
 
 // Calls draw(width) now and whenever the element's width changes.
 function whenSized(element, draw) {
@@ -222,12 +239,24 @@ function list(names, rows) {
     const row = (cells) => Array.isArray(cells) ?
         make("tr", {}, cells.map(cell)) :
         make("tr", {class: "group"}, make("td", {colspan: names.length}, cells));
-    const head = make("tr", {}, names.map((name) => make("th", {}, name)));
+    const head =
+        make("tr", {}, names.map((name) => (name instanceof Node ? name : make("th", {}, name))));
     return make(
         "div", {class: "scroll"},
         make("table", {class: "list"}, make("thead", {}, head), make("tbody", {}, rows.map(row))));
 }
 
+// A table whose later rows are folded away.
+function folded(names, rows, what, shown = 12) {
+    const more = rows.length - shown,
+          summary = make("summary", {}, `${digits(more, 0)} more ${what}`);
+    return [
+        list(names, rows.slice(0, shown)),
+        more > 0 ? make("details", {}, summary, list(names, rows.slice(shown))) : null
+    ];
+}
+
+const explained = (name, meaning) => make("th", {title: meaning}, name);
 const named = (mark, name) => make("td", {}, mark, name);
 const lead = (text) => make("p", {class: "sub lead"}, text);
 const empty = (...texts) => make("p", {class: "empty"}, texts);

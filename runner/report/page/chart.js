@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Line charts in SVG. spec: {label, height, x: {name, format, mark}, format, mark, goal, zero,
-// series:
+// smooth, log, series:
 // [{name, brief, colour, dash, dots, points: [[x, y, low, high], …]}]}; y null breaks a line; low
-// and high make a band; format makes a text of a value, mark of a tick and the step between ticks.
-// Drag zooms, a double click goes back, a click on a name hides a line.
+// and high make a band; format makes a text of a value, mark of a tick and the step between ticks;
+// smooth is a weight (scale.js); log wants a logarithmic axis, which all values have to allow.
+// Drag zooms, a double click goes back, a click on a name of the legend hides a line.
 
-function niceStep(span, n) {
-    const raw = span / Math.max(1, n), unit = 10 ** Math.floor(Math.log10(raw));
-    return unit * [1, 2, 2.5, 5, 10].find((k) => unit * k >= raw * 0.999);
-}
+// The names of lines, each of which hides and shows the lines of that name in all of its charts.
+class Legend {
+    constructor() {
+        this.hidden = new Set();
+        this.charts = [];
+        this.element = make("div", {class: "legend"});
+    }
 
-function ticks(low, high, n) {
-    const step = niceStep(high - low, n), first = Math.ceil(low / step - 1e-9), list = [];
-    for (let k = first; k * step <= high + step * 1e-6; k++)
-        list.push(Number((k * step).toPrecision(12)));
-    return list;
+    // lines: [{name, colour, dash}, …].
+    set(lines) {
+        this.element.hidden = lines.length < 2;
+        this.element.replaceChildren(...lines.map((line) => {
+            const button = make(
+                "button", {
+                    type: "button",
+                    "aria-pressed": String(!this.hidden.has(line.name)),
+                    click: () => {
+                        const shown = this.hidden.delete(line.name);
+                        if (!shown) this.hidden.add(line.name);
+                        button.setAttribute("aria-pressed", String(shown));
+                        this.charts.forEach((chart) => chart.draw());
+                    }
+                },
+                swatch(line.colour, true, line.dash), line.name);
+            return button;
+        }));
+    }
 }
 
 // Index of the point nearest to x; points are in order of x.
@@ -31,48 +49,44 @@ function nearest(points, x) {
 }
 
 class Chart {
-    constructor(spec) {
-        this.hidden = new Set();
+    // A legend of several charts is not the chart's to show.
+    constructor(spec, legend = null) {
         this.zoom = null;
-        this.legend = make("div", {class: "legend"});
+        this.own = !legend;
+        this.legend = legend || new Legend();
+        this.legend.charts.push(this);
         this.host = make("div", {class: "chart"});
-        this.element = make("div", {}, this.legend, this.host);
-        this.spec = spec;
+        this.element = make("div", {}, this.own ? this.legend.element : null, this.host);
+        this.take(spec);
         whenSized(this.host, (width) => {
             this.width = width;
             this.draw();
         });
-        this.drawLegend();
     }
 
     // Other data in the same place.
     set(spec) {
-        this.spec = spec;
         this.zoom = null;
-        this.drawLegend();
+        this.take(spec);
         this.draw();
     }
 
-    drawLegend() {
-        const {series} = this.spec;
-        this.legend.hidden = series.length < 2;
-        this.legend.replaceChildren(...series.map(
-            (line) => make(
-                "button", {
-                    type: "button",
-                    "aria-pressed": String(!this.hidden.has(line.name)),
-                    click: () => {
-                        if (!this.hidden.delete(line.name)) this.hidden.add(line.name);
-                        this.drawLegend();
-                        this.draw();
-                    }
-                },
-                swatch(line.colour, true), line.name)));
+    take(spec) {
+        this.spec = spec;
+        if (this.own) this.legend.set(spec.series);
+        const values = spec.series.flatMap((line) => line.points.flatMap(([, ...ys]) => ys));
+        this.log = Boolean(spec.log) && values.filter(known).every((y) => y > 0);
+        this.scale = this.log ? Math.log10 : (y) => y;
     }
 
     shown() {
-        return this.spec.series.filter(
-            (line) => line.points.length > 0 && !this.hidden.has(line.name));
+        const {series, smooth} = this.spec;
+        return series.filter((line) => line.points.length > 0 && !this.legend.hidden.has(line.name))
+            .map((line) => ({
+                     ...line,
+                     raw: smooth && line.points.length > 2 ? line.points : null,
+                     points: smooth ? smoothed(line.points, smooth) : line.points
+                 }));
     }
 
     // The stretch of x, and of y over what is seen of it.
@@ -84,17 +98,25 @@ class Chart {
         if (single) [x0, x1] = [x0 - 0.5, x1 + 0.5];
         let y0 = Infinity, y1 = -Infinity;
         for (const line of lines)
-            for (const [x, ...ys] of line.points)
+            for (const [x, ...ys] of line.raw || line.points)
                 if (x >= x0 && x <= x1)
-                    for (const y of ys.filter(known)) {
+                    for (const y of ys.filter(known).map(this.scale)) {
                         y0 = Math.min(y0, y);
                         y1 = Math.max(y1, y);
                     }
-        if (known(this.spec.goal) && !this.zoom) y1 = Math.max(y1, this.spec.goal);
-        if (this.spec.zero) y0 = Math.min(0, y0);
+        const goal = known(this.spec.goal) ? this.scale(this.spec.goal) : NaN;
+        // A goal that is far above would squeeze the curves.
+        if (!this.zoom && goal - y1 <= y1 - y0) y1 = Math.max(y1, goal);
+        if (this.spec.zero && !this.log) y0 = Math.min(0, y0);
         if (!known(y0) || !known(y1)) [y0, y1] = [0, 1];
         const pad = y1 > y0 ? (y1 - y0) * 0.06 : Math.abs(y1) * 0.1 || 1;
-        return {single, x0, x1, y0: this.spec.zero && y0 === 0 ? 0 : y0 - pad, y1: y1 + pad};
+        return {
+            single,
+            x0,
+            x1,
+            y0: this.spec.zero && !this.log && y0 === 0 ? 0 : y0 - pad,
+            y1: y1 + pad
+        };
     }
 
     draw() {
@@ -107,15 +129,15 @@ class Chart {
             return;
         }
         const height = this.spec.height || 220, range = this.measure(lines);
-        const yTicks = ticks(range.y0, range.y1, height / 45);
-        const left =
-            12 + 6.5 * Math.max(...this.marks(yTicks, this.spec.mark).map((mark) => mark.length));
+        const yTicks = (this.log ? logTicks : ticks)(range.y0, range.y1, height / 45);
+        const yMarks = this.log ? yTicks.map(short) : this.marks(yTicks, this.spec.mark);
+        const left = 12 + 6.5 * Math.max(...yMarks.map((mark) => mark.length));
         const frame = {left, right: this.width - 10, top: 8, bottom: height - 24};
         const at = {
             x: (x) =>
                 frame.left + ((x - range.x0) / (range.x1 - range.x0)) * (frame.right - frame.left),
             y: (y) => frame.bottom -
-                ((y - range.y0) / (range.y1 - range.y0)) * (frame.bottom - frame.top),
+                ((this.scale(y) - range.y0) / (range.y1 - range.y0)) * (frame.bottom - frame.top),
             back: (px) =>
                 range.x0 + ((px - frame.left) / (frame.right - frame.left)) * (range.x1 - range.x0),
         };
@@ -128,12 +150,14 @@ class Chart {
                                           width: Math.max(0, frame.right - frame.left) + 5,
                                           height
                                       }))),
-            this.axes(frame, range, at, yTicks),
+            this.axes(frame, range, at, yTicks, yMarks),
             make(
                 "svg:g", {"clip-path": `url(#${clip})`}, this.goal(frame, range, at),
                 lines.map((line) => this.line(line, at))));
         this.listen(svg, frame, at, lines);
         this.host.replaceChildren(svg);
+        if (this.spec.log && !this.log)
+            this.host.append(make("p", {class: "empty"}, "Linear: some values are not above 0."));
     }
 
     marks(values, mark = markText) {
@@ -141,12 +165,11 @@ class Chart {
         return values.map((value) => mark(value, step));
     }
 
-    axes(frame, range, at, yTicks) {
+    axes(frame, range, at, yTicks, yMarks) {
         const xTicks = range.single ?
             [(range.x0 + range.x1) / 2] :
             ticks(range.x0, range.x1, Math.max(3.2, (frame.right - frame.left) / 90));
-        const yMarks = this.marks(yTicks, this.spec.mark),
-              xMarks = this.marks(xTicks, this.spec.x.mark);
+        const xMarks = this.marks(xTicks, this.spec.x.mark);
         return [
             yTicks.map(
                 (y, i) =>
@@ -179,25 +202,30 @@ class Chart {
     }
 
     goal(frame, range, at) {
-        const {goal} = this.spec;
-        if (!known(goal) || goal < range.y0 || goal > range.y1) return null;
+        const {goal} = this.spec, above = known(goal) && this.scale(goal) > range.y1;
+        if (!known(goal) || !(above || this.scale(goal) >= range.y0)) return null;
+        const y = above ? frame.top : at.y(goal);
         return [
+            above ?
+                null :
+                make("svg:line", {class: "goal", x1: frame.left, x2: frame.right, y1: y, y2: y}),
             make(
-                "svg:line",
-                {class: "goal", x1: frame.left, x2: frame.right, y1: at.y(goal), y2: at.y(goal)}),
-            make(
-                "svg:text", {class: "over", x: frame.left + 4, y: at.y(goal) - 5},
-                `goal ${this.spec.format(goal)}`)
+                "svg:text", {class: "over", x: frame.left + 4, y: above ? y + 8 : y - 5},
+                `${above ? "↑ " : ""}goal ${this.spec.format(goal)}`)
         ];
     }
 
-    line(line, at) {
+    path(points, at) {
         let path = "", pen = "M";
-        const band = line.points.filter((p) => known(p[2]) && known(p[3]));
-        for (const [x, y] of line.points) {
+        for (const [x, y] of points) {
             if (known(y)) path += `${pen}${at.x(x).toFixed(1)} ${at.y(y).toFixed(1)}`;
             pen = known(y) ? "L" : "M";
         }
+        return path;
+    }
+
+    line(line, at) {
+        const band = line.points.filter((p) => known(p[2]) && known(p[3]));
         const edge = (points, k) =>
             points.map((p) => `${at.x(p[0]).toFixed(1)} ${at.y(p[k]).toFixed(1)}`).join("L");
         const dots = (line.dots && line.points.length <= 80) || line.points.length < 3 ?
@@ -210,9 +238,16 @@ class Chart {
                 opacity: 0.13
             }) :
                               null,
+            line.raw ? make("svg:path", {
+                d: this.path(line.raw, at),
+                fill: "none",
+                style: `stroke:${line.colour}`,
+                opacity: 0.25
+            }) :
+                       null,
             make("svg:path", {
                 class: "line",
-                d: path,
+                d: this.path(line.points, at),
                 fill: "none",
                 style: `stroke:${line.colour}`,
                 "stroke-width": 1.8,

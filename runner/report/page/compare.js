@@ -9,78 +9,82 @@ function namesOf(runs) {
     return dirs.map((parts) => parts.join("/"));
 }
 
-// More runs than colours: the same ones again, dashed.
+// More lines than colours: the same ones again, dashed.
 const dashOf = (i) => (i < COLOURS ? null : i < 2 * COLOURS ? "6 4" : "2 4");
 
-function overlaid(data, names, label, make_points, more) {
+// What has a line in each chart: a run, or the runs of a group.
+function linesOf(data, names) {
+    const lines = data.grouping ?
+        data.grouping.groups.map((group) => ({name: nameOf(group), runs: group.runs})) :
+        names.map((name, i) => ({name, runs: [i]}));
+    return lines.map((line, i) => ({...line, colour: colour(i), dash: dashOf(i)}));
+}
+
+// -- Curves --------------------------------------------------------------------------------------
+
+function overlaid(data, lines, label, make_points, more) {
+    const pointsOf = (runs) =>
+        (runs.length === 1 ? make_points(data.runs[runs[0]]) :
+                             meanOf(runs.map((r) => make_points(data.runs[r]))));
     return {
         label,
         height: 300,
         format: short,
         ...more,
-        series: data.runs
-                    .map((run, i) => ({
-                             name: names[i],
-                             colour: colour(i),
-                             dash: dashOf(i),
-                             points: make_points(run)
-                         }))
+        series: lines.map((line) => ({...line, points: pointsOf(line.runs)}))
                     .filter((line) => line.points.some((p) => known(p[1])))
     };
 }
 
-function comparedCurves(data, names) {
+const BANDS =
+    "A line is the mean of a group's runs, and a band 1.96 standard errors to each side. " +
+    "Values between two that were logged are interpolated; a run that has ended counts with its " +
+    "last value.";
+
+function comparedCurves(data, lines, legend) {
     const goals = new Set(data.runs.map(goalOf)),
           goal = goals.size === 1 ? goalOf(data.runs[0]) : null;
-    const losses = [
-        ...new Set(data.runs.flatMap(
-            (run) => (run.tables.learner ? run.tables.learner.columns.slice(3) : [])))
-    ].filter((name) => name !== "cur_lr_avg");
-    const specs = (axis) =>
-        [overlaid(
-             data, names, "evaluation",
-             (run) => points(run.tables.evaluator, axis, "eval_episode_return_mean"),
-             {x: axisOf(axis), goal}),
-         overlaid(
-             data, names, "training episodes",
-             (run) => points(run.tables.collector, axis, "reward_mean"),
-             {x: axisOf(axis), height: 220}),
-         ...losses.map(
-             (name) => overlaid(
-                 data, names, title(name), (run) => points(run.tables.learner, axis, name),
-                 {x: axisOf(axis), height: 150}))];
-    const charts = specs("env_step").map((spec) => new Chart(spec));
-    const choose = (axis) => specs(axis).forEach((spec, i) => charts[i].set(spec));
+    const losses = [...new Set(data.runs.flatMap((run) => learnerNames(run.tables)))].filter(
+        (name) => name !== "cur_lr_avg" && data.runs.some((run) => hasCurve(run, name)));
+    const specs = (view) => {
+        const spec = (label, height, of, more) =>
+            overlaid(data, lines, label, of, {x: axisOf(view.axis), height, ...view, ...more});
+        const logged = (table, name) => (run) => points(run.tables[table], view.axis, name);
+        return [
+            spec("evaluation", 300, (run) => evaluationsOf(run, view.axis), {goal}),
+            spec("training episodes", 220, logged("collector", "reward_mean")),
+            ...losses.map((name) => spec(title(name), 150, logged("learner", name)))
+        ];
+    };
+    const charts = specs({axis: "env_step"}).map((spec) => new Chart(spec, legend));
+    const change = (view) => specs(view).forEach((spec, i) => charts[i].set(spec));
     return section(
-        "learning", "Learning",
-        segments("horizontal axis", Object.values(AXES), "env_step", choose),
+        "learning", "Learning", viewControls(data.runs, Object.values(AXES), "env_step", change),
+        data.grouping ? lead(BANDS) : null,
         make(
             "div", {class: "cards"}, card("", "Return of evaluations, mean", charts[0].element),
             card("", "Return of training episodes, mean", charts[1].element),
             losses.map((name, i) => card("third", title(name), charts[i + 2].element))));
 }
 
-function comparedRates(data, names) {
-    const x = axisOf("s");
-    const rate = (label, of) =>
-        new Chart(overlaid(
-                      data, names, label, (run) => (run.samples.rows.length > 1 ? of(run) : []),
-                      {x, height: 180, zero: true}))
-            .element;
+function comparedRates(data, lines, legend) {
+    const rate = (label, of) => {
+        const points = (run) => (run.samples.rows.length > 1 ? of(run) : []);
+        const spec =
+            overlaid(data, lines, label, points, {x: axisOf("s"), height: 180, zero: true});
+        return card("half", label, new Chart(spec, legend).element);
+    };
     const samples = (run, name) => column(run.samples, name);
     return section(
         "throughput", "Throughput", null,
         make(
-            "div", {class: "cards"},
-            card(
-                "half", "Updates per second",
-                rate("updates per second", (run) => submissionRates(run))),
-            card(
-                "half", "Environment steps per second",
-                rate(
-                    "environment steps per second",
-                    (run) => ratesOfChanges(samples(run, "s"), samples(run, "env_step"))))));
+            "div", {class: "cards"}, rate("Updates per second", submissionRates),
+            rate(
+                "Environment steps per second",
+                (run) => ratesOfChanges(samples(run, "s"), samples(run, "env_step")))));
 }
+
+// -- Tables --------------------------------------------------------------------------------------
 
 function agreement(data) {
     const hashes = data.runs.map((run) => run.outcome.param_hash);
@@ -89,43 +93,74 @@ function agreement(data) {
                                         "The runs ended with different parameters.";
 }
 
+function outcomeRow(name, paint, o) {
+    return [
+        named(swatch(paint), name), o.reason || "–",
+        ...[o.last, o.best, o.best_update, o.train, o.updates, o.env_steps].map(short),
+        duration(o.seconds), ...[o.updates / o.seconds, o.env_steps / o.seconds].map(short),
+        known(o.goal_env_steps) ? `${short(o.goal_env_steps)} steps, ${duration(o.goal_seconds)}` :
+                                  "–",
+        short(o.ranks), short(o.shards), make("td", {class: "mono"}, o.param_hash || "–")
+    ];
+}
+
 function outcomes(data, names) {
     const heads = [
-        "Run", "Ended by", "Last", "Best", "Of update", "In training", "Updates", "Env steps",
-        "Training", "Updates/s", "Env steps/s", "Goal after", "Ranks", "Shards", "param_hash"
+        "Run", "Ended by", explained("Last", "Mean return of the last evaluation"),
+        explained("Best", "Mean return of the best weights that the run leaves"),
+        explained("Of update", "Updates that the best weights had"),
+        explained(
+            "In training", "Mean return of training episodes in the last tenth of the env steps"),
+        "Updates", "Env steps", "Training", "Updates/s", "Env steps/s",
+        explained("Goal after", "When an evaluation first reached env.stop_value"), "Ranks",
+        "Shards", explained("param_hash", "Hash of the final parameters")
     ];
-    const rows = data.runs.map(
-        ({outcome: o}, i) =>
-            [named(swatch(colour(i)), names[i]), o.reason || "–",
-             ...[o.last, o.best, o.best_update, o.train, o.updates, o.env_steps].map(short),
-             duration(o.seconds), ...[o.updates / o.seconds, o.env_steps / o.seconds].map(short),
-             known(o.goal_env_steps) ?
-                 `${short(o.goal_env_steps)} steps, ${duration(o.goal_seconds)}` :
-                 "–",
-             short(o.ranks), short(o.shards), make("td", {class: "mono"}, o.param_hash || "–")]);
+    const row = (r, paint) => outcomeRow(names[r], paint, data.runs[r].outcome);
+    const all = ({runs, left_out}) => [...runs, ...left_out.map(([r]) => r)];
+    const rows = data.grouping ?
+        data.grouping.groups.flatMap(
+            (group, i) => [nameOf(group), ...all(group).map((r) => row(r, colour(i)))]) :
+        data.runs.map((_, r) => row(r, colour(r)));
     return section(
         "outcomes", "Results", null, card("", null, lead(agreement(data)), list(heads, rows)));
 }
 
+// Runs are rows where there are many of them and few keys.
 function differences(data, names) {
     const mono = (text) => make("td", {class: "mono text"}, text === "" ? "–" : text);
-    const rows = data.differences.map((texts) => texts.map(mono));
+    const keys = data.differences.map(([key]) => key);
+    const turned = data.runs.length > 4 && keys.length <= 6;
+    const rows = turned ?
+        names.map(
+            (name, r) => [mono(name), ...data.differences.map((texts) => mono(texts[r + 1]))]) :
+        data.differences.map((texts) => texts.map(mono));
     return section(
         "differences", "Differences of the configs", null,
         card(
             "", null,
-            rows.length ? list(["Key", ...names], rows) :
-                          empty("The configs are the same but for names.")));
+            keys.length ?
+                folded(
+                    turned ? ["Run", ...keys] : ["Key", ...names], rows, turned ? "runs" : "keys") :
+                empty("The configs are the same but for names.")));
 }
 
 function comparePage(data) {
-    const names = namesOf(data.runs);
-    byId("page").append(
+    const names = namesOf(data.runs), lines = linesOf(data, names), legend = new Legend();
+    const runs = count(data.runs.length, "run"), {grouping} = data;
+    legend.set(lines);
+    legend.element.classList.add("shared");
+    const results = outcomes(data, names);
+    const parts = [
         heading(
-            count(data.runs.length, "run"),
-            [...new Set(data.runs.map((run) => run.name))].join(" · ")),
-        outcomes(data, names), comparedCurves(data, names), comparedRates(data, names),
-        differences(data, names), footer(data));
+            grouping ? `${count(grouping.groups.length, "group")} of ${runs}` : runs,
+            [...new Set(data.runs.map((run) => run.name))].filter(Boolean).join(" · ")),
+        grouping ? [groupDifferences(grouping), groupResults(grouping, names)] :
+                   [differences(data, names), results],
+        legend.element, grouping ? profiles(grouping, lines, legend) : [],
+        comparedCurves(data, lines, legend), comparedRates(data, lines, legend),
+        grouping ? results : [], footer(data)
+    ];
+    byId("page").append(...parts.flat());
 }
 
 (function() {

@@ -31,9 +31,19 @@ function points(table, x, y, low, high) {
 const goalOf = (run) =>
     (known(run.stop_value) && Math.abs(run.stop_value) < 1e8 ? run.stop_value : null);
 
-function returnsSpec(run, axis) {
-    const {evaluator, collector} = run.tables, range = ["reward_min", "reward_max"];
-    const evaluations = points(evaluator, axis, "eval_episode_return_mean", ...range);
+// Those that were logged, and that of the last weights, which a run that ends at a limit plays when
+// it is over.
+function evaluationsOf(run, axis, ...range) {
+    const list = points(run.tables.evaluator, axis, "eval_episode_return_mean", ...range);
+    const {last_value, train_iter, env_step} = run.result || {}, times = column(run.samples, "s");
+    const at = {env_step, update: train_iter, s: times[times.length - 1]}[axis];
+    return known(last_value) && known(at) ? [...list, [at, last_value, null, null]] : list;
+}
+
+function returnsSpec(run, view) {
+    const {axis} = view;
+    const {collector} = run.tables, range = ["reward_min", "reward_max"];
+    const evaluations = evaluationsOf(run, axis, ...range);
     const episodes = points(collector, axis, "reward_mean", ...range);
     const series = [
         {...line("evaluation, mean and range", 0, evaluations), brief: "evaluation", dots: true},
@@ -45,6 +55,7 @@ function returnsSpec(run, axis) {
         x: axisOf(axis),
         format: short,
         goal: goalOf(run),
+        ...view,
         series: series.filter((one) => one.points.length)
     };
 }
@@ -52,15 +63,66 @@ function returnsSpec(run, axis) {
 // "total_loss_avg" → "total loss".
 const title = (name) => name.replace(/_avg$/, "").replaceAll("_", " ");
 
-function learnerSpec(run, name, axis) {
-    const series = [line(title(name), 0, points(run.tables.learner, axis, name))];
-    return {label: title(name), height: 150, x: axisOf(axis), format: short, series};
+function learnerSpec(run, name, view) {
+    const series = [line(title(name), 0, points(run.tables.learner, view.axis, name))];
+    return {label: title(name), height: 150, x: axisOf(view.axis), format: short, ...view, series};
 }
 
 // What the learner logged, the learning rate last.
 function learnerNames(tables) {
     const names = tables.learner ? tables.learner.columns.slice(3) : [], last = "cur_lr_avg";
     return names.filter((name) => name !== last).concat(names.filter((name) => name === last));
+}
+
+// Whether a number was logged so often that it has a curve.
+const hasCurve = (run, name) => (column(run.tables.learner, name) || []).filter(known).length > 1;
+
+// What was logged once, which makes no curve.
+function singlesCard(run, names) {
+    const values = names.map((name) => (column(run.tables.learner, name) || []).filter(known));
+    const pairs =
+        names.map((name, i) => [title(name), values[i].length ? short(values[i][0]) : null]);
+    return names.length ? card("", "Logged once", definitions(pairs)) : null;
+}
+
+// -- What the reader chooses ---------------------------------------------------------------------
+
+const WEIGHTS = [[0, "Raw"], [0.6, "Smooth"], [0.9, "Smoother"]];
+
+// Calls change({axis, smooth, log}) with each choice; the button makes a table of the runs'
+// numbers.
+function viewControls(runs, axes, first, change) {
+    const view = {axis: first, smooth: 0, log: false};
+    const set = (more) => change({...Object.assign(view, more)});
+    return make(
+        "div", {class: "controls"}, segments("horizontal axis", axes, first, (axis) => set({axis})),
+        segments("smoothing: weight of moving averages", WEIGHTS, 0, (smooth) => set({smooth})),
+        segments("vertical axis", [[false, "Linear"], [true, "Log"]], false, (log) => set({log})),
+        make(
+            "button", {
+                type: "button",
+                class: "csv",
+                title: "All numbers of the curves as a table",
+                click: () => save("curves.csv", csvOf(runs))
+            },
+            "CSV"));
+}
+
+// A row for each number that was logged.
+function csvOf(runs) {
+    const quoted = (text) => `"${String(text).replaceAll("\"", "\"\"")}"`;
+    const rows = ["run,table,name,update,env_step,s,value"];
+    for (const run of runs)
+        for (const [table, {columns, rows: logged}] of Object.entries(run.tables))
+            for (const [update, env_step, s, ...values] of logged)
+                values.forEach((value, i) => {
+                    if (known(value))
+                        rows.push([
+                            quoted(run.dir), table, quoted(columns[i + 3]), update, env_step ?? "",
+                            s ?? "", value
+                        ].join());
+                });
+    return rows.join("\n") + "\n";
 }
 
 // An episode of each evaluation that was recorded.
@@ -81,23 +143,24 @@ function videoCard(videos) {
 }
 
 function learning(run, videos) {
-    const names = learnerNames(run.tables), tables = Object.values(run.tables);
+    const all = learnerNames(run.tables), tables = Object.values(run.tables);
+    const names = all.filter((name) => hasCurve(run, name));
     const axes = Object.values(AXES).filter(
         ([name]) => tables.some((table) => column(table, name).some(known)));
-    const first = axes.length ? axes[0][0] : "update";
-    const returns = new Chart(returnsSpec(run, first));
-    const losses = names.map((name) => new Chart(learnerSpec(run, name, first)));
-    const choose = (axis) => {
-        returns.set(returnsSpec(run, axis));
-        losses.forEach((chart, i) => chart.set(learnerSpec(run, names[i], axis)));
+    const first = axes.length ? axes[0][0] : "update", view = {axis: first};
+    const returns = new Chart(returnsSpec(run, view));
+    const losses = names.map((name) => new Chart(learnerSpec(run, name, view)));
+    const change = (view) => {
+        returns.set(returnsSpec(run, view));
+        losses.forEach((chart, i) => chart.set(learnerSpec(run, names[i], view)));
     };
     const width = names.length % 4 === 0 ? "quarter" : "third";
     const cards = losses.map((chart, i) => card(width, title(names[i]), chart.element));
     return section(
-        "learning", "Learning", segments("horizontal axis", axes, first, choose),
+        "learning", "Learning", viewControls([run], axes, first, change),
         make(
-            "div", {class: "cards"}, card("", "Return", returns.element), videoCard(videos),
-            cards));
+            "div", {class: "cards"}, card("", "Return", returns.element), videoCard(videos), cards,
+            singlesCard(run, all.filter((name) => !names.includes(name)))));
 }
 
 // -- Throughput ----------------------------------------------------------------------------------
@@ -145,7 +208,8 @@ function throughput(run) {
         return section(
             "throughput", "Throughput", null, empty("The run left no samples over time."));
     const chart = (name, format, lines, more) => {
-        const series = lines.filter((one) => one.points.some((p) => known(p[1])));
+        const series = lines.filter((one) => one.points.filter((p) => known(p[1])).length > 1);
+        if (!series.length) return card("half", name, empty("The run was too short for a curve."));
         const spec =
             {label: name, height: 180, x: axisOf("s"), format, zero: true, series, ...more};
         return card("half", name, new Chart(spec).element);

@@ -34,13 +34,13 @@ function returnsOf(result) {
 function resultPairs(run) {
     const result = run.result || {};
     return [
-        ["Ended by", result.reason], ["Finished", result.finish_time],
+        ["Ended by", result.reason], ["Started", run.start ? moment(run.start.time) : null],
+        ["Ended", result.end_time ? moment(result.end_time) : null],
         ["Last evaluation", returnsOf(result)],
         ["In training", known(result.train_value) ? short(result.train_value) : null],
         ["Weights", result.weights, "mono"], ["param_hash", result.param_hash, "mono"],
         ["Arithmetic", result.fingerprint || (run.start || {}).fingerprint, "mono"],
-        ["Directory", run.dir, "mono"],
-        ["Started", run.start ? new Date(run.start.time * 1000).toLocaleString("en") : null],
+        ["Directory", run.dir, "mono"], ["Command", result.command, "mono"],
         ["Parts", run.starts > 1 ? `${run.starts}: it was started again` : null]
     ];
 }
@@ -97,6 +97,9 @@ function totalsOf(run) {
     };
 }
 
+const EXPOSED = "Share of the training time in which rank 0 waited for other ranks and no worker " +
+    "of it had a task";
+
 function figures(run, totals) {
     const {workers, ranks, setup_s} = run.start || {}, {seconds, part_s, best} = totals;
     const of = totals.best_update === null ? "" : ` of update ${short(totals.best_update)}`;
@@ -114,9 +117,13 @@ function figures(run, totals) {
             figure("Env steps", short(totals.env_steps), rate(totals.env_steps)) :
             null,
         figure("Training", duration(seconds), setup_s ? `set-up ${duration(setup_s)}` : ""),
-        figure("Workers busy", busy, workers ? `${count(workers, "worker")} of rank 0` : ""),
-        figure("Exposed", exposed, ranks > 1 ? "communication" : "no communication"),
-        figure("Memory", bytes(totals.peak), "peak of rank 0"));
+        figure(
+            "Workers busy", busy, workers ? `${count(workers, "worker")} of rank 0` : "",
+            "Share of the training time that workers spent in tasks"),
+        figure("Exposed", exposed, ranks > 1 ? "communication" : "no communication", EXPOSED),
+        figure(
+            "Memory", bytes(totals.peak), "peak of rank 0",
+            "The most memory that the process of rank 0 had at a time"));
 }
 
 function badge(run) {

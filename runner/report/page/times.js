@@ -68,7 +68,12 @@ function timesFromTrace(trace, colours) {
     };
     const work = byTime(trace.sums, false).map(row), waits = byTime(trace.sums, true).map(row);
     if (waits.length) work.push("Waiting for other ranks", ...waits);
-    return list(["Step", "Count", "In all", "Each", "At least one at it", "Share", ""], work);
+    const heads = [
+        "Step", "Count", explained("In all", "Summed over all workers"), "Each",
+        explained("Elapsed", "Time in which at least one worker was at this step"),
+        explained("Share", "Of the traced time: how long at least one worker was at this step"), ""
+    ];
+    return list(heads, work);
 }
 
 function summaryOfTrace(trace) {
