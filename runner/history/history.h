@@ -32,9 +32,10 @@ void hd_history_release(struct hd_history *history);
 /* Returns the text of a leaf of the config; "" when there is none. */
 const char *hd_history_get_key(const struct hd_history *history, const char *path);
 
-/* Returns everything as one object for a page, thinned out to some megabytes at most; NULL without
- * memory. The timeline is left out unless wanted. Thins the history's own tables. */
-json_t *hd_history_build_json(struct hd_history *history, bool timeline);
+/* Returns everything as one object for a page of so many runs, which together are thinned out to
+ * some megabytes at most; NULL without memory. The timeline is left out unless wanted. Thins the
+ * history's own tables. */
+json_t *hd_history_build_json(struct hd_history *history, bool timeline, int runs);
 
 /* Writes where the time went as a table for people: from the trace, or from the totals. */
 void hd_history_print_times(const struct hd_history *history, FILE *file);

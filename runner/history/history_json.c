@@ -6,7 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 600, SAMPLES_MAX = 600, EVENTS_MAX = 60000 };
+enum { ROWS_MAX = 600, ROWS_MIN = 60, EVENTS_MAX = 60000 };
+
+/* Returns how many rows a table, and the samples, of one of so many runs may have: a curve of eight
+ * runs is as fine as that of one. */
+static int64_t count_rows(int runs)
+{
+    const int64_t rows = 8 * ROWS_MAX / runs;
+    return rows > ROWS_MAX ? ROWS_MAX : rows < ROWS_MIN ? ROWS_MIN : rows;
+}
 
 /* Numbers of six digits are enough for pictures. */
 static json_t *real(double value)
@@ -45,10 +53,10 @@ static int main_column(const struct hd_table *table)
     return HD_CURVES_FIRST;
 }
 
-static json_t *table_json(struct hd_table *table)
+static json_t *table_json(struct hd_table *table, int64_t max_rows)
 {
     json_t *columns = json_pack("[s, s, s]", "update", "env_step", "s"), *rows = json_array();
-    hd_table_downsample(table, main_column(table), ROWS_MAX);
+    hd_table_downsample(table, main_column(table), max_rows);
     for (int i = 0; i < table->n_columns; i++)
         json_array_append_new(columns, text(table->columns[i]));
     for (int64_t r = 0; r < table->n_rows; r++) {
@@ -61,24 +69,25 @@ static json_t *table_json(struct hd_table *table)
     return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
 }
 
-static json_t *tables_json(struct hd_curves *curves)
+static json_t *tables_json(struct hd_curves *curves, int64_t max_rows)
 {
     json_t *tables = json_object();
     for (int i = 0; i < curves->n_tables; i++)
-        json_object_set_new(tables, curves->tables[i].name, table_json(&curves->tables[i]));
+        json_object_set_new(tables, curves->tables[i].name,
+                            table_json(&curves->tables[i], max_rows));
     return tables;
 }
 
 /* Keeps every k-th sample: they are counted from the start, so that the rates between them stay
  * true.
  */
-static json_t *samples_json(const json_t *samples)
+static json_t *samples_json(const json_t *samples, int64_t max_rows)
 {
     static const char *const names[] = {"s",         "update",     "env_step",
                                         "busy_s",    "gpu_busy_s", "waited_s",
                                         "exposed_s", "rss_bytes",  "peak_bytes"};
     enum { N_NAMES = sizeof names / sizeof *names };
-    const size_t n = json_array_size(samples), step = n / SAMPLES_MAX + 1;
+    const size_t n = json_array_size(samples), step = n / (size_t)max_rows + 1;
     json_t *columns = json_array(), *rows = json_array();
     for (int i = 0; i < N_NAMES; i++)
         json_array_append_new(columns, json_string(names[i]));
@@ -163,9 +172,10 @@ static json_t *or_null(json_t *json)
     return json ? json_incref(json) : json_null();
 }
 
-json_t *hd_history_build_json(struct hd_history *history, bool timeline)
+json_t *hd_history_build_json(struct hd_history *history, bool timeline, int runs)
 {
     const char *stop = hd_history_get_key(history, "env.stop_value");
+    const int64_t rows = count_rows(runs);
     char *end;
     const double value = strtod(stop, &end);
     json_t *stop_value = end != stop && *end == '\0' ? real(value) : json_null();
@@ -176,6 +186,6 @@ json_t *hd_history_build_json(struct hd_history *history, bool timeline)
         text(hd_history_get_key(history, "policy.type")), "stop_value", stop_value, "yaml",
         text(history->config_text), "config", history->config, "result", or_null(history->result),
         "start", or_null(history->start), "end", or_null(history->end), "starts", history->starts,
-        "samples", samples_json(history->samples), "tables", tables_json(&history->curves), "trace",
-        trace_json(history->trace, timeline));
+        "samples", samples_json(history->samples, rows), "tables",
+        tables_json(&history->curves, rows), "trace", trace_json(history->trace, timeline));
 }

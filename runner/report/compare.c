@@ -60,7 +60,7 @@ static int write_page(struct comparison *comparison, const char *out)
 {
     json_t *list = json_array();
     for (int r = 0; r < comparison->runs.n; r++) {
-        json_t *run = hd_history_build_json(&comparison->runs.list[r], false);
+        json_t *run = hd_history_build_json(&comparison->runs.list[r], false, comparison->runs.n);
         json_object_set_new(run, "outcome", hd_outcome_build_json(&comparison->runs.outcomes[r]));
         json_array_append_new(list, run);
     }
@@ -76,7 +76,8 @@ static int compare(struct comparison *comparison, const struct hd_options *optio
     HD_TRY(read_runs(&comparison->runs, options));
     comparison->differences = hd_differences_build_json(&comparison->runs);
     if (options->group_by.n > 0)
-        HD_TRY(hd_groups_build_json(&comparison->runs, &options->group_by, &comparison->groups));
+        HD_TRY(hd_groups_build_json(&comparison->runs, comparison->differences, &options->group_by,
+                                    &comparison->groups));
     if (options->as_json)
         HD_TRY(print_json(comparison));
     else if (comparison->groups)

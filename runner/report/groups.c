@@ -21,6 +21,7 @@ struct group {
 
 struct groups {
     const struct hd_runs *runs;
+    const json_t *run_differences;
     int n_keys, n;
     char *keys[KEYS_MAX];
     int of_run[HD_DIRS_MAX];
@@ -274,9 +275,9 @@ static json_t *list_values(const struct groups *groups, int g, const json_t *row
 
 static json_t *build_differences(const struct groups *groups)
 {
-    json_t *differences = json_array(), *all = hd_differences_build_json(groups->runs), *row;
+    json_t *differences = json_array(), *row;
     size_t i;
-    json_array_foreach(all, i, row)
+    json_array_foreach(groups->run_differences, i, row)
     {
         json_t *key = json_array_get(row, 0);
         if (is_expected(groups, json_string_value(key)))
@@ -287,7 +288,6 @@ static json_t *build_differences(const struct groups *groups)
             json_array_append_new(lists, list_values(groups, g, row));
         json_array_append_new(differences, lists);
     }
-    json_decref(all);
     return differences;
 }
 
@@ -310,12 +310,14 @@ static int build(struct groups *groups, json_t **json_p)
     return HD_OK;
 }
 
-int hd_groups_build_json(const struct hd_runs *runs, const struct hd_names *names, json_t **json_p)
+int hd_groups_build_json(const struct hd_runs *runs, const json_t *differences,
+                         const struct hd_names *names, json_t **json_p)
 {
     struct groups *groups = hd_alloc(1, sizeof *groups);
     if (!groups)
         return HD_ERR_NOMEM;
     groups->runs = runs;
+    groups->run_differences = differences;
     int status = read_keys(groups, names);
     if (status == HD_OK)
         status = make_groups(groups);

@@ -7,8 +7,9 @@
 #include "runner/base/options.h"
 #include "runner/report/differences.h"
 
-/* Puts runs together by the values of keys, `names` of which have KEY or KEY,KEY each; groups are
- * in the order in which the runs bring them. Stores an object with
+/* Puts runs, with what differs between them (hd_differences_build_json), together by the values of
+ * keys, `names` of which have KEY or KEY,KEY each; groups are in the order in which the runs bring
+ * them. Stores an object with
  *   keys         the keys
  *   confidence, resamples   of all intervals
  *   thresholds   returns at which performance profiles are
@@ -20,6 +21,7 @@
  * group], ...] of the other keys that are not the same in all runs; two values in a list: these are
  * no repeats An interval is {value, low, high}; null: not known. Errors (logged): HD_ERR_INPUT, no
  * run has a key; HD_ERR_NOMEM. */
-int hd_groups_build_json(const struct hd_runs *runs, const struct hd_names *names, json_t **json_p);
+int hd_groups_build_json(const struct hd_runs *runs, const json_t *differences,
+                         const struct hd_names *names, json_t **json_p);
 
 #endif

@@ -21,10 +21,10 @@ int hd_report_write(const char *dir, const char *out, char **path_p)
     char *path = out ? hd_strdup(out) : hd_format("%s/report.html", dir);
     int status = HD_ERR_NOMEM;
     if (path)
-        status =
-            hd_page_write(path, json_pack("{s:s, s:s, s:[o], s:o}", "kind", "report", "version",
-                                          HD_VERSION, "runs", hd_history_build_json(&history, true),
-                                          "videos", hd_videos_build_json(dir)));
+        status = hd_page_write(path, json_pack("{s:s, s:s, s:[o], s:o}", "kind", "report",
+                                               "version", HD_VERSION, "runs",
+                                               hd_history_build_json(&history, true, 1), "videos",
+                                               hd_videos_build_json(dir)));
     hd_history_release(&history);
     if (status == HD_OK && path_p)
         *path_p = path;

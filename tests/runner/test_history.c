@@ -121,7 +121,7 @@ TEST(a_page_gets_everything)
 {
     scratch_write("log/metrics.jsonl", metrics);
     ck_assert_int_eq(hd_history_read(scratch_dir, &history), HD_OK);
-    json_t *page = hd_history_build_json(&history, true);
+    json_t *page = hd_history_build_json(&history, true, 1);
     ck_assert_ptr_nonnull(page);
     ck_assert_str_eq(json_string_value(json_object_get(page, "name")), "pong");
     ck_assert_int_eq(json_integer_value(json_object_get(page, "stop_value")), 18);
