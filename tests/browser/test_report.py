@@ -170,8 +170,8 @@ def check_view(browser, scratch):
     check(browser.evaluate("JSON.stringify(smoothed([[0, 2, null], [1, null, 5], [2, 8, 4]], 0.5))") ==
           "[[0,2,null],[1,null,5],[2,6,2.6666666666666665]]", "moving averages")
     rows = browser.evaluate("csvOf(JSON.parse(byId('data').textContent).runs)").splitlines()
-    check(rows[0] == "run,table,name,update,env_step,s,value" and len(rows) > 100 and
-          any(',evaluator,"eval_episode_return_mean",0,' in row for row in rows), rows[:3])
+    check(rows[0] == "run,component,update,env_step,seconds,name,value" and len(rows) > 100 and
+          any(',evaluator,0,' in row and ',"eval_episode_return_mean",' in row for row in rows), rows[:3])
     browser.click("#learning .csv")
     no_problems(browser, "views")
 

@@ -102,24 +102,25 @@ function viewControls(runs, axes, first, change) {
             "button", {
                 type: "button",
                 class: "csv",
-                title: "All numbers of the curves as a table",
+                title:
+                    "The numbers of these curves as a table; runner report --csv has those that were thinned out",
                 click: () => save("curves.csv", csvOf(runs))
             },
             "CSV"));
 }
 
-// A row for each number that was logged.
+// A row for each number, with the columns of runner report --csv behind the run.
 function csvOf(runs) {
     const quoted = (text) => `"${String(text).replaceAll("\"", "\"\"")}"`;
-    const rows = ["run,table,name,update,env_step,s,value"];
+    const rows = ["run,component,update,env_step,seconds,name,value"];
     for (const run of runs)
         for (const [table, {columns, rows: logged}] of Object.entries(run.tables))
             for (const [update, env_step, s, ...values] of logged)
                 values.forEach((value, i) => {
                     if (known(value))
                         rows.push([
-                            quoted(run.dir), table, quoted(columns[i + 3]), update, env_step ?? "",
-                            s ?? "", value
+                            quoted(run.dir), table, update, env_step ?? "", s ?? "",
+                            quoted(columns[i + 3]), value
                         ].join());
                 });
     return rows.join("\n") + "\n";
