@@ -68,9 +68,11 @@ static const struct command {
      "at least one worker was at it, and what share of the time that was. A run that had --trace\n"
      "has all of it; of others there are totals by verb. DIR/trace.json is for\n"
      "https://ui.perfetto.dev.\n"},
-    {"compare", "DIR DIR ...", "run directory", 2, HD_DIRS_MAX,
+    {"compare", "DIR ...", "run directory", 1, HD_DIRS_MAX,
      "Compares runs: a table of results, rates and hashes, and the keys of the config\n"
-     "that differ from the first run's, on stdout; and their curves as one HTML file.\n"
+     "that differ from the first run's, on stdout; and their curves as one HTML file. DIR is a "
+     "run\n"
+     "directory, or a folder of run directories.\n"
      "--group-by has a row for each group of repeats in place of one for each run: means and\n"
      "interquartile means of returns, and how probably a run of a group beats one of the first\n"
      "group, with bootstrap intervals of 95 %. The first group is that of the first DIR.\n"},
@@ -250,6 +252,8 @@ static const struct option {
      NULL},
     {"--http", "PORT", WATCH, INTEGER, FIELD(http), 0, 65535,
      "show it at http://127.0.0.1:PORT/ in place of the terminal; 0: a free port", NULL},
+    {"--http", "PORT", REPORT | COMPARE, INTEGER, FIELD(http), 0, 65535,
+     "show the page at http://127.0.0.1:PORT/ while runs go on; 0: a free port", NULL},
     {"--scale", "K", EVAL, INTEGER, FIELD(zoom), 1, HD_VIDEO_SCALE_MAX,
      "show a pixel as K x K ones (default 1)", NULL},
     {"--max-frames", "N", EVAL, COUNT, FIELD(max_frames), 1, 1000000000,

@@ -77,19 +77,26 @@ static void write_frame(const json_t *data, FILE *file)
     }
 }
 
-int hd_page_write(const char *path, json_t *data)
+int hd_page_build(json_t *data, char **text_p, size_t *bytes_p)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = data ? open_memstream(&text, &bytes) : NULL;
+    *text_p = NULL;
+    FILE *memory = data ? open_memstream(text_p, bytes_p) : NULL;
     if (memory)
         write_frame(data, memory);
     json_decref(data);
-    int status = HD_OK;
-    if (!memory || fclose(memory) != 0)
-        status = hd_fail(HD_ERR_NOMEM, "%s: no memory for the page", path);
-    else
-        status = hd_file_write_atomic(path, text, (int64_t)bytes);
+    if (memory && fclose(memory) == 0)
+        return HD_OK;
+    free(*text_p);
+    *text_p = NULL;
+    return hd_fail(HD_ERR_NOMEM, "no memory for a page");
+}
+
+int hd_page_write(const char *path, json_t *data)
+{
+    char *text;
+    size_t bytes;
+    HD_TRY(hd_page_build(data, &text, &bytes));
+    const int status = hd_file_write_atomic(path, text, (int64_t)bytes);
     free(text);
     return status;
 }

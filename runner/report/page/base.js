@@ -146,27 +146,32 @@ function setTheme(name) {
 }
 
 // The system's choice, until the reader makes one.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let chosenTheme = null;
+
+function followTheme() {
+    setTheme(chosenTheme || (dark.matches ? "dark" : "light"));
+    if (byId("theme"))
+        byId("theme").textContent =
+            document.documentElement.dataset.theme === "dark" ? "Light" : "Dark";
+}
+
+dark.addEventListener("change", followTheme);
+
 function themeButton() {
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    let chosen = null;
-    const label = () => (document.documentElement.dataset.theme === "dark" ? "Light" : "Dark");
-    const button = make("button", {
-        id: "theme",
-        type: "button",
-        title: "Light or dark colours",
-        click: () => {
-            chosen = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-            setTheme(chosen);
-            button.textContent = label();
-        }
-    });
-    const follow = () => {
-        if (!chosen) setTheme(dark.matches ? "dark" : "light");
-        button.textContent = label();
-    };
-    dark.addEventListener("change", follow);
-    follow();
-    return button;
+    followTheme();
+    const isDark = () => document.documentElement.dataset.theme === "dark";
+    return make(
+        "button", {
+            id: "theme",
+            type: "button",
+            title: "Light or dark colours",
+            click: () => {
+                chosenTheme = isDark() ? "light" : "dark";
+                followTheme();
+            }
+        },
+        isDark() ? "Light" : "Dark");
 }
 
 // -- Pieces of a page --------------------------------------------------------------------------

@@ -12,10 +12,13 @@ function namesOf(runs) {
 // More lines than colours: the same ones again, dashed.
 const dashOf = (i) => (i < COLOURS ? null : i < 2 * COLOURS ? "6 4" : "2 4");
 
-// What has a line in each chart: a run, or the runs of a group.
+// What has a line in each chart: a run, or the runs of a group, on a page of runs that go on all of
+// them.
 function linesOf(data, names) {
+    const others = (group) => (data.live ? group.left_out.map(([run]) => run) : []);
     const lines = data.grouping ?
-        data.grouping.groups.map((group) => ({name: nameOf(group), runs: group.runs})) :
+        data.grouping.groups.map(
+            (group) => ({name: nameOf(group), runs: [...group.runs, ...others(group)]})) :
         names.map((name, i) => ({name, runs: [i]}));
     return lines.map((line, i) => ({...line, colour: colour(i), dash: dashOf(i)}));
 }
@@ -38,8 +41,8 @@ function overlaid(data, lines, label, make_points, more) {
 
 const BANDS =
     "A line is the mean of a group's runs, and a band 1.96 standard errors to each side. " +
-    "Values between two that were logged are interpolated; a run that has ended counts with its " +
-    "last value.";
+    "Values between two that were logged are interpolated; after its last value, a run counts with " +
+    "that.";
 
 function comparedCurves(data, lines, legend) {
     const goals = new Set(data.runs.map(goalOf)),
@@ -163,8 +166,34 @@ function comparePage(data) {
     byId("page").append(...parts.flat());
 }
 
+// A page of runs that go on is served by the program, which sends what is new.
+function follow(show) {
+    const source = new EventSource("events");
+    source.onmessage = (event) => {
+        const at = scrollY;
+        show(JSON.parse(event.data));
+        scrollTo(0, at);
+    };
+    source.onerror = () => {
+        source.close();
+        byId("page").prepend(
+            make("p", {class: "sub"}, "The program has ended; this is what it showed last."));
+    };
+}
+
 (function() {
 const data = JSON.parse(byId("data").textContent);
-({compare: comparePage, report: reportPage, simulation: simulationPage})[data.kind](data);
+const pages = {
+    compare: comparePage,
+    report: reportPage,
+    simulation: simulationPage
+};
+const show = (shown) => {
+    redraws.length = 0;
+    byId("page").replaceChildren();
+    pages[shown.kind](shown);
+};
+show(data);
+if (data.live) follow(show);
 document.documentElement.dataset.ready = "yes";
 })();
