@@ -2,6 +2,7 @@
 /* Environments side by side. Each is a group of its own, so that one may be reset while the others
  * are stepped. */
 #include "infer/call_internal.h"
+#include "infer/envs_internal.h"
 #include "infer/policy_internal.h"
 #include "infer/spaces_internal.h"
 #include "kernels/envs/find/find.h"
@@ -15,26 +16,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-
-/* One environment, and which episode it plays. */
-struct one {
-    void *group;
-    uint64_t seed;   /* that it was reset with */
-    int64_t episode; /* number of the present episode since then, from 0 */
-    bool seeded, started, ended;
-};
-
-struct heddle_envs {
-    const struct hd_env *env;
-    struct hd_env_spec frame;
-    struct heddle_envs_spec spec;
-    struct heddle_obs_parts parts;
-    int64_t frame_bytes, obs_bytes;
-    struct one *ones;               /* [envs] */
-    char *obs;                      /* [envs][stack][frame], oldest first */
-    char *shown;                    /* [frame] */
-    union hd_action_number *action; /* [envs][dims] */
-};
 
 /* -- Creation ---------------------------------------------------------------------------------- */
 
@@ -246,6 +227,11 @@ void heddle_envs_describe_parts(const struct heddle_envs *envs, struct heddle_ob
     *parts_p = envs->parts;
 }
 
+const char *heddle_envs_get_builtin_type(const struct heddle_envs *envs)
+{
+    return hd_env_find_builtin(envs->env->name) == envs->env ? envs->env->name : NULL;
+}
+
 /* -- Episodes ---------------------------------------------------------------------------------- */
 
 /* An environment that failed has to be reset. */
@@ -259,7 +245,7 @@ static int refuse(struct heddle_envs *envs, int64_t i, const char *what, const c
 /* Starts the present episode of an environment. */
 static int start(struct heddle_envs *envs, int64_t i)
 {
-    struct one *one = &envs->ones[i];
+    struct hd_one_env *one = &envs->ones[i];
     char message[HD_ENV_MESSAGE] = "", *obs = envs->obs + i * envs->obs_bytes;
     const uint64_t seed =
         one->episode == 0 ? one->seed : hd_env_get_seed(one->seed, 0, 0, one->episode);
@@ -269,6 +255,7 @@ static int start(struct heddle_envs *envs, int64_t i)
         memcpy(obs + at, envs->shown, (size_t)envs->frame_bytes);
     one->started = true;
     one->ended = false;
+    one->steps = 0;
     return HD_OK;
 }
 
@@ -282,7 +269,7 @@ static void push_frame(struct heddle_envs *envs, int64_t i)
 
 static int reset_one(struct heddle_envs *envs, int64_t i, const uint64_t *seed)
 {
-    struct one *one = &envs->ones[i];
+    struct hd_one_env *one = &envs->ones[i];
     if (!seed && !one->seeded)
         return hd_fail(HD_ERR_INPUT, "environment %" PRId64 " needs a seed for its first reset", i);
     one->episode = seed ? 0 : one->episode + 1;
@@ -290,6 +277,21 @@ static int reset_one(struct heddle_envs *envs, int64_t i, const uint64_t *seed)
         one->seed = seed[i];
     one->seeded = true;
     return start(envs, i);
+}
+
+static int limit_steps(struct heddle_envs *envs, int64_t steps)
+{
+    if (steps < 0)
+        return hd_fail(HD_ERR_INPUT, "expected a limit of 1 step or more, found %" PRId64, steps);
+    envs->max_steps = steps;
+    return HD_OK;
+}
+
+int heddle_envs_limit_steps(struct heddle_envs *envs, int64_t steps, char *message)
+{
+    struct hd_call call;
+    hd_call_begin(&call, message);
+    return hd_call_end(&call, limit_steps(envs, steps));
 }
 
 static int reset(struct heddle_envs *envs, const bool *mask, const uint64_t *seed, void *obs)
@@ -312,16 +314,16 @@ int heddle_envs_reset(struct heddle_envs *envs, const bool *mask, const uint64_t
 static int step_one(struct heddle_envs *envs, int64_t i, float *reward, bool *terminated,
                     bool *truncated)
 {
-    struct one *one = &envs->ones[i];
+    struct hd_one_env *one = &envs->ones[i];
     char message[HD_ENV_MESSAGE] = "";
     bool done, late;
     const struct hd_env_outcome outcome = {envs->shown, reward, &done, &late};
     const union hd_action_number *action = envs->action + i * envs->frame.actions.dims;
     if (envs->env->step(one->group, action, &outcome, message) != 0)
         return refuse(envs, i, "step", message);
-    one->ended = done;
     *terminated = done && !late;
-    *truncated = done && late;
+    *truncated = (done && late) || (++one->steps >= envs->max_steps && envs->max_steps > 0);
+    one->ended = *terminated || *truncated;
     push_frame(envs, i);
     return HD_OK;
 }

@@ -210,6 +210,9 @@ HEDDLE_API void heddle_envs_describe(const struct heddle_envs *envs,
 HEDDLE_API void heddle_envs_describe_parts(const struct heddle_envs *envs,
                                            struct heddle_obs_parts *parts_p);
 
+/* Returns the type, if it is built in; else NULL. Static memory. */
+HEDDLE_API const char *heddle_envs_get_builtin_type(const struct heddle_envs *envs);
+
 /* Starts an episode in each environment with mask[envs], or in all if mask is NULL, and writes the
  * observations of all to obs[envs][shape]; before the first reset they are zero. Environment i
  * starts from seed[i], as it does in a run; without seeds (NULL), which the first reset needs, from
@@ -226,6 +229,24 @@ HEDDLE_API int heddle_envs_reset(struct heddle_envs *envs, const bool *mask, con
  */
 HEDDLE_API int heddle_envs_step(struct heddle_envs *envs, const void *action, void *obs,
                                 float *reward, bool *terminated, bool *truncated, char *message);
+
+/* Ends episodes after `steps` steps as Gymnasium's TimeLimit does: `truncated` is set in that step,
+ * also if the step is terminal. 0: episodes end only where the environments end them, which they do
+ * at limits of their own in any case. Errors: INPUT. */
+HEDDLE_API int heddle_envs_limit_steps(struct heddle_envs *envs, int64_t steps, char *message);
+
+/* Writes to state[heddle_envs_get_state_bytes(envs)] what the environments' future depends on,
+ * seeds, numbers of episodes and stacks of frames included; the same state has the same bytes.
+ * Errors: TASK (an environment cannot save its state). */
+HEDDLE_API int64_t heddle_envs_get_state_bytes(const struct heddle_envs *envs);
+HEDDLE_API int heddle_envs_save(const struct heddle_envs *envs, void *state, char *message);
+
+/* Reads state[bytes], which environments of the same settings saved, in this process or another:
+ * they go on with the same bits. The limit of heddle_envs_limit_steps is none of the state. Errors:
+ * FORMAT (other bytes); all environments then need a reset, unless the bytes are of another number
+ * or kind of environments, which changes nothing. */
+HEDDLE_API int heddle_envs_load(struct heddle_envs *envs, const void *state, int64_t bytes,
+                                char *message);
 
 /* Draws environment `env`, which was reset, to rgb[render_height][render_width][3]. Errors: INPUT,
  * UNSUPPORTED (it has no pictures), TASK. */

@@ -2,9 +2,9 @@
 /* A plug-in for tests: an env whose every frame differs from every other, with short episodes of
  * many lengths. Options: `longest` episode (7), `floats: true` for frames of 2 x 2 floats instead
  * of 36 x 40 bytes, `fail_step: n` to fail at the n-th step of an episode, `fail_reset: n` to fail
- * at the n-th reset of an env, `several: true` for actions of two choices, of 3 and 2, and `reals:
- * true` for actions of two real numbers. A step that is begun is over when it has been looked at a
- * few times. */
+ * at the n-th reset of an env, `fail_save: true` to fail at each save, `several: true` for actions
+ * of two choices, of 3 and 2, and `reals: true` for actions of two real numbers. A step that is
+ * begun is over when it has been looked at a few times. */
 #include "kernels/envs/env.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct blink {
 
 struct group {
     int64_t envs, longest, fail_step, fail_reset;
-    bool floats, several, reals;
+    bool floats, several, reals, fail_save;
     int looks;
     char *action; /* behind the lamps: of the step that is begun */
     struct blink blinks[];
@@ -63,9 +63,9 @@ static int read_option(struct group *group, const struct hd_env_option *option)
             *numbers[i] = atoll(option->value);
             return 0;
         }
-    const char *const flags[] = {"floats", "several", "reals"};
-    bool *const places[] = {&group->floats, &group->several, &group->reals};
-    for (int i = 0; i < 3; i++)
+    const char *const flags[] = {"floats", "several", "reals", "fail_save"};
+    bool *const places[] = {&group->floats, &group->several, &group->reals, &group->fail_save};
+    for (int i = 0; i < 4; i++)
         if (strcmp(option->name, flags[i]) == 0) {
             *places[i] = strcmp(option->value, "true") == 0;
             return 0;
@@ -188,9 +188,11 @@ static int64_t state_bytes(const void *group)
 
 static int save(const void *memory, int64_t env, void *state, char message[HD_ENV_MESSAGE])
 {
-    (void)message;
-    memcpy(state, &((const struct group *)memory)->blinks[env], sizeof(struct blink));
-    return 0;
+    const struct group *group = memory;
+    memcpy(state, &group->blinks[env], sizeof(struct blink));
+    if (group->fail_save)
+        snprintf(message, HD_ENV_MESSAGE, "the lamp cannot be moved");
+    return group->fail_save ? -1 : 0;
 }
 
 static int load(void *memory, int64_t env, const void *state, char message[HD_ENV_MESSAGE])
