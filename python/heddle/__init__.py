@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from .errors import Error, InputError
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from .envs import Env, VectorEnv
     from .policy import Actions, Policy, load
     from .training import Run, train
@@ -35,11 +37,11 @@ else:
     _registration.register()
 
 
-def make(env_type: str, **options: Any) -> Env:
-    """Makes one environment: `heddle.Env(env_type, ...)`."""
-    from .envs import Env
+def make(env_type: str, **options: Any) -> gymnasium.Env:
+    """Makes one environment: `heddle.Env(env_type, ...)`, for the render mode "rgb_array_list" in a RenderCollection."""
+    from .envs import make_env
 
-    return Env(env_type, **options)
+    return make_env(env_type, **options)
 
 
 def make_vec(env_type: str, num_envs: int = 1, **options: Any) -> VectorEnv:

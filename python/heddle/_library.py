@@ -97,6 +97,9 @@ for _name, _arguments in {
     "envs_reset": [c_void_p, c_void_p, c_void_p, c_void_p, _message],
     "envs_step": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _message],
     "envs_render": [c_void_p, c_int64, c_void_p, _message],
+    "envs_limit_steps": [c_void_p, c_int64, _message],
+    "envs_save": [c_void_p, c_void_p, _message],
+    "envs_load": [c_void_p, c_void_p, c_int64, _message],
 }.items():
     getattr(_lib, "heddle_" + _name).argtypes = _arguments
 for _name, _arguments in {
@@ -110,6 +113,8 @@ for _name, _arguments in {
     getattr(_lib, "heddle_" + _name).argtypes = _arguments
     getattr(_lib, "heddle_" + _name).restype = None
 _lib.heddle_get_version.restype = c_char_p
+_lib.heddle_envs_get_builtin_type.argtypes, _lib.heddle_envs_get_builtin_type.restype = [c_void_p], c_char_p
+_lib.heddle_envs_get_state_bytes.argtypes, _lib.heddle_envs_get_state_bytes.restype = [c_void_p], c_int64
 
 
 def version() -> str:
@@ -162,6 +167,22 @@ def describe(name: str, address: int, spec: Any) -> Any:
 
 def get_destroyer(name: str) -> Any:
     return getattr(_lib, "heddle_" + name)
+
+
+def get_builtin_type(envs: int) -> str | None:
+    """The type of environments that are built in."""
+    name = _lib.heddle_envs_get_builtin_type(envs)
+    return None if name is None else name.decode()
+
+
+def save_envs(envs: int) -> bytes:
+    state = ctypes.create_string_buffer(_lib.heddle_envs_get_state_bytes(envs))
+    call("envs_save", envs, state)
+    return state.raw
+
+
+def load_envs(envs: int, state: bytes) -> None:
+    call("envs_load", envs, state, len(state))
 
 
 def address_of(array: np.ndarray) -> int:

@@ -3,113 +3,71 @@
 
 from __future__ import annotations
 
-import ctypes
-import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import RenderCollection
 
 from . import _library as lib
-from ._parts import Parts, make_box
-from .policy import Actions, Policy
+from ._group import RENDER_FPS, Group, Settings, draw_seeds
+from ._window import Window
+from .policy import Policy
 
-RENDER_MODES = ["rgb_array"]
 SEEDS = 1 << 64
 
 
-def _encode(value: object) -> bytes:
-    return str(value).lower().encode() if isinstance(value, bool) else str(value).encode()
-
-
-def _create(source: str | Policy, envs: int, env_id: str | None, options: Mapping[str, object] | None,
-            frame_stack: int, training: bool, allow_plugins: bool) -> int:
-    if isinstance(source, Policy):
-        if env_id is not None or options is not None or frame_stack != 1:
-            raise lib.InputError("the run file of the policy says which environments these are")
-        return lib.create("policy_create_envs", source._address, envs, training, allow_plugins)
-    pairs = [lib.Option(name.encode(), _encode(value)) for name, value in (options or {}).items()]
-    settings = lib.EnvsSettings(source.encode(), (env_id or "").encode(), (lib.Option * len(pairs))(*pairs), len(pairs),
-                                envs, frame_stack, training, allow_plugins)
-    return lib.create("envs_create", ctypes.byref(settings))
-
-
-def draw_seeds(n: int) -> np.ndarray:
-    """Seeds from the system's entropy."""
-    return np.random.SeedSequence().generate_state(n, np.uint64)
-
-
-class _Group:
-    """Environments of the library."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-        self.destroy = weakref.finalize(self, lib.get_destroyer("envs_destroy"), address)
-        self.spec = lib.describe("envs_describe", address, lib.EnvsSpec())
-        self.envs: int = self.spec.envs
-        self.actions = Actions._of(self.spec.actions)
-        self.parts = Parts(lib.describe("envs_describe_parts", address, lib.ObsParts()))
-        self.observation_space = (self.parts.to_space() if self.parts
-                                  else make_box(self.spec.obs.get_shape(), self.spec.obs.get_dtype()))
-        self.action_space = self.actions.to_space()
-        self.obs_shape = (self.envs, *self.spec.obs.get_shape())
-        self.obs_dtype = self.spec.obs.get_dtype()
-        self.action_shape = (self.envs, *self.actions.shape)
-        self.seeded = False
-        self._step = lib.find("envs_step")
-
-    def _check_open(self) -> None:
-        if not self.destroy.alive:
-            raise lib.Error("these environments were closed")
-
-    def _show(self, obs: np.ndarray) -> Any:
-        return self.parts.unpack(obs) if self.parts else obs
-
-    def reset(self, seeds: Sequence[int] | None, mask: np.ndarray | None = None) -> Any:
-        self._check_open()
-        given = None if seeds is None else np.array(seeds, np.uint64)
-        if given is None and not self.seeded:
-            given = draw_seeds(self.envs)
-        obs = np.empty(self.obs_shape, self.obs_dtype)
-        lib.call("envs_reset", self.address, None if mask is None else lib.address_of(mask),
-                 None if given is None else lib.address_of(given), lib.address_of(obs))
-        self.seeded = True
-        return self._show(obs)
-
-    def step(self, action: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        self._check_open()
-        given = np.asarray(action)
-        if given.dtype.kind not in ("fiu" if self.actions.kind == "box" else "iu"):
-            raise TypeError(f"actions are {self.actions.dtype}, found {given.dtype}")
-        array = np.ascontiguousarray(given, self.actions.dtype)
-        if given.shape != self.action_shape:
-            raise lib.InputError(f"expected actions of the shape {self.action_shape}, found {given.shape}")
-        obs = np.empty(self.obs_shape, self.obs_dtype)
-        reward = np.empty(self.envs, np.float32)
-        terminated, truncated = np.empty(self.envs, np.bool_), np.empty(self.envs, np.bool_)
-        lib.check(self._step(self.address, lib.address_of(array), lib.address_of(obs), lib.address_of(reward),
-                             lib.address_of(terminated), lib.address_of(truncated), lib.get_message_address()))
-        return self._show(obs), reward, terminated, truncated
-
-    def render(self, env: int) -> np.ndarray:
-        self._check_open()
-        rgb = np.empty((self.spec.render_height, self.spec.render_width, 3), np.uint8)
-        lib.call("envs_render", self.address, env, lib.address_of(rgb))
-        return rgb
-
-
-def _check_render_mode(mode: str | None) -> None:
-    if mode is not None and mode not in RENDER_MODES:
-        raise lib.InputError(f"expected a render mode of {RENDER_MODES}, found {mode!r}")
+def _check_render_mode(mode: str | None, modes: list[str]) -> None:
+    if mode is not None and mode not in modes:
+        raise lib.InputError(f"expected a render mode of {modes}, found {mode!r}")
 
 
 def _check_seed(seed: int) -> int:
     if not 0 <= seed < SEEDS:
         raise lib.InputError(f"seeds are from 0 to 2**64 - 1, found {seed}")
     return int(seed)
+
+
+def _check_mask(mask: Any, envs: int) -> np.ndarray:
+    mask = np.ascontiguousarray(mask)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"expected a reset_mask of {envs} bools, found {mask.dtype}")
+    if mask.shape != (envs,) or not mask.any():
+        raise lib.InputError(f"expected a reset_mask of {envs} bools, some of them true, found {mask}")
+    return mask
+
+
+def _take(obs: Any, env: int) -> Any:
+    """The observation of one environment."""
+    return {name: part[env] for name, part in obs.items()} if isinstance(obs, dict) else obs[env]
+
+
+class _Member(gymnasium.Env):
+    """One environment of a vector, for its methods `call`, `get_attr` and `set_attr`."""
+
+    def __init__(self, vector: VectorEnv, index: int) -> None:
+        self._vector, self._index = vector, index
+        self.metadata = {name: value for name, value in vector.metadata.items() if name != "autoreset_mode"}
+        self.spec, self.render_mode = vector.spec, vector.render_mode
+        self.observation_space, self.action_space = vector.single_observation_space, vector.single_action_space
+
+        self.take_seed()
+
+    def take_seed(self) -> None:
+        self._np_random, self._np_random_seed = seeding.np_random(int(self._vector._group.seeds[self._index]))
+
+    def reset(self, **_: Any) -> Any:
+        raise lib.Error("environments of a vector are reset by the vector, with the option reset_mask")
+
+    def step(self, action: Any) -> Any:
+        raise lib.Error("environments of a vector are stepped by the vector, all of them together")
+
+    def render(self) -> np.ndarray | None:
+        return None if self.render_mode is None else self._vector._group.render(self._index)
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -122,26 +80,54 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     allow_plugins: a type that is not built in is a plug-in, whose code is loaded: heddle_env_<type>.so in the folders of
         $HEDDLE_PLUGINS, or a path.
     render_mode: "rgb_array" or None.
+    autoreset_mode: how episodes follow one another, an AutoresetMode of gymnasium or its value.
+    max_episode_steps: after which episodes are truncated; environments have limits of their own besides.
 
-    Episodes follow one another by AutoresetMode.NEXT_STEP: the step after the last one of an episode ignores its action
-    and shows the first observation of the next episode, with the reward 0. Environment i starts from seed[i], or from
-    seed + i, as in a run, and its later episodes from seeds that follow from that one. `reset` takes the option
-    "reset_mask". Rewards are float32."""
+    NEXT_STEP: the step after the last one of an episode ignores its action and shows the first observation of the next
+    episode, with the reward 0. SAME_STEP: the last step of an episode shows the first observation of the next one, and
+    its own in the infos, as "final_obs". DISABLED: what has ended has to be reset, by the option "reset_mask" of `reset`,
+    which all modes take.
 
-    metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "render_fps": 30,
+    Environment i starts from seed[i], or from seed + i, as in a run, and its later episodes from seeds that follow from
+    that one. Rewards are float32. Copies and pickles go on with the same bits."""
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": RENDER_FPS,
                                 "autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(self, source: str | Policy, num_envs: int = 1, *, env_id: str | None = None,
                  options: Mapping[str, object] | None = None, frame_stack: int = 1, training: bool = False,
-                 allow_plugins: bool = False, render_mode: str | None = None) -> None:
-        _check_render_mode(render_mode)
-        self._group = _Group(_create(source, num_envs, env_id, options, frame_stack, training, allow_plugins))
+                 allow_plugins: bool = False, render_mode: str | None = None,
+                 autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+                 max_episode_steps: int | None = None) -> None:
+        _check_render_mode(render_mode, self.metadata["render_modes"])
+        self._mode = AutoresetMode(autoreset_mode)
+        self._group = Group(Settings(source, num_envs, env_id, options, frame_stack, training, allow_plugins,
+                                     max_episode_steps))
+        self._ended = np.zeros(num_envs, np.bool_)  # of AutoresetMode.DISABLED
+        self._members: list[_Member] = []
+        self.metadata = {**self.metadata, "render_fps": self._group.render_fps, "autoreset_mode": self._mode}
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.single_observation_space = self._group.observation_space
         self.single_action_space = self._group.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+
+    @property
+    def envs(self) -> list[_Member]:
+        """What `call`, `get_attr` and `set_attr` ask."""
+        if not self._members:
+            self._members = [_Member(self, i) for i in range(self.num_envs)]
+        return self._members
+
+    call, get_attr, set_attr = SyncVectorEnv.call, SyncVectorEnv.get_attr, SyncVectorEnv.set_attr
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed of each environment."""
+        return tuple(self._group.seeds.tolist())
+
+    np_random = SyncVectorEnv.np_random  # type: ignore[assignment]
 
     def _read_seeds(self, seed: int | Sequence[int | None] | None) -> list[int] | None:
         if seed is None:
@@ -157,13 +143,30 @@ class VectorEnv(gymnasium.vector.VectorEnv):
               options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         mask = (options or {}).get("reset_mask")
         if mask is not None:
-            mask = np.ascontiguousarray(mask)
-            if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
-                raise lib.InputError(f"expected a reset_mask of {self.num_envs} bools, found {mask.dtype} {mask.shape}")
-        return self._group.reset(self._read_seeds(seed), mask), {}
+            mask = _check_mask(mask, self.num_envs)
+        obs = self._group.reset(self._read_seeds(seed), mask)
+        self._ended = np.zeros(self.num_envs, np.bool_) if mask is None else self._ended & ~mask
+        if seed is not None:
+            for member in self._members:
+                member.take_seed()
+        return obs, {}
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        return (*self._group.step(actions), {})
+        if self._mode is AutoresetMode.NEXT_STEP:
+            return (*self._group.step(actions), {})
+        if self._ended.any():
+            raise lib.Error(f"the environments {np.flatnonzero(self._ended).tolist()} have ended: reset them by "
+                            'reset(options={"reset_mask": terminated | truncated})')
+        obs, reward, terminated, truncated = self._group.step(actions)
+        infos: dict[str, Any] = {}
+        ended = terminated | truncated
+        if self._mode is AutoresetMode.DISABLED:
+            self._ended = ended
+        elif ended.any():
+            for i in np.flatnonzero(ended):
+                infos = self._add_info(infos, {"final_obs": _take(obs, i), "final_info": {}}, i)
+            obs = self._group.reset(None, ended)
+        return obs, reward, terminated, truncated, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         if self.render_mode is None:
@@ -175,43 +178,64 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self._group.destroy()
 
 
-def _take_first(obs: Any) -> Any:
-    return {name: part[0] for name, part in obs.items()} if isinstance(obs, dict) else obs[0]
-
-
 class Env(gymnasium.Env):
-    """One environment in C. The arguments are those of VectorEnv; an episode that has ended needs `reset`."""
+    """One environment in C. The arguments are those of VectorEnv; an episode that has ended needs `reset`. Copies and
+    pickles go on with the same bits.
 
-    metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "render_fps": 30}
+    render_mode: "rgb_array"; "human", a window, for which the package pygame is needed; or None."""
+
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": RENDER_FPS}
 
     def __init__(self, source: str | Policy, *, env_id: str | None = None, options: Mapping[str, object] | None = None,
                  frame_stack: int = 1, training: bool = False, allow_plugins: bool = False,
                  render_mode: str | None = None) -> None:
-        _check_render_mode(render_mode)
-        self._group = _Group(_create(source, 1, env_id, options, frame_stack, training, allow_plugins))
+        _check_render_mode(render_mode, self.metadata["render_modes"])
+        self._group = Group(Settings(source, 1, env_id, options, frame_stack, training, allow_plugins))
+        self.metadata = {**self.metadata, "render_fps": self._group.render_fps}
         self.render_mode = render_mode
         self.observation_space = self._group.observation_space
         self.action_space = self._group.action_space
         self._playing = False
+        self._window = Window(self._group.render_fps) if render_mode == "human" else None
+
+    def _show(self) -> None:
+        if self._window is not None:
+            self._window.show(self._group.render(0))
 
     def reset(self, *, seed: int | None = None,
               options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is None and not self._group.seeded and self._np_random is None:
+            seed = int(self._group.seeds[0])  # so that np_random_seed tells from where the first episode starts
         if seed is not None:
-            _check_seed(seed)
+            seed = _check_seed(seed)
         super().reset(seed=seed)
         obs = self._group.reset(None if seed is None else [seed])
         self._playing = True
-        return _take_first(obs), {}
+        self._show()
+        return _take(obs, 0), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self._playing:
             raise lib.Error("the episode has ended, or none has begun: call reset")
         obs, reward, terminated, truncated = self._group.step(np.asarray(action)[np.newaxis])
         self._playing = not (terminated[0] or truncated[0])
-        return _take_first(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+        self._show()
+        return _take(obs, 0), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
 
-    def render(self) -> np.ndarray | None:
-        return None if self.render_mode is None else self._group.render(0)
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        if self.render_mode == "rgb_array":
+            return self._group.render(0)
+        self._show()
+        return None
 
     def close(self) -> None:
         self._group.destroy()
+        if self._window is not None:
+            self._window.close()
+
+
+def make_env(source: str | Policy, *, render_mode: str | None = None, **options: Any) -> gymnasium.Env:
+    """An Env, or, for the render mode "rgb_array_list", one in gymnasium's RenderCollection, as gymnasium.make has it."""
+    if render_mode == "rgb_array_list":
+        return RenderCollection(Env(source, render_mode="rgb_array", **options))
+    return Env(source, render_mode=render_mode, **options)

@@ -19,7 +19,7 @@ from ._parts import Parts, make_box
 if TYPE_CHECKING:
     import gymnasium
 
-    from .envs import Env, VectorEnv
+    from .envs import VectorEnv
 
 
 # Of one array, or of the parts by their names.
@@ -72,10 +72,12 @@ class Policy:
     actions: the action space.
     outputs: the number of outputs for an observation.
     state_size: the numbers that a recurrent policy keeps from step to step; 0 for others.
-    can_draw: the outputs are of a distribution, from which actions can be drawn."""
+    can_draw: the outputs are of a distribution, from which actions can be drawn.
 
-    def __init__(self, address: int) -> None:
-        self._address = address
+    A copy is the policy itself. A pickle has the names of its files, from which it is loaded again."""
+
+    def __init__(self, address: int, files: tuple[str, str | None]) -> None:
+        self._address, self._files = address, files
         weakref.finalize(self, lib.get_destroyer("policy_destroy"), address)
         spec = lib.describe("policy_describe", address, lib.PolicySpec())
         self.observation_shape: tuple[int, ...] = spec.obs.get_shape()
@@ -93,6 +95,15 @@ class Policy:
     def __repr__(self) -> str:
         return (f"Policy(observation_shape={self.observation_shape}, observation_dtype={self.observation_dtype}, "
                 f"actions={self.actions})")
+
+    def __reduce__(self) -> Any:
+        return load, self._files
+
+    def __copy__(self) -> Policy:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Policy:
+        return self
 
     def _take(self, obs: Observation) -> tuple[np.ndarray, tuple[int, ...], int, int]:
         """The observations as the library takes them, the shape of the batch, its rows, and the type of numbers."""
@@ -192,11 +203,11 @@ class Policy:
         """Needs gymnasium. Real numbers of ppo have no bounds here; those of the environment are in its space."""
         return self.actions.to_space()
 
-    def make(self, **options: Any) -> Env:
-        """Makes one environment as the run file describes it (see Env for options)."""
-        from .envs import Env
+    def make(self, **options: Any) -> gymnasium.Env:
+        """Makes one environment as the run file describes it (see heddle.make and Env for options)."""
+        from .envs import make_env
 
-        return Env(self, **options)
+        return make_env(self, **options)
 
     def make_vec(self, num_envs: int = 1, **options: Any) -> VectorEnv:
         """Makes environments as the run file describes them (see VectorEnv for options)."""
@@ -214,4 +225,5 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     for given in (path, weights):
         if given is not None and not os.path.exists(given):
             raise FileNotFoundError(f"there is no {os.fspath(given)}")
-    return Policy(lib.create("policy_load", os.fsencode(path), None if weights is None else os.fsencode(weights)))
+    address = lib.create("policy_load", os.fsencode(path), None if weights is None else os.fsencode(weights))
+    return Policy(address, (os.path.abspath(path), None if weights is None else os.path.abspath(weights)))

@@ -322,7 +322,7 @@ def check_against_gymnasium(name, theirs):
 def check_environments():
     for name, arguments in registration.BUILTIN.items():
         env = gymnasium.make(f"heddle/{name}-v0", render_mode="rgb_array")
-        check_env(env.unwrapped)
+        check_env(env.unwrapped, skip_render_check=True)
         env.reset(seed=1)
         check(env.render().dtype == np.uint8 and np.ptp(env.render()) > 0, f"{name}: no picture")
         env.close()
@@ -390,7 +390,7 @@ def check_arguments(directory):
     raises(heddle.InputError, "allowed", heddle.make, "atari", env_id="PongNoFrameskip-v4")
     raises(heddle.InputError, "unknown option 'speed'", heddle.make, "pixel_pong", options={"speed": 2})
     raises(heddle.InputError, "expected 1 to", heddle.make_vec, "cartpole", 0)
-    raises(heddle.InputError, "render mode", heddle.make, "cartpole", render_mode="human")
+    raises(heddle.InputError, "render mode", heddle.make, "cartpole", render_mode="ansi")
     raises(heddle.InputError, "says which environments", policy.make_vec, 2, frame_stack=4)
 
 
