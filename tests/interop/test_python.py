@@ -3,9 +3,11 @@
 """The Python package `heddle`: outputs are those of `runner eval --obs` bit by bit, environments those of the program
 and of gymnasium, and what is wrong raises exceptions."""
 
+import copy
 import ctypes
 import json
 import os
+import pickle
 import re
 import shutil
 import sys
@@ -121,7 +123,21 @@ def check_cartpole(scratch):
     raises(heddle.InputError, "distribution", policy.act, obs, seed=1)
     check_threads(policy, obs)
     play(policy, directory, 5)
+    check_pickles(policy, obs)
     return directory
+
+
+def check_pickles(policy, obs):
+    """Of a policy, and of environments of its run file."""
+    check(copy.deepcopy(policy) is policy, "a copy of what is read-only")
+    check(same(pickle.loads(pickle.dumps(policy)).forward(obs), policy.forward(obs)), "a policy of a pickle")
+    envs = policy.make_vec(3)
+    found, _ = envs.reset(seed=1)
+    loaded = pickle.loads(pickle.dumps(envs))
+    for _ in range(30):
+        action = policy.act(found)
+        found = envs.step(action)[0]
+        check(same(loaded.step(action)[0], found), "environments of a policy, from a pickle")
 
 
 def check_pendulum(scratch):
