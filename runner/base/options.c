@@ -218,6 +218,8 @@ static const struct option {
      "as one JSON object on stdout; the page is written only where --out names it", NULL},
     {"--group-by", "KEY[,KEY]", COMPARE, NAMES, FIELD(group_by), 0, 0,
      "put runs of equal values of these keys together, as repeats by seed; may be repeated", NULL},
+    {"--json-schema", NULL, KEYS, FLAG, FIELD(as_schema), 0, 0,
+     "print all keys as a JSON Schema of run files, for editors", NULL},
     {"--evaluate", NULL, BENCH, FLAG, FIELD(evaluate), 0, 0,
      "keep the evaluations, which are left out otherwise", NULL},
     {"--measure-after", "N", TRAIN, INTEGER, FIELD(measure_after), 1, 1000000000, NULL, NULL},

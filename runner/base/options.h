@@ -70,6 +70,7 @@ struct hd_options {
     const char *out;          /* record, report, compare, calibrate */
     const char *csv;          /* report: NULL: a page */
     bool as_json;             /* doctor, eval, compare */
+    bool as_schema;           /* keys */
     struct hd_names group_by; /* compare: KEY or KEY,KEY */
     int64_t transitions;
     double epsilon;

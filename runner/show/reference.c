@@ -12,7 +12,11 @@
 
 int hd_command_keys(struct hd_options *options)
 {
-    return hd_status_get_exit_code(hd_run_keys_print(options->config, stdout));
+    if (options->as_schema && options->config)
+        return hd_status_get_exit_code(hd_fail(
+            HD_ERR_INPUT, "--json-schema is of a whole run file: leave '%s' out", options->config));
+    return hd_status_get_exit_code(options->as_schema ? hd_run_keys_print_json(stdout)
+                                                      : hd_run_keys_print(options->config, stdout));
 }
 
 static void print_verb(const struct hd_verb *verb)

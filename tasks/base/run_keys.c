@@ -108,3 +108,10 @@ int hd_run_keys_print(const char *path, FILE *file)
     return hd_fail(HD_ERR_INPUT, "there is no key '%s'%s%s%s; 'runner keys' lists all", path,
                    suggestion[0] ? " (did you mean " : "", suggestion, suggestion[0] ? "?)" : "");
 }
+
+int hd_run_keys_print_json(FILE *file)
+{
+    int n;
+    const struct hd_key *const *tables = hd_run_keys_get(&n);
+    return hd_schema_print_json(tables, n, "Run file of Heddle", file);
+}

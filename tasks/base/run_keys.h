@@ -15,4 +15,7 @@ const struct hd_key *const *hd_run_keys_get(int *n_p);
  * HD_OK, or HD_ERR_INPUT (logged, with what may be meant) when there is none. */
 int hd_run_keys_print(const char *path, FILE *file);
 
+/* Prints all keys as a JSON Schema. Returns HD_OK or HD_ERR_NOMEM (logged). */
+int hd_run_keys_print_json(FILE *file);
+
 #endif

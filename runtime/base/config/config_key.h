@@ -41,6 +41,11 @@ void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_B
  * keys; cannot fail. */
 int hd_schema_print(const struct hd_key *const *schema, int n_schema, const char *path, FILE *file);
 
+/* Writes the tables as a JSON Schema (draft 2020-12) of a file that has them nested. A write that
+ * fails is seen by ferror(file). Returns HD_OK or HD_ERR_NOMEM (logged). */
+int hd_schema_print_json(const struct hd_key *const *schema, int n_schema, const char *title,
+                         FILE *file);
+
 /* List the paths of the keys that are called as the last part of `name`, at most three, as
  * "'a.b' or 'c.d'"; hd_schema_suggest else the one whose path is nearest to it. An empty text means
  * that there is none. */
