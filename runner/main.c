@@ -2,6 +2,7 @@
 #include "runner/base/commands.h"
 #include "runner/base/environment.h"
 #include "runner/base/options.h"
+#include "runner/base/options/table.h"
 #include "runner/base/process.h"
 #include "runner/report/report.h"
 #include "runtime/base/log.h"
@@ -12,35 +13,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* hd_commands_get has what is told of them. */
 static const struct {
     const char *name;
     int (*run)(struct hd_options *options);
-    const char *help;
-    const char *aliases; /* what others call it, "a|b", for suggestions; or NULL */
 } commands[] = {
-    {"run", hd_command_run, "train: one rank, or this rank when RANK and WORLD_SIZE are set",
-     "train|start|resume"},
-    {"launch", hd_command_launch, "train: start and supervise the ranks of this node", "torchrun"},
-    {"graph", hd_command_graph, "print the plan of any rank without starting anything", "plan"},
-    {"eval", hd_command_eval, "evaluate weights, or print their outputs for observations",
-     "evaluate|test|infer"},
-    {"watch", hd_command_watch, "play with weights in the terminal or on a page, live",
-     "play|render|show|enjoy"},
-    {"record", hd_command_record, "play with weights and write a data set of transitions",
-     "collect"},
-    {"bench", hd_command_bench, "train with several strategies in turns and compare their speed",
-     "benchmark"},
-    {"calibrate", hd_command_calibrate, "measure how long tasks take, for simulate", NULL},
-    {"simulate", hd_command_simulate, "compute how fast a cluster would train", "predict"},
-    {"report", hd_command_report, "write a run as one HTML page", NULL},
-    {"trace", hd_command_trace, "print where the time of a run went", "profile"},
-    {"compare", hd_command_compare, "compare several runs", "diff"},
-    {"doctor", hd_command_doctor, "look at the machine, the program and the path between ranks",
-     "check"},
-    {"check-env", hd_command_check_env, "play an environment and tell which rules it breaks",
-     "check_env|env"},
-    {"keys", hd_command_keys, "print the keys of a config with their ranges and defaults", NULL},
-    {"verbs", hd_command_verbs, "print the verbs of a graph with their ports and options", NULL},
+    {"run", hd_command_run},           {"launch", hd_command_launch},
+    {"graph", hd_command_graph},       {"eval", hd_command_eval},
+    {"watch", hd_command_watch},       {"record", hd_command_record},
+    {"bench", hd_command_bench},       {"calibrate", hd_command_calibrate},
+    {"simulate", hd_command_simulate}, {"report", hd_command_report},
+    {"trace", hd_command_trace},       {"compare", hd_command_compare},
+    {"doctor", hd_command_doctor},     {"check-env", hd_command_check_env},
+    {"keys", hd_command_keys},         {"verbs", hd_command_verbs},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -50,8 +35,10 @@ static void print_help(FILE *file)
     fprintf(file, "usage: runner COMMAND [ARGUMENT ...] [OPTION ...]\n\n"
                   "Trains reinforcement-learning agents data-parallel, as a dataflow graph of "
                   "tasks.\n\ncommands:\n");
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(file, "  %-9s %s\n", commands[i].name, commands[i].help);
+    int n;
+    const struct hd_command *told = hd_commands_get(&n);
+    for (int i = 0; i < n; i++)
+        fprintf(file, "  %-9s %s\n", told[i].name, told[i].help);
     fprintf(file, "\n'runner COMMAND --help' tells the options of a command.\n"
                   "Exit codes: 0 done, 1 failure, 2 bad input, 3 watchdog, 4 ranks diverged,\n"
                   "75 stopped but resumable, 130 interrupted.\n");
@@ -61,8 +48,9 @@ static const char *find_similar_command(const char *name)
 {
     const char *names[N_COMMANDS];
     for (int i = 0; i < N_COMMANDS; i++) {
+        const char *aliases = hd_command_find(commands[i].name)->aliases;
         names[i] = commands[i].name;
-        if (commands[i].aliases && hd_names_contain(commands[i].aliases, name))
+        if (aliases && hd_names_contain(aliases, name))
             return commands[i].name;
     }
     return hd_find_nearest_name(name, names, N_COMMANDS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of torchrun that `runner launch` has not, for those who know torchrun's. Thread
  * safe. */
-#ifndef HD_RUNNER_BASE_TORCHRUN_H
-#define HD_RUNNER_BASE_TORCHRUN_H
+#ifndef HD_RUNNER_BASE_OPTIONS_TORCHRUN_H
+#define HD_RUNNER_BASE_OPTIONS_TORCHRUN_H
 
 #include <stdbool.h>
 #include <stddef.h>

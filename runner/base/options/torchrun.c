@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runner/base/torchrun.h"
+#include "runner/base/options/torchrun.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
