@@ -18,14 +18,23 @@ static const struct {
     const char *name;
     int (*run)(struct hd_options *options);
 } commands[] = {
-    {"run", hd_command_run},           {"launch", hd_command_launch},
-    {"graph", hd_command_graph},       {"eval", hd_command_eval},
-    {"watch", hd_command_watch},       {"record", hd_command_record},
-    {"bench", hd_command_bench},       {"calibrate", hd_command_calibrate},
-    {"simulate", hd_command_simulate}, {"report", hd_command_report},
-    {"trace", hd_command_trace},       {"compare", hd_command_compare},
-    {"doctor", hd_command_doctor},     {"check-env", hd_command_check_env},
-    {"keys", hd_command_keys},         {"verbs", hd_command_verbs},
+    {"run", hd_command_run},
+    {"launch", hd_command_launch},
+    {"graph", hd_command_graph},
+    {"eval", hd_command_eval},
+    {"watch", hd_command_watch},
+    {"record", hd_command_record},
+    {"bench", hd_command_bench},
+    {"calibrate", hd_command_calibrate},
+    {"simulate", hd_command_simulate},
+    {"report", hd_command_report},
+    {"trace", hd_command_trace},
+    {"compare", hd_command_compare},
+    {"doctor", hd_command_doctor},
+    {"check-env", hd_command_check_env},
+    {"keys", hd_command_keys},
+    {"verbs", hd_command_verbs},
+    {"completion", hd_command_completion},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -38,7 +47,7 @@ static void print_help(FILE *file)
     int n;
     const struct hd_command *told = hd_commands_get(&n);
     for (int i = 0; i < n; i++)
-        fprintf(file, "  %-9s %s\n", told[i].name, told[i].help);
+        fprintf(file, "  %-10s %s\n", told[i].name, told[i].help);
     fprintf(file, "\n'runner COMMAND --help' tells the options of a command.\n"
                   "Exit codes: 0 done, 1 failure, 2 bad input, 3 watchdog, 4 ranks diverged,\n"
                   "75 stopped but resumable, 130 interrupted.\n");

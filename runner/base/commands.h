@@ -23,5 +23,6 @@ int hd_command_doctor(struct hd_options *options);
 int hd_command_check_env(struct hd_options *options);
 int hd_command_calibrate(struct hd_options *options);
 int hd_command_simulate(struct hd_options *options);
+int hd_command_completion(struct hd_options *options);
 
 #endif

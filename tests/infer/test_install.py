@@ -49,6 +49,9 @@ def main():
         run("cmake", "--install", os.path.dirname(RUNNER), "--prefix", prefix)
         for name in ("bin/runner", "include/heddle/env.h", "share/doc/heddle/LICENSE", "share/heddle/configs/cartpole_qrdqn.yaml"):
             check(os.path.exists(os.path.join(prefix, name)), f"no {name} is installed")
+        for shell, name in (("bash", "bash-completion/completions/runner"), ("zsh", "zsh/site-functions/_runner")):
+            with open(os.path.join(prefix, "share", name), encoding="utf-8") as file:
+                check(file.read() == call("completion", shell).stdout, f"{name} is of another program")
         version = build(prefix, program)
         check(call("--version").stdout.find(version) >= 0, f"the library says {version}, and runner another version")
         train(directory, world__shards=1, max_train_iter=80, env__stop_value="1e9", policy__eval__evaluator__eval_freq=40)

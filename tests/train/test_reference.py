@@ -28,7 +28,7 @@ def has_key(path):
 
 
 def check_commands():
-    commands = re.findall(r"^  (\w+) +\S", call("--help").stdout.partition("commands:")[2], re.M)
+    commands = re.findall(r"^  ([\w-]+) +\S", call("--help").stdout.partition("commands:")[2], re.M)
     missing = [name for name in commands if not any(f"`runner {name}" in row for row in ROWS)]
     check(commands and not missing, f"commands that docs/configuration.md lacks: {missing}")
     options = {option for name in commands for option in re.findall(r"^  (--[\w-]+)", call(name, "--help").stdout, re.M)}

@@ -23,6 +23,7 @@ enum commands {
     CHECK_ENV = 1 << 13,
     KEYS = 1 << 14,
     VERBS = 1 << 15,
+    COMPLETION = 1 << 16,
     TRAIN = RUN | LAUNCH,
     ONE = TRAIN | GRAPH | EVAL | WATCH | CHECK_ENV,
     ALL = ONE | BENCH | RECORD | CALIBRATE | SIMULATE
@@ -97,6 +98,10 @@ static const struct hd_command commands[] = {
      "KEY is one key or a section: policy.learn.learning_rate, policy.learn.\n"},
     {"verbs", "[VERB]", "print the verbs of a graph with their ports and options", NULL, "verb", 0,
      1, "Prints the verbs that the steps of a graph may have, each with its ports and options.\n"},
+    {"completion", "SHELL", "print completion of the command line for bash or zsh",
+     "completions|complete", "shell", 1, 1,
+     "Prints what completes commands, options, files and keys in a shell, bash or zsh:\n"
+     "source <(runner completion bash). An installation has it where both shells look.\n"},
 };
 
 static const struct hd_command_option options[] = {
