@@ -72,7 +72,7 @@ def check_keys():
 
 
 def check_files():
-    paths = sorted(glob.glob(os.path.join(ROOT, "configs/*.yaml")))
+    paths = sorted(glob.glob(os.path.join(ROOT, "configs/*.yaml")) + glob.glob(os.path.join(ROOT, "configs/presets/*.yaml")))
     check(len(paths) > 20, f"only {paths}")
     for path in paths:
         mistakes = [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(read(path))]
