@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_docs.py [ROOT]: what documents quote and name is there: C in docs/howto is an excerpt, line by line, of an
-example that tests build; links lead to files and headings; paths in backticks exist; and whatever names a section of docs/di-engine.md names
-one that is there."""
+example that tests build; links lead to files and headings; paths in backticks exist; whatever names a section of docs/di-engine.md names
+one that is there; and CITATION.cff has the version of CMakeLists.txt and its date in CHANGELOG.md."""
 
 import os
 import re
@@ -19,6 +19,7 @@ NUMBER = re.compile(r"^#+ (\d+(?:\.\d+)?) ", re.M)
 SEMANTICS = "docs/di-engine.md"
 # What documents name by a folder, though it is made, by a build or by a run.
 SPARED = "CHANGELOG.md"
+CITATION = "CITATION.cff"
 
 
 def anchors(text):
@@ -62,11 +63,28 @@ def section_violations(root, paths):
                     yield f"{path}:{number}: {SEMANTICS} has no section {section}"
 
 
+def citation_violations(root, paths):
+    """CITATION.cff has what its format demands, and tells of the last version."""
+    if CITATION not in paths:
+        return
+    text = tree.read(root, CITATION)
+    fields = dict(re.findall(r"^([a-z-]+): *(.*)$", text, re.M))
+    for field in ("cff-version", "message", "title", "authors", "license"):
+        if field not in fields:
+            yield f"{CITATION}:1: no {field}"
+    version = re.search(r"project\(heddle VERSION ([\d.]+)", tree.read(root, "CMakeLists.txt"))[1]
+    released = re.search(rf"^## \[{re.escape(version)}\] - (\S+)$", tree.read(root, "CHANGELOG.md"), re.M)
+    for field, expected in (("version", version), ("date-released", released and released[1])):
+        if fields.get(field) != expected:
+            yield f"{CITATION}:1: {field} is not {expected}"
+
+
 def main(root):
     paths = tree.files(root)
     examples = [tree.read(root, path) for path in paths if path.startswith(EXAMPLES)]
     documents = [path for path in paths if path.endswith(".md") and not path.startswith("bench/results/")]
     found = list(section_violations(root, tree.files(root, ".c", ".h", ".cu", ".cuh", ".py", ".yaml", ".md")))
+    found += citation_violations(root, paths)
     for path in documents:
         text = tree.read(root, path)
         found += link_violations(root, path, text)

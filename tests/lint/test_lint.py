@@ -20,6 +20,10 @@ CLEAN = {
     "scripts/go": "#!/usr/bin/env bash\n# SPDX-License-Identifier: Apache-2.0\nset -euo pipefail\n",
 }
 
+RELEASE = {"CMakeLists.txt": "project(heddle VERSION 1.2.3 LANGUAGES C)\n", "CHANGELOG.md": "## [1.2.3] - 2026-04-05\n"}
+CITATION = ("cff-version: 1.2.0\nmessage: Cite it.\ntitle: A\nauthors:\n  - name: B\nversion: 1.2.3\n"
+            "date-released: 2026-04-05\nlicense: Apache-2.0\n")
+
 
 def include(path, line):
     return {path: SPDX + f"#include {line}\n"}
@@ -86,6 +90,10 @@ CASES = [
     ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(24)}, "26 files side by side"),
     ("rooms", {f"kernels/common/{name}.cu": SPDX + "struct one {\n    __device__ int get() const;\n};\n" for name in "ab"},
      "kernels/common/b.cu:1: kernels/common/a.cu has a type one"),
+    ("docs", {**RELEASE, "CITATION.cff": CITATION}, None),
+    ("docs", {**RELEASE, "CITATION.cff": CITATION.replace("version: 1.2.3", "version: 1.2.2")}, "version is not 1.2.3"),
+    ("docs", {**RELEASE, "CITATION.cff": CITATION.replace("-05", "-06")}, "date-released is not 2026-04-05"),
+    ("docs", {**RELEASE, "CITATION.cff": CITATION.replace("title", "titel")}, "CITATION.cff:1: no title"),
     ("docs", {"docs/di-engine.md": "### 3.4 Scale\n", "README.md": "See docs/di-engine.md 3.5.\n"},
      "docs/di-engine.md has no section 3.5"),
     ("format", {"kernels/common/a.c": SPDX + "int  hd_x ;\n"}, "a.c:2:4: error"),
