@@ -3,18 +3,37 @@
 #include "graph/plan/plan.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const char *value_name(const struct hd_plan *plan, int value)
 {
     return plan->graph->values[value].spec.name;
 }
 
-static void dump_value(const struct hd_plan *plan, int i, FILE *file)
+/* Widths of columns. */
+struct widths {
+    int name, type;
+};
+
+static struct widths measure_values(const struct hd_plan *plan)
+{
+    struct widths widths = {14, 10};
+    for (int i = 0; i < plan->graph->n_values; i++) {
+        const struct hd_spec *spec = &plan->graph->values[i].spec;
+        const int name = (int)strlen(spec->name), type = (int)strlen(spec->type->name);
+        widths.name = name > widths.name ? name : widths.name;
+        widths.type = type > widths.type ? type : widths.type;
+    }
+    return widths;
+}
+
+static void dump_value(const struct hd_plan *plan, int i, struct widths widths, FILE *file)
 {
     static const char *const placements[] = {"shard", "global", "rank0"};
     const struct hd_spec *spec = &plan->graph->values[i].spec;
     const struct hd_plan_value *value = &plan->values[i];
-    fprintf(file, "  %-14s %-10s %-6s", spec->name, spec->type->name, placements[spec->placement]);
+    fprintf(file, "  %-*s %-*s %-6s", widths.name, spec->name, widths.type, spec->type->name,
+            placements[spec->placement]);
     if (value->storage == HD_STORE_NOTHING)
         fprintf(file, " not stored");
     else if (value->instances == 0)
@@ -217,8 +236,9 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
                     plan->graph->parameters[i].value);
     }
     fprintf(file, "values\n");
+    const struct widths widths = measure_values(plan);
     for (int i = 0; i < plan->graph->n_values; i++)
-        dump_value(plan, i, file);
+        dump_value(plan, i, widths, file);
     fprintf(file, "iteration\n");
     dump_ops(plan, 0, plan->n_ops, 0, file);
 }
