@@ -23,6 +23,7 @@ LOSSES = ALGORITHMS.replace(", ", "|") + "|sac_critic"
 COMMANDS = [
     (["keys", "policy.learn.lr"], ["no key 'policy.learn.lr'", "did you mean 'policy.learn.learning_rate'?"]),
     (["keys", "polcy.learn.learning_rate"], ["did you mean 'policy.learn.learning_rate' or"]),
+    (["keys", "policy.lern"], ["no key 'policy.lern' (did you mean 'policy.learn'?)"]),
     (["verbs", "adm"], ["no verb 'adm'", "did you mean 'adam'?"]),
     (["keyz"], ["did you mean 'keys'?"]),
     (["verb"], ["did you mean 'verbs'?"]),
@@ -301,7 +302,11 @@ def model(layers, heads="{q: {type: dense}}"):
 SETS = [
     (DQN, model("[{dense: 8}, rellu]"),
      "--set:1:67: expected a layer (dense, conv, relu, tanh, gelu, max_pool, flatten, layer_norm, group_norm, "
-     "batch_norm, embedding, gru, lstm, residual), found rellu"),
+     "batch_norm, embedding, gru, lstm, residual), found rellu (did you mean 'relu'?)"),
+    (DQN, model("[{dense: 0}, {conv: {chanels: 4, kernel: 0}}, relu]"),
+     "--set:1:63: expected an integer in [1, 1000000] for out of dense, found 0",
+     "--set:1:75: conv has no field 'chanels' (it has channels, kernel, stride, padding)",
+     "--set:1:95: expected an integer in [1, 1000000] for kernel of conv, found 0"),
     (DQN, model("[{dense: wide}]"), "--set:1:63: expected an integer in [1, 1000000] for out of dense, found wide"),
     (DQN, model("[{dense: 0}]"), "--set:1:63: expected an integer in [1, 1000000] for out of dense, found 0"),
     (DQN, model("[{dense: {width: 3}}]"), "--set:1:64: dense has no field 'width' (it has out)"),
@@ -536,8 +541,16 @@ def check_folder():
     check("the run directory /proc/cartpole_dqn_ddp cannot be made: " in said and "--dir names another" in said, said)
 
 
+def check_columns():
+    """Long names of values and types move no column of a plan."""
+    values = call("graph", SAC, cwd=ROOT).stdout.partition("values\n")[2].partition("iteration\n")[0]
+    placed = {match.start(1) for line in values.splitlines() for match in [re.search(r" (global|shard|rank0) ", line)]}
+    check("transition_block" in values and len(placed) == 1, f"places begin at columns {placed}: {values}")
+
+
 def main():
     check_folder()
+    check_columns()
     check_reference()
     check_unused()
     for config, keys, message in CONTRADICTIONS:

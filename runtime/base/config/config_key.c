@@ -97,16 +97,33 @@ static bool is_called(const struct hd_key *key, const char *name)
            (key->aliases && hd_names_contain(key->aliases, name));
 }
 
-static const char *find_nearest_path(const struct hd_key *const *schema, int n_schema,
-                                     const char *name)
+/* Returns the length of the first `parts` parts of a path, or of all of it. */
+static int measure_parts(const char *path, int parts)
 {
-    enum { KEYS_MAX = 512 };
-    const char *paths[KEYS_MAX];
-    int n = 0;
+    const char *end = path + strcspn(path, ".");
+    while (--parts > 0 && *end)
+        end += 1 + strcspn(end + 1, ".");
+    return (int)(end - path);
+}
+
+/* Appends the key or section nearest to `name`, of as many parts. */
+static void append_nearest(const struct hd_key *const *schema, int n_schema, const char *name,
+                           char suggestion[HD_DESCRIPTION_BYTES])
+{
+    enum { KEYS_MAX = 512, PATH_BYTES = 64 };
+    char paths[KEYS_MAX][PATH_BYTES];
+    const char *names[KEYS_MAX];
+    int n = 0, parts = 1;
+    for (const char *c = name; *c; c++)
+        parts += *c == '.';
     for (int i = 0; i < n_schema; i++)
-        for (const struct hd_key *key = schema[i]; key->path && n < KEYS_MAX; key++)
-            paths[n++] = key->path;
-    return hd_find_nearest_name(name, paths, n);
+        for (const struct hd_key *key = schema[i]; key->path && n < KEYS_MAX; key++, n++) {
+            snprintf(paths[n], PATH_BYTES, "%.*s", measure_parts(key->path, parts), key->path);
+            names[n] = paths[n];
+        }
+    const char *nearest = hd_find_nearest_name(name, names, n);
+    if (nearest)
+        append(suggestion, "'%s'", nearest);
 }
 
 void hd_schema_list_called(const struct hd_key *const *schema, int n_schema, const char *name,
@@ -127,7 +144,6 @@ void hd_schema_suggest(const struct hd_key *const *schema, int n_schema, const c
                        char suggestion[HD_DESCRIPTION_BYTES])
 {
     hd_schema_list_called(schema, n_schema, name, suggestion);
-    const char *nearest = suggestion[0] ? NULL : find_nearest_path(schema, n_schema, name);
-    if (nearest)
-        append(suggestion, "'%s'", nearest);
+    if (!suggestion[0])
+        append_nearest(schema, n_schema, name, suggestion);
 }

@@ -47,7 +47,7 @@ int hd_schema_print_json(const struct hd_key *const *schema, int n_schema, const
                          FILE *file);
 
 /* List the paths of the keys that are called as the last part of `name`, at most three, as
- * "'a.b' or 'c.d'"; hd_schema_suggest else the one whose path is nearest to it. An empty text means
+ * "'a.b' or 'c.d'"; hd_schema_suggest else the key or section nearest to it. An empty text means
  * that there is none. */
 void hd_schema_list_called(const struct hd_key *const *schema, int n_schema, const char *name,
                            char list[HD_DESCRIPTION_BYTES]);

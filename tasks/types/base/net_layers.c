@@ -51,6 +51,12 @@ static int read_field(const struct reader *reader, const struct hd_layer_type *t
     return refuse(reader, node, expected);
 }
 
+/* Mistakes are told together. */
+static int get_first_error(int before, int now)
+{
+    return before == HD_OK || now == HD_ERR_NOMEM ? now : before;
+}
+
 static int find_field(const struct hd_layer_type *type, const char *name)
 {
     int i = 0;
@@ -74,16 +80,18 @@ static int read_fields_of_map(const struct reader *reader, const struct hd_node 
 {
     const int n = hd_layer_type_count_fields(layer->type);
     char list[128];
+    int status = HD_OK;
+    list_fields(layer->type, list);
     for (int64_t i = 0; i < map->count; i++) {
         const int field = find_field(layer->type, map->keys[i]->text);
-        list_fields(layer->type, list);
-        if (field == n)
-            return hd_diag_add_error(reader->diag, map->keys[i]->location,
-                                     "%s has no field '%.60s' (it has %s)", layer->type->name,
-                                     map->keys[i]->text, list);
-        HD_TRY(read_field(reader, layer->type, field, map->items[i], &layer->fields[field]));
+        const int read =
+            field < n ? read_field(reader, layer->type, field, map->items[i], &layer->fields[field])
+                      : hd_diag_add_error(reader->diag, map->keys[i]->location,
+                                          "%s has no field '%.60s' (it has %s)", layer->type->name,
+                                          map->keys[i]->text, list);
+        status = get_first_error(status, read);
     }
-    return HD_OK;
+    return status;
 }
 
 /* Reads the fields of a layer: those of a map by name, or the first one. `value` is NULL for a
@@ -110,12 +118,19 @@ static int read_fields(const struct reader *reader, const struct hd_node *value,
 
 static int refuse_type(const struct reader *reader, const struct hd_node *name)
 {
+    enum { TYPES_MAX = 64 };
     const struct hd_layer_type *type;
+    const char *names[TYPES_MAX], *nearest = NULL;
     char list[HD_LAYER_MESSAGE] = "";
-    for (int i = 0, at = 0; (type = hd_layer_type_get(i)); i++)
-        at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", i > 0 ? ", " : "", type->name);
-    return hd_diag_add_error(reader->diag, name->location, "expected a layer (%s), found %.60s",
-                             list, name->kind == HD_NODE_SCALAR ? name->text : "a list");
+    int n = 0;
+    for (int at = 0; n < TYPES_MAX && (type = hd_layer_type_get(n)); names[n++] = type->name)
+        at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", n > 0 ? ", " : "", type->name);
+    if (name->kind == HD_NODE_SCALAR)
+        nearest = hd_find_nearest_name(name->text, names, n);
+    return hd_diag_add_error(
+        reader->diag, name->location, "expected a layer (%s), found %.60s%s%s%s", list,
+        name->kind == HD_NODE_SCALAR ? name->text : "a list", nearest ? " (did you mean '" : "",
+        nearest ? nearest : "", nearest ? "'?)" : "");
 }
 
 /* Appends a layer called `name` in the run file, module `i` of the sequence. */
@@ -166,11 +181,12 @@ static int read_sequence(struct reader *reader, const struct hd_node *list, cons
 {
     if (list->kind != HD_NODE_LIST)
         return refuse(reader, list, "a list of layers");
-    for (int64_t i = 0; i < list->count; i++) {
+    int status = HD_OK;
+    for (int64_t i = 0; i < list->count && status != HD_ERR_NOMEM; i++) {
         reader->prefix = prefix;
-        HD_TRY(read_layer(reader, list->items[i], i));
+        status = get_first_error(status, read_layer(reader, list->items[i], i));
     }
-    return HD_OK;
+    return status;
 }
 
 /* -- Inputs ------------------------------------------------------------------------------------ */
