@@ -143,10 +143,13 @@ static int refuse_code(const struct hd_run_spec *run_spec, const char *path)
 }
 
 /* Returns the path of one of the run files' companions that come with the program, so that a copied
- * run file finds them; NULL (logged) without memory. Freed with hd_free. */
+ * run file finds them, also one of configs/presets; NULL (logged) without memory. Freed with
+ * hd_free. */
 static char *name_installed(const char *path)
 {
     char root[PATH_MAX];
+    while (strncmp(path, "../", 3) == 0)
+        path += 3;
     hd_plugin_find_root(root);
     return hd_format("%s/share/heddle/configs/%s", root, path);
 }

@@ -29,6 +29,8 @@ def check_clone(scratch, config):
     hashes = {train(scratch(name), "--strategy", "pipelined", config=path, **FEW)["param_hash"]
               for name, path in (("original", CONFIG), ("copied", config))}
     check(len(hashes) == 1, f"the copied run file learns {hashes}")
+    preset = copy(os.path.join(ROOT, "configs/presets/ppo.yaml"), scratch("mine/ppo.yaml"))
+    call("graph", preset, "--set", "env.type=cartpole")
     said = refuse(config, "--set", "graph=graphs/dqm.yaml")
     for place in (os.path.join(os.path.dirname(config), "graphs/dqm.yaml"), "share/heddle/configs/graphs/dqm.yaml", "dqn.yaml"):
         check(place in said, f"no {place} in: {said}")
