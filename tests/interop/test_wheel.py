@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The wheel of the Python package: it builds by pip, and in an environment that has nothing of the project, it loads a
-policy, acts, and gives gymnasium its environments."""
+policy, acts, and gives gymnasium its environments. With the program in its place, which is that of this build here, it
+trains by a copied run file. tests/long/test_fresh_wheel.py tests the wheel that scripts/wheel makes."""
 
 import glob
 import os
@@ -12,7 +13,7 @@ import sysconfig
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, Scratch, check, skip, train  # noqa: E402
+from runner import ROOT, RUNNER, Scratch, check, result, sets, skip, train  # noqa: E402
 
 try:
     import gymnasium  # noqa: F401
@@ -67,7 +68,26 @@ def make_environment(folder, wheel):
     return python
 
 
+def check_program(scratch, python, env):
+    """The wheel of scripts/wheel has the same files of the program below this folder."""
+    package = run(python, "-c", "import heddle; print(heddle.__path__[0])", env=env, cwd=scratch.path).strip()
+    run("cmake", "--install", os.path.dirname(RUNNER), "--prefix", os.path.join(package, "_program"))
+    shutil.copy(os.path.join(package, "_program/share/heddle/configs/cartpole_dqn_ddp.yaml"), scratch("mine.yaml"))
+    run(os.path.join(os.path.dirname(python), "heddle"), "run", "mine.yaml", "--dir", "mine", *sets(max_train_iter=5), env=env,
+        cwd=scratch.path)
+    check(result(scratch("mine"))["train_iter"] == 5, "the program in the package did not make five updates")
+
+
+def check_script():
+    """What can be told without the build, which takes minutes."""
+    script = os.path.join(ROOT, "scripts/wheel")
+    check("build/wheel/" in run(script, "--help"), "scripts/wheel --help does not say where")
+    said = subprocess.run([script, "--isa"], text=True, capture_output=True)
+    check(said.returncode == 2 and "usage: scripts/wheel" in said.stderr, f"scripts/wheel --isa: {said}")
+
+
 def main():
+    check_script()
     with Scratch() as scratch:
         directory = scratch("run")
         train(directory, world__shards=1, max_train_iter=80, env__stop_value="1e9")
@@ -75,6 +95,7 @@ def main():
         env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HEDDLE_INFER_LIBRARY")}
         said = run(python, "-W", "ignore", "-c", USE, directory, ROOT, env=env, cwd=scratch.path).split()
         check(float(said[1]) >= 8, f"an episode of CartPole returned {said[1]}")
+        check_program(scratch, python, env)
 
 
 main()
