@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: regen_recurrent.py > tests/golden/ppo_recurrent.json (with PyTorch)
 
-Writes what PyTorch gives in double for three PPO updates of recurrent nets (tests/interop/torch_recurrent.py)."""
+Writes what PyTorch gives in double for three PPO updates of recurrent nets (tests/interop/pytorch/torch_recurrent.py)."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import sys
 
 import golden
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../interop"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../interop/pytorch"))
 from torch_recurrent import CASES, compute_updates  # noqa: E402
 
 
@@ -26,7 +26,7 @@ def compute(layers):
 
 def main():
     golden.write("what PyTorch gives for PPO updates of recurrent nets over sequences: the case of "
-                 "tests/interop/torch_recurrent.py, in double", cases=list(map(compute, CASES.values())))
+                 "tests/interop/pytorch/torch_recurrent.py, in double", cases=list(map(compute, CASES.values())))
 
 
 main()

@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, Scratch, call, check, sets, skip, train  # noqa: E402
-from torch_ranks import find_python, run_ranks  # noqa: E402
+from pytorch.torch_ranks import find_python, run_ranks  # noqa: E402
 
 try:
     import numpy as np

@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import ROOT, Scratch, check, skip  # noqa: E402
-from torch_ranks import find_python, run_ranks  # noqa: E402
+from pytorch.torch_ranks import find_python, run_ranks  # noqa: E402
 
 SIZES = (1, 2, 3, 7, 8, 64, 101)
 SHARDS = (None, 1, 3, 4, 10)  # None: the two processes

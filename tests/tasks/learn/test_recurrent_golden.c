@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three updates of PPO with recurrent nets through the verbs themselves, against PyTorch's numbers
- * for the same case (tests/interop/torch_recurrent.py): losses, norms of gradients, parameters. */
+ * for the same case (tests/interop/pytorch/torch_recurrent.py): losses, norms of gradients,
+ * parameters. */
 #include "tests/tasks/learn/golden_update.h"
 #include "tests/tasks/on_policy.h"
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.distributions import Categorical, Independent, Normal
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../golden"))
 from golden import MASK, philox  # noqa: E402
 
 # What verbs draw from: their stream_id and the ordinal of the step.
