@@ -129,6 +129,36 @@ HEDDLE_API void heddle_policy_describe(const struct heddle_policy *policy,
 HEDDLE_API void heddle_policy_describe_parts(const struct heddle_policy *policy,
                                              struct heddle_obs_parts *parts_p);
 
+/* Describes the policy's net, for programs that compute it by other means: writes JSON to
+ * text[size] if it fits, and its bytes, the final 0 included, to *bytes_p. The text is an object:
+ *   policy    what the file of weights says of its policy (heddle_policy, YAML)
+ *   precision of products on CPUs: "f32" or "bf16"; of "tf32" they are f32
+ *   norm      null, or {clip, scale, shift}: element j of an observation enters the net as
+ *             min(max(x scale[j] + shift[j], -clip), clip), bytes as 0 ... 255; without it they are
+ *             divided by 255
+ *   inputs    [{part, shape, bytes, layers}]: the part of the observation (null: it is one array),
+ *             whether it is of bytes, and its layers; the results of several are joined, in order
+ *   layers    those behind the inputs
+ *   streams   [{value, layers}]: read what `layers` yield, and end in the numbers of actions, or in
+ *             one value
+ *   dueling   outputs are A - mean A + V of the two streams
+ *   value     outputs are those of the actions, then the value
+ *   actions   how many numbers of the outputs actions come from
+ *   squashed  the means of a box pass through tanh, which is scaled to the bounds
+ *   bounds    null, or {low, high} of a box: those of the environment that the policy was trained
+ *             in, each a list of numbers, null where there is none
+ * and a layer is {type, module, fields, in, out, tensors, state, layers}: the names of docs/
+ * configuration.md, "Nets as lists of layers", shapes, [{name, shape}], the place of its state in
+ * that of the policy, and the layers inside of it. The layer log_std puts its tensor behind its
+ * input. Errors: NOMEM. */
+HEDDLE_API int heddle_policy_describe_net(const struct heddle_policy *policy, char *text,
+                                          int64_t size, int64_t *bytes_p, char *message);
+
+/* Copies a tensor of that description, row-major, to values[count]; count is its size. Errors:
+ * INPUT, NOMEM, UNSUPPORTED. */
+HEDDLE_API int heddle_policy_copy_tensor(const struct heddle_policy *policy, const char *name,
+                                         int64_t count, float *values, char *message);
+
 /* Rows are steps of episodes of their own, and a recurrent policy keeps their states from one call
  * to the next. A policy without a state (state_size 0) takes NULL, and ignores what is given. */
 struct heddle_recurrent_state {

@@ -63,6 +63,7 @@ static int read_config(struct hd_diag *diag, const char *path, const char *weigh
 static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
 {
     const struct hd_obs_shape obs = hd_obs_shape_read(policy->config);
+    bool stated;
     policy->algorithm = hd_policy_get(policy->config);
     policy->actions = hd_actions_read(policy->config);
     for (int i = 0; i < policy->actions.dims && policy->actions.kind == HD_ENV_BOX; i++) {
@@ -71,6 +72,9 @@ static int describe(struct heddle_policy *policy, const struct hd_setup *setup)
     }
     if (policy->algorithm->outputs->squashed)
         HD_TRY(hd_policy_find_bounds(setup, policy));
+    policy->bounds = policy->actions;
+    if (policy->actions.kind == HD_ENV_BOX)
+        HD_TRY(hd_actions_read_bounds(setup, &policy->bounds, &stated));
     policy->spec = (struct heddle_policy_spec){
         .obs = hd_obs_publish(&obs),
         .actions = hd_actions_publish(&policy->actions),

@@ -33,6 +33,7 @@ struct heddle_policy {
     struct hd_net *net;
     struct hd_policy_arrays arrays;
     struct hd_env_actions actions;
+    struct hd_env_actions bounds; /* `actions`, but a box has the bounds of its environment */
     struct heddle_obs_parts parts;
     struct hd_work_list *works;
     bool is_file; /* made from a file of weights alone, because of which no code is loaded */

@@ -153,6 +153,31 @@ int64_t hd_net_count_outputs(const struct hd_net *net);
  * are not recurrent. */
 int64_t hd_net_count_state(const struct hd_net *net);
 
+/* The layers of a net in preorder: the trunk's, then those of each stream. Shapes are filled in. */
+struct hd_layer_list {
+    struct hd_layer *layers;
+    int64_t n, trunk;
+    struct hd_shape obs; /* of several inputs: all their numbers */
+    bool joined;         /* the inputs are those of the fields; else one, of no layers: `obs` */
+    int n_inputs;
+    struct hd_net_input inputs[HD_NET_INPUTS];
+    int64_t frames, frame_bytes;
+    struct hd_stream streams[HD_NET_STREAMS];
+    int n_streams;
+};
+
+/* Returns the number of the first layer of the trunk that reads what the inputs yield. */
+static inline int64_t hd_layer_list_find_trunk(const struct hd_layer_list *list)
+{
+    int64_t first = 0;
+    for (int i = 0; i < list->n_inputs; i++)
+        first += list->inputs[i].layers;
+    return first;
+}
+
+/* Returns the layers of a net (borrowed). */
+const struct hd_layer_list *hd_net_get_layers(const struct hd_net *net);
+
 /* A step of a pass on CPUs: a layer, perhaps with the activation behind it. */
 struct hd_net_step {
     const char *layer,

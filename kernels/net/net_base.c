@@ -158,6 +158,11 @@ int64_t hd_net_count_state(const struct hd_net *net)
     return net->state;
 }
 
+const struct hd_layer_list *hd_net_get_layers(const struct hd_net *net)
+{
+    return &net->list;
+}
+
 int hd_net_count_tensors(const struct hd_net *net)
 {
     return net->n_tensors;

@@ -5,19 +5,6 @@
 
 #include "kernels/net/net.h"
 
-/* The layers of a net in preorder: the trunk's, then those of each stream. Shapes are filled in. */
-struct hd_layer_list {
-    struct hd_layer *layers;
-    int64_t n, trunk;
-    struct hd_shape obs; /* of several inputs: all their numbers */
-    bool joined;         /* the inputs are those of the fields; else one, of no layers: `obs` */
-    int n_inputs;
-    struct hd_net_input inputs[HD_NET_INPUTS];
-    int64_t frames, frame_bytes;
-    struct hd_stream streams[HD_NET_STREAMS];
-    int n_streams;
-};
-
 /* Makes the layers that the fields describe. Returns HD_OK, HD_ERR_INPUT with the mistake in
  * *mistake_p (not logged), or HD_ERR_NOMEM (logged). hd_free releases the layers. */
 int hd_layer_list_create(const struct hd_net_fields *fields, struct hd_net_mistake *mistake_p,
@@ -42,15 +29,6 @@ static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list
     int64_t first = list->trunk;
     for (int i = 0; i < stream; i++)
         first += list->streams[i].layers;
-    return first;
-}
-
-/* Returns the number of the first layer of the trunk that reads what the inputs yield. */
-static inline int64_t hd_layer_list_find_trunk(const struct hd_layer_list *list)
-{
-    int64_t first = 0;
-    for (int i = 0; i < list->n_inputs; i++)
-        first += list->inputs[i].layers;
     return first;
 }
 

@@ -92,6 +92,8 @@ for _name, _arguments in {
     "policy_forward": [c_void_p, c_int, c_void_p, c_int64, _state, c_void_p, _message],
     "policy_act": [c_void_p, c_int, c_void_p, c_int64, _state, c_void_p, _message],
     "policy_draw": [c_void_p, c_int, c_void_p, c_int64, _state, c_uint64, c_void_p, _message],
+    "policy_describe_net": [c_void_p, c_void_p, c_int64, POINTER(c_int64), _message],
+    "policy_copy_tensor": [c_void_p, c_char_p, c_int64, c_void_p, _message],
     "policy_create_envs": [c_void_p, c_int64, c_bool, c_bool, POINTER(c_void_p), _message],
     "envs_create": [POINTER(EnvsSettings), POINTER(c_void_p), _message],
     "envs_reset": [c_void_p, c_void_p, c_void_p, c_void_p, _message],
