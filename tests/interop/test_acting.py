@@ -5,48 +5,12 @@ its file of weights, and the package heddle, loaded from either, return the same
 
 import json
 import os
-import re
 import sys
 
 from heddle_package import heddle
-from runner import ROOT, Scratch, call, check, train
+from runner import Scratch, call, check, train
+from short_runs import EPISODES, FOLDERS, STEPS, find_config, list_configs, shorten
 from ways import take_share
-
-EPISODES = 3
-PLUGINS = os.path.join(os.path.dirname(os.environ["HEDDLE_INFER_LIBRARY"]), "plugins")
-os.environ["HEDDLE_PLUGINS"] = PLUGINS
-SHORT = dict(max_train_iter=4, env__stop_value="1e9", env__evaluator_env_num=EPISODES, env__n_evaluator_episode=EPISODES,
-             env__max_evaluator_step=60, world__shards=1, policy__cuda="false", env__collector_env_num=2,
-             policy__learn__batch_size=32, policy__learn__microbatch=0)
-LEFT_OUT = {"cartpole_bc_ddp"}  # learns from a data set, and evaluates as DQN does
-FOLDERS = {"atari": "heddle_env_atari.so", "gymnasium": "gymnasium"}  # what an environment needs beside the program
-
-
-def list_configs():
-    folder = os.path.join(ROOT, "configs")
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(".yaml") or name[:-5] in LEFT_OUT:
-            continue
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            text = file.read()
-        kind = re.search(r"type: (\w+)", text.partition("env:")[2])[1]
-        if os.path.exists(os.path.join(PLUGINS, FOLDERS.get(kind, ""))):
-            yield name[:-5], kind
-
-
-def shorten(name):
-    """Few samples, which algorithms need in numbers of their own."""
-    with open(os.path.join(ROOT, f"configs/{name}.yaml"), encoding="utf-8") as file:
-        text = file.read()
-    keys = dict(SHORT)
-    if "env_groups" in text:
-        keys["policy__collect__env_groups"] = 2
-    on_policy = re.search(r"type: (ppo|a2c)", text.partition("policy:")[2])
-    if on_policy:
-        keys["policy__collect__n_sample"] = 64
-    else:
-        keys["policy__other__replay_buffer__replay_buffer_size"] = 2000
-    return keys
 
 
 def play(policy, envs, seeds):
@@ -55,7 +19,7 @@ def play(policy, envs, seeds):
     for seed in seeds:
         obs, _ = envs.reset(seed=[seed])
         total, first = 0.0, True
-        for _ in range(SHORT["env__max_evaluator_step"]):
+        for _ in range(STEPS):
             if policy.state_size:
                 action, state = policy.predict(obs, state, [first])
             else:
@@ -70,7 +34,7 @@ def play(policy, envs, seeds):
 
 def check_config(scratch, name, kind):
     directory = scratch(name)
-    run = train(directory, config=os.path.join(ROOT, f"configs/{name}.yaml"), **shorten(name))
+    run = train(directory, config=find_config(name), **shorten(name))
     wanted, weights = run["last_value_raw"], os.path.join(directory, run["weights"])
     check(len(wanted) == EPISODES, f"{name}: {run}")
     done = json.loads(call("eval", directory, "--json", "--weights", weights).stdout)["episodes"]

@@ -11,6 +11,7 @@ from ..errors import Error
 from ..program import INTERRUPTED, build_environment, find_runner
 
 COMMANDS = {
+    "export": "write a policy as ONNX or C, or a run's log as CSV",
     "seeds": "train with several seeds and settings, and compare them",
     "sweep": "search for the best values of keys",
     "new": "make a folder with an environment, its test and a run file to begin from",
