@@ -13,7 +13,7 @@ os.environ["HEDDLE_PLUGINS"] = PLUGINS
 SHORT = dict(max_train_iter=4, env__stop_value="1e9", env__evaluator_env_num=EPISODES, env__n_evaluator_episode=EPISODES,
              env__max_evaluator_step=STEPS, world__shards=1, policy__cuda="false", env__collector_env_num=2,
              policy__learn__batch_size=32, policy__learn__microbatch=0)
-LEFT_OUT = {"cartpole_bc_ddp"}  # learns from a data set, and evaluates and acts as DQN does
+LEFT_OUT = {"cartpole_bc_ddp"}  # learns from a data set, and evaluates as DQN does
 FOLDERS = {"atari": "heddle_env_atari.so", "gymnasium": "gymnasium"}  # what an environment needs beside the program
 
 

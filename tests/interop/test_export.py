@@ -14,7 +14,7 @@ import sys
 
 from heddle_package import heddle
 from drawn_nets import NETS, write_run  # behind the one that skips
-from runner import ROOT, RUNNER, Scratch, check, environment, skip, train
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, skip, train
 from short_runs import find_config, list_configs, shorten
 from ways import take_share
 
@@ -34,7 +34,7 @@ ROWS, STEPS = 20, 50  # episodes side by side, and their steps
 CC = ["cc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-shared", "-fPIC"]
 
 
-def call(*arguments, expect=0):
+def export(*arguments, expect=0):
     """What `heddle export` prints on both streams."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -90,9 +90,14 @@ def find_tolerance(net, outputs):
     return units * max(1, np.abs(outputs).max())
 
 
-def compare(what, policy, net, wanted, found):
-    """(outputs, actions) of heddle with those of an export."""
-    (outputs, actions), (other, chosen) = wanted, found
+def compare(what, wanted, found):
+    """What heddle computes, in floats and by policies of bf16 in bf16 too, with (outputs, actions) of an export."""
+    for policy, net, outputs, actions in wanted:
+        error, tolerance, ties = compare_with(what, policy, net, outputs, actions, *found)
+        print(f"{what} differs by {error:.1e} of {tolerance:.1e} ({net.precision}), {ties} ties", flush=True)
+
+
+def compare_with(what, policy, net, outputs, actions, other, chosen):
     tolerance = find_tolerance(net, outputs)
     error = np.abs(outputs - other).max()
     check(error <= tolerance, f"{what}: outputs differ by {error:.1e}, more than {tolerance:.1e}")
@@ -146,14 +151,13 @@ def run_onnx(path, policy, obs, states):
 
 def check_onnx(scratch, name, source, policy, net, obs, wanted, states):
     path = scratch(f"{name}.onnx")
-    check(call(source, "--onnx", path) == f"wrote {path}\n", f"{name}: what the command prints")
+    check(export(source, "--onnx", path) == f"wrote {path}\n", f"{name}: what the command prints")
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     check(metadata["heddle_version"] == heddle.__version__ and "obs_shape" in metadata["heddle_policy"], f"{name}: {metadata}")
     check([(opset.domain, opset.version) for opset in model.opset_import] == [("", 17)], f"{name}: {model.opset_import}")
-    error, tolerance, ties = compare(f"{name} as ONNX", policy, net, wanted, run_onnx(path, policy, obs, states))
-    print(f"{name}: ONNX differs by {error:.1e} of {tolerance:.1e}, {ties} ties", flush=True)
+    compare(f"{name} as ONNX", wanted, run_onnx(path, policy, obs, states))
 
 
 # -- C -----------------------------------------------------------------------------------------------------------------
@@ -178,29 +182,31 @@ def run_c(library, prefix, policy, obs):
 
 def check_c(scratch, name, source, policy, net, obs, wanted):
     if net.count_parameters() > MOST_PARAMETERS:
-        said = call(source, "--c", scratch(f"{name}_c"), expect=2)
+        said = export(source, "--c", scratch(f"{name}_c"), expect=2)
         check(f"{net.count_parameters()} parameters" in said and "--onnx" in said, f"{name}: {said}")
         check(not os.path.exists(scratch(f"{name}_c")), f"{name}: a folder was made")
         print(f"{name}: too large for C")
         return
-    call(source, "--c", scratch(f"{name}_c"), "--name", f"the_{name}")
+    export(source, "--c", scratch(f"{name}_c"), "--name", f"the_{name}")
     code, library = (scratch(f"{name}_c/the_{name}.{end}") for end in ("c", "so"))
     subprocess.run([*CC, code, "-o", library, "-lm"], check=True)
     with open(code, encoding="utf-8") as file:
         text = file.read()
     check(re.findall(r"#include (\S+)", text) == [f'"the_{name}.h"', "<math.h>"] and "alloc" not in text, f"{name}: dependences")
     check(source in text.partition("*/")[0], f"{name}: the source does not say where it comes from")
-    error, tolerance, ties = compare(f"{name} as C", policy, net, wanted, run_c(ctypes.CDLL(library), f"the_{name}", policy, obs))
-    print(f"{name}: C differs by {error:.1e} of {tolerance:.1e}, {ties} ties", flush=True)
+    compare(f"{name} as C", wanted, run_c(ctypes.CDLL(library), f"the_{name}", policy, obs))
 
 
-def check_policy(scratch, name, source, integers=0):
-    """A run directory, or a file of weights, by both ways."""
+def check_policy(scratch, name, source, integers=0, in_floats=None):
+    """Exports a run directory or a file of weights, which heddle may compute in floats too."""
     policy = heddle.load(source)
     net = read_net(policy)
     obs = draw_obs(policy, net, integers)
-    *wanted, states = compute(policy, obs)
-    check(np.ptp(wanted[0], axis=(0, 1)).max() > 1e-3, f"{name}: outputs hardly change")
+    outputs, actions, states = compute(policy, obs)
+    check(np.ptp(outputs, axis=(0, 1)).max() > 1e-3, f"{name}: outputs hardly change")
+    wanted = [(policy, net, outputs, actions)]
+    if in_floats:
+        wanted.append((in_floats, read_net(in_floats), *compute(in_floats, obs)[:2]))
     check_onnx(scratch, name, source, policy, net, obs, wanted, states)
     check_c(scratch, name, source, policy, net, obs, wanted)
     return net
@@ -220,18 +226,40 @@ def check_drawn(scratch):
 
 def check_shipped(scratch, name):
     run = train(scratch(name), config=find_config(name), **shorten(name))
-    check_policy(scratch, name, os.path.join(scratch(name), run["weights"]))
+    weights = os.path.join(scratch(name), run["weights"])
+    check_policy(scratch, name, weights, in_floats=load_in_floats(scratch(name), weights))
+
+
+def check_clone(scratch):
+    """The shipped run file that learns from a data set, here of a policy that nobody trained for long."""
+    teacher = train(scratch("teacher"), max_train_iter=4, env__stop_value="1e9")["weights"]
+    call("record", CONFIG, "--weights", os.path.join(scratch("teacher"), teacher), "--transitions", "256", "--out",
+         scratch("demos"), "--quiet")
+    run = train(scratch("clone"), config=find_config("cartpole_bc_ddp"), policy__collect__data_path=scratch("demos"),
+                max_train_iter=4, env__stop_value="1e9", world__shards=1)
+    check_policy(scratch, "clone_of", os.path.join(scratch("clone"), run["weights"]))
+
+
+def load_in_floats(directory, weights):
+    """A policy that computes in bf16 as one that computes in floats; None: it does that."""
+    with open(os.path.join(directory, "total_config.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    if "precision: bf16" not in text:
+        return None
+    with open(os.path.join(directory, "in_floats.yaml"), "w", encoding="utf-8") as file:
+        file.write(text.replace("precision: bf16", "precision: f32"))
+    return heddle.load(file.name, weights)
 
 
 def check_refusals(scratch):
     source = scratch("vector")
-    check("--onnx FILE" in call(source, expect=2), "nothing to write")
-    check("there is no" in call(scratch("nowhere"), "--onnx", scratch("x.onnx"), expect=2), "a directory that is not there")
-    check("name of C" in call(source, "--c", scratch("x"), "--name", "9a", expect=2), "a name that C does not take")
-    check("cannot be written" in call(source, "--onnx", scratch("no/x.onnx"), expect=1), "a folder that is not there")
+    check("--onnx FILE" in export(source, expect=2), "nothing to write")
+    check("there is no" in export(scratch("nowhere"), "--onnx", scratch("x.onnx"), expect=2), "a directory that is not there")
+    check("name of C" in export(source, "--c", scratch("x"), "--name", "9a", expect=2), "a name that C does not take")
+    check("cannot be written" in export(source, "--onnx", scratch("no/x.onnx"), expect=1), "a folder that is not there")
     for table, form, option in ((ONNX_LAYERS, "ONNX", ("--onnx", scratch("x.onnx"))), (C_LAYERS, "C", ("--c", scratch("x")))):
         gelu = table.pop("gelu")
-        said = call(source, *option, expect=2)
+        said = export(source, *option, expect=2)
         table["gelu"] = gelu
         check(f"the layer layers.3.1 (gelu) cannot be exported as {form}" in said, f"an unknown layer: {said}")
     check(not os.path.exists(scratch("x")) and not os.path.exists(scratch("x.onnx")), "what was refused left files")
@@ -246,22 +274,19 @@ def check_refusals(scratch):
 
 def check_document(scratch):
     """The examples of the how-to, in the order in which they stand there, where its run is."""
-    train(scratch("cartpole_dqn_ddp"), world__shards=1, max_train_iter=80, env__stop_value="1e9")
+    folder = scratch("document")
+    train(os.path.join(folder, "cartpole_dqn_ddp"), world__shards=1, max_train_iter=80, env__stop_value="1e9")
     with open(os.path.join(ROOT, "docs/howto/ship.md"), encoding="utf-8") as file:
         sections = file.read().partition("## 4 ")[0]
-    blocks = re.findall(r"```(sh|python|c)\n(.*?)```", sections, re.S)
+    blocks = re.findall(r"```(sh|python)\n(.*?)```", sections, re.S)
     env = environment(PYTHONPATH=os.path.join(ROOT, "python"), HEDDLE_RUNNER=RUNNER, PYTHON=sys.executable)
     for kind, text in blocks:
-        if kind == "c":
-            with open(scratch("play.c"), "w", encoding="utf-8") as file:
-                file.write(text)
-            continue
         script = f'heddle() {{ "$PYTHON" -m heddle "$@"; }}\n{text}'
         command = ["bash", "-euc", script] if kind == "sh" else [sys.executable, "-c", text]
-        done = subprocess.run(command, cwd=scratch.path, env=env, text=True, capture_output=True, check=False)
+        done = subprocess.run(command, cwd=folder, env=env, text=True, capture_output=True, check=False)
         check(done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}")
-    check([kind for kind, _ in blocks].count("python") == 1 and len(blocks) > 4, f"{len(blocks)} blocks")
-    with open(scratch("curves.csv"), encoding="utf-8") as file:
+    check([kind for kind, _ in blocks] == ["sh", "python", "sh", "sh"], f"blocks {[kind for kind, _ in blocks]}")
+    with open(os.path.join(folder, "curves.csv"), encoding="utf-8") as file:
         check(len(file.readlines()) > 2, "the table has no rows")
 
 
@@ -271,6 +296,7 @@ def main():
         check_refusals(scratch)
         for name, _ in take_share(list_configs(), "export", 6):
             check_shipped(scratch, name)
+        check_clone(scratch)
         check_document(scratch)
 
 
