@@ -190,6 +190,7 @@ def check_c(scratch, name, source, policy, net, obs, wanted):
     export(source, "--c", scratch(f"{name}_c"), "--name", f"the_{name}")
     code, library = (scratch(f"{name}_c/the_{name}.{end}") for end in ("c", "so"))
     subprocess.run([*CC, code, "-o", library, "-lm"], check=True)
+    subprocess.run(["c++", "-fsyntax-only", "-x", "c++", code[:-1] + "h"], check=True)
     with open(code, encoding="utf-8") as file:
         text = file.read()
     check(re.findall(r"#include (\S+)", text) == [f'"the_{name}.h"', "<math.h>"] and "alloc" not in text, f"{name}: dependences")

@@ -132,10 +132,11 @@ def _format_header(net: Net, name: str) -> str:
             "act": "Chooses the action: " + ("the means, within the bounds of the environment." if kind == "float" else
                                              "the likeliest one, or that of the largest value.")}
     return (f"/* Any number of threads may call these functions at a time. */\n#ifndef {upper}_H\n#define {upper}_H\n\n"
-            "#include <stdint.h>\n\n"
+            "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
             f"enum {{ {', '.join(f'{upper}_{key} = {value}' for key, value in sizes.items())} }};\n\n"
             f"/* {said['forward']} */\nvoid {name}_forward({parameters}, float *out);\n\n"
-            f"/* {said['act']} */\nvoid {name}_act({parameters}, {kind} *action);\n\n#endif\n")
+            f"/* {said['act']} */\nvoid {name}_act({parameters}, {kind} *action);\n\n"
+            "#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
 
 
 def _format_source(net: Net, name: str, origin: str) -> str:
