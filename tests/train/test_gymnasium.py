@@ -239,6 +239,29 @@ def check_default(scratch):
     check(said.returncode != 0 and "/no/python" in said.stderr, said.stderr)
 
 
+PER_RANK = """
+import os
+import gymnasium
+import numpy as np
+
+class Grows(gymnasium.Env):
+    def __init__(self):
+        self.observation_space = gymnasium.spaces.Box(-1, 1, (3 + int(os.environ.get("RANK", "0")),), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(2)
+"""
+
+
+def check_ranks(scratch):
+    """Each rank asks its own Python, and ranks compare what they were told."""
+    os.makedirs(scratch("modules"))
+    with open(scratch("modules/per_rank.py"), "w", encoding="utf-8") as file:
+        file.write(PER_RANK)
+    keys = {**WALK, "env__env_id": "per_rank:Grows", "env__options__path": scratch("modules"),
+            "env__options__max_episode_steps": 10}
+    said = call("launch", "--nproc-per-node", "2", PPO, "--dir", scratch("ranks"), *sets(**keys), expect=2).stderr
+    check("policy.model.obs_shape differs between rank 1" in said, said)
+
+
 def main():
     with Scratch() as scratch:
         check_no_python(scratch)
@@ -254,6 +277,7 @@ def main():
         check_arguments(scratch)
         check_paths(scratch)
         check_default(scratch)
+        check_ranks(scratch)
 
 
 main()
