@@ -19,7 +19,7 @@ from . import program
 from .errors import Error, InputError
 from .training import Run
 
-_POLL_S = 0.1
+_POLL_S, _PROGRESS_S = 0.1, 30.0
 
 
 @dataclass
@@ -46,6 +46,17 @@ class Active:
     process: subprocess.Popen[str]
     slot: int
     log: Path
+    told_s: float = field(default_factory=time.monotonic)
+
+    def tell_progress(self) -> None:
+        """Says now and then how far the run is, as the program says it."""
+        if time.monotonic() - self.told_s < _PROGRESS_S:
+            return
+        self.told_s = time.monotonic()
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        newest = next((line for line in reversed(lines) if line.startswith("update ")), None)
+        if newest:
+            say(f"  {self.job.directory.name}: {newest}")
 
 
 def split_cores(jobs: int) -> list[list[int]]:
@@ -88,6 +99,7 @@ class Pool:
                 for active in self.active:
                     if active.process.poll() is not None:
                         return self._finish(active)
+                    active.tell_progress()
                 if until is not None and time.monotonic() >= until:
                     break
                 time.sleep(_POLL_S)
