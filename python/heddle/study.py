@@ -23,6 +23,8 @@ from .training import Run
 SAMPLERS = ("tpe", "random", "cmaes", "grid")
 PRUNERS = ("median", "halving", "none")
 _POLL_S = 2.0
+_NO_LIMIT = 1e9
+_SPARED = 1 / 3  # of a run's env steps: no pruner judges it before, since early returns say little
 
 
 # -- The space ------------------------------------------------------------------------------------
@@ -204,12 +206,13 @@ class Search:
         first = running.ended[0] if running.ended else running.job
         if self.plan.pruner == "none" or first is None or not (first.directory / "log").exists():
             return
+        limit = read_limit(first.directory)
         known = self.study.trials[running.trial.number].intermediate_values  # from before a kill as well
         for env_step, value in read_evaluations(first.directory)[running.watched:]:
             running.watched += 1
             if env_step not in known:
                 running.trial.report(value, env_step)
-            if running.trial.should_prune():
+            if env_step >= _SPARED * limit and running.trial.should_prune():
                 if running.job:
                     self.pool.cancel(running.job)
                 self._tell(running, TrialState.PRUNED, f"pruned after {env_step} env steps, return {value:.1f}")
@@ -254,6 +257,12 @@ def read_evaluations(directory: Path) -> list[tuple[int, float]]:
     rows = (line.split(",") for line in lines)
     return [(int(row[2]), float(row[5])) for row in rows
             if row[0] == "evaluator" and row[4] == "eval_episode_return_mean" and int(row[1]) > 0]
+
+
+def read_limit(directory: Path) -> int:
+    """The env steps at which the run ends; 0 where something else ends it."""
+    limit = yaml.safe_load((directory / "total_config.yaml").read_text(encoding="utf-8"))["max_env_step"]
+    return int(limit) if float(limit) < _NO_LIMIT else 0
 
 
 def rank(study: optuna.Study) -> list[FrozenTrial]:
