@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds means of a single term: of the only shard, whose gradient has one partial. On a GPU such a
- * mean would be a copy of all parameters' gradients; instead the readers of the result see
- * the operand, a sum that they divide by its count themselves. */
+ * mean would be a copy of all parameters' gradients; readers that divide by its count themselves
+ * see the operand instead, a sum. */
 #include "graph/plan/plan_internal.h"
 
 static bool is_plain(const struct hd_plan_value *value)
@@ -18,6 +18,16 @@ static bool are_alike(const struct hd_plan *plan, int from, int to)
            b->partials == 1 && a->buckets == b->buckets;
 }
 
+/* Returns whether an op that reads the value divides it by its count itself. */
+static bool divides(const struct hd_op *op, int value)
+{
+    for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+        if (op->step->refs[i].value == value &&
+            (op->step->verb->kind != HD_VERB_TASK || !hd_step_get_port(op->step, i)->divides))
+            return false;
+    return op->kind == HD_OP_STEP;
+}
+
 /* Returns whether the op before the mean is the only other one that names the operand, and writes
  * it, and everything that reads the result follows before the operand is written again. */
 static bool is_between(const struct hd_plan *plan, int mean, int from, int to)
@@ -29,7 +39,8 @@ static bool is_between(const struct hd_plan *plan, int mean, int from, int to)
         if (hd_op_names(&plan->ops[at], from) && at != mean - 1)
             return false;
         if (hd_op_names(&plan->ops[at], to) &&
-            (at < mean || at >= end || hd_step_changes(plan->ops[at].step, to)))
+            (at < mean || at >= end || !divides(&plan->ops[at], to) ||
+             hd_step_changes(plan->ops[at].step, to)))
             return false;
     }
     const struct hd_op *writer = mean > 0 ? &plan->ops[mean - 1] : NULL;

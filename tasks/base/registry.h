@@ -43,6 +43,7 @@ struct hd_port {
     enum hd_access_scope scope;
     bool gpu_order; /* the verb's form for GPUs accepts a value in either order (hd_spec.gpu_order)
                      */
+    bool divides;   /* the verb divides what it reads by its count: it may get a sum for its mean */
 };
 
 /* The subtasks of a step. */

@@ -22,7 +22,7 @@
 enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE, SCHEDULE };
 
 static const struct hd_port ports[] = {
-    [MEAN_GRAD] = {"mean_grad", "grad", .mode = HD_READ, .gpu_order = true},
+    [MEAN_GRAD] = {"mean_grad", "grad", .mode = HD_READ, .gpu_order = true, .divides = true},
     [POLICY] = {"policy", "params", .mode = HD_UPDATE},
     [OPTIMIZER] = {"optimizer", "adam_state", .mode = HD_UPDATE},
     [NORM] = {"grad_norm", "scalars", .mode = HD_READ, .optional = true},

@@ -17,7 +17,7 @@
 enum { GRAD, NORM };
 
 static const struct hd_port ports[] = {
-    [GRAD] = {"grad", "grad", .mode = HD_READ, .gpu_order = true},
+    [GRAD] = {"grad", "grad", .mode = HD_READ, .gpu_order = true, .divides = true},
     [NORM] = {"norm", "scalars", .mode = HD_UPDATE, .none = true},
     {0},
 };
