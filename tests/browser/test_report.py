@@ -110,7 +110,8 @@ def check_colours(browser, page):
 
 
 def check_report(browser, scratch):
-    train(scratch("traced"), "--trace", ranks=2, exp_name=NAME, **SHORT)
+    # long enough for several samples of rates: four a second at first
+    train(scratch("traced"), "--trace", ranks=2, exp_name=NAME, **{**SHORT, "max_train_iter": 3000})
     page = scratch("traced/report.html")
     with open(page, encoding="utf-8") as file:
         text = file.read()
