@@ -4,12 +4,11 @@
 #include "runner/base/signals.h"
 #include "runner/report/page.h"
 #include "runner/server/server.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -19,18 +18,18 @@ uint64_t hd_live_hash_run(const char *dir)
 {
     static const char *const files[] = {"log/metrics.jsonl", "log/evaluator/evaluator_logger.txt",
                                         "result.json"};
-    int64_t when[3][3] = {{0}};
-    for (int i = 0; i < 3; i++) {
-        char path[4096];
-        struct stat file;
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        if (stat(path, &file) == 0) {
-            when[i][0] = file.st_size;
-            when[i][1] = file.st_mtim.tv_sec;
-            when[i][2] = file.st_mtim.tv_nsec;
-        }
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = hd_format("%s/%s", dir, files[i]);
+        struct stat file = {0};
+        if (path && stat(path, &file) != 0)
+            file = (struct stat){0};
+        hash = hd_hash_mix(hash, (uint64_t)file.st_size);
+        hash = hd_hash_mix(hash, (uint64_t)file.st_mtim.tv_sec);
+        hash = hd_hash_mix(hash, (uint64_t)file.st_mtim.tv_nsec);
+        hd_free(path);
     }
-    return hd_hash_bytes(when, sizeof when);
+    return hash;
 }
 
 /* Builds what is shown, marked as what goes on. */
@@ -82,8 +81,6 @@ int hd_live_serve(const struct hd_live *live, int port)
     HD_TRY(hd_page_build(data, &page, &bytes));
     int status = hd_server_open(port, page, &server);
     if (status == HD_OK) {
-        hd_log(HD_LOG_INFO, "http://127.0.0.1:%d/ shows it; Ctrl-C ends it",
-               hd_server_get_port(server));
         hd_signals_set_started(0);
         follow(live, server, shown);
         hd_server_close(server);

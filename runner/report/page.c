@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/report/page.h"
 
+#include "runner/base/embed.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/base/files.h"
@@ -9,24 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts a file of the source tree into the program as a string; CMake says where they are. */
-#define EMBED(name, file)                                                                          \
-    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" HD_PAGE_DIR "/" file                    \
-            "\"\n.byte 0\n.popsection\n");                                                         \
-    extern const char name[] __attribute__((visibility("hidden")));
-
-EMBED(hd_page_frame, "page.html")
-EMBED(hd_page_style, "page.css")
-EMBED(hd_page_base, "base.js")
-EMBED(hd_page_scale, "scale.js")
-EMBED(hd_page_chart, "chart.js")
-EMBED(hd_page_timeline, "timeline.js")
-EMBED(hd_page_learning, "learning.js")
-EMBED(hd_page_times, "times.js")
-EMBED(hd_page_report, "report.js")
-EMBED(hd_page_simulation, "simulation.js")
-EMBED(hd_page_groups, "groups.js")
-EMBED(hd_page_compare, "compare.js")
+HD_EMBED(hd_page_frame, HD_PAGE_DIR "/"
+                                    "page.html");
+HD_EMBED(hd_page_style, HD_PAGE_DIR "/"
+                                    "page.css");
+HD_EMBED(hd_page_base, HD_PAGE_DIR "/"
+                                   "base.js");
+HD_EMBED(hd_page_scale, HD_PAGE_DIR "/"
+                                    "scale.js");
+HD_EMBED(hd_page_chart, HD_PAGE_DIR "/"
+                                    "chart.js");
+HD_EMBED(hd_page_timeline, HD_PAGE_DIR "/"
+                                       "timeline.js");
+HD_EMBED(hd_page_learning, HD_PAGE_DIR "/"
+                                       "learning.js");
+HD_EMBED(hd_page_times, HD_PAGE_DIR "/"
+                                    "times.js");
+HD_EMBED(hd_page_report, HD_PAGE_DIR "/"
+                                     "report.js");
+HD_EMBED(hd_page_simulation, HD_PAGE_DIR "/"
+                                         "simulation.js");
+HD_EMBED(hd_page_groups, HD_PAGE_DIR "/"
+                                     "groups.js");
+HD_EMBED(hd_page_compare, HD_PAGE_DIR "/"
+                                      "compare.js");
 
 /* Writes JSON inside of HTML: '<' occurs in texts only, and may not open or close anything there.
  */

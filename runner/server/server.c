@@ -70,11 +70,13 @@ int hd_server_open(int port, const char *page, struct hd_server **server_p)
     for (int i = 0; i < CLIENTS_MAX; i++)
         server->clients[i].fd = -1;
     const int status = listen_at(server, port);
-    if (status == HD_OK)
-        *server_p = server;
-    else
+    if (status != HD_OK) {
         hd_server_close(server);
-    return status;
+        return status;
+    }
+    hd_log(HD_LOG_INFO, "http://127.0.0.1:%d/ shows it; Ctrl-C ends it", server->port);
+    *server_p = server;
+    return HD_OK;
 }
 
 static void drop(struct client *client)
@@ -96,11 +98,6 @@ void hd_server_close(struct hd_server *server)
     hd_free(server->png);
     hd_free(server->event);
     hd_free(server);
-}
-
-int hd_server_get_port(const struct hd_server *server)
-{
-    return server->port;
 }
 
 /* -- What is shown ----------------------------------------------------------------------------- */

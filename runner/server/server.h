@@ -11,14 +11,11 @@
 
 struct hd_server;
 
-/* Listens at `port`; 0: a free one. `page`, HTML without anything from elsewhere, must outlive the
- * server. Returns HD_OK, HD_ERR_INPUT when the port is in use, or another error (logged).
- * hd_server_close accepts NULL. */
+/* Listens at `port`; 0: a free one; and logs the address. `page`, HTML without anything from
+ * elsewhere, must outlive the server. Returns HD_OK, HD_ERR_INPUT when the port is in use, or
+ * another error (logged). hd_server_close accepts NULL. */
 int hd_server_open(int port, const char *page, struct hd_server **server_p);
 void hd_server_close(struct hd_server *server);
-
-/* Returns the port at which it listens. */
-int hd_server_get_port(const struct hd_server *server);
 
 /* Makes a JSON object the newest event of /events; copies it. Returns HD_OK or HD_ERR_NOMEM
  * (logged). */

@@ -2,6 +2,7 @@
 /* runner completion: what a shell completes, from the tables of commands, options, keys and verbs.
  * The functions that search them are the shell's own (completion/). */
 #include "runner/base/commands.h"
+#include "runner/base/embed.h"
 #include "runner/base/options.h"
 #include "runner/base/options/table.h"
 #include "runtime/base/config/config_key.h"
@@ -13,15 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Puts a file of the source tree into the program as a string; CMake says where they are. */
-#define EMBED(name, file)                                                                          \
-    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" HD_COMPLETION_DIR "/" file              \
-            "\"\n.byte 0\n.popsection\n");                                                         \
-    extern const char name[] __attribute__((visibility("hidden")));
-
-EMBED(hd_completion_words, "words.bash")
-EMBED(hd_completion_bash, "end.bash")
-EMBED(hd_completion_zsh, "end.zsh")
+HD_EMBED(hd_completion_words, HD_COMPLETION_DIR "/"
+                                                "words.bash");
+HD_EMBED(hd_completion_bash, HD_COMPLETION_DIR "/"
+                                               "end.bash");
+HD_EMBED(hd_completion_zsh, HD_COMPLETION_DIR "/"
+                                              "end.zsh");
 
 /* Returns the list that values are of, by what usages and help texts call them (NULL: none). */
 static const char *find_list(const char *argument)

@@ -2,6 +2,7 @@
 /* runner watch: plays under a policy, at the pace of people, in the terminal or on a page. The
  * weights are read again whenever their file is another, as while a run trains. */
 #include "runner/base/commands.h"
+#include "runner/base/embed.h"
 #include "runner/base/signals.h"
 #include "runner/play/stage.h"
 #include "runner/server/server.h"
@@ -19,10 +20,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* The page is in the program. */
-__asm__(".pushsection .rodata\nhd_watch_page:\n.incbin \"" HD_WATCH_PAGE
-        "\"\n.byte 0\n.popsection\n");
-extern const char hd_watch_page[] __attribute__((visibility("hidden")));
+HD_EMBED(hd_watch_page, HD_WATCH_PAGE);
 
 struct watch {
     struct hd_options *options;
@@ -210,8 +208,6 @@ static int play_in_terminal(struct watch *watch)
 static int play_on_page(struct watch *watch)
 {
     HD_TRY(hd_server_open(watch->options->http, hd_watch_page, &watch->server));
-    hd_log(HD_LOG_INFO, "http://127.0.0.1:%d/ shows it; Ctrl-C ends it",
-           hd_server_get_port(watch->server));
     const int status = play(watch);
     hd_server_close(watch->server);
     return status;
