@@ -105,7 +105,7 @@ class Pool:
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
             self.stop()
-            raise
+            raise KeyboardInterrupt("stopped; the same command goes on") from None
         return None
 
     def _finish(self, active: Active) -> Job:

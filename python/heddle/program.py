@@ -39,7 +39,7 @@ def find_runner() -> Path:
 def find_configs() -> Path:
     """The folder of run files, presets and graphs that came with the program."""
     runner = find_runner().resolve()
-    places = [runner.parents[1] / "share/heddle/configs", runner.parents[1] / "configs"]
+    places = [root / "share/heddle/configs" for root in (runner.parents[1], runner.parent)]
     for place in places:
         if (place / "graphs").is_dir():
             return place

@@ -105,6 +105,7 @@ class Running:
     ended: list[Job] = field(default_factory=list)
     job: Optional[Job] = None
     watched: int = 0  # evaluations of its first run
+    limit: int = 0  # of its env steps; 0: none, or not read yet
 
 
 def _build_sampler(plan: Plan, number: int) -> optuna.samplers.BaseSampler:
@@ -146,6 +147,9 @@ class Search:
         names = [name] if len(self.plan.seeds) == 1 else [f"{name},seed={seed}" for seed in self.plan.seeds]
         return Running(trial, [Job(self.plan.folder / one, self.plan.config, {**self.plan.keys, **trial.params, "seed": seed})
                                for one, seed in zip(names, self.plan.seeds)])
+
+    def _find(self, number: int) -> FrozenTrial:
+        return self.study.get_trials(deepcopy=False)[number]
 
     def _ask(self) -> Optional[Running]:
         if self.begun:
@@ -206,13 +210,13 @@ class Search:
         first = running.ended[0] if running.ended else running.job
         if self.plan.pruner == "none" or first is None or not (first.directory / "log").exists():
             return
-        limit = read_limit(first.directory)
-        known = self.study.trials[running.trial.number].intermediate_values  # from before a kill as well
+        running.limit = running.limit or read_limit(first.directory)
+        known = self._find(running.trial.number).intermediate_values  # from before a kill as well
         for env_step, value in read_evaluations(first.directory)[running.watched:]:
             running.watched += 1
             if env_step not in known:
                 running.trial.report(value, env_step)
-            if env_step >= _SPARED * limit and running.trial.should_prune():
+            if env_step >= _SPARED * running.limit and running.trial.should_prune():
                 if running.job:
                     self.pool.cancel(running.job)
                 self._tell(running, TrialState.PRUNED, f"pruned after {env_step} env steps, return {value:.1f}")
@@ -242,7 +246,7 @@ class Search:
         self._say(running.trial.number, text)
 
     def _say(self, number: int, text: str) -> None:
-        params = self.study.trials[number].params
+        params = self._find(number).params
         settings = ", ".join(f"{key.rpartition('.')[2]} {format_value(value)}" for key, value in params.items())
         campaign.say(f"[{number + 1}/{self.plan.trials}] {text}: {settings}")
 

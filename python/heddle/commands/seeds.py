@@ -69,14 +69,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="heddle seeds", description="Trains a run file, or a preset, with each seed, and with each of "
                     "the settings that --vary makes; then compares them. Runs are directories in DIR. A call that was "
                     "interrupted or killed goes on when it is repeated, also with more seeds or settings.")
-    parser.add_argument("config", metavar="CONFIG", help="a run file or a preset")
+    parser.add_run_options("runs")
     parser.add_argument("--seeds", default="0-4", help="numbers and ranges (default 0-4)")
     parser.add_argument("--vary", metavar="KEY=A,B", action="append", default=[],
                         help="train with each of the values; several keys: with all combinations")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="as of runner run")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N",
-                        help="runs that train side by side, each on its share of the cores (default 1)")
-    parser.add_argument("--dir", type=Path, help="the folder of the runs (default ./NAME_seeds)")
     return parser
 
 
@@ -88,14 +84,11 @@ def main(arguments: list[str]) -> int:
     jobs = list_jobs(folder, config, seeds, variations, sets)
     if len({job.directory for job in jobs}) < len(jobs):
         raise InputError("--vary: two settings have the same name")
-    for setting in {tuple(job.keys.items())[:-1]: job for job in jobs}.values():
-        program.run(["graph", str(config), "--allow-plugin", *program.build_sets(setting.keys)])
+    for job in jobs[:len(jobs) // len(seeds)]:  # one of each setting
+        program.run(["graph", str(config), "--allow-plugin", *program.build_sets(job.keys)])
     campaign.take_manifest(folder, "seeds.json", {"config": str(config.resolve()), "set": sets, "seeds": seeds,
                                                   "vary": variations}, extends=("seeds", "vary"))
-    try:
-        failed = campaign.run_all(jobs, options.jobs)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command goes on") from None
+    failed = campaign.run_all(jobs, options.jobs)
     compared = [str(job.directory) for job in jobs if job not in failed]
     if len(compared) > 1:
         groups = ",".join(variations) or "exp_name"  # which all have in common

@@ -34,7 +34,7 @@ SHOWN = 10
 
 def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="heddle sweep", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", metavar="CONFIG", help="a run file or a preset")
+    parser.add_run_options("trials")
     parser.add_argument("--space", type=Path, required=True, metavar="FILE", help="the keys and what they may be")
     parser.add_argument("--trials", type=int, default=40, metavar="N", help="trials in all (default 40)")
     parser.add_argument("--metric", choices=("last", "best", "train"), default="last",
@@ -45,10 +45,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sampler-seed", type=int, default=0, metavar="N", help="default 0")
     parser.add_argument("--pruner", choices=study.PRUNERS, default="median",
                         help="what ends a trial early, by the evaluations of its first run (default median)")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="as of runner run")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N",
-                        help="trials that train side by side, each on its share of the cores (default 1)")
-    parser.add_argument("--dir", type=Path, help="the folder of the runs (default ./NAME_sweep)")
     return parser
 
 
@@ -98,8 +94,6 @@ def main(arguments: list[str]) -> int:
     search = study.Search(plan, plan_options.jobs)
     try:
         search.run()
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command goes on") from None
     finally:
         write_trials(plan, search)
     print_best(plan, search)
