@@ -11,7 +11,7 @@ import types
 import warnings
 from unittest import mock
 
-from heddle_package import heddle
+from heddle_package import heddle, raises
 from runner import Scratch, check
 
 import gymnasium
@@ -27,15 +27,6 @@ IDS = [f"heddle/{name}-v0" for name in registration.BUILTIN]
 CARTPOLE, CAR, PONG = "heddle/CartPole-v0", "heddle/MountainCar-v0", "heddle/PixelPong-v0"
 BLINK = os.path.join(os.path.dirname(os.environ["HEDDLE_INFER_LIBRARY"]), "tests/plugins/heddle_env_blink.so")
 EXPECTED = ("A Box observation space m", "For Box action spaces, we recommend")  # warnings about spaces, as of originals
-
-
-def raises(what, said, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except what as error:
-        check(said in str(error), f"'{said}' is not in '{error}'")
-        return
-    sys.exit(f"failed: nothing was raised where '{said}' should have been")
 
 
 def same(a, b):

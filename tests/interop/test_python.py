@@ -10,10 +10,9 @@ import os
 import pickle
 import re
 import shutil
-import sys
 import threading
 
-from heddle_package import heddle
+from heddle_package import heddle, raises
 from runner import ROOT, Scratch, call, check, result, skip, train
 
 import gymnasium
@@ -32,17 +31,6 @@ def config_of(name):
 def same(a, b):
     """Equal bits: comparisons of numbers would take 0 and -0 for one."""
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
-def raises(what, said, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except what as error:
-        check(said in str(error), f"'{said}' is not in '{error}'")
-        return
-    except Exception as error:  # pylint: disable=broad-except
-        sys.exit(f"failed: {type(error).__name__} in place of {what}: {error}")
-    sys.exit(f"failed: nothing was raised where '{said}' should have been")
 
 
 # -- Policies ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ try:
 except ImportError as error:
     skip(f"{error}; scripts/venv makes the environment for this test")
 import heddle  # noqa: E402
+from heddle import program  # noqa: E402
 
 os.environ["HEDDLE_RUNNER"] = RUNNER
 PACKAGE = os.path.dirname(os.path.dirname(heddle.__file__))
@@ -60,10 +61,6 @@ def call(scratch, *arguments, expect=0):
     out, err = process.communicate()
     check(process.returncode == expect, f"heddle {' '.join(arguments)}: code {process.returncode}: {out}{err}")
     return out, err
-
-
-def flatten(keys):
-    return [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
 
 
 def refused(words, *arguments, **keys):
@@ -142,8 +139,8 @@ def wait_for(condition, process):
 
 def check_interrupt(scratch):
     """A KeyboardInterrupt leaves a checkpoint, from which the run goes on to the same bits."""
-    program = f"import heddle\nheddle.train('ppo', env='cartpole', steps=40000, directory='stopped', **{SHORT!r})"
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=scratch.path, text=True, stdout=subprocess.PIPE,
+    code = f"import heddle\nheddle.train('ppo', env='cartpole', steps=40000, directory='stopped', **{SHORT!r})"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=scratch.path, text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE,
                                env={**environment(), "PYTHONPATH": PACKAGE, "HEDDLE_RUNNER": RUNNER})
     metrics = scratch("stopped/log/metrics.jsonl")
@@ -176,7 +173,7 @@ def check_seeds(scratch):
     """A set of runs is killed in its middle, goes on, and has the bits of runs one by one."""
     folder = scratch("set")
     arguments = ["seeds", "ppo", "--seeds", "0-2", "--vary", "policy.learn.learning_rate=0.001,0.0003", "--jobs", "2", "--dir",
-                 folder, *flatten({**SHORT, "env.type": "cartpole", "max_env_step": 20000})]
+                 folder, *program.build_sets({**SHORT, "env.type": "cartpole", "max_env_step": 20000})]
     kill_when(scratch, arguments, lambda: os.path.exists(os.path.join(folder, "learning_rate=0.001,seed=1/ckpt")))
     out, err = call(scratch, *arguments)
     check("[6/6]" in err and "before" in err, f"the second call: {err}")
@@ -201,7 +198,7 @@ def check_sweep(scratch):
     with open(scratch("space.yaml"), "w", encoding="utf-8") as file:
         file.write("policy.learn.learning_rate: {low: 1e-5, high: 1e-1, log: true}\npolicy.learn.batch_size: [16, 32, 64]\n"
                    "policy.learn.epoch_per_collect: {low: 1, high: 4}\n")
-    arguments = ["sweep", "ppo", "--space", scratch("space.yaml"), "--trials", "8", *flatten(
+    arguments = ["sweep", "ppo", "--space", scratch("space.yaml"), "--trials", "8", *program.build_sets(
         {"policy.eval.evaluator.eval_freq": 16, "policy.collect.n_sample": 128, "env.type": "cartpole", "max_env_step": 8192})]
     out, _ = call(scratch, *arguments, "--dir", scratch("quiet"))
     check("the best again: heddle run" in out, out)

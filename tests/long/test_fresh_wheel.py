@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from roots import make_root, run_in  # noqa: E402
 from runner import ROOT, RUNNER, Scratch, check, train  # noqa: E402
 
-AS_USER = "cd /work && exec setpriv --reuid=4711 --regid=4711 --clear-groups env -i HOME=/nonexistent PATH=/venv/bin:/bin"
+AS_USER = "cd /trial && exec setpriv --reuid=4711 --regid=4711 --clear-groups env -i HOME=/nonexistent PATH=/venv/bin:/bin"
 FEW = {"max_train_iter": 40, "env__stop_value": "1e9", "world__shards": 4}
 SETS = " ".join(f"--set {key.replace('__', '.')}={value}" for key, value in FEW.items())
 RUNS = "/venv/lib/python3*/site-packages/heddle/_program/share/heddle/configs"
@@ -42,7 +42,7 @@ def get_packages(root, folder):
 
 
 def read_hash(root, name):
-    with open(f"{root}/work/{name}/result.json", encoding="utf-8") as file:
+    with open(f"{root}/trial/{name}/result.json", encoding="utf-8") as file:
         return json.load(file)["param_hash"]
 
 
@@ -77,8 +77,8 @@ def main(releases):
             shutil.copytree(scratch("wheel"), f"{root}/wheels")
             get_packages(root, f"{root}/wheels")
             print(f"{release}:", flush=True)
-            os.makedirs(f"{root}/work")
-            os.chown(f"{root}/work", 4711, 4711)
+            os.makedirs(f"{root}/trial")
+            os.chown(f"{root}/trial", 4711, 4711)
             run_in(root, "python3 -m venv /venv")
             run_in(root, "/venv/bin/pip install -q --no-index --find-links /wheels heddle gymnasium", network=False)
             check_use(root, scratch)
