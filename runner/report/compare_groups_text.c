@@ -139,33 +139,14 @@ static void warn_of_runs(const struct hd_runs *runs, const json_t *groups)
     }
 }
 
-static void print_values(const json_t *row)
+static void print_other_keys(const json_t *differences)
 {
-    printf("  %s:", json_string_value(json_array_get(row, 0)));
-    for (size_t g = 1; g < json_array_size(row); g++) {
-        size_t i;
-        json_t *value;
-        printf("%s", g > 1 ? " |" : "");
-        json_array_foreach(json_array_get(row, g), i, value)
-            printf("%s %s", i > 0 ? " or" : "",
-                   json_string_value(value)[0] ? json_string_value(value) : "-");
-    }
-    printf("\n");
-}
-
-static void print_other_keys(const json_t *json)
-{
-    enum { SHOWN_MAX = 40 };
-    const json_t *differences = json_object_get(json, "differences");
     const size_t n = json_array_size(differences);
     if (n == 0)
         return;
     printf("\nconfig: %zu more %s beside the seed, in the order of the groups:\n", n,
            n == 1 ? "key differs" : "keys differ");
-    for (size_t i = 0; i < n && i < SHOWN_MAX; i++)
-        print_values(json_array_get(differences, i));
-    if (n > SHOWN_MAX)
-        printf("  ... and %zu more\n", n - SHOWN_MAX);
+    hd_compare_print_keys(differences);
 }
 
 /* Returns whether a group has more than one value of a row's key. */
@@ -193,7 +174,8 @@ static void warn_of_keys(const json_t *differences)
 
 void hd_compare_print_groups(const struct hd_runs *runs, const json_t *json)
 {
-    const json_t *groups = json_object_get(json, "groups"), *keys = json_object_get(json, "keys");
+    const json_t *groups = json_object_get(json, "groups"), *keys = json_object_get(json, "keys"),
+                 *differences = json_object_get(json, "differences");
     const int width = find_width(groups);
     size_t i;
     json_t *key;
@@ -207,7 +189,7 @@ void hd_compare_print_groups(const struct hd_runs *runs, const json_t *json)
            "P: that a run has a higher last return than one of the first group, equal ones count "
            "half.\n",
            100 * number(json, "confidence"), number(json, "resamples"));
-    print_other_keys(json);
-    warn_of_keys(json_object_get(json, "differences"));
+    print_other_keys(differences);
+    warn_of_keys(differences);
     warn_of_runs(runs, groups);
 }

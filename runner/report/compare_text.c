@@ -62,22 +62,26 @@ static void print_hashes(const struct hd_runs *runs)
                                                               : "different bits (param_hash)");
 }
 
-static void print_differences(const struct hd_runs *runs, const json_t *differences)
+/* A cell is a text, or a list of the texts that a group has. */
+static void print_cell(const json_t *cell)
+{
+    const size_t n = json_is_array(cell) ? json_array_size(cell) : 1;
+    for (size_t i = 0; i < n; i++) {
+        const char *text = json_string_value(json_is_array(cell) ? json_array_get(cell, i) : cell);
+        printf("%s %s", i > 0 ? " or" : "", text && text[0] ? text : "-");
+    }
+}
+
+void hd_compare_print_keys(const json_t *rows)
 {
     enum { SHOWN_MAX = 40 };
-    const size_t n = json_array_size(differences);
-    if (n == 0) {
-        printf("config: the same\n");
-        return;
-    }
-    printf("config: %zu %s; the first: %s\n", n, n == 1 ? "key differs" : "keys differ",
-           json_string_value(json_array_get(json_array_get(differences, 0), 0)));
+    const size_t n = json_array_size(rows);
     for (size_t i = 0; i < n && i < SHOWN_MAX; i++) {
-        const json_t *row = json_array_get(differences, i);
+        const json_t *row = json_array_get(rows, i);
         printf("  %s:", json_string_value(json_array_get(row, 0)));
-        for (int r = 0; r < runs->n; r++) {
-            const char *text = json_string_value(json_array_get(row, (size_t)r + 1));
-            printf("%s %s", r > 0 ? " |" : "", text && text[0] ? text : "-");
+        for (size_t k = 1; k < json_array_size(row); k++) {
+            printf("%s", k > 1 ? " |" : "");
+            print_cell(json_array_get(row, k));
         }
         printf("\n");
     }
@@ -85,9 +89,21 @@ static void print_differences(const struct hd_runs *runs, const json_t *differen
         printf("  ... and %zu more\n", n - SHOWN_MAX);
 }
 
+static void print_differences(const json_t *differences)
+{
+    const size_t n = json_array_size(differences);
+    if (n == 0) {
+        printf("config: the same\n");
+        return;
+    }
+    printf("config: %zu %s; the first: %s\n", n, n == 1 ? "key differs" : "keys differ",
+           json_string_value(json_array_get(json_array_get(differences, 0), 0)));
+    hd_compare_print_keys(differences);
+}
+
 void hd_compare_print_runs(const struct hd_runs *runs, const json_t *differences)
 {
     print_rows(runs);
     print_hashes(runs);
-    print_differences(runs, differences);
+    print_differences(differences);
 }
