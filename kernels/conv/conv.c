@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum by { BY_ONEDNN, BY_AMX, BY_PAIRS, BY_WINOGRAD };
-
 struct hd_conv {
     struct hd_conv_fields fields;
     int64_t out_height, out_width;
@@ -24,7 +22,7 @@ struct hd_conv {
     struct hd_onednn_conv *onednn;
     struct hd_shadow *shadow;
     int64_t shadow_elements;
-    enum by by[HD_CONV_PASSES];
+    const struct hd_conv_own *own[HD_CONV_PASSES]; /* NULL: oneDNN computes the pass */
 };
 
 /* -- Making one -------------------------------------------------------------------------------- */
@@ -36,20 +34,21 @@ static void choose(struct hd_conv *conv)
     if (!hd_onednn_conv_is_blocked(conv->onednn))
         return;
     if (conv->output == HD_NHWC && hd_conv_amx_supports(f)) {
-        conv->by[HD_CONV_WEIGHTS] = conv->by[HD_CONV_DATA] = BY_AMX;
+        conv->own[HD_CONV_WEIGHTS] = &hd_conv_amx_weights;
+        conv->own[HD_CONV_DATA] = &hd_conv_amx_data;
         if (hd_conv_amx_supports_forward(f))
-            conv->by[HD_CONV_FORWARD] = BY_AMX;
+            conv->own[HD_CONV_FORWARD] = &hd_conv_amx_forward;
     } else if (conv->output == HD_NHWC && hd_conv_pairs_supports(f)) {
-        conv->by[HD_CONV_WEIGHTS] = BY_PAIRS;
+        conv->own[HD_CONV_WEIGHTS] = &hd_conv_pairs_weights;
     }
     if (conv->output == HD_NCHW16 && hd_winograd_supports(f))
         for (int pass = 0; pass < HD_CONV_PASSES; pass++)
-            conv->by[pass] = BY_WINOGRAD;
+            conv->own[pass] = &hd_winograd[pass];
 }
 
 static int make_shadow(struct hd_conv *conv)
 {
-    const bool by_amx = conv->by[HD_CONV_FORWARD] == BY_AMX;
+    const bool by_amx = conv->own[HD_CONV_FORWARD] == &hd_conv_amx_forward;
     if (!conv->fields.bf16)
         return HD_OK;
     conv->shadow_elements = by_amx ? hd_conv_amx_count_shadow(&conv->fields)
@@ -176,15 +175,7 @@ int hd_conv_export(const struct hd_conv *conv, const float *weights, float *row_
 
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 {
-    return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_prepare(conv->onednn, pass, batch) : HD_OK;
-}
-
-static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pass,
-                           int64_t max_batch)
-{
-    return pass == HD_CONV_WEIGHTS ? hd_conv_amx_get_weights_scratch_bytes(f, max_batch)
-           : pass == HD_CONV_DATA  ? hd_conv_amx_get_data_scratch_bytes(f, max_batch)
-                                   : 0;
+    return conv->own[pass] ? HD_OK : hd_onednn_conv_prepare(conv->onednn, pass, batch);
 }
 
 /* Returns the memory of the gradient of the weights of a part before it is added; after it come the
@@ -205,12 +196,11 @@ int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, 
     const struct hd_conv_run run = {.conv = conv, .scratch = origin};
     float *bias;
     char *rest = origin;
-    if (conv->by[pass] == BY_WINOGRAD)
-        return hd_align_up(hd_winograd_get_scratch_bytes(&conv->fields, max_batch));
-    if (conv->by[pass] == BY_AMX)
-        return hd_align_up(amx_scratch(&conv->fields, pass, max_batch));
-    if (conv->by[pass] == BY_PAIRS)
-        return hd_conv_pairs_get_weights_scratch_bytes(&conv->fields, max_batch);
+    const struct hd_conv_own *own = conv->own[pass];
+    if (own)
+        return own->get_scratch_bytes
+                   ? hd_align_up(own->get_scratch_bytes(&conv->fields, max_batch))
+                   : 0;
     if (pass == HD_CONV_WEIGHTS)
         part_of_weights(&run, &bias, &rest);
     return rest - origin + hd_onednn_conv_get_scratch_bytes(conv->onednn, pass, max_batch);
@@ -218,52 +208,36 @@ int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, 
 
 const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 {
-    static const char *const names[] = {[BY_AMX] = "heddle amx_bf16",
-                                        [BY_PAIRS] = "heddle avx512_bf16",
-                                        [BY_WINOGRAD] = "heddle winograd"};
-    return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_get_name(conv->onednn, pass, batch)
-                                       : names[conv->by[pass]];
+    return conv->own[pass] ? conv->own[pass]->name
+                           : hd_onednn_conv_get_name(conv->onednn, pass, batch);
 }
 
 int hd_conv_begin(struct hd_conv_run *run)
 {
-    const struct hd_conv *conv = run->conv;
+    const struct hd_conv_own *own = run->conv->own[run->pass];
     run->begun = false;
-    if (conv->by[run->pass] == BY_WINOGRAD && run->pass != HD_CONV_WEIGHTS)
-        hd_winograd_begin(&conv->fields, run->pass, run->max_batch, run->weights, run->scratch);
-    if (conv->by[run->pass] == BY_AMX && run->pass == HD_CONV_DATA)
-        hd_conv_amx_begin_data(&conv->fields, run->weights, run->scratch);
+    if (own && own->begin)
+        own->begin(&run->conv->fields, run);
     return HD_OK;
 }
 
 int hd_conv_end(struct hd_conv_run *run)
 {
-    const struct hd_conv *conv = run->conv;
-    if (run->pass != HD_CONV_WEIGHTS)
-        return HD_OK;
-    if (conv->by[run->pass] == BY_WINOGRAD)
-        hd_winograd_end_weights(&conv->fields, run->max_batch, run->dweights, run->scratch);
-    if (conv->by[run->pass] == BY_AMX)
-        hd_conv_amx_end_weights(&conv->fields, run->dweights);
-    if (conv->by[run->pass] == BY_PAIRS)
-        hd_conv_pairs_end_weights(&conv->fields, run->dweights);
+    const struct hd_conv_own *own = run->conv->own[run->pass];
+    if (own && own->end)
+        own->end(&run->conv->fields, run);
     return HD_OK;
 }
 
 int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void *y)
 {
     const struct hd_conv *conv = run->conv;
+    const struct hd_conv_own *own = conv->own[HD_CONV_FORWARD];
     void *const arguments[] = {(void *)x, (void *)run->weights, (void *)run->bias, y};
-    switch (conv->by[HD_CONV_FORWARD]) {
-    case BY_AMX:
-        hd_conv_amx_forward(&conv->fields, &run->prefetch, batch, x, run->weights, run->bias, y);
-        return HD_OK;
-    case BY_WINOGRAD:
-        hd_winograd_forward(&conv->fields, run->max_batch, batch, x, run->bias, y, run->scratch);
-        return HD_OK;
-    default:
+    if (!own)
         return hd_onednn_conv_run(conv->onednn, HD_CONV_FORWARD, batch, arguments, run->scratch);
-    }
+    own->forward(&conv->fields, run, batch, x, y);
+    return HD_OK;
 }
 
 static void add(int64_t n, const float *restrict part, float *restrict sum)
@@ -290,17 +264,10 @@ static int add_onednn_weights(struct hd_conv_run *run, int64_t batch, const void
 
 int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy)
 {
-    const struct hd_conv_fields *f = &run->conv->fields;
+    const struct hd_conv_own *own = run->conv->own[HD_CONV_WEIGHTS];
     int status = HD_OK;
-    if (run->conv->by[HD_CONV_WEIGHTS] == BY_WINOGRAD)
-        hd_winograd_backward_weights(f, run->max_batch, batch, x, dy, !run->begun, run->dbias,
-                                     run->scratch);
-    else if (run->conv->by[HD_CONV_WEIGHTS] == BY_AMX)
-        hd_conv_amx_backward_weights(f, &run->prefetch, batch, x, dy, !run->begun, run->dweights,
-                                     run->dbias, run->scratch);
-    else if (run->conv->by[HD_CONV_WEIGHTS] == BY_PAIRS)
-        hd_conv_pairs_backward_weights(f, batch, x, dy, !run->begun, run->dweights, run->dbias,
-                                       run->scratch);
+    if (own)
+        own->backward_weights(&run->conv->fields, run, batch, x, dy);
     else
         status = add_onednn_weights(run, batch, x, dy);
     run->begun = true;
@@ -311,17 +278,12 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
                           void *dx)
 {
     const struct hd_conv *conv = run->conv;
+    const struct hd_conv_own *own = conv->own[HD_CONV_DATA];
     void *const arguments[] = {(void *)dy, (void *)run->weights, dx};
     const int64_t n = batch * hd_conv_count_input_elements(conv);
-    switch (conv->by[HD_CONV_DATA]) {
-    case BY_AMX:
-        hd_conv_amx_backward_data(&conv->fields, batch, dy, y, dx, run->scratch);
+    if (own) {
+        own->backward_data(&conv->fields, run, batch, dy, y, dx);
         return HD_OK;
-    case BY_WINOGRAD:
-        hd_winograd_backward_data(&conv->fields, run->max_batch, batch, dy, y, dx, run->scratch);
-        return HD_OK;
-    default:
-        break;
     }
     HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_DATA, batch, arguments, run->scratch));
     if (y && conv->fields.bf16)

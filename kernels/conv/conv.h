@@ -11,8 +11,6 @@
 
 #include "kernels/conv/conv_fields.h"
 
-struct hd_conv;
-
 /* Makes a convolution, which the caller releases by hd_conv_destroy (accepts NULL). Returns HD_OK,
  * HD_ERR_NOMEM, or HD_ERR_UNSUPPORTED (logged) if oneDNN has no implementation. */
 int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p);
@@ -62,21 +60,6 @@ int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, 
 /* Returns for messages which implementation computes a pass: oneDNN's
  * "brgconv:avx512_core_bf16", or "heddle avx512_bf16". The string belongs to the convolution. */
 const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
-
-/* A pass in progress. It begins, processes observations part by part, and ends. All memory belongs
- * to the caller and stays in place until then; no two pointers overlap. */
-struct hd_conv_run {
-    struct hd_conv *conv;
-    enum hd_conv_pass pass;
-    int64_t max_batch;       /* observations of a part, at most */
-    const void *weights;     /* in a forward pass the shadow if there is one, else the floats; in
-                                HD_CONV_DATA the floats */
-    const float *bias;       /* [out], in a forward pass */
-    float *dweights, *dbias; /* in HD_CONV_WEIGHTS: sums over all parts, complete at the end */
-    void *scratch;           /* 64-byte aligned */
-    struct hd_conv_prefetch prefetch; /* for the next part; may differ from part to part */
-    bool begun;                       /* private */
-};
 
 /* Begin and end a pass. These and the functions below return HD_OK or an error of hd_conv_create
  * (logged). x, y and their gradients are bf16 or float as the fields say. */

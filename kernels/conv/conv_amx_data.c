@@ -183,16 +183,17 @@ static void store_pixels(const struct tiling *j, const struct places *places, in
     }
 }
 
-int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
+static int64_t get_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     const struct tiling j = tiling_of_batch(f, max_batch);
     return (j.weights + wide_elements(&j)) * (int64_t)sizeof(hd_bf16);
 }
 
-void hd_conv_amx_begin_data(const struct hd_conv_fields *f, const float *weights, void *scratch)
+/* Puts the weights at the beginning of the scratch. */
+static void begin(const struct hd_conv_fields *f, const struct hd_conv_run *run)
 {
     const struct tiling j = tiling_of(f);
-    pair_weights(&j, weights, scratch);
+    pair_weights(&j, run->weights, run->scratch);
 }
 
 static void data_of_some(const struct tiling *j, const hd_bf16 *tiles, const hd_bf16 *dy,
@@ -217,39 +218,29 @@ static void data_of_some(const struct tiling *j, const hd_bf16 *tiles, const hd_
     }
 }
 
-void hd_conv_amx_backward_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
-                               const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+static void backward_data(const struct hd_conv_fields *f, const struct hd_conv_run *run,
+                          int64_t batch, const void *dy, const void *y, void *dx)
 {
-    const hd_bf16 *tiles = scratch;
-    hd_bf16 *wide = (hd_bf16 *)scratch + tiling_of(f).weights;
+    hd_bf16 *tiles = run->scratch, *wide = tiles + tiling_of(f).weights;
     hd_tiles_load(0, 0);
     for (int64_t n = 0; n < batch;) {
         const struct tiling j = tiling_of_batch(f, batch - n);
         const int64_t in = n * f->in_height * f->in_width * f->in_channels;
         const int64_t out = n * j.g.out_height * j.g.out_width * f->out_channels;
-        data_of_some(&j, tiles, dy + out, y ? y + in : NULL, dx + in, wide);
+        data_of_some(&j, tiles, (const hd_bf16 *)dy + out, y ? (const hd_bf16 *)y + in : NULL,
+                     (hd_bf16 *)dx + in, wide);
         n += j.images;
     }
     _tile_release();
 }
 
+const struct hd_conv_own hd_conv_amx_data = {.name = HD_CONV_AMX_NAME,
+                                             .get_scratch_bytes = get_scratch_bytes,
+                                             .begin = begin,
+                                             .backward_data = backward_data};
+
 #else
 
-int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
-{
-    (void)f, (void)max_batch;
-    return 0;
-}
-
-void hd_conv_amx_begin_data(const struct hd_conv_fields *f, const float *weights, void *scratch)
-{
-    (void)f, (void)weights, (void)scratch;
-}
-
-void hd_conv_amx_backward_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
-                               const hd_bf16 *y, hd_bf16 *dx, void *scratch)
-{
-    (void)f, (void)batch, (void)dy, (void)y, (void)dx, (void)scratch;
-}
+const struct hd_conv_own hd_conv_amx_data = {0};
 
 #endif

@@ -39,26 +39,6 @@ static struct tiling tiling_of(const struct hd_conv_fields *f)
     return j;
 }
 
-/* -- Weights: [16 outputs][row of the kernel][step][16 pairs of inputs][16 outputs][2] --------- */
-
-int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
-{
-    return f->out_channels * f->in_channels * f->kernel * f->kernel;
-}
-
-void hd_conv_amx_map_shadow(const struct hd_conv_fields *f, int32_t *place)
-{
-    const int64_t in = f->in_channels, kernel = f->kernel, out_size = in * kernel * kernel * TILE;
-    for (int64_t i = 0; i < hd_conv_amx_count_shadow(f); i++) {
-        const int64_t o = i % TILE, c = i / TILE % TILE, block = i / (TILE * TILE);
-        const int64_t x = block % kernel, y = block / kernel % kernel;
-        const int64_t in_block = block / (kernel * kernel) % (in / TILE);
-        const int64_t out_block = block / (kernel * kernel) / (in / TILE);
-        const int64_t at = (y * kernel + x) * in + in_block * TILE + c; /* within the sum */
-        place[i] = (int32_t)(out_block * out_size + at / 2 * 2 * TILE + o * 2 + at % 2);
-    }
-}
-
 /* -- Products: tiles 0 … 3 are outputs, 4, 5 and 7 in turns input, 6 weights ------------------- */
 
 /* The position of the next tile: image, line, offset in the line. */
@@ -166,8 +146,9 @@ static void store_outputs(const struct tiling *j, const struct outputs *outputs,
     }
 }
 
-static void run(const struct tiling *j, const struct outputs *outputs, int n,
-                const hd_bf16 *weights, const float *bias, struct hd_fetch *fetch, float *product)
+static void multiply_tiles(const struct tiling *j, const struct outputs *outputs, int n,
+                           const hd_bf16 *weights, const float *bias, struct hd_fetch *fetch,
+                           float *product)
 {
     switch (n) {
     case 1:
@@ -184,47 +165,35 @@ static void run(const struct tiling *j, const struct outputs *outputs, int n,
     }
 }
 
-void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_prefetch *prefetch,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
-                         hd_bf16 *y)
+static void forward(const struct hd_conv_fields *f, const struct hd_conv_run *run, int64_t batch,
+                    const void *x, void *y)
 {
+    const hd_bf16 *shadow = run->weights;
     const struct tiling j = tiling_of(f);
     const int64_t all = batch * j.tiles, weights = f->kernel * j.row_steps * TILE_ELEMENTS;
     float product[TILES * TILE * TILE] __attribute__((aligned(64)));
     struct cursor cursor = {0, 0, 0};
-    struct hd_fetch fetch = hd_fetch_make(
-        prefetch, (all + TILES - 1) / TILES * (f->out_channels / TILE) * f->kernel * j.row_steps);
+    struct hd_fetch fetch =
+        hd_fetch_make(&run->prefetch, (all + TILES - 1) / TILES * (f->out_channels / TILE) *
+                                          f->kernel * j.row_steps);
     struct outputs outputs;
     hd_tiles_load(0xBF, (int)j.rows);
     for (int64_t tile = 0; tile < all; tile += TILES) {
         const int n = all - tile < TILES ? (int)(all - tile) : TILES;
         next_outputs(&j, n, x, y, &cursor, &outputs);
         for (int64_t o = 0; o < f->out_channels; o += TILE) {
-            run(&j, &outputs, n, shadow + o / TILE * weights, bias + o, &fetch, product);
+            multiply_tiles(&j, &outputs, n, shadow + o / TILE * weights, run->bias + o, &fetch,
+                           product);
             store_outputs(&j, &outputs, n, o, product);
         }
     }
     _tile_release();
 }
 
+const struct hd_conv_own hd_conv_amx_forward = {.name = HD_CONV_AMX_NAME, .forward = forward};
+
 #else
 
-int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
-{
-    (void)f;
-    return 0;
-}
-
-void hd_conv_amx_map_shadow(const struct hd_conv_fields *f, int32_t *place)
-{
-    (void)f, (void)place;
-}
-
-void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_prefetch *prefetch,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
-                         hd_bf16 *y)
-{
-    (void)f, (void)prefetch, (void)batch, (void)x, (void)shadow, (void)bias, (void)y;
-}
+const struct hd_conv_own hd_conv_amx_forward = {0};
 
 #endif

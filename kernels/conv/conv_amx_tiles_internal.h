@@ -11,6 +11,8 @@
 
 #ifdef HD_AMX
 
+#define HD_CONV_AMX_NAME "heddle amx_bf16"
+
 enum { HD_LINE = 64 /* bytes */ };
 
 /* Memory that is fetched while tiles are multiplied, some lines at each step. */

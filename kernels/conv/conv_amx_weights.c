@@ -255,7 +255,7 @@ HD_ALWAYS void multiply(const struct product *p, int n)
     hd_tiles_settle();
 }
 
-static void run(const struct product *p, int n)
+static void multiply_taps(const struct product *p, int n)
 {
     switch (n) {
     case 1:
@@ -299,13 +299,13 @@ static void weights_of(const struct source *s, int64_t pairs, const hd_bf16 *col
                     dweights + ((o * j->g.in_blocks + in) * area + ky * j->f.kernel + kx) * BLOCK;
             }
             p.columns = columns + o * pairs * j->tiles * TILE_ELEMENTS;
-            run(&p, n);
+            multiply_taps(&p, n);
         }
 }
 
 /* Rearranges one block of outputs and a group of inputs at a place of the kernel from
  * [output][column] to [input][output]. */
-static void finish(bool two, int64_t next, float *dw)
+static void finish_block(bool two, int64_t next, float *dw)
 {
     hd_vec column[GROUP][HD_VEC];
     for (int b = 0; b < (two ? 2 : 1); b++) {
@@ -320,15 +320,15 @@ static void finish(bool two, int64_t next, float *dw)
         }
 }
 
-void hd_conv_amx_end_weights(const struct hd_conv_fields *f, float *dweights)
+static void end(const struct hd_conv_fields *f, const struct hd_conv_run *run)
 {
     const struct hd_conv_geometry g = hd_conv_geometry_make(f);
     const int64_t area = f->kernel * f->kernel;
     for (int64_t o = 0; o < g.out_blocks; o++)
         for (int64_t in = 0; in < g.in_blocks; in += GROUP)
             for (int64_t k = 0; k < area; k++)
-                finish(g.in_blocks - in > 1, area * BLOCK,
-                       dweights + ((o * g.in_blocks + in) * area + k) * BLOCK);
+                finish_block(g.in_blocks - in > 1, area * BLOCK,
+                             run->dweights + ((o * g.in_blocks + in) * area + k) * BLOCK);
 }
 
 /* The arrays in scratch. */
@@ -358,7 +358,7 @@ static int64_t pairs_of(int64_t images)
     return (images + PAIR - 1) / PAIR;
 }
 
-int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
+static int64_t get_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct tiling j = tiling_of(f);
@@ -386,13 +386,13 @@ static void transpose_all(const struct tiling *j, int64_t images, const hd_bf16 
 }
 
 /* Adds the gradient of images that are processed together. */
-static void add_images(const struct tiling *j, int64_t images, const hd_bf16 *x, const hd_bf16 *dy,
-                       bool start, float *dweights, float *dbias, struct hd_fetch *fetch,
+static void add_images(const struct tiling *j, const struct hd_conv_run *run, int64_t images,
+                       const hd_bf16 *x, const hd_bf16 *dy, bool start, struct hd_fetch *fetch,
                        const struct workspace *workspace)
 {
     const int64_t stride = j->f.stride, size = j->rows * ROW, next = pairs_of(images) * size;
     transpose_all(j, images, dy, workspace);
-    add_pixels(images * j->g.out_height * j->g.out_width, j->f.out_channels, dy, start, dbias);
+    add_pixels(images * j->g.out_height * j->g.out_width, j->f.out_channels, dy, start, run->dbias);
     for (int64_t i = 0; i < stride * stride; i++) {
         const struct source s = {j, i / stride, i % stride};
         find_inputs(&s, workspace->inputs);
@@ -404,52 +404,37 @@ static void add_images(const struct tiling *j, int64_t images, const hd_bf16 *x,
             }
             for (int64_t in = b; in < b + GROUP && in < j->g.in_blocks; in++)
                 weights_of(&s, pairs_of(images), workspace->columns,
-                           workspace->rows + (in - b) * next, in, start, fetch, dweights);
+                           workspace->rows + (in - b) * next, in, start, fetch, run->dweights);
         }
     }
 }
 
-void hd_conv_amx_backward_weights(const struct hd_conv_fields *f,
-                                  const struct hd_conv_prefetch *prefetch, int64_t batch,
-                                  const hd_bf16 *x, const hd_bf16 *dy, bool start, float *dweights,
-                                  float *dbias, void *scratch)
+static void backward_weights(const struct hd_conv_fields *f, const struct hd_conv_run *run,
+                             int64_t batch, const void *x, const void *dy)
 {
     const struct tiling j = tiling_of(f);
-    struct hd_fetch fetch = hd_fetch_make(prefetch, pairs_of(batch) * steps_of(&j));
+    struct hd_fetch fetch = hd_fetch_make(&run->prefetch, pairs_of(batch) * steps_of(&j));
     const int64_t max_batch = PAIR * j.pairs;
     hd_tiles_load(0, 0);
-    for (int64_t n = 0; n < batch; n += max_batch, start = false) {
+    for (int64_t n = 0; n < batch; n += max_batch) {
         const int64_t images = batch - n < max_batch ? batch - n : max_batch;
-        const struct workspace workspace = lay_out(&j, pairs_of(images), scratch);
+        const struct workspace workspace = lay_out(&j, pairs_of(images), run->scratch);
         if (n == 0)
             find_outputs(&j, workspace.outputs);
-        add_images(&j, images, x + n * j.in_image, dy + n * j.out_image, start, dweights, dbias,
-                   &fetch, &workspace);
+        add_images(&j, run, images, (const hd_bf16 *)x + n * j.in_image,
+                   (const hd_bf16 *)dy + n * j.out_image, !run->begun && n == 0, &fetch,
+                   &workspace);
     }
     _tile_release();
 }
 
+const struct hd_conv_own hd_conv_amx_weights = {.name = HD_CONV_AMX_NAME,
+                                                .get_scratch_bytes = get_scratch_bytes,
+                                                .backward_weights = backward_weights,
+                                                .end = end};
+
 #else
 
-int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
-{
-    (void)f, (void)max_batch;
-    return 0;
-}
-
-void hd_conv_amx_backward_weights(const struct hd_conv_fields *f,
-                                  const struct hd_conv_prefetch *prefetch, int64_t batch,
-                                  const hd_bf16 *x, const hd_bf16 *dy, bool start, float *dweights,
-                                  float *dbias, void *scratch)
-{
-    (void)f, (void)prefetch, (void)batch, (void)x, (void)dy, (void)start, (void)dweights,
-        (void)dbias;
-    (void)scratch;
-}
-
-void hd_conv_amx_end_weights(const struct hd_conv_fields *f, float *dweights)
-{
-    (void)f, (void)dweights;
-}
+const struct hd_conv_own hd_conv_amx_weights = {0};
 
 #endif

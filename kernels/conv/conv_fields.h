@@ -51,4 +51,21 @@ struct hd_conv_prefetch {
     bool write;
 };
 
+struct hd_conv; /* kernels/conv/conv.h */
+
+/* A pass in progress. It begins, processes observations part by part, and ends. All memory belongs
+ * to the caller and stays in place until then; no two pointers overlap. */
+struct hd_conv_run {
+    struct hd_conv *conv;
+    enum hd_conv_pass pass;
+    int64_t max_batch;       /* observations of a part, at most */
+    const void *weights;     /* in a forward pass the shadow if there is one, else the floats; in
+                                HD_CONV_DATA the floats */
+    const float *bias;       /* [out], in a forward pass */
+    float *dweights, *dbias; /* in HD_CONV_WEIGHTS: sums over all parts, complete at the end */
+    void *scratch;           /* 64-byte aligned */
+    struct hd_conv_prefetch prefetch; /* for the next part; may differ from part to part */
+    bool begun;                       /* private */
+};
+
 #endif

@@ -5,19 +5,14 @@
 #ifndef HD_KERNELS_CONV_CONV_PAIRS_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_PAIRS_INTERNAL_H
 
-#include "kernels/conv/conv_fields.h"
+#include "kernels/conv/conv_own_internal.h"
 
 /* Returns whether this program and these fields allow it, and there are no matrix registers, for
  * which oneDNN is better where kernels/conv/conv_amx_internal.h is no help. The caller checks the
  * layout of the weights. */
 bool hd_conv_pairs_supports(const struct hd_conv_fields *fields);
 
-/* Do what the functions of kernels/conv/conv_amx_internal.h with the corresponding names do. */
-int64_t hd_conv_pairs_get_weights_scratch_bytes(const struct hd_conv_fields *fields,
-                                                int64_t max_batch);
-void hd_conv_pairs_backward_weights(const struct hd_conv_fields *fields, int64_t batch,
-                                    const hd_bf16 *x, const hd_bf16 *dy, bool start,
-                                    float *dweights, float *dbias, void *scratch);
-void hd_conv_pairs_end_weights(const struct hd_conv_fields *fields, float *dweights);
+/* All NULL in programs built without these products. */
+extern const struct hd_conv_own hd_conv_pairs_weights;
 
 #endif

@@ -145,11 +145,11 @@ static void add_inputs(const struct sizes *s, int64_t pairs, int64_t y, int64_t 
 }
 
 /* Adds the gradient of images that are processed together. */
-static void add_images(const struct sizes *s, int64_t images, const hd_bf16 *x, const hd_bf16 *dy,
-                       bool start, float *dweights, float *dbias, hd_bf16 *inputs)
+static void add_images(const struct sizes *s, const struct hd_conv_run *run, int64_t images,
+                       const hd_bf16 *x, const hd_bf16 *dy, bool start)
 {
     const int64_t pairs = count_pairs(images), pixels = s->height * s->width;
-    hd_bf16 *outputs = inputs + pairs * PAIR * s->padded_image;
+    hd_bf16 *inputs = run->scratch, *outputs = inputs + pairs * PAIR * s->padded_image;
     for (int64_t n = 0; n < pairs; n++) {
         const hd_bf16 *first_x = x + PAIR * n * s->in_image, *first = dy + PAIR * n * s->out_image;
         const bool two = PAIR * n + 1 < images;
@@ -157,76 +157,58 @@ static void add_images(const struct sizes *s, int64_t images, const hd_bf16 *x, 
                     inputs + n * PAIR * s->padded_image);
         for (int64_t b = 0; b < s->out_blocks; b++)
             pair_outputs(s, first + b * HD_VEC, two ? first + s->out_image + b * HD_VEC : NULL,
-                         outputs + (b * pairs + n) * pixels * PAIR * HD_VEC, dbias + b * HD_VEC);
+                         outputs + (b * pairs + n) * pixels * PAIR * HD_VEC,
+                         run->dbias + b * HD_VEC);
     }
     for (int64_t y = 0; y < s->f.kernel; y++)
         for (int64_t at = 0; at < s->f.kernel * s->f.in_channels; at += VECTORS * HD_VEC)
-            add_inputs(s, pairs, y, at, inputs, outputs, start, dweights);
+            add_inputs(s, pairs, y, at, inputs, outputs, start, run->dweights);
 }
 
-bool hd_conv_pairs_supports(const struct hd_conv_fields *f)
-{
-    return !hd_amx_is_ready() && f->bf16 && f->input == HD_NHWC && f->in_channels % HD_VEC == 0 &&
-           f->out_channels % HD_VEC == 0;
-}
-
-int64_t hd_conv_pairs_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
+static int64_t get_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     const struct sizes s = sizes_of(f, max_batch);
     return hd_align_up(s.pairs * PAIR * (s.padded_image + s.out_image) * (int64_t)sizeof(hd_bf16));
 }
 
-void hd_conv_pairs_backward_weights(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *x,
-                                    const hd_bf16 *dy, bool start, float *dweights, float *dbias,
-                                    void *scratch)
+static void backward_weights(const struct hd_conv_fields *f, const struct hd_conv_run *run,
+                             int64_t batch, const void *x, const void *dy)
 {
     const struct sizes s = sizes_of(f, batch);
-    if (start)
-        memset(dbias, 0, (size_t)f->out_channels * sizeof *dbias);
-    for (int64_t n = 0; n < batch; n += PAIR * s.pairs, start = false)
-        add_images(&s, hd_min(batch - n, PAIR * s.pairs), x + n * s.in_image, dy + n * s.out_image,
-                   start, dweights, dbias, scratch);
+    if (!run->begun)
+        memset(run->dbias, 0, (size_t)f->out_channels * sizeof *run->dbias);
+    for (int64_t n = 0; n < batch; n += PAIR * s.pairs)
+        add_images(&s, run, hd_min(batch - n, PAIR * s.pairs), (const hd_bf16 *)x + n * s.in_image,
+                   (const hd_bf16 *)dy + n * s.out_image, !run->begun && n == 0);
 }
 
 /* Until here blocks were [output][input]. */
-void hd_conv_pairs_end_weights(const struct hd_conv_fields *f, float *dweights)
+static void end(const struct hd_conv_fields *f, const struct hd_conv_run *run)
 {
     const int64_t n = f->out_channels * f->in_channels * f->kernel * f->kernel;
     for (int64_t at = 0; at < n; at += BLOCK) {
         hd_vec row[HD_VEC];
         for (int i = 0; i < HD_VEC; i++)
-            row[i] = hd_vec_load(dweights + at + i * HD_VEC);
+            row[i] = hd_vec_load(run->dweights + at + i * HD_VEC);
         hd_vec_transpose(row);
         for (int i = 0; i < HD_VEC; i++)
-            hd_vec_store(dweights + at + i * HD_VEC, row[i]);
+            hd_vec_store(run->dweights + at + i * HD_VEC, row[i]);
     }
 }
 
+const struct hd_conv_own hd_conv_pairs_weights = {.name = "heddle avx512_bf16",
+                                                  .get_scratch_bytes = get_scratch_bytes,
+                                                  .backward_weights = backward_weights,
+                                                  .end = end};
+
 #else
+
+const struct hd_conv_own hd_conv_pairs_weights = {0};
+
+#endif
 
 bool hd_conv_pairs_supports(const struct hd_conv_fields *f)
 {
-    (void)f;
-    return false;
+    return hd_conv_pairs_weights.name && !hd_amx_is_ready() && f->bf16 && f->input == HD_NHWC &&
+           f->in_channels % HD_VEC == 0 && f->out_channels % HD_VEC == 0;
 }
-
-int64_t hd_conv_pairs_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
-{
-    (void)f, (void)max_batch;
-    return 0;
-}
-
-void hd_conv_pairs_backward_weights(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *x,
-                                    const hd_bf16 *dy, bool start, float *dweights, float *dbias,
-                                    void *scratch)
-{
-    (void)f, (void)batch, (void)x, (void)dy, (void)start, (void)dweights, (void)dbias;
-    (void)scratch;
-}
-
-void hd_conv_pairs_end_weights(const struct hd_conv_fields *f, float *dweights)
-{
-    (void)f, (void)dweights;
-}
-
-#endif

@@ -87,7 +87,7 @@ static struct workspace lay_out(const struct tiling *j, void *scratch)
     return workspace;
 }
 
-int64_t hd_winograd_get_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
+static int64_t get_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct tiling j = tiling_of(f, max_batch);
@@ -396,30 +396,24 @@ static void outputs(const struct tiling *j, int64_t images, int64_t first, int64
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
-void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t max_batch,
-                       const float *weights, void *scratch)
+static void begin_forward(const struct hd_conv_fields *f, const struct hd_conv_run *run)
 {
-    const struct tiling j = tiling_of(f, max_batch);
-    float *to = lay_out(&j, scratch).weights;
-    if (pass == HD_CONV_FORWARD && j.kernel == 2)
-        expand_weights(&j, 2, weights, to);
-    else if (pass == HD_CONV_FORWARD)
-        expand_weights(&j, 3, weights, to);
-    else if (j.kernel == 2)
-        expand_transposed(&j, 2, weights, to);
+    const struct tiling j = tiling_of(f, run->max_batch);
+    if (j.kernel == 2)
+        expand_weights(&j, 2, run->weights, lay_out(&j, run->scratch).weights);
     else
-        expand_transposed(&j, 3, weights, to);
+        expand_weights(&j, 3, run->weights, lay_out(&j, run->scratch).weights);
 }
 
-void hd_winograd_forward(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
-                         const float *x, const float *bias, float *y, void *scratch)
+static void forward(const struct hd_conv_fields *f, const struct hd_conv_run *run, int64_t batch,
+                    const void *x, void *y)
 {
-    const struct tiling j = tiling_of(f, max_batch);
-    const struct workspace workspace = lay_out(&j, scratch);
+    const struct tiling j = tiling_of(f, run->max_batch);
+    const struct workspace workspace = lay_out(&j, run->scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         const float *weights = workspace.weights;
-        input_patches(&j, images, x + n * in_size(&j), workspace.input);
+        input_patches(&j, images, (const float *)x + n * in_size(&j), workspace.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
             const int64_t group = hd_min(j.group, f->out_channels - first);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
@@ -427,7 +421,8 @@ void hd_winograd_forward(const struct hd_conv_fields *f, int64_t max_batch, int6
                 hd_matrix_multiply(rows, group, j.channels, &a, weights, group, false,
                                    workspace.output + i * rows * group, group);
             }
-            outputs(&j, images, first, group, workspace.output, bias, y + n * out_size(&j));
+            outputs(&j, images, first, group, workspace.output, run->bias,
+                    (float *)y + n * out_size(&j));
         }
     }
 }
@@ -447,20 +442,22 @@ static void add_pixels(const struct tiling *j, int64_t batch, const float *dy, b
         }
 }
 
-void hd_winograd_backward_weights(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
-                                  const float *x, const float *dy, bool start, float *dbias,
-                                  void *scratch)
+/* The gradient stays in the scratch until the end. */
+static void backward_weights(const struct hd_conv_fields *f, const struct hd_conv_run *run,
+                             int64_t batch, const void *x, const void *dy)
 {
-    const struct tiling j = tiling_of(f, max_batch);
-    const struct workspace workspace = lay_out(&j, scratch);
-    for (int64_t n = 0; n < batch; n += j.images, start = false) {
+    const struct tiling j = tiling_of(f, run->max_batch);
+    const struct workspace workspace = lay_out(&j, run->scratch);
+    for (int64_t n = 0; n < batch; n += j.images) {
+        const bool start = !run->begun && n == 0;
+        const float *from = (const float *)dy + n * out_size(&j);
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         float *weights = workspace.weights;
-        add_pixels(&j, images, dy + n * out_size(&j), start, dbias);
-        input_patches(&j, images, x + n * in_size(&j), workspace.input);
+        add_pixels(&j, images, from, start, run->dbias);
+        input_patches(&j, images, (const float *)x + n * in_size(&j), workspace.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
             const int64_t group = hd_min(j.group, f->out_channels - first);
-            gradients(&j, images, first, group, dy + n * out_size(&j), workspace.output);
+            gradients(&j, images, first, group, from, workspace.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {workspace.input + i * rows * j.channels, 1, j.channels};
                 hd_matrix_multiply(j.channels, group, rows, &a, workspace.output + i * rows * group,
@@ -470,30 +467,38 @@ void hd_winograd_backward_weights(const struct hd_conv_fields *f, int64_t max_ba
     }
 }
 
-void hd_winograd_end_weights(const struct hd_conv_fields *f, int64_t max_batch, float *dweights,
-                             void *scratch)
+static void end_weights(const struct hd_conv_fields *f, const struct hd_conv_run *run)
 {
-    const struct tiling j = tiling_of(f, max_batch);
-    const struct workspace workspace = lay_out(&j, scratch);
+    const struct tiling j = tiling_of(f, run->max_batch);
     if (j.kernel == 2)
-        reduce_weights(&j, 2, workspace.weights, dweights);
+        reduce_weights(&j, 2, lay_out(&j, run->scratch).weights, run->dweights);
     else
-        reduce_weights(&j, 3, workspace.weights, dweights);
+        reduce_weights(&j, 3, lay_out(&j, run->scratch).weights, run->dweights);
 }
 
-void hd_winograd_backward_data(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
-                               const float *dy, const float *y, float *dx, void *scratch)
+static void begin_data(const struct hd_conv_fields *f, const struct hd_conv_run *run)
 {
-    const struct tiling j = tiling_of(f, max_batch);
-    const struct workspace workspace = lay_out(&j, scratch);
+    const struct tiling j = tiling_of(f, run->max_batch);
+    if (j.kernel == 2)
+        expand_transposed(&j, 2, run->weights, lay_out(&j, run->scratch).weights);
+    else
+        expand_transposed(&j, 3, run->weights, lay_out(&j, run->scratch).weights);
+}
+
+static void backward_data(const struct hd_conv_fields *f, const struct hd_conv_run *run,
+                          int64_t batch, const void *dy, const void *y, void *dx)
+{
+    const struct tiling j = tiling_of(f, run->max_batch);
+    const struct workspace workspace = lay_out(&j, run->scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         const int64_t size = images * in_size(&j);
         const float *weights = workspace.weights;
-        float *to = dx + n * in_size(&j);
+        float *to = (float *)dx + n * in_size(&j);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
             const int64_t group = hd_min(j.group, f->out_channels - first);
-            gradients(&j, images, first, group, dy + n * out_size(&j), workspace.output);
+            gradients(&j, images, first, group, (const float *)dy + n * out_size(&j),
+                      workspace.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {workspace.output + i * rows * group, group, 1};
                 hd_matrix_multiply(rows, j.channels, group, &a, weights, j.channels, first > 0,
@@ -503,6 +508,15 @@ void hd_winograd_backward_data(const struct hd_conv_fields *f, int64_t max_batch
         memset(to, 0, (size_t)size * sizeof *to);
         restore_patches(&j, images, workspace.input, to);
         if (y)
-            hd_relu_backward(size, y + n * in_size(&j), to);
+            hd_relu_backward(size, (const float *)y + n * in_size(&j), to);
     }
 }
+
+#define NAME "heddle winograd"
+
+const struct hd_conv_own hd_winograd[HD_CONV_PASSES] = {
+    [HD_CONV_FORWARD] = {NAME, get_scratch_bytes, .begin = begin_forward, .forward = forward},
+    [HD_CONV_WEIGHTS] = {NAME, get_scratch_bytes, .end = end_weights,
+                         .backward_weights = backward_weights},
+    [HD_CONV_DATA] = {NAME, get_scratch_bytes, .begin = begin_data, .backward_data = backward_data},
+};

@@ -10,32 +10,12 @@
 #ifndef HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
 #define HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
 
-#include "kernels/conv/conv_fields.h"
+#include "kernels/conv/conv_own_internal.h"
 
 /* Returns whether the fields allow it and it is faster. The caller checks the layout of the
  * weights. */
 bool hd_winograd_supports(const struct hd_conv_fields *fields);
 
-/* Returns the bytes of scratch, 64-byte aligned, of any pass whose parts have at most `max_batch`
- * observations. */
-int64_t hd_winograd_get_scratch_bytes(const struct hd_conv_fields *fields, int64_t max_batch);
-
-/* Transforms the weights for a forward pass or a pass of HD_CONV_DATA into its scratch. */
-void hd_winograd_begin(const struct hd_conv_fields *fields, enum hd_conv_pass pass,
-                       int64_t max_batch, const float *weights, void *scratch);
-
-/* Compute one part of a pass of kernels/conv/conv.h. The gradient of the weights stays in the
- * scratch until hd_winograd_end_weights; `start` says that the part is the first one, else its
- * gradient is added. */
-void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
-                         const float *x, const float *bias, float *y, void *scratch);
-void hd_winograd_backward_weights(const struct hd_conv_fields *fields, int64_t max_batch,
-                                  int64_t batch, const float *x, const float *dy, bool start,
-                                  float *dbias, void *scratch);
-void hd_winograd_end_weights(const struct hd_conv_fields *fields, int64_t max_batch,
-                             float *dweights, void *scratch);
-void hd_winograd_backward_data(const struct hd_conv_fields *fields, int64_t max_batch,
-                               int64_t batch, const float *dy, const float *y, float *dx,
-                               void *scratch);
+extern const struct hd_conv_own hd_winograd[HD_CONV_PASSES];
 
 #endif
