@@ -4,101 +4,40 @@
  * is compiled with contraction, which is safe because every element is one chain. */
 #include "kernels/common/amx.h"
 #include "kernels/common/pairs.h"
+#include "kernels/dense/linear.h"
 #include "kernels/dense/packed_linear_internal.h"
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, PAIRS = IN / 2 };
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-enum {
-    ROWS = HD_REG_ROWS,
-    BLOCKS = HD_REG_COLUMNS * HD_REG / OUT,            /* of outputs that the registers hold */
-    NEXT = (int)HD_REG == HD_VEC ? BLOCK : 2 * HD_REG, /* weights from one vector to the next */
-    DEPTH = 8 /* blocks of inputs, so that a panel stays in the first-level cache */
-};
+/* Weights from one vector to the next. */
+enum { NEXT = (int)HD_REG == HD_VEC ? BLOCK : 2 * HD_REG };
 
-/* Up to DEPTH blocks of inputs by up to BLOCKS blocks of outputs. */
-struct panel {
-    const hd_bf16 *shadow;
-    int64_t next; /* weights from one block of inputs to the next */
-    int64_t depth;
-    const hd_bf16 *x;
-    int64_t ldx;
-    float *y;
-    int64_t ldy;
-    const float *bias;    /* in the last panel; else NULL */
-    bool start;           /* true: y holds nothing yet */
-    const hd_bf16 *ahead; /* a block of outputs of the next panel, to be prefetched; or NULL */
-};
-
-HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
+HD_ALWAYS void forward_block(const struct hd_packed_panel *p, int rows, int vectors)
 {
-    hd_reg sum[ROWS][HD_REG_COLUMNS] = {{{0}}};
-    for (int r = 0; r < rows && !p->start; r++)
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = hd_reg_load(p->y + r * p->ldy + v * HD_REG);
-    const hd_bf16 *block = p->shadow;
-    for (int64_t b = 0; b < p->depth; b++, block += p->next)
+    hd_reg sum[HD_REG_ROWS][HD_REG_COLUMNS];
+    const hd_bf16 *block = p->w, *x = p->x, *ahead = p->ahead;
+    hd_packed_load_sums(p, rows, vectors, sum);
+    for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next, x += IN)
         for (int64_t i = 0; i < PAIRS; i++) {
-            if (p->ahead)
-                __builtin_prefetch(p->ahead + b * p->next + i * 2 * OUT, 0, 2);
-            HD_PAIRS_ADD(sum, p->x + b * IN + 2 * i, p->ldx, block + i * 2 * OUT, NEXT, rows,
-                         vectors);
+            if (ahead)
+                __builtin_prefetch(ahead + i0 / IN * p->next + i * 2 * OUT, 0, 2);
+            HD_PAIRS_ADD(sum, x + 2 * i, p->ldx, block + i * 2 * OUT, NEXT, rows, vectors);
         }
-    for (int v = 0; v < vectors; v++) {
-        hd_reg bias = {0};
-        if (p->bias)
-            bias = hd_reg_load(p->bias + v * HD_REG);
-        for (int r = 0; r < rows; r++)
-            hd_reg_store(p->y + r * p->ldy + v * HD_REG, p->bias ? sum[r][v] + bias : sum[r][v]);
-    }
+    hd_packed_store_sums(p, rows, vectors, sum);
 }
 
-static void run_forward_block(const struct panel *p, int rows, int vectors)
+static void run_forward_block(const struct hd_packed_panel *p, int rows, int vectors)
 {
     HD_UNROLL(forward_block, p, rows, vectors)
-}
-
-/* Returns the weights of the panel that begins at these blocks or, beyond the last output, of the
- * next one. */
-static const hd_bf16 *find_panel(const struct hd_packed *p, const hd_bf16 *shadow, int64_t first_in,
-                                 int64_t first_out)
-{
-    const int64_t out_blocks = hd_packed_count_out_blocks(p);
-    if (first_out >= out_blocks) {
-        first_out = 0;
-        first_in += DEPTH;
-    }
-    return first_in < hd_packed_count_in_blocks(p)
-               ? shadow + (first_in * out_blocks + first_out) * BLOCK
-               : NULL;
 }
 
 static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t out_blocks = hd_packed_count_out_blocks(p),
-                  in_blocks = hd_packed_count_in_blocks(p);
-    for (int64_t i = 0; i < in_blocks; i += DEPTH)
-        for (int64_t b = 0; b < out_blocks; b += BLOCKS) {
-            const hd_bf16 *next = find_panel(p, shadow, i, b + BLOCKS);
-            for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
-                const struct panel panel = {
-                    .shadow = shadow + (i * out_blocks + b) * BLOCK,
-                    .next = out_blocks * BLOCK,
-                    .depth = hd_min(in_blocks - i, DEPTH),
-                    .x = x + r * ldx + i * IN,
-                    .ldx = ldx,
-                    .y = y + r * ldy + b * OUT,
-                    .ldy = ldy,
-                    .bias = i + DEPTH >= in_blocks ? bias + b * OUT : NULL,
-                    .start = i == 0,
-                    .ahead = next && row < BLOCKS ? next + row * BLOCK : NULL,
-                };
-                run_forward_block(&panel, (int)hd_min(rows - r, ROWS),
-                                  (int)hd_min(out_blocks - b, BLOCKS) * OUT / HD_REG);
-            }
-        }
+    static const struct hd_packed_way way = {sizeof(hd_bf16), 8, run_forward_block};
+    hd_packed_run_panels(p, &way, rows, shadow, bias, x, ldx, y, ldy);
 }
 
 /* -- Backward, data ---------------------------------------------------------------------------- */
@@ -111,20 +50,14 @@ enum {
     FETCH_AHEAD = 4             /* blocks */
 };
 
-/* Transposes dy to strips of rows, each [pair of outputs][STRIP][2]; missing rows are zero. */
+/* Transposes dy to strips of rows, each [pair of outputs][STRIP][2]: pairs are moved as floats
+ * are. */
 static void pair_outputs(int64_t out_pairs, int64_t rows, const hd_bf16 *dy, int64_t lddy,
                          hd_bf16 *strips)
 {
-    for (int64_t r0 = 0; r0 < rows; r0 += STRIP, strips += out_pairs * STRIP * 2)
-        for (int64_t o = 0; o < out_pairs; o += HD_VEC)
-            for (int64_t r = 0; r < STRIP; r += HD_VEC) {
-                hd_vec pairs[HD_VEC] = {{0}};
-                for (int64_t i = 0; i < HD_VEC && r0 + r + i < rows; i++)
-                    pairs[i] = hd_vec_load((const float *)(dy + (r0 + r + i) * lddy + 2 * o));
-                hd_vec_transpose(pairs);
-                for (int64_t i = 0; i < HD_VEC; i++)
-                    hd_vec_store((float *)(strips + ((o + i) * STRIP + r) * 2), pairs[i]);
-            }
+    for (int64_t r = 0; r < rows; r += STRIP)
+        hd_transpose(hd_min(rows - r, STRIP), out_pairs, (const float *)(dy + r * lddy), lddy / 2,
+                     (float *)(strips + r * out_pairs * 2), STRIP);
 }
 
 typedef uint16_t words __attribute__((vector_size(2 * IN), aligned(2)));

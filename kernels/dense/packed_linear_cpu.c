@@ -3,15 +3,11 @@
  * compiled with contraction, which is safe because every element is one chain of fused
  * multiply-adds. */
 #include "kernels/common/vector.h"
+#include "kernels/dense/linear.h"
 #include "kernels/dense/packed_linear_internal.h"
 #include "runtime/base/alloc.h"
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
-
-static int64_t whole_vectors(int64_t rows)
-{
-    return (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
-}
 
 /* The float passes need dy transposed and some blocks of inputs transposed. The bf16 passes need dy
  * of 32 rows at a time, and as many blocks of inputs or these blocks' weights; and tiles. Without
@@ -21,7 +17,8 @@ int64_t hd_packed_get_scratch_bytes(const struct hd_packed *p, int64_t rows)
     enum { TILE_BYTES = 1024, TILES = 4 };
     const int64_t out_pairs = (hd_packed_count_out_blocks(p) + 1) / 2,
                   row_blocks = (rows + IN - 1) / IN;
-    const int64_t floats = (hd_packed_count_outputs(p) + HD_PACK_GROUP * IN) * whole_vectors(rows);
+    const int64_t floats =
+        (hd_packed_count_outputs(p) + HD_PACK_GROUP * IN) * hd_linear_round_up(rows);
     const int64_t bytes = floats * (int64_t)sizeof(float);
     const int64_t per_row_block = 2 * out_pairs + 2 * HD_PACK_GROUP;
     const int64_t weights = (row_blocks * per_row_block + TILES) * TILE_BYTES;
@@ -56,41 +53,17 @@ HD_ALWAYS int64_t output_at(int v)
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-enum {
-    ROWS = HD_REG_ROWS,
-    VECTORS = HD_REG_COLUMNS,
-    PANEL = 4,       /* blocks of outputs */
-    DEPTH_BLOCKS = 4 /* blocks of inputs, so that a panel stays in the cache */
-};
-
-/* A panel of the product: `depth` inputs from a block on, by up to PANEL blocks of outputs. */
-struct panel {
-    const float *w;
-    int64_t next; /* floats from one block of inputs to the next */
-    int64_t depth;
-    const float *x;
-    int64_t ldx;
-    float *y;
-    int64_t ldy;
-    const float *bias;  /* in the last panel; else NULL */
-    bool start;         /* true: y holds nothing yet */
-    const float *ahead; /* weights of the next panel, to be prefetched; or NULL */
-};
-
-HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
+HD_ALWAYS void forward_block(const struct hd_packed_panel *p, int rows, int vectors)
 {
-    hd_reg sum[ROWS][VECTORS] = {{{0}}};
-    for (int r = 0; r < rows && !p->start; r++)
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = hd_reg_load(p->y + r * p->ldy + v * HD_REG);
-    const float *block = p->w;
-    for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next) {
-        const float *x = p->x + i0;
+    hd_reg sum[HD_REG_ROWS][HD_REG_COLUMNS];
+    const float *block = p->w, *x = p->x, *ahead = p->ahead;
+    hd_packed_load_sums(p, rows, vectors, sum);
+    for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next, x += IN) {
         int64_t n = hd_min(p->depth - i0, IN);
         for (int64_t i = 0; i < n; i++) {
-            hd_reg w[VECTORS];
-            if (p->ahead)
-                __builtin_prefetch(p->ahead + (i0 + i) * OUT, 0, 2);
+            hd_reg w[HD_REG_COLUMNS];
+            if (ahead)
+                __builtin_prefetch(ahead + i0 / IN * p->next + i * OUT, 0, 2);
             for (int v = 0; v < vectors; v++)
                 w[v] = hd_reg_load(block + output_at(v) + i * OUT);
             for (int r = 0; r < rows; r++)
@@ -98,74 +71,63 @@ HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
                     sum[r][v] += x[r * p->ldx + i] * w[v];
         }
     }
-    for (int v = 0; v < vectors; v++) {
-        hd_reg bias = {0};
-        if (p->bias)
-            bias = hd_reg_load(p->bias + v * HD_REG);
-        for (int r = 0; r < rows; r++)
-            hd_reg_store(p->y + r * p->ldy + v * HD_REG, p->bias ? sum[r][v] + bias : sum[r][v]);
-    }
+    hd_packed_store_sums(p, rows, vectors, sum);
 }
 
-static void run_forward_block(const struct panel *p, int rows, int vectors)
+static void run_forward_block(const struct hd_packed_panel *p, int rows, int vectors)
 {
     HD_UNROLL(forward_block, p, rows, vectors)
 }
 
-/* Computes up to ROWS rows of a panel, as many blocks of outputs at a time as fit into the
- * registers. */
-static void run_panel(struct panel p, int rows, int64_t blocks)
-{
-    enum { BLOCKS = VECTORS * HD_REG / OUT };
-    for (int64_t b = 0; b < blocks; b += BLOCKS) {
-        const int64_t n = hd_min(blocks - b, BLOCKS);
-        run_forward_block(&p, rows, (int)(n * OUT / HD_REG));
-        p.w += n * BLOCK;
-        p.y += n * OUT;
-        p.bias = p.bias ? p.bias + n * OUT : NULL;
-        p.ahead = NULL;
-    }
-}
-
-/* Returns the weights of panel i in the order of computation; it covers blocks [first_in, …) by
- * [first_out, …). */
-static const float *panel_weights(const struct hd_packed *p, const float *w, int64_t first_in,
-                                  int64_t first_out)
+/* Returns the weights of the panel that begins at these blocks or, beyond the last output, of the
+ * next one. */
+static const char *find_panel(const struct hd_packed *p, const struct hd_packed_way *way,
+                              const char *w, int64_t first_in, int64_t first_out)
 {
     const int64_t out_blocks = hd_packed_count_out_blocks(p);
     if (first_out >= out_blocks) {
         first_out = 0;
-        first_in += DEPTH_BLOCKS;
+        first_in += way->blocks;
     }
-    if (first_in >= hd_packed_count_in_blocks(p))
-        return NULL;
-    return w + (first_in * out_blocks + first_out) * BLOCK;
+    return first_in < hd_packed_count_in_blocks(p)
+               ? w + (first_in * out_blocks + first_out) * BLOCK * way->bytes
+               : NULL;
+}
+
+void hd_packed_run_panels(const struct hd_packed *p, const struct hd_packed_way *way, int64_t rows,
+                          const void *w, const float *bias, const void *x, int64_t ldx, float *y,
+                          int64_t ldy)
+{
+    enum { BLOCKS = HD_REG_COLUMNS * HD_REG / OUT };
+    const int64_t out_blocks = hd_packed_count_out_blocks(p),
+                  in_blocks = hd_packed_count_in_blocks(p);
+    for (int64_t i = 0; i < in_blocks; i += way->blocks)
+        for (int64_t b = 0; b < out_blocks; b += BLOCKS) {
+            const char *next = find_panel(p, way, w, i, b + BLOCKS);
+            for (int64_t r = 0, row = 0; r < rows; r += HD_REG_ROWS, row++) {
+                const struct hd_packed_panel panel = {
+                    .w = find_panel(p, way, w, i, b),
+                    .next = out_blocks * BLOCK,
+                    .depth = hd_min(p->in - i * IN, way->blocks * IN),
+                    .x = (const char *)x + (r * ldx + i * IN) * way->bytes,
+                    .ldx = ldx,
+                    .y = y + r * ldy + b * OUT,
+                    .ldy = ldy,
+                    .bias = i + way->blocks >= in_blocks ? bias + b * OUT : NULL,
+                    .start = i == 0,
+                    .ahead = next && row < BLOCKS ? next + row * BLOCK * way->bytes : NULL,
+                };
+                way->run(&panel, (int)hd_min(rows - r, HD_REG_ROWS),
+                         (int)hd_min(out_blocks - b, BLOCKS) * OUT / HD_REG);
+            }
+        }
 }
 
 void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
                        const float *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t out_blocks = hd_packed_count_out_blocks(p),
-                  in_blocks = hd_packed_count_in_blocks(p);
-    for (int64_t i = 0; i < in_blocks; i += DEPTH_BLOCKS)
-        for (int64_t b = 0; b < out_blocks; b += PANEL) {
-            const float *next = panel_weights(p, w, i, b + PANEL);
-            for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
-                const struct panel panel = {
-                    .w = panel_weights(p, w, i, b),
-                    .next = out_blocks * BLOCK,
-                    .depth = hd_min(p->in - i * IN, DEPTH_BLOCKS * IN),
-                    .x = x + r * ldx + i * IN,
-                    .ldx = ldx,
-                    .y = y + r * ldy + b * OUT,
-                    .ldy = ldy,
-                    .bias = i + DEPTH_BLOCKS >= in_blocks ? bias + b * OUT : NULL,
-                    .start = i == 0,
-                    .ahead = next && row < DEPTH_BLOCKS ? next + row * out_blocks * BLOCK : NULL,
-                };
-                run_panel(panel, (int)hd_min(rows - r, ROWS), hd_min(out_blocks - b, PANEL));
-            }
-        }
+    static const struct hd_packed_way way = {sizeof(float), 4, run_forward_block};
+    hd_packed_run_panels(p, &way, rows, w, bias, x, ldx, y, ldy);
 }
 
 /* -- Backward ---------------------------------------------------------------------------------- */
@@ -177,23 +139,6 @@ enum {
     OUT_BLOCKS = 16 /* OUT_BLOCKS at a time, so that dy stays in the cache */
 };
 enum { COLUMNS = 64 /* rows of dx at a time */ };
-
-/* Computes to[column][row] = from[row][column], both counts up to their next multiples of 16;
- * missing rows become zero. */
-static void transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
-                      int64_t ld_to)
-{
-    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
-        for (int64_t c0 = 0; c0 < columns; c0 += HD_VEC) {
-            hd_vec block[HD_VEC] = {{0}};
-            int64_t n = hd_min(columns - c0, HD_VEC);
-            for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++)
-                block[r - r0] = load_some(from + r * ld_from + c0, n);
-            hd_vec_transpose(block);
-            for (int c = 0; c < HD_VEC; c++)
-                hd_vec_store(to + (c0 + c) * ld_to + r0, block[c]);
-        }
-}
 
 /* Computes dx[i][COLUMNS] = sum_o w[o][i] dy[o][ld], for INPUTS inputs and up to ROW_VECTORS
  * vectors of rows. Prefetches as many weights from `ahead`, which may lie beyond the end. */
@@ -277,10 +222,10 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
                              const float *dy, int64_t lddy, int64_t first, int64_t last,
                              const float *mask, float *dx, int64_t lddx, void *scratch)
 {
-    const int64_t ld = whole_vectors(rows);
+    const int64_t ld = hd_linear_round_up(rows);
     float *dy_columns = scratch;
     float columns[HD_PACK_GROUP * IN * COLUMNS] __attribute__((aligned(64)));
-    transpose(rows, p->out, dy, lddy, dy_columns, ld);
+    hd_transpose(rows, p->out, dy, lddy, dy_columns, ld);
     for (int64_t b = first; b < last; b += HD_PACK_GROUP)
         for (int64_t r = 0; r < rows; r += COLUMNS) {
             const int64_t end = hd_min(last, b + HD_PACK_GROUP), at = r * lddx + b * IN;
@@ -318,15 +263,14 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
                                 int64_t last, float *dw, void *scratch)
 {
     enum { BLOCKS = ROW_VECTORS * HD_REG / OUT };
-    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_count_out_blocks(p);
+    const int64_t ld = hd_linear_round_up(rows), out_blocks = hd_packed_count_out_blocks(p);
     const bool stream = hd_packed_count_weights(p) >= LARGE;
     float *columns = scratch;
     for (int64_t b = first; b < last; b += HD_PACK_GROUP) {
         const int64_t end = hd_min(last, b + HD_PACK_GROUP);
         const int64_t inputs = hd_min(p->in, end * IN) - b * IN, all = (end - b) * IN;
-        if (all - inputs >= HD_VEC) /* half of the block is padding */
-            memset(columns + (all - HD_VEC) * ld, 0, (size_t)(HD_VEC * ld) * sizeof *columns);
-        transpose(rows, inputs, x + b * IN, ldx, columns, ld);
+        memset(columns + inputs * ld, 0, (size_t)((all - inputs) * ld) * sizeof *columns);
+        hd_transpose(rows, inputs, x + b * IN, ldx, columns, ld);
         for (int64_t o = 0; o < out_blocks; o += BLOCKS)
             for (int64_t i = 0; i < all; i += INPUTS) {
                 float *to = dw + ((b + i / IN) * out_blocks + o) * BLOCK + i % IN * OUT;

@@ -24,6 +24,55 @@ HD_ALWAYS void hd_packed_store_row(const hd_bf16 row[HD_PACK_IN], int64_t inputs
     memcpy(dx, mask ? passed : row, sizeof passed);
 }
 
+/* A panel of a forward product: some blocks of inputs by as many blocks of outputs as the registers
+ * hold, for up to HD_REG_ROWS rows. Weights and activations are floats or bf16. */
+struct hd_packed_panel {
+    const void *w;
+    int64_t next;  /* weights from one block of inputs to the next */
+    int64_t depth; /* inputs */
+    const void *x;
+    int64_t ldx;
+    float *y;
+    int64_t ldy;
+    const float *bias; /* in the last panel; else NULL */
+    bool start;        /* true: y holds nothing yet */
+    const void *ahead; /* a block of outputs of the next panel, to be prefetched; or NULL */
+};
+
+/* A way to compute a forward product: of floats, or of bf16. */
+struct hd_packed_way {
+    int64_t bytes;  /* of a weight, and of an activation */
+    int64_t blocks; /* of inputs at a time, so that a panel stays in the first-level cache */
+    void (*run)(const struct hd_packed_panel *panel, int rows, int vectors);
+};
+
+/* Computes a forward product, panel by panel. */
+void hd_packed_run_panels(const struct hd_packed *p, const struct hd_packed_way *way, int64_t rows,
+                          const void *w, const float *bias, const void *x, int64_t ldx, float *y,
+                          int64_t ldy);
+
+/* Loads the sums over the panels before; zeros at the start. */
+HD_ALWAYS void hd_packed_load_sums(const struct hd_packed_panel *p, int rows, int vectors,
+                                   hd_reg sum[HD_REG_ROWS][HD_REG_COLUMNS])
+{
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = p->start ? (hd_reg){0} : hd_reg_load(p->y + r * p->ldy + v * HD_REG);
+}
+
+/* Stores the sums, with the bias after the last panel. */
+HD_ALWAYS void hd_packed_store_sums(const struct hd_packed_panel *p, int rows, int vectors,
+                                    hd_reg sum[HD_REG_ROWS][HD_REG_COLUMNS])
+{
+    for (int v = 0; v < vectors; v++) {
+        hd_reg bias = {0};
+        if (p->bias)
+            bias = hd_reg_load(p->bias + v * HD_REG);
+        for (int r = 0; r < rows; r++)
+            hd_reg_store(p->y + r * p->ldy + v * HD_REG, p->bias ? sum[r][v] + bias : sum[r][v]);
+    }
+}
+
 struct hd_packed_bf16 {
     void (*forward)(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy);
