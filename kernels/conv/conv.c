@@ -67,10 +67,7 @@ static int make_shadow(struct hd_conv *conv)
 
 static int build(struct hd_conv *conv)
 {
-    struct hd_onednn_conv_fields fields = {
-        .of = conv->fields, .out_height = conv->out_height, .out_width = conv->out_width};
-    HD_TRY(hd_onednn_conv_create(&fields, &conv->onednn));
-    conv->output = fields.output;
+    HD_TRY(hd_onednn_conv_create(&conv->fields, &conv->output, &conv->onednn));
     choose(conv);
     return make_shadow(conv);
 }

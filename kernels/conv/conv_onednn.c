@@ -25,7 +25,8 @@ struct pass {
 };
 
 struct hd_onednn_conv {
-    struct hd_onednn_conv_fields fields;
+    struct hd_conv_fields fields;
+    enum hd_layout output;
     hd_dnnl_md row_major, weights, shadow, bias; /* shadow is NULL if there is none */
     pthread_mutex_t lock;                        /* guards the making of passes */
     _Atomic(struct pass *) passes;
@@ -33,16 +34,17 @@ struct hd_onednn_conv {
 
 static dnnl_data_type_t activation_type(const struct hd_onednn_conv *conv)
 {
-    return conv->fields.of.bf16 ? dnnl_bf16 : dnnl_f32;
+    return conv->fields.bf16 ? dnnl_bf16 : dnnl_f32;
 }
 
 static hd_dnnl_md rows_md(const struct hd_onednn_conv *conv, bool output, int64_t batch,
                           dnnl_format_tag_t tag)
 {
-    const struct hd_conv_fields *f = &conv->fields.of;
+    const struct hd_conv_fields *f = &conv->fields;
     const dnnl_dim_t input_shape[] = {batch, f->in_channels, f->in_height, f->in_width};
-    const dnnl_dim_t output_shape[] = {batch, f->out_channels, conv->fields.out_height,
-                                       conv->fields.out_width};
+    const dnnl_dim_t output_shape[] = {batch, f->out_channels,
+                                       hd_conv_count_outputs(f, f->in_height),
+                                       hd_conv_count_outputs(f, f->in_width)};
     return hd_dnnl_md_create(4, output ? output_shape : input_shape, activation_type(conv), tag);
 }
 
@@ -52,7 +54,7 @@ static const dnnl_format_tag_t tags[] = {
 static hd_dnnl_md weights_md(const struct hd_onednn_conv *conv, dnnl_data_type_t type,
                              dnnl_format_tag_t tag)
 {
-    const struct hd_conv_fields *f = &conv->fields.of;
+    const struct hd_conv_fields *f = &conv->fields;
     const dnnl_dim_t shape[] = {f->out_channels, f->in_channels, f->kernel, f->kernel};
     return hd_dnnl_md_create(4, shape, type, tag);
 }
@@ -62,12 +64,12 @@ static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd
                                       int64_t batch, hd_dnnl_const_md weights,
                                       dnnl_format_tag_t output, hd_dnnl_pd hint)
 {
-    hd_dnnl_md src = rows_md(conv, false, batch, tags[conv->fields.of.input]);
+    hd_dnnl_md src = rows_md(conv, false, batch, tags[conv->fields.input]);
     hd_dnnl_md dst = rows_md(conv, true, batch, output);
     hd_dnnl_md any =
         weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
                    dnnl_format_tag_any);
-    dnnl_primitive_attr_t attr = hd_dnnl_get_attr(kind == HD_DNNL_FORWARD && conv->fields.of.relu);
+    dnnl_primitive_attr_t attr = hd_dnnl_get_attr(kind == HD_DNNL_FORWARD && conv->fields.relu);
     dnnl_primitive_desc_t pd = NULL;
     if (src && dst && any && attr) {
         const struct hd_dnnl_conv described = {.kind = kind,
@@ -75,8 +77,8 @@ static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd
                                                .weights = weights ? weights : any,
                                                .bias = conv->bias,
                                                .dst = dst,
-                                               .stride = conv->fields.of.stride,
-                                               .padding = conv->fields.of.padding,
+                                               .stride = conv->fields.stride,
+                                               .padding = conv->fields.padding,
                                                .hint = hint};
         pd = hd_dnnl_conv_create(hd_dnnl_get_engine(), &described, attr);
     }
@@ -100,7 +102,7 @@ static dnnl_primitive_desc_t describe_best(const struct hd_onednn_conv *conv,
                                            enum hd_dnnl_kind kind, int64_t batch,
                                            hd_dnnl_const_md ours, hd_dnnl_pd hint)
 {
-    dnnl_format_tag_t output = tags[conv->fields.output];
+    dnnl_format_tag_t output = tags[conv->output];
     dnnl_primitive_desc_t pd = ours ? describe(conv, kind, batch, ours, output, hint) : NULL;
     if (pd && !is_reference(pd))
         return pd;
@@ -154,7 +156,7 @@ static int describe_pass(const struct hd_onednn_conv *conv, enum hd_conv_pass ki
     hd_dnnl_const_md held = held_weights(conv, kind);
     dnnl_primitive_desc_t hint = NULL;
     if (kind != HD_CONV_FORWARD) {
-        hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->fields.output], NULL);
+        hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->output], NULL);
         if (!hint)
             return hd_dnnl_report_refusal("convolution");
     }
@@ -308,10 +310,10 @@ enum { N_KNOWN = sizeof known / sizeof *known };
 /* Finds the layout of the output that oneDNN prefers for the forward pass, if it is one of ours. */
 static int find_preferred(struct hd_onednn_conv *conv)
 {
-    conv->fields.output = conv->fields.of.bf16 ? HD_NHWC : HD_NCHW;
+    conv->output = conv->fields.bf16 ? HD_NHWC : HD_NCHW;
     dnnl_primitive_desc_t pd =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
-    if (!pd && conv->fields.of.bf16)
+    if (!pd && conv->fields.bf16)
         return hd_fail(HD_ERR_UNSUPPORTED,
                        "oneDNN %d.%d has no bf16 convolutions for this processor",
                        DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
@@ -322,7 +324,7 @@ static int find_preferred(struct hd_onednn_conv *conv)
         bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_get_md(pd, DNNL_ARG_DST));
         hd_dnnl_md_free(md);
         if (same) {
-            conv->fields.output = known[i];
+            conv->output = known[i];
             break;
         }
     }
@@ -340,7 +342,7 @@ static int count_references(const struct hd_onednn_conv *conv, enum hd_layout ou
     dnnl_primitive_desc_t forward = describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, tag, NULL);
     dnnl_primitive_desc_t weights =
         forward ? describe(conv, HD_DNNL_BACKWARD_WEIGHTS, USUAL_BATCH, NULL, tag, forward) : NULL;
-    int n = output == HD_NCHW16 && conv->fields.of.out_channels < 16;
+    int n = output == HD_NCHW16 && conv->fields.out_channels < 16;
     n += !forward || is_reference(forward);
     n += !weights || is_reference(weights);
     if (weights)
@@ -355,11 +357,11 @@ static int count_references(const struct hd_onednn_conv *conv, enum hd_layout ou
 static int choose_output(struct hd_onednn_conv *conv)
 {
     HD_TRY(find_preferred(conv));
-    int least = count_references(conv, conv->fields.output);
+    int least = count_references(conv, conv->output);
     for (int i = 0; i < N_KNOWN && least > 0; i++) {
         const int n = count_references(conv, known[i]);
         if (n < least)
-            conv->fields.output = known[i];
+            conv->output = known[i];
         least = n < least ? n : least;
     }
     return HD_OK;
@@ -378,7 +380,7 @@ bool hd_onednn_conv_is_blocked(const struct hd_onednn_conv *conv)
  * prefers. */
 static int choose_weights(struct hd_onednn_conv *conv)
 {
-    dnnl_format_tag_t output = tags[conv->fields.output];
+    dnnl_format_tag_t output = tags[conv->output];
     dnnl_primitive_desc_t forward =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, output, NULL);
     dnnl_primitive_desc_t backward =
@@ -386,13 +388,13 @@ static int choose_weights(struct hd_onednn_conv *conv)
                 : NULL;
     if (backward)
         conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_get_md(backward, DNNL_ARG_DIFF_WEIGHTS));
-    if (backward && conv->fields.of.bf16)
+    if (backward && conv->fields.bf16)
         conv->shadow = hd_dnnl_md_copy(hd_dnnl_pd_get_md(forward, DNNL_ARG_WEIGHTS));
     if (backward)
         dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
-    return conv->weights && (!conv->fields.of.bf16 || conv->shadow)
+    return conv->weights && (!conv->fields.bf16 || conv->shadow)
                ? HD_OK
                : hd_dnnl_report_refusal("convolution");
 }
@@ -447,7 +449,7 @@ static void find_places(const struct hd_onednn_conv *conv, const float *number,
 
 int hd_onednn_conv_map_shadow(const struct hd_onednn_conv *conv, int32_t *place)
 {
-    const struct hd_conv_fields *f = &conv->fields.of;
+    const struct hd_conv_fields *f = &conv->fields;
     const int64_t count = f->out_channels * f->in_channels * f->kernel * f->kernel;
     if (count >= 1 << 24)
         return hd_fail(HD_ERR_UNSUPPORTED, "a convolution with %lld weights is too large",
@@ -479,7 +481,7 @@ int hd_onednn_conv_map_shadow(const struct hd_onednn_conv *conv, int32_t *place)
 
 static int choose_layouts(struct hd_onednn_conv *conv)
 {
-    const dnnl_dim_t out = conv->fields.of.out_channels;
+    const dnnl_dim_t out = conv->fields.out_channels;
     HD_TRY(hd_dnnl_enter());
     conv->bias = hd_dnnl_md_create(1, &out, dnnl_f32, dnnl_a);
     conv->row_major = weights_md(conv, dnnl_f32, dnnl_oihw);
@@ -489,7 +491,8 @@ static int choose_layouts(struct hd_onednn_conv *conv)
     return choose_weights(conv);
 }
 
-int hd_onednn_conv_create(struct hd_onednn_conv_fields *fields, struct hd_onednn_conv **conv_p)
+int hd_onednn_conv_create(const struct hd_conv_fields *fields, enum hd_layout *output_p,
+                          struct hd_onednn_conv **conv_p)
 {
     struct hd_onednn_conv *conv = hd_alloc(1, sizeof *conv);
     if (!conv)
@@ -501,7 +504,7 @@ int hd_onednn_conv_create(struct hd_onednn_conv_fields *fields, struct hd_onednn
         hd_onednn_conv_destroy(conv);
         return status;
     }
-    fields->output = conv->fields.output;
+    *output_p = conv->output;
     *conv_p = conv;
     return HD_OK;
 }

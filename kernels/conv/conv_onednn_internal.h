@@ -6,17 +6,12 @@
 
 #include "kernels/conv/conv_fields.h"
 
-struct hd_onednn_conv_fields {
-    struct hd_conv_fields of;
-    int64_t out_height, out_width;
-    enum hd_layout output; /* layout that oneDNN computes best; create fills it in */
-};
-
 struct hd_onednn_conv;
 
-/* Create and destroy a convolution like hd_conv_create and hd_conv_destroy, with the same
- * errors. */
-int hd_onednn_conv_create(struct hd_onednn_conv_fields *fields, struct hd_onednn_conv **conv_p);
+/* Create and destroy a convolution like hd_conv_create and hd_conv_destroy, with the same errors.
+ * *output_p becomes the layout of the output that oneDNN computes best. */
+int hd_onednn_conv_create(const struct hd_conv_fields *fields, enum hd_layout *output_p,
+                          struct hd_onednn_conv **conv_p);
 void hd_onednn_conv_destroy(struct hd_onednn_conv *conv);
 
 /* Do what the functions of kernels/conv/conv.h with the corresponding names do, with the same
