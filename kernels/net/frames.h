@@ -30,11 +30,10 @@ void hd_frames_convert_floats(const struct hd_frames *frames, const struct hd_ob
 /* Copies floats or bf16 back to obs[rows][C][H][W], without undoing the normalisation. */
 void hd_frames_restore(const struct hd_frames *frames, int64_t rows, const void *from, float *obs);
 
-/* Convert between the weights of the plain convolution, row_major[out][C][kernel][kernel], and of
- * the folded one, rearranged[out][C f f][kernel / f][kernel / f]; f divides the kernel. */
-void hd_frames_rearrange_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,
-                                 const float *row_major, float *rearranged);
-void hd_frames_restore_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,
-                               const float *rearranged, float *row_major);
+/* Copies the weights of the plain convolution, row_major[out][C][kernel][kernel], to those of the
+ * folded one, folded[out][C f f][kernel / f][kernel / f], if `fold`; else back. f divides the
+ * kernel. */
+void hd_frames_copy_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,
+                            float *row_major, float *folded, bool fold);
 
 #endif

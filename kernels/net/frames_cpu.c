@@ -332,32 +332,23 @@ void hd_frames_restore(const struct hd_frames *f, int64_t rows, const void *from
 
 /* -- Weights ----------------------------------------------------------------------------------- */
 
-static int64_t find_rearranged(const struct hd_frames *f, int64_t kernel, int64_t c, int64_t y,
-                               int64_t x)
+static int64_t find_folded(const struct hd_frames *f, int64_t kernel, int64_t c, int64_t y,
+                           int64_t x)
 {
     int64_t side = kernel / f->block;
     int64_t channel = (c * f->block + y % f->block) * f->block + x % f->block;
     return (channel * side + y / f->block) * side + x / f->block;
 }
 
-void hd_frames_rearrange_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
-                                 const float *row_major, float *rearranged)
+void hd_frames_copy_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
+                            float *row_major, float *folded, bool fold)
 {
     const int64_t size = f->channels * kernel * kernel;
     for (int64_t o = 0; o < out; o++)
-        for (int64_t i = 0; i < size; i++)
-            rearranged[o * size + find_rearranged(f, kernel, i / (kernel * kernel),
-                                                  i / kernel % kernel, i % kernel)] =
-                row_major[o * size + i];
-}
-
-void hd_frames_restore_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
-                               const float *rearranged, float *row_major)
-{
-    const int64_t size = f->channels * kernel * kernel;
-    for (int64_t o = 0; o < out; o++)
-        for (int64_t i = 0; i < size; i++)
-            row_major[o * size + i] =
-                rearranged[o * size + find_rearranged(f, kernel, i / (kernel * kernel),
-                                                      i / kernel % kernel, i % kernel)];
+        for (int64_t i = 0; i < size; i++) {
+            const int64_t c = i / (kernel * kernel), y = i / kernel % kernel, x = i % kernel;
+            float *a = row_major + o * size + i;
+            float *b = folded + o * size + find_folded(f, kernel, c, y, x);
+            *(fold ? b : a) = *(fold ? a : b);
+        }
 }

@@ -132,21 +132,21 @@ static void copy_kernels(const struct conv_impl *impl, float *kernels, float *fi
             }
 }
 
-/* Converts filled kernels from or to the weights; `rearranged` has room for them. */
-static int copy_filled(const struct conv_impl *impl, float *filled, float *rearranged,
-                       float *weights, bool import)
+/* Converts filled kernels from or to the weights; `folded` has room for them. */
+static int copy_filled(const struct conv_impl *impl, float *filled, float *folded, float *weights,
+                       bool import)
 {
     const struct hd_frames *frames = &impl->base.frames;
     const int64_t out = impl->base.layer->out.size[0];
-    if (frames->block <= 1)
-        return import ? hd_conv_import(impl->conv, filled, weights)
-                      : hd_conv_export(impl->conv, weights, filled);
-    if (import) {
-        hd_frames_rearrange_weights(frames, out, impl->filled, filled, rearranged);
-        return hd_conv_import(impl->conv, rearranged, weights);
-    }
-    HD_TRY(hd_conv_export(impl->conv, weights, rearranged));
-    hd_frames_restore_weights(frames, out, impl->filled, rearranged, filled);
+    const bool folds = frames->block > 1;
+    float *ours = folds ? folded : filled;
+    if (import && folds)
+        hd_frames_copy_weights(frames, out, impl->filled, filled, folded, true);
+    if (import)
+        return hd_conv_import(impl->conv, ours, weights);
+    HD_TRY(hd_conv_export(impl->conv, weights, ours));
+    if (folds)
+        hd_frames_copy_weights(frames, out, impl->filled, filled, folded, false);
     return HD_OK;
 }
 
@@ -154,16 +154,16 @@ static int copy_weights(const struct conv_impl *impl, float *row_major, float *w
 {
     const struct hd_shape *in = &impl->base.layer->in, *out = &impl->base.layer->out;
     const int64_t n = out->size[0] * in->size[0] * impl->filled * impl->filled;
-    float *filled = hd_alloc(n, sizeof *filled), *rearranged = hd_alloc(n, sizeof *rearranged);
-    int status = filled && rearranged ? HD_OK : HD_ERR_NOMEM;
+    float *filled = hd_alloc(n, sizeof *filled), *folded = hd_alloc(n, sizeof *folded);
+    int status = filled && folded ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK && import)
         copy_kernels(impl, row_major, filled, true);
     if (status == HD_OK)
-        status = copy_filled(impl, filled, rearranged, weights, import);
+        status = copy_filled(impl, filled, folded, weights, import);
     if (status == HD_OK && !import)
         copy_kernels(impl, row_major, filled, false);
     hd_free(filled);
-    hd_free(rearranged);
+    hd_free(folded);
     return status;
 }
 
