@@ -8,15 +8,6 @@
 
 /* -- Making and releasing ---------------------------------------------------------------------- */
 
-/* A stop step has seen nothing yet, not even initial versions. */
-static int init_last_read(struct hd_step *step, void *arg)
-{
-    struct hd_binder *binder = arg;
-    for (int i = 0; step->condition && i < HD_PORTS_MAX; i++)
-        binder->last_read[step->index][i] = -1;
-    return HD_OK;
-}
-
 static int create_instances(struct hd_binder *binder)
 {
     const struct hd_graph *graph = binder->plan->graph;
@@ -37,7 +28,7 @@ static int create_instances(struct hd_binder *binder)
 int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int window,
                      struct hd_binder *binder)
 {
-    struct hd_graph *graph = plan->graph;
+    const struct hd_graph *graph = plan->graph;
     binder->plan = plan;
     binder->session = session;
     binder->window = window;
@@ -46,7 +37,10 @@ int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int windo
     binder->last_read = hd_alloc(graph->total_steps, sizeof *binder->last_read);
     if (!binder->instances || !binder->counters || !binder->last_read)
         return HD_ERR_NOMEM;
-    HD_TRY(hd_graph_walk(graph, init_last_read, binder));
+    /* A stop step has seen nothing yet, not even initial versions. */
+    for (int step = 0; step < graph->total_steps; step++)
+        for (int i = 0; graph->all_steps[step]->condition && i < HD_PORTS_MAX; i++)
+            binder->last_read[step][i] = -1;
     return create_instances(binder);
 }
 

@@ -8,9 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-static int init_step(struct hd_step *step, void *arg)
+static int init_step(struct hd_guards *guards, const struct hd_step *step)
 {
-    struct hd_guards *guards = arg;
     guards->next_due[step->index] = step->first;
     if (!step->condition)
         return HD_OK;
@@ -25,7 +24,7 @@ static int init_step(struct hd_step *step, void *arg)
 
 int hd_guards_create(struct hd_binder *binder, struct hd_guards *guards)
 {
-    struct hd_graph *graph = binder->plan->graph;
+    const struct hd_graph *graph = binder->plan->graph;
     guards->binder = binder;
     guards->next_compare = binder->plan->param_check_interval;
     guards->attributes = hd_alloc(graph->n_values, sizeof *guards->attributes);
@@ -33,7 +32,9 @@ int hd_guards_create(struct hd_binder *binder, struct hd_guards *guards)
     guards->fields = hd_alloc(graph->total_steps, sizeof(double *));
     if (!guards->attributes || !guards->next_due || !guards->fields)
         return HD_ERR_NOMEM;
-    return hd_graph_walk(graph, init_step, guards);
+    for (int i = 0; i < graph->total_steps; i++)
+        HD_TRY(init_step(guards, graph->all_steps[i]));
+    return HD_OK;
 }
 
 void hd_guards_destroy(struct hd_guards *guards)

@@ -158,11 +158,6 @@ static json_t *describe_value(const struct hd_guards *guards, int value)
                      "lags", lags, "attributes", attributes);
 }
 
-struct description {
-    const struct hd_guards *guards;
-    json_t *steps;
-};
-
 /* Text holds a double to the bit, NaN too. */
 static json_t *make_bits(double value)
 {
@@ -173,30 +168,26 @@ static json_t *make_bits(double value)
     return json_string(text);
 }
 
-static int describe_step(struct hd_step *step, void *arg)
+static json_t *describe_step(const struct hd_guards *guards, const struct hd_step *step)
 {
-    struct description *description = arg;
-    const struct hd_guards *guards = description->guards;
     const double *seen = guards->fields[step->index];
     json_t *reads = json_array(), *fields = json_array();
     for (int i = 0; i < step->n_refs; i++)
         json_array_append_new(reads, json_integer(guards->binder->last_read[step->index][i]));
     for (int i = 0; seen && i < guards->binder->plan->graph->n_slots; i++)
         json_array_append_new(fields, make_bits(seen[i]));
-    json_array_append_new(description->steps,
-                          json_pack("{s:s, s:I, s:o, s:o}", "step", step->label ? step->label : "",
-                                    "next_due", (json_int_t)guards->next_due[step->index],
-                                    "last_read", reads, "fields", fields));
-    return HD_OK;
+    return json_pack("{s:s, s:I, s:o, s:o}", "step", step->label ? step->label : "", "next_due",
+                     (json_int_t)guards->next_due[step->index], "last_read", reads, "fields",
+                     fields);
 }
 
 static json_t *describe(const struct hd_guards *guards)
 {
     const struct hd_binder *binder = guards->binder;
-    struct hd_graph *graph = binder->plan->graph;
-    struct description description = {guards, json_array()};
-    json_t *values = json_object(), *counters = json_object();
-    hd_graph_walk(graph, describe_step, &description);
+    const struct hd_graph *graph = binder->plan->graph;
+    json_t *values = json_object(), *counters = json_object(), *steps = json_array();
+    for (int i = 0; i < graph->total_steps; i++)
+        json_array_append_new(steps, describe_step(guards, graph->all_steps[i]));
     for (int i = 0; i < graph->n_values; i++)
         json_object_set_new(values, graph->values[i].spec.name, describe_value(guards, i));
     for (int i = 0; i < graph->n_counters; i++)
@@ -204,7 +195,7 @@ static json_t *describe(const struct hd_guards *guards)
     const int stop = binder->place > 0 ? binder->plan->ops[binder->place].step->index : NO_STOP;
     return json_pack("{s:I, s:i, s:I, s:o, s:o, s:o}", "shards", (json_int_t)graph->shards, "stop",
                      stop, "next_compare", (json_int_t)guards->next_compare, "counters", counters,
-                     "values", values, "steps", description.steps);
+                     "values", values, "steps", steps);
 }
 
 int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *checkpoints,
@@ -427,12 +418,6 @@ static int restore_value(struct hd_guards *guards, const struct hd_checkpoint *c
     return restore_lags(binder, checkpoint, value, json_object_get(saved, "lags"));
 }
 
-struct restoring {
-    struct hd_guards *guards;
-    const json_t *steps;
-    size_t at;
-};
-
 static double get_double(const json_t *bits)
 {
     const char *text = json_string_value(bits);
@@ -452,12 +437,9 @@ static int restore_due(struct hd_guards *guards, const struct hd_step *step, con
                        &guards->next_due[step->index]);
 }
 
-static int restore_step(struct hd_step *step, void *arg)
+static int restore_step(struct hd_guards *guards, const struct hd_step *step, const json_t *saved)
 {
-    struct restoring *restoring = arg;
-    struct hd_guards *guards = restoring->guards;
     double *seen = guards->fields[step->index];
-    const json_t *saved = json_array_get(restoring->steps, restoring->at++);
     const char *label = json_string_value(json_object_get(saved, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
@@ -496,7 +478,8 @@ static int restore_place(struct hd_binder *binder, const json_t *state)
 int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,
                      const json_t *state)
 {
-    struct hd_graph *graph = guards->binder->plan->graph;
+    const struct hd_graph *graph = guards->binder->plan->graph;
+    const json_t *steps = json_object_get(state, "steps");
     int64_t shards = 0;
     HD_TRY(get_count(state, "shards", &shards));
     if (shards != graph->shards)
@@ -512,6 +495,7 @@ int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *check
     HD_TRY(get_count(state, "next_compare", &guards->next_compare));
     for (int i = 0; i < graph->n_values; i++)
         HD_TRY(restore_value(guards, checkpoint, i, json_object_get(state, "values")));
-    struct restoring restoring = {guards, json_object_get(state, "steps"), 0};
-    return hd_graph_walk(graph, restore_step, &restoring);
+    for (int i = 0; i < graph->total_steps; i++)
+        HD_TRY(restore_step(guards, graph->all_steps[i], json_array_get(steps, (size_t)i)));
+    return HD_OK;
 }

@@ -201,11 +201,8 @@ static void check_buckets(struct checker *checker, const struct hd_step *step)
     }
 }
 
-static int check_step(struct hd_step *step, void *arg)
+static int check_step(struct checker *checker, struct hd_step *step)
 {
-    struct checker *checker = arg;
-    if (!step->verb)
-        return 0;
     for (int i = 0; i < step->n_refs; i++) {
         const struct hd_ref *ref = &step->refs[i];
         if (ref->value == HD_NO_VALUE)
@@ -235,12 +232,9 @@ static void check_values(struct checker *checker)
     }
 }
 
-static int fill_setup(struct hd_step *step, void *arg)
+static int fill_setup(struct checker *checker, struct hd_step *step)
 {
-    struct checker *checker = arg;
     struct hd_graph *graph = checker->graph;
-    if (!step->verb)
-        return 0;
     struct hd_spec **specs = hd_graph_alloc(graph, step->n_refs + 1, sizeof *specs);
     if (!specs)
         return HD_ERR_NOMEM;
@@ -267,15 +261,25 @@ static int64_t count_known_bytes(const struct hd_graph *graph)
     return bytes;
 }
 
-static int declare_step(struct hd_step *step, void *arg)
+static int declare_step(struct checker *checker, struct hd_step *step)
 {
-    struct checker *checker = arg;
-    if (!step->verb || !step->verb->declare)
+    if (!step->verb->declare)
         return 0;
     int64_t before = count_known_bytes(checker->graph);
     int status = step->verb->declare(&step->setup);
     checker->changed |= count_known_bytes(checker->graph) != before;
     return status == HD_ERR_INPUT ? 0 : status;
+}
+
+/* Calls visit for each step that is no repeat, until one returns a status other than 0, which is
+ * then returned. */
+static int visit_steps(struct checker *checker,
+                       int (*visit)(struct checker *checker, struct hd_step *step))
+{
+    for (int i = 0; i < checker->graph->total_steps; i++)
+        if (checker->graph->all_steps[i]->verb)
+            HD_TRY(visit(checker, checker->graph->all_steps[i]));
+    return HD_OK;
 }
 
 /* Asks all verbs until nothing changes: a read may come before the write that gives its value
@@ -284,7 +288,7 @@ static int declare_all(struct checker *checker)
 {
     do {
         checker->changed = false;
-        HD_TRY(hd_graph_walk(checker->graph, declare_step, checker));
+        HD_TRY(visit_steps(checker, declare_step));
     } while (checker->changed && hd_diag_count(checker->diag) == 0);
     for (int i = 0; i < checker->graph->n_values; i++) {
         const struct hd_spec *spec = &checker->graph->values[i].spec;
@@ -312,38 +316,19 @@ static void check_condition(struct checker *checker, const struct hd_step *step)
     }
 }
 
-struct ordinal {
-    const struct hd_step *until;
-    uint64_t before; /* steps of the same verb ahead of `until` */
-};
-
-static int count_before(struct hd_step *step, void *arg)
-{
-    struct ordinal *ordinal = arg;
-    if (step == ordinal->until)
-        return 1;
-    ordinal->before += step->verb == ordinal->until->verb;
-    return 0;
-}
-
 /* Steps of one verb draw different random numbers: the stream is the verb's stream_id and the
  * step's ordinal among the steps of that verb, so that steps of other verbs may come and go. */
-static int assign_streams(struct hd_step *step, void *arg)
+static int assign_stream(struct checker *checker, struct hd_step *step)
 {
-    struct checker *checker = arg;
-    if (!step->verb)
-        return 0;
-    struct ordinal ordinal = {step, 0};
-    hd_graph_walk(checker->graph, count_before, &ordinal);
-    step->stream = hd_hash_mix(step->verb->stream_id, ordinal.before);
+    uint64_t before = 0; /* steps of the same verb */
+    for (int i = 0; i < step->index; i++)
+        before += checker->graph->all_steps[i]->verb == step->verb;
+    step->stream = hd_hash_mix(step->verb->stream_id, before);
     return 0;
 }
 
-static int finish_step(struct hd_step *step, void *arg)
+static int finish_step(struct checker *checker, struct hd_step *step)
 {
-    struct checker *checker = arg;
-    if (!step->verb)
-        return 0;
     if (step->verb->kind == HD_VERB_STOP) {
         int status = hd_graph_parse_expression(checker->graph, hd_node_get(step->options, "if"),
                                                true, checker->diag, &step->condition);
@@ -362,16 +347,16 @@ int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag)
 {
     struct checker checker = {.graph = graph, .diag = diag};
     HD_TRY(resolve_values(&checker));
-    hd_graph_walk(graph, check_step, &checker);
+    HD_TRY(visit_steps(&checker, check_step));
     check_values(&checker);
     HD_TRY(hd_graph_check_flow(graph, diag));
     if (hd_diag_count(diag) > 0)
         return HD_ERR_INPUT;
-    HD_TRY(hd_graph_walk(graph, fill_setup, &checker));
+    HD_TRY(visit_steps(&checker, fill_setup));
     HD_TRY(declare_all(&checker));
     if (hd_diag_count(diag) > 0)
         return HD_ERR_INPUT;
-    HD_TRY(hd_graph_walk(graph, assign_streams, &checker));
-    HD_TRY(hd_graph_walk(graph, finish_step, &checker));
+    HD_TRY(visit_steps(&checker, assign_stream));
+    HD_TRY(visit_steps(&checker, finish_step));
     return hd_diag_count(diag) ? HD_ERR_INPUT : HD_OK;
 }

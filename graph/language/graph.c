@@ -17,23 +17,6 @@ void *hd_graph_alloc(struct hd_graph *graph, int64_t count, size_t size)
     return block;
 }
 
-static int walk(struct hd_step *steps, int n, int (*visit)(struct hd_step *, void *), void *arg)
-{
-    for (int i = 0; i < n; i++) {
-        int status = visit(&steps[i], arg);
-        if (status == 0)
-            status = walk(steps[i].steps, steps[i].n_steps, visit, arg);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
-int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, void *arg), void *arg)
-{
-    return walk(graph->steps, graph->n_steps, visit, arg);
-}
-
 int hd_graph_find_value(const struct hd_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->n_values; i++)
@@ -58,34 +41,27 @@ static void release_args(struct hd_step *step)
     step->args = NULL;
 }
 
-static int rebuild_step(struct hd_step *step, void *arg)
-{
-    (void)arg;
-    if (!step->verb || !step->verb->prepare)
-        return HD_OK;
-    release_args(step);
-    return step->verb->prepare(&step->setup, &step->args);
-}
-
 int hd_graph_rebuild(struct hd_graph *graph)
 {
-    return hd_graph_walk(graph, rebuild_step, NULL);
-}
-
-static int destroy_step(struct hd_step *step, void *arg)
-{
-    (void)arg;
-    release_args(step);
-    hd_expr_destroy(step->when);
-    hd_expr_destroy(step->condition);
-    return 0;
+    for (int i = 0; i < graph->total_steps; i++) {
+        struct hd_step *step = graph->all_steps[i];
+        if (!step->verb || !step->verb->prepare)
+            continue;
+        release_args(step);
+        HD_TRY(step->verb->prepare(&step->setup, &step->args));
+    }
+    return HD_OK;
 }
 
 void hd_graph_destroy(struct hd_graph *graph)
 {
     if (!graph)
         return;
-    hd_graph_walk(graph, destroy_step, NULL);
+    for (int i = 0; graph->all_steps && i < graph->total_steps; i++) {
+        release_args(graph->all_steps[i]);
+        hd_expr_destroy(graph->all_steps[i]->when);
+        hd_expr_destroy(graph->all_steps[i]->condition);
+    }
     hd_diag_destroy(graph->warnings);
     for (int i = 0; i < graph->n_values; i++) {
         struct hd_spec *spec = &graph->values[i].spec;

@@ -93,7 +93,9 @@ struct hd_graph {
     int n_parameters;
     struct hd_step *steps;
     int n_steps;
-    int total_steps;          /* with the bodies of repeats */
+    struct hd_step **all_steps; /* [total_steps]: repeats before their bodies, in file order; NULL
+                                   while the graph is parsed */
+    int total_steps;
     struct hd_diag *warnings; /* what is allowed, but hardly meant */
 
     void **blocks; /* all memory above */
@@ -102,10 +104,6 @@ struct hd_graph {
 
 /* Releases a graph with its task objects; accepts NULL. */
 void hd_graph_destroy(struct hd_graph *graph);
-
-/* Calls visit for every step, repeats before their bodies, in file order, until one call returns
- * a status other than 0, which is then returned. */
-int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, void *arg), void *arg);
 
 /* Releases and builds anew all task objects, without effect on results. No task may run. Returns
  * HD_OK or the first error of a verb's prepare. */

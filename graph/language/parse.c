@@ -458,6 +458,14 @@ static int parse_steps(struct hd_parser *parser, const struct hd_node *list,
     return HD_OK;
 }
 
+static void list_steps(struct hd_graph *graph, struct hd_step *steps, int n)
+{
+    for (int i = 0; i < n; i++) {
+        graph->all_steps[steps[i].index] = &steps[i];
+        list_steps(graph, steps[i].steps, steps[i].n_steps);
+    }
+}
+
 /* Adds the counters that the steps of a list name: `counts: NAME` declares one. */
 static int find_counters(struct hd_parser *parser, const struct hd_node *list)
 {
@@ -508,5 +516,10 @@ int hd_graph_parse(struct hd_graph *graph, const struct hd_node *root,
         return HD_ERR_NOMEM;
     graph->counters[graph->n_counters++] = "iteration";
     HD_TRY(find_counters(&parser, iteration));
-    return parse_steps(&parser, iteration, &graph->steps, &graph->n_steps);
+    HD_TRY(parse_steps(&parser, iteration, &graph->steps, &graph->n_steps));
+    graph->all_steps = hd_graph_alloc(graph, graph->total_steps, sizeof(struct hd_step *));
+    if (!graph->all_steps)
+        return HD_ERR_NOMEM;
+    list_steps(graph, graph->steps, graph->n_steps);
+    return HD_OK;
 }

@@ -4,74 +4,51 @@
  * ring of tasks that read one another is no background task. */
 #include "graph/plan/plan_internal.h"
 
-struct background {
-    const struct hd_plan *plan;
-    bool *background; /* by step index */
-    const struct hd_step *writer;
-    bool changed;
-};
-
-static int is_prompt_reader(struct hd_step *step, void *arg)
+/* Returns whether a step reads without a lag what `writer` changes. */
+static bool is_prompt_reader(const struct hd_step *step, const struct hd_step *writer)
 {
-    const struct background *background = arg;
-    if (step == background->writer || background->background[step->index])
-        return 0;
     for (int i = 0; i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_WRITE &&
-            step->refs[i].lag == 0 && hd_step_changes(background->writer, step->refs[i].value))
-            return 1;
-    return 0;
+            step->refs[i].lag == 0 && hd_step_changes(writer, step->refs[i].value))
+            return true;
+    return false;
 }
 
-static int derive_background(struct hd_step *step, void *arg)
+static bool is_background(const struct hd_graph *graph, const struct hd_step *step,
+                          const bool *background)
 {
-    struct background *background = arg;
     /* A step with cross-shard sums waits for the other ranks between its stages, which a background
      * task would hold up. */
-    if (!step->verb || step->verb->kind != HD_VERB_TASK || background->background[step->index] ||
-        hd_step_has_cross_shard_sums(step))
-        return 0;
-    background->writer = step;
-    if (!hd_graph_walk(background->plan->graph, is_prompt_reader, background)) {
-        background->background[step->index] = true;
-        background->changed = true;
-    }
-    return 0;
+    if (!step->verb || step->verb->kind != HD_VERB_TASK || hd_step_has_cross_shard_sums(step))
+        return false;
+    for (int i = 0; i < graph->total_steps; i++)
+        if (i != step->index && !background[i] && is_prompt_reader(graph->all_steps[i], step))
+            return false;
+    return true;
 }
 
-void hd_plan_find_background_steps(const struct hd_plan *plan, bool *background_steps)
+void hd_plan_find_background_steps(const struct hd_plan *plan, bool *background)
 {
-    struct background background = {.plan = plan, .background = background_steps};
-    do {
-        background.changed = false;
-        hd_graph_walk(plan->graph, derive_background, &background);
-    } while (background.changed);
+    const struct hd_graph *graph = plan->graph;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < graph->total_steps; i++)
+            if (!background[i] && is_background(graph, graph->all_steps[i], background))
+                changed = background[i] = true;
+    }
 }
 
 /* -- Buffers ----------------------------------------------------------------------------------- */
-
-struct lag {
-    const struct hd_step *writer;
-    int max;
-};
-
-static int find_lag(struct hd_step *step, void *arg)
-{
-    struct lag *lag = arg;
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].lag > lag->max &&
-            hd_step_changes(lag->writer, step->refs[i].value))
-            lag->max = step->refs[i].lag;
-    return 0;
-}
 
 /* Returns how many executions of a background step may be under way before anybody waits for the
  * first: as many as its readers' lag allows, and at least two. */
 static int count_under_way(const struct hd_plan *plan, const struct hd_step *step)
 {
-    struct lag lag = {step, 1};
-    hd_graph_walk(plan->graph, find_lag, &lag);
-    return lag.max + 1;
+    int lag = 1;
+    for (int i = 0; i < plan->graph->n_values; i++)
+        if (plan->values[i].lag > lag && hd_step_changes(step, i))
+            lag = plan->values[i].lag;
+    return lag + 1;
 }
 
 /* A background step reads a snapshot of a value that others update in place; a value that others

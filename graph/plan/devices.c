@@ -47,22 +47,23 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
            hd_op_is_finish_on_gpu(op) == gpu && subtask_touches(op, scope, -1);
 }
 
-/* -- Collectives ------------------------------------------------------------------------------- */
-/* One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
- * from there. Several GPUs of a rank add their own operands, and the first one adds their sums
- * (graph/execute/gpu_reduce.c). */
-
-static bool made_on_gpu(const struct hd_plan *plan, int value)
+/* Returns whether a step touches a value, or changes it, on GPUs or on the host. */
+static bool is_touched(const struct hd_plan *plan, int value, bool gpu, bool changes)
 {
     for (int at = 0; at < plan->n_ops; at++) {
         const struct hd_op *op = &plan->ops[at];
-        for (int i = 0; op->kind == HD_OP_STEP && op->gpu && i < op->step->n_refs; i++)
-            if (op->step->refs[i].value == value && hd_ref_changes(&op->step->refs[i]) &&
-                hd_op_touches(op, i, true))
+        for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+            if (op->step->refs[i].value == value && hd_op_touches(op, i, gpu) &&
+                (!changes || hd_ref_changes(&op->step->refs[i])))
                 return true;
     }
     return false;
 }
+
+/* -- Collectives ------------------------------------------------------------------------------- */
+/* One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
+ * from there. Several GPUs of a rank add their own operands, and the first one adds their sums
+ * (graph/execute/gpu_reduce.c). */
 
 static bool can_reduce_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -83,7 +84,7 @@ void hd_plan_place_reductions(struct hd_plan *plan)
             plan->devices == 0)
             continue;
         const int value = op->step->refs[0].value;
-        op->gpu = can_reduce_on_gpu(plan, value) && made_on_gpu(plan, value) &&
+        op->gpu = can_reduce_on_gpu(plan, value) && is_touched(plan, value, true, true) &&
                   plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
         if (op->gpu && plan->devices > 1)
             op->lowering = HD_LOWERING_GPU_REDUCE;
@@ -92,26 +93,14 @@ void hd_plan_place_reductions(struct hd_plan *plan)
 
 /* -- Values ------------------------------------------------------------------------------------ */
 
-/* Returns whether a step touches a value on GPUs, or on the host. */
-static bool is_touched(const struct hd_plan *plan, int value, bool gpu)
-{
-    for (int at = 0; at < plan->n_ops; at++) {
-        const struct hd_op *op = &plan->ops[at];
-        for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
-            if (op->step->refs[i].value == value && hd_op_touches(op, i, gpu))
-                return true;
-    }
-    return false;
-}
-
 static enum hd_residence find_residence(const struct hd_plan *plan, int value)
 {
     const struct hd_spec *spec = &plan->graph->values[value].spec;
-    if (!is_touched(plan, value, true))
+    if (!is_touched(plan, value, true, false))
         return HD_ON_HOST;
     if (spec->type->pinned || (spec->bytes <= PINNED_BYTES && !spec->type->flat))
         return HD_PINNED;
-    return is_touched(plan, value, false) ? HD_ON_BOTH : HD_ON_GPUS;
+    return is_touched(plan, value, false, false) ? HD_ON_BOTH : HD_ON_GPUS;
 }
 
 /* Snapshots are made where a GPU reads them, if one does. */

@@ -23,15 +23,13 @@ int hd_plan_allows(int64_t shards, int ranks)
 
 /* -- Buffers ----------------------------------------------------------------------------------- */
 
-static int note_lag(struct hd_step *step, void *arg)
+static void note_lags(struct hd_plan *plan, const struct hd_step *step)
 {
-    struct hd_plan *plan = arg;
     for (int i = 0; i < step->n_refs; i++) {
         const struct hd_ref *ref = &step->refs[i];
         if (ref->value != HD_NO_VALUE && ref->lag > plan->values[ref->value].lag)
             plan->values[ref->value].lag = ref->lag;
     }
-    return 0;
 }
 
 static void place_instances(struct hd_plan *plan, int i)
@@ -168,15 +166,15 @@ static bool has_form_for_gpus(const struct hd_graph *graph, const struct hd_step
     return gpu && has_values_of_gpus(graph, step) && (!gpu->supports || gpu->supports(step->args));
 }
 
-static int visit_decisive(struct hd_step *step, void *arg)
+bool hd_plan_can_use_gpus(const struct hd_graph *graph)
 {
-    const bool decides = step->verb && step->verb->gpu && step->verb->gpu->decides;
-    return decides && !has_form_for_gpus(arg, step) ? HD_ERR_UNSUPPORTED : HD_OK;
-}
-
-bool hd_plan_can_use_gpus(struct hd_graph *graph)
-{
-    return hd_graph_walk(graph, visit_decisive, graph) == HD_OK;
+    for (int i = 0; i < graph->total_steps; i++) {
+        const struct hd_step *step = graph->all_steps[i];
+        const bool decides = step->verb && step->verb->gpu && step->verb->gpu->decides;
+        if (decides && !has_form_for_gpus(graph, step))
+            return false;
+    }
+    return true;
 }
 
 /* Work that a GPU is given all at once would hold up others, so none of it is in the background. */
@@ -244,7 +242,8 @@ static int build(struct hd_plan *plan, bool *background_steps)
 {
     struct hd_graph *graph = plan->graph;
     hd_plan_find_background_steps(plan, background_steps);
-    hd_graph_walk(graph, note_lag, plan);
+    for (int i = 0; i < graph->total_steps; i++)
+        note_lags(plan, graph->all_steps[i]);
     for (int i = 0; i < graph->n_values; i++) {
         place_instances(plan, i);
         make_labels(plan, i);

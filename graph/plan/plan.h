@@ -131,7 +131,7 @@ struct hd_plan_gpus {
 };
 
 /* Returns whether GPUs are of any use to a graph: they can compute its gradients. */
-bool hd_plan_can_use_gpus(struct hd_graph *graph);
+bool hd_plan_can_use_gpus(const struct hd_graph *graph);
 
 /* Makes the plan of `rank` of `ranks`, a number that hd_plan_allows accepts; gpus NULL: without
  * GPUs. The graph outlives the plan, which the caller releases with hd_plan_destroy (accepts NULL).

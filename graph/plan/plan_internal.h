@@ -59,7 +59,15 @@ static inline bool hd_op_is_collective(const struct hd_op *op)
             (op->lowering == HD_LOWERING_COLLECTIVE || op->lowering == HD_LOWERING_GPU_REDUCE));
 }
 
-/* Returns whether a step changes a value. */
+/* Return whether a step names a value, and whether it changes it. */
+static inline bool hd_step_names(const struct hd_step *step, int value)
+{
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value == value)
+            return true;
+    return false;
+}
+
 static inline bool hd_step_changes(const struct hd_step *step, int value)
 {
     for (int i = 0; i < step->n_refs; i++)

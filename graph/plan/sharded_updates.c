@@ -24,38 +24,26 @@ static const struct hd_spec *spec_of(const struct hd_plan *plan, const struct hd
 
 /* -- Who else uses a value --------------------------------------------------------------------- */
 
-struct search {
-    int value;
-    const struct hd_step *but, *and_but;
-    bool changes; /* looks for steps that change the value only */
-};
-
-static int uses(struct hd_step *step, void *arg)
-{
-    const struct search *search = arg;
-    if (step == search->but || step == search->and_but)
-        return 0;
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value == search->value &&
-            (!search->changes || hd_ref_changes(&step->refs[i])))
-            return 1;
-    return 0;
-}
-
 static bool used_by_others(const struct hd_plan *plan, int value, const struct hd_step *but,
                            const struct hd_step *and_but)
 {
-    struct search search = {value, but, and_but, false};
-    for (int i = 0; i < plan->graph->n_values; i++)
-        if (plan->graph->values[i].spec.init == &plan->graph->values[value].spec)
+    const struct hd_graph *graph = plan->graph;
+    for (int i = 0; i < graph->n_values; i++)
+        if (graph->values[i].spec.init == &graph->values[value].spec)
             return true;
-    return hd_graph_walk(plan->graph, uses, &search) != 0;
+    for (int i = 0; i < graph->total_steps; i++)
+        if (graph->all_steps[i] != but && graph->all_steps[i] != and_but &&
+            hd_step_names(graph->all_steps[i], value))
+            return true;
+    return false;
 }
 
 static bool changed_by_others(const struct hd_plan *plan, int value, const struct hd_step *but)
 {
-    struct search search = {value, but, NULL, true};
-    return hd_graph_walk(plan->graph, uses, &search) != 0;
+    for (int i = 0; i < plan->graph->total_steps; i++)
+        if (plan->graph->all_steps[i] != but && hd_step_changes(plan->graph->all_steps[i], value))
+            return true;
+    return false;
 }
 
 /* -- Conditions -------------------------------------------------------------------------------- */
@@ -73,10 +61,9 @@ static bool written_just_before(const struct hd_plan *plan, int value, int at)
         const struct hd_op *op = &plan->ops[i];
         if (op->kind != HD_OP_STEP || op->step->depth != plan->ops[at].step->depth)
             continue;
-        for (int j = 0; j < op->step->n_refs; j++)
-            if (op->step->refs[j].value == value && hd_ref_changes(&op->step->refs[j]))
-                return op->step->verb->kind == HD_VERB_TASK && unguarded(op->step) &&
-                       !changed_by_others(plan, value, op->step);
+        if (hd_step_changes(op->step, value))
+            return op->step->verb->kind == HD_VERB_TASK && unguarded(op->step) &&
+                   !changed_by_others(plan, value, op->step);
     }
     return false;
 }

@@ -13,10 +13,9 @@ int hd_plan_find_body_end(const struct hd_plan *plan, int at)
 
 bool hd_op_names(const struct hd_op *op, int value)
 {
-    for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
-        if (op->step->refs[i].value == value)
-            return true;
-    return op->kind != HD_OP_STEP && op->kind != HD_OP_REPEAT && op->value == value;
+    if (op->kind == HD_OP_STEP)
+        return hd_step_names(op->step, value);
+    return op->kind != HD_OP_REPEAT && op->value == value;
 }
 
 /* Returns whether the first step that names the value writes it whole, whenever the steps after it

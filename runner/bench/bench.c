@@ -21,12 +21,15 @@
 
 /* -- Strategies -------------------------------------------------------------------------------- */
 
-static int find_lag(struct hd_step *step, void *lag)
+/* Returns the largest lag of all reads. */
+static int find_lag(const struct hd_graph *graph)
 {
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].lag > *(int *)lag)
-            *(int *)lag = step->refs[i].lag;
-    return HD_OK;
+    int lag = 0;
+    for (int i = 0; i < graph->total_steps; i++)
+        for (int j = 0; j < graph->all_steps[i]->n_refs; j++)
+            if (graph->all_steps[i]->refs[j].lag > lag)
+                lag = graph->all_steps[i]->refs[j].lag;
+    return lag;
 }
 
 /* Counts the updates of one iteration when nothing holds them up. */
@@ -80,10 +83,10 @@ static int check_strategy(struct hd_bench *bench, int i)
     HD_TRY(status);
     bench->strategies[i].unit =
         count_updates(run_spec.graph, run_spec.graph->steps, run_spec.graph->n_steps);
-    status = hd_graph_walk(run_spec.graph, find_lag, &bench->strategies[i].lag);
+    bench->strategies[i].lag = find_lag(run_spec.graph);
     hd_run_spec_release(&run_spec);
     bench->strategies[i].runs = hd_alloc(bench->options->repeats, sizeof(struct hd_rates));
-    return bench->strategies[i].runs ? status : HD_ERR_NOMEM;
+    return bench->strategies[i].runs ? HD_OK : HD_ERR_NOMEM;
 }
 
 static int read_strategies(struct hd_bench *bench)

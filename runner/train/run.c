@@ -240,12 +240,13 @@ static int start_session(struct hd_train *train)
 }
 
 /* Puts off the evaluations of the run file, which would hide what the rest costs. */
-static int skip_evaluation(struct hd_step *step, void *arg)
+static void skip_evaluations(const struct hd_graph *graph)
 {
-    (void)arg;
-    if (step->verb && strcmp(step->verb->name, "evaluate") == 0 && step->every > 0)
-        step->first = INT64_MAX;
-    return HD_OK;
+    for (int i = 0; i < graph->total_steps; i++) {
+        struct hd_step *step = graph->all_steps[i];
+        if (step->verb && strcmp(step->verb->name, "evaluate") == 0 && step->every > 0)
+            step->first = INT64_MAX;
+    }
 }
 
 static void tick(void *arg)
@@ -297,7 +298,7 @@ static int prepare(struct hd_train *train)
                                 train->options->insecure));
     HD_TRY(bind_and_load(train));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
-        HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
+        skip_evaluations(train->run_spec.graph);
     HD_TRY(take_fingerprint(train));
     HD_TRY(hd_resume_check(train));
     HD_TRY(hd_origins_find(&train->run_spec, &train->origins));

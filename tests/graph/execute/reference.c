@@ -401,12 +401,6 @@ static bool run_steps(struct hd_reference *r, struct hd_step *steps, int n)
     return false;
 }
 
-static int set_first(struct hd_step *step, void *arg)
-{
-    ((struct hd_reference *)arg)->due[step->index] = step->first;
-    return 0;
-}
-
 static void keep_starts(struct hd_reference *r)
 {
     for (int v = 0; v < r->graph->n_values; v++) {
@@ -443,7 +437,8 @@ struct hd_reference *hd_reference_run(struct hd_graph *graph)
     struct hd_reference *r = hd_alloc(1, sizeof *r);
     r->graph = graph;
     r->contents = hd_alloc(graph->n_values, sizeof *r->contents);
-    hd_graph_walk(graph, set_first, r);
+    for (int i = 0; i < graph->total_steps; i++)
+        r->due[i] = graph->all_steps[i]->first;
     init_values(r);
     bool over = false;
     for (; !over; r->counters[0]++) {
