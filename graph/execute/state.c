@@ -110,13 +110,11 @@ static int save_slices(const struct hd_binder *binder, struct hd_checkpoint_writ
 {
     const struct hd_plan *plan = binder->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
-    const int number = hd_sharded_update_get_number(binder->session, plan->rank);
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
-        int64_t bucket_lo, bucket_hi, lo, hi;
-        hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
-        hd_sharded_update_get_slice(bucket_lo, bucket_hi, number, plan->ranks, &lo, &hi);
-        if (lo < hi)
-            HD_TRY(save_slice(checkpoints, spec, bucket, lo, hi, data));
+        const struct hd_elements slice =
+            hd_sharded_update_get_slice(binder->session, spec, bucket, plan->rank);
+        if (slice.lo < slice.hi)
+            HD_TRY(save_slice(checkpoints, spec, bucket, slice.lo, slice.hi, data));
     }
     return HD_OK;
 }

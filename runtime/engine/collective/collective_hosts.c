@@ -1,28 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Submits what collectives between hosts do between packing and unpacking. */
+/* Submits what collectives between hosts do between packing and unpacking: sync points, at which
+ * vectors travel, and tasks, which add them. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
 #include "runtime/engine/collective/collective_internal.h"
 #include "runtime/engine/collective/halving.h"
 
 #include <string.h>
 
+enum { ALL_PARTNERS = -1 }; /* in place of the number of a round of pairs */
+
+static struct hd_comm *comm_of(const struct hd_collective_round *round)
+{
+    return round->session->options.comm;
+}
+
+/* -- Slices ------------------------------------------------------------------------------------ */
+
+/* Returns the floats of slices of the vector: whole cache lines. */
+static struct hd_elements find_slices(const struct hd_collective_round *round,
+                                      struct hd_slices slices)
+{
+    enum { LINE = 16 };
+    const int64_t n = hd_collective_get_payload_bytes(&round->collective) / (int64_t)sizeof(float);
+    return hd_halving_cut(0, n, LINE, slices, hd_comm_count_ranks(comm_of(round)));
+}
+
+/* Returns what `rank` keeps of the vector in round k, or of an exchange with all partners. */
+static struct hd_elements find_kept(const struct hd_collective_round *round, int rank, int k)
+{
+    const struct hd_comm *comm = comm_of(round);
+    const int slice = hd_halving_get_slice(comm, rank);
+    return find_slices(round, k == ALL_PARTNERS ? (struct hd_slices){slice, slice + 1}
+                                                : hd_halving_get_slices(comm, rank, k + 1));
+}
+
 /* -- Tasks ------------------------------------------------------------------------------------- */
 
+/* Adds a range of n vectors into the sum of number `number`. */
+static void add(const struct hd_collective_round *round, int n, const float **addends,
+                struct hd_elements range, int64_t number)
+{
+    hd_tree_add(n, addends, 1, 0, range.lo, range.hi,
+                (float *)hd_round_get_sum(round, number) + range.lo);
+}
+
+/* Adds the vectors that the ranks of this host packed, in the slices of this rank's number. */
 static int run_add_host(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
     const struct hd_collective_round *round = args;
-    hd_message_add_host(round, context->scratch);
+    const struct hd_comm *comm = comm_of(round);
+    const int ranks = hd_comm_count_host_ranks(comm), first = hd_comm_get_first_rank(comm);
+    const float **addends = context->scratch;
+    for (int i = 0; i < ranks; i++)
+        addends[i] = hd_round_get_buffer(round, first + i, round->sequence);
+    add(round, ranks, addends,
+        find_slices(round, hd_halving_get_slices(comm, hd_comm_get_rank(comm), 0)),
+        round->exchange);
     return HD_OK;
 }
 
+/* Adds this rank's slice of the hosts' sums, which number `exchange` brought, into the sum of the
+ * next number. */
 static int run_add_slice(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
     const struct hd_collective_round *round = args;
-    hd_message_add_slice(round, context->scratch);
+    const struct hd_comm *comm = comm_of(round);
+    const int hosts = hd_comm_count_hosts(comm);
+    const float **addends = context->scratch;
+    for (int host = 0; host < hosts; host++)
+        addends[host] =
+            hd_round_get_buffer(round, hd_comm_get_partner(comm, host), round->exchange);
+    addends[hd_comm_get_host(comm)] = hd_round_get_sum(round, round->exchange);
+    add(round, hosts, addends, find_kept(round, hd_comm_get_rank(comm), ALL_PARTNERS),
+        round->exchange + 1);
+    return HD_OK;
+}
+
+/* Adds what the round that context->item tells brought to the sum of number `exchange`. */
+static int run_add_half(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct hd_collective_round *round = args;
+    const struct hd_comm *comm = comm_of(round);
+    const int k = (int)context->item;
+    const float *both[] = {
+        hd_round_get_sum(round, round->exchange),
+        hd_round_get_buffer(round, hd_halving_get_pair(comm, k), round->exchange)};
+    add(round, 2, both, find_kept(round, hd_comm_get_rank(comm), k), round->exchange);
     return HD_OK;
 }
 
@@ -32,7 +101,7 @@ static int run_add_vectors(struct hd_context *context, const struct hd_view *vie
 {
     (void)views;
     const struct hd_collective_round *round = args;
-    struct hd_comm *comm = round->session->options.comm;
+    const struct hd_comm *comm = comm_of(round);
     const int first = hd_comm_get_rank(comm), ranks = hd_comm_count_host_ranks(comm);
     void *sum = hd_round_get_buffer(round, first, round->exchange);
     const void *vector = hd_round_add_ranks(round, first, ranks, context->scratch, sum);
@@ -41,13 +110,13 @@ static int run_add_vectors(struct hd_context *context, const struct hd_view *vie
     return HD_OK;
 }
 
-/* Add the sums of a pair of hosts, or a half of them, in the round that context->item tells. */
+/* Adds the sums of a pair of hosts in the round that context->item tells. */
 static int run_add_pair(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
     const struct hd_collective_round *round = args;
     const struct hd_collective *c = &round->collective;
-    struct hd_comm *comm = round->session->options.comm;
+    const struct hd_comm *comm = comm_of(round);
     const int self = hd_comm_get_rank(comm), pair = hd_halving_get_pair(comm, (int)context->item);
     void *own = hd_round_get_buffer(round, self, round->exchange);
     void *other = hd_round_get_buffer(round, pair, round->exchange);
@@ -58,59 +127,86 @@ static int run_add_pair(struct hd_context *context, const struct hd_view *views,
     return HD_OK;
 }
 
-static int run_add_half(struct hd_context *context, const struct hd_view *views, const void *args)
+/* -- Transfers --------------------------------------------------------------------------------- */
+/* They are with a partner, in the memory of number `number`. The functions return how many. */
+
+/* All get rank 0's vector, or every rank every other's. */
+static int list_whole(const struct hd_collective_round *round, int partner, int64_t number,
+                      struct hd_comm_transfer *transfers)
 {
-    (void)views;
-    hd_message_add_half(args, (int)context->item);
-    return HD_OK;
+    const struct hd_collective *c = &round->collective;
+    const int self = round->session->options.rank;
+    const bool from_root = c->kind == HD_COLLECTIVE_BROADCAST;
+    const int64_t bytes = hd_collective_get_payload_bytes(c);
+    int n = 0;
+    if (!from_root || self == 0)
+        transfers[n++] = (struct hd_comm_transfer){partner, true,
+                                                   hd_round_get_buffer(round, self, number), bytes};
+    if (!from_root || partner == 0)
+        transfers[n++] = (struct hd_comm_transfer){
+            partner, false, hd_round_get_buffer(round, partner, number), bytes};
+    return n;
+}
+
+/* A partner gets what it keeps of this rank's sums, or what this rank has kept. */
+static int list_slices(const struct hd_collective_round *round, enum hd_message_step step, int k,
+                       int partner, int64_t number, struct hd_comm_transfer *transfers)
+{
+    const struct hd_elements local = find_kept(round, round->session->options.rank, k);
+    const struct hd_elements remote = find_kept(round, partner, k);
+    const bool scatter = step == HD_MESSAGE_SCATTER;
+    void *sum = hd_round_get_sum(round, number);
+    void *received = scatter ? hd_round_get_buffer(round, partner, number) : sum;
+    transfers[0] = hd_halving_make_transfer(partner, true, sum, scatter ? remote : local);
+    transfers[1] = hd_halving_make_transfer(partner, false, received, scatter ? local : remote);
+    return 2;
 }
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
-static struct hd_sync_point make_point(const struct hd_collective_round *round, int64_t sequence)
+static int submit_point(const struct hd_collective_round *round, struct hd_sync_point point)
 {
     const struct hd_collective *c = &round->collective;
-    return (struct hd_sync_point){.name = c->name,
-                                  .channel = round->channel,
-                                  .sequence = sequence,
-                                  .iteration = c->iteration,
-                                  .priority = c->priority,
-                                  .group = c->group};
-}
-
-static int submit_step(struct hd_collective_round *round, int64_t sequence,
-                       enum hd_message_step step)
-{
-    struct hd_sync_point point = make_point(round, sequence);
-    HD_TRY(hd_message_list_transfers(round, step, &point));
-    int status = hd_submit_sync(round->session, &point);
+    point.name = c->name;
+    point.channel = round->channel;
+    point.iteration = c->iteration;
+    point.priority = c->priority;
+    point.group = c->group;
+    const int status = hd_submit_sync(round->session, &point);
     if (status != HD_OK)
         hd_free(point.owned);
     return status;
 }
 
-static int submit_wait_on_host(struct hd_collective_round *round, int64_t sequence)
+static int submit_wait_on_host(const struct hd_collective_round *round, int64_t sequence)
 {
-    struct hd_sync_point point = make_point(round, sequence);
-    point.on_host = true;
-    return hd_submit_sync(round->session, &point);
+    return submit_point(round, (struct hd_sync_point){.sequence = sequence, .on_host = true});
 }
 
-static int submit_pair(struct hd_collective_round *round, int64_t sequence,
-                       const struct hd_comm_transfer both[2])
+/* Submits sync point `sequence`, at which vectors of number `number` travel: to the pair of round
+ * k, or to all partners. */
+static int submit_exchange(const struct hd_collective_round *round, enum hd_message_step step,
+                           int k, int64_t sequence, int64_t number)
 {
-    struct hd_sync_point point = make_point(round, sequence);
-    struct hd_comm_transfer *transfers = hd_alloc(2, sizeof *transfers);
+    const struct hd_comm *comm = comm_of(round);
+    const bool barrier = round->collective.kind == HD_COLLECTIVE_BARRIER;
+    const int hosts = barrier ? 0 : hd_comm_count_hosts(comm), own = hd_comm_get_host(comm);
+    struct hd_comm_transfer *transfers = hd_alloc(2 * hosts, sizeof *transfers);
+    int n = 0;
     if (!transfers)
         return HD_ERR_NOMEM;
-    memcpy(transfers, both, 2 * sizeof *both);
-    point.transfers = point.owned = transfers;
-    point.n_transfers = 2;
-    point.pairs = true;
-    int status = hd_submit_sync(round->session, &point);
-    if (status != HD_OK)
-        hd_free(transfers);
-    return status;
+    for (int host = 0; host < hosts; host++) {
+        const int partner = hd_comm_get_partner(comm, host);
+        if (k == ALL_PARTNERS ? host == own : host != (own ^ 1 << k))
+            continue;
+        n += step == HD_MESSAGE_WHOLE ? list_whole(round, partner, number, transfers + n)
+                                      : list_slices(round, step, k, partner, number, transfers + n);
+    }
+    return submit_point(round, (struct hd_sync_point){.sequence = sequence,
+                                                      .transfers = transfers,
+                                                      .n_transfers = n,
+                                                      .pairs = k != ALL_PARTNERS,
+                                                      .owned = transfers});
 }
 
 /* vectors, item: of hd_round_make_task, and of its context. */
@@ -123,44 +219,33 @@ static int submit_adding(struct hd_collective_round *round,
     return hd_round_submit_task(round, task, false, false, false);
 }
 
-static int submit_whole_pair(struct hd_collective_round *round, int k)
-{
-    struct hd_comm *comm = round->session->options.comm;
-    const int self = hd_comm_get_rank(comm), pair = hd_halving_get_pair(comm, k);
-    const int64_t bytes = hd_collective_get_payload_bytes(&round->collective);
-    const struct hd_comm_transfer both[] = {
-        {pair, true, hd_round_get_buffer(round, self, round->exchange), bytes},
-        {pair, false, hd_round_get_buffer(round, pair, round->exchange), bytes}};
-    HD_TRY(submit_pair(round, round->exchange + k, both));
-    return submit_adding(round, run_add_pair, 3, k);
-}
-
 /* All ranks count the same numbers, whether they take part in the rounds or not. There is an even
  * number of them after that of the sum, so that the next collective's vectors do not go where ranks
  * of this host may still read it. */
 static int submit_pairs(struct hd_collective_round *round)
 {
-    struct hd_session_channel *channel = round->channel;
-    struct hd_comm *comm = round->session->options.comm;
-    const int ranks = hd_comm_count_host_ranks(comm);
-    const bool several = ranks > 1, courier = hd_message_is_courier(comm);
-    const int rounds = hd_halving_count_rounds(comm);
-    round->exchange = round->sum = round->sequence + several;
-    channel->next_sequence = round->exchange + rounds + rounds % 2;
+    const struct hd_comm *comm = comm_of(round);
+    const int ranks = hd_comm_count_host_ranks(comm), rounds = hd_halving_count_rounds(comm);
+    const bool several = ranks > 1;
+    const bool courier = hd_comm_get_rank(comm) == hd_comm_get_first_rank(comm);
+    const int64_t first = round->exchange = round->sum = round->sequence + several;
+    round->channel->next_sequence = first + rounds + rounds % 2;
     if (several)
         HD_TRY(submit_wait_on_host(round, round->sequence));
     if (several && courier)
         HD_TRY(submit_adding(round, run_add_vectors, ranks + 1, 0));
-    for (int k = 0; k < rounds && courier; k++)
-        HD_TRY(submit_whole_pair(round, k));
-    return several ? submit_wait_on_host(round, channel->next_sequence) : HD_OK;
+    for (int k = 0; k < rounds && courier; k++) {
+        HD_TRY(submit_exchange(round, HD_MESSAGE_WHOLE, k, first + k, first));
+        HD_TRY(submit_adding(round, run_add_pair, 3, k));
+    }
+    return several ? submit_wait_on_host(round, round->channel->next_sequence) : HD_OK;
 }
 
 /* The ranks of this host wait for each other, and each adds the vectors in the slices of its
  * number, if there are several. */
 static int submit_host_sum(struct hd_collective_round *round)
 {
-    const double ranks = hd_comm_count_host_ranks(round->session->options.comm);
+    const double ranks = hd_comm_count_host_ranks(comm_of(round));
     round->exchange = round->sequence + (ranks > 1);
     round->channel->next_sequence = round->exchange;
     if (ranks == 1)
@@ -171,42 +256,40 @@ static int submit_host_sum(struct hd_collective_round *round)
 
 static int submit_slices(struct hd_collective_round *round)
 {
-    const struct hd_comm *comm = round->session->options.comm;
+    const struct hd_comm *comm = comm_of(round);
     const double ranks = hd_comm_count_host_ranks(comm), hosts = hd_comm_count_hosts(comm);
     HD_TRY(submit_host_sum(round));
-    HD_TRY(submit_step(round, round->exchange, HD_MESSAGE_SCATTER));
+    HD_TRY(
+        submit_exchange(round, HD_MESSAGE_SCATTER, ALL_PARTNERS, round->exchange, round->exchange));
     HD_TRY(submit_adding(round, run_add_slice, (hosts + 1) / (hosts * ranks), 0));
     round->sum = ++round->channel->next_sequence;
-    return submit_step(round, round->sum, HD_MESSAGE_GATHER);
+    return submit_exchange(round, HD_MESSAGE_GATHER, ALL_PARTNERS, round->sum, round->sum);
 }
 
 /* As in submit_pairs, an even number of numbers comes after that of the sum. */
 static int submit_halves(struct hd_collective_round *round)
 {
-    struct hd_comm *comm = round->session->options.comm;
+    const struct hd_comm *comm = comm_of(round);
     const double ranks = hd_comm_count_host_ranks(comm);
     const int rounds = hd_halving_count_rounds(comm);
-    struct hd_comm_transfer both[2];
     HD_TRY(submit_host_sum(round));
-    round->sum = round->exchange;
-    round->channel->next_sequence = round->exchange + 2 * rounds;
+    const int64_t first = round->sum = round->exchange, last = first + 2 * rounds;
+    round->channel->next_sequence = last;
     for (int k = 0; k < rounds; k++) {
-        hd_message_list_half(round, HD_MESSAGE_SCATTER, k, both);
-        HD_TRY(submit_pair(round, round->exchange + k, both));
+        HD_TRY(submit_exchange(round, HD_MESSAGE_SCATTER, k, first + k, first));
         HD_TRY(submit_adding(round, run_add_half, 3 / (ranks * (2 << k)), k));
     }
-    for (int k = rounds - 1; k >= 0; k--) {
-        hd_message_list_half(round, HD_MESSAGE_GATHER, k, both);
-        HD_TRY(submit_pair(round, round->exchange + 2 * rounds - 1 - k, both));
-    }
-    return ranks > 1 ? submit_wait_on_host(round, round->channel->next_sequence) : HD_OK;
+    for (int k = rounds - 1; k >= 0; k--)
+        HD_TRY(submit_exchange(round, HD_MESSAGE_GATHER, k, last - 1 - k, first));
+    return ranks > 1 ? submit_wait_on_host(round, last) : HD_OK;
 }
 
 int hd_round_submit_steps(struct hd_collective_round *round)
 {
     switch (round->way) {
     case HD_MESSAGE_ALL:
-        return submit_step(round, round->sequence, HD_MESSAGE_WHOLE);
+        return submit_exchange(round, HD_MESSAGE_WHOLE, ALL_PARTNERS, round->sequence,
+                               round->sequence);
     case HD_MESSAGE_SLICES:
         return submit_slices(round);
     case HD_MESSAGE_PAIRS:

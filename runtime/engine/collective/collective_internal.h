@@ -98,27 +98,4 @@ static inline void *hd_round_get_sum(const struct hd_collective_round *round, in
                                sequence);
 }
 
-/* Step 1: adds the vectors that the ranks of this host packed, into what hd_round_get_sum returns
- * for the next number. addends: memory for a pointer for every rank. */
-void hd_message_add_host(const struct hd_collective_round *round, const float **addends);
-
-/* Step 2 of slices: adds this rank's slice of the hosts' sums, which number `exchange` brought,
- * into what hd_round_get_sum returns for the next number. */
-void hd_message_add_slice(const struct hd_collective_round *round, const float **addends);
-
-/* Step 2 of halves: adds what round k brought to the sum of number `exchange`. */
-void hd_message_add_half(const struct hd_collective_round *round, int k);
-
-/* Returns whether this rank is its host's courier. */
-bool hd_message_is_courier(const struct hd_comm *comm);
-
-/* Stores the transfers of halves in round k of the reduce-scatter or of the all-gather. */
-void hd_message_list_half(const struct hd_collective_round *round, enum hd_message_step step, int k,
-                          struct hd_comm_transfer both[2]);
-
-/* Completes *point, whose sequence is set, by the transfers of `step`: none where there is one
- * host. The point owns them. Returns HD_OK or HD_ERR_NOMEM. */
-int hd_message_list_transfers(const struct hd_collective_round *round, enum hd_message_step step,
-                              struct hd_sync_point *point);
-
 #endif

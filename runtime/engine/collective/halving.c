@@ -33,3 +33,18 @@ int hd_halving_get_slice(const struct hd_comm *comm, int rank)
     const int host = rank / hd_comm_count_host_ranks(comm);
     return hd_halving_get_slices(comm, rank, rounds).lo + (rounds == 0 ? host : 0);
 }
+
+struct hd_elements hd_halving_cut(int64_t lo, int64_t hi, int64_t unit, struct hd_slices slices,
+                                  int n)
+{
+    const int64_t units = (hi - lo + unit - 1) / unit;
+    const int64_t from = lo + units * slices.lo / n * unit, to = lo + units * slices.hi / n * unit;
+    return (struct hd_elements){from < hi ? from : hi, to < hi ? to : hi};
+}
+
+struct hd_comm_transfer hd_halving_make_transfer(int rank, bool out, void *vector,
+                                                 struct hd_elements floats)
+{
+    return (struct hd_comm_transfer){rank, out, (float *)vector + floats.lo,
+                                     (floats.hi - floats.lo) * (int64_t)sizeof(float)};
+}

@@ -24,9 +24,12 @@
 
 #include "runtime/comm/comm.h"
 
-/* A range of slices, by their numbers. */
+/* A range of slices, by their numbers, and one of elements of a vector. */
 struct hd_slices {
     int lo, hi;
+};
+struct hd_elements {
+    int64_t lo, hi;
 };
 
 /* Returns log2 H; 0 where H is no power of two. */
@@ -41,5 +44,14 @@ struct hd_slices hd_halving_get_slices(const struct hd_comm *comm, int rank, int
 
 /* Returns the slice whose sum `rank` has in the end. */
 int hd_halving_get_slice(const struct hd_comm *comm, int rank);
+
+/* Returns the elements of slices of a vector [lo, hi), of which there are n: whole units of `unit`
+ * elements, as even as can be. */
+struct hd_elements hd_halving_cut(int64_t lo, int64_t hi, int64_t unit, struct hd_slices slices,
+                                  int n);
+
+/* Returns the transfer of floats of a vector to a rank (out) or from it. */
+struct hd_comm_transfer hd_halving_make_transfer(int rank, bool out, void *vector,
+                                                 struct hd_elements floats);
 
 #endif

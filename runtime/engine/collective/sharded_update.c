@@ -21,14 +21,13 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
     const struct hd_update_bucket *bucket = args;
     const bool single = bucket->update.operands->partials * bucket->groups == 1;
     const float count = bucket->ops->count(bucket);
-    int64_t lo, hi;
-    hd_update_get_slice(bucket, bucket->session->options.rank, &lo, &hi);
-    const int64_t step = single ? hi - lo : HD_BLOCK;
+    const struct hd_elements slice = hd_update_get_slice(bucket, bucket->session->options.rank);
+    const int64_t step = single ? slice.hi - slice.lo : HD_BLOCK;
     float *sum = context->scratch, *buffer = sum + HD_BLOCK;
     context->scratch = buffer + HD_BLOCK;
     context->again = false;
-    for (int64_t at = lo; at < hi || !context->again; at += step) {
-        const int64_t end = at + step < hi ? at + step : hi;
+    for (int64_t at = slice.lo; at < slice.hi || !context->again; at += step) {
+        const int64_t end = at + step < slice.hi ? at + step : slice.hi;
         if (!single)
             bucket->ops->add(bucket, at, end, sum, buffer);
         HD_TRY(bucket->update.update_slice(context, views, bucket->update.args, at, end,
@@ -46,13 +45,14 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
     const struct hd_update_bucket *bucket = args;
     const struct hd_session_options *options = &bucket->session->options;
     for (int rank = 0; rank < options->ranks; rank++) {
-        int64_t lo, hi;
         const int at = bucket->ops->find_results(bucket, rank);
-        hd_update_get_slice(bucket, rank, &lo, &hi);
-        for (int i = 1; i < bucket->update.n && rank != options->rank && lo < hi; i++)
+        const struct hd_elements slice = hd_update_get_slice(bucket, rank);
+        if (rank == options->rank || slice.lo == slice.hi)
+            continue;
+        for (int i = 1; i < bucket->update.n; i++)
             if (bucket->update.wanted_whole[i])
                 HD_TRY(
-                    hd_value_copy_range(views[i].spec, lo, hi, views[i].data,
+                    hd_value_copy_range(views[i].spec, slice.lo, slice.hi, views[i].data,
                                         hd_update_get_place(bucket->session, at, views[i].data)));
     }
     return HD_OK;
@@ -121,9 +121,8 @@ static int priority_of(const struct hd_update_bucket *bucket)
 
 static int64_t count_slice(const struct hd_update_bucket *bucket)
 {
-    int64_t lo, hi;
-    hd_update_get_slice(bucket, bucket->session->options.rank, &lo, &hi);
-    return hi - lo;
+    const struct hd_elements slice = hd_update_get_slice(bucket, bucket->session->options.rank);
+    return slice.hi - slice.lo;
 }
 
 static int64_t count_local_operands(const struct hd_update_bucket *bucket)

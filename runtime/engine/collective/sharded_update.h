@@ -52,6 +52,7 @@
 #ifndef HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
 #define HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
 
+#include "runtime/engine/collective/halving.h"
 #include "runtime/engine/submit.h"
 
 struct hd_sharded_update {
@@ -85,13 +86,9 @@ struct hd_sharded_update {
  * and everything submitted has ended. */
 int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update);
 
-/* Returns the number of the slice of every bucket that `rank` does (halving.h). */
-int hd_sharded_update_get_number(const struct hd_session *session, int rank);
-
-/* Stores the elements [*lo_p, *hi_p) of bucket [lo, hi) that are slice `number` of n: whole blocks,
- * as even as can be. */
-void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int number, int n, int64_t *lo_p,
-                                 int64_t *hi_p);
+/* Returns the elements of a bucket that `rank` does: whole blocks (halving.h). */
+struct hd_elements hd_sharded_update_get_slice(const struct hd_session *session,
+                                               const struct hd_spec *spec, int bucket, int rank);
 
 /* Returns the bytes of scratch for an update_slice that needs scratch_bytes. */
 int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes);

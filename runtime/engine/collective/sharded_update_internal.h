@@ -61,9 +61,8 @@ enum { HD_UPDATE_TRANSFERS_MAX = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 }; 
  */
 void hd_update_choose_way(struct hd_update_bucket *bucket);
 
-/* Stores the elements of the bucket that `rank` does. */
-void hd_update_get_slice(const struct hd_update_bucket *bucket, int rank, int64_t *lo_p,
-                         int64_t *hi_p);
+/* Returns the elements of the bucket that `rank` does. */
+struct hd_elements hd_update_get_slice(const struct hd_update_bucket *bucket, int rank);
 
 /* Returns the place in the area of rank `rank` that `local` is in this rank's. */
 void *hd_update_get_place(const struct hd_session *session, int rank, const void *local);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This says where the slices of buckets are. */
 #include "runtime/base/hash.h"
-#include "runtime/engine/collective/halving.h"
 #include "runtime/engine/collective/sharded_update_internal.h"
 
 void *hd_update_get_place(const struct hd_session *session, int rank, const void *local)
@@ -12,25 +11,18 @@ void *hd_update_get_place(const struct hd_session *session, int rank, const void
            ((const char *)local - hd_session_get_area(session));
 }
 
-int hd_sharded_update_get_number(const struct hd_session *session, int rank)
+struct hd_elements hd_sharded_update_get_slice(const struct hd_session *session,
+                                               const struct hd_spec *spec, int bucket, int rank)
 {
-    return session->options.ranks == 1 ? 0 : hd_halving_get_slice(session->options.comm, rank);
+    const int ranks = session->options.ranks;
+    const int slice = ranks == 1 ? 0 : hd_halving_get_slice(session->options.comm, rank);
+    int64_t lo, hi;
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    return hd_halving_cut(lo, hi, HD_BLOCK, (struct hd_slices){slice, slice + 1}, ranks);
 }
 
-void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int number, int n, int64_t *lo_p,
-                                 int64_t *hi_p)
+struct hd_elements hd_update_get_slice(const struct hd_update_bucket *bucket, int rank)
 {
-    const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK;
-    const int64_t from = lo + blocks * number / n * HD_BLOCK;
-    const int64_t to = lo + blocks * (number + 1) / n * HD_BLOCK;
-    *lo_p = from < hi ? from : hi;
-    *hi_p = to < hi ? to : hi;
-}
-
-void hd_update_get_slice(const struct hd_update_bucket *bucket, int rank, int64_t *lo_p,
-                         int64_t *hi_p)
-{
-    hd_sharded_update_get_slice(bucket->lo, bucket->hi,
-                                hd_sharded_update_get_number(bucket->session, rank),
-                                bucket->session->options.ranks, lo_p, hi_p);
+    return hd_sharded_update_get_slice(bucket->session, bucket->update.operands, bucket->index,
+                                       rank);
 }

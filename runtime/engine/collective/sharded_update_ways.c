@@ -93,10 +93,36 @@ static float count_local(const struct hd_update_bucket *bucket)
     return group_weights(bucket, bucket->local, 0, bucket->n_local);
 }
 
-static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int64_t lo, int64_t hi)
+/* Lists the transfers with a partner by which it gets a part of this host's sum with the number of
+ * samples in it, counts[own], and `there` a part of its sum and counts[other]. Returns how many. */
+static int list_sums(const struct hd_update_bucket *bucket, int partner, void *sum,
+                     struct hd_elements sent, int own, void *there, struct hd_elements received,
+                     int other, struct hd_comm_transfer *transfers)
 {
-    return (struct hd_comm_transfer){rank, out, (float *)data + lo,
-                                     (hi - lo) * (int64_t)sizeof(float)};
+    const struct hd_elements own_count = {own, own + 1}, other_count = {other, other + 1};
+    transfers[0] = hd_halving_make_transfer(partner, true, sum, sent);
+    transfers[1] = hd_halving_make_transfer(partner, true, bucket->counts, own_count);
+    transfers[2] = hd_halving_make_transfer(partner, false, there, received);
+    transfers[3] = hd_halving_make_transfer(partner, false, bucket->counts, other_count);
+    return 4;
+}
+
+/* Lists the transfers with a partner by which it gets elements of the results that every rank needs
+ * whole, and the area of rank `at` others. Returns how many. */
+static int list_results_of(const struct hd_update_bucket *bucket, int partner,
+                           struct hd_elements sent, int at, struct hd_elements received,
+                           struct hd_comm_transfer *transfers)
+{
+    int n = 0;
+    for (int i = 1; i < bucket->update.n; i++) {
+        if (!bucket->update.wanted_whole[i])
+            continue;
+        void *here = bucket->update.views[i].data;
+        void *there = hd_update_get_place(bucket->session, at, here);
+        transfers[n++] = hd_halving_make_transfer(partner, true, here, sent);
+        transfers[n++] = hd_halving_make_transfer(partner, false, there, received);
+    }
+    return n;
 }
 
 /* -- Directly: each two partners at one sync point --------------------------------------------- */
@@ -113,10 +139,9 @@ static int run_partial_sums(struct hd_context *context, const struct hd_view *vi
     for (int host = 0; host < hosts && !hd_update_has_single_operand(bucket); host++) {
         const int partner = partner_on(bucket, host);
         float *there = hd_update_get_place(bucket->session, partner, bucket->update.in[0]);
-        int64_t lo, hi;
-        hd_update_get_slice(bucket, partner, &lo, &hi);
+        const struct hd_elements slice = hd_update_get_slice(bucket, partner);
         if (host != own)
-            add_local(bucket, lo, hi, there + lo);
+            add_local(bucket, slice.lo, slice.hi, there + slice.lo);
     }
     return HD_OK;
 }
@@ -148,38 +173,15 @@ static int list_operands(const struct hd_update_bucket *bucket, int k,
     (void)k;
     const int own = host_of(bucket);
     void *here = bucket->update.in[0];
-    int64_t lo, hi, local_lo, local_hi;
     int n = 0;
-    hd_update_get_slice(bucket, rank_of(bucket), &local_lo, &local_hi);
     for (int host = 0; host < bucket->groups; host++) {
         const int partner = partner_on(bucket, host);
         void *there = hd_update_get_place(bucket->session, partner, here);
         void *sum = hd_update_has_single_operand(bucket) ? here : there;
         if (host == own)
             continue;
-        hd_update_get_slice(bucket, partner, &lo, &hi);
-        transfers[n++] = make_transfer(partner, true, sum, lo, hi);
-        transfers[n++] = make_transfer(partner, true, bucket->counts, own, own + 1);
-        transfers[n++] = make_transfer(partner, false, there, local_lo, local_hi);
-        transfers[n++] = make_transfer(partner, false, bucket->counts, host, host + 1);
-    }
-    return n;
-}
-
-static int list_results_of(const struct hd_update_bucket *bucket, int partner,
-                           struct hd_comm_transfer *transfers)
-{
-    int64_t lo, hi, local_lo, local_hi;
-    int n = 0;
-    hd_update_get_slice(bucket, partner, &lo, &hi);
-    hd_update_get_slice(bucket, rank_of(bucket), &local_lo, &local_hi);
-    for (int i = 1; i < bucket->update.n; i++) {
-        if (!bucket->update.wanted_whole[i])
-            continue;
-        void *here = bucket->update.views[i].data;
-        void *there = hd_update_get_place(bucket->session, partner, here);
-        transfers[n++] = make_transfer(partner, true, here, local_lo, local_hi);
-        transfers[n++] = make_transfer(partner, false, there, lo, hi);
+        n += list_sums(bucket, partner, sum, hd_update_get_slice(bucket, partner), own, there,
+                       hd_update_get_slice(bucket, rank_of(bucket)), host, transfers + n);
     }
     return n;
 }
@@ -190,9 +192,12 @@ static int list_results(const struct hd_update_bucket *bucket, int k,
 {
     (void)k;
     int n = 0;
-    for (int host = 0; host < bucket->groups; host++)
+    for (int host = 0; host < bucket->groups; host++) {
+        const int partner = partner_on(bucket, host);
         if (host != host_of(bucket))
-            n += list_results_of(bucket, partner_on(bucket, host), transfers + n);
+            n += list_results_of(bucket, partner, hd_update_get_slice(bucket, rank_of(bucket)),
+                                 partner, hd_update_get_slice(bucket, partner), transfers + n);
+    }
     return n;
 }
 
@@ -206,26 +211,22 @@ static const struct hd_update_ops direct = {.by_host = true,
 
 /* -- By halving: with one partner at each of several sync points ------------------------------- */
 
-/* Stores the elements whose sums `rank` keeps after k rounds of A. */
-static void get_kept(const struct hd_update_bucket *bucket, int rank, int k, int64_t *lo_p,
-                     int64_t *hi_p)
+/* Returns the elements whose sums `rank` keeps after k rounds of A. */
+static struct hd_elements find_kept(const struct hd_update_bucket *bucket, int rank, int k)
 {
-    const struct hd_slices slices = hd_halving_get_slices(comm_of(bucket), rank, k);
-    const int ranks = hd_comm_count_ranks(comm_of(bucket));
-    int64_t inner;
-    hd_sharded_update_get_slice(bucket->lo, bucket->hi, slices.lo, ranks, lo_p, &inner);
-    hd_sharded_update_get_slice(bucket->lo, bucket->hi, slices.hi - 1, ranks, &inner, hi_p);
+    const struct hd_comm *comm = comm_of(bucket);
+    return hd_halving_cut(bucket->lo, bucket->hi, HD_BLOCK, hd_halving_get_slices(comm, rank, k),
+                          hd_comm_count_ranks(comm));
 }
 
 static int run_local_sum(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)views;
     const struct hd_update_bucket *bucket = args;
-    int64_t lo, hi;
-    get_kept(bucket, rank_of(bucket), 0, &lo, &hi);
+    const struct hd_elements kept = find_kept(bucket, rank_of(bucket), 0);
     bucket->counts[0] = count_local(bucket);
     if (!hd_update_has_single_operand(bucket))
-        add_local(bucket, lo, hi, bucket->sum + lo);
+        add_local(bucket, kept.lo, kept.hi, bucket->sum + kept.lo);
     return HD_OK;
 }
 
@@ -239,14 +240,8 @@ static int list_half_of_sum(const struct hd_update_bucket *bucket, int k,
                             struct hd_comm_transfer *transfers)
 {
     const int pair = hd_halving_get_pair(comm_of(bucket), k);
-    int64_t lo, hi, local_lo, local_hi;
-    get_kept(bucket, pair, k + 1, &lo, &hi);
-    get_kept(bucket, rank_of(bucket), k + 1, &local_lo, &local_hi);
-    transfers[0] = make_transfer(pair, true, get_sum(bucket, k), lo, hi);
-    transfers[1] = make_transfer(pair, true, bucket->counts, 0, 1);
-    transfers[2] = make_transfer(pair, false, bucket->received, local_lo, local_hi);
-    transfers[3] = make_transfer(pair, false, bucket->counts, 1, 2);
-    return 4;
+    return list_sums(bucket, pair, get_sum(bucket, k), find_kept(bucket, pair, k + 1), 0,
+                     bucket->received, find_kept(bucket, rank_of(bucket), k + 1), 1, transfers);
 }
 
 static int run_add_half(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -255,10 +250,9 @@ static int run_add_half(struct hd_context *context, const struct hd_view *views,
     const struct hd_update_bucket *bucket = args;
     const int k = (int)context->item;
     const float *both[] = {get_sum(bucket, k), bucket->received};
-    int64_t lo, hi;
-    get_kept(bucket, rank_of(bucket), k + 1, &lo, &hi);
+    const struct hd_elements kept = find_kept(bucket, rank_of(bucket), k + 1);
     bucket->counts[0] += bucket->counts[1];
-    hd_tree_add(2, both, 1, 0, lo, hi, bucket->sum + lo);
+    hd_tree_add(2, both, 1, 0, kept.lo, kept.hi, bucket->sum + kept.lo);
     return HD_OK;
 }
 
@@ -279,19 +273,10 @@ static float count_both(const struct hd_update_bucket *bucket)
 static int list_halves_of_results(const struct hd_update_bucket *bucket, int k,
                                   struct hd_comm_transfer *transfers)
 {
-    const int back = bucket->rounds - 1 - k, pair = hd_halving_get_pair(comm_of(bucket), back);
-    int64_t lo, hi, local_lo, local_hi;
-    int n = 0;
-    get_kept(bucket, pair, back + 1, &lo, &hi);
-    get_kept(bucket, rank_of(bucket), back + 1, &local_lo, &local_hi);
-    for (int i = 1; i < bucket->update.n; i++) {
-        if (!bucket->update.wanted_whole[i])
-            continue;
-        void *here = bucket->update.views[i].data;
-        transfers[n++] = make_transfer(pair, true, here, local_lo, local_hi);
-        transfers[n++] = make_transfer(pair, false, here, lo, hi);
-    }
-    return n;
+    const int self = rank_of(bucket), back = bucket->rounds - 1 - k;
+    const int pair = hd_halving_get_pair(comm_of(bucket), back);
+    return list_results_of(bucket, pair, find_kept(bucket, self, back + 1), self,
+                           find_kept(bucket, pair, back + 1), transfers);
 }
 
 /* All slices of a number came to the rank of this host that has it. */

@@ -97,12 +97,10 @@ static bool equal(const struct rank *rank, int value, const struct hd_spec *spec
     if (rank->plan->values[value].storage != HD_STORE_SLICES)
         return memcmp(data, expected, (size_t)spec->bytes) == 0;
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
-        int64_t lo, hi;
-        hd_spec_get_bucket(spec, bucket, &lo, &hi);
-        hd_sharded_update_get_slice(lo, hi,
-                                    hd_sharded_update_get_number(rank->session, rank->plan->rank),
-                                    rank->plan->ranks, &lo, &hi);
-        if (memcmp(data + lo, expected + lo, (size_t)(hi - lo) * sizeof(float)) != 0)
+        const struct hd_elements slice =
+            hd_sharded_update_get_slice(rank->session, spec, bucket, rank->plan->rank);
+        if (memcmp(data + slice.lo, expected + slice.lo,
+                   (size_t)(slice.hi - slice.lo) * sizeof(float)) != 0)
             return false;
     }
     return true;
