@@ -57,16 +57,15 @@ static int run_tasks(struct hd_session *session, const struct kind *kind,
 static int measure_in(struct hd_session *session, const struct kind *kind, int workers)
 {
     struct hd_buffer *buffers[BUFFERS];
-    int64_t busy_before, busy, ended;
     const int64_t tasks = kind->odd_on_gpu ? TASKS / 10 : TASKS;
     for (int i = 0; i < kind->buffers; i++)
         HD_TRY(hd_buffer_create(session, 1, 1, &buffers[i]));
     HD_TRY(run_tasks(session, kind, buffers, tasks / 10));
-    hd_trace_get_totals(hd_session_get_trace(session), &busy_before, &ended);
+    const int64_t busy_before = hd_trace_get_totals(hd_session_get_trace(session)).busy_ns;
     int64_t begin = hd_clock_get_ns();
     HD_TRY(run_tasks(session, kind, buffers, tasks));
     int64_t wall = hd_clock_get_ns() - begin;
-    hd_trace_get_totals(hd_session_get_trace(session), &busy, &ended);
+    const int64_t busy = hd_trace_get_totals(hd_session_get_trace(session)).busy_ns;
     int64_t spent = kind->odd_on_gpu ? wall : wall * workers - (busy - busy_before);
     hd_part_report(NULL, (double)spent * 1e-3 / (double)tasks, "us");
     for (int i = 0; i < kind->buffers; i++)

@@ -67,7 +67,7 @@ static bool is_group_empty(void *arg)
 
 int hd_binder_wait(struct hd_binder *binder, struct hd_task_group *group)
 {
-    struct hd_recorder *recorder = hd_session_get_recorder(binder->session);
+    struct hd_recorder *recorder = hd_session_get_options(binder->session)->recorder;
     return recorder ? recorder->wait(recorder, group)
                     : hd_session_wait(binder->session, is_group_empty, group);
 }
@@ -248,8 +248,7 @@ struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op 
     };
 }
 
-void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home,
-                            int (*body)(struct hd_context *, const struct hd_view *, const void *))
+void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home, hd_body *body)
 {
     const struct hd_gpu_verb *gpu = op->step->verb->gpu;
     task->home = home;

@@ -76,8 +76,7 @@ void hd_binder_bind(const struct hd_binder *binder, const struct hd_op *op, int 
 struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op *op, int64_t shard);
 
 /* Has `home`, a GPU, run the task by `body` of its verb's form for GPUs. */
-void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home,
-                            int (*body)(struct hd_context *, const struct hd_view *, const void *));
+void hd_binder_set_gpu_home(struct hd_task *task, const struct hd_op *op, int home, hd_body *body);
 
 /* Fails the session, with the place in the graph file, if a step that is due needs the content of a
  * value that is none. Returns HD_OK or HD_ERR_INPUT, alike on every rank. */

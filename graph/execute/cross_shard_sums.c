@@ -39,15 +39,10 @@ int hd_cross_shard_buffers_create(struct hd_binder *binder, const struct hd_cros
     struct hd_cross_shard_buffers *cross_shard = hd_alloc(1, sizeof *cross_shard);
     if (!cross_shard)
         return HD_ERR_NOMEM;
+    *cross_shard_p = cross_shard;
     cross_shard->sums = sums;
     cross_shard->instances = hd_plan_count_instances(binder->plan, HD_SHARD);
-    int status = fill(binder->session, cross_shard);
-    if (status != HD_OK) {
-        hd_cross_shard_buffers_destroy(cross_shard);
-        return status;
-    }
-    *cross_shard_p = cross_shard;
-    return HD_OK;
+    return fill(binder->session, cross_shard);
 }
 
 void hd_cross_shard_buffers_destroy(struct hd_cross_shard_buffers *cross_shard)

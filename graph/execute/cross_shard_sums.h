@@ -10,8 +10,9 @@
 /* The sums after one stage of one step. */
 struct hd_cross_shard_buffers;
 
-/* Makes zeroed memory for sums that outlive it. Released by hd_cross_shard_buffers_destroy (accepts
- * NULL), before the session. Returns HD_OK or HD_ERR_NOMEM (logged). */
+/* Makes zeroed memory for sums that outlive it. The caller releases *cross_shard_p, which a failure
+ * may leave set too, with hd_cross_shard_buffers_destroy (accepts NULL), before the session.
+ * Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_cross_shard_buffers_create(struct hd_binder *binder, const struct hd_cross_shard_sums *sums,
                                   struct hd_cross_shard_buffers **cross_shard_p);
 void hd_cross_shard_buffers_destroy(struct hd_cross_shard_buffers *cross_shard);

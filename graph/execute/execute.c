@@ -220,9 +220,9 @@ const char *hd_executor_get_stop_key(const struct hd_executor *executor)
 /* Lets the types of values and the verbs of steps prepare a GPU. */
 static int prepare_gpu(const struct hd_binder *binder, int home)
 {
-    if (hd_session_get_recorder(binder->session))
+    if (hd_session_get_options(binder->session)->recorder)
         return HD_OK;
-    HD_TRY(hd_device_use(hd_session_get_device(binder->session, home)));
+    HD_TRY(hd_device_use(hd_session_get_options(binder->session)->devices[home - 1]));
     for (int i = 0; i < binder->plan->graph->n_values; i++) {
         const struct hd_spec *spec = &binder->plan->graph->values[i].spec;
         if (binder->plan->values[i].homes > 1 && spec->type->device)

@@ -67,8 +67,7 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
 
 /* Submits a task that owns `reduce` and writes its bucket of the result's replica at `home`. */
 static int submit(struct hd_binder *binder, const struct hd_op *op, struct reduce *reduce, int home,
-                  int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                  enum hd_mode mode, struct hd_access *accesses)
+                  hd_body *body, enum hd_mode mode, struct hd_access *accesses)
 {
     const struct hd_replica *to = &hd_binder_get_slot(binder, op, 1)->replicas[home];
     struct hd_task task = hd_binder_make_task(binder, op, -1);

@@ -15,8 +15,8 @@ static int get_device(struct hd_session *session, const struct hd_instances *ins
                       int i)
 {
     const int value = (int)(instances->planned - instances->plan->values);
-    return hd_session_get_device(session,
-                                 hd_plan_get_replica_home(instances->plan, value, replica, i));
+    const int home = hd_plan_get_replica_home(instances->plan, value, replica, i);
+    return hd_session_get_options(session)->devices[home - 1];
 }
 
 static bool is_shared(const struct hd_instances *instances, int slot)
@@ -44,7 +44,7 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
 {
     const struct hd_plan_value *plan = instances->planned;
     const struct hd_spec *spec = &instances->value->spec;
-    if (hd_session_get_recorder(session) && !is_shared(instances, slot))
+    if (hd_session_get_options(session)->recorder && !is_shared(instances, slot))
         return hd_alloc(1, 1); /* nobody touches it */
     if (replica > 0)
         return hd_device_alloc(get_device(session, instances, replica, i),
@@ -54,13 +54,14 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
     const int64_t at = slot * (int64_t)plan->instances + i;
     char *memory =
         hd_session_get_area(session) + plan->shared + at * hd_plan_round_to_pages(spec->bytes);
-    return hd_session_get_recorder(session) ? memory : memset(memory, 0, (size_t)spec->bytes);
+    return hd_session_get_options(session)->recorder ? memory
+                                                     : memset(memory, 0, (size_t)spec->bytes);
 }
 
 static void free_memory(struct hd_session *session, const struct hd_instances *instances, int slot,
                         int replica, int i, void *memory)
 {
-    if (hd_session_get_recorder(session) && !is_shared(instances, slot))
+    if (hd_session_get_options(session)->recorder && !is_shared(instances, slot))
         hd_free(memory);
     else if (replica > 0)
         hd_device_free(get_device(session, instances, replica, i), memory);
@@ -121,7 +122,7 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
             hd_plan_report_no_memory(instances->value, spec->bytes);
             return HD_ERR_NOMEM;
         }
-        if (replica == 0 && !hd_session_get_recorder(session))
+        if (replica == 0 && !hd_session_get_options(session)->recorder)
             HD_TRY(init_memory(instances, setup, first, slot, i, memory->data[i]));
         HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffers[i]));
     }
@@ -171,7 +172,8 @@ static void destroy_replica(struct hd_session *session, struct hd_instances *ins
     for (int i = 0; !is_alias(instances) && i < instances->planned->instances; i++) {
         if (memory->buffers)
             hd_buffer_destroy(memory->buffers[i]);
-        if (replica == 0 && memory->data && memory->data[i] && !hd_session_get_recorder(session))
+        if (replica == 0 && memory->data && memory->data[i] &&
+            !hd_session_get_options(session)->recorder)
             hd_value_fini(&instances->value->spec, memory->data[i]);
         if (memory->data)
             free_memory(session, instances, slot, replica, i, memory->data[i]);

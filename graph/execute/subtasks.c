@@ -32,8 +32,8 @@ struct hd_work_buffers {
 static int get_device(const struct hd_binder *binder, const struct hd_work_buffers *work, int64_t i)
 {
     const int instance = (int)(i / (work->n / work->instances));
-    return hd_session_get_device(binder->session,
-                                 hd_plan_get_home(binder->plan, instance, work->instances));
+    const int home = hd_plan_get_home(binder->plan, instance, work->instances);
+    return hd_session_get_options(binder->session)->devices[home - 1];
 }
 
 /* Returns how many items a task is for, on a GPU or not. */
@@ -94,7 +94,7 @@ int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
     work->instances = hd_plan_count_instances(binder->plan, op->step->placement);
     work->n = work->instances * op->subtasks.items;
     work->stages = op->subtasks.stages;
-    work->gpu = op->gpu && !hd_session_get_recorder(binder->session);
+    work->gpu = op->gpu && !hd_session_get_options(binder->session)->recorder;
     return fill(binder, op, work);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the accesses of a task into StarPU's handles and modes. */
+/* Makes StarPU's tasks, and turns accesses into its handles and modes. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/submit_internal.h"
@@ -54,8 +54,8 @@ static void add_access(struct handle_list *list, const struct hd_access *access)
             add_handle(list, buffer->handles[p * buffer->partials + l], starpu_mode(access->mode));
 }
 
-int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
-                          const struct hd_access *accesses, int n, starpu_data_handle_t token)
+static int set_handles(struct starpu_task *starpu, const struct hd_access *accesses, int n,
+                       starpu_data_handle_t token)
 {
     struct handle_list list = {.handles = starpu->handles, .modes = starpu->modes};
     int64_t needed = count_handles(accesses, n);
@@ -63,7 +63,7 @@ int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
         list.handles = starpu->dyn_handles = malloc((size_t)needed * sizeof *list.handles);
         list.modes = starpu->dyn_modes = malloc((size_t)needed * sizeof *list.modes);
         if (!list.handles || !list.modes)
-            return hd_fail(HD_ERR_NOMEM, "no memory for the handles of task %s", name);
+            return hd_fail(HD_ERR_NOMEM, "no memory for the handles of task %s", starpu->name);
     }
     for (int i = 0; i < n; i++)
         add_access(&list, &accesses[i]);
@@ -71,4 +71,18 @@ int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
         add_handle(&list, token, STARPU_RW);
     starpu->nbuffers = list.n;
     return HD_OK;
+}
+
+struct starpu_task *hd_starpu_make(const char *name, const struct hd_access *accesses, int n,
+                                   starpu_data_handle_t token, void (*ended)(void *arg), void *arg)
+{
+    struct starpu_task *starpu = starpu_task_create();
+    starpu->name = name;
+    starpu->callback_func = ended;
+    starpu->callback_arg = arg;
+    if (set_handles(starpu, accesses, n, token) == HD_OK)
+        return starpu;
+    starpu->destroy = 0;
+    starpu_task_destroy(starpu);
+    return NULL;
 }

@@ -13,16 +13,15 @@
 
 /* -- Where it is ------------------------------------------------------------------------------- */
 
-static int64_t describe_event(const struct hd_last_event *event, const char *form, const char *none,
-                              char *text, int64_t bytes)
+static int64_t describe_event(const struct hd_last_event *event, const char *form, char *text,
+                              int64_t bytes)
 {
     const char *name = atomic_load(&event->name);
     const double age_s = (double)(hd_clock_get_ns() - atomic_load(&event->at_ns)) * 1e-9;
-    if (bytes <= 0)
+    if (!name || bytes <= 0)
         return 0;
-    const int used = name ? snprintf(text, (size_t)bytes, form, name,
-                                     (long long)atomic_load(&event->number), age_s)
-                          : snprintf(text, (size_t)bytes, "%s", none);
+    const int used =
+        snprintf(text, (size_t)bytes, form, name, (long long)atomic_load(&event->number), age_s);
     return used < bytes ? used : bytes;
 }
 
@@ -101,11 +100,11 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
                                             &session->events.ended};
     int64_t used = 0;
     for (int i = 0; i < 3; i++)
-        used += describe_event(events[i], forms[i], "", text + used, bytes - used);
+        used += describe_event(events[i], forms[i], text + used, bytes - used);
     const int64_t before = used;
     for (int i = 0; i < session->exchanges.n; i++)
         used += describe_event(&session->exchanges.channels[i].waits,
-                               "waits in %s #%lld since %.1f s, ", "", text + used, bytes - used);
+                               "waits in %s #%lld since %.1f s, ", text + used, bytes - used);
     if (used == before && used < bytes)
         used += snprintf(text + used, (size_t)(bytes - used), "in no collective, ");
     if (used < bytes)
@@ -397,29 +396,14 @@ char *hd_session_get_area(const struct hd_session *session)
     return options->comm ? hd_comm_get_area(options->comm, options->rank) : NULL;
 }
 
-struct hd_recorder *hd_session_get_recorder(const struct hd_session *session)
+const struct hd_session_options *hd_session_get_options(const struct hd_session *session)
 {
-    return session->options.recorder;
+    return &session->options;
 }
 
 const char *hd_session_get_scheduler(const struct hd_session *session)
 {
     return session->options.sequential ? "none" : session->starpu.scheduler;
-}
-
-int hd_session_count_workers(const struct hd_session *session)
-{
-    return session->options.workers;
-}
-
-int hd_session_count_devices(const struct hd_session *session)
-{
-    return session->options.n_devices;
-}
-
-int hd_session_get_device(const struct hd_session *session, int home)
-{
-    return session->options.devices[home - 1];
 }
 
 struct hd_trace *hd_session_get_trace(struct hd_session *session)

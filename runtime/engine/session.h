@@ -33,7 +33,8 @@ enum hd_host_exchange {
 struct hd_session_options {
     bool sequential;
     struct hd_recorder *recorder; /* of a sequential session: is told of what is submitted, which
-                                     then does not run; or NULL. Borrowed */
+                                     then does not run, so that memory need not exist; or NULL.
+                                     Borrowed */
     int workers;                  /* >= 1 */
     const char *scheduler;        /* StarPU's name for it */
     bool performance_models;      /* StarPU keeps a history of each verb's times, as it does anyway
@@ -131,14 +132,8 @@ const char *hd_session_get_running(const struct hd_session *session);
  * asked for; NULL without other ranks. */
 char *hd_session_get_area(const struct hd_session *session);
 
-/* Returns the recorder, with which nothing runs and memory need not exist; or NULL. It cannot fail.
- */
-struct hd_recorder *hd_session_get_recorder(const struct hd_session *session);
-
-/* Return options of the session, and its trace. They cannot fail. Thread safe. */
-int hd_session_count_workers(const struct hd_session *session);
-int hd_session_count_devices(const struct hd_session *session);
-int hd_session_get_device(const struct hd_session *session, int home); /* CUDA's number */
+/* Return the session's options and its trace. They cannot fail. Thread safe. */
+const struct hd_session_options *hd_session_get_options(const struct hd_session *session);
 struct hd_trace *hd_session_get_trace(struct hd_session *session);
 
 /* Returns the name of the scheduler that StarPU took; "none" without StarPU. It cannot fail. Thread

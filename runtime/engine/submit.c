@@ -119,12 +119,6 @@ int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,
     return hd_fail(HD_ERR_SYSTEM, "StarPU refuses task %s: %s", starpu->name, strerror(-error));
 }
 
-void hd_starpu_discard(struct starpu_task *starpu)
-{
-    starpu->destroy = 0;
-    starpu_task_destroy(starpu);
-}
-
 /* The handles are set before, because StarPU allocates for them at the first call about the task's
  * dependences. */
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg)
@@ -174,17 +168,12 @@ static int submit_record(struct hd_session *session, struct hd_task_record *reco
     record->codelet = hd_codelet_find(session, hd_record_get_verb(record));
     if (!record->codelet)
         return HD_ERR_NOMEM;
-    struct starpu_task *starpu = starpu_task_create();
+    struct starpu_task *starpu =
+        hd_starpu_make(record->name, accesses, n_accesses, token, task_ended, record);
+    if (!starpu)
+        return HD_ERR_NOMEM;
     starpu->cl_arg = record;
-    starpu->callback_func = task_ended;
-    starpu->callback_arg = record;
-    starpu->name = record->name;
     starpu->priority = hd_session_clamp_priority(session, task->priority);
-    const int status = hd_starpu_set_handles(starpu, record->name, accesses, n_accesses, token);
-    if (status != HD_OK) {
-        hd_starpu_discard(starpu);
-        return status;
-    }
     if (task->again || (task->home == HD_HOST && (task->background || task->waits))) {
         record->open = starpu;
         hd_starpu_leave_open(starpu, hd_session_start_call, record);

@@ -39,12 +39,15 @@ struct hd_task_group {
 /* Priorities: higher is sooner, for schedulers that know priorities. */
 enum { HD_PRIORITY_LAST = -1000000, HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1000000 };
 
+/* The body of a task. */
+typedef int hd_body(struct hd_context *context, const struct hd_view *views, const void *args);
+
 struct hd_task {
     const char *verb; /* for totals, compared by address; both outlive the session */
     const char *name; /* for people: "adam", "snapshot policy" */
     /* May return HD_AGAIN or HD_WAITS: it is called again until it returns something else. */
-    int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
-    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    hd_body *body;
+    hd_body *finish;
     /* `finish` is called after a body that succeeded, on a GPU by its thread once the work has
      * ended. Without work_buffers and headers it gets those of the body. Or NULL. */
     const void *args;          /* outlives the task */
@@ -64,7 +67,7 @@ struct hd_task {
                      const void *args);
     const void *key;
     int key_bytes;
-    int (*set_inputs)(struct hd_context *context, const struct hd_view *views, const void *args);
+    hd_body *set_inputs;
     int64_t input_bytes; /* as in struct hd_gpu_verb */
     bool (*again)(const struct hd_context *context, const void *args); /* on a GPU: asked whenever
                               what the body queued has ended, whether it is to be called again, once

@@ -44,20 +44,19 @@ struct hd_codelet *hd_codelet_find(struct hd_session *session, const char *verb)
 void hd_codelet_apply(const struct hd_session *session, struct hd_codelet *codelet, int home,
                       struct starpu_task *starpu);
 
-/* Gives a StarPU task the handles of `accesses` and a token (NULL: none). Returns HD_OK, or
- * HD_ERR_NOMEM (logged) (handles.c). */
-int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
-                          const struct hd_access *accesses, int n, starpu_data_handle_t token);
+/* Returns a StarPU task with the handles of `accesses` and a token (NULL: none), which calls
+ * ended(arg); NULL: there is no memory (logged). hd_starpu_submit takes it (handles.c). */
+struct starpu_task *hd_starpu_make(const char *name, const struct hd_access *accesses, int n,
+                                   starpu_data_handle_t token, void (*ended)(void *arg), void *arg);
 
 /* Has the StarPU task end not when it has run, but when it is released, and calls granted(arg) when
  * it has its accesses. Its handles are set before. */
 void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg);
 
-/* Submits a StarPU task, after what was submitted before it, or frees one that was not submitted.
- * submit returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM (logged). */
+/* Submits a StarPU task, after what was submitted before it. Returns HD_OK, or HD_ERR_NOMEM or
+ * HD_ERR_SYSTEM (logged). */
 int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,
                      struct hd_task_group *group);
-void hd_starpu_discard(struct starpu_task *starpu);
 
 /* Counts the end of a task. Any thread. */
 void hd_session_end_task(struct hd_session *session, struct hd_task_group *group);

@@ -172,19 +172,14 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
     struct hd_sync *sync = hd_alloc(1, sizeof *sync);
     if (!sync)
         return HD_ERR_NOMEM;
-    struct starpu_task *starpu = starpu_task_create();
-    *sync = (struct hd_sync){.session = session, .task = starpu, .point = *point};
-    starpu->name = point->name;
-    starpu->priority = hd_session_clamp_priority(session, point->priority);
-    starpu->callback_func = sync_ended;
-    starpu->callback_arg = sync;
-    int status = hd_starpu_set_handles(starpu, point->name, point->accesses, point->n_accesses,
-                                       point->channel->token);
-    if (status != HD_OK) {
-        hd_starpu_discard(starpu);
+    struct starpu_task *starpu = hd_starpu_make(point->name, point->accesses, point->n_accesses,
+                                                point->channel->token, sync_ended, sync);
+    if (!starpu) {
         hd_free(sync);
-        return status;
+        return HD_ERR_NOMEM;
     }
+    *sync = (struct hd_sync){.session = session, .task = starpu, .point = *point};
+    starpu->priority = hd_session_clamp_priority(session, point->priority);
     hd_starpu_leave_open(starpu, begin, sync);
     hd_tsan_release(sync);
     return hd_starpu_submit(session, starpu, point->group);

@@ -258,45 +258,25 @@ static void sum_lane(const struct lane *lane, int64_t *busy_ns_p, int64_t *tasks
     }
 }
 
-void hd_trace_get_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p)
+struct hd_trace_totals hd_trace_get_totals(const struct hd_trace *trace)
 {
-    int64_t gpu_busy_ns = 0;
-    *busy_ns_p = *tasks_p = 0;
-    for (int w = 0; w < trace->workers; w++)
-        sum_lane(&trace->lanes[w],
-                 w < trace->workers - trace->options.gpus ? busy_ns_p : &gpu_busy_ns, tasks_p);
-}
-
-int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace)
-{
-    int64_t busy_ns = 0, tasks = 0;
-    for (int w = trace->workers - trace->options.gpus; w < trace->workers; w++)
-        sum_lane(&trace->lanes[w], &busy_ns, &tasks);
-    return busy_ns;
-}
-
-int64_t hd_trace_get_waited_ns(const struct hd_trace *trace)
-{
-    int64_t waited_ns = 0, waits = 0;
-    for (int i = trace->workers; i < trace->n_lanes; i++)
-        sum_lane(&trace->lanes[i], &waited_ns, &waits);
-    return waited_ns;
-}
-
-int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace)
-{
-    return atomic_load_explicit(&trace->exposed_ns, memory_order_relaxed);
-}
-
-int64_t hd_trace_get_first_ns(const struct hd_trace *trace)
-{
-    int64_t first = 0;
-    for (int w = 0; w < trace->workers; w++) {
-        int64_t begin = atomic_load_explicit(&trace->lanes[w].first_ns, memory_order_relaxed);
-        if (begin && (!first || begin < first))
-            first = begin;
+    const int cpus = trace->workers - trace->options.gpus;
+    struct hd_trace_totals totals = {
+        .exposed_ns = atomic_load_explicit(&trace->exposed_ns, memory_order_relaxed)};
+    int64_t waits = 0;
+    for (int i = 0; i < trace->n_lanes; i++) {
+        const struct lane *lane = &trace->lanes[i];
+        const int64_t first_ns = atomic_load_explicit(&lane->first_ns, memory_order_relaxed);
+        const bool works = i < trace->workers;
+        sum_lane(lane,
+                 i < cpus ? &totals.busy_ns
+                 : works  ? &totals.gpu_busy_ns
+                          : &totals.waited_ns,
+                 works ? &totals.tasks : &waits);
+        if (works && first_ns && (!totals.first_ns || first_ns < totals.first_ns))
+            totals.first_ns = first_ns;
     }
-    return first;
+    return totals;
 }
 
 static void write_lane_name(FILE *file, int rank, int lane, int workers)

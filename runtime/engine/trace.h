@@ -52,19 +52,18 @@ void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timin
  */
 const struct hd_timing *hd_trace_get_timings(struct hd_trace *trace);
 
-/* Store the time of all bodies on CPU workers in nanoseconds and the number of all bodies, and
- * return the time of the work that bodies queued on GPUs. */
-void hd_trace_get_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
-int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace);
+struct hd_trace_totals {
+    int64_t tasks;       /* bodies */
+    int64_t busy_ns;     /* of all bodies on CPU workers */
+    int64_t gpu_busy_ns; /* of the work that bodies queued on GPUs */
+    int64_t first_ns;    /* when the first body began (hd_clock_get_ns); 0 before it */
+    /* Until a collective last began or ended to wait for other ranks: of all that waited; and of
+     * some that waited while no worker had anything to do (exposed communication). */
+    int64_t waited_ns, exposed_ns;
+};
 
-/* Return how long collectives have waited for other ranks, those that wait at once all counted, and
- * how long some waited while no worker had anything to do (exposed communication): in nanoseconds,
- * until one last began or ended to wait. */
-int64_t hd_trace_get_waited_ns(const struct hd_trace *trace);
-int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace);
-
-/* Returns the start of the first body (hd_clock_get_ns), 0 before it. */
-int64_t hd_trace_get_first_ns(const struct hd_trace *trace);
+/* Returns the totals so far. */
+struct hd_trace_totals hd_trace_get_totals(const struct hd_trace *trace);
 
 /* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. The
  * stream knows whether that failed. */

@@ -11,13 +11,13 @@
 static void take_sample(struct hd_stopwatch_sample *sample, const struct hd_trace *trace,
                         int64_t updates, int64_t iterations)
 {
-    int64_t tasks;
+    const struct hd_trace_totals totals = hd_trace_get_totals(trace);
     sample->at_ns = hd_clock_get_ns();
     sample->updates = updates;
     sample->iterations = iterations;
-    sample->exposed_ns = hd_trace_get_exposed_ns(trace);
-    hd_trace_get_totals(trace, &sample->busy_ns, &tasks);
-    sample->gpu_busy_ns = hd_trace_get_gpu_busy_ns(trace);
+    sample->busy_ns = totals.busy_ns;
+    sample->gpu_busy_ns = totals.gpu_busy_ns;
+    sample->exposed_ns = totals.exposed_ns;
     hd_trace_read_timings(trace, sample->timings);
 }
 

@@ -90,7 +90,7 @@ static json_t *start_of(const struct hd_train *train)
         "start", "time", (double)(hd_clock_get_wall_ns() - ago_ns) * 1e-9, "update",
         (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks",
         train->ranks.world.world, "shards", (json_int_t)train->run_spec.shards, "workers",
-        hd_session_count_workers(train->session), "scheduler",
+        hd_session_get_options(train->session)->workers, "scheduler",
         hd_session_get_scheduler(train->session), "setup_s",
         (double)(train->timing.train_ns - train->timing.begin_ns) * 1e-9, "scratch_bytes",
         (json_int_t)hd_plan_get_scratch_bytes(train->plan), "channels", train->plan->channels,
@@ -121,21 +121,19 @@ struct hd_metrics *hd_metrics_start(const struct hd_train *train)
 
 static json_t *sample_of(const struct hd_train *train)
 {
-    const struct hd_trace *trace = hd_session_get_trace(train->session);
-    int64_t busy_ns, tasks, resident, peak;
-    hd_trace_get_totals(trace, &busy_ns, &tasks);
+    const struct hd_trace_totals totals = hd_trace_get_totals(hd_session_get_trace(train->session));
+    int64_t resident, peak;
     hd_memory_read(&resident, &peak);
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "s",
                      (double)(hd_clock_get_ns() - train->timing.train_ns) * 1e-9, "update",
                      (json_int_t)hd_executor_get_counter(train->executor, "update"), "iteration",
                      (json_int_t)hd_executor_get_counter(train->executor, "iteration"), "env_step",
                      (json_int_t)hd_logbook_get_progress(train->outputs.logbook).env_step, "tasks",
-                     (json_int_t)tasks, "busy_s", (double)busy_ns * 1e-9, "gpu_busy_s",
-                     (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9, "waited_s",
-                     (double)hd_trace_get_waited_ns(trace) * 1e-9, "exposed_s",
-                     (double)hd_trace_get_exposed_ns(trace) * 1e-9, "rss_bytes",
-                     (json_int_t)resident, "peak_bytes", (json_int_t)peak, "sent_bytes",
-                     (json_int_t)hd_comm_count_sent_bytes(train->ranks.comm));
+                     (json_int_t)totals.tasks, "busy_s", (double)totals.busy_ns * 1e-9,
+                     "gpu_busy_s", (double)totals.gpu_busy_ns * 1e-9, "waited_s",
+                     (double)totals.waited_ns * 1e-9, "exposed_s", (double)totals.exposed_ns * 1e-9,
+                     "rss_bytes", (json_int_t)resident, "peak_bytes", (json_int_t)peak,
+                     "sent_bytes", (json_int_t)hd_comm_count_sent_bytes(train->ranks.comm));
 }
 
 void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)

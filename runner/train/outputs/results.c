@@ -169,8 +169,8 @@ static int write_trace(const struct hd_train *train)
 static int write_rates(const struct hd_train *train, uint64_t param_hash)
 {
     struct hd_rates rates = {
-        .workers = hd_session_count_workers(train->session),
-        .gpus = hd_session_count_devices(train->session),
+        .workers = hd_session_get_options(train->session)->workers,
+        .gpus = hd_session_get_options(train->session)->n_devices,
         .ranks = train->ranks.world.world,
         .shards = train->run_spec.shards,
         .param_hash = param_hash,
@@ -212,23 +212,21 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
                           uint64_t hash, double train_s,
                           const struct hd_last_evaluation *evaluation)
 {
-    int64_t busy_ns, tasks;
-    const struct hd_trace *trace = hd_session_get_trace(train->session);
-    hd_trace_get_totals(trace, &busy_ns, &tasks);
+    const struct hd_trace_totals totals = hd_trace_get_totals(hd_session_get_trace(train->session));
     const double env_steps = hd_fields_count_env_steps(train);
     const double steps = env_steps - train->timing.first_env_step;
-    int workers = hd_session_count_workers(train->session);
-    const int gpus = hd_session_count_devices(train->session);
+    int workers = hd_session_get_options(train->session)->workers;
+    const int gpus = hd_session_get_options(train->session)->n_devices;
     const char *limit =
         strcmp(reason, "limit") == 0 ? hd_executor_get_stop_key(train->executor) : NULL;
     char collected[64] = "", rate[64] = "", gpu[64] = "", first[48] = "", by[64] = ",",
          returns[96] = "", skipped[48] = "";
-    if (tasks > 0)
+    if (totals.tasks > 0)
         snprintf(first, sizeof first, ", first task after %.0f ms",
-                 (double)(hd_trace_get_first_ns(trace) - train->timing.begin_ns) * 1e-6);
+                 (double)(totals.first_ns - train->timing.begin_ns) * 1e-6);
     if (gpus > 0)
         snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
-                 100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
+                 100.0 * (double)totals.gpu_busy_ns * 1e-9 / (train_s * gpus));
     if (hd_fields_count_skipped(train) > 0)
         snprintf(skipped, sizeof skipped, " %" PRId64 " of them skipped,",
                  hd_fields_count_skipped(train));
@@ -246,8 +244,8 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
            "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
            " tasks%s; param_hash %016" PRIx64 "; results in %s",
            workers, workers == 1 ? "worker" : "workers",
-           100.0 * (double)busy_ns * 1e-9 / (train_s * workers), gpu,
-           100.0 * (double)hd_trace_get_exposed_ns(trace) * 1e-9 / train_s, tasks, first, hash,
+           100.0 * (double)totals.busy_ns * 1e-9 / (train_s * workers), gpu,
+           100.0 * (double)totals.exposed_ns * 1e-9 / train_s, totals.tasks, first, hash,
            train->dir);
 }
 

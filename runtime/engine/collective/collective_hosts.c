@@ -210,9 +210,7 @@ static int submit_exchange(const struct hd_collective_round *round, enum hd_mess
 }
 
 /* vectors, item: of hd_round_make_task, and of its context. */
-static int submit_adding(struct hd_collective_round *round,
-                         int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                         double vectors, int item)
+static int submit_adding(struct hd_collective_round *round, hd_body *body, double vectors, int item)
 {
     struct hd_task task = hd_round_make_task(round, body, vectors);
     task.context.item = item;

@@ -62,9 +62,7 @@ enum hd_message_way hd_message_choose_update(const struct hd_session_options *op
 
 /* Returns a task of the collective that goes through so many vectors, as operands and as its
  * result. */
-struct hd_task hd_round_make_task(const struct hd_collective_round *round,
-                                  int (*body)(struct hd_context *, const struct hd_view *,
-                                              const void *),
+struct hd_task hd_round_make_task(const struct hd_collective_round *round, hd_body *body,
                                   double vectors);
 
 /* Submits it; it reads the inputs, writes the output, is the last one. Returns HD_OK or what

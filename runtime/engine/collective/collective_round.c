@@ -65,9 +65,7 @@ const void *hd_round_add_ranks(const struct hd_collective_round *round, int firs
 
 /* -- Tasks ------------------------------------------------------------------------------------- */
 
-struct hd_task hd_round_make_task(const struct hd_collective_round *round,
-                                  int (*body)(struct hd_context *, const struct hd_view *,
-                                              const void *),
+struct hd_task hd_round_make_task(const struct hd_collective_round *round, hd_body *body,
                                   double vectors)
 {
     const struct hd_collective *c = &round->collective;

@@ -175,9 +175,8 @@ static int64_t get_copy_volume(const struct hd_update_bucket *bucket)
 }
 
 /* item: context->item of the body. */
-static int submit_task(struct hd_update_bucket *bucket,
-                       int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                       int item, int64_t volume, bool last)
+static int submit_task(struct hd_update_bucket *bucket, hd_body *body, int item, int64_t volume,
+                       bool last)
 {
     const struct hd_sharded_update *update = &bucket->update;
     struct hd_task task = {.verb = update->verb,

@@ -38,8 +38,8 @@ struct hd_update_ops {
     bool pairs;   /* sync points are pairs' (struct hd_sync_point) */
     /* Bodies of tasks on a bucket: add this host's operands; add what round context->item of A
      * brought. NULL: there is no such task. */
-    int (*add_local)(struct hd_context *context, const struct hd_view *views, const void *args);
-    int (*add_round)(struct hd_context *context, const struct hd_view *views, const void *args);
+    hd_body *add_local;
+    hd_body *add_round;
     /* Adds elements [lo, hi) of all operands, at most a block, after the last A; `buffer` is a
      * block. */
     void (*add)(const struct hd_update_bucket *bucket, int64_t lo, int64_t hi, float *sum,

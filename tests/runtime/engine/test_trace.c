@@ -68,7 +68,6 @@ static void play(struct hd_trace *trace)
 TEST(unions_count_what_overlaps_once)
 {
     struct hd_trace *trace = make(2, 0, true);
-    int64_t busy_ns, tasks;
     play(trace);
     struct hd_timing a = find(trace, verb_a), b = find(trace, verb_b);
     ck_assert_int_eq(a.count, 3);
@@ -76,10 +75,9 @@ TEST(unions_count_what_overlaps_once)
     ck_assert_int_eq(a.any_ns, 240);
     ck_assert_int_eq(b.count, 1);
     ck_assert_int_eq(b.any_ns, 10);
-    hd_trace_get_totals(trace, &busy_ns, &tasks);
-    ck_assert_int_eq(busy_ns, 300);
-    ck_assert_int_eq(tasks, 4);
-    ck_assert_int_eq(hd_trace_get_first_ns(trace), 100);
+    ck_assert_int_eq(hd_trace_get_totals(trace).busy_ns, 300);
+    ck_assert_int_eq(hd_trace_get_totals(trace).tasks, 4);
+    ck_assert_int_eq(hd_trace_get_totals(trace).first_ns, 100);
     hd_trace_destroy(trace);
 }
 
@@ -92,10 +90,10 @@ TEST(time_in_which_several_wait_is_exposed_once)
     hd_trace_open(trace, 200);
     end(trace, 0, verb_a, 150, 250);
     close_on(trace, 0, 100, 300);
-    ck_assert_int_eq(hd_trace_get_exposed_ns(trace), 50 + 50);
+    ck_assert_int_eq(hd_trace_get_totals(trace).exposed_ns, 50 + 50);
     close_on(trace, 1, 200, 400);
-    ck_assert_int_eq(hd_trace_get_waited_ns(trace), 200 + 200);
-    ck_assert_int_eq(hd_trace_get_exposed_ns(trace), 50 + 150);
+    ck_assert_int_eq(hd_trace_get_totals(trace).waited_ns, 200 + 200);
+    ck_assert_int_eq(hd_trace_get_totals(trace).exposed_ns, 50 + 150);
     hd_trace_destroy(trace);
 }
 
@@ -103,8 +101,8 @@ TEST(waiting_is_exposed_while_nobody_works)
 {
     struct hd_trace *trace = make(2, 0, false);
     play(trace);
-    ck_assert_int_eq(hd_trace_get_waited_ns(trace), 220 + 70);
-    ck_assert_int_eq(hd_trace_get_exposed_ns(trace), 100 + 50);
+    ck_assert_int_eq(hd_trace_get_totals(trace).waited_ns, 220 + 70);
+    ck_assert_int_eq(hd_trace_get_totals(trace).exposed_ns, 100 + 50);
     ck_assert_int_eq(find(trace, verb_a).any_ns, 0); /* not asked for */
     hd_trace_destroy(trace);
 }
