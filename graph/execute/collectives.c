@@ -7,7 +7,7 @@
 #include "graph/execute/transfers.h"
 #include "runtime/base/status.h"
 
-static struct hd_collective make_collective(struct hd_binder *binder, const struct hd_op *op)
+struct hd_collective hd_op_make_collective(struct hd_binder *binder, const struct hd_op *op)
 {
     struct hd_collective c = hd_plan_make_collective(binder->plan, op);
     c.iteration = hd_binder_get_iteration(binder);
@@ -19,7 +19,7 @@ static struct hd_collective make_collective(struct hd_binder *binder, const stru
 
 int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
 {
-    struct hd_collective c = make_collective(binder, op);
+    struct hd_collective c = hd_op_make_collective(binder, op);
     if (c.kind != HD_COLLECTIVE_BARRIER) {
         c.home = op->gpu ? 1 : HD_HOST;
         const struct hd_replica *from = hd_binder_get_replica(binder, op, 0, c.home),
@@ -42,7 +42,7 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
 int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
 {
     const struct hd_replica *to = hd_binder_get_replica(binder, op, 1, 1);
-    struct hd_collective c = make_collective(binder, op);
+    struct hd_collective c = hd_op_make_collective(binder, op);
     c.bucket = bucket;
     c.home = 1;
     c.n_in = 0;
@@ -56,7 +56,7 @@ int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op)
     const struct hd_instances *instances = &binder->instances[op->value];
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
     HD_TRY(hd_transfer_version(binder, op->value, slot, 0));
-    struct hd_collective c = make_collective(binder, op);
+    struct hd_collective c = hd_op_make_collective(binder, op);
     c.in = slot->replicas[0].data;
     c.in_buffers = slot->replicas[0].buffers;
     c.priority = HD_PRIORITY_NORMAL;

@@ -13,18 +13,8 @@
 struct reduce {
     struct hd_collective collective; /* without memory */
     int n;
-    void *memory[]; /* [n]: instances on this GPU, or the operands of all GPUs */
+    void *memory[HD_DEVICES_MAX]; /* [n]: the operands of all GPUs */
 };
-
-static int reduce_local_body(struct hd_context *context, const struct hd_view *views,
-                             const void *args)
-{
-    const struct reduce *reduce = args;
-    const struct hd_collective *c = &reduce->collective;
-    return c->in_spec->type->reduction->reduce_on_gpu(
-        c->in_spec, c->bucket, c->how == HD_MEAN ? HD_SUM : c->how, reduce->n,
-        (const void *const *)reduce->memory, c->out_spec, views[0].data, context->stream);
-}
 
 /* Stores the bucket of a GPU's operand, fetched into `buffer` if it is not the first GPU's. Its
  * count is fetched in any case, as the sum overwrites it. */
@@ -65,97 +55,72 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
                                  context->stream);
 }
 
-/* Submits a task that owns `reduce` and writes its bucket of the result's replica at `home`. */
-static int submit(struct hd_binder *binder, const struct hd_op *op, struct reduce *reduce, int home,
-                  hd_body *body, enum hd_mode mode, struct hd_access *accesses)
+/* Adds up the operands of the instances at `home`, which stand side by side. */
+static int submit_local_sum(struct hd_binder *binder, const struct hd_op *op,
+                            const struct hd_collective *c, int home)
 {
     const struct hd_replica *to = &hd_binder_get_slot(binder, op, 1)->replicas[home];
+    struct hd_collective local = *c;
+    local.n_in = c->n_in / binder->plan->devices;
+    local.in += (home - 1) * local.n_in;
+    local.in_buffers += (home - 1) * local.n_in;
+    local.out = to->data[0];
+    local.out_buffer = to->buffers[0];
+    local.how = c->how == HD_MEAN ? HD_SUM : c->how;
+    local.home = home;
+    local.alone = true;
+    return hd_submit_collective(binder->session, &local);
+}
+
+/* Adds up the sums of all GPUs on the first one, in place of its own. */
+static int submit_final_sum(struct hd_binder *binder, const struct hd_op *op,
+                            const struct hd_collective *c)
+{
+    const struct hd_replica *replicas = &hd_binder_get_slot(binder, op, 1)->replicas[1];
+    struct hd_access accesses[HD_DEVICES_MAX];
     struct hd_task task = hd_binder_make_task(binder, op, -1);
-    accesses[reduce->n] =
-        (struct hd_access){to->buffers[0], reduce->collective.bucket, HD_ALL_PARTIALS, mode};
-    task.body = body;
+    struct reduce *reduce = hd_alloc(1, sizeof *reduce);
+    if (!reduce)
+        return HD_ERR_NOMEM;
+    reduce->collective = *c;
+    for (int gpu = 0; gpu < binder->plan->devices; gpu++) {
+        reduce->memory[reduce->n++] = replicas[gpu].data[0];
+        accesses[gpu] = (struct hd_access){replicas[gpu].buffers[0], c->bucket, HD_ALL_PARTIALS,
+                                           gpu == 0 ? HD_UPDATE : HD_READ};
+    }
+    task.body = reduce_all_body;
     task.args = task.owned = reduce;
-    task.home = home;
+    task.home = 1;
     task.priority = HD_PRIORITY_FIRST;
-    task.views[0] = (struct hd_view){.data = to->data[0],
-                                     .spec = reduce->collective.out_spec,
-                                     .bucket = reduce->collective.bucket};
+    task.views[0] =
+        (struct hd_view){.data = replicas[0].data[0], .spec = c->out_spec, .bucket = c->bucket};
     task.n = 1;
     task.accesses = accesses;
-    task.volume = (reduce->n + 1) * hd_collective_get_payload_bytes(&reduce->collective);
-    task.n_accesses = reduce->n + 1;
+    task.n_accesses = reduce->n;
+    task.volume = (reduce->n + 1) * hd_collective_get_payload_bytes(c);
     return hd_submit_task(binder->session, &task);
 }
 
-static struct reduce *make_reduce(const struct hd_collective *c, int n)
-{
-    struct reduce *reduce = hd_alloc(1, sizeof *reduce + (size_t)n * sizeof reduce->memory[0]);
-    if (reduce) {
-        reduce->collective = *c;
-        reduce->n = 0;
-    }
-    return reduce;
-}
-
-/* Adds up the operands of the instances at `home`. */
-static int submit_local_reduce(struct hd_binder *binder, const struct hd_op *op,
-                               const struct hd_collective *c, int home, struct hd_access *accesses)
-{
-    struct reduce *reduce = make_reduce(c, c->n_in);
-    if (!reduce)
-        return HD_ERR_NOMEM;
-    for (int i = 0; i < c->n_in; i++) {
-        if (hd_plan_get_home(binder->plan, i, c->n_in) != home)
-            continue;
-        accesses[reduce->n] =
-            (struct hd_access){c->in_buffers[i], c->bucket, HD_ALL_PARTIALS, HD_READ};
-        reduce->memory[reduce->n++] = c->in[i];
-    }
-    return submit(binder, op, reduce, home, reduce_local_body, HD_WRITE, accesses);
-}
-
-static int submit_final_reduce(struct hd_binder *binder, const struct hd_op *op,
-                               const struct hd_collective *c, struct hd_access *accesses)
-{
-    const struct hd_version_slot *slot = hd_binder_get_slot(binder, op, 1);
-    const int gpus = binder->plan->devices;
-    struct reduce *reduce = make_reduce(c, gpus);
-    if (!reduce)
-        return HD_ERR_NOMEM;
-    for (; reduce->n < gpus; reduce->n++) {
-        const struct hd_replica *operand = &slot->replicas[1 + reduce->n];
-        accesses[reduce->n] = (struct hd_access){reduce->n == 0 ? NULL : operand->buffers[0],
-                                                 c->bucket, HD_ALL_PARTIALS, HD_READ};
-        reduce->memory[reduce->n] = operand->data[0];
-    }
-    return submit(binder, op, reduce, 1, reduce_all_body, HD_UPDATE, accesses);
-}
-
 static int submit_bucket(struct hd_binder *binder, const struct hd_op *op,
-                         const struct hd_collective *c, struct hd_access *accesses)
+                         const struct hd_collective *c)
 {
     struct hd_collective rank = *c;
     for (int home = 1; home <= binder->plan->devices; home++)
-        HD_TRY(submit_local_reduce(binder, op, c, home, accesses));
+        HD_TRY(submit_local_sum(binder, op, c, home));
     if (binder->plan->ranks == 1)
-        return submit_final_reduce(binder, op, c, accesses);
+        return submit_final_sum(binder, op, c);
     rank.how = c->how == HD_MEAN ? HD_SUM : c->how;
-    HD_TRY(submit_final_reduce(binder, op, &rank, accesses));
+    HD_TRY(submit_final_sum(binder, op, &rank));
     return hd_op_submit_rank_sums(binder, op, c->bucket);
 }
 
 int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op)
 {
-    const struct hd_plan *plan = binder->plan;
     const struct hd_replica *from = &hd_binder_get_slot(binder, op, 0)->replicas[1];
-    struct hd_collective c = hd_plan_make_collective(plan, op);
+    struct hd_collective c = hd_op_make_collective(binder, op);
     c.in = from->data;
     c.in_buffers = from->buffers;
-    const int max_accesses = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
-    struct hd_access *accesses = hd_alloc(max_accesses, sizeof *accesses);
-    int status = accesses ? HD_OK : HD_ERR_NOMEM;
-    for (c.bucket = 0; status == HD_OK && c.bucket < op->buckets; c.bucket++)
-        status = submit_bucket(binder, op, &c, accesses);
-    hd_free(accesses);
-    return status;
+    for (c.bucket = 0; c.bucket < op->buckets; c.bucket++)
+        HD_TRY(submit_bucket(binder, op, &c));
+    return HD_OK;
 }

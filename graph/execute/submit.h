@@ -4,13 +4,17 @@
 #define HD_GRAPH_EXECUTE_SUBMIT_H
 
 struct hd_binder;
+struct hd_collective;
 struct hd_op;
 struct hd_work_buffers;
 
-/* All functions return HD_OK, HD_ERR_NOMEM (logged) or the session's error. */
+/* All functions but one return HD_OK, HD_ERR_NOMEM (logged) or the session's error. */
 /* Submits a step for all instances and buckets of this rank, unless it is a stop; `work` is NULL
  * but for a step in subtasks. */
 int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work);
+/* Returns the collective of an op as the iteration being submitted has it, without memory
+ * (collectives.c). */
+struct hd_collective hd_op_make_collective(struct hd_binder *binder, const struct hd_op *op);
 /* Submits a collective of a step, or the comparison of a global value (collectives.c). */
 int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op);
 int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op);

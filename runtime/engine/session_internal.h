@@ -206,11 +206,9 @@ void hd_session_stop_starpu(struct hd_session *session);
 int hd_starpu_environment_enter(bool models, const char *dir);
 void hd_starpu_environment_leave(void);
 
-/* Make the performance models that StarPU writes when it stops those of folder `dir`: the first is
- * called before that, and removes its copies of others; the second after it, and warns of what
- * cannot be written (starpu_environment.c). */
-void hd_starpu_models_forget(void);
-void hd_starpu_models_keep(const char *dir);
+/* Copies the performance models in StarPU's folder, which it writes when it stops, to folder `dir`,
+ * and warns of what cannot be written; NULL: removes them (starpu_environment.c). */
+void hd_starpu_models_move(const char *dir);
 
 /* Removes the temporary folder of StarPU, if it has one (starpu_environment.c). */
 void hd_starpu_environment_clean(void);

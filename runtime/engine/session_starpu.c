@@ -100,10 +100,10 @@ void hd_session_stop_starpu(struct hd_session *session)
     starpu_drivers_request_termination();
     starpu_driver_deinit(&session->starpu.driver);
     if (keep)
-        hd_starpu_models_forget();
+        hd_starpu_models_move(NULL); /* copies of others' */
     starpu_shutdown();
     if (keep)
-        hd_starpu_models_keep(options->models_dir);
+        hd_starpu_models_move(options->models_dir);
     hd_starpu_environment_clean();
     if (session->starpu.idle_hook >= 0)
         starpu_idle_hook_deregister(session->starpu.idle_hook);

@@ -100,12 +100,7 @@ static void move_models(const char *from, const char *to)
     hd_free(codelets);
 }
 
-void hd_starpu_models_forget(void)
-{
-    move_models(home, NULL);
-}
-
-void hd_starpu_models_keep(const char *dir)
+void hd_starpu_models_move(const char *dir)
 {
     move_models(home, dir);
 }

@@ -131,6 +131,7 @@ struct hd_collective {
     struct hd_buffer *out_buffer;
     int home;    /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
                     several ranks with a session that has a device comm */
+    bool alone;  /* a REDUCE of this rank's instances only: by one task, on any GPU, too */
     int bucket;  /* of flat values; else 0 */
     int channel; /* of the communicator (modulo those that it has). Between GPUs there is one order,
                     whatever the channels */

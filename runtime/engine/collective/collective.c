@@ -246,10 +246,11 @@ static int submit_round(struct hd_collective_round *round)
 {
     struct hd_session *session = round->session;
     const struct hd_collective *c = &round->collective;
-    if (session->options.ranks == 1 && c->home == HD_HOST)
+    const bool alone = session->options.ranks == 1 || c->alone;
+    if (alone && c->home == HD_HOST)
         return hd_round_submit_task(round, hd_round_make_task(round, run_alone, c->n_in + 1), true,
                                     true, true);
-    if (session->options.ranks == 1)
+    if (alone)
         return hd_round_submit_task(round, make_gpu_task(round), true, true, true);
     /* The device comm has one order of its own, and one memory for what is open. */
     round->channel = hd_session_get_channel(session, c->home == HD_HOST ? c->channel : 0);
