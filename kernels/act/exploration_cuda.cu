@@ -6,29 +6,6 @@ extern "C" {
 #include "kernels/common/argmax.h"
 }
 
-static __global__ void choose_actions(const float *q, int64_t ld, int64_t n, int64_t rows,
-                                      double epsilon, const struct hd_rng rng, uint32_t coin,
-                                      int32_t *action)
-{
-    const int64_t i = HD_ELEMENT;
-    if (i >= rows)
-        return;
-    if (hd_rng_draw_uniform(&rng, coin) > epsilon)
-        action[i] = (int32_t)hd_argmax(q + i * ld, n);
-    else
-        action[i] = (int32_t)hd_rng_draw_below(&rng, coin + 1 + (uint32_t)i, n);
-}
-
-extern "C" int hd_epsilon_greedy_choose_cuda(const float *q, int64_t ld, int64_t n, int64_t rows,
-                                             double epsilon, struct hd_rng rng, uint32_t coin,
-                                             int32_t *action, void *stream)
-{
-    if (rows == 0)
-        return HD_OK;
-    return HD_LAUNCH(choose_actions, hd_cuda_count_blocks(rows), HD_THREADS, stream, q, ld, n, rows,
-                     epsilon, rng, coin, action);
-}
-
 static __global__ void argmax_rows(const float *q, int64_t ld, int64_t n, int64_t rows,
                                    int32_t *action)
 {

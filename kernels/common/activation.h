@@ -5,9 +5,6 @@
 
 #include "kernels/common/bf16.h"
 
-/* Replaces y[i] by max(0, y[i]) for i < n; a NaN remains a NaN. */
-void hd_relu_forward(int64_t n, float *y);
-
 /* Sets dy[i] to 0 where the output y[i] of the ReLU is not positive, for i < n. */
 void hd_relu_backward(int64_t n, const float *y, float *dy);
 void hd_relu_backward_bf16(int64_t n, const hd_bf16 *y, hd_bf16 *dy);

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/common/activation.h"
 
-void hd_relu_forward(int64_t n, float *y)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = y[i] <= 0 ? 0 : y[i];
-}
-
 void hd_relu_backward(int64_t n, const float *restrict y, float *restrict dy)
 {
     for (int64_t i = 0; i < n; i++)

@@ -3,9 +3,7 @@
  * logits from which they were drawn, and in the end the samples and the ended episodes. Each env
  * makes one fragment, and all fragments are complete with the last step (they are not cut at ends
  * of episodes). Arrays are those of a group of the type `trajectories`; step t of env e has index e
- * T + t. Thread safe on different memory. The CUDA forms use device memory and only launch kernels;
- * they write the same bytes for the same numbers, except for draws at a boundary
- * (kernels/act/categorical.h). */
+ * T + t. Thread safe on different memory. Functions use device memory and only launch kernels. */
 #ifndef HD_KERNELS_ROLLOUT_FRAGMENTS_H
 #define HD_KERNELS_ROLLOUT_FRAGMENTS_H
 
@@ -34,18 +32,13 @@ struct hd_fragment_ends {
 };
 
 /* Draws the actions of step t from output[E][ld], whose first `actions` numbers in each row are
- * logits, and the last one the value. Env e uses item first + e of rng. The CUDA form reads rng, in
- * memory that the GPU addresses, when it runs; it returns HD_OK or HD_ERR_DEVICE (logged). */
-void hd_fragments_draw_actions(const struct hd_fragments *fragments, const float *output,
-                               int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t);
+ * logits, and the last one the value. Env e uses item first + e of rng. The GPU reads rng, in
+ * memory that the GPU addresses, when it runs. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragments, const float *output,
                                    int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t,
                                    void *stream);
 
-/* Completes the records after the last step. The CUDA form returns HD_OK or HD_ERR_DEVICE
- * (logged). */
-void hd_fragments_complete(const struct hd_fragments *fragments,
-                           const struct hd_fragment_ends *ends);
+/* Completes the records after the last step. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_fragments_complete_cuda(const struct hd_fragments *fragments,
                                const struct hd_fragment_ends *ends, void *stream);
 

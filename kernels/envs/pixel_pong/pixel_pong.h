@@ -34,16 +34,6 @@ void hd_pixel_pong_init_cuda(void *group, int64_t envs, int background);
  * saves. */
 void *hd_pixel_pong_get_cuda_state(void *group, int64_t env);
 
-/* Resets the envs e with chosen[e] (NULL: all) from seed[envs] and writes only their
- * frames[envs][84 * 84], 4-byte aligned. Returns HD_OK or HD_ERR_DEVICE (logged). */
-int hd_pixel_pong_reset_cuda(void *group, int64_t envs, const bool *chosen, const uint64_t *seed,
-                             uint8_t *frames, void *stream);
-
-/* Steps all envs by action[envs]. The structure `outcome` is in host memory, its arrays are in
- * device memory; obs is 4-byte aligned. Returns HD_OK or HD_ERR_DEVICE (logged). */
-int hd_pixel_pong_step_cuda(void *group, int64_t envs, const int32_t *action,
-                            const struct hd_env_outcome *outcome, void *stream);
-
 /* Do what the members of struct hd_env_gpu do. Return HD_OK or HD_ERR_DEVICE (logged). */
 int hd_pixel_pong_begin_cuda(const struct hd_env_gpu_envs *envs,
                              const struct hd_env_gpu_steps *steps, void *stream);

@@ -90,14 +90,3 @@ int64_t hd_count_windows(int64_t side, int64_t kernel, int64_t stride, int64_t p
     const int64_t padded = side + 2 * padding;
     return padded < kernel ? 0 : (padded - kernel) / stride + 1;
 }
-
-void hd_clip_windows(int64_t side, int64_t outputs, int64_t k, int64_t stride, int64_t padding,
-                     int64_t *from_p, int64_t *to_p)
-{
-    const int64_t before = padding - k; /* pixels of padding before element k of window 0 */
-    const int64_t from = before > 0 ? (before + stride - 1) / stride : 0;
-    const int64_t last = side - 1 + before;
-    const int64_t to = last < 0 ? 0 : last / stride + 1;
-    *to_p = to < outputs ? to : outputs;
-    *from_p = from < *to_p ? from : *to_p;
-}

@@ -260,9 +260,4 @@ void hd_layer_differentiate(const struct hd_layer_run *run);
  * apart, with `padding` pixels on both ends; 0 if there are none. */
 int64_t hd_count_windows(int64_t side, int64_t kernel, int64_t stride, int64_t padding);
 
-/* Returns the outputs [*from_p, *to_p) of `outputs` along a side whose windows have their element k
- * inside the image. */
-void hd_clip_windows(int64_t side, int64_t outputs, int64_t k, int64_t stride, int64_t padding,
-                     int64_t *from_p, int64_t *to_p);
-
 #endif

@@ -61,27 +61,4 @@ TEST(test_argmax_cuda, .cuda = true)
     for (int i = 0; i < ROWS; i++)
         ck_assert_int_eq(found[i], hd_argmax(q + i * LD, ACTIONS));
 }
-
-/* tasks/collect/collect.c chooses likewise: one coin for all envs, then an item for each env. */
-TEST(test_epsilon_greedy_cuda, .cuda = true)
-{
-    const float *there, *q = some_values(&there);
-    int32_t *action = device_make(NULL, (ROWS + GUARD) * 4);
-    int greedy = 0;
-    for (uint32_t step = 0; step < 12; step++) {
-        const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
-        const uint32_t coin = step * (ROWS + 1);
-        const bool is_greedy = hd_rng_draw_uniform(&rng, coin) > 0.5;
-        ck_assert_int_eq(hd_epsilon_greedy_choose_cuda(there, LD, ACTIONS, ROWS, 0.5, rng, coin,
-                                                       action, device_stream()),
-                         HD_OK);
-        const int32_t *found = fetched(action);
-        greedy += is_greedy;
-        for (int i = 0; i < ROWS; i++)
-            ck_assert_int_eq(found[i],
-                             is_greedy ? hd_argmax(q + i * LD, ACTIONS)
-                                       : hd_rng_draw_below(&rng, coin + 1 + (uint32_t)i, ACTIONS));
-    }
-    ck_assert(greedy > 0 && greedy < 12);
-}
 #endif

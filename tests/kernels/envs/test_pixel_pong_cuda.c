@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step through
- * the plain functions, collect by collect against a collector written separately, and episode by
- * episode of an evaluation. */
+/* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, collect by collect
+ * against a collector written separately, and episode by episode of an evaluation. */
 #include "kernels/envs/seed.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -81,120 +80,6 @@ static void check_states(const struct fixture *f, void *group)
         check_same(hd_pixel_pong_get_cuda_state(group, i), state, env->state_bytes(f->group),
                    "states", i);
     }
-}
-
-/* -- Step by step ------------------------------------------------------------------------------ */
-
-struct mirror {
-    void *group;
-    int32_t *action;
-    uint64_t *seed;
-    bool *chosen;
-    struct hd_env_outcome outcome;
-};
-
-/* Makes the group on a GPU; arrays that the host writes are shared. */
-static struct mirror mirror_of(const struct fixture *f, int background)
-{
-    const int64_t n = f->envs;
-    return (struct mirror){
-        .group = make_group(f, background),
-        .action = device_shared(n * (int64_t)sizeof(int32_t)),
-        .seed = device_shared(n * (int64_t)sizeof(uint64_t)),
-        .chosen = device_shared(n),
-        .outcome = {.obs = device_make(NULL, n * FRAME),
-                    .reward = device_make(NULL, n * (int64_t)sizeof(float)),
-                    .done = device_make(NULL, n),
-                    .truncated = device_make(NULL, n)},
-    };
-}
-
-static void check_outcome(const struct fixture *f, const struct mirror *m, int64_t t)
-{
-    check_same(m->outcome.obs, f->obs, f->envs * FRAME, "frames", t);
-    check_same(m->outcome.reward, f->reward, f->envs * (int64_t)sizeof(float), "rewards", t);
-    check_same(m->outcome.done, f->done, f->envs, "dones", t);
-    check_same(m->outcome.truncated, f->truncated, f->envs, "truncations", t);
-}
-
-/* Resets the envs that are done, or all. */
-static void reset_both(struct fixture *f, struct mirror *m, bool all, uint64_t seed)
-{
-    for (int64_t i = 0; i < f->envs; i++) {
-        m->chosen[i] = all || f->done[i];
-        m->seed[i] = seed * (uint64_t)(i + 1);
-        if (m->chosen[i])
-            reset(f, i, m->seed[i]);
-    }
-    ck_assert_int_eq(hd_pixel_pong_reset_cuda(m->group, f->envs, all ? NULL : m->chosen, m->seed,
-                                              m->outcome.obs, device_stream()),
-                     HD_OK);
-    check_same(m->outcome.obs, f->obs, f->envs * FRAME, "first frames", (int64_t)seed);
-}
-
-static void step_both(struct fixture *f, struct mirror *m, int64_t t)
-{
-    for (int64_t i = 0; i < f->envs; i++)
-        m->action[i] = choose(f, i, t);
-    step(f, m->action);
-    ck_assert_int_eq(
-        hd_pixel_pong_step_cuda(m->group, f->envs, m->action, &m->outcome, device_stream()), HD_OK);
-    check_outcome(f, m, t);
-}
-
-static const char *const backgrounds[] = {"-1", "87"};
-
-TEST(test_steps_cuda, .runs = 2, .cuda = true)
-{
-    static struct fixture f;
-    f = make(MAX_ENVS, backgrounds[_i]);
-    struct mirror m = mirror_of(&f, atoi(backgrounds[_i]));
-    int ends = 0;
-    reset_both(&f, &m, true, 77);
-    for (int64_t t = 0; t < 2000; t++) {
-        step_both(&f, &m, t);
-        bool any = false;
-        for (int64_t i = 0; i < f.envs; i++) {
-            any |= f.done[i];
-            ends += f.done[i];
-        }
-        if (any)
-            reset_both(&f, &m, false, (uint64_t)t << 30);
-    }
-    ck_assert_int_ge(ends, 6);
-    check_states(&f, m.group);
-    drop(&f);
-}
-
-/* A saved game continues equally on the other processor; a game that is too long is cut off. */
-TEST(test_states_cuda, .cuda = true)
-{
-    static struct fixture f;
-    char message[HD_ENV_MESSAGE];
-    const int64_t screens = HD_PIXEL_PONG_MAX_SCREENS - 6;
-    f = make(3, "-1");
-    struct mirror m = mirror_of(&f, -1);
-    const int64_t bytes = hd_pixel_pong_get_cuda_bytes(3);
-    char *group = test_alloc(bytes, 1);
-    hd_pixel_pong_init_cuda(group, 3, -1);
-    for (int64_t i = 0; i < 3; i++)
-        reset(&f, i, (uint64_t)i);
-    for (int64_t t = 0; t < 200; t++)
-        step(&f, (const int32_t[]){choose(&f, 0, t), choose(&f, 1, t), choose(&f, 2, t)});
-    for (int64_t i = 0; i < 3; i++) {
-        char *state = hd_pixel_pong_get_cuda_state(group, i);
-        ck_assert_int_eq(env->save(f.group, i, state, message), 0);
-        if (i == 1)
-            memcpy(state + 8, &screens, sizeof screens);
-        ck_assert_int_eq(env->load(f.group, i, state, message), 0);
-    }
-    m.group = device_make(group, bytes);
-    step_both(&f, &m, 1);
-    ck_assert(!f.done[1]);
-    step_both(&f, &m, 2);
-    ck_assert(f.done[1] && f.truncated[1] && !f.done[0] && !f.done[2]);
-    check_states(&f, m.group);
-    drop(&f);
 }
 
 /* -- Collect by collect ------------------------------------------------------------------------ */

@@ -2,7 +2,7 @@
 /* The records of a collect of envs that step at once, against lists of each env's own that are
  * appended one after another; on a GPU every byte against the CPU's. */
 #include "kernels/act/categorical.h"
-#include "kernels/rollout/fragments.h"
+#include "kernels/rollout/fragments_internal.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/check_close.h"
 #include "tests/kernels/common/device.h"
@@ -90,14 +90,38 @@ static uint32_t first_of(const struct shape *is, int64_t t)
     return (uint32_t)(t * is->envs);
 }
 
+/* -- What a GPU does, on the CPU -------------------------------------------------------------- */
+
+static void draw_actions(const struct hd_fragments *fragments, const float *output, int64_t ld,
+                         const struct hd_rng *rng, uint32_t first, int64_t t)
+{
+    for (int64_t env = 0; env < fragments->envs; env++)
+        hd_fragments_draw_action(fragments, output, ld, rng, first, env, t);
+}
+
+static void complete(const struct hd_fragments *fragments, const struct hd_fragment_ends *ends)
+{
+    const int64_t steps = fragments->envs * fragments->steps;
+    for (int64_t i = 0; i < fragments->samples; i++)
+        hd_fragments_note_sample(fragments, ends->done, i);
+    *fragments->made = steps;
+    *fragments->forward = fragments->steps;
+    *fragments->ended = 0;
+    for (int64_t k = 0; k < steps; k++) {
+        const int64_t step = hd_fragments_find_in_time(fragments, k);
+        if (ends->done[step] != 0)
+            hd_fragments_note_end(fragments, ends, step, (*fragments->ended)++);
+    }
+}
+
 static void note(const struct shape *is, const struct played *p,
                  const struct hd_fragments *fragments)
 {
     const struct hd_fragment_ends ends = {p->done, p->ended_return, p->ended_steps};
     for (int64_t t = 0; t < is->steps; t++)
-        hd_fragments_draw_actions(fragments, p->output + t * is->envs * is->ld, is->ld, &p->rng,
-                                  first_of(is, t), t);
-    hd_fragments_complete(fragments, &ends);
+        draw_actions(fragments, p->output + t * is->envs * is->ld, is->ld, &p->rng, first_of(is, t),
+                     t);
+    complete(fragments, &ends);
 }
 
 static void check_draws(const struct shape *is, const struct played *p,
