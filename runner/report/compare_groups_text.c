@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/report/compare_text.h"
+#include "runner/report/interval_json.h"
 #include "runtime/base/log.h"
 
 #include <math.h>
@@ -16,23 +17,10 @@ static double number(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static void write_number(double value, char text[CELL])
-{
-    snprintf(text, CELL, "%.*f", value == floor(value) ? 0 : fabs(value) < 10 ? 3 : 1, value);
-}
-
-/* "7.5 [6.1, 8.9]"; "7.5 -" where no interval is known; "-". */
 static void print_interval(int width, const json_t *interval)
 {
-    char value[CELL] = "-", low[CELL], high[CELL], cell[3 * CELL];
-    if (!isnan(number(interval, "value")))
-        write_number(number(interval, "value"), value);
-    snprintf(cell, sizeof cell, "%s%s", value, value[0] == '-' && !value[1] ? "" : " -");
-    if (!isnan(number(interval, "low"))) {
-        write_number(number(interval, "low"), low);
-        write_number(number(interval, "high"), high);
-        snprintf(cell, sizeof cell, "%s [%s, %s]", value, low, high);
-    }
+    char cell[HD_INTERVAL_TEXT];
+    hd_interval_write(interval, cell);
     printf("  %-*s", width, cell);
 }
 
@@ -71,7 +59,7 @@ enum { WIDE = 28 };
 
 static void print_returns(const json_t *groups, int width)
 {
-    char name[NAME], most[CELL];
+    char name[NAME], most[HD_NUMBER_TEXT];
     size_t i;
     json_t *group;
     write_name(json_array_get(groups, 0), name);
@@ -81,9 +69,9 @@ static void print_returns(const json_t *groups, int width)
     {
         const json_t *last = json_object_get(group, "last");
         write_name(group, name);
-        snprintf(most, CELL, "-");
+        snprintf(most, sizeof most, "-");
         if (!isnan(number(last, "max")))
-            write_number(number(last, "max"), most);
+            hd_number_write(number(last, "max"), most);
         printf("%-*s  %4.0f", width, name, number(last, "n"));
         print_interval(WIDE, json_object_get(last, "mean"));
         print_interval(WIDE, json_object_get(last, "iqm"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/report/groups.h"
 
-#include "runner/stats/intervals.h"
+#include "runner/report/interval_json.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/diag.h"
 #include "runtime/base/log.h"
@@ -131,8 +131,7 @@ static json_t *estimate(struct groups *groups, hd_statistic *statistic,
     struct hd_interval interval = {NAN, NAN, NAN};
     if (groups->status == HD_OK)
         groups->status = hd_interval_estimate(statistic, samples, n, argument, &interval);
-    return json_pack("{s:o, s:o, s:o}", "value", hd_json_number(interval.value), "low",
-                     hd_json_number(interval.low), "high", hd_json_number(interval.high));
+    return hd_interval_build_json(&interval);
 }
 
 /* Describes a number of the outcomes of a group's runs, over those that have it. */
