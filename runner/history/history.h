@@ -37,6 +37,11 @@ const char *hd_history_get_key(const struct hd_history *history, const char *pat
  * history's own tables. */
 json_t *hd_history_build_json(struct hd_history *history, bool timeline, int runs);
 
+/* Returns what a trace has of the time of one iteration, the one that is `back` before the last, or
+ * the first whole one that was kept: {iteration, begin_s, end_s, workers, sums, lanes, events} as
+ * in the timeline of a page; null where it has none, NULL without memory. */
+json_t *hd_trace_file_build_json(const struct hd_trace_file *trace, int64_t back);
+
 /* Writes where the time went as a table for people: from the trace, or from the totals. */
 void hd_history_print_times(const struct hd_history *history, FILE *file);
 

@@ -3,6 +3,7 @@
 #include "runner/history/history.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,15 +130,19 @@ static json_t *lanes_json(const struct hd_trace_file *trace)
     return lanes;
 }
 
-/* Lists the newest events, six integers each: lane, name, time since the one before and duration in
- * tenths of microseconds, iteration, shard. */
-static json_t *events_json(const struct hd_trace_file *trace, int64_t first)
+/* Lists the newest events that a stretch of time has part in, six integers each: lane, name, time
+ * since the one before (the first: since the stretch began) and duration in tenths of microseconds,
+ * iteration, shard. */
+static json_t *events_json(const struct hd_trace_file *trace, int64_t first, double begin_us,
+                           double end_us)
 {
     enum { TENTHS = 10 };
     json_t *events = json_array();
-    int64_t before = llround(trace->begin_us * TENTHS);
+    int64_t before = llround(begin_us * TENTHS);
     for (int64_t i = first; i < trace->n_events; i++) {
         const struct hd_trace_event *event = &trace->events[i];
+        if (event->begin_us > end_us || event->end_us < begin_us)
+            continue;
         const int64_t begin = llround(event->begin_us * TENTHS);
         const int64_t length = llround((event->end_us - event->begin_us) * TENTHS);
         const int64_t numbers[] = {event->lane, event->name,      begin - before,
@@ -162,7 +167,40 @@ static json_t *trace_json(const struct hd_trace_file *trace, bool timeline)
                      trace->exposed_us * 1e-6, "workers", trace->workers, "cut",
                      (int)(trace->cut || first > 0), "n_events", (json_int_t)trace->n_events,
                      "left_out", (json_int_t)first, "sums", sums_json(trace), "lanes",
-                     lanes_json(trace), "events", events_json(trace, first));
+                     lanes_json(trace), "events",
+                     events_json(trace, first, trace->begin_us, trace->end_us));
+}
+
+/* Returns the iteration `back` before the last one, or the first of which the trace has all. */
+static int64_t find_iteration(const struct hd_trace_file *trace, int64_t back)
+{
+    int64_t first = INT64_MAX, last = 0;
+    for (int64_t i = 0; i < trace->n_events; i++) {
+        const int64_t iteration = trace->events[i].iteration;
+        first = iteration < first ? iteration : first;
+        last = iteration > last ? iteration : last;
+    }
+    const int64_t whole = trace->cut ? first + 1 : first;
+    return last - back > whole ? last - back : whole;
+}
+
+json_t *hd_trace_file_build_json(const struct hd_trace_file *trace, int64_t back)
+{
+    const int64_t iteration = find_iteration(trace, back);
+    double begin_us = INFINITY, end_us = -INFINITY;
+    for (int64_t i = 0; i < trace->n_events; i++) {
+        const struct hd_trace_event *event = &trace->events[i];
+        if (event->iteration == iteration && !trace->lanes[event->lane].collectives) {
+            begin_us = fmin(begin_us, event->begin_us);
+            end_us = fmax(end_us, event->end_us);
+        }
+    }
+    if (begin_us > end_us)
+        return json_null();
+    return json_pack("{s:I, s:f, s:f, s:i, s:o, s:o, s:o}", "iteration", (json_int_t)iteration,
+                     "begin_s", begin_us * 1e-6, "end_s", end_us * 1e-6, "workers", trace->workers,
+                     "sums", sums_json(trace), "lanes", lanes_json(trace), "events",
+                     events_json(trace, 0, begin_us, end_us));
 }
 
 /* -- All of it --------------------------------------------------------------------------------- */

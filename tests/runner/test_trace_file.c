@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces read back: what hd_trace_write wrote, what events add up to, and files that are damaged.
  */
-#include "runner/history/trace_file.h"
+#include "runner/history/history.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
@@ -15,10 +15,11 @@
 #define LANE(tid, name)                                                                            \
     ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":" #tid                            \
     ",\"args\":{\"name\":\"" name "\"}}"
-#define EVENT(name, tid, begin, length)                                                            \
+#define EVENT_OF(iteration, name, tid, begin, length)                                              \
     ",\n{\"name\":\"" name "\",\"ph\":\"X\",\"pid\":0,\"tid\":" #tid ",\"ts\":" #begin             \
-    ",\"dur\":" #length ",\"args\":{\"iteration\":3,\"shard\":1,\"part\":2,\"item\":0,"            \
-    "\"stage\":0}}"
+    ",\"dur\":" #length ",\"args\":{\"iteration\":" #iteration ",\"shard\":1,\"part\":2,"          \
+    "\"item\":0,\"stage\":0}}"
+#define EVENT(name, tid, begin, length) EVENT_OF(3, name, tid, begin, length)
 #define BEGIN                                                                                      \
     "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":"              \
     "{\"name\":\"rank 0\"}}"
@@ -180,4 +181,30 @@ TEST(reading_without_memory)
         ck_assert(status == HD_OK || status == HD_ERR_NOMEM);
     }
     ck_assert_int_gt(n, 2);
+}
+
+/* Iteration 4 is worked at in [20, 45], which iterations 3 and 5 have part in, and not 6. */
+TEST(an_iteration_is_cut_out_with_what_ran_beside_it)
+{
+    static const char text[] = BEGIN LANE(0, "worker 0") EVENT_OF(3, "a", 0, 0.000, 10.000)
+        EVENT_OF(4, "a", 0, 20.000, 10.000) EVENT_OF(4, "b", 0, 40.000, 5.000)
+            EVENT_OF(6, "a", 0, 60.000, 1.000) LANE(1, "worker 1")
+                EVENT_OF(3, "a", 1, 15.000, 10.000) EVENT_OF(5, "b", 1, 30.000, 20.000)
+                    LANE(2, "collectives") EVENT_OF(4, "mean(grad)", 2, 5.000, 50.000) END;
+    static const int lanes[] = {2, 1, 0, 1, 0}, iterations[] = {4, 3, 4, 5, 4};
+    ck_assert_int_eq(hd_trace_file_read(scratch_write("trace.json", text), &trace), HD_OK);
+    json_t *json = hd_trace_file_build_json(trace, 2), *events = json_object_get(json, "events");
+    ck_assert_int_eq(json_integer_value(json_object_get(json, "iteration")), 4);
+    ck_assert_double_eq_tol(json_real_value(json_object_get(json, "begin_s")), 20e-6, 1e-12);
+    ck_assert_double_eq_tol(json_real_value(json_object_get(json, "end_s")), 45e-6, 1e-12);
+    ck_assert_uint_eq(json_array_size(events), 5 * 6);
+    for (size_t i = 0; i < 5; i++) {
+        ck_assert_int_eq(json_integer_value(json_array_get(events, 6 * i)), lanes[i]);
+        ck_assert_int_eq(json_integer_value(json_array_get(events, 6 * i + 4)), iterations[i]);
+    }
+    ck_assert_int_eq(json_integer_value(json_array_get(events, 2)), -150); /* before it began */
+    json_decref(json);
+    json = hd_trace_file_build_json(trace, 100);
+    ck_assert_int_eq(json_integer_value(json_object_get(json, "iteration")), 3);
+    json_decref(json);
 }
