@@ -184,6 +184,7 @@ function follow(show) {
 (function() {
 const data = JSON.parse(byId("data").textContent);
 const pages = {
+    bench: benchPage,
     compare: comparePage,
     report: reportPage,
     simulation: simulationPage

@@ -141,8 +141,8 @@ function heading(name, line, ...right) {
         themeButton());
 }
 
-const footer = (data) => make(
-    "footer", {}, `heddle ${data.version}. Drag over a curve to zoom, double-click to go back.`);
+const ZOOM = "Drag over a curve to zoom, double-click to go back.";
+const footer = (data, hint = ZOOM) => make("footer", {}, `heddle ${data.version}. ${hint}`);
 
 function reportPage(data) {
     const run = data.runs[0], totals = totalsOf(run), start = run.start || run.result || {};

@@ -53,14 +53,18 @@ function without(a, b) {
 }
 
 class Timeline {
-    constructor(trace, colours) {
+    // With an iteration, what belongs to others is pale, and the trace begins at 0.
+    constructor(trace, colours, iteration = null) {
         this.trace = trace;
         this.colours = colours;  // by name: a CSS variable
+        this.iteration = iteration;
         this.lanes = unpackEvents(trace).filter((lane) => lane.events.length || !lane.collectives);
         const all = this.lanes.flatMap((lane) => lane.events);
-        this.first = Math.min(
-            ...[trace.end_s, ...all.slice(0, 1).map((e) => e.begin),
-                ...this.lanes.filter((l) => l.events.length).map((l) => l.events[0].begin)]);
+        this.first = iteration === null ?
+            Math.min(
+                ...[trace.end_s, ...all.slice(0, 1).map((e) => e.begin),
+                    ...this.lanes.filter((l) => l.events.length).map((l) => l.events[0].begin)]) :
+            0;
         this.last = trace.end_s;
         this.view = [this.first, this.last];
         this.findExposed();
@@ -71,7 +75,7 @@ class Timeline {
             role: "img",
             "aria-label": "timeline of workers and communication"
         });
-        this.element = make("div", {}, this.overview, this.canvas);
+        this.element = make("div", {}, iteration === null ? this.overview : null, this.canvas);
         this.listen();
         whenSized(this.element, (width) => {
             this.width = width;
@@ -139,7 +143,7 @@ class Timeline {
         if (!this.width) return;
         this.paint = this.colours.map((name) => styleOf(name));
         this.soft = styleOf("--soft");
-        this.drawOverview();
+        if (this.iteration === null) this.drawOverview();
         const height = AXIS + this.lanes.length * (LANE + GAP);
         const c = this.prepare(this.canvas, height);
         this.drawAxis(c, height);
@@ -198,10 +202,16 @@ class Timeline {
                 continue;
             }
             c.fillStyle = paint;
+            c.globalAlpha = this.isOther(event) ? 0.35 : 1;
             c.fillRect(GUTTER + x0, y, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 0.6 : 0)), LANE);
+            c.globalAlpha = 1;
             if (named) this.label(c, event, x0, x1, y);
         }
         flush();
+    }
+
+    isOther({iteration}) {
+        return this.iteration !== null && iteration !== undefined && iteration !== this.iteration;
     }
 
     label(c, event, x0, x1, y) {
