@@ -21,8 +21,8 @@ def heddle(options, precision, collects):
     """The second of its iterations; a third has begun by then."""
     line = train(options, "configs/pong_ppo_ddp.yaml", "serial", UPDATES, UPDATES,
                  [f"runtime.precision={precision}", *SETTINGS])
-    seconds = UPDATES / line["updates_per_s"]["median"]
-    collects.append(seconds * line["tasks"]["collect_on_policy"])
+    seconds = UPDATES / line["updates_per_s"]
+    collects.append(seconds * line["verbs"]["collect_on_policy"])
     return seconds
 
 

@@ -19,7 +19,7 @@ def heddle(options, width):
             "policy.random_collect_size=256", f"policy.model.{layers.replace(': [', '=[', 1)}",
             f"policy.critic={{input: [obs, action], {layers}, heads: {{value: {{type: dense}}}}}}"]
     line = train(options, "configs/pendulum_sac.yaml", "serial", UPDATES, WARM, sets)
-    return line["updates_per_s"]["median"]
+    return line["updates_per_s"]
 
 
 def run(options):

@@ -221,6 +221,43 @@ static int add_videos(struct hd_run_spec *run_spec, const struct hd_node *graph,
                               graph_p);
 }
 
+/* Lists the names of a folder's strategies, serial as the first; NULL: there is none. */
+static char *list_strategies_in(const char *folder)
+{
+    struct dirent **entries;
+    const int n = scandir(folder, &entries, is_yaml, alphasort);
+    char *list = NULL;
+    for (int k = 0; k < 2 * n; k++) {
+        const char *name = entries[k % n]->d_name;
+        const bool serial = strcmp(name, "serial.yaml") == 0;
+        if (serial != (k < n))
+            continue;
+        char *longer = hd_format("%s%s%.*s", list ? list : "", list ? "," : "",
+                                 (int)strlen(name) - (int)strlen(".yaml"), name);
+        hd_free(list);
+        list = longer;
+    }
+    for (int i = 0; i < n; i++)
+        free(entries[i]);
+    if (n >= 0)
+        free(entries);
+    return list;
+}
+
+char *hd_run_spec_list_strategies(const char *config)
+{
+    char *beside = resolve_path(config, "strategies"), *installed = name_installed("strategies");
+    char *list = beside ? list_strategies_in(beside) : NULL;
+    if (!list && installed)
+        list = list_strategies_in(installed);
+    if (!list)
+        hd_fail(HD_ERR_INPUT, "there are no strategies in %s, nor in %s; --strategies names some",
+                beside ? beside : "strategies", installed ? installed : "the program's own");
+    hd_free(beside);
+    hd_free(installed);
+    return list;
+}
+
 static int load_graph(struct hd_run_spec *run_spec, const struct hd_options *options)
 {
     const struct hd_node *graph, *filmed, *strategies[2];

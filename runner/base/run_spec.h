@@ -26,6 +26,10 @@ struct hd_run_spec {
 int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
 void hd_run_spec_release(struct hd_run_spec *run_spec);
 
+/* Lists the strategies in strategies/ beside a config, or else the program's own, as "serial,A,B",
+ * to be freed with hd_free; NULL (logged): there are none. */
+char *hd_run_spec_list_strategies(const char *config);
+
 /* Reads the files with which values begin, tells, where `tells`, what is taken of them, and states
  * their hashes in the graph of the config. A run that goes on from a checkpoint has read them: it
  * takes the hashes from `then`, a list of hd_config_list_leaves; NULL: it does not go on. Returns

@@ -36,19 +36,17 @@ static int add(const struct hd_run_spec *run_spec, const char *dir, const char *
 
 /* -- Runs of its own --------------------------------------------------------------------------- */
 
-static int look_at(struct hd_bench *bench, int strategy, const struct hd_options *run_options,
-                   const char *dir)
+static int look_at(void *arg, const char *strategy, const struct hd_rates *rates,
+                   const struct hd_options *run_options, const char *dir)
 {
-    struct calibrating *calibrating = bench->arg;
-    const struct hd_rates *rates = &bench->strategies[strategy].runs[0];
+    struct calibrating *calibrating = arg;
     struct hd_calibration calibration = {.shards = rates->shards,
                                          .updates_per_s = hd_rates_get_updates_per_s(rates)};
     struct hd_run_spec run_spec;
     calibration.env_steps_per_update =
         rates->env_steps / (double)rates->updates / (double)rates->shards;
     HD_TRY(hd_run_spec_load(run_options, 1, &run_spec));
-    const int status =
-        add(&run_spec, dir, bench->strategies[strategy].name, &calibration, calibrating);
+    const int status = add(&run_spec, dir, strategy, &calibration, calibrating);
     hd_run_spec_release(&run_spec);
     return status;
 }

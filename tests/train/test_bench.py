@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""runner bench: one table, lines of JSON, equal parameters where they must be equal, mistakes told before
-anything starts, an end on Ctrl-C, and nothing left behind."""
+"""runner bench: one table, lines of JSON, grids, seeds to the goal, equal parameters where they must be equal, mistakes
+told before anything starts, an end on Ctrl-C, and nothing left behind. What its statistics say of results is for
+test_bench_results.py."""
 
 import json
 import os
@@ -30,13 +31,19 @@ def bench(scratch, *arguments, expect=0):
 
 
 def rows(table):
-    """{strategy: (lag, updates/s, param_hash)}"""
-    begin = next(i for i, line in enumerate(table) if line.startswith("strategy "))
+    """{candidate: (lag, turns, updates/s, number under bits, param_hash)}"""
+    begin = next(i for i, line in enumerate(table) if line.startswith("candidate "))
     found = {}
     for line in table[begin + 1:table.index("", begin)]:
-        name, lag, rate = line.split()[:3]
-        found[name] = (int(lag), float(rate), re.search(r"\b[0-9a-f]{16}\b", line)[0])
+        name, lag, turns, rate = re.match(r"(.*?) +(\d+) +(\d+) +([\d.]+) ", line).groups()
+        bits, param_hash = re.search(r" (\d+)  ([0-9a-f]{16})  ", line).groups()
+        found[name] = (int(lag), int(turns), float(rate), int(bits), param_hash)
     return found
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def check_table(scratch):
@@ -45,44 +52,86 @@ def check_table(scratch):
                                 "--set", "policy.other.eps.start=0.1", "--set", "policy.learn.learning_rate=0.01")
     found = rows(table)
     check(set(found) == {"serial", "pipelined"}, f"{table}")
-    check((found["serial"][0], found["pipelined"][0]) == (0, 1), f"lags: {table}")
-    check(found["serial"][2] != found["pipelined"][2], "a lag that changes nothing")
+    check((found["serial"][:2], found["pipelined"][:2]) == ((0, 2), (1, 2)), f"lags and turns: {table}")
+    check((found["serial"][3], found["pipelined"][3]) == (1, 2), f"bits: {table}")
+    check(found["serial"][4] != found["pipelined"][4], "a lag that changes nothing")
     check("2 ranks x 1 worker, 2 shards; 40 updates measured after 20" in table[0], table[0])
     check(re.findall(r"run \d of \d: (\w+)", stderr) == ["serial", "pipelined", "pipelined", "serial"],
           f"the order: {stderr}")
     check(os.listdir(work) == ["lines.jsonl"], f"left behind: {os.listdir(work)}")
 
-    with open(os.path.join(work, "lines.jsonl"), encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
-    check([line["strategy"] for line in lines] == ["serial", "pipelined"], f"{lines}")
+    lines = read_lines(os.path.join(work, "lines.jsonl"))
+    check([(line["strategy"], line["turn"]) for line in lines] ==
+          [("serial", 1), ("pipelined", 1), ("pipelined", 2), ("serial", 2)], f"{lines}")
     for line in lines:
-        rate = line["updates_per_s"]
-        check(0 < rate["min"] <= rate["median"] <= rate["max"], f"{rate}")
-        check(abs(line["env_steps_per_s"]["median"] / rate["median"] - 2 * 8 / 5) < 1e-6,
+        check(line["updates_per_s"] > 0 and abs(line["env_steps_per_s"] / line["updates_per_s"] - 2 * 8 / 5) < 1e-6,
               f"16 env steps for 5 updates: {line}")
-        check(0 < line["busy"]["median"] <= 1 and line["exposed"]["median"] > 0, f"{line}")
-        check({"adam", "loss_grad", "collect"} <= set(line["tasks"]), f"{line['tasks']}")
-        check("evaluate" not in line["tasks"], "evaluations are left out")
-        check((line["ranks"], line["updates"], line["repeats"]) == (2, 40, 2), f"{line}")
+        check(0 < line["busy"] <= 1 and line["exposed"] > 0, f"{line}")
+        check({"adam", "loss_grad", "collect"} <= set(line["verbs"]), f"{line['verbs']}")
+        check(abs(sum(line["verbs"].values()) - line["busy"]) < 0.02, f"verbs add up to busy: {line}")
+        check("evaluate" not in line["verbs"], "evaluations are left out")
+        check((line["ranks"], line["updates"], line["measured"]) == (2, 40, 40), f"{line}")
         check(line["sets"][0] == "seed=3" and line["machine"] and "commit" in line, f"{line}")
-        check(line["param_hash"] == found[line["strategy"]][2], "param_hash")
+        check(line["param_hash"] == found[line["strategy"]][4], "param_hash")
+        load = line["load"]
+        check(load["load"] >= 0 and load["cpus"] >= 1 and load["others"] >= 0 and 0 <= load["stolen"] <= 1, f"{load}")
+        check(("trace" in line) == (line["turn"] == 2), "the last turn leaves a trace")
+    trace = lines[-1]["trace"]
+    iterations = set(trace["events"][4::6])
+    check(trace["iteration"] in iterations and len(iterations) < 4, f"{trace['iteration']} of {iterations}")
+    names = {trace["sums"][i][0] for i, at in zip(trace["events"][1::6], trace["events"][4::6]) if at == trace["iteration"]}
+    check({"collect", "loss_grad", "adam"} <= names, f"of the iteration: {names}")
 
 
-def check_equal_without_lag(scratch):
-    """A strategy in a file of one's own; every strategy without lags ends as the serial one."""
+def check_equal_bits(scratch):
+    """A strategy in a file of one's own, and a grid over keys that change no bits."""
     path = scratch("small_parts.yaml")
     with open(path, "w", encoding="utf-8") as file:
         file.write("bucket_mb: 0.02\nbatch_buffers: 3\n")
-    table, _, work = bench(scratch, "--strategies", f"serial,{path}", *SMALL, "--quiet", "--evaluate",
-                           "--trace", "--json", scratch("evaluated.jsonl"))
+    table, _, work = bench(scratch, "--strategies", f"serial,{path}", "--updates", "40", "--warmup", "20", "--repeats", "1",
+                           "--grid", "runtime.workers=1,2", "--quiet", "--evaluate", "--trace", "--json",
+                           scratch("evaluated.jsonl"))
     found = rows(table)
-    check(found["serial"][2] == found[path][2], f"lag 0, other parameters: {table}")
-    with open(scratch("evaluated.jsonl"), encoding="utf-8") as file:
-        check(json.loads(file.readline())["tasks"]["evaluate"] > 0, "--evaluate")
-    check(sorted(os.listdir(work)) == ["trace_serial.json", "trace_small_parts.json"],
-          f"{os.listdir(work)}")
-    with open(os.path.join(work, "trace_small_parts.json"), encoding="utf-8") as file:
+    check(list(found) == [f"{name} runtime.workers={n}" for name in ("serial", path) for n in (1, 2)], f"{table}")
+    check({row[3:] for row in found.values()} == {(1, found["serial runtime.workers=1"][4])}, f"bits: {table}")
+    check(read_lines(scratch("evaluated.jsonl"))[0]["verbs"]["evaluate"] > 0, "--evaluate")
+    check(sorted(os.listdir(work)) == [f"trace_{name}_runtime.workers={n}.json" for name in ("serial", "small_parts")
+                                       for n in (1, 2)], f"{os.listdir(work)}")
+    with open(os.path.join(work, "trace_small_parts_runtime.workers=1.json"), encoding="utf-8") as file:
         check(len(json.load(file)["traceEvents"]) > 100, "the trace is empty")
+
+
+def check_other_bits(scratch):
+    """Strategies are those beside the config, serial first; a key that changes results is no divergence."""
+    table, _, _ = bench(scratch, "--grid", "policy.learn.learning_rate=0.001,0.002", "--updates", "5", "--warmup", "5",
+                        "--repeats", "1", "--quiet")
+    found = rows(table)
+    names = sorted(os.path.splitext(name)[0] for name in os.listdir(os.path.join(os.path.dirname(CONFIG), "strategies")))
+    check(list(found) == [f"{name} policy.learn.learning_rate={rate}"
+                          for name in sorted(names, key=lambda name: name != "serial") for rate in ("0.001", "0.002")],
+          f"{list(found)}")
+    check(found["serial policy.learn.learning_rate=0.001"][3] == found["bucketed policy.learn.learning_rate=0.001"][3] and
+          found["serial policy.learn.learning_rate=0.001"][4] != found["serial policy.learn.learning_rate=0.002"][4],
+          f"{table}")
+
+
+def check_goal(scratch):
+    """Seeds take turns; a second call adds seeds, and those that did not reach the goal are told."""
+    words = ("--to-goal", "--strategies", "serial,pipelined", "--json", scratch("goal.jsonl"), "--set", "max_train_iter=700")
+    table, stderr, _ = bench(scratch, *words, "--seeds", "0-1")
+    check(re.findall(r"run \d of \d: (\w+)", stderr) == ["serial", "pipelined", "pipelined", "serial"],
+          f"the order: {stderr}")
+    bench(scratch, *words, "--seeds", "2", "--set", "env.stop_value=1e9", "--quiet")
+    table, stderr, _ = bench(scratch, *words, "--seeds", "1,4", "--set", "env.stop_value=30", "--quiet")
+    lines = read_lines(scratch("goal.jsonl"))
+    check([(line["candidate"], line["seed"]) for line in lines] ==
+          [("serial", 0), ("pipelined", 0), ("pipelined", 1), ("serial", 1), ("serial", 2), ("pipelined", 2),
+           ("serial", 1), ("pipelined", 1), ("pipelined", 4), ("serial", 4)], f"{lines}")
+    check([line["reached"] for line in lines[4:6]] == [False, False] and lines[4]["reason"] == "limit", f"{lines[4:6]}")
+    check("6 earlier results are left out, because of another config" in stderr, stderr)
+    check(sum(line.endswith("  2 of 2") for line in table) == 2, f"{table}")
+    for line in lines:
+        check(line["seconds"] > 0 and line["updates"] <= 705 and line["env_steps"] > 0, f"{line}")
 
 
 def check_whole_iterations(scratch):
@@ -93,8 +142,17 @@ def check_whole_iterations(scratch):
 
 
 def check_mistakes(scratch):
+    with open(scratch("damaged.jsonl"), "w", encoding="utf-8") as file:
+        file.write('{"case": "of another program"}\n{"case": "bench"}\n')
     mistakes = [
-        ([], "missing --strategies"),
+        (["--grid", "runtime.scheduler=eager,hasty"], "--grid: runtime.scheduler: expected one of"),
+        (["--grid", "policy.collect.env_groups=1,3"], "--grid: policy.collect.env_groups: expected a divisor"),
+        (["--grid", "runtime.workers"], "needs KEY=a,b,c"),
+        (["--grid", "strategy=serial"], "--strategies lists strategies"),
+        (["--grid", "seed=" + ",".join("0" * 60)], "more than 128 combinations"),
+        (["--seeds", "0-9"], "--to-goal"),
+        (["--to-goal", "--seeds", "3-1"], "expected 0-9 or 0,1,7"),
+        (["--json", scratch("damaged.jsonl")], "damaged.jsonl:2: a result of runner bench without a valid 'candidate'"),
         (["--strategies", "serial,pipelind"], "did you mean 'pipelined.yaml'?"),
         (["--strategies", "serial,"], "name is missing"),
         (["--strategy", "serial"], "did you mean '--strategies'?"),
@@ -116,7 +174,7 @@ def check_interrupt(scratch):
     process = subprocess.Popen([RUNNER, "bench", CONFIG, "--strategies", "serial", "--ranks", "2",
                                 "--updates", "100000000"], stdout=subprocess.PIPE, text=True,
                                stderr=subprocess.PIPE, env=environment(TMPDIR=scratch("tmp")))
-    check("run 1 of 4" in process.stderr.readline(), "nothing begins")
+    check("run 1 of 6" in process.stderr.readline(), "nothing begins")
     deadline = time.monotonic() + 20
     while not any(os.path.exists(os.path.join(scratch("tmp"), name, "run"))
                   for name in os.listdir(scratch("tmp"))):
@@ -133,7 +191,9 @@ def main():
     check("usage: runner bench" in call("bench", "--help").stdout, "--help")
     with Scratch() as scratch:
         check_table(scratch)
-        check_equal_without_lag(scratch)
+        check_equal_bits(scratch)
+        check_other_bits(scratch)
+        check_goal(scratch)
         check_whole_iterations(scratch)
         check_mistakes(scratch)
         check_interrupt(scratch)

@@ -48,8 +48,13 @@ static const struct hd_command commands[] = {
      "run trains. q or Ctrl-C ends it.\n"},
     {"record", "CONFIG|DIR|WEIGHTS", "play with weights and write a data set of transitions",
      "collect", "config, run directory or file of weights", 1, 1, NULL},
-    {"bench", "CONFIG", "train with several strategies in turns and compare their speed",
-     "benchmark", "config", 1, 1, NULL},
+    {"bench", "CONFIG|RESULTS", "train with several strategies in turns and compare their speed",
+     "benchmark", "config or file of results", 1, 1,
+     "Trains with each strategy, and with each combination of the values of --grid, in turns, and\n"
+     "compares their speed turn by turn: how much faster than the first one, with a bootstrap\n"
+     "interval of 95 %. Runs whose bits may not differ must end in the same parameters. With\n"
+     "--to-goal it compares the time, env steps and updates until a run stops, over seeds.\n"
+     "RESULTS is a file of --json, named *.jsonl: shows earlier results and trains not at all.\n"},
     {"calibrate", "CONFIG", "measure how long tasks take, for simulate", NULL, "config", 1, 1,
      "Trains with each strategy for a while, as one rank with one worker, and writes how long "
      "each\n"
@@ -122,11 +127,15 @@ static const struct hd_command_option options[] = {
     {"--strategies", "A,B,...", CALIBRATE | SIMULATE, HD_OPTION_TEXT, FIELD(strategies), 0, 0,
      "which strategies (default serial,bucketed,pipelined)", NULL},
     {"--strategies", "A,B,...", BENCH, HD_OPTION_TEXT, FIELD(strategies), 0, 0,
-     "what to measure: names as --strategy of `runner run` takes them", NULL},
+     "which, as --strategy of `runner run` takes them (default: all in strategies/ beside the "
+     "config, or else the program's own)",
+     NULL},
+    {"--grid", "KEY=A,B,...", BENCH, HD_OPTION_NAMES, FIELD(grid), 0, 0,
+     "each strategy with each of these values of a key; may be repeated", NULL},
     {"--trace", NULL, TRAIN, HD_OPTION_FLAG, FIELD(trace), 0, 0,
      "write rank 0's trace.json, for Perfetto", NULL},
     {"--trace", NULL, BENCH, HD_OPTION_FLAG, FIELD(trace), 0, 0,
-     "write rank 0's trace of each strategy's last run into ./trace_<strategy>.json", NULL},
+     "write rank 0's trace of the last turn's runs into ./trace_<strategy>.json", NULL},
     {"--quiet", NULL, ALL | REPORT | COMPARE, HD_OPTION_FLAG, FIELD(quiet), 0, 0,
      "errors and warnings only", NULL},
     {"--nproc-per-node", "N", LAUNCH, HD_OPTION_TEXT, FIELD(nproc_per_node), 0, 0,
@@ -198,9 +207,16 @@ static const struct hd_command_option options[] = {
     {"--warmup", "N", BENCH, HD_OPTION_INTEGER, FIELD(warmup), 1, 1000000000,
      "updates before (default 50)", NULL},
     {"--repeats", "N", BENCH, HD_OPTION_INTEGER, FIELD(repeats), 1, 1000,
-     "runs of each strategy, every other time in reverse order (default 4)", NULL},
+     "turns, every other one in reverse order (default 6)", NULL},
     {"--json", "FILE", BENCH, HD_OPTION_TEXT, FIELD(json), 0, 0,
-     "append a line of JSON for each strategy", NULL},
+     "append a line of JSON for each run; what the file has of the same comparison counts, too",
+     NULL},
+    {"--page", "FILE", BENCH, HD_OPTION_TEXT, FIELD(page), 0, 0,
+     "write the comparison as one HTML file", NULL},
+    {"--to-goal", NULL, BENCH, HD_OPTION_FLAG, FIELD(to_goal), 0, 0,
+     "let each run go on until it stops, and compare the time to env.stop_value", NULL},
+    {"--seeds", "0-9", BENCH, HD_OPTION_TEXT, FIELD(seeds), 0, 0,
+     "with --to-goal: a turn for each seed, as 0-9 or 0,1,7 (default: the config's)", NULL},
     {"--json", NULL, DOCTOR | EVAL, HD_OPTION_FLAG, FIELD(as_json), 0, 0,
      "as one JSON object on stdout", NULL},
     {"--json", NULL, COMPARE, HD_OPTION_FLAG, FIELD(as_json), 0, 0,

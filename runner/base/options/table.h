@@ -48,6 +48,9 @@ struct hd_options {
     const char *strategies, *json; /* bench, calibrate, simulate */
     int updates, warmup, repeats;
     bool evaluate;
+    struct hd_names grid; /* bench: KEY=a,b,c */
+    bool to_goal;         /* bench: runs go on until they stop */
+    const char *seeds;    /* bench: "0-9"; NULL: the config's */
     int measure_after; /* bench's runs: updates after which their rates are measured; -1: never */
 
     int nodes, ranks_per_node, iterations; /* simulate; texts NULL: the default */

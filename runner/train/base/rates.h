@@ -23,7 +23,7 @@ struct hd_rates {
     int n_verbs;
     struct {
         char verb[HD_RATES_VERB_BYTES];
-        double seconds; /* at least one body of it ran */
+        double seconds; /* workers were in bodies of it, added up */
     } verbs[HD_RATES_VERBS];
 };
 

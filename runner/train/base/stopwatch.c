@@ -36,7 +36,7 @@ static int64_t time_of(const struct hd_timing *timing, const char *verb)
 {
     for (; timing->verb; timing++)
         if (timing->verb == verb)
-            return timing->any_ns;
+            return timing->busy_ns;
     return 0;
 }
 
@@ -47,7 +47,7 @@ static void read_verbs(const struct hd_stopwatch *watch, struct hd_rates *rates)
         int i = rates->n_verbs++;
         snprintf(rates->verbs[i].verb, HD_RATES_VERB_BYTES, "%s", timing->verb);
         rates->verbs[i].seconds =
-            (double)(timing->any_ns - time_of(watch->first.timings, timing->verb)) * 1e-9;
+            (double)(timing->busy_ns - time_of(watch->first.timings, timing->verb)) * 1e-9;
     }
 }
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import time
 
@@ -184,10 +185,12 @@ def strategies(kit):
         result = done.outcome()
         if result["outcome"] != PASSED:
             kit.record(step, **result)
-        for line in read_lines(path) if result["outcome"] == PASSED else []:
-            share = {name: line[name]["median"] for name in ("busy", "exposed", "idle")}
-            kit.record(f"{step}/{line['strategy']}", MEASURED, value=line["updates_per_s"]["median"],
-                       unit="updates/s", config=config, **share, param_hash=line["param_hash"],
+        lines = read_lines(path) if result["outcome"] == PASSED else []
+        for name in names.split(",") if lines else []:
+            runs = [line for line in lines if line["strategy"] == name]
+            share = {what: statistics.median(run[what] for run in runs) for what in ("busy", "exposed", "idle")}
+            kit.record(f"{step}/{name}", MEASURED, value=statistics.median(run["updates_per_s"] for run in runs),
+                       unit="updates/s", config=config, **share, param_hash=runs[0]["param_hash"],
                        what=" ".join(f"{name} {100 * value:.1f} %" for name, value in share.items()))
 
 
