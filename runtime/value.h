@@ -247,7 +247,6 @@ struct hd_view {
 struct hd_timing {
     const char *verb;
     int64_t count, busy_ns;
-    int64_t any_ns; /* wall-clock time in which at least one was running; 0 unless measured */
 };
 
 struct hd_logbook;

@@ -223,7 +223,6 @@ static int start_session(struct hd_train *train)
         .device_comm_bytes =
             train->ranks.device_comm ? hd_plan_get_device_comm_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(settings->watchdog_s * 1e9),
-        .measure = train->timing.watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->outputs.logbook,
         .dump_views = hd_failed_batch_write,

@@ -323,8 +323,7 @@ static int start(struct hd_session *session)
     const struct hd_trace_options trace = {.workers = lanes,
                                            .gpus = options->n_devices,
                                            .capacity = options->trace_capacity,
-                                           .channels = session->exchanges.n,
-                                           .verbs_by_any = options->measure};
+                                           .channels = session->exchanges.n};
     session->scratch = hd_alloc(lanes, sizeof *session->scratch);
     if (!session->scratch)
         return HD_ERR_NOMEM;

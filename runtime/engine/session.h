@@ -57,7 +57,6 @@ struct hd_session_options {
                                     hd_collective_get_device_comm_bytes */
     int64_t watchdog_ns;                /* 0: none */
     int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
-    bool measure;               /* measures more than runs need (hd_timing.any_ns) */
     struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
     void (*dump_views)(const struct hd_context *context, const struct hd_view *views,
                        const char *why); /* goes into every struct hd_context; or NULL */

@@ -134,7 +134,7 @@ int hd_session_execute(struct hd_session *session, int lane, struct hd_task *tas
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
     struct hd_event event = event_of(task, hd_clock_get_ns());
-    hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
+    hd_trace_begin(session->trace, event.begin_ns);
     hd_last_event_set(&session->events.begun, task->name, event.iteration, event.begin_ns);
     note_start(&session->events.running[lane], &event);
     task->context.progress = &session->events.running[lane].progress;
@@ -200,7 +200,7 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     record->begin_ns = hd_clock_get_ns();
     const struct hd_event event = gpu_event_of(record);
     note_start(&in_flight->tasks[in_flight->launched++ % HD_IN_FLIGHT_MAX], &event);
-    hd_trace_begin(session->trace, lane, hd_record_get_verb(record), record->begin_ns);
+    hd_trace_begin(session->trace, record->begin_ns);
     hd_last_event_set(&session->events.begun, event.name, event.iteration, record->begin_ns);
     queue_work(session, record, lane, stream);
 }

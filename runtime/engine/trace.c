@@ -53,7 +53,6 @@ struct lane {
     struct {
         const char *verb;
         atomic_int_fast64_t count, busy_ns;
-        struct any *any; /* of the verb on all workers; or NULL */
     } verbs[VERBS_MAX];
     struct hd_event *ring;
     int64_t recorded;
@@ -72,13 +71,6 @@ struct hd_trace {
     int64_t marked_ns, busy_marked_ns; /* when one last began or ended to wait */
     atomic_int_fast64_t exposed_ns;
 
-    pthread_mutex_t lock; /* of adding to these */
-    int n_verbs;
-    struct {
-        const char *verb;
-        struct any any;
-    } verbs[VERBS_MAX];
-
     struct lane lanes[];
 };
 
@@ -92,7 +84,6 @@ int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **tr
     trace->workers = options->workers;
     trace->capacity = options->capacity;
     trace->n_lanes = options->workers + options->channels;
-    pthread_mutex_init(&trace->lock, NULL);
     pthread_mutex_init(&trace->waits_lock, NULL);
     for (int i = 0; i < trace->n_lanes && trace->capacity > 0; i++) {
         trace->lanes[i].ring = hd_alloc(trace->capacity, sizeof *trace->lanes[i].ring);
@@ -111,7 +102,6 @@ void hd_trace_destroy(struct hd_trace *trace)
         return;
     for (int i = 0; i < trace->n_lanes; i++)
         hd_free(trace->lanes[i].ring);
-    pthread_mutex_destroy(&trace->lock);
     pthread_mutex_destroy(&trace->waits_lock);
     hd_free(trace);
 }
@@ -122,23 +112,7 @@ static void add(atomic_int_fast64_t *total, int64_t amount)
                           memory_order_relaxed);
 }
 
-/* Returns the union of a verb's intervals on all workers; NULL when it is not measured, as with one
- * worker, whose total is the union. */
-static struct any *find_any(struct hd_trace *trace, const char *verb)
-{
-    if (!trace->options.verbs_by_any || trace->workers == 1)
-        return NULL;
-    pthread_mutex_lock(&trace->lock);
-    int i = 0;
-    while (i < trace->n_verbs && trace->verbs[i].verb != verb)
-        i++;
-    if (i == trace->n_verbs && i < VERBS_MAX)
-        trace->verbs[trace->n_verbs++].verb = verb;
-    pthread_mutex_unlock(&trace->lock);
-    return i < VERBS_MAX ? &trace->verbs[i].any : NULL;
-}
-
-static int find_verb(struct hd_trace *trace, struct lane *lane, const char *verb)
+static int find_verb(struct lane *lane, const char *verb)
 {
     int n = atomic_load_explicit(&lane->n_verbs, memory_order_relaxed);
     for (int i = 0; i < n; i++)
@@ -147,7 +121,6 @@ static int find_verb(struct hd_trace *trace, struct lane *lane, const char *verb
     if (n == VERBS_MAX)
         return n - 1;
     lane->verbs[n].verb = verb;
-    lane->verbs[n].any = find_any(trace, verb);
     atomic_store_explicit(&lane->n_verbs, n + 1, memory_order_release);
     return n;
 }
@@ -163,12 +136,8 @@ static void record(struct hd_trace *trace, struct lane *lane, int verb,
         lane->ring[lane->recorded++ % trace->capacity] = *event;
 }
 
-void hd_trace_begin(struct hd_trace *trace, int number, const char *verb, int64_t now_ns)
+void hd_trace_begin(struct hd_trace *trace, int64_t now_ns)
 {
-    struct lane *lane = &trace->lanes[number];
-    struct any *any = lane->verbs[find_verb(trace, lane, verb)].any;
-    if (any)
-        enter(any, now_ns);
     if (trace->options.channels > 0)
         enter(&trace->any_body, now_ns);
 }
@@ -177,10 +146,7 @@ void hd_trace_end(struct hd_trace *trace, int number, const char *verb,
                   const struct hd_event *event)
 {
     struct lane *lane = &trace->lanes[number];
-    int i = find_verb(trace, lane, verb);
-    record(trace, lane, i, event);
-    if (lane->verbs[i].any)
-        leave(lane->verbs[i].any, event->end_ns);
+    record(trace, lane, find_verb(lane, verb), event);
     if (trace->options.channels > 0)
         leave(&trace->any_body, event->end_ns);
 }
@@ -213,7 +179,7 @@ void hd_trace_close(struct hd_trace *trace, int channel, const struct hd_event *
     pthread_mutex_lock(&trace->waits_lock);
     mark(trace, event->end_ns);
     trace->n_waits--;
-    record(trace, lane, find_verb(trace, lane, "wait"), event);
+    record(trace, lane, find_verb(lane, "wait"), event);
     pthread_mutex_unlock(&trace->waits_lock);
 }
 
@@ -232,13 +198,8 @@ void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timin
             if (j == n)
                 timings_p[n++] = (struct hd_timing){.verb = lane->verbs[i].verb};
             timings_p[j].count += atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
-            int64_t busy_ns = atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
-            timings_p[j].busy_ns += busy_ns;
-            if (lane->verbs[i].any)
-                timings_p[j].any_ns =
-                    atomic_load_explicit(&lane->verbs[i].any->total_ns, memory_order_relaxed);
-            else if (trace->workers == 1)
-                timings_p[j].any_ns = busy_ns;
+            timings_p[j].busy_ns +=
+                atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
         }
     }
     timings_p[n] = (struct hd_timing){0};

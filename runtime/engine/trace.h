@@ -22,11 +22,10 @@ struct hd_event {
 };
 
 struct hd_trace_options {
-    int workers;       /* those of GPUs included */
-    int gpus;          /* the last ones of them */
-    int64_t capacity;  /* events kept per lane, the newest; 0: totals only */
-    int channels;      /* of collectives; more than 0: measures how long these are exposed */
-    bool verbs_by_any; /* measures hd_timing.any_ns; costs workers a shared cache line per task */
+    int workers;      /* those of GPUs included */
+    int gpus;         /* the last ones of them */
+    int64_t capacity; /* events kept per lane, the newest; 0: totals only */
+    int channels;     /* of collectives; more than 0: measures how long these are exposed */
 };
 
 /* Creates a lane for each worker, and after them one for the waits of each channel's collectives.
@@ -34,9 +33,9 @@ struct hd_trace_options {
 int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p);
 void hd_trace_destroy(struct hd_trace *trace);
 
-/* Record that a body of `verb` (a string that outlives the trace, compared by address) begins on
- * worker `lane`, and that it has ended; one caller at a time for each lane. */
-void hd_trace_begin(struct hd_trace *trace, int lane, const char *verb, int64_t now_ns);
+/* Record that a body begins on a worker, and that it has ended: of `verb` (a string that outlives
+ * the trace, compared by address) on worker `lane`; one caller at a time for each lane. */
+void hd_trace_begin(struct hd_trace *trace, int64_t now_ns);
 void hd_trace_end(struct hd_trace *trace, int lane, const char *verb, const struct hd_event *event);
 
 /* Record that a collective begins to wait for other ranks, and that it has ended. One is open at a

@@ -93,7 +93,7 @@ static const char verb[] = "adam";
 
 static void setup(void)
 {
-    const struct hd_trace_options options = {.workers = 1, .verbs_by_any = true};
+    const struct hd_trace_options options = {.workers = 1};
     scratch_setup();
     ck_assert_int_eq(hd_trace_create(&options, &trace), HD_OK);
 }
@@ -111,7 +111,7 @@ static void work(int64_t ns)
 {
     static int64_t now_ns = 1000;
     const struct hd_event event = {.name = verb, .begin_ns = now_ns, .end_ns = now_ns + ns};
-    hd_trace_begin(trace, 0, verb, event.begin_ns);
+    hd_trace_begin(trace, event.begin_ns);
     hd_trace_end(trace, 0, verb, &event);
     now_ns = event.end_ns;
 }

@@ -92,7 +92,7 @@ TEST(a_written_trace_reads_back)
     const struct hd_event wait = {.name = "mean(grad)", .begin_ns = 5000, .end_ns = 6000};
     struct hd_trace *written;
     ck_assert_int_eq(hd_trace_create(&options, &written), HD_OK);
-    hd_trace_begin(written, 0, "adam", body.begin_ns);
+    hd_trace_begin(written, body.begin_ns);
     hd_trace_end(written, 0, "adam", &body);
     hd_trace_open(written, wait.begin_ns);
     hd_trace_close(written, 0, &wait);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Totals of a trace from times that are made up: sums, unions over workers, exposed waiting; and
+/* Totals of a trace from times that are made up: sums, exposed waiting; and
  * what its file holds. */
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
@@ -11,11 +11,11 @@
 
 static const char verb_a[] = "a", verb_b[] = "b";
 
-static struct hd_trace *make(int workers, int64_t capacity, bool by_any)
+static struct hd_trace *make(int workers, int64_t capacity)
 {
     struct hd_trace *trace;
     const struct hd_trace_options options = {
-        .workers = workers, .capacity = capacity, .channels = 2, .verbs_by_any = by_any};
+        .workers = workers, .capacity = capacity, .channels = 2};
     ck_assert_int_eq(hd_trace_create(&options, &trace), HD_OK);
     return trace;
 }
@@ -51,30 +51,29 @@ static struct hd_timing find(struct hd_trace *trace, const char *verb)
  * waiting    180-400 (idle from 300 on), 450-520 (idle until 500) */
 static void play(struct hd_trace *trace)
 {
-    hd_trace_begin(trace, 0, verb_a, 100);
-    hd_trace_begin(trace, 1, verb_a, 150);
+    hd_trace_begin(trace, 100);
+    hd_trace_begin(trace, 150);
     hd_trace_open(trace, 180);
     end(trace, 0, verb_a, 100, 200);
-    hd_trace_begin(trace, 0, verb_b, 250);
+    hd_trace_begin(trace, 250);
     end(trace, 0, verb_b, 250, 260);
     end(trace, 1, verb_a, 150, 300);
     close_wait(trace, 180, 400);
     hd_trace_open(trace, 450);
-    hd_trace_begin(trace, 0, verb_a, 500);
+    hd_trace_begin(trace, 500);
     close_wait(trace, 450, 520);
     end(trace, 0, verb_a, 500, 540);
 }
 
-TEST(unions_count_what_overlaps_once)
+TEST(totals_are_of_all_workers)
 {
-    struct hd_trace *trace = make(2, 0, true);
+    struct hd_trace *trace = make(2, 0);
     play(trace);
     struct hd_timing a = find(trace, verb_a), b = find(trace, verb_b);
     ck_assert_int_eq(a.count, 3);
     ck_assert_int_eq(a.busy_ns, 290);
-    ck_assert_int_eq(a.any_ns, 240);
     ck_assert_int_eq(b.count, 1);
-    ck_assert_int_eq(b.any_ns, 10);
+    ck_assert_int_eq(b.busy_ns, 10);
     ck_assert_int_eq(hd_trace_get_totals(trace).busy_ns, 300);
     ck_assert_int_eq(hd_trace_get_totals(trace).tasks, 4);
     ck_assert_int_eq(hd_trace_get_totals(trace).first_ns, 100);
@@ -84,9 +83,9 @@ TEST(unions_count_what_overlaps_once)
 /* Waits 100-300 and 200-400, work 150-250: exposed are 100-150 and 250-400. */
 TEST(time_in_which_several_wait_is_exposed_once)
 {
-    struct hd_trace *trace = make(1, 0, false);
+    struct hd_trace *trace = make(1, 0);
     hd_trace_open(trace, 100);
-    hd_trace_begin(trace, 0, verb_a, 150);
+    hd_trace_begin(trace, 150);
     hd_trace_open(trace, 200);
     end(trace, 0, verb_a, 150, 250);
     close_on(trace, 0, 100, 300);
@@ -99,27 +98,17 @@ TEST(time_in_which_several_wait_is_exposed_once)
 
 TEST(waiting_is_exposed_while_nobody_works)
 {
-    struct hd_trace *trace = make(2, 0, false);
+    struct hd_trace *trace = make(2, 0);
     play(trace);
     ck_assert_int_eq(hd_trace_get_totals(trace).waited_ns, 220 + 70);
     ck_assert_int_eq(hd_trace_get_totals(trace).exposed_ns, 100 + 50);
-    ck_assert_int_eq(find(trace, verb_a).any_ns, 0); /* not asked for */
-    hd_trace_destroy(trace);
-}
-
-TEST(one_worker_s_total_is_its_union)
-{
-    struct hd_trace *trace = make(1, 0, false);
-    hd_trace_begin(trace, 0, verb_a, 10);
-    end(trace, 0, verb_a, 10, 35);
-    ck_assert_int_eq(find(trace, verb_a).any_ns, 25);
     hd_trace_destroy(trace);
 }
 
 /* The file holds the newest events of every lane, with the item and stage of subtasks. */
 TEST(the_file_holds_the_newest_events)
 {
-    struct hd_trace *trace = make(2, 2, false);
+    struct hd_trace *trace = make(2, 2);
     FILE *written = tmpfile();
     json_error_t error;
     play(trace);
