@@ -36,8 +36,7 @@ static const char *find_missing(const json_t *line)
     static const char *const texts[] = {"candidate",   "config",    "machine",    "base_hash",
                                         "config_hash", "bits_hash", "param_hash", "fingerprint"};
     static const char *const numbers[] = {"call", "turn", "ranks", "shards", "lag"};
-    static const char *const of_rates[] = {"updates_per_s", "env_steps_per_s", "busy", "exposed",
-                                           "idle",          "measured"};
+    static const char *const of_rates[] = {"updates_per_s", "measured"};
     static const char *const of_goals[] = {"seconds", "env_steps", "updates", "seed"};
     const bool rates = hd_result_is(line, "case", HD_BENCH_RATES);
     const char *const *more = rates ? of_rates : of_goals;

@@ -10,7 +10,7 @@
  *               of what its bits may depend on; in hexadecimal, as are
  *   param_hash, fingerprint   of the run's end
  *   ranks, shards, load (load.h), commit, machine, date
- * those of rates
+ * those of rates, of which other programs may leave out what is unknown beside updates_per_s
  *   updates, warmup, evaluations   as asked for; measured: updates in whole iterations
  *   workers, gpus, updates_per_s, env_steps_per_s
  *   busy, exposed, idle, gpu_busy, verbs: {name: share}   shares of the workers' (GPUs') time

@@ -44,7 +44,11 @@ static void print_interval(const json_t *candidate, const char *key, FILE *file)
 
 static void print_share(const json_t *candidate, const char *key, FILE *file)
 {
-    fprintf(file, " %6.1f %%", 100 * get_number(candidate, key));
+    const double share = get_number(candidate, key);
+    if (isnan(share))
+        fprintf(file, " %8s", "-");
+    else
+        fprintf(file, " %6.1f %%", 100 * share);
 }
 
 /* Prints sentences, of each candidate and of all of them. */

@@ -78,14 +78,17 @@ def check_made_up(browser, scratch):
     runs = [dict(candidate=name, turn=turn, updates_per_s=100 * factor + turn)
             for name, factor in (("serial", 1), (NAME, 1.5), (f"a strategy {'of a long name ' * 6}", 0.7)) for turn in range(1, 7)]
     busy = {"load": 3, "mhz": [3000, 2400], "cpus": 2, "others": 1.25, "stolen": 0}
-    write_results(scratch("made.jsonl"), [*runs[:-1], dict(runs[-1], load=busy)])
+    runs.append(dict(candidate="of another program", turn=1, updates_per_s=80, busy=None, exposed=None, idle=None, verbs={}))
+    write_results(scratch("made.jsonl"), [dict(run, load=busy) if run["turn"] == 6 and "long" in run["candidate"] else run for run in runs])
     said = call("bench", scratch("made.jsonl"), "--page", scratch("made.html")).stdout
     with open(scratch("made.html"), encoding="utf-8") as file:
         check("</script><script>document" not in file.read(), "a name ends the page's script")
     check_looks(browser, scratch("made.html"), "bench_made_up")
     check(browser.evaluate(SECTIONS) == ["rates", "times", "from"], "nothing was traced, and no goal measured")
     claims = browser.evaluate("[...document.querySelectorAll('.said li')].map((item) => item.textContent)")
-    check(len(claims) == 2 and all(claim in said for claim in claims) and claims[0].startswith(f"{NAME} is faster than"), f"{claims}")
+    check(len(claims) == 3 and all(claim in said for claim in claims) and claims[0].startswith(f"{NAME} is faster than"), f"{claims}")
+    check(browser.evaluate(MARKS.format("rates")) == [4, 2], "one turn has a rate, and nothing is claimed of it")
+    check(browser.evaluate("document.querySelectorAll('.stack').length") == 3, "bars of what is not known")
     check("1 of 6 runs, others on 1.2 CPUs" in text_of(browser, "rates"), "the machine was disturbed")
     # The whole text of every row is within its chart.
     beyond = browser.evaluate("""[...document.querySelectorAll('#rates svg text')].filter((t) => t.getBoundingClientRect().right >

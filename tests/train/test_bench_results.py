@@ -92,6 +92,15 @@ def check_bits(scratch):
     bench(scratch, seeds[:-1] + [dict(seeds[-1], param_hash="f" * 16)], expect=4)
 
 
+def check_other_programs(scratch):
+    """What they leave out is not known."""
+    less = {key: None for key in ("busy", "exposed", "idle", "env_steps_per_s", "verbs", "load")}
+    said = bench(scratch, rates("serial", SERIAL) + rates("ddp", SERIAL, bits_hash="2", **less)).stdout
+    row = next(line for line in said.splitlines() if line.startswith("ddp "))
+    check(row.split()[3:] == ["92", "[75,", "101]", "-", "-", "-", "-", "2", "a" * 16], f"{row.split()}")
+    check("no difference seen between the updates/s of ddp and serial: 0.0 % (0.0 to 0.0)" in said, said)
+
+
 def check_goals(scratch):
     serial, lagged = [10, 20, 30, 40, 50, 60, 70, None], [9, 18, 27, 36, 45, 54, None, None]
     said = bench(scratch, goals("serial", serial) + goals("pipelined", lagged, bits_hash="2")).stdout
@@ -134,6 +143,7 @@ def main():
         check_few(scratch)
         check_selection(scratch)
         check_bits(scratch)
+        check_other_programs(scratch)
         check_goals(scratch)
         check_disturbed(scratch)
         check_mistakes(scratch)

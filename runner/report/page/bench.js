@@ -98,17 +98,19 @@ function benchTable({candidates}) {
 }
 
 function benchRates({rates, confidence, resamples}) {
-    const {candidates} = rates, [first, ...others] = candidates;
+    const {candidates} = rates, first = candidates[0];
     const plot =
         intervals("updates per second", candidates, (one) => one.updates_per_s, fine, markText);
+    const claimed = (one) => one !== first && known(one.faster.low);
     const gains = intervals(
         `faster than ${first.name}`, candidates,
-        (one) => (one === first ? {value: null} : one.faster), gain, percentMark, true);
+        (one) => (claimed(one) ? one.faster : {value: null}), gain, percentMark, true);
+    const any = candidates.some(claimed);
     return section(
         "rates", "Rates", null,
         make(
-            "div", {class: "cards"}, card(others.length ? "half" : "", "Updates per second", plot),
-            others.length ? card("half", `Faster than ${first.name}, turn by turn`, gains) : null,
+            "div", {class: "cards"}, card(any ? "half" : "", "Updates per second", plot),
+            any ? card("half", `Faster than ${first.name}, turn by turn`, gains) : null,
             card(
                 "", null, said(rates), benchTable(rates),
                 make(
@@ -157,6 +159,8 @@ function stackedBar(candidate, colours) {
 }
 
 function benchTimes({candidates}, colours) {
+    const told = candidates.filter(({verbs}) => Object.keys(verbs).length > 0);
+    if (!told.length) return null;
     const items = [
         ...colours, ["everything else", "--c7"], ["exposed communication", "--c1"],
         ["idle", "--grid"]
@@ -165,7 +169,7 @@ function benchTimes({candidates}, colours) {
         "times", "Where the time went", null,
         card(
             "", "Shares of the time of rank 0's workers",
-            candidates.map((one) => stackedBar(one, colours)),
+            told.map((one) => stackedBar(one, colours)),
             make("div", {class: "legend below"}, items)));
 }
 
