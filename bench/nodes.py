@@ -7,8 +7,9 @@ Trains on nodes of one rank and one core each: network namespaces of this machin
 of the given speeds (Mbit/s) and on which frames arrive that much later (without --delay-us: at once). Contenders take
 turns. Prints of each the median time of an update, how much longer it takes than updates of as many ranks that train
 apart at the same time, what a node sends per update, and how long that occupies its cable: what is beyond `apart`
-is at least what the cable needs longer than the update that may hide it. Strategies (NAME, or NAME:PARAMETER=VALUE with one
-of its numbers changed) without lags must end in one param_hash.
+is at least what the cable needs longer than the update that may hide it. Strategies are NAME, or NAME:PARAMETER=VALUE with one
+of its numbers changed. Then `runner bench` compares the contenders turn by turn, with intervals, with DDP or else the first
+strategy, and the parameters of strategies without lags. --json appends a line for each run as `runner bench` does.
 
 --net: updates of one of bench/peers' nets (57 MB and 7 MB of gradients) and next to nothing else, also by PyTorch's DDP over gloo
 in the same namespaces, if $HD_PEERS, build/peers or build/torch has PyTorch. --simulate: also what `runner simulate` says,
@@ -23,9 +24,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests"))
-from machine import ROOT, machine  # noqa: E402
+from machine import ROOT, commit, machine  # noqa: E402
 from nodes import Nodes, address_of, need_mpi  # noqa: E402
 from runner import RUNNER, SECRET, environment, free_port  # noqa: E402
 
@@ -90,7 +92,8 @@ class Bench:
         with open(os.path.join(directory, "rates.json"), encoding="utf-8") as file:
             rates = json.load(file)
         return {"ms": 1e3 * rates["seconds"] / rates["updates"], "exposed_ms": 1e3 * rates["exposed_s"] / rates["updates"],
-                "busy": rates["busy_s"] / rates["seconds"] / rates["workers"], "param_hash": rates["param_hash"]}
+                "busy": rates["busy_s"] / rates["seconds"] / rates["workers"], "exposed": rates["exposed_s"] / rates["seconds"],
+                "param_hash": rates["param_hash"], "fingerprint": rates["fingerprint"]}
 
     def run_apart(self, scratch):
         directories = [os.path.join(scratch, str(node)) for node in range(self.n)]
@@ -173,25 +176,44 @@ def median(runs, name):
     return statistics.median(run[name] for run in runs) if name in runs[0] else None
 
 
-def show(case, found, options, simulated):
-    """Prints a line for each contender, and adds it to --json."""
+def show(case, found, simulated):
     for name, runs in found.items():
         ms, sent, exposed = (median(runs, what) for what in ("ms", "sent_mb", "exposed_ms"))
-        apart = median(found[f"{name.split()[0]} {APART}"], "ms")
-        cable = sent * 8000 / case["mbit"]
-        line = {**case, "contender": name, "ms": ms, "min": min(run["ms"] for run in runs), "max": max(run["ms"] for run in runs),
-                "apart_ms": apart, "sent_mb": sent, "cable_ms": cable, "exposed_ms": exposed, "repeats": len(runs),
-                "param_hash": runs[0].get("param_hash"), "simulated_ms": simulated.get(name.split()[-1])}
-        model = f"  simulated {line['simulated_ms']:.1f} ms, {line['simulated_ms'] / ms:.3f}" if line["simulated_ms"] else ""
+        apart, cable = median(found[f"{name.split()[0]} {APART}"], "ms"), sent * 8000 / case["mbit"]
+        model = simulated.get(name.split()[-1])
         print(f"  {name:32} {ms:9.1f} {ms - apart:9.1f} {'' if exposed is None else f'{exposed:.1f}':>9} {max(0, cable - apart):9.1f} "
-              f"{cable:9.1f} {sent:8.2f}  {line['param_hash'] or ''}{model}", flush=True)
-        if options.json:
-            with open(options.json, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+              f"{cable:9.1f} {sent:8.2f}{f'  simulated {model:.1f} ms, {model / ms:.3f}' if model else ''}", flush=True)
+
+
+def list_results(case, found, options):
+    """A line of `runner bench` for each run, first those that the others are compared with."""
+    first = "ddp gloo" if "ddp gloo" in found else next(name for name in found if APART not in name)
+    common = {"case": "bench", "call": int(1e3 * time.time()), "config": ", ".join(f"{key} {value}" for key, value in case.items()),
+              "sets": [], "base_hash": str(case), "ranks": options.nodes, "shards": options.nodes, "workers": 1, "updates": options.updates,
+              "warmup": options.warmup, "measured": options.updates, "machine": machine(), "commit": commit(), **case}
+    for name in sorted(found, key=lambda name: name != first):
+        own = {"candidate": name, "strategy": name, "config_hash": name, "lag": int("pipelined" in name),
+               "bits_hash": name if "pipelined" in name or APART in name else "the same", "param_hash": "none", "fingerprint": "none"}
+        for turn, run in enumerate(found[name], 1):
+            yield {**common, **own, "turn": turn, "updates_per_s": 1e3 / run["ms"], **run}
+
+
+def compare(lines, options):
+    """Shows what `runner bench` says of the lines, and adds them to --json; ends when runs diverged."""
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write(text)
+        file.flush()
+        code = subprocess.run([RUNNER, "bench", file.name], env=environment()).returncode
+    if options.json:
+        with open(options.json, "a", encoding="utf-8") as file:
+            file.write(text)
+    if code:
+        sys.exit(code)
 
 
 def measure_network(options, more, net, mbit, delay_us, calibrations):
-    case = {"case": net or options.config, "nodes": options.nodes, "mbit": mbit, "delay_us": delay_us}
+    case = {"net": net or options.config, "nodes": options.nodes, "mbit": mbit, "delay_us": delay_us}
     with Nodes(mbit, options.nodes, delay_us) as nodes:
         bench = Bench(nodes, options, more, net)
         contenders = bench.contenders()
@@ -200,15 +222,13 @@ def measure_network(options, more, net, mbit, delay_us, calibrations):
             for name in list(contenders)[::-1 if turn % 2 else 1]:
                 found[name].append(bench.measure(contenders[name]))
         delay = "" if delay_us is None else f", {delay_us} us later"
-        print(f"\n{case['case']}, {mbit} Mbit/s{delay}, {options.nodes} nodes\n{'':34} ms/update    beyond   exposed  at least"
-              "  on cable  MB sent  param_hash")
+        print(f"\n{case['net']}, {mbit} Mbit/s{delay}, {options.nodes} nodes\n{'':34} ms/update    beyond   exposed  at least"
+              "  on cable  MB sent")
         if options.simulate and net not in calibrations:
             calibrations[net] = bench.calibrate(calibrations["folder"])
         simulated = bench.simulate(calibrations[net], mbit, delay_us) if options.simulate else {}
-        show(case, found, options, simulated)
-        hashes = {run["param_hash"] for name, runs in found.items() for run in runs if "pipelined" not in name and "param_hash" in run}
-        if len(hashes) > 1:
-            sys.exit(f"runs ended in different parameters: {hashes}")
+        show(case, found, simulated)
+        compare(list_results(case, found, options), options)
 
 
 def main():
