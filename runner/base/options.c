@@ -307,7 +307,6 @@ int hd_options_read(int argc, char **argv, struct hd_options *options_p)
                                      .ranks = strcmp(command->name, "doctor") == 0 ? 2 : 1,
                                      .updates = 200,
                                      .warmup = 50,
-                                     .repeats = 6,
                                      .nodes = 1,
                                      .ranks_per_node = 1,
                                      .iterations = 50,

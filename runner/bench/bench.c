@@ -18,7 +18,7 @@
 
 /* -- Turns ------------------------------------------------------------------------------------- */
 
-enum { SEEDS_MAX = 1000 };
+enum { SEEDS_MAX = 1000, REPEATS = 6 };
 
 struct seeds {
     int64_t list[SEEDS_MAX];
@@ -58,7 +58,8 @@ static void show_progress(const struct hd_bench *bench, int number, int all, con
 
 static int run_all(struct hd_bench *bench, const struct seeds *seeds, const char *scratch)
 {
-    const int n = bench->candidates.n, turns = seeds->n > 0 ? seeds->n : bench->options->repeats;
+    const int repeats = bench->options->repeats > 0 ? bench->options->repeats : REPEATS;
+    const int n = bench->candidates.n, turns = seeds->n > 0 ? seeds->n : repeats;
     int code = 0;
     for (int number = 0; number < n * turns && code == 0; number++) {
         const int turn = number / n, at = number % n;
@@ -107,6 +108,8 @@ static int check_options(const struct hd_options *options)
     if (options->seeds && !options->to_goal)
         return hd_fail(HD_ERR_INPUT, "--seeds needs --to-goal: all runs that measure rates have "
                                      "the same seed (--seed N)");
+    if (options->to_goal && options->repeats > 0)
+        return hd_fail(HD_ERR_INPUT, "--repeats: the turns of --to-goal are its --seeds");
     if (options->to_goal && options->trace)
         return hd_fail(HD_ERR_INPUT, "--trace is of runs that measure rates, without --to-goal");
     return HD_OK;

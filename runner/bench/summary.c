@@ -277,7 +277,8 @@ static json_t *list_notes(const struct summing *summing, const json_t *candidate
     json_array_foreach(candidates, i, candidate)
     {
         none += i > 0 && get_number(candidate, "pairs") < 2;
-        few += get_number(candidate, "n") > 1 && get_number(candidate, "n") < ENOUGH;
+        const double n = get_number(candidate, summing->goal ? "reached" : "n");
+        few += n > 1 && n < ENOUGH;
     }
     if (none > 0)
         json_array_append_new(

@@ -151,6 +151,8 @@ def check_mistakes(scratch):
         (["--grid", "strategy=serial"], "--strategies lists strategies"),
         (["--grid", "seed=" + ",".join("0" * 60)], "more than 128 combinations"),
         (["--seeds", "0-9"], "--to-goal"),
+        (["--to-goal", "--repeats", "2"], "--seeds"),
+        (["--to-goal", "--trace"], "without --to-goal"),
         (["--to-goal", "--seeds", "3-1"], "expected 0-9 or 0,1,7"),
         (["--json", scratch("damaged.jsonl")], "damaged.jsonl:2: a result of runner bench without a valid 'candidate'"),
         (["--strategies", "serial,pipelind"], "did you mean 'pipelined.yaml'?"),

@@ -109,6 +109,9 @@ def check_goals(scratch):
     check(any(line.startswith("pipelined ") and line.endswith("6 of 8, not by seed 6 (limit), 7 (limit)") for line in lines), said)
     check("pipelined takes less time to the goal than serial by 10.0 % (10.0 to 10.0)" in said and
           "pipelined needs fewer env steps to the goal than serial by 10.0 %" in said, said)
+    check("too narrow" not in said, said)
+    said = bench(scratch, goals("serial", [10, 20, 30, None, None, None])).stdout
+    check("too narrow" in said, said)
     # Of a seed that ran twice the newest run counts.
     said = bench(scratch, goals("serial", [10, 20]) + goals("serial", [30, None], call=2)).stdout
     check("30 -" in said and "1 of 2" in said, said)

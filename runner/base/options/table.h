@@ -46,7 +46,8 @@ struct hd_options {
     bool refuses_plugins; /* loads no code that the config names by path, starts no Python */
 
     const char *strategies, *json; /* bench, calibrate, simulate */
-    int updates, warmup, repeats;
+    int updates, warmup;
+    int repeats; /* bench: 0: the default */
     bool evaluate;
     struct hd_names grid; /* bench: KEY=a,b,c */
     bool to_goal;         /* bench: runs go on until they stop */
