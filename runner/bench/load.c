@@ -87,10 +87,11 @@ json_t *hd_load_build_json(const struct hd_load *before, const struct hd_load *a
     const double seconds = (double)(after->at_ns - before->at_ns) * 1e-9;
     const double others_s = after->busy_s - before->busy_s - (after->ours_s - before->ours_s);
     const double total_s = after->total_s - before->total_s;
+    json_t *load = json_pack("[o, o]", hd_json_number(before->load), hd_json_number(after->load));
     json_t *mhz = json_pack("[o, o]", hd_json_number(before->mhz), hd_json_number(after->mhz));
-    return json_pack("{s:o, s:o, s:i, s:o, s:o}", "load", hd_json_number(before->load), "mhz", mhz,
-                     "cpus", after->cpus, "others", hd_json_number(fmax(0, others_s / seconds)),
-                     "stolen", hd_json_number((after->stolen_s - before->stolen_s) / total_s));
+    return json_pack("{s:o, s:o, s:i, s:o, s:o}", "load", load, "mhz", mhz, "cpus", after->cpus,
+                     "others", hd_json_number(fmax(0, others_s / seconds)), "stolen",
+                     hd_json_number((after->stolen_s - before->stolen_s) / total_s));
 }
 
 double hd_load_get_mhz(const json_t *load)

@@ -20,8 +20,8 @@ struct hd_load {
 void hd_load_read(struct hd_load *load_p);
 
 /* Describes what was going on between two readings, with a run of this process's children between
- * them: {load: before, mhz: before and after, or null, cpus, others: CPUs that other processes had
- * busy, stolen: share of the time that the hypervisor gave to others}; NULL without memory. */
+ * them: {load, mhz: [before, after], null where not known, cpus, others: CPUs that other processes
+ * had busy, stolen: share of the time that the hypervisor gave to others}; NULL without memory. */
 json_t *hd_load_build_json(const struct hd_load *before, const struct hd_load *after);
 
 /* Writes to text[bytes] how runs, whose loads are in the list, were disturbed, "" if they were

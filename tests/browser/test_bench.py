@@ -77,7 +77,7 @@ def check_runs(browser, scratch):
 def check_made_up(browser, scratch):
     runs = [dict(candidate=name, turn=turn, updates_per_s=100 * factor + turn)
             for name, factor in (("serial", 1), (NAME, 1.5), (f"a strategy {'of a long name ' * 6}", 0.7)) for turn in range(1, 7)]
-    busy = {"load": 3, "mhz": [3000, 2400], "cpus": 2, "others": 1.25, "stolen": 0}
+    busy = {"load": [3, 3], "mhz": [3000, 2400], "cpus": 2, "others": 1.25, "stolen": 0}
     runs.append(dict(candidate="of another program", turn=1, updates_per_s=80, busy=None, exposed=None, idle=None, verbs={}))
     write_results(scratch("made.jsonl"), [dict(run, load=busy) if run["turn"] == 6 and "long" in run["candidate"] else run for run in runs])
     said = call("bench", scratch("made.jsonl"), "--page", scratch("made.html")).stdout

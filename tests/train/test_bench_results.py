@@ -118,8 +118,8 @@ def check_goals(scratch):
 
 
 def check_disturbed(scratch):
-    quiet, busy = {"load": 0.1, "mhz": [3000, 3000], "cpus": 2, "others": 0.02, "stolen": 0.001}, \
-        {"load": 3, "mhz": [3000, 2400], "cpus": 2, "others": 1.25, "stolen": 0.04}
+    quiet, busy = {"load": [0.1, 0.1], "mhz": [3000, 3000], "cpus": 2, "others": 0.02, "stolen": 0.001}, \
+        {"load": [3, 3], "mhz": [3000, 2400], "cpus": 2, "others": 1.25, "stolen": 0.04}
     said = bench(scratch, rates("serial", SERIAL, load=quiet) + rates("bucketed", SERIAL[:5], load=quiet) +
                  [dict(rates("bucketed", SERIAL, load=busy)[5])]).stdout
     check("disturbed: bucketed, 1 of 6 runs, others on 1.2 CPUs, 4 % stolen, 2400 MHz in place of 3000" in said and
