@@ -92,8 +92,7 @@ const char *hd_config_find_leaf(const json_t *list, const char *path)
 {
     size_t i;
     json_t *leaf;
-    json_array_foreach(list, i, leaf)
-    {
+    json_array_foreach(list, i, leaf) {
         if (strcmp(json_string_value(json_array_get(leaf, 0)), path) == 0)
             return json_string_value(json_array_get(leaf, 1));
     }

@@ -106,14 +106,12 @@ bool hd_origins_describe_difference(const json_t *ours, const char *here, const 
     const char *name;
     json_t *unused;
     text[0] = '\0';
-    json_object_foreach((json_t *)ours, name, unused)
-    {
+    json_object_foreach((json_t *)ours, name, unused) {
         const char *a = get_identity(ours, name), *b = get_identity(theirs, name);
         if (strcmp(a, b) != 0)
             append(text, bytes, name, a, here, b, there);
     }
-    json_object_foreach((json_t *)theirs, name, unused)
-    {
+    json_object_foreach((json_t *)theirs, name, unused) {
         if (!json_object_get(ours, name))
             append(text, bytes, name, "absent", here, get_identity(theirs, name), there);
     }

@@ -113,8 +113,7 @@ void hd_load_describe(const json_t *loads, double mhz, char *text, size_t bytes)
     double others = 0, stolen = 0, slowest = mhz;
     size_t i, n = 0;
     json_t *load;
-    json_array_foreach(loads, i, load)
-    {
+    json_array_foreach(loads, i, load) {
         others = fmax(others, number(load, "others"));
         stolen = fmax(stolen, number(load, "stolen"));
         slowest = fmin(slowest, hd_load_get_mhz(load)); /* which passes over NaN */

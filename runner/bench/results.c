@@ -179,16 +179,16 @@ json_t *hd_results_select(const json_t *lines)
 {
     json_t *agreed = json_array(), *selected = json_array(), *counts = json_object(), *line;
     size_t i;
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         const char *objection = find_objection(lines, line);
         if (objection)
             count_objection(counts, objection);
         else
             json_array_append(agreed, line);
     }
-    json_array_foreach(agreed, i, line) if (!is_repeated(agreed, i))
-        json_array_append(selected, line);
+    json_array_foreach(agreed, i, line)
+        if (!is_repeated(agreed, i))
+            json_array_append(selected, line);
     tell_objections(counts);
     json_decref(counts);
     json_decref(agreed);
@@ -219,8 +219,7 @@ int hd_results_compare(const json_t *lines)
     json_t *firsts = json_object(), *line;
     size_t i;
     int status = HD_OK;
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         char *bits = name_bits(line);
         const json_t *first = bits ? json_object_get(firsts, bits) : NULL;
         if (status == HD_OK && first && !is_same(line, first, "param_hash"))

@@ -53,7 +53,9 @@ static struct hd_interval estimate(struct summing *summing, const json_t *number
     struct hd_sample sample = {values, 0};
     size_t i;
     json_t *value;
-    json_array_foreach(numbers, i, value) if (values) values[sample.n++] = json_number_value(value);
+    json_array_foreach(numbers, i, value)
+        if (values)
+            values[sample.n++] = json_number_value(value);
     const int status = values ? hd_interval_estimate(hd_statistic_mean, &sample, 1, NULL, &interval)
                               : HD_ERR_NOMEM;
     summing->status = summing->status == HD_OK ? status : summing->status;
@@ -66,8 +68,9 @@ static json_t *measure(struct summing *summing, const struct runs *runs, const c
 {
     json_t *all = json_array(), *line;
     size_t i;
-    json_array_foreach(runs->lines, i, line) if (is_counted(summing, line))
-        json_array_append_new(all, json_real(get_number(line, key)));
+    json_array_foreach(runs->lines, i, line)
+        if (is_counted(summing, line))
+            json_array_append_new(all, json_real(get_number(line, key)));
     const struct hd_interval interval = estimate(summing, all);
     json_t *json = hd_interval_build_json(&interval);
     json_object_set_new(json, "all", all);
@@ -79,7 +82,8 @@ static json_t *average(const struct runs *runs, const char *key)
     double sum = 0;
     size_t i;
     json_t *line;
-    json_array_foreach(runs->lines, i, line) sum += get_number(line, key);
+    json_array_foreach(runs->lines, i, line)
+        sum += get_number(line, key);
     return hd_json_number(sum / (double)json_array_size(runs->lines));
 }
 
@@ -103,10 +107,10 @@ static const json_t *find_pair(const struct runs *runs, const json_t *line)
 {
     size_t i;
     json_t *other;
-    json_array_foreach(runs->lines, i,
-                       other) if (get_number(other, "call") == get_number(line, "call") &&
-                                  get_number(other, "turn") ==
-                                      get_number(line, "turn")) return other;
+    json_array_foreach(runs->lines, i, other)
+        if (get_number(other, "call") == get_number(line, "call") &&
+            get_number(other, "turn") == get_number(line, "turn"))
+            return other;
     return NULL;
 }
 
@@ -116,8 +120,7 @@ static struct hd_interval compare(struct summing *summing, const struct runs *fi
 {
     json_t *logarithms = json_array(), *line;
     size_t i;
-    json_array_foreach(runs->lines, i, line)
-    {
+    json_array_foreach(runs->lines, i, line) {
         const json_t *pair = find_pair(first, line);
         if (pair && is_counted(summing, line) && is_counted(summing, pair))
             json_array_append_new(logarithms,
@@ -206,8 +209,10 @@ static json_t *list_missed(const struct summing *summing, const struct runs *run
 {
     json_t *missed = json_array(), *line;
     size_t i;
-    json_array_foreach(runs->lines, i, line) if (!is_counted(summing, line)) json_array_append_new(
-        missed, json_pack("[f, s]", get_number(line, "seed"), hd_result_get_text(line, "reason")));
+    json_array_foreach(runs->lines, i, line)
+        if (!is_counted(summing, line))
+            json_array_append_new(missed, json_pack("[f, s]", get_number(line, "seed"),
+                                                    hd_result_get_text(line, "reason")));
     return missed;
 }
 
@@ -274,8 +279,7 @@ static json_t *list_notes(const struct summing *summing, const json_t *candidate
     json_t *notes = json_array(), *candidate;
     const char *first = hd_result_get_text(json_array_get(candidates, 0), "name");
     size_t i, none = 0, few = 0;
-    json_array_foreach(candidates, i, candidate)
-    {
+    json_array_foreach(candidates, i, candidate) {
         none += i > 0 && get_number(candidate, "pairs") < 2;
         const double n = get_number(candidate, summing->goal ? "reached" : "n");
         few += n > 1 && n < ENOUGH;
@@ -301,8 +305,7 @@ static json_t *group_lines(const struct summing *summing)
 {
     json_t *groups = json_object(), *line;
     size_t i;
-    json_array_foreach(summing->lines, i, line)
-    {
+    json_array_foreach(summing->lines, i, line) {
         if (!hd_result_is(line, "case", summing->goal ? HD_BENCH_GOAL : HD_BENCH_RATES))
             continue;
         if (!json_object_get(groups, get_name(line)))
@@ -317,8 +320,7 @@ static json_t *build_case(struct summing *summing)
     json_t *groups = group_lines(summing), *candidates = json_array();
     struct runs first = {NULL, NULL}, runs;
     summing->bits = json_object();
-    json_object_foreach(groups, runs.name, runs.lines)
-    {
+    json_object_foreach(groups, runs.name, runs.lines) {
         if (!first.name)
             first = runs;
         json_array_append_new(candidates, build_candidate(summing, &first, &runs));
@@ -343,8 +345,8 @@ static double find_highest_mhz(const json_t *lines)
     double highest = 0;
     size_t i;
     json_t *line;
-    json_array_foreach(lines, i, line) highest =
-        fmax(highest, hd_load_get_mhz(json_object_get(line, "load")));
+    json_array_foreach(lines, i, line)
+        highest = fmax(highest, hd_load_get_mhz(json_object_get(line, "load")));
     return highest;
 }
 

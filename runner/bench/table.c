@@ -27,8 +27,7 @@ static int find_width(const json_t *candidates)
 {
     size_t i, width = strlen("candidate");
     json_t *candidate;
-    json_array_foreach(candidates, i, candidate)
-    {
+    json_array_foreach(candidates, i, candidate) {
         const size_t length = strlen(get_text(candidate, "name"));
         width = length > width ? length : width;
     }
@@ -60,10 +59,10 @@ static void print_sentences(const json_t *part, FILE *file)
     json_array_foreach(json_object_get(part, "candidates"), i, candidate)
         json_array_foreach(json_object_get(candidate, "said"), k, sentence)
             fprintf(file, "%s\n", json_string_value(sentence));
-    json_array_foreach(json_object_get(part, "candidates"), i,
-                       candidate) if (get_text(candidate, "disturbed")[0])
-        fprintf(file, "disturbed: %s, %s\n", get_text(candidate, "name"),
-                get_text(candidate, "disturbed"));
+    json_array_foreach(json_object_get(part, "candidates"), i, candidate)
+        if (get_text(candidate, "disturbed")[0])
+            fprintf(file, "disturbed: %s, %s\n", get_text(candidate, "name"),
+                    get_text(candidate, "disturbed"));
     json_array_foreach(json_object_get(part, "notes"), i, sentence)
         fprintf(file, "%s\n", json_string_value(sentence));
 }
@@ -88,8 +87,9 @@ static void print_tasks(json_t *verbs, FILE *file)
     const char *verb;
     json_t *share;
     int n = 0;
-    json_object_foreach(verbs, verb, share) if (n < VERBS) costs[n++] =
-        (struct cost){verb, json_number_value(share)};
+    json_object_foreach(verbs, verb, share)
+        if (n < VERBS)
+            costs[n++] = (struct cost){verb, json_number_value(share)};
     qsort(costs, (size_t)n, sizeof *costs, more_expensive);
     for (int i = 0; i < n && i < SHOWN; i++)
         fprintf(file, "%s%s %.1f", i > 0 ? ", " : "", costs[i].verb, 100 * costs[i].share);
@@ -130,7 +130,8 @@ static void print_rates(const json_t *summary, const json_t *rates, FILE *file)
     fprintf(file, "%-*s %4s %5s  %-26s  %-26s %8s%s %8s %8s %4s  %-16s  %s\n", width, "candidate",
             "lag", "turns", "updates/s", "env steps/s", "busy", gpus ? "      GPU" : "", "exposed",
             "idle", "bits", "param_hash", "largest tasks, % of the workers' time");
-    json_array_foreach(candidates, i, candidate) print_rates_of(candidate, width, gpus, file);
+    json_array_foreach(candidates, i, candidate)
+        print_rates_of(candidate, width, gpus, file);
     print_sentences(rates, file);
     fprintf(file, "Candidates with the same number under bits must end in the same parameters.\n");
 }
@@ -141,9 +142,10 @@ static void print_missed(const json_t *candidate, FILE *file)
 {
     size_t i;
     json_t *pair;
-    json_array_foreach(json_object_get(candidate, "missed"), i, pair) fprintf(
-        file, "%s%.0f (%s)", i == 0 ? ", not by seed " : ", ",
-        json_number_value(json_array_get(pair, 0)), json_string_value(json_array_get(pair, 1)));
+    json_array_foreach(json_object_get(candidate, "missed"), i, pair)
+        fprintf(file, "%s%.0f (%s)", i == 0 ? ", not by seed " : ", ",
+                json_number_value(json_array_get(pair, 0)),
+                json_string_value(json_array_get(pair, 1)));
 }
 
 static void print_goal(const json_t *summary, const json_t *goal, FILE *file)
@@ -156,8 +158,7 @@ static void print_goal(const json_t *summary, const json_t *goal, FILE *file)
             get_text(summary, "config"), 100 * get_number(summary, "confidence"));
     fprintf(file, "%-*s %4s  %-26s  %-26s  %-26s  %s\n", width, "candidate", "lag", "seconds",
             "env steps", "updates", "reached");
-    json_array_foreach(candidates, i, candidate)
-    {
+    json_array_foreach(candidates, i, candidate) {
         fprintf(file, "%-*s %4.0f", width, get_text(candidate, "name"),
                 get_number(candidate, "lag"));
         print_interval(candidate, "seconds", file);

@@ -139,7 +139,8 @@ static void print_program(json_t *versions)
     const char *name;
     json_t *text;
     printf("\nprogram\n");
-    json_object_foreach(versions, name, text) printf("  %-16s %s\n", name, json_string_value(text));
+    json_object_foreach(versions, name, text)
+        printf("  %-16s %s\n", name, json_string_value(text));
 }
 
 static void print_python(const struct hd_python *python)

@@ -80,8 +80,7 @@ static void print_totals(const json_t *end, double seconds, double workers, FILE
     } list[HD_TRACE_NAMES], one;
     size_t n = 0, i;
     json_t *row;
-    json_array_foreach(json_object_get(end, "verbs"), i, row)
-    {
+    json_array_foreach(json_object_get(end, "verbs"), i, row) {
         if (n == HD_TRACE_NAMES)
             break;
         one.verb = json_string_value(json_array_get(row, 0));

@@ -30,8 +30,7 @@ static void write_name(const json_t *group, char name[NAME])
     const json_t *values = json_object_get(group, "values");
     size_t i, used = 0;
     json_t *value;
-    json_array_foreach(values, i, value)
-    {
+    json_array_foreach(values, i, value) {
         const char *text = json_string_value(value);
         const int more = snprintf(name + used, NAME - used, "%s%s", i > 0 ? ", " : "",
                                   text[0] ? text : "(none)");
@@ -45,8 +44,7 @@ static int find_width(const json_t *groups)
     size_t i;
     json_t *group;
     int width = 5;
-    json_array_foreach(groups, i, group)
-    {
+    json_array_foreach(groups, i, group) {
         write_name(group, name);
         width = (int)strlen(name) > width ? (int)strlen(name) : width;
     }
@@ -65,8 +63,7 @@ static void print_returns(const json_t *groups, int width)
     write_name(json_array_get(groups, 0), name);
     printf("%-*s  %4s  %-*s  %-*s  %10s  P(better than %s)\n", width, "group", "runs", WIDE,
            "last return: mean", WIDE, "interquartile mean", "highest", name);
-    json_array_foreach(groups, i, group)
-    {
+    json_array_foreach(groups, i, group) {
         const json_t *last = json_object_get(group, "last");
         write_name(group, name);
         snprintf(most, sizeof most, "-");
@@ -88,8 +85,7 @@ static void print_more(const json_t *groups, int width)
     json_t *group;
     printf("\n%-*s  %-*s  %-*s  %7s  %s\n", width, "group", WIDE, "best return: mean", WIDE,
            "in training: mean", "at goal", "env steps to goal: mean");
-    json_array_foreach(groups, i, group)
-    {
+    json_array_foreach(groups, i, group) {
         const json_t *goal = json_object_get(group, "goal_env_steps");
         char reached[CELL];
         snprintf(reached, CELL, "%.0f of %zu", number(goal, "n"),
@@ -115,15 +111,15 @@ static void warn_of_runs(const struct hd_runs *runs, const json_t *groups)
 {
     size_t i, k;
     json_t *group, *pair;
-    json_array_foreach(groups, i, group)
-    {
+    json_array_foreach(groups, i, group) {
         json_array_foreach(json_object_get(group, "left_out"), k, pair)
             hd_log(HD_LOG_WARN, "%s is left out: %s", get_dir(runs, pair, 0),
                    json_string_value(json_array_get(pair, 1)));
-        json_array_foreach(json_object_get(group, "repeated"), k, pair) hd_log(
-            HD_LOG_WARN,
-            "%s ended in the parameters of %s: it is counted as another run, and is the same",
-            get_dir(runs, pair, 0), get_dir(runs, pair, 1));
+        json_array_foreach(json_object_get(group, "repeated"), k, pair)
+            hd_log(
+                HD_LOG_WARN,
+                "%s ended in the parameters of %s: it is counted as another run, and is the same",
+                get_dir(runs, pair, 0), get_dir(runs, pair, 1));
     }
 }
 
@@ -151,8 +147,9 @@ static void warn_of_keys(const json_t *differences)
     const char *first = NULL;
     size_t i, n = 0;
     json_t *row;
-    json_array_foreach(differences, i, row) if (is_mixed(row) && n++ == 0) first =
-        json_string_value(json_array_get(row, 0));
+    json_array_foreach(differences, i, row)
+        if (is_mixed(row) && n++ == 0)
+            first = json_string_value(json_array_get(row, 0));
     if (n > 0)
         hd_log(HD_LOG_WARN,
                "runs of one group differ by more than their seeds and are no repeats: %zu %s, the "
@@ -168,7 +165,8 @@ void hd_compare_print_groups(const struct hd_runs *runs, const json_t *json)
     size_t i;
     json_t *key;
     printf("groups by ");
-    json_array_foreach(keys, i, key) printf("%s%s", i > 0 ? ", " : "", json_string_value(key));
+    json_array_foreach(keys, i, key)
+        printf("%s%s", i > 0 ? ", " : "", json_string_value(key));
     printf("\n\n");
     print_returns(groups, width);
     print_more(groups, width);

@@ -49,8 +49,7 @@ json_t *hd_differences_build_json(const struct hd_runs *runs)
     for (int r = 0; r < runs->n; r++) {
         size_t i;
         json_t *leaf;
-        json_array_foreach(runs->list[r].config, i, leaf)
-        {
+        json_array_foreach(runs->list[r].config, i, leaf) {
             const char *key = json_string_value(json_array_get(leaf, 0));
             if (!counts(key) || json_object_get(seen, key))
                 continue;

@@ -179,8 +179,7 @@ static json_t *build_profile(struct groups *groups, int g, const json_t *thresho
     const struct hd_sample sample = {groups->list[g].last, groups->list[g].n};
     json_t *profile = json_array(), *at;
     size_t i;
-    json_array_foreach(thresholds, i, at)
-    {
+    json_array_foreach(thresholds, i, at) {
         const double threshold = json_real_value(at);
         json_array_append_new(profile,
                               estimate(groups, hd_statistic_share_above, &sample, 1, &threshold));
@@ -276,8 +275,7 @@ static json_t *build_differences(const struct groups *groups)
 {
     json_t *differences = json_array(), *row;
     size_t i;
-    json_array_foreach(groups->run_differences, i, row)
-    {
+    json_array_foreach(groups->run_differences, i, row) {
         json_t *key = json_array_get(row, 0);
         if (is_expected(groups, json_string_value(key)))
             continue;

@@ -62,8 +62,7 @@ static json_t *summarize_calibrations(const struct hd_simulate_request *request)
 {
     json_t *summaries = json_object(), *calibration;
     const char *name;
-    json_object_foreach(json_object_get(request->calibrations, "strategies"), name, calibration)
-    {
+    json_object_foreach(json_object_get(request->calibrations, "strategies"), name, calibration) {
         json_t *summary = json_copy(calibration);
         json_object_set_new(
             summary, "tasks",

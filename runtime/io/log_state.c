@@ -42,8 +42,7 @@ static int check_map(const json_t *map, const char *what, bool (*valid)(const js
     json_t *value;
     if (!json_is_object(map))
         return refuse(what);
-    json_object_foreach((json_t *)map, name, value)
-    {
+    json_object_foreach((json_t *)map, name, value) {
         if (!is_file_name(name) || !valid(value))
             return refuse(what);
     }

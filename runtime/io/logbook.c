@@ -124,8 +124,7 @@ static int restore(struct hd_logbook *book, const struct hd_log_state *state)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(state->texts, name, value)
-    {
+    json_object_foreach(state->texts, name, value) {
         if (!open_text(book, name, json_integer_value(value)))
             return HD_ERR_NOMEM;
     }

@@ -167,8 +167,7 @@ static void edit_nth(json_t *files, const char *folder, size_t n, const struct e
     char path[1200];
     const char *name;
     json_t *about;
-    json_object_foreach(files, name, about)
-    {
+    json_object_foreach(files, name, about) {
         snprintf(path, sizeof path, "%s/%s", folder, name);
         if (n-- == 0)
             edit_file(path, edit);
@@ -194,8 +193,7 @@ static void mend_hashes(json_t *files, const char *folder)
 {
     const char *name;
     json_t *about;
-    json_object_foreach(files, name, about)
-    {
+    json_object_foreach(files, name, about) {
         char path[1200];
         size_t bytes;
         snprintf(path, sizeof path, "%s/%s", folder, name);

@@ -54,8 +54,7 @@ static void read_verbs(const json_t *verbs, struct hd_rates *rates)
 {
     const char *verb;
     json_t *seconds;
-    json_object_foreach((json_t *)verbs, verb, seconds)
-    {
+    json_object_foreach((json_t *)verbs, verb, seconds) {
         if (rates->n_verbs == HD_RATES_VERBS)
             return;
         int i = rates->n_verbs++;

@@ -112,14 +112,12 @@ static int count_differences(const json_t *then, const json_t *now, const char *
     size_t i;
     json_t *leaf;
     int n = 0;
-    json_array_foreach(then, i, leaf)
-    {
+    json_array_foreach(then, i, leaf) {
         const char *path = json_string_value(json_array_get(leaf, 0));
         n += report_difference(path, hd_config_find_leaf(then, path),
                                hd_config_find_leaf(now, path), where);
     }
-    json_array_foreach(now, i, leaf)
-    {
+    json_array_foreach(now, i, leaf) {
         const char *path = json_string_value(json_array_get(leaf, 0));
         if (!hd_config_find_leaf(then, path))
             n += report_difference(path, NULL, hd_config_find_leaf(now, path), where);

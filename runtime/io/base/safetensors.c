@@ -222,8 +222,7 @@ static int check_metadata(const struct hd_safetensors *file)
     const char *key;
     if (metadata && !json_is_object(metadata))
         return malformed(file, NULL, "its __metadata__ is not a JSON object");
-    json_object_foreach(metadata, key, value)
-    {
+    json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
             return malformed(file, NULL, "its __metadata__ holds values that are not strings");
     }
@@ -337,8 +336,7 @@ static int parse_entries(struct hd_safetensors *file)
     file->entries = hd_alloc((int64_t)json_object_size(file->header), sizeof *file->entries);
     if (!file->entries)
         return HD_ERR_NOMEM;
-    json_object_foreach(file->header, name, json)
-    {
+    json_object_foreach(file->header, name, json) {
         if (strcmp(name, "__metadata__") != 0)
             HD_TRY(parse_entry(file, name, json, &file->entries[file->n++]));
     }

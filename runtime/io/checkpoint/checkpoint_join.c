@@ -101,8 +101,7 @@ static int check_visible(const struct hd_checkpoint_writer *c, json_t *files, ch
     const char *name;
     json_t *about;
     int status = part ? HD_OK : HD_ERR_NOMEM;
-    json_object_foreach(files, name, about)
-    {
+    json_object_foreach(files, name, about) {
         struct stat is = {0};
         char *path = status == HD_OK ? hd_format("%s/%s", part, name) : NULL;
         if (path && (stat(path, &is) != 0 ||

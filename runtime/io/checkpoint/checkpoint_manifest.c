@@ -136,8 +136,7 @@ static void remember_files(const struct hd_checkpoint_writer *c, struct journal 
     size_t i;
     json_decref(journal->pending.files);
     journal->pending.files = json_object();
-    json_array_foreach(runs, i, run)
-    {
+    json_array_foreach(runs, i, run) {
         char file[256];
         snprintf(file, sizeof file, "%s.%" JSON_INTEGER_FORMAT, journal->name,
                  json_integer_value(json_array_get(run, 2)));

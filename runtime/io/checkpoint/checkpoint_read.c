@@ -126,8 +126,7 @@ static int verify_files(const struct hd_checkpoint *c, bool journal)
     const char *name;
     json_t *about;
     json_object_foreach(json_object_get(c->manifest, journal ? "journal_files" : "files"), name,
-                        about)
-    {
+                        about) {
         void *data;
         int64_t bytes;
         if (!safe_name(name))
@@ -241,9 +240,9 @@ const char *hd_checkpoint_find_name(const struct hd_checkpoint *c, const char *p
     const char *name;
     json_t *about;
     for (int list = 0; list < 2; list++)
-        json_object_foreach(json_object_get(c->manifest, lists[list]), name,
-                            about) if (strncmp(name, prefix, strlen(prefix)) == 0 &&
-                                       i-- == 0) return name;
+        json_object_foreach(json_object_get(c->manifest, lists[list]), name, about)
+            if (strncmp(name, prefix, strlen(prefix)) == 0 && i-- == 0)
+                return name;
     return NULL;
 }
 
@@ -300,8 +299,7 @@ static int read_journal(const struct hd_checkpoint *c, const char *name, const j
     int status = HD_OK;
     size_t i;
     json_t *run;
-    json_array_foreach(json_object_get(journal, "blocks"), i, run)
-    {
+    json_array_foreach(json_object_get(journal, "blocks"), i, run) {
         if (status == HD_OK)
             status = read_run(c, name, run, data, bytes, &next, &last);
     }

@@ -33,8 +33,7 @@ static void remove_checkpoint(const char *state, int64_t iteration, json_t *mani
     const int folder = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     const char *name;
     json_t *about;
-    json_object_foreach(json_object_get(manifest, "files"), name, about)
-    {
+    json_object_foreach(json_object_get(manifest, "files"), name, about) {
         if (folder >= 0 && !strchr(name, '/'))
             unlinkat(folder, name, 0);
     }

@@ -119,8 +119,7 @@ TEST(the_file_holds_the_newest_events)
     json_t *events = json_object_get(file, "traceEvents"), *event;
     size_t i;
     int bodies = 0, waits = 0;
-    json_array_foreach(events, i, event)
-    {
+    json_array_foreach(events, i, event) {
         const char *name = json_string_value(json_object_get(event, "name"));
         json_t *args = json_object_get(event, "args");
         if (strcmp(name, "mean(grad.1)") == 0)
