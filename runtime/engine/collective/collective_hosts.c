@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-enum { ALL_PARTNERS = -1 }; /* in place of the number of a round of pairs */
-
 static struct hd_comm *comm_of(const struct hd_collective_round *round)
 {
     return round->session->options.comm;
@@ -31,10 +29,7 @@ static struct hd_elements find_slices(const struct hd_collective_round *round,
 /* Returns what `rank` keeps of the vector in round k, or of an exchange with all partners. */
 static struct hd_elements find_kept(const struct hd_collective_round *round, int rank, int k)
 {
-    const struct hd_comm *comm = comm_of(round);
-    const int slice = hd_halving_get_slice(comm, rank);
-    return find_slices(round, k == ALL_PARTNERS ? (struct hd_slices){slice, slice + 1}
-                                                : hd_halving_get_slices(comm, rank, k + 1));
+    return find_slices(round, hd_halving_get_kept(comm_of(round), rank, k));
 }
 
 /* -- Tasks ------------------------------------------------------------------------------------- */
@@ -76,7 +71,7 @@ static int run_add_slice(struct hd_context *context, const struct hd_view *views
         addends[host] =
             hd_round_get_buffer(round, hd_comm_get_partner(comm, host), round->exchange);
     addends[hd_comm_get_host(comm)] = hd_round_get_sum(round, round->exchange);
-    add(round, hosts, addends, find_kept(round, hd_comm_get_rank(comm), ALL_PARTNERS),
+    add(round, hosts, addends, find_kept(round, hd_comm_get_rank(comm), HD_ALL_PARTNERS),
         round->exchange + 1);
     return HD_OK;
 }
@@ -190,14 +185,14 @@ static int submit_exchange(const struct hd_collective_round *round, enum hd_mess
 {
     const struct hd_comm *comm = comm_of(round);
     const bool barrier = round->collective.kind == HD_COLLECTIVE_BARRIER;
-    const int hosts = barrier ? 0 : hd_comm_count_hosts(comm), own = hd_comm_get_host(comm);
+    const int hosts = barrier ? 0 : hd_comm_count_hosts(comm);
     struct hd_comm_transfer *transfers = hd_alloc(2 * hosts, sizeof *transfers);
     int n = 0;
     if (!transfers)
         return HD_ERR_NOMEM;
     for (int host = 0; host < hosts; host++) {
         const int partner = hd_comm_get_partner(comm, host);
-        if (k == ALL_PARTNERS ? host == own : host != (own ^ 1 << k))
+        if (!hd_halving_meets(comm, host, k))
             continue;
         n += step == HD_MESSAGE_WHOLE ? list_whole(round, partner, number, transfers + n)
                                       : list_slices(round, step, k, partner, number, transfers + n);
@@ -205,7 +200,7 @@ static int submit_exchange(const struct hd_collective_round *round, enum hd_mess
     return submit_point(round, (struct hd_sync_point){.sequence = sequence,
                                                       .transfers = transfers,
                                                       .n_transfers = n,
-                                                      .pairs = k != ALL_PARTNERS,
+                                                      .pairs = k != HD_ALL_PARTNERS,
                                                       .owned = transfers});
 }
 
@@ -257,11 +252,11 @@ static int submit_slices(struct hd_collective_round *round)
     const struct hd_comm *comm = comm_of(round);
     const double ranks = hd_comm_count_host_ranks(comm), hosts = hd_comm_count_hosts(comm);
     HD_TRY(submit_host_sum(round));
-    HD_TRY(
-        submit_exchange(round, HD_MESSAGE_SCATTER, ALL_PARTNERS, round->exchange, round->exchange));
+    HD_TRY(submit_exchange(round, HD_MESSAGE_SCATTER, HD_ALL_PARTNERS, round->exchange,
+                           round->exchange));
     HD_TRY(submit_adding(round, run_add_slice, (hosts + 1) / (hosts * ranks), 0));
     round->sum = ++round->channel->next_sequence;
-    return submit_exchange(round, HD_MESSAGE_GATHER, ALL_PARTNERS, round->sum, round->sum);
+    return submit_exchange(round, HD_MESSAGE_GATHER, HD_ALL_PARTNERS, round->sum, round->sum);
 }
 
 /* As in submit_pairs, an even number of numbers comes after that of the sum. */
@@ -286,7 +281,7 @@ int hd_round_submit_steps(struct hd_collective_round *round)
 {
     switch (round->way) {
     case HD_MESSAGE_ALL:
-        return submit_exchange(round, HD_MESSAGE_WHOLE, ALL_PARTNERS, round->sequence,
+        return submit_exchange(round, HD_MESSAGE_WHOLE, HD_ALL_PARTNERS, round->sequence,
                                round->sequence);
     case HD_MESSAGE_SLICES:
         return submit_slices(round);

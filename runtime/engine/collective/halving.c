@@ -34,6 +34,19 @@ int hd_halving_get_slice(const struct hd_comm *comm, int rank)
     return hd_halving_get_slices(comm, rank, rounds).lo + (rounds == 0 ? host : 0);
 }
 
+bool hd_halving_meets(const struct hd_comm *comm, int host, int k)
+{
+    const int own = hd_comm_get_host(comm);
+    return k == HD_ALL_PARTNERS ? host != own : host == (own ^ 1 << k);
+}
+
+struct hd_slices hd_halving_get_kept(const struct hd_comm *comm, int rank, int k)
+{
+    const int slice = hd_halving_get_slice(comm, rank);
+    return k == HD_ALL_PARTNERS ? (struct hd_slices){slice, slice + 1}
+                                : hd_halving_get_slices(comm, rank, k + 1);
+}
+
 struct hd_elements hd_halving_cut(int64_t lo, int64_t hi, int64_t unit, struct hd_slices slices,
                                   int n)
 {

@@ -45,6 +45,13 @@ struct hd_slices hd_halving_get_slices(const struct hd_comm *comm, int rank, int
 /* Returns the slice whose sum `rank` has in the end. */
 int hd_halving_get_slice(const struct hd_comm *comm, int rank);
 
+/* An exchange is with the pair of round k, or, for this in place of k, with all partners at once.
+ * Return whether this rank takes part in one with its partner on a host, and the slices that `rank`
+ * keeps in it. */
+enum { HD_ALL_PARTNERS = -1 };
+bool hd_halving_meets(const struct hd_comm *comm, int host, int k);
+struct hd_slices hd_halving_get_kept(const struct hd_comm *comm, int rank, int k);
+
 /* Returns the elements of slices of a vector [lo, hi), of which there are n: whole units of `unit`
  * elements, as even as can be. */
 struct hd_elements hd_halving_cut(int64_t lo, int64_t hi, int64_t unit, struct hd_slices slices,

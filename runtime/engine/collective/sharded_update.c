@@ -20,7 +20,7 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
 {
     const struct hd_update_bucket *bucket = args;
     const bool single = bucket->update.operands->partials * bucket->groups == 1;
-    const float count = bucket->ops->count(bucket);
+    const float count = hd_update_count(bucket);
     const struct hd_elements slice = hd_update_get_slice(bucket, bucket->session->options.rank);
     const int64_t step = single ? slice.hi - slice.lo : HD_BLOCK;
     float *sum = context->scratch, *buffer = sum + HD_BLOCK;
@@ -29,7 +29,7 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
     for (int64_t at = slice.lo; at < slice.hi || !context->again; at += step) {
         const int64_t end = at + step < slice.hi ? at + step : slice.hi;
         if (!single)
-            bucket->ops->add(bucket, at, end, sum, buffer);
+            hd_update_add(bucket, at, end, sum, buffer);
         HD_TRY(bucket->update.update_slice(context, views, bucket->update.args, at, end,
                                            single ? bucket->group[0] + at : sum, count));
         context->again = true;
@@ -45,7 +45,7 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
     const struct hd_update_bucket *bucket = args;
     const struct hd_session_options *options = &bucket->session->options;
     for (int rank = 0; rank < options->ranks; rank++) {
-        const int at = bucket->ops->find_results(bucket, rank);
+        const int at = hd_update_find_results(bucket, rank);
         const struct hd_elements slice = hd_update_get_slice(bucket, rank);
         if (rank == options->rank || slice.lo == slice.hi)
             continue;
@@ -60,13 +60,31 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
+/* Lists what the tasks of a bucket hold: the values that the step touches, and the operands,
+ * between hosts as if they were changed, because sums lie in the memory of their partners'. */
+static void list_accesses(struct hd_update_bucket *bucket)
+{
+    const struct hd_sharded_update *update = &bucket->update;
+    struct hd_access *list = bucket->accesses;
+    for (int i = 1; i < update->n; i++) {
+        const struct hd_buffer *buffer = update->buffers[i];
+        bool cut = buffer && buffer->buckets == update->operands->buckets;
+        *list++ = (struct hd_access){update->buffers[i], cut ? bucket->index : HD_ALL_BUCKETS,
+                                     HD_ALL_PARTIALS, update->modes[i]};
+    }
+    for (int i = 0; i < update->n_in; i++)
+        *list++ = (struct hd_access){update->in_buffers[i], bucket->index, HD_ALL_PARTIALS,
+                                     bucket->by_host ? HD_UPDATE : HD_READ};
+}
+
 static struct hd_update_bucket *make_bucket(struct hd_session *session,
                                             const struct hd_sharded_update *update, int number)
 {
     const int64_t ranks = session->options.ranks, groups = ranks * update->n_in;
-    const size_t pointers = (size_t)(groups + ranks + groups) * sizeof(float *);
-    struct hd_update_bucket *bucket =
-        hd_alloc(1, sizeof *bucket + pointers + (size_t)ranks * sizeof(float));
+    const int accesses = update->n + update->n_in;
+    struct hd_update_bucket *bucket = hd_alloc(
+        1, sizeof *bucket + (size_t)accesses * sizeof *bucket->accesses +
+               (size_t)(groups + ranks + groups) * sizeof(float *) + (size_t)ranks * sizeof(float));
     if (!bucket)
         return NULL;
     bucket->session = session;
@@ -74,40 +92,16 @@ static struct hd_update_bucket *make_bucket(struct hd_session *session,
     bucket->index = number;
     bucket->channel =
         hd_session_get_channel(session, hd_channels_choose(&update->channels, number));
-    bucket->group = (const float **)(bucket + 1);
+    bucket->group = (const float **)(bucket->accesses + accesses);
     bucket->at = bucket->group + groups;
     bucket->local = bucket->at + ranks;
     bucket->counts = (float *)(bucket->local + groups);
     hd_spec_get_bucket(update->operands, number, &bucket->lo, &bucket->hi);
     hd_update_choose_way(bucket);
+    list_accesses(bucket);
     for (int i = 0; i < update->n; i++)
         bucket->update.views[i].bucket = number;
     return bucket;
-}
-
-/* Lists what every task of a bucket holds: the values that the step touches, and the operands if
- * asked, between hosts as if they were changed, because sums lie in the memory of their partners'.
- * The caller frees the list. */
-static int list_accesses(const struct hd_update_bucket *bucket, bool operands,
-                         struct hd_access **list_p, int *n_p)
-{
-    const struct hd_sharded_update *update = &bucket->update;
-    struct hd_access *list = hd_alloc(update->n + update->n_in, sizeof *list);
-    int n = 0;
-    if (!list)
-        return HD_ERR_NOMEM;
-    for (int i = 1; i < update->n; i++) {
-        const struct hd_buffer *buffer = update->buffers[i];
-        bool cut = buffer && buffer->buckets == update->operands->buckets;
-        list[n++] = (struct hd_access){update->buffers[i], cut ? bucket->index : HD_ALL_BUCKETS,
-                                       HD_ALL_PARTIALS, update->modes[i]};
-    }
-    for (int i = 0; operands && i < update->n_in; i++)
-        list[n++] = (struct hd_access){update->in_buffers[i], bucket->index, HD_ALL_PARTIALS,
-                                       bucket->ops->by_host ? HD_UPDATE : HD_READ};
-    *list_p = list;
-    *n_p = n;
-    return HD_OK;
 }
 
 /* The last elements of the flat array, which backward finishes last, are the first that the next
@@ -125,30 +119,23 @@ static int64_t count_slice(const struct hd_update_bucket *bucket)
     return slice.hi - slice.lo;
 }
 
-static int64_t count_local_operands(const struct hd_update_bucket *bucket)
-{
-    return bucket->n_local * bucket->update.operands->partials;
-}
-
 /* Besides the operands, an optimizer reads and writes about as much as Adam does: the parameters
  * and two moments, and its sum. */
 static int64_t get_slice_volume(const struct hd_update_bucket *bucket)
 {
     enum { OPTIMIZER_ARRAYS = 8, HALVES = 2 };
-    const int64_t operands = bucket->ops->pairs ? HALVES
-                             : bucket->ops->by_host
-                                 ? bucket->groups + count_local_operands(bucket)
-                                 : bucket->groups * bucket->update.operands->partials;
+    const int64_t operands = bucket->pairs     ? HALVES
+                             : bucket->by_host ? bucket->groups + hd_update_count_local(bucket)
+                                               : bucket->groups * bucket->update.operands->partials;
     return (operands + OPTIMIZER_ARRAYS) * count_slice(bucket);
 }
 
 /* By halving a rank adds its own slice beforehand, too. */
 static int64_t get_partial_sums_volume(const struct hd_update_bucket *bucket)
 {
-    const int64_t slices = bucket->groups - !bucket->ops->pairs;
-    return hd_update_has_single_operand(bucket)
-               ? 0
-               : (count_local_operands(bucket) + 1) * slices * count_slice(bucket);
+    const int64_t slices = bucket->groups - !bucket->pairs;
+    const int64_t operands = hd_update_count_local(bucket);
+    return operands == 1 ? 0 : (operands + 1) * slices * count_slice(bucket);
 }
 
 /* Round k leaves a rank with so many slices. */
@@ -158,27 +145,25 @@ static int64_t get_round_volume(const struct hd_update_bucket *bucket, int k)
     return OPERANDS_AND_SUM * (bucket->groups >> (k + 1)) * count_slice(bucket);
 }
 
-static bool wants_whole(const struct hd_update_bucket *bucket)
+static int count_wanted(const struct hd_update_bucket *bucket)
 {
+    int wanted = 0;
     for (int i = 1; i < bucket->update.n; i++)
-        if (bucket->update.wanted_whole[i])
-            return true;
-    return false;
+        wanted += bucket->update.wanted_whole[i];
+    return wanted;
 }
 
 static int64_t get_copy_volume(const struct hd_update_bucket *bucket)
 {
-    int64_t wanted = 0;
-    for (int i = 1; i < bucket->update.n; i++)
-        wanted += bucket->update.wanted_whole[i];
-    return 2 * wanted * (bucket->hi - bucket->lo - count_slice(bucket));
+    return 2 * count_wanted(bucket) * (bucket->hi - bucket->lo - count_slice(bucket));
 }
 
-/* item: context->item of the body. */
+/* item: context->item of the body. The last task of several ranks leaves the operands alone. */
 static int submit_task(struct hd_update_bucket *bucket, hd_body *body, int item, int64_t volume,
                        bool last)
 {
     const struct hd_sharded_update *update = &bucket->update;
+    const bool reads = !last || bucket->session->options.ranks == 1;
     struct hd_task task = {.verb = update->verb,
                            .name = update->name,
                            .body = body,
@@ -186,34 +171,27 @@ static int submit_task(struct hd_update_bucket *bucket, hd_body *body, int item,
                            .owned = last ? bucket : NULL,
                            .context = update->context,
                            .n = update->n,
+                           .accesses = bucket->accesses,
+                           .n_accesses = update->n - 1 + (reads ? update->n_in : 0),
                            .priority = priority_of(bucket),
                            .group = update->group,
                            .volume = volume * (int64_t)sizeof(float)};
-    struct hd_access *accesses;
     task.context.item = item;
     memcpy(task.views, update->views, sizeof task.views);
-    HD_TRY(list_accesses(bucket, !last || bucket->session->options.ranks == 1, &accesses,
-                         &task.n_accesses));
-    task.accesses = accesses;
-    int status = hd_submit_task(bucket->session, &task);
-    hd_free(accesses);
-    return status;
+    return hd_submit_task(bucket->session, &task);
 }
 
 static int submit_point(struct hd_update_bucket *bucket, struct hd_sync_point point)
 {
-    struct hd_access *accesses;
     point.name = bucket->update.labels[bucket->index];
     point.channel = bucket->channel;
     point.sequence = ++bucket->channel->next_sequence;
     point.iteration = bucket->update.context.iteration;
+    point.accesses = bucket->accesses;
+    point.n_accesses = bucket->update.n - 1 + bucket->update.n_in;
     point.priority = priority_of(bucket);
     point.group = bucket->update.group;
-    HD_TRY(list_accesses(bucket, true, &accesses, &point.n_accesses));
-    point.accesses = accesses;
-    int status = hd_submit_sync(bucket->session, &point);
-    hd_free(accesses);
-    return status;
+    return hd_submit_sync(bucket->session, &point);
 }
 
 /* Submits round k of A or B, with the transfers that `list` lists. */
@@ -221,10 +199,10 @@ static int submit_round(struct hd_update_bucket *bucket, int k,
                         int (*list)(const struct hd_update_bucket *, int,
                                     struct hd_comm_transfer *))
 {
-    struct hd_sync_point point = {.pairs = bucket->ops->pairs};
-    if (!list)
+    struct hd_sync_point point = {.pairs = bucket->pairs};
+    if (!bucket->by_host)
         return submit_point(bucket, point);
-    const int64_t partners = bucket->ops->pairs ? 1 : bucket->groups - 1;
+    const int64_t partners = bucket->pairs ? 1 : bucket->groups - 1;
     struct hd_comm_transfer *transfers =
         hd_alloc(HD_UPDATE_TRANSFERS_MAX * partners, sizeof *transfers);
     if (!transfers)
@@ -240,7 +218,7 @@ static int submit_round(struct hd_update_bucket *bucket, int k,
 /* The ranks of this host wait for each other. */
 static int submit_wait_on_host(struct hd_update_bucket *bucket)
 {
-    if (!bucket->ops->by_host || hd_comm_count_host_ranks(bucket->session->options.comm) == 1)
+    if (!bucket->by_host || hd_comm_count_host_ranks(bucket->session->options.comm) == 1)
         return HD_OK;
     return submit_point(bucket, (struct hd_sync_point){.on_host = true});
 }
@@ -248,31 +226,31 @@ static int submit_wait_on_host(struct hd_update_bucket *bucket)
 static int begin_bucket(struct hd_update_bucket *bucket)
 {
     HD_TRY(submit_wait_on_host(bucket));
-    return bucket->ops->add_local ? submit_task(bucket, bucket->ops->add_local, 0,
-                                                get_partial_sums_volume(bucket), false)
-                                  : HD_OK;
+    return bucket->by_host
+               ? submit_task(bucket, hd_update_add_host, 0, get_partial_sums_volume(bucket), false)
+               : HD_OK;
 }
 
 /* Round k of A, and what is done with what it brought. */
 static int submit_a(struct hd_update_bucket *bucket, int k)
 {
-    HD_TRY(submit_round(bucket, k, bucket->ops->list_operands));
+    HD_TRY(submit_round(bucket, k, hd_update_list_operands));
     if (k < bucket->rounds - 1)
-        return submit_task(bucket, bucket->ops->add_round, k, get_round_volume(bucket, k), false);
+        return submit_task(bucket, hd_update_add_half, k, get_round_volume(bucket, k), false);
     return submit_task(bucket, run_slice, 0, get_slice_volume(bucket), false);
 }
 
 /* A pair that has nothing to exchange need not meet. */
 static int submit_b(struct hd_update_bucket *bucket, int k)
 {
-    if (bucket->ops->pairs && !wants_whole(bucket))
+    if (bucket->pairs && count_wanted(bucket) == 0)
         return HD_OK;
-    return submit_round(bucket, k, bucket->ops->list_results);
+    return submit_round(bucket, k, hd_update_list_results);
 }
 
 static int end_bucket(struct hd_update_bucket *bucket)
 {
-    if (bucket->ops->pairs)
+    if (bucket->pairs)
         HD_TRY(submit_wait_on_host(bucket));
     return submit_task(bucket, run_copy, 0, get_copy_volume(bucket), true);
 }

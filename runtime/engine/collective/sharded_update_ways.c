@@ -1,24 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/engine/collective/collective_internal.h"
-#include "runtime/engine/collective/halving.h"
 #include "runtime/engine/collective/sharded_update_internal.h"
 
-/* -- Shared memory: the operands of all shards are added where they lie ------------------------ */
+static const struct hd_comm *comm_of(const struct hd_update_bucket *bucket)
+{
+    return bucket->session->options.comm;
+}
+
+static int rank_of(const struct hd_update_bucket *bucket)
+{
+    return bucket->session->options.rank;
+}
+
+static int host_of(const struct hd_update_bucket *bucket)
+{
+    return hd_comm_get_host(comm_of(bucket));
+}
+
+/* -- Slices and their places ------------------------------------------------------------------- */
+
+void *hd_update_get_place(const struct hd_session *session, int rank, const void *local)
+{
+    if (session->options.ranks == 1)
+        return (void *)local;
+    return hd_comm_get_area(session->options.comm, rank) +
+           ((const char *)local - hd_session_get_area(session));
+}
+
+struct hd_elements hd_sharded_update_get_slice(const struct hd_session *session,
+                                               const struct hd_spec *spec, int bucket, int rank)
+{
+    const int ranks = session->options.ranks;
+    const int slice = ranks == 1 ? 0 : hd_halving_get_slice(session->options.comm, rank);
+    int64_t lo, hi;
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    return hd_halving_cut(lo, hi, HD_BLOCK, (struct hd_slices){slice, slice + 1}, ranks);
+}
+
+struct hd_elements hd_update_get_slice(const struct hd_update_bucket *bucket, int rank)
+{
+    return hd_sharded_update_get_slice(bucket->session, bucket->update.operands, bucket->index,
+                                       rank);
+}
+
+/* Returns the elements whose sums `rank` keeps in round k of A. */
+static struct hd_elements find_kept(const struct hd_update_bucket *bucket, int rank, int k)
+{
+    const struct hd_comm *comm = comm_of(bucket);
+    const struct hd_slices kept =
+        hd_halving_get_kept(comm, rank, bucket->pairs ? k : HD_ALL_PARTNERS);
+    return hd_halving_cut(bucket->lo, bucket->hi, HD_BLOCK, kept, hd_comm_count_ranks(comm));
+}
+
+/* Returns whether this rank meets its partner on a host in round k of A. */
+static bool meets(const struct hd_update_bucket *bucket, int host, int k)
+{
+    return hd_halving_meets(comm_of(bucket), host, bucket->pairs ? k : HD_ALL_PARTNERS);
+}
+
+/* -- Adding operands --------------------------------------------------------------------------- */
 
 static int64_t partial_stride(const struct hd_update_bucket *bucket)
 {
     return bucket->update.operands->bytes / bucket->update.operands->partials /
            (int64_t)sizeof(float);
-}
-
-static void add_shared(const struct hd_update_bucket *bucket, int64_t lo, int64_t hi, float *sum,
-                       float *buffer)
-{
-    (void)buffer;
-    hd_tree_add(bucket->groups, bucket->group, bucket->update.operands->partials,
-                partial_stride(bucket), lo, hi, sum);
 }
 
 static float partial_weights(const struct hd_update_bucket *bucket, const float *data, int64_t lo,
@@ -40,45 +88,9 @@ static float group_weights(const struct hd_update_bucket *bucket, const float *c
     return left + group_weights(bucket, group, lo + n / 2, n - n / 2);
 }
 
-static float count_shared(const struct hd_update_bucket *bucket)
+int64_t hd_update_count_local(const struct hd_update_bucket *bucket)
 {
-    return group_weights(bucket, bucket->group, 0, bucket->groups);
-}
-
-static int find_at_owner(const struct hd_update_bucket *bucket, int rank)
-{
-    (void)bucket;
-    return rank;
-}
-
-static const struct hd_update_ops shared_memory = {
-    .add = add_shared, .count = count_shared, .find_results = find_at_owner};
-
-/* -- Message passing: every host's operands are added before sums are sent --------------------- */
-
-static const struct hd_comm *comm_of(const struct hd_update_bucket *bucket)
-{
-    return bucket->session->options.comm;
-}
-
-static int rank_of(const struct hd_update_bucket *bucket)
-{
-    return bucket->session->options.rank;
-}
-
-static int partner_on(const struct hd_update_bucket *bucket, int host)
-{
-    return hd_comm_get_partner(comm_of(bucket), host);
-}
-
-static int host_of(const struct hd_update_bucket *bucket)
-{
-    return hd_comm_get_host(comm_of(bucket));
-}
-
-bool hd_update_has_single_operand(const struct hd_update_bucket *bucket)
-{
-    return bucket->n_local * bucket->update.operands->partials == 1;
+    return bucket->n_local * bucket->update.operands->partials;
 }
 
 /* Adds elements [lo, hi) of the operands of this host's shards. */
@@ -88,213 +100,146 @@ static void add_local(const struct hd_update_bucket *bucket, int64_t lo, int64_t
                 partial_stride(bucket), lo, hi, sum);
 }
 
-static float count_local(const struct hd_update_bucket *bucket)
+/* Returns where this rank's sum for its partner on a host is in round k of A. Directly every
+ * partner's slice of it is where no message arrives, at that slice of the memory for that partner's
+ * operands. */
+static float *find_sum(const struct hd_update_bucket *bucket, int host, int k)
 {
-    return group_weights(bucket, bucket->local, 0, bucket->n_local);
+    if (k == 0 && hd_update_count_local(bucket) == 1)
+        return bucket->update.in[0];
+    return bucket->pairs ? bucket->sum : (float *)bucket->group[host];
 }
 
-/* Lists the transfers with a partner by which it gets a part of this host's sum with the number of
- * samples in it, counts[own], and `there` a part of its sum and counts[other]. Returns how many. */
-static int list_sums(const struct hd_update_bucket *bucket, int partner, void *sum,
-                     struct hd_elements sent, int own, void *there, struct hd_elements received,
-                     int other, struct hd_comm_transfer *transfers)
-{
-    const struct hd_elements own_count = {own, own + 1}, other_count = {other, other + 1};
-    transfers[0] = hd_halving_make_transfer(partner, true, sum, sent);
-    transfers[1] = hd_halving_make_transfer(partner, true, bucket->counts, own_count);
-    transfers[2] = hd_halving_make_transfer(partner, false, there, received);
-    transfers[3] = hd_halving_make_transfer(partner, false, bucket->counts, other_count);
-    return 4;
-}
-
-/* Lists the transfers with a partner by which it gets elements of the results that every rank needs
- * whole, and the area of rank `at` others. Returns how many. */
-static int list_results_of(const struct hd_update_bucket *bucket, int partner,
-                           struct hd_elements sent, int at, struct hd_elements received,
-                           struct hd_comm_transfer *transfers)
-{
-    int n = 0;
-    for (int i = 1; i < bucket->update.n; i++) {
-        if (!bucket->update.wanted_whole[i])
-            continue;
-        void *here = bucket->update.views[i].data;
-        void *there = hd_update_get_place(bucket->session, at, here);
-        transfers[n++] = hd_halving_make_transfer(partner, true, here, sent);
-        transfers[n++] = hd_halving_make_transfer(partner, false, there, received);
-    }
-    return n;
-}
-
-/* -- Directly: each two partners at one sync point --------------------------------------------- */
-
-/* Puts every partner's slice of the sum where no message arrives, at that slice of the memory for
- * that partner's operands. */
-static int run_partial_sums(struct hd_context *context, const struct hd_view *views,
-                            const void *args)
+/* Directly hd_update_add adds the own slice, by halving the rounds go on with all slices. */
+int hd_update_add_host(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)views;
     const struct hd_update_bucket *bucket = args;
-    const int hosts = hd_comm_count_hosts(comm_of(bucket)), own = host_of(bucket);
-    bucket->counts[own] = count_local(bucket);
-    for (int host = 0; host < hosts && !hd_update_has_single_operand(bucket); host++) {
-        const int partner = partner_on(bucket, host);
-        float *there = hd_update_get_place(bucket->session, partner, bucket->update.in[0]);
+    const int own = host_of(bucket);
+    bucket->counts[own] = group_weights(bucket, bucket->local, 0, bucket->n_local);
+    for (int host = 0; host < bucket->groups && hd_update_count_local(bucket) > 1; host++) {
+        const int partner = hd_comm_get_partner(comm_of(bucket), host);
         const struct hd_elements slice = hd_update_get_slice(bucket, partner);
-        if (host != own)
-            add_local(bucket, slice.lo, slice.hi, there + slice.lo);
+        if (bucket->pairs || host != own)
+            add_local(bucket, slice.lo, slice.hi, find_sum(bucket, host, 0) + slice.lo);
     }
     return HD_OK;
 }
 
-static void add_received(const struct hd_update_bucket *bucket, int64_t lo, int64_t hi, float *sum,
-                         float *buffer)
+/* Adds in round k of A, by halving, the own sum and that of the pair. */
+static void add_pair(const struct hd_update_bucket *bucket, int k, int64_t lo, int64_t hi,
+                     float *sum)
 {
+    const float *both[] = {find_sum(bucket, 0, k), bucket->received};
+    hd_tree_add(2, both, 1, 0, lo, hi, sum);
+}
+
+static float count_pair(const struct hd_update_bucket *bucket, int k)
+{
+    const int own = host_of(bucket);
+    return bucket->counts[own] + bucket->counts[own ^ 1 << k];
+}
+
+int hd_update_add_half(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct hd_update_bucket *bucket = args;
+    const int k = (int)context->item;
+    const struct hd_elements kept = find_kept(bucket, rank_of(bucket), k);
+    bucket->counts[host_of(bucket)] = count_pair(bucket, k);
+    add_pair(bucket, k, kept.lo, kept.hi, bucket->sum + kept.lo);
+    return HD_OK;
+}
+
+void hd_update_add(const struct hd_update_bucket *bucket, int64_t lo, int64_t hi, float *sum,
+                   float *buffer)
+{
+    if (!bucket->by_host) {
+        hd_tree_add(bucket->groups, bucket->group, bucket->update.operands->partials,
+                    partial_stride(bucket), lo, hi, sum);
+        return;
+    }
+    if (bucket->pairs) {
+        add_pair(bucket, bucket->rounds - 1, lo, hi, sum);
+        return;
+    }
     for (int64_t host = 0; host < bucket->groups; host++)
         bucket->at[host] = bucket->group[host] + lo;
-    if (!hd_update_has_single_operand(bucket)) {
+    if (hd_update_count_local(bucket) > 1) {
         add_local(bucket, lo, hi, buffer);
         bucket->at[host_of(bucket)] = buffer;
     }
     hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
 }
 
-static float count_received(const struct hd_update_bucket *bucket)
+float hd_update_count(const struct hd_update_bucket *bucket)
 {
     const float *counts = bucket->counts;
     float count;
+    if (!bucket->by_host)
+        return group_weights(bucket, bucket->group, 0, bucket->groups);
+    if (bucket->pairs)
+        return count_pair(bucket, bucket->rounds - 1);
     hd_tree_add(1, &counts, bucket->groups, 1, 0, 1, &count);
     return count;
 }
 
-/* Sends each partner its slice of the host's sum with the number of samples in it. */
-static int list_operands(const struct hd_update_bucket *bucket, int k,
-                         struct hd_comm_transfer *transfers)
-{
-    (void)k;
-    const int own = host_of(bucket);
-    void *here = bucket->update.in[0];
-    int n = 0;
-    for (int host = 0; host < bucket->groups; host++) {
-        const int partner = partner_on(bucket, host);
-        void *there = hd_update_get_place(bucket->session, partner, here);
-        void *sum = hd_update_has_single_operand(bucket) ? here : there;
-        if (host == own)
-            continue;
-        n += list_sums(bucket, partner, sum, hd_update_get_slice(bucket, partner), own, there,
-                       hd_update_get_slice(bucket, rank_of(bucket)), host, transfers + n);
-    }
-    return n;
-}
+/* -- Transfers --------------------------------------------------------------------------------- */
 
-/* Sends the own slices of the results that every rank needs whole. */
-static int list_results(const struct hd_update_bucket *bucket, int k,
-                        struct hd_comm_transfer *transfers)
-{
-    (void)k;
-    int n = 0;
-    for (int host = 0; host < bucket->groups; host++) {
-        const int partner = partner_on(bucket, host);
-        if (host != host_of(bucket))
-            n += list_results_of(bucket, partner, hd_update_get_slice(bucket, rank_of(bucket)),
-                                 partner, hd_update_get_slice(bucket, partner), transfers + n);
-    }
-    return n;
-}
-
-static const struct hd_update_ops direct = {.by_host = true,
-                                            .add_local = run_partial_sums,
-                                            .add = add_received,
-                                            .count = count_received,
-                                            .list_operands = list_operands,
-                                            .list_results = list_results,
-                                            .find_results = find_at_owner};
-
-/* -- By halving: with one partner at each of several sync points ------------------------------- */
-
-/* Returns the elements whose sums `rank` keeps after k rounds of A. */
-static struct hd_elements find_kept(const struct hd_update_bucket *bucket, int rank, int k)
-{
-    const struct hd_comm *comm = comm_of(bucket);
-    return hd_halving_cut(bucket->lo, bucket->hi, HD_BLOCK, hd_halving_get_slices(comm, rank, k),
-                          hd_comm_count_ranks(comm));
-}
-
-static int run_local_sum(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    (void)context, (void)views;
-    const struct hd_update_bucket *bucket = args;
-    const struct hd_elements kept = find_kept(bucket, rank_of(bucket), 0);
-    bucket->counts[0] = count_local(bucket);
-    if (!hd_update_has_single_operand(bucket))
-        add_local(bucket, kept.lo, kept.hi, bucket->sum + kept.lo);
-    return HD_OK;
-}
-
-/* Returns this rank's sum before round k. */
-static float *get_sum(const struct hd_update_bucket *bucket, int k)
-{
-    return k == 0 && hd_update_has_single_operand(bucket) ? bucket->update.in[0] : bucket->sum;
-}
-
-static int list_half_of_sum(const struct hd_update_bucket *bucket, int k,
+/* A partner gets its part of this host's sum with the number of samples in it. */
+int hd_update_list_operands(const struct hd_update_bucket *bucket, int k,
                             struct hd_comm_transfer *transfers)
 {
-    const int pair = hd_halving_get_pair(comm_of(bucket), k);
-    return list_sums(bucket, pair, get_sum(bucket, k), find_kept(bucket, pair, k + 1), 0,
-                     bucket->received, find_kept(bucket, rank_of(bucket), k + 1), 1, transfers);
+    const int own = host_of(bucket);
+    const struct hd_elements kept = find_kept(bucket, rank_of(bucket), k);
+    int n = 0;
+    for (int host = 0; host < bucket->groups; host++) {
+        const int partner = hd_comm_get_partner(comm_of(bucket), host);
+        void *there = bucket->pairs ? bucket->received : (float *)bucket->group[host];
+        if (!meets(bucket, host, k))
+            continue;
+        transfers[n++] = hd_halving_make_transfer(partner, true, find_sum(bucket, host, k),
+                                                  find_kept(bucket, partner, k));
+        transfers[n++] = hd_halving_make_transfer(partner, true, bucket->counts,
+                                                  (struct hd_elements){own, own + 1});
+        transfers[n++] = hd_halving_make_transfer(partner, false, there, kept);
+        transfers[n++] = hd_halving_make_transfer(partner, false, bucket->counts,
+                                                  (struct hd_elements){host, host + 1});
+    }
+    return n;
 }
 
-static int run_add_half(struct hd_context *context, const struct hd_view *views, const void *args)
+/* A partner gets what this rank has of the results that every rank needs whole. By halving this
+ * goes back: what was kept together with the pair in a round of A is brought together. */
+int hd_update_list_results(const struct hd_update_bucket *bucket, int k,
+                           struct hd_comm_transfer *transfers)
 {
-    (void)views;
-    const struct hd_update_bucket *bucket = args;
-    const int k = (int)context->item;
-    const float *both[] = {get_sum(bucket, k), bucket->received};
-    const struct hd_elements kept = find_kept(bucket, rank_of(bucket), k + 1);
-    bucket->counts[0] += bucket->counts[1];
-    hd_tree_add(2, both, 1, 0, kept.lo, kept.hi, bucket->sum + kept.lo);
-    return HD_OK;
+    const int back = bucket->rounds - 1 - k;
+    int n = 0;
+    for (int host = 0; host < bucket->groups; host++) {
+        const int partner = hd_comm_get_partner(comm_of(bucket), host);
+        for (int i = 1; i < bucket->update.n && meets(bucket, host, back); i++) {
+            if (!bucket->update.wanted_whole[i])
+                continue;
+            void *here = bucket->update.views[i].data;
+            void *there =
+                hd_update_get_place(bucket->session, hd_update_find_results(bucket, partner), here);
+            transfers[n++] = hd_halving_make_transfer(partner, true, here,
+                                                      find_kept(bucket, rank_of(bucket), back));
+            transfers[n++] =
+                hd_halving_make_transfer(partner, false, there, find_kept(bucket, partner, back));
+        }
+    }
+    return n;
 }
 
-static void add_last_half(const struct hd_update_bucket *bucket, int64_t lo, int64_t hi, float *sum,
-                          float *buffer)
-{
-    (void)buffer;
-    const float *both[] = {get_sum(bucket, bucket->rounds - 1), bucket->received};
-    hd_tree_add(2, both, 1, 0, lo, hi, sum);
-}
-
-static float count_both(const struct hd_update_bucket *bucket)
-{
-    return bucket->counts[0] + bucket->counts[1];
-}
-
-/* Goes back: what was kept together with the pair in round k of A is brought together. */
-static int list_halves_of_results(const struct hd_update_bucket *bucket, int k,
-                                  struct hd_comm_transfer *transfers)
-{
-    const int self = rank_of(bucket), back = bucket->rounds - 1 - k;
-    const int pair = hd_halving_get_pair(comm_of(bucket), back);
-    return list_results_of(bucket, pair, find_kept(bucket, self, back + 1), self,
-                           find_kept(bucket, pair, back + 1), transfers);
-}
-
-/* All slices of a number came to the rank of this host that has it. */
-static int find_on_host(const struct hd_update_bucket *bucket, int rank)
+/* All slices of a number come, by halving, to the rank of this host that has it. */
+int hd_update_find_results(const struct hd_update_bucket *bucket, int rank)
 {
     const struct hd_comm *comm = comm_of(bucket);
-    return hd_comm_get_first_rank(comm) + rank % hd_comm_count_host_ranks(comm);
+    return bucket->pairs ? hd_comm_get_first_rank(comm) + rank % hd_comm_count_host_ranks(comm)
+                         : rank;
 }
-
-static const struct hd_update_ops halving = {.by_host = true,
-                                             .pairs = true,
-                                             .add_local = run_local_sum,
-                                             .add_round = run_add_half,
-                                             .add = add_last_half,
-                                             .count = count_both,
-                                             .list_operands = list_half_of_sum,
-                                             .list_results = list_halves_of_results,
-                                             .find_results = find_on_host};
 
 /* -- The choice -------------------------------------------------------------------------------- */
 
@@ -317,8 +262,8 @@ static void find_hosts(struct hd_update_bucket *bucket)
                                   hd_comm_count_host_ranks(comm), bucket->local);
     bucket->groups = hd_comm_count_hosts(comm);
     for (int host = 0; host < bucket->groups; host++)
-        bucket->group[host] =
-            hd_update_get_place(bucket->session, partner_on(bucket, host), bucket->update.in[0]);
+        bucket->group[host] = hd_update_get_place(bucket->session, hd_comm_get_partner(comm, host),
+                                                  bucket->update.in[0]);
 }
 
 /* No message arrives in the memory for the operands of the first two partners by itself. */
@@ -336,14 +281,13 @@ void hd_update_choose_way(struct hd_update_bucket *bucket)
     const struct hd_session_options *options = &bucket->session->options;
     const int64_t bytes = (bucket->hi - bucket->lo) * (int64_t)sizeof(float);
     bucket->rounds = 1;
-    if (options->ranks == 1 || hd_comm_count_hosts(options->comm) == 1) {
-        bucket->ops = &shared_memory;
+    bucket->by_host = options->ranks > 1 && hd_comm_count_hosts(options->comm) > 1;
+    if (!bucket->by_host) {
         bucket->groups = list_shards(bucket, 0, options->ranks, bucket->group);
         return;
     }
     find_hosts(bucket);
-    bucket->ops =
-        hd_message_choose_update(options, bytes) == HD_MESSAGE_HALVES ? &halving : &direct;
-    if (bucket->ops == &halving)
+    bucket->pairs = hd_message_choose_update(options, bytes) == HD_MESSAGE_HALVES;
+    if (bucket->pairs)
         find_halves(bucket);
 }
