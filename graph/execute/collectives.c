@@ -3,8 +3,8 @@
 #include "graph/plan/collectives.h"
 
 #include "graph/execute/bind.h"
+#include "graph/execute/copies.h"
 #include "graph/execute/submit.h"
-#include "graph/execute/transfers.h"
 #include "runtime/base/status.h"
 
 struct hd_collective hd_op_make_collective(struct hd_binder *binder, const struct hd_op *op)

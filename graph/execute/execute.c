@@ -4,12 +4,11 @@
 #include "graph/execute/execute.h"
 
 #include "graph/execute/control_requests.h"
+#include "graph/execute/copies.h"
 #include "graph/execute/guards.h"
-#include "graph/execute/snapshots.h"
 #include "graph/execute/state.h"
 #include "graph/execute/submit.h"
 #include "graph/execute/subtasks.h"
-#include "graph/execute/transfers.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

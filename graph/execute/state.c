@@ -3,7 +3,7 @@
  * the stop step that ends a run. */
 #include "graph/execute/state.h"
 
-#include "graph/execute/transfers.h"
+#include "graph/execute/copies.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

@@ -2,7 +2,7 @@
 /* Places collectives and values where GPUs take part. A verb says which of its stages have a form
  * for GPUs, and all of these run there: nothing is decided while a run is under way. A value that
  * both processors touch has a replica on either side; the executor copies it over where a reader's
- * is older (graph/execute/transfers.c). */
+ * is older (graph/execute/copies.c). */
 #include "graph/plan/plan_internal.h"
 #include "runtime/base/tree.h"
 
