@@ -10,17 +10,14 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Returns whether this is the first failure. */
-__attribute__((format(printf, 4, 0))) static bool latch(struct hd_session *session, int status,
-                                                        int cause, const char *format, va_list args)
+/* Latches a failure, and returns whether it is the first. */
+static bool latch(struct hd_session *session, int status, int cause, const char *text)
 {
     pthread_mutex_lock(&session->failure.lock);
     const bool first = atomic_load(&session->failure.status) == HD_OK;
     if (first) {
-        vsnprintf(session->failure.message, sizeof session->failure.message, format, args);
-        if (!session->failure.message[0])
-            snprintf(session->failure.message, sizeof session->failure.message, "%s",
-                     hd_status_get_text(status));
+        snprintf(session->failure.message, sizeof session->failure.message, "%s",
+                 text[0] ? text : hd_status_get_text(status));
         session->failure.cause = cause;
         atomic_store(&session->failure.status, status);
     }
@@ -31,27 +28,16 @@ __attribute__((format(printf, 4, 0))) static bool latch(struct hd_session *sessi
 void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
 {
     const int rank = session->options.rank;
-    char text[HD_RENDEZVOUS_TEXT];
+    char message[HD_MESSAGE_BYTES], text[HD_RENDEZVOUS_TEXT];
     va_list args;
     va_start(args, format);
-    const bool first = latch(session, status, status, format, args);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    if (!first || !session->options.comm)
+    if (!latch(session, status, status, message) || !session->options.comm)
         return;
     snprintf(text, sizeof text, "rank %d failed: %.*s", rank, HD_RENDEZVOUS_TEXT - 32,
              session->failure.message);
     hd_comm_abort(session->options.comm, &(struct hd_comm_failure){rank, status, text});
-}
-
-/* Latches a failure of which the comm knows already: that of another rank, or of this one's links
- * or watchdog, which tell the comm first. */
-__attribute__((format(printf, 4, 5))) static void latch_told(struct hd_session *session, int status,
-                                                             int cause, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    latch(session, status, cause, format, args);
-    va_end(args);
 }
 
 int hd_session_get_status(const struct hd_session *session)
@@ -88,7 +74,8 @@ static void tell_waiting(struct hd_session *session)
 }
 
 /* When a rank has failed, mpirun and the launcher stop the others by a signal, so its failure comes
- * first; unless it ended by the signal that all get. */
+ * first; unless it ended by the signal that all get. The comm knows of it already, as of failures
+ * of this rank's links and watchdog. */
 int hd_session_poll(struct hd_session *session)
 {
     struct hd_comm_failure failure;
@@ -96,8 +83,8 @@ int hd_session_poll(struct hd_session *session)
     const int signal = session->options.interrupted ? *session->options.interrupted : 0;
     if (session->options.comm && hd_comm_get_failure(session->options.comm, &failure) &&
         !(signal && is_signal(failure.status)))
-        latch_told(session, failure.rank == session->options.rank ? failure.status : HD_ERR_PEER,
-                   failure.status, "%s", failure.text[0] ? failure.text : "another rank failed");
+        latch(session, failure.rank == session->options.rank ? failure.status : HD_ERR_PEER,
+              failure.status, failure.text[0] ? failure.text : "another rank failed");
     if (signal)
         hd_session_fail(session, signal == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED,
                         "stopped by signal %d (%s)", signal, strsignal(signal));
