@@ -55,6 +55,7 @@ struct bench {
 
 static int submit(struct bench *bench, int64_t update)
 {
+    const struct hd_memory grad = {bench->grad, bench->grad_buffer};
     struct hd_sharded_update sharded = {.verb = "adam",
                                         .name = "adam",
                                         .labels = bench->labels,
@@ -62,14 +63,14 @@ static int submit(struct bench *bench, int64_t update)
                                         .context = {.iteration = update, .shard = -1},
                                         .operands = &bench->operands,
                                         .n_in = 1,
-                                        .in = &bench->grad,
-                                        .in_buffers = &bench->grad_buffer,
+                                        .in = &grad,
                                         .n = 3};
     sharded.views[1] = (struct hd_view){.data = bench->policy, .spec = &bench->params};
     sharded.views[2] = (struct hd_view){.data = &bench->moments, .spec = &bench->params};
-    sharded.buffers[1] = bench->policy_buffer;
-    sharded.buffers[2] = bench->moments_buffer;
-    sharded.modes[1] = sharded.modes[2] = HD_UPDATE;
+    sharded.accesses[1] =
+        (struct hd_access){bench->policy_buffer, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
+    sharded.accesses[2] =
+        (struct hd_access){bench->moments_buffer, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
     sharded.wanted_whole[1] = true;
     return hd_submit_sharded_update(bench->session, &sharded);
 }

@@ -214,13 +214,13 @@ static void bind_ref(const struct hd_binder *binder, const struct hd_op *op, int
         &binder->plan->graph->values[alias == HD_NO_VALUE ? ref->value : alias].spec;
     const int at = spec->placement == HD_SHARD ? instance : 0;
     const bool by_bucket = op->buckets > 1 && spec->buckets == op->buckets;
-    *view = (struct hd_view){.data = replica->data[at],
-                             .host = slot->replicas[0].data[at],
+    *view = (struct hd_view){.data = replica->memory[at].data,
+                             .host = slot->replicas[0].memory[at].data,
                              .spec = spec,
                              .bucket = bucket,
                              .version = slot->version,
                              .fresh = is_fresh(binder, op, i)};
-    *access = (struct hd_access){replica->buffers[at], by_bucket ? bucket : HD_ALL_BUCKETS,
+    *access = (struct hd_access){replica->memory[at].buffer, by_bucket ? bucket : HD_ALL_BUCKETS,
                                  HD_ALL_PARTIALS, ref->mode};
 }
 

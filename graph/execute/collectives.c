@@ -24,12 +24,9 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
         c.home = op->gpu ? 1 : HD_HOST;
         const struct hd_replica *from = hd_binder_get_replica(binder, op, 0, c.home),
                                 *to = hd_binder_get_replica(binder, op, 1, c.home);
-        c.in = from->data;
-        c.in_buffers = from->buffers;
-        if (binder->plan->values[op->step->refs[1].value].instances > 0) {
-            c.out = to->data[0];
-            c.out_buffer = to->buffers[0];
-        }
+        c.in = from->memory;
+        if (binder->plan->values[op->step->refs[1].value].instances > 0)
+            c.out = to->memory[0];
     }
     int buckets = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->buckets : 1;
     for (c.bucket = 0; c.bucket < buckets; c.bucket++) {
@@ -41,13 +38,11 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
 
 int hd_op_submit_rank_sums(struct hd_binder *binder, const struct hd_op *op, int bucket)
 {
-    const struct hd_replica *to = hd_binder_get_replica(binder, op, 1, 1);
     struct hd_collective c = hd_op_make_collective(binder, op);
     c.bucket = bucket;
     c.home = 1;
     c.n_in = 0;
-    c.out = to->data[0];
-    c.out_buffer = to->buffers[0];
+    c.out = hd_binder_get_replica(binder, op, 1, 1)->memory[0];
     return hd_submit_collective(binder->session, &c);
 }
 
@@ -57,8 +52,7 @@ int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op)
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
     HD_TRY(hd_transfer_version(binder, op->value, slot, 0));
     struct hd_collective c = hd_op_make_collective(binder, op);
-    c.in = slot->replicas[0].data;
-    c.in_buffers = slot->replicas[0].buffers;
+    c.in = slot->replicas[0].memory;
     c.priority = HD_PRIORITY_NORMAL;
     return hd_submit_collective(binder->session, &c);
 }

@@ -79,7 +79,7 @@ int hd_control_requests_reduce(struct hd_control_requests *requests, struct hd_b
     *all_p = request->submitted ? request->all : 0;
     request->submitted = true;
     request->local = local;
-    void *in = &request->local;
+    const struct hd_memory in = {&request->local, request->local_buffer};
     const struct hd_collective c = {.verb = "control_requests",
                                     .name = "control_requests",
                                     .kind = HD_COLLECTIVE_REDUCE,
@@ -88,9 +88,7 @@ int hd_control_requests_reduce(struct hd_control_requests *requests, struct hd_b
                                     .out_spec = &spec,
                                     .n_in = 1,
                                     .in = &in,
-                                    .in_buffers = &request->local_buffer,
-                                    .out = &request->all,
-                                    .out_buffer = request->all_buffer,
+                                    .out = {&request->all, request->all_buffer},
                                     .channel = binder->plan->request_channel,
                                     .iteration = iteration,
                                     .priority = HD_PRIORITY_FIRST,

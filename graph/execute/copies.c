@@ -71,15 +71,16 @@ static int submit(struct hd_binder *binder, struct hd_task task, const struct co
     const int i = copy->instance, bucket = copy->bucket == HD_ALL_BUCKETS ? 0 : copy->bucket;
     const struct hd_spec *spec = &binder->plan->graph->values[copy->value].spec;
     const struct hd_access accesses[] = {
-        {to->buffers[i], copy->bucket, HD_ALL_PARTIALS, from ? HD_WRITE : HD_UPDATE},
-        {from ? from->buffers[i] : NULL, copy->bucket, HD_ALL_PARTIALS, HD_READ}};
+        {to->memory[i].buffer, copy->bucket, HD_ALL_PARTIALS, from ? HD_WRITE : HD_UPDATE},
+        {from ? from->memory[i].buffer : NULL, copy->bucket, HD_ALL_PARTIALS, HD_READ}};
     task.context =
         hd_binder_make_context(binder, NULL, binder->plan->values[copy->value].first + i);
     if (copy->gpu > 0)
         task.home = hd_plan_get_replica_home(binder->plan, copy->value, copy->gpu, i);
-    task.views[0] = (struct hd_view){.data = to->data[i], .spec = spec, .bucket = bucket};
+    task.views[0] = (struct hd_view){.data = to->memory[i].data, .spec = spec, .bucket = bucket};
     if (from)
-        task.views[1] = (struct hd_view){.data = from->data[i], .spec = spec, .bucket = bucket};
+        task.views[1] =
+            (struct hd_view){.data = from->memory[i].data, .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = from ? 2 : 1;
     task.accesses = accesses;
     return hd_submit_task(binder->session, &task);

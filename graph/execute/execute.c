@@ -310,7 +310,7 @@ const void *hd_executor_get_data(struct hd_executor *executor, int value, int in
         (hd_transfer_version(&executor->binder, value, slot, 0) != HD_OK ||
          hd_session_drain(executor->binder.session) != HD_OK))
         return NULL;
-    return slot->replicas[0].data[instance];
+    return slot->replicas[0].memory[instance].data;
 }
 
 void *hd_executor_get_writable(struct hd_executor *executor, int value, int instance)

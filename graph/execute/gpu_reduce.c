@@ -59,13 +59,10 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
 static int submit_local_sum(struct hd_binder *binder, const struct hd_op *op,
                             const struct hd_collective *c, int home)
 {
-    const struct hd_replica *to = &hd_binder_get_slot(binder, op, 1)->replicas[home];
     struct hd_collective local = *c;
     local.n_in = c->n_in / binder->plan->devices;
     local.in += (home - 1) * local.n_in;
-    local.in_buffers += (home - 1) * local.n_in;
-    local.out = to->data[0];
-    local.out_buffer = to->buffers[0];
+    local.out = hd_binder_get_slot(binder, op, 1)->replicas[home].memory[0];
     local.how = c->how == HD_MEAN ? HD_SUM : c->how;
     local.home = home;
     local.alone = true;
@@ -84,16 +81,16 @@ static int submit_final_sum(struct hd_binder *binder, const struct hd_op *op,
         return HD_ERR_NOMEM;
     reduce->collective = *c;
     for (int gpu = 0; gpu < binder->plan->devices; gpu++) {
-        reduce->memory[reduce->n++] = replicas[gpu].data[0];
-        accesses[gpu] = (struct hd_access){replicas[gpu].buffers[0], c->bucket, HD_ALL_PARTIALS,
-                                           gpu == 0 ? HD_UPDATE : HD_READ};
+        reduce->memory[reduce->n++] = replicas[gpu].memory[0].data;
+        accesses[gpu] = (struct hd_access){replicas[gpu].memory[0].buffer, c->bucket,
+                                           HD_ALL_PARTIALS, gpu == 0 ? HD_UPDATE : HD_READ};
     }
     task.body = reduce_all_body;
     task.args = task.owned = reduce;
     task.home = 1;
     task.priority = HD_PRIORITY_FIRST;
-    task.views[0] =
-        (struct hd_view){.data = replicas[0].data[0], .spec = c->out_spec, .bucket = c->bucket};
+    task.views[0] = (struct hd_view){
+        .data = replicas[0].memory[0].data, .spec = c->out_spec, .bucket = c->bucket};
     task.n = 1;
     task.accesses = accesses;
     task.n_accesses = reduce->n;
@@ -116,10 +113,8 @@ static int submit_bucket(struct hd_binder *binder, const struct hd_op *op,
 
 int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op)
 {
-    const struct hd_replica *from = &hd_binder_get_slot(binder, op, 0)->replicas[1];
     struct hd_collective c = hd_op_make_collective(binder, op);
-    c.in = from->data;
-    c.in_buffers = from->buffers;
+    c.in = hd_binder_get_slot(binder, op, 0)->replicas[1].memory;
     for (c.bucket = 0; c.bucket < op->buckets; c.bucket++)
         HD_TRY(submit_bucket(binder, op, &c));
     return HD_OK;

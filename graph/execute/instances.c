@@ -79,7 +79,8 @@ static int init_memory(const struct hd_instances *instances, const struct hd_set
     const struct hd_spec *spec = &instances->value->spec;
     const struct hd_instances *from = slot > 0 ? instances : first;
     const void *initial =
-        from ? from->version_slots[0].replicas[0].data[from->planned->instances > 1 ? i : 0] : NULL;
+        from ? from->version_slots[0].replicas[0].memory[from->planned->instances > 1 ? i : 0].data
+             : NULL;
     if (initial && spec->type->flat) {
         memcpy(memory, initial, (size_t)spec->bytes);
         return HD_OK;
@@ -93,38 +94,30 @@ static bool is_alias(const struct hd_instances *instances)
     return instances->planned->alias != HD_NO_VALUE;
 }
 
-static void share_memory(const struct hd_replica *from, struct hd_replica *to)
-{
-    to->version = from->version;
-    to->data[0] = from->data[0];
-    to->buffers[0] = from->buffers[0];
-}
-
 static int create_replica(struct hd_session *session, const struct hd_setup *setup,
                           struct hd_instances *instances, const struct hd_instances *first,
                           int slot, int replica)
 {
-    struct hd_replica *memory = &instances->version_slots[slot].replicas[replica];
+    struct hd_replica *made = &instances->version_slots[slot].replicas[replica];
     const struct hd_spec *spec = &instances->value->spec;
-    const int n = instances->planned->instances;
-    memory->version = replica == 0 || starts_as_zeros(spec) ? 0 : -1;
-    memory->data = hd_alloc(n, sizeof *memory->data);
-    memory->buffers = hd_alloc(n, sizeof *memory->buffers);
-    if (!memory->data || !memory->buffers)
-        return HD_ERR_NOMEM;
     if (is_alias(instances)) {
-        share_memory(&first->version_slots[0].replicas[replica], memory);
+        *made = first->version_slots[0].replicas[replica];
         return HD_OK;
     }
-    for (int i = 0; i < n; i++) {
-        memory->data[i] = make_memory(session, instances, slot, replica, i);
-        if (!memory->data[i]) {
+    made->version = replica == 0 || starts_as_zeros(spec) ? 0 : -1;
+    made->memory = hd_alloc(instances->planned->instances, sizeof *made->memory);
+    if (!made->memory)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < instances->planned->instances; i++) {
+        struct hd_memory *memory = &made->memory[i];
+        memory->data = make_memory(session, instances, slot, replica, i);
+        if (!memory->data) {
             hd_plan_report_no_memory(instances->value, spec->bytes);
             return HD_ERR_NOMEM;
         }
         if (replica == 0 && !hd_session_get_options(session)->recorder)
-            HD_TRY(init_memory(instances, setup, first, slot, i, memory->data[i]));
-        HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffers[i]));
+            HD_TRY(init_memory(instances, setup, first, slot, i, memory->data));
+        HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffer));
     }
     return HD_OK;
 }
@@ -168,25 +161,22 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
 static void destroy_replica(struct hd_session *session, struct hd_instances *instances, int slot,
                             int replica)
 {
-    struct hd_replica *memory = &instances->version_slots[slot].replicas[replica];
-    for (int i = 0; !is_alias(instances) && i < instances->planned->instances; i++) {
-        if (memory->buffers)
-            hd_buffer_destroy(memory->buffers[i]);
-        if (replica == 0 && memory->data && memory->data[i] &&
-            !hd_session_get_options(session)->recorder)
-            hd_value_fini(&instances->value->spec, memory->data[i]);
-        if (memory->data)
-            free_memory(session, instances, slot, replica, i, memory->data[i]);
+    struct hd_memory *memory = instances->version_slots[slot].replicas[replica].memory;
+    for (int i = 0; memory && i < instances->planned->instances; i++) {
+        hd_buffer_destroy(memory[i].buffer);
+        if (replica == 0 && memory[i].data && !hd_session_get_options(session)->recorder)
+            hd_value_fini(&instances->value->spec, memory[i].data);
+        free_memory(session, instances, slot, replica, i, memory[i].data);
     }
-    hd_free(memory->buffers);
-    hd_free(memory->data);
+    hd_free(memory);
 }
 
 void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances)
 {
     for (int r = 0; r < instances->n_version_slots; r++) {
-        for (int replica = 0;
-             instances->version_slots[r].replicas && replica < instances->planned->homes; replica++)
+        for (int replica = 0; !is_alias(instances) && instances->version_slots[r].replicas &&
+                              replica < instances->planned->homes;
+             replica++)
             destroy_replica(session, instances, r, replica);
         hd_free(instances->version_slots[r].replicas);
     }

@@ -10,9 +10,8 @@
 
 /* The memory of all instances at one home. */
 struct hd_replica {
-    void **data;                /* [instances] */
-    struct hd_buffer **buffers; /* [instances] */
-    int64_t version;            /* what they hold; -1: nothing */
+    struct hd_memory *memory; /* [instances] */
+    int64_t version;          /* what they hold; -1: nothing */
 };
 
 /* The memory that one version of the value needs. */

@@ -9,7 +9,6 @@ int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op
 {
     const struct hd_plan *plan = binder->plan;
     const struct hd_step *step = op->step, *mean = op->mean->step;
-    const struct hd_replica *operands = hd_binder_get_replica(binder, op->mean, 0, HD_HOST);
     struct hd_sharded_update update = {
         .verb = step->verb->name,
         .name = step->label,
@@ -19,8 +18,7 @@ int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op
         .context = hd_binder_make_context(binder, step, -1),
         .operands = &plan->graph->values[mean->refs[0].value].spec,
         .n_in = plan->values[mean->refs[0].value].instances,
-        .in = operands->data,
-        .in_buffers = operands->buffers,
+        .in = hd_binder_get_replica(binder, op->mean, 0, HD_HOST)->memory,
         .n = step->n_refs,
         .channels = op->channels,
         .group = hd_binder_get_task_group(binder),
@@ -30,8 +28,7 @@ int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op
     update.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
     for (int i = 1; i < step->n_refs; i++) {
         update.views[i] = bound.views[i];
-        update.buffers[i] = bound.accesses[i].buffer;
-        update.modes[i] = bound.accesses[i].mode;
+        update.accesses[i] = bound.accesses[i];
         update.wanted_whole[i] = hd_ref_changes(&step->refs[i]) &&
                                  plan->values[step->refs[i].value].storage == HD_STORE_ALL;
     }

@@ -126,12 +126,13 @@ static int save_slot(const struct hd_binder *binder, struct hd_checkpoint_writer
     const struct hd_spec *spec = &plan->graph->values[value].spec;
     const struct hd_replica *host = &get_slot(binder, value, k)->replicas[0];
     if (plan->values[value].storage == HD_STORE_SLICES)
-        return save_slices(binder, checkpoints, value, host->data[0]);
+        return save_slices(binder, checkpoints, value, host->memory[0].data);
     if (spec->placement == HD_GLOBAL && plan->rank != 0)
         return HD_OK;
     for (int i = 0; i < plan->values[value].instances; i++) {
         char *name = make_name(binder, value, i, k);
-        int status = name ? save_instance(checkpoints, spec, name, host->data[i]) : HD_ERR_NOMEM;
+        int status =
+            name ? save_instance(checkpoints, spec, name, host->memory[i].data) : HD_ERR_NOMEM;
         hd_free(name);
         HD_TRY(status);
     }
@@ -326,13 +327,13 @@ static int load_slot(struct hd_binder *binder, const struct hd_checkpoint *check
                                       spec->type->load ? HD_NO_JOURNAL : spec->bytes, &data, &bytes)
                  : HD_ERR_NOMEM;
         if (status == HD_OK && data)
-            status = load_instance(spec, slot->replicas[0].data[i], data, bytes);
+            status = load_instance(spec, slot->replicas[0].memory[i].data, data, bytes);
         else if (status == HD_OK && spec->type->flat && k == 0)
-            status = load_slices(checkpoint, spec, slot->replicas[0].data[i]);
+            status = load_slices(checkpoint, spec, slot->replicas[0].memory[i].data);
         else if (status == HD_OK)
             status = missing(name);
         if (status == HD_OK)
-            status = check_instance(spec, checkpoint, name, slot->replicas[0].data[i]);
+            status = check_instance(spec, checkpoint, name, slot->replicas[0].memory[i].data);
         hd_free(data);
         hd_free(name);
         HD_TRY(status);
@@ -365,8 +366,8 @@ static struct hd_version_slot *find_slot(struct hd_instances *instances, int fir
 static int copy_current(struct hd_instances *instances, struct hd_version_slot *slot)
 {
     for (int i = 0; i < instances->planned->instances; i++)
-        HD_TRY(hd_value_snapshot(&instances->value->spec, slot->replicas[0].data[i],
-                                 instances->version_slots[0].replicas[0].data[i]));
+        HD_TRY(hd_value_snapshot(&instances->value->spec, slot->replicas[0].memory[i].data,
+                                 instances->version_slots[0].replicas[0].memory[i].data));
     return HD_OK;
 }
 

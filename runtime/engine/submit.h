@@ -22,6 +22,12 @@ int hd_buffer_create(struct hd_session *session, int buckets, int64_t partials,
 /* Waits for the tasks that use it. Accepts NULL. */
 void hd_buffer_destroy(struct hd_buffer *buffer);
 
+/* The memory of an instance, and the buffer that stands for it. */
+struct hd_memory {
+    void *data; /* NULL: there is none here */
+    struct hd_buffer *buffer;
+};
+
 enum { HD_ALL_BUCKETS = -1, HD_ALL_PARTIALS = -1, HD_VIEWS_MAX = 16 };
 
 struct hd_access {
@@ -125,10 +131,8 @@ struct hd_collective {
     enum hd_combine how;
     const struct hd_spec *in_spec, *out_spec;
     int n_in; /* instances of this rank, in shard order; 0 between GPUs: `out` has their sum */
-    void *const *in;
-    struct hd_buffer *const *in_buffers;
-    void *out; /* NULL: none on this rank */
-    struct hd_buffer *out_buffer;
+    const struct hd_memory *in; /* [n_in] */
+    struct hd_memory out;       /* its data NULL: none on this rank */
     int home;    /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
                     several ranks with a session that has a device comm */
     bool alone;  /* a REDUCE of this rank's instances only: by one task, on any GPU, too */

@@ -54,14 +54,14 @@ static const void *contribute(const struct hd_collective_round *round, void *scr
 static void deliver(const struct hd_collective_round *round, const void *vector)
 {
     const struct hd_collective *c = &round->collective;
-    if (!c->out)
+    if (!c->out.data)
         return;
     if (c->kind == HD_COLLECTIVE_REDUCE)
-        c->in_spec->type->reduction->unpack(c->out_spec, c->bucket, c->how, vector, c->out);
+        c->in_spec->type->reduction->unpack(c->out_spec, c->bucket, c->how, vector, c->out.data);
     else if (hd_collective_is_packed(c))
-        c->in_spec->type->reduction->unpack(c->out_spec, 0, HD_SUM, vector, c->out);
+        c->in_spec->type->reduction->unpack(c->out_spec, 0, HD_SUM, vector, c->out.data);
     else
-        memcpy(c->out, vector, (size_t)c->out_spec->bytes);
+        memcpy(c->out.data, vector, (size_t)c->out_spec->bytes);
 }
 
 static int compare(struct hd_context *context, const struct hd_collective_round *round)
@@ -87,7 +87,7 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
     const struct hd_collective_round *round = args;
     if (round->collective.kind == HD_COLLECTIVE_BROADCAST &&
         !hd_collective_is_packed(&round->collective))
-        return hd_value_snapshot(round->collective.out_spec, round->collective.out,
+        return hd_value_snapshot(round->collective.out_spec, round->collective.out.data,
                                  round->memory[0]);
     deliver(round, contribute(round, context->scratch, context->scratch));
     return HD_OK;
@@ -99,7 +99,7 @@ static int reduce_on_gpu(struct hd_context *context, const struct hd_collective_
     const struct hd_collective *c = &round->collective;
     return c->in_spec->type->reduction->reduce_on_gpu(c->in_spec, c->bucket, how, c->n_in,
                                                       (const void *const *)round->memory,
-                                                      c->out_spec, c->out, context->stream);
+                                                      c->out_spec, c->out.data, context->stream);
 }
 
 static int run_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -121,7 +121,7 @@ static int run_operand(struct hd_context *context, const struct hd_view *views, 
     if (c->n_in > 0)
         HD_TRY(reduce_on_gpu(context, round, HD_SUM));
     return hd_device_copy(round->session->exchanges.device_scratch,
-                          c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
+                          c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out.data),
                           sizeof(float), context->stream);
 }
 
@@ -144,10 +144,10 @@ static void set_device_collective(struct hd_collective_round *round)
                                                       : HD_DEVICE_ALL_REDUCE_TREE,
         .name = c->name,
         .n = hi - lo,
-        .operands = (const float *)c->out + lo,
+        .operands = (const float *)c->out.data + lo,
         .count = scratch,
-        .to = (float *)c->out + lo,
-        .total = c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
+        .to = (float *)c->out.data + lo,
+        .total = c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out.data),
         .scratch = scratch ? scratch + HD_DEVICE_COMM_COUNT_FLOATS : NULL,
         .add = add_operands,
         .arg = round,
@@ -179,7 +179,7 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     const struct hd_collective_round *round = args;
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
-        if (round->collective.out)
+        if (round->collective.out.data)
             deliver(round, find_sum(round, context->scratch));
         break;
     case HD_COLLECTIVE_BROADCAST:
@@ -204,9 +204,9 @@ static struct hd_collective_round *make_round(struct hd_session *session,
         return NULL;
     round->session = session;
     round->collective = *c;
-    if (c->n_in > 0)
-        memcpy(round->memory, c->in, (size_t)c->n_in * sizeof round->memory[0]);
-    round->memory[c->n_in] = c->out;
+    for (int i = 0; i < c->n_in; i++)
+        round->memory[i] = c->in[i].data;
+    round->memory[c->n_in] = c->out.data;
     return round;
 }
 
@@ -228,7 +228,7 @@ static int submit_between_gpus(struct hd_collective_round *round)
     set_device_collective(round);
     HD_TRY(
         hd_round_submit_task(round, hd_round_make_task(round, run_operand, 2), true, true, false));
-    const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
+    const struct hd_access result = {c->out.buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
                                         .channel = round->channel,
                                         .sequence = round->sequence,

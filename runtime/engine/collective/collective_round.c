@@ -105,9 +105,9 @@ int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task,
     int n = 0;
     int bucket = c->kind == HD_COLLECTIVE_REDUCE ? c->bucket : HD_ALL_BUCKETS;
     for (int i = 0; reads && i < inputs_of(round); i++)
-        list[n++] = (struct hd_access){c->in_buffers[i], bucket, HD_ALL_PARTIALS, HD_READ};
-    if (writes && c->out)
-        list[n++] = (struct hd_access){c->out_buffer, bucket, HD_ALL_PARTIALS,
+        list[n++] = (struct hd_access){c->in[i].buffer, bucket, HD_ALL_PARTIALS, HD_READ};
+    if (writes && c->out.data)
+        list[n++] = (struct hd_access){c->out.buffer, bucket, HD_ALL_PARTIALS,
                                        c->n_in > 0 ? HD_WRITE : HD_UPDATE};
     task.accesses = list;
     task.n_accesses = n;

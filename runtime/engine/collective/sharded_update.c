@@ -67,13 +67,14 @@ static void list_accesses(struct hd_update_bucket *bucket)
     const struct hd_sharded_update *update = &bucket->update;
     struct hd_access *list = bucket->accesses;
     for (int i = 1; i < update->n; i++) {
-        const struct hd_buffer *buffer = update->buffers[i];
-        bool cut = buffer && buffer->buckets == update->operands->buckets;
-        *list++ = (struct hd_access){update->buffers[i], cut ? bucket->index : HD_ALL_BUCKETS,
-                                     HD_ALL_PARTIALS, update->modes[i]};
+        const struct hd_buffer *buffer = update->accesses[i].buffer;
+        *list = update->accesses[i];
+        if (buffer && buffer->buckets == update->operands->buckets)
+            list->bucket = bucket->index;
+        list++;
     }
     for (int i = 0; i < update->n_in; i++)
-        *list++ = (struct hd_access){update->in_buffers[i], bucket->index, HD_ALL_PARTIALS,
+        *list++ = (struct hd_access){update->in[i].buffer, bucket->index, HD_ALL_PARTIALS,
                                      bucket->by_host ? HD_UPDATE : HD_READ};
 }
 

@@ -67,13 +67,11 @@ struct hd_sharded_update {
 
     const struct hd_spec *operands; /* the flat value that is averaged */
     int n_in;                       /* instances of this rank, in shard order */
-    void *const *in;
-    struct hd_buffer *const *in_buffers;
+    const struct hd_memory *in;
 
-    struct hd_view views[HD_VIEWS_MAX]; /* views[0]: the mean, no data */
-    struct hd_buffer *buffers[HD_VIEWS_MAX];
-    enum hd_mode modes[HD_VIEWS_MAX];
-    bool wanted_whole[HD_VIEWS_MAX]; /* changed values that every rank needs whole */
+    struct hd_view views[HD_VIEWS_MAX];      /* views[0]: the mean, no data */
+    struct hd_access accesses[HD_VIEWS_MAX]; /* to the whole values; [0] is not used */
+    bool wanted_whole[HD_VIEWS_MAX];         /* changed values that every rank needs whole */
     int n;
 
     struct hd_channels channels; /* of the communicator, over which the buckets go */

@@ -106,7 +106,7 @@ static void add_local(const struct hd_update_bucket *bucket, int64_t lo, int64_t
 static float *find_sum(const struct hd_update_bucket *bucket, int host, int k)
 {
     if (k == 0 && hd_update_count_local(bucket) == 1)
-        return bucket->update.in[0];
+        return bucket->update.in[0].data;
     return bucket->pairs ? bucket->sum : (float *)bucket->group[host];
 }
 
@@ -250,7 +250,7 @@ static int list_shards(const struct hd_update_bucket *bucket, int first, int ran
     int n = 0;
     for (int rank = first; rank < first + ranks; rank++)
         for (int i = 0; i < bucket->update.n_in; i++)
-            operands[n++] = hd_update_get_place(bucket->session, rank, bucket->update.in[i]);
+            operands[n++] = hd_update_get_place(bucket->session, rank, bucket->update.in[i].data);
     return n;
 }
 
@@ -263,7 +263,7 @@ static void find_hosts(struct hd_update_bucket *bucket)
     bucket->groups = hd_comm_count_hosts(comm);
     for (int host = 0; host < bucket->groups; host++)
         bucket->group[host] = hd_update_get_place(bucket->session, hd_comm_get_partner(comm, host),
-                                                  bucket->update.in[0]);
+                                                  bucket->update.in[0].data);
 }
 
 /* No message arrives in the memory for the operands of the first two partners by itself. */

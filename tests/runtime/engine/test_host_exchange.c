@@ -101,8 +101,7 @@ static void be_late(int rank, int64_t collective)
 }
 
 static int submit_sum(struct hd_session *session, const struct job *job, int64_t collective,
-                      void *const *in, struct hd_buffer *const *in_buffers, void *out,
-                      struct hd_buffer *out_buffer)
+                      const struct hd_memory *in, struct hd_memory out)
 {
     const struct hd_spec spec = make_spec(elements_of(collective));
     const struct hd_collective sum = {.verb = "sum",
@@ -113,9 +112,7 @@ static int submit_sum(struct hd_session *session, const struct job *job, int64_t
                                       .out_spec = &spec,
                                       .n_in = job->instances,
                                       .in = in,
-                                      .in_buffers = in_buffers,
                                       .out = out,
-                                      .out_buffer = out_buffer,
                                       .channel = (int)collective,
                                       .iteration = collective};
     HD_TRY(hd_submit_collective(session, &sum));
@@ -125,29 +122,26 @@ static int submit_sum(struct hd_session *session, const struct job *job, int64_t
 static int add_all(struct hd_session *session, const struct job *job, int rank, int ranks)
 {
     const int64_t shards = (int64_t)job->instances * ranks;
-    struct hd_buffer *in_buffers[2], *out_buffer;
+    struct hd_memory memory[3], *out = &memory[2]; /* two inputs, and the output */
     float *data[3];
-    for (int i = 0; i < 3; i++)
-        data[i] = hd_alloc(elements_of(3) + 1, sizeof(float));
-    for (int i = 0; i < job->instances; i++)
-        HD_TRY(hd_buffer_create(session, 1, 1, &in_buffers[i]));
-    HD_TRY(hd_buffer_create(session, 1, 1, &out_buffer));
+    for (int i = 0; i < 3; i++) {
+        memory[i].data = data[i] = hd_alloc(elements_of(3) + 1, sizeof(float));
+        HD_TRY(hd_buffer_create(session, 1, 1, &memory[i].buffer));
+    }
     int wrong = 0;
     for (int64_t c = 0; c < COLLECTIVES; c++) {
-        void *in[] = {data[0], data[1]};
         for (int i = 0; i < job->instances; i++)
             for (int64_t e = 0; e <= elements_of(c); e++)
                 data[i][e] = value_of((int64_t)rank * job->instances + i, c, e);
         be_late(rank, c);
-        HD_TRY(submit_sum(session, job, c, in, in_buffers, data[2], out_buffer));
+        HD_TRY(submit_sum(session, job, c, memory, *out));
         for (int64_t e = 0; e <= elements_of(c); e++)
             wrong += data[2][e] != sum_of(0, shards, c, e);
     }
-    for (int i = 0; i < job->instances; i++)
-        hd_buffer_destroy(in_buffers[i]);
-    hd_buffer_destroy(out_buffer);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        hd_buffer_destroy(memory[i].buffer);
         hd_free(data[i]);
+    }
     return wrong > 0;
 }
 
@@ -288,26 +282,24 @@ static void submit_update(struct hd_session *session, const struct hd_spec *spec
 {
     static const char *const labels[] = {"mean"};
     char *area = hd_session_get_area(session);
-    void *in[] = {area};
-    struct hd_buffer *buffers[2];
-    for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffers[i]), HD_OK);
+    struct hd_memory in = {.data = area};
+    struct hd_buffer *changed;
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &in.buffer), HD_OK);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &changed), HD_OK);
     struct hd_sharded_update update = {.verb = "use",
                                        .name = "use",
                                        .labels = labels,
                                        .update_slice = use_nothing,
                                        .operands = spec,
                                        .n_in = 1,
-                                       .in = in,
-                                       .in_buffers = buffers,
+                                       .in = &in,
                                        .n = 2};
     update.views[1] = (struct hd_view){.data = area + spec->bytes, .spec = spec};
-    update.buffers[1] = buffers[1];
-    update.modes[1] = HD_UPDATE;
+    update.accesses[1] = (struct hd_access){changed, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
     update.wanted_whole[1] = true;
     ck_assert_int_eq(hd_submit_sharded_update(session, &update), HD_OK);
-    for (int i = 0; i < 2; i++)
-        hd_buffer_destroy(buffers[i]);
+    hd_buffer_destroy(in.buffer);
+    hd_buffer_destroy(changed);
 }
 
 static struct counter count_messages(int hosts, enum hd_host_exchange exchange, bool sharded)

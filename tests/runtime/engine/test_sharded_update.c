@@ -40,8 +40,8 @@ struct run {
     struct hd_comm *comm;
     struct hd_session *session;
     struct hd_spec operands, result, state;
-    struct hd_buffer *terms_buffers[INSTANCES_MAX], *result_buffer, *state_buffer;
-    void *terms_data[INSTANCES_MAX];
+    struct hd_buffer *result_buffer, *state_buffer;
+    struct hd_memory terms[INSTANCES_MAX];
     float *result_data, *state_data;
     int fails_at, delays; /* update at which this rank's slice fails, or -1; spins in tasks */
     int wrong, channels;
@@ -198,8 +198,8 @@ static int open_run(const struct hd_world *world, const struct job *job, int64_t
     HD_TRY(hd_session_create(&options, &run.session));
     char *memory = run.comm ? hd_session_get_area(run.session) : hd_alloc(area, 1);
     for (int i = 0; i < run.job.instances; i++) {
-        run.terms_data[i] = memory + i * run.operands.bytes;
-        HD_TRY(hd_buffer_create(run.session, buckets, job->partials, &run.terms_buffers[i]));
+        run.terms[i].data = memory + i * run.operands.bytes;
+        HD_TRY(hd_buffer_create(run.session, buckets, job->partials, &run.terms[i].buffer));
     }
     run.result_data = (float *)(memory + job->instances * run.operands.bytes);
     run.state_data = hd_alloc(run.elements, sizeof(float));
@@ -212,12 +212,12 @@ static int open_run(const struct hd_world *world, const struct job *job, int64_t
 static void close_run(void)
 {
     for (int i = 0; i < run.job.instances; i++)
-        hd_buffer_destroy(run.terms_buffers[i]);
+        hd_buffer_destroy(run.terms[i].buffer);
     hd_buffer_destroy(run.result_buffer);
     hd_buffer_destroy(run.state_buffer);
     hd_session_destroy(run.session);
     if (!run.comm)
-        hd_free(run.terms_data[0]);
+        hd_free(run.terms[0].data);
     hd_free(run.state_data);
     hd_free(expected_result);
     hd_free(expected_state);
@@ -244,8 +244,8 @@ static int submit_task(int (*body)(struct hd_context *, const struct hd_view *, 
 static int submit_update(int64_t update)
 {
     for (int i = 0; i < run.job.instances; i++)
-        HD_TRY(submit_task(write_terms, update, run.rank * run.job.instances + i, run.terms_data[i],
-                           run.terms_buffers[i], HD_WRITE));
+        HD_TRY(submit_task(write_terms, update, run.rank * run.job.instances + i, run.terms[i].data,
+                           run.terms[i].buffer, HD_WRITE));
     struct hd_sharded_update sharded = {.verb = "adam",
                                         .name = "adam",
                                         .labels = labels,
@@ -253,15 +253,15 @@ static int submit_update(int64_t update)
                                         .context = {.iteration = update, .shard = -1},
                                         .operands = &run.operands,
                                         .n_in = run.job.instances,
-                                        .in = run.terms_data,
-                                        .in_buffers = run.terms_buffers,
+                                        .in = run.terms,
                                         .channels = {0, run.channels, (int)update},
                                         .n = 3};
     sharded.views[1] = (struct hd_view){.data = run.result_data, .spec = &run.result};
     sharded.views[2] = (struct hd_view){.data = run.state_data, .spec = &run.state};
-    sharded.buffers[1] = run.result_buffer;
-    sharded.buffers[2] = run.state_buffer;
-    sharded.modes[1] = sharded.modes[2] = HD_UPDATE;
+    sharded.accesses[1] =
+        (struct hd_access){run.result_buffer, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
+    sharded.accesses[2] =
+        (struct hd_access){run.state_buffer, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
     sharded.wanted_whole[1] = true;
     HD_TRY(hd_submit_sharded_update(run.session, &sharded));
     return submit_task(check_result, update, -1, run.result_data, run.result_buffer, HD_READ);
