@@ -6,6 +6,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
+#include <math.h>
+
 /* -- Making and releasing ---------------------------------------------------------------------- */
 
 static int create_instances(struct hd_binder *binder)
@@ -25,6 +27,17 @@ static int create_instances(struct hd_binder *binder)
     return HD_OK;
 }
 
+/* A stop step has seen nothing yet, not even initial versions. */
+static void init_step(struct hd_binder *binder, const struct hd_step *step)
+{
+    const int n_slots = binder->plan->graph->n_slots;
+    binder->next_due[step->index] = step->first;
+    for (int i = 0; step->condition && i < HD_PORTS_MAX; i++)
+        binder->last_read[step->index][i] = -1;
+    for (int i = 0; i < n_slots; i++)
+        binder->fields[step->index * n_slots + i] = NAN;
+}
+
 int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int window,
                      struct hd_binder *binder)
 {
@@ -35,12 +48,15 @@ int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int windo
     binder->instances = hd_alloc(graph->n_values, sizeof *binder->instances);
     binder->counters = hd_alloc(graph->n_counters, sizeof *binder->counters);
     binder->last_read = hd_alloc(graph->total_steps, sizeof *binder->last_read);
-    if (!binder->instances || !binder->counters || !binder->last_read)
+    binder->attributes = hd_alloc(graph->n_values, sizeof *binder->attributes);
+    binder->next_due = hd_alloc(graph->total_steps, sizeof *binder->next_due);
+    binder->fields = hd_alloc(graph->total_steps * (int64_t)graph->n_slots, sizeof(double));
+    if (!binder->instances || !binder->counters || !binder->last_read || !binder->attributes ||
+        !binder->next_due || !binder->fields)
         return HD_ERR_NOMEM;
-    /* A stop step has seen nothing yet, not even initial versions. */
-    for (int step = 0; step < graph->total_steps; step++)
-        for (int i = 0; graph->all_steps[step]->condition && i < HD_PORTS_MAX; i++)
-            binder->last_read[step][i] = -1;
+    binder->next_compare = plan->param_check_interval;
+    for (int i = 0; i < graph->total_steps; i++)
+        init_step(binder, graph->all_steps[i]);
     return create_instances(binder);
 }
 
@@ -51,6 +67,9 @@ void hd_binder_destroy(struct hd_binder *binder)
     hd_free(binder->instances);
     hd_free(binder->counters);
     hd_free(binder->last_read);
+    hd_free(binder->attributes);
+    hd_free(binder->next_due);
+    hd_free(binder->fields);
 }
 
 /* -- Versions ---------------------------------------------------------------------------------- */

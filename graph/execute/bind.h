@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A binder binds the refs of steps to memory. For the iteration being submitted it says which
  * version slot a ref reads or writes, and makes the contexts, views and accesses that tasks are
- * given. It holds everything that these depend on: counters, instances, and the versions that steps
- * have read. Called by the session's thread only. */
+ * given. It holds everything that these and the guards of steps depend on: counters, instances, the
+ * versions that steps have read, and what stop steps have seen. Called by the session's thread
+ * only. */
 #ifndef HD_GRAPH_EXECUTE_BIND_H
 #define HD_GRAPH_EXECUTE_BIND_H
 
 #include "graph/execute/instances.h"
 
-enum { HD_WINDOW_MAX = 64 };
+enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4 };
 
 struct hd_binder {
     struct hd_plan *plan;
@@ -21,6 +22,13 @@ struct hd_binder {
     int64_t (*last_read)[HD_PORTS_MAX]; /* [steps][refs]: the version that the step read last */
     int window;                         /* iterations under way at most */
     struct hd_task_group task_groups[HD_WINDOW_MAX]; /* tasks of iteration i, at i % window */
+
+    /* Guards go by these, beside the counters (guards.c): */
+    int64_t (*attributes)[HD_ATTRIBUTES_MAX]; /* [values]: numbers that the submitter counts */
+    int64_t *next_due;    /* [steps]: `every`, the counter value at which the step runs next */
+    double *fields;       /* [steps][slots]: what a stop step saw last, NaN: nothing */
+    int64_t next_compare; /* update at which values are compared next */
+    struct hd_task_group stop_group;
 };
 
 /* Makes the instances of the plan's values with their initial versions. Plan and session outlive

@@ -2,9 +2,7 @@
 /* Gives the collectives of the plan their memory and submits them. */
 #include "graph/plan/collectives.h"
 
-#include "graph/execute/bind.h"
-#include "graph/execute/copies.h"
-#include "graph/execute/submit.h"
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/status.h"
 
 struct hd_collective hd_op_make_collective(struct hd_binder *binder, const struct hd_op *op)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Called by the submitter once an iteration. */
-#include "graph/execute/control_requests.h"
-
-#include "graph/execute/bind.h"
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 

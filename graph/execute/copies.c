@@ -3,9 +3,7 @@
  * Each replica has buffers of its own: a transfer waits for the tasks that made the version on one
  * side, for the last readers on the other, and for nobody else. Snapshots are where the plan has
  * them: once an iteration for lagged readers, and before each background step that is due. */
-#include "graph/execute/copies.h"
-
-#include "graph/execute/bind.h"
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/status.h"
 
 /* -- Tasks: views[0] is what they make, views[1] what they copy -------------------------------- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Called when an executor is created, and by the submitter for each stage that leaves numbers. */
-#include "graph/execute/cross_shard_sums.h"
-
+#include "graph/execute/execute_internal.h"
 #include "graph/plan/collectives.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"

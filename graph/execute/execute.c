@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Called by train, once a run; by eval, watch and record for what they play; by simulate, whose
  * recorder runs nothing. */
-#include "graph/execute/execute.h"
-
-#include "graph/execute/control_requests.h"
-#include "graph/execute/copies.h"
-#include "graph/execute/guards.h"
-#include "graph/execute/state.h"
-#include "graph/execute/submit.h"
-#include "graph/execute/subtasks.h"
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -16,37 +9,28 @@
 
 #include <string.h>
 
-struct hd_executor {
-    struct hd_executor_options options;
-    struct hd_binder binder;
-    struct hd_guards guards;
-    struct hd_work_buffers **work_buffers; /* [ops]; NULL: not in subtasks */
-    struct hd_control_requests *requests;
-    const char *reason, *stop_key; /* of the stop step whose condition held */
-};
-
 /* -- The walk ---------------------------------------------------------------------------------- */
 
 static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
 {
     struct hd_binder *binder = &executor->binder;
     const struct hd_op *op = &binder->plan->ops[at];
-    if (!hd_guards_is_step_due(&executor->guards, op))
+    if (!hd_guards_is_step_due(binder, op))
         return HD_OK;
     HD_TRY(hd_binder_check_content(binder, op));
     hd_binder_rotate_writes(binder, op);
     HD_TRY(hd_transfer_reads(binder, op));
     if (op->lowering == HD_LOWERING_STOP)
-        HD_TRY(hd_guards_check_stop(&executor->guards, op, stopped_p));
+        HD_TRY(hd_guards_check_stop(binder, op, stopped_p));
     else
         HD_TRY(hd_op_submit(binder, op, executor->work_buffers[at]));
     if (*stopped_p) {
         executor->reason = op->step->reason;
-        executor->stop_key = hd_guards_get_stop_key(&executor->guards, op);
+        executor->stop_key = hd_guards_get_stop_key(binder, op);
         binder->place = at;
     }
     hd_binder_note_accesses(binder, op);
-    hd_guards_note_step(&executor->guards, op);
+    hd_guards_note_step(binder, op);
     return HD_OK;
 }
 
@@ -65,10 +49,11 @@ static int run_body(struct hd_executor *executor, int at, bool *stopped_p)
 
 static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
 {
-    const struct hd_op *op = &executor->binder.plan->ops[at];
-    int64_t *index = &executor->binder.repeat_index;
+    struct hd_binder *binder = &executor->binder;
+    const struct hd_op *op = &binder->plan->ops[at];
+    int64_t *index = &binder->repeat_index;
     const int64_t outer = *index;
-    if (!hd_guards_is_repeat_due(&executor->guards, op))
+    if (!hd_guards_is_repeat_due(binder, op))
         return HD_OK;
     for (int64_t i = 0; i < op->step->times && !*stopped_p; i++) {
         *index = outer * op->step->times + i;
@@ -89,7 +74,6 @@ static const struct hd_op *find_step(const struct hd_plan *plan, int at)
 static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
 {
     struct hd_binder *binder = &executor->binder;
-    struct hd_guards *guards = &executor->guards;
     const struct hd_op *op = &binder->plan->ops[at];
     switch (op->kind) {
     case HD_OP_STEP:
@@ -99,11 +83,11 @@ static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
     case HD_OP_LAG_SNAPSHOT:
         return hd_snapshot_for_lag(binder, op->value);
     case HD_OP_BACKGROUND_SNAPSHOT:
-        return hd_guards_is_step_due(guards, find_step(binder->plan, at))
+        return hd_guards_is_step_due(binder, find_step(binder->plan, at))
                    ? hd_snapshot_for_background(binder, op->value)
                    : HD_OK;
     case HD_OP_COMPARE:
-        return hd_guards_is_compare_due(guards, op) ? hd_op_submit_compare(binder, op) : HD_OK;
+        return hd_guards_is_compare_due(binder, op) ? hd_op_submit_compare(binder, op) : HD_OK;
     }
     return HD_OK;
 }
@@ -240,7 +224,6 @@ static int fill(struct hd_executor *executor, struct hd_plan *plan, struct hd_se
 {
     struct hd_binder *binder = &executor->binder;
     HD_TRY(hd_binder_create(plan, session, executor->options.window, binder));
-    HD_TRY(hd_guards_create(binder, &executor->guards));
     executor->work_buffers = hd_alloc(plan->n_ops, sizeof(struct hd_work_buffers *));
     if (!executor->work_buffers)
         return HD_ERR_NOMEM;
@@ -281,24 +264,11 @@ void hd_executor_destroy(struct hd_executor *executor)
     for (int i = 0; executor->work_buffers && i < binder->plan->n_ops; i++)
         hd_work_buffers_destroy(binder, executor->work_buffers[i]);
     hd_free(executor->work_buffers);
-    hd_guards_destroy(&executor->guards);
     hd_binder_destroy(binder);
     hd_free(executor);
 }
 
-/* -- State ------------------------------------------------------------------------------------- */
-
-int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
-                     json_t **state_p)
-{
-    return hd_state_save(&executor->guards, checkpoints, state_p);
-}
-
-int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
-                        const json_t *state)
-{
-    return hd_state_restore(&executor->guards, checkpoint, state);
-}
+/* -- Values ------------------------------------------------------------------------------------ */
 
 const void *hd_executor_get_data(struct hd_executor *executor, int value, int instance)
 {

@@ -3,8 +3,7 @@
  * shards; the first one adds what all have, and, among several ranks, shares the sum with the other
  * ranks' first GPUs. The shards of a GPU are a node of the tree, as those of a rank are, so the
  * bits are those of one GPU. */
-#include "graph/execute/bind.h"
-#include "graph/execute/submit.h"
+#include "graph/execute/execute_internal.h"
 #include "graph/plan/collectives.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"

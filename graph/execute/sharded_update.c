@@ -2,8 +2,7 @@
 /* Submits a mean and the step that uses it as one update. */
 #include "runtime/engine/collective/sharded_update.h"
 
-#include "graph/execute/bind.h"
-#include "graph/execute/submit.h"
+#include "graph/execute/execute_internal.h"
 
 int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Called by the submitter between two iterations: for each checkpoint, and once to resume; and at
- * the stop step that ends a run. */
-#include "graph/execute/state.h"
-
-#include "graph/execute/copies.h"
+/* The state of a run at the start of an iteration, or at the stop step that ended it
+ * (hd_binder.place), as checkpoints hold it: the content of the values that somebody may still
+ * read, and what the submitter counts and remembers. All of it is a function of the program, not of
+ * ranks, windows, buffers or GPUs, so a run with another number of ranks may go on from it. */
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -145,14 +145,13 @@ static bool differs(const struct hd_binder *binder, int value, int k)
     return get_slot(binder, value, k)->version != binder->instances[value].version;
 }
 
-static json_t *describe_value(const struct hd_guards *guards, int value)
+static json_t *describe_value(const struct hd_binder *binder, int value)
 {
-    const struct hd_binder *binder = guards->binder;
     json_t *lags = json_array(), *attributes = json_array();
     for (int k = 1; k <= count_lags(binder, value); k++)
         json_array_append_new(lags, json_integer(get_slot(binder, value, k)->version));
     for (int i = 0; i < binder->plan->graph->values[value].n_attributes; i++)
-        json_array_append_new(attributes, json_integer(guards->attributes[value][i]));
+        json_array_append_new(attributes, json_integer(binder->attributes[value][i]));
     return json_pack("{s:I, s:o, s:o}", "version", (json_int_t)binder->instances[value].version,
                      "lags", lags, "attributes", attributes);
 }
@@ -167,40 +166,39 @@ static json_t *make_bits(double value)
     return json_string(text);
 }
 
-static json_t *describe_step(const struct hd_guards *guards, const struct hd_step *step)
+static json_t *describe_step(const struct hd_binder *binder, const struct hd_step *step)
 {
-    const double *seen = guards->fields[step->index];
+    const int n_slots = step->condition ? binder->plan->graph->n_slots : 0;
     json_t *reads = json_array(), *fields = json_array();
     for (int i = 0; i < step->n_refs; i++)
-        json_array_append_new(reads, json_integer(guards->binder->last_read[step->index][i]));
-    for (int i = 0; seen && i < guards->binder->plan->graph->n_slots; i++)
-        json_array_append_new(fields, make_bits(seen[i]));
+        json_array_append_new(reads, json_integer(binder->last_read[step->index][i]));
+    for (int i = 0; i < n_slots; i++)
+        json_array_append_new(fields, make_bits(binder->fields[step->index * n_slots + i]));
     return json_pack("{s:s, s:I, s:o, s:o}", "step", step->label ? step->label : "", "next_due",
-                     (json_int_t)guards->next_due[step->index], "last_read", reads, "fields",
+                     (json_int_t)binder->next_due[step->index], "last_read", reads, "fields",
                      fields);
 }
 
-static json_t *describe(const struct hd_guards *guards)
+static json_t *describe(const struct hd_binder *binder)
 {
-    const struct hd_binder *binder = guards->binder;
     const struct hd_graph *graph = binder->plan->graph;
     json_t *values = json_object(), *counters = json_object(), *steps = json_array();
     for (int i = 0; i < graph->total_steps; i++)
-        json_array_append_new(steps, describe_step(guards, graph->all_steps[i]));
+        json_array_append_new(steps, describe_step(binder, graph->all_steps[i]));
     for (int i = 0; i < graph->n_values; i++)
-        json_object_set_new(values, graph->values[i].spec.name, describe_value(guards, i));
+        json_object_set_new(values, graph->values[i].spec.name, describe_value(binder, i));
     for (int i = 0; i < graph->n_counters; i++)
         json_object_set_new(counters, graph->counters[i], json_integer(binder->counters[i]));
     const int stop = binder->place > 0 ? binder->plan->ops[binder->place].step->index : NO_STOP;
     return json_pack("{s:I, s:i, s:I, s:o, s:o, s:o}", "shards", (json_int_t)graph->shards, "stop",
-                     stop, "next_compare", (json_int_t)guards->next_compare, "counters", counters,
+                     stop, "next_compare", (json_int_t)binder->next_compare, "counters", counters,
                      "values", values, "steps", steps);
 }
 
-int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *checkpoints,
-                  json_t **state_p)
+int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
+                     json_t **state_p)
 {
-    struct hd_binder *binder = guards->binder;
+    struct hd_binder *binder = &executor->binder;
     const int n = binder->plan->graph->n_values;
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
@@ -212,7 +210,7 @@ int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *c
         for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
             if (k == 0 || differs(binder, value, k))
                 HD_TRY(save_slot(binder, checkpoints, value, k));
-    *state_p = describe(guards);
+    *state_p = describe(binder);
     return HD_OK;
 }
 
@@ -395,10 +393,9 @@ static int restore_lags(struct hd_binder *binder, const struct hd_checkpoint *ch
     return HD_OK;
 }
 
-static int restore_value(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,
+static int restore_value(struct hd_binder *binder, const struct hd_checkpoint *checkpoint,
                          int value, const json_t *values)
 {
-    struct hd_binder *binder = guards->binder;
     struct hd_instances *instances = &binder->instances[value];
     const char *name = instances->value->spec.name;
     const json_t *saved = json_object_get(values, name);
@@ -411,7 +408,7 @@ static int restore_value(struct hd_guards *guards, const struct hd_checkpoint *c
     hold(instances, &instances->version_slots[0], instances->version);
     for (int i = 0; i < instances->value->n_attributes; i++)
         HD_TRY(read_number(json_array_get(json_object_get(saved, "attributes"), (size_t)i), name, 0,
-                           HD_COUNT_MAX, &guards->attributes[value][i]));
+                           HD_COUNT_MAX, &binder->attributes[value][i]));
     if (is_kept(binder, value))
         HD_TRY(load_slot(binder, checkpoint, value, 0, &instances->version_slots[0]));
     return restore_lags(binder, checkpoint, value, json_object_get(saved, "lags"));
@@ -427,31 +424,32 @@ static double get_double(const json_t *bits)
 }
 
 /* A step is due again at most `every` counts from now, or was never due. */
-static int restore_due(struct hd_guards *guards, const struct hd_step *step, const json_t *saved)
+static int restore_due(struct hd_binder *binder, const struct hd_step *step, const json_t *saved)
 {
     int64_t latest = step->first;
-    if (step->every > 0 && guards->binder->counters[step->every_counter] + step->every > latest)
-        latest = guards->binder->counters[step->every_counter] + step->every;
+    if (step->every > 0 && binder->counters[step->every_counter] + step->every > latest)
+        latest = binder->counters[step->every_counter] + step->every;
     return read_number(json_object_get(saved, "next_due"), "next_due", 0, latest,
-                       &guards->next_due[step->index]);
+                       &binder->next_due[step->index]);
 }
 
-static int restore_step(struct hd_guards *guards, const struct hd_step *step, const json_t *saved)
+static int restore_step(struct hd_binder *binder, const struct hd_step *step, const json_t *saved)
 {
-    double *seen = guards->fields[step->index];
+    const int n_slots = step->condition ? binder->plan->graph->n_slots : 0;
     const char *label = json_string_value(json_object_get(saved, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
-    HD_TRY(restore_due(guards, step, saved));
+    HD_TRY(restore_due(binder, step, saved));
     for (int i = 0; i < step->n_refs; i++) {
         const int value = step->refs[i].value;
         HD_TRY(read_number(json_array_get(json_object_get(saved, "last_read"), (size_t)i),
                            "last_read", -1,
-                           value == HD_NO_VALUE ? 0 : guards->binder->instances[value].version,
-                           &guards->binder->last_read[step->index][i]));
+                           value == HD_NO_VALUE ? 0 : binder->instances[value].version,
+                           &binder->last_read[step->index][i]));
     }
-    for (int i = 0; seen && i < guards->binder->plan->graph->n_slots; i++)
-        seen[i] = get_double(json_array_get(json_object_get(saved, "fields"), (size_t)i));
+    for (int i = 0; i < n_slots; i++)
+        binder->fields[step->index * n_slots + i] =
+            get_double(json_array_get(json_object_get(saved, "fields"), (size_t)i));
     return HD_OK;
 }
 
@@ -474,10 +472,11 @@ static int restore_place(struct hd_binder *binder, const json_t *state)
     return missing("stop");
 }
 
-int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,
-                     const json_t *state)
+int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+                        const json_t *state)
 {
-    const struct hd_graph *graph = guards->binder->plan->graph;
+    struct hd_binder *binder = &executor->binder;
+    const struct hd_graph *graph = binder->plan->graph;
     const json_t *steps = json_object_get(state, "steps");
     int64_t shards = 0;
     HD_TRY(get_count(state, "shards", &shards));
@@ -486,15 +485,15 @@ int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *check
                        (long long)shards, (long long)graph->shards);
     for (int i = 0; i < graph->n_counters; i++)
         HD_TRY(get_count(json_object_get(state, "counters"), graph->counters[i],
-                         &guards->binder->counters[i]));
-    HD_TRY(restore_place(guards->binder, state));
-    if (get_iteration(guards->binder) != hd_checkpoint_get_iteration(checkpoint))
+                         &binder->counters[i]));
+    HD_TRY(restore_place(binder, state));
+    if (get_iteration(binder) != hd_checkpoint_get_iteration(checkpoint))
         return hd_fail(HD_ERR_FORMAT, "the checkpoint of iteration %" PRId64 " counts %" PRId64,
-                       hd_checkpoint_get_iteration(checkpoint), get_iteration(guards->binder));
-    HD_TRY(get_count(state, "next_compare", &guards->next_compare));
+                       hd_checkpoint_get_iteration(checkpoint), get_iteration(binder));
+    HD_TRY(get_count(state, "next_compare", &binder->next_compare));
     for (int i = 0; i < graph->n_values; i++)
-        HD_TRY(restore_value(guards, checkpoint, i, json_object_get(state, "values")));
+        HD_TRY(restore_value(binder, checkpoint, i, json_object_get(state, "values")));
     for (int i = 0; i < graph->total_steps; i++)
-        HD_TRY(restore_step(guards, graph->all_steps[i], json_array_get(steps, (size_t)i)));
+        HD_TRY(restore_step(binder, graph->all_steps[i], json_array_get(steps, (size_t)i)));
     return HD_OK;
 }

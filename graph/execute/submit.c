@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Called by the submitter once for each step of an iteration that is due. */
-#include "graph/execute/submit.h"
-
-#include "graph/execute/bind.h"
-#include "graph/execute/subtasks.h"
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 

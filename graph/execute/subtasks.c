@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Called when an executor is created, and by the submitter once for each step in subtasks that is
  * due. */
-#include "graph/execute/subtasks.h"
-
-#include "graph/execute/bind.h"
-#include "graph/execute/cross_shard_sums.h"
+#include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
