@@ -19,16 +19,11 @@ static void release_accesses(struct hd_task_record *record)
 /* Notes for reports of hangs what the worker has noted of the task. */
 static void note_wait(struct hd_task_record *record)
 {
-    const struct hd_session *session = record->session;
-    const struct hd_running *last = &session->events.running[hd_session_get_lane(session)];
     struct hd_running *waiting = &record->waiting.running;
+    *waiting = record->session->events.running[hd_session_get_lane(record->session)];
     if (record->begin_ns == 0)
-        record->begin_ns = last->begin_ns;
-    waiting->iteration = (int_fast64_t)last->iteration;
-    waiting->shard = (int_fast64_t)last->shard;
+        record->begin_ns = waiting->begin_ns;
     waiting->begin_ns = record->begin_ns;
-    waiting->progress.env = (int_fast64_t)last->progress.env;
-    waiting->progress.step = (int_fast64_t)last->progress.step;
     waiting->name = record->task.name;
 }
 

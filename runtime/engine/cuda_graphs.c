@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/engine/cuda_graphs.h"
-
 #include "runtime/base/alloc.h"
 #include "runtime/base/gpu_error.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
+#include "runtime/engine/submit_internal.h"
 
 #include <string.h>
 

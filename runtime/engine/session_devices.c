@@ -4,7 +4,6 @@
 #include "runtime/base/gpu_error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/cuda_graphs.h"
 #include "runtime/engine/submit_internal.h"
 
 #include <sched.h>

@@ -12,21 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A StarPU that scripts/starpu has not built measures all visible GPUs, which resets them: it gets
+ * none. Files that it keeps, of buses, end it when they are torn; models that cannot be written end
+ * any StarPU. So it has a folder of its own, and models are copied from and to the user's. */
+#ifdef STARPU_KEEPS_NO_FILES
+enum { KEEPS_FILES = false };
+#else
+enum { KEEPS_FILES = true };
+#endif
+
 static struct {
     const char *name;
-    const char *value;
-    char *before; /* while StarPU starts; or NULL */
+    const char *value; /* NULL: as it is */
+    char *before;      /* while StarPU starts; or NULL */
 } variables[] = {
     {.name = "STARPU_SILENT", .value = "1"},
     {.name = "STARPU_CATCH_SIGNALS", .value = "0"}, /* it would call our handlers without siginfo */
     /* The process is bound to this rank's cores already; StarPU would bind every rank's workers
      * from CPU 0 on. */
     {.name = "STARPU_WORKERS_NOBIND", .value = "1"},
-#ifndef STARPU_KEEPS_NO_FILES
-    /* A StarPU that scripts/starpu has not built measures all visible GPUs, which resets them. It
-     * gets none. */
-    {.name = "CUDA_VISIBLE_DEVICES", .value = ""},
-#endif
+    {.name = "CUDA_VISIBLE_DEVICES", .value = KEEPS_FILES ? "" : NULL},
     /* Its temporary folder, if it has one. StarPU looks in both places. */
     {.name = "STARPU_PERF_MODEL_DIR"},
     {.name = "XDG_CACHE_HOME"},
@@ -34,29 +39,18 @@ static struct {
 
 enum { N_VARIABLES = sizeof variables / sizeof *variables, HOME_BYTES = 1 << 20 };
 
-/* Files that such a StarPU keeps, of buses, end it when they are torn; models that cannot be
- * written end any StarPU. So it has a folder of its own, and models are copied from and to the
- * user's. */
-#ifdef STARPU_KEEPS_NO_FILES
-enum { KEEPS_FILES = false };
-#else
-enum { KEEPS_FILES = true };
-#endif
-
 static char *home;
 
-static int make_home(void)
+static void set_home(char *path)
 {
-    HD_TRY(hd_temp_dir_make(HOME_BYTES, &home));
-    variables[N_VARIABLES - 1].value = variables[N_VARIABLES - 2].value = home;
-    return HD_OK;
+    home = path;
+    variables[N_VARIABLES - 1].value = variables[N_VARIABLES - 2].value = path;
 }
 
 void hd_starpu_environment_clean(void)
 {
     hd_temp_dir_remove(home);
-    home = NULL;
-    variables[N_VARIABLES - 1].value = variables[N_VARIABLES - 2].value = NULL;
+    set_home(NULL);
 }
 
 /* -- Performance models ------------------------------------------------------------------------ */
@@ -112,8 +106,11 @@ int hd_starpu_environment_enter(bool models, const char *dir)
     /* hwloc, which StarPU starts, would ask for X displays, for seconds where names do not resolve.
      */
     setenv("HWLOC_COMPONENTS", "-gl", 0);
-    if (models || KEEPS_FILES)
-        HD_TRY(make_home());
+    if (models || KEEPS_FILES) {
+        char *path;
+        HD_TRY(hd_temp_dir_make(HOME_BYTES, &path));
+        set_home(path);
+    }
     if (models && dir)
         move_models(dir, home);
     for (int i = 0; i < N_VARIABLES; i++) {

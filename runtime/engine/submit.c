@@ -65,7 +65,6 @@ static void task_ended(void *arg)
     hd_session_end_task(session, group);
 }
 
-#ifdef STARPU_EPILOGUE_CALLBACK /* a StarPU without it knows no GPUs here */
 /* StarPU calls this before it starts what depends on the task. */
 static void gpu_work_ended(void *arg)
 {
@@ -73,17 +72,16 @@ static void gpu_work_ended(void *arg)
     hd_session_complete_gpu_task(record->session, record);
 }
 
+/* A StarPU that cannot do so knows no GPUs here. */
 static void call_at_end_of_work(struct starpu_task *starpu, struct hd_task_record *record)
 {
+#ifdef STARPU_EPILOGUE_CALLBACK
     starpu->epilogue_callback_func = gpu_work_ended;
     starpu->epilogue_callback_arg = record;
-}
 #else
-static void call_at_end_of_work(struct starpu_task *starpu, struct hd_task_record *record)
-{
-    (void)starpu, (void)record;
-}
+    (void)starpu, (void)record, (void)gpu_work_ended;
 #endif
+}
 
 /* Its tasks hold their accesses without occupying a worker. StarPU does not let them do without
  * nodes. */
@@ -257,19 +255,15 @@ int hd_fuse_end(struct hd_session *session)
     return status;
 }
 
-static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
-{
-    HD_TRY(recorder->task(recorder, task));
-    hd_free(task->owned);
-    return HD_OK;
-}
-
 int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
     hd_last_event_set(&session->events.submitted, task->name, task->context.iteration,
                       hd_clock_get_ns());
-    if (session->options.recorder)
-        return record_task(session->options.recorder, task);
+    if (session->options.recorder) {
+        HD_TRY(session->options.recorder->task(session->options.recorder, task));
+        hd_free(task->owned);
+        return HD_OK;
+    }
     if (session->options.sequential)
         return submit_sequential(session, task);
     if (session->tasks.fusion.name && task->home == session->tasks.fusion.home && !task->again)

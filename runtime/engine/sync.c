@@ -72,22 +72,15 @@ void hd_session_progress(struct hd_session *session)
 static void post(struct hd_session *session, const struct hd_sync_point *point)
 {
     struct hd_channel *channel = point->channel->channel;
-    if (point->on_host) {
-        hd_channel_arrive_on_host(channel, point->sequence, point->name);
-        return;
-    }
-    if (point->pairs) {
-        hd_channel_post_pairs(channel, point->sequence, point->name, point->transfers,
-                              point->n_transfers);
-        return;
-    }
-    if (!point->device_collective) {
-        hd_channel_post(channel, point->sequence, point->name, point->transfers,
-                        point->n_transfers);
-        return;
-    }
-    int status = hd_device_comm_post(session->options.device_comm, point->sequence,
+    int status = HD_OK;
+    if (point->device_collective)
+        status = hd_device_comm_post(session->options.device_comm, point->sequence,
                                      point->device_collective);
+    else if (point->on_host)
+        hd_channel_arrive_on_host(channel, point->sequence, point->name);
+    else
+        (point->pairs ? hd_channel_post_pairs : hd_channel_post)(
+            channel, point->sequence, point->name, point->transfers, point->n_transfers);
     if (status != HD_OK)
         fail_device_comm(session, point->name, status);
 }
@@ -150,13 +143,6 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
     return HD_OK;
 }
 
-/* The sequential executor waits for the other ranks; a recorder takes note of the point. */
-static int pass(struct hd_session *session, const struct hd_sync_point *point)
-{
-    struct hd_recorder *recorder = session->options.recorder;
-    return recorder ? recorder->sync(recorder, point) : wait_for_ranks(session, point);
-}
-
 int64_t hd_sync_point_get_number(const struct hd_sync_point *point)
 {
     return point->sequence * point->channel->of + point->channel->number;
@@ -164,8 +150,9 @@ int64_t hd_sync_point_get_number(const struct hd_sync_point *point)
 
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
 {
+    struct hd_recorder *recorder = session->options.recorder;
     if (session->options.sequential) {
-        HD_TRY(pass(session, point));
+        HD_TRY(recorder ? recorder->sync(recorder, point) : wait_for_ranks(session, point));
         hd_free(point->owned);
         return HD_OK;
     }

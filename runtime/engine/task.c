@@ -5,7 +5,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/crash.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/cuda_graphs.h"
 #include "runtime/engine/submit_internal.h"
 #include "runtime/engine/trace.h"
 #include "runtime/engine/tsan_internal.h"

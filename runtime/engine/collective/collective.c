@@ -229,17 +229,12 @@ static int submit_between_gpus(struct hd_collective_round *round)
     HD_TRY(
         hd_round_submit_task(round, hd_round_make_task(round, run_operand, 2), true, true, false));
     const struct hd_access result = {c->out.buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
-    const struct hd_sync_point point = {.name = c->name,
-                                        .channel = round->channel,
-                                        .sequence = round->sequence,
-                                        .iteration = c->iteration,
-                                        .accesses = &result,
-                                        .n_accesses = 1,
-                                        .priority = c->priority,
-                                        .group = c->group,
-                                        .device_collective = &round->device_collective,
-                                        .owned = round};
-    return hd_submit_sync(round->session, &point);
+    return hd_round_submit_point(
+        round, (struct hd_sync_point){.sequence = round->sequence,
+                                      .accesses = &result,
+                                      .n_accesses = 1,
+                                      .device_collective = &round->device_collective,
+                                      .owned = round});
 }
 
 static int submit_round(struct hd_collective_round *round)

@@ -159,23 +159,10 @@ static int list_slices(const struct hd_collective_round *round, enum hd_message_
 
 /* -- Submitting -------------------------------------------------------------------------------- */
 
-static int submit_point(const struct hd_collective_round *round, struct hd_sync_point point)
-{
-    const struct hd_collective *c = &round->collective;
-    point.name = c->name;
-    point.channel = round->channel;
-    point.iteration = c->iteration;
-    point.priority = c->priority;
-    point.group = c->group;
-    const int status = hd_submit_sync(round->session, &point);
-    if (status != HD_OK)
-        hd_free(point.owned);
-    return status;
-}
-
 static int submit_wait_on_host(const struct hd_collective_round *round, int64_t sequence)
 {
-    return submit_point(round, (struct hd_sync_point){.sequence = sequence, .on_host = true});
+    return hd_round_submit_point(round,
+                                 (struct hd_sync_point){.sequence = sequence, .on_host = true});
 }
 
 /* Submits sync point `sequence`, at which vectors of number `number` travel: to the pair of round
@@ -197,11 +184,15 @@ static int submit_exchange(const struct hd_collective_round *round, enum hd_mess
         n += step == HD_MESSAGE_WHOLE ? list_whole(round, partner, number, transfers + n)
                                       : list_slices(round, step, k, partner, number, transfers + n);
     }
-    return submit_point(round, (struct hd_sync_point){.sequence = sequence,
-                                                      .transfers = transfers,
-                                                      .n_transfers = n,
-                                                      .pairs = k != HD_ALL_PARTNERS,
-                                                      .owned = transfers});
+    const int status =
+        hd_round_submit_point(round, (struct hd_sync_point){.sequence = sequence,
+                                                            .transfers = transfers,
+                                                            .n_transfers = n,
+                                                            .pairs = k != HD_ALL_PARTNERS,
+                                                            .owned = transfers});
+    if (status != HD_OK)
+        hd_free(transfers);
+    return status;
 }
 
 /* vectors, item: of hd_round_make_task, and of its context. */

@@ -70,6 +70,10 @@ struct hd_task hd_round_make_task(const struct hd_collective_round *round, hd_bo
 int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task, bool reads,
                          bool writes, bool last);
 
+/* Submits a sync point of the collective, which says its sequence and what is special. Returns
+ * HD_OK or what hd_submit_sync returns. */
+int hd_round_submit_point(const struct hd_collective_round *round, struct hd_sync_point point);
+
 /* Submits what comes between packing and unpacking. Returns HD_OK, or HD_ERR_NOMEM or
  * HD_ERR_SYSTEM (logged) (collective_hosts.c). */
 int hd_round_submit_steps(struct hd_collective_round *round);

@@ -1,12 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All ways of a collective need this: the tree, and tasks. */
+/* All ways of a collective need this: bytes in the transport, of scratch and on a GPU, the tree,
+ * and tasks. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/engine/collective/collective_internal.h"
 
 #include <string.h>
+
+/* -- Bytes ------------------------------------------------------------------------------------- */
+
+int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
+{
+    switch (c->kind) {
+    case HD_COLLECTIVE_REDUCE:
+        return hd_align_up(c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
+    case HD_COLLECTIVE_BROADCAST:
+        return hd_align_up(hd_collective_is_packed(c)
+                               ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
+                               : c->in_spec->bytes);
+    case HD_COLLECTIVE_COMPARE:
+        return hd_align_up(c->in_spec->buckets * (int64_t)sizeof(uint64_t));
+    case HD_COLLECTIVE_BARRIER:
+        break;
+    }
+    return HD_ALIGNMENT;
+}
+
+int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks)
+{
+    int64_t partials = c->n_in > ranks ? c->n_in : ranks;
+    return hd_collective_get_payload_bytes(c) * hd_tree_count_levels(partials > 0 ? partials : 1);
+}
+
+int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks)
+{
+    int64_t max = 0;
+    for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
+        int64_t lo, hi;
+        hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
+        const int64_t bytes = hd_device_comm_get_scratch_bytes(hi - lo, ranks);
+        max = bytes > max ? bytes : max;
+    }
+    return max + HD_DEVICE_COMM_COUNT_FLOATS * (int64_t)sizeof(float);
+}
 
 /* -- The tree ---------------------------------------------------------------------------------- */
 
@@ -85,26 +124,20 @@ struct hd_task hd_round_make_task(const struct hd_collective_round *round, hd_bo
     };
 }
 
-/* Returns how many of this rank's instances a collective reads. */
-static int inputs_of(const struct hd_collective_round *round)
-{
-    if (round->collective.kind == HD_COLLECTIVE_BROADCAST)
-        return round->session->options.rank == 0;
-    return round->collective.n_in;
-}
-
 int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task, bool reads,
                          bool writes, bool last)
 {
     const struct hd_collective *c = &round->collective;
     struct hd_access few[HD_VIEWS_MAX];
+    const bool broadcast = c->kind == HD_COLLECTIVE_BROADCAST; /* which reads rank 0's instance */
+    const int inputs = broadcast ? round->session->options.rank == 0 : c->n_in;
     int64_t needed = c->n_in + 1;
     struct hd_access *list = needed <= HD_VIEWS_MAX ? few : hd_alloc(needed, sizeof *list);
     if (!list)
         return HD_ERR_NOMEM;
     int n = 0;
     int bucket = c->kind == HD_COLLECTIVE_REDUCE ? c->bucket : HD_ALL_BUCKETS;
-    for (int i = 0; reads && i < inputs_of(round); i++)
+    for (int i = 0; reads && i < inputs; i++)
         list[n++] = (struct hd_access){c->in[i].buffer, bucket, HD_ALL_PARTIALS, HD_READ};
     if (writes && c->out.data)
         list[n++] = (struct hd_access){c->out.buffer, bucket, HD_ALL_PARTIALS,
@@ -116,4 +149,15 @@ int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task,
     if (list != few)
         hd_free(list);
     return status;
+}
+
+int hd_round_submit_point(const struct hd_collective_round *round, struct hd_sync_point point)
+{
+    const struct hd_collective *c = &round->collective;
+    point.name = c->name;
+    point.channel = round->channel;
+    point.iteration = c->iteration;
+    point.priority = c->priority;
+    point.group = c->group;
+    return hd_submit_sync(round->session, &point);
 }
