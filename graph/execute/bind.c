@@ -63,7 +63,7 @@ int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int windo
 void hd_binder_destroy(struct hd_binder *binder)
 {
     for (int i = 0; binder->instances && i < binder->plan->graph->n_values; i++)
-        hd_instances_destroy(binder->session, &binder->instances[i]);
+        hd_instances_destroy(&binder->instances[i]);
     hd_free(binder->instances);
     hd_free(binder->counters);
     hd_free(binder->last_read);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gives the collectives of the plan their memory and submits them. */
-#include "graph/plan/collectives.h"
-
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/status.h"
 
@@ -20,11 +18,9 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
     struct hd_collective c = hd_op_make_collective(binder, op);
     if (c.kind != HD_COLLECTIVE_BARRIER) {
         c.home = op->gpu ? 1 : HD_HOST;
-        const struct hd_replica *from = hd_binder_get_replica(binder, op, 0, c.home),
-                                *to = hd_binder_get_replica(binder, op, 1, c.home);
-        c.in = from->memory;
+        c.in = hd_binder_get_replica(binder, op, 0, c.home)->memory;
         if (binder->plan->values[op->step->refs[1].value].instances > 0)
-            c.out = to->memory[0];
+            c.out = hd_binder_get_replica(binder, op, 1, c.home)->memory[0];
     }
     int buckets = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->buckets : 1;
     for (c.bucket = 0; c.bucket < buckets; c.bucket++) {

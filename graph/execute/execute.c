@@ -7,8 +7,6 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/submit.h"
 
-#include <string.h>
-
 /* -- The walk ---------------------------------------------------------------------------------- */
 
 static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
@@ -23,7 +21,7 @@ static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
     if (op->lowering == HD_LOWERING_STOP)
         HD_TRY(hd_guards_check_stop(binder, op, stopped_p));
     else
-        HD_TRY(hd_op_submit(binder, op, executor->work_buffers[at]));
+        HD_TRY(hd_op_submit(binder, op, &executor->work_buffers[at]));
     if (*stopped_p) {
         executor->reason = op->step->reason;
         executor->stop_key = hd_guards_get_stop_key(binder, op);
@@ -109,7 +107,7 @@ static int apply_requests(struct hd_executor *executor)
     if (!options->get_requests)
         return HD_OK;
     unsigned requests = options->get_requests(options->requests_arg);
-    HD_TRY(hd_control_requests_reduce(executor->requests, &executor->binder, requests, &requests));
+    HD_TRY(hd_control_requests_reduce(executor, requests, &requests));
     return requests ? options->apply_requests(options->requests_arg, requests) : HD_OK;
 }
 
@@ -224,12 +222,12 @@ static int fill(struct hd_executor *executor, struct hd_plan *plan, struct hd_se
 {
     struct hd_binder *binder = &executor->binder;
     HD_TRY(hd_binder_create(plan, session, executor->options.window, binder));
-    executor->work_buffers = hd_alloc(plan->n_ops, sizeof(struct hd_work_buffers *));
+    executor->work_buffers = hd_alloc(plan->n_ops, sizeof *executor->work_buffers);
     if (!executor->work_buffers)
         return HD_ERR_NOMEM;
     for (int i = 0; i < plan->n_ops; i++)
         HD_TRY(hd_work_buffers_create(binder, &plan->ops[i], &executor->work_buffers[i]));
-    HD_TRY(hd_control_requests_create(binder, &executor->requests));
+    HD_TRY(hd_control_requests_create(executor));
     for (int home = 1; home <= plan->devices; home++)
         HD_TRY(prepare_gpu(binder, home));
     return HD_OK;
@@ -260,9 +258,9 @@ void hd_executor_destroy(struct hd_executor *executor)
         return;
     struct hd_binder *binder = &executor->binder;
     hd_session_drain(binder->session);
-    hd_control_requests_destroy(executor->requests);
+    hd_control_requests_destroy(executor);
     for (int i = 0; executor->work_buffers && i < binder->plan->n_ops; i++)
-        hd_work_buffers_destroy(binder, executor->work_buffers[i]);
+        hd_work_buffers_destroy(binder, &executor->work_buffers[i]);
     hd_free(executor->work_buffers);
     hd_binder_destroy(binder);
     hd_free(executor);
@@ -300,9 +298,6 @@ int64_t hd_executor_get_version(const struct hd_executor *executor, int value)
 
 int64_t hd_executor_get_counter(const struct hd_executor *executor, const char *name)
 {
-    const struct hd_graph *graph = executor->binder.plan->graph;
-    for (int i = 0; i < graph->n_counters; i++)
-        if (strcmp(graph->counters[i], name) == 0)
-            return executor->binder.counters[i];
-    return 0;
+    const int counter = hd_graph_find_counter(executor->binder.plan->graph, name);
+    return counter == HD_NO_COUNTER ? 0 : executor->binder.counters[counter];
 }

@@ -8,12 +8,41 @@
 #include "graph/execute/bind.h"
 #include "graph/execute/execute.h"
 
+/* The memory of the sums after a stage (cross_shard_sums.c). */
+struct hd_cross_shard_buffers {
+    const struct hd_cross_shard_sums *sums; /* NULL: nothing is added up after the stage */
+    int instances;
+    struct hd_memory *partials; /* [instances], of all items */
+    struct hd_memory total;
+};
+
+/* The memory that a step in subtasks keeps between its tasks (subtasks.c). */
+struct hd_work_buffers {
+    int instances;
+    int64_t n;      /* instances * items */
+    bool gpu;       /* its memory is on GPUs */
+    void **memory;  /* [instances][items], on the instance's GPU if the step runs there */
+    void **headers; /* [instances][items], in host memory */
+    struct hd_buffer **buffers;                 /* [instances][items] */
+    struct hd_cross_shard_buffers *cross_shard; /* [stages] */
+    int stages;
+    struct hd_access *accesses; /* of the task that is being made; as many as any of them has */
+    int n_accesses;
+};
+
+/* The requests of an iteration that is under way (control_requests.c). */
+struct hd_control_requests {
+    unsigned local, all;
+    struct hd_buffer *local_buffer, *all_buffer;
+    bool submitted;
+};
+
 struct hd_executor {
     struct hd_executor_options options;
     struct hd_binder binder;
-    struct hd_work_buffers **work_buffers; /* [ops]; NULL: not in subtasks */
-    struct hd_control_requests *requests;
-    const char *reason, *stop_key; /* of the stop step whose condition held */
+    struct hd_work_buffers *work_buffers;               /* [ops] */
+    struct hd_control_requests requests[HD_WINDOW_MAX]; /* iteration i's at i % window */
+    const char *reason, *stop_key;                      /* of the stop step whose condition held */
 };
 
 /* -- Guards (guards.c) ------------------------------------------------------------------------- */
@@ -41,9 +70,8 @@ const char *hd_guards_get_stop_key(const struct hd_binder *binder, const struct 
 /* -- Steps ------------------------------------------------------------------------------------- */
 
 /* All functions but one return a status as above. */
-/* Submits a step for all instances and buckets of this rank, unless it is a stop; `work` is NULL
- * but for a step in subtasks (submit.c). */
-struct hd_work_buffers;
+/* Submits a step for all instances and buckets of this rank, unless it is a stop; `work` matters
+ * for a step in subtasks (submit.c). */
 int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work);
 /* Returns the collective of an op as the iteration being submitted has it, without memory
  * (collectives.c). */
@@ -62,23 +90,21 @@ int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op
 int hd_op_submit_subtasks(struct hd_binder *binder, const struct hd_op *op,
                           struct hd_work_buffers *work);
 
-/* Makes the memory that an op, if it is a step in subtasks, keeps between its tasks, for every
- * instance and item (subtasks.c). The caller releases *work_p, which a failure may leave set too,
- * with hd_work_buffers_destroy (accepts NULL). Returns HD_OK or HD_ERR_NOMEM (logged). */
+/* Makes the memory that an op, if it is a step in subtasks, keeps between its tasks, in `work`,
+ * which is zeroed (subtasks.c). The caller calls hd_work_buffers_destroy, after a failure too.
+ * Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
-                           struct hd_work_buffers **work_p);
+                           struct hd_work_buffers *work);
 void hd_work_buffers_destroy(struct hd_binder *binder, struct hd_work_buffers *work);
 
 /* -- Cross-shard sums (cross_shard_sums.c) ----------------------------------------------------- */
 /* The numbers that the items of a stage leave are a partial per item of every instance of this
  * rank, and their total is one array. */
-struct hd_cross_shard_buffers;
-
-/* Makes zeroed memory for the sums after a stage, which outlive it. The caller releases
- * *cross_shard_p, which a failure may leave set too, with hd_cross_shard_buffers_destroy (accepts
- * NULL), before the session. Returns HD_OK or HD_ERR_NOMEM (logged). */
+/* Makes zeroed memory for the sums after a stage, which outlive it, in `cross_shard`, which is
+ * zeroed. The caller calls hd_cross_shard_buffers_destroy, after a failure too, before the session
+ * goes. Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_cross_shard_buffers_create(struct hd_binder *binder, const struct hd_cross_shard_sums *sums,
-                                  struct hd_cross_shard_buffers **cross_shard_p);
+                                  struct hd_cross_shard_buffers *cross_shard);
 void hd_cross_shard_buffers_destroy(struct hd_cross_shard_buffers *cross_shard);
 
 /* Return where an item leaves its numbers, and the total, and store the access of a task that
@@ -114,18 +140,15 @@ int hd_snapshot_for_background(struct hd_binder *binder, int value);
  * clock says that a checkpoint is due. All ranks must apply them before the same iteration. So
  * every iteration combines the requests of all ranks, and once it has left the window every rank
  * knows the result. */
-struct hd_control_requests;
 
-/* Makes the memory for the iterations of a window. The caller releases *requests_p, which a failure
- * may leave set too, with hd_control_requests_destroy (accepts NULL). Returns HD_OK or HD_ERR_NOMEM
- * (logged). */
-int hd_control_requests_create(struct hd_binder *binder, struct hd_control_requests **requests_p);
-void hd_control_requests_destroy(struct hd_control_requests *requests);
+/* Makes the buffers for the iterations of a window. The caller calls hd_control_requests_destroy,
+ * after a failure too. Returns HD_OK or HD_ERR_NOMEM (logged). */
+int hd_control_requests_create(struct hd_executor *executor);
+void hd_control_requests_destroy(struct hd_executor *executor);
 
 /* Adds the requests `local` (bits) of this rank to the iteration being submitted, and stores those
  * that all ranks must apply before it: the requests of all ranks in the iteration that has just
  * left the window; on a rank that is alone, `local`. Returns a status as above. */
-int hd_control_requests_reduce(struct hd_control_requests *requests, struct hd_binder *binder,
-                               unsigned local, unsigned *all_p);
+int hd_control_requests_reduce(struct hd_executor *executor, unsigned local, unsigned *all_p);
 
 #endif

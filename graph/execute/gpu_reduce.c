@@ -4,7 +4,6 @@
  * ranks' first GPUs. The shards of a GPU are a node of the tree, as those of a rank are, so the
  * bits are those of one GPU. */
 #include "graph/execute/execute_internal.h"
-#include "graph/plan/collectives.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 

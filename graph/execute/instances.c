@@ -2,7 +2,6 @@
 /* Called when an executor is created, and by the submitter for each step that writes a value. */
 #include "graph/execute/instances.h"
 
-#include "graph/plan/memory.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -11,12 +10,16 @@
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 /* Returns the GPU of instance i of a replica. */
-static int get_device(struct hd_session *session, const struct hd_instances *instances, int replica,
-                      int i)
+static int get_device(const struct hd_instances *instances, int replica, int i)
 {
     const int value = (int)(instances->planned - instances->plan->values);
     const int home = hd_plan_get_replica_home(instances->plan, value, replica, i);
-    return hd_session_get_options(session)->devices[home - 1];
+    return hd_session_get_options(instances->session)->devices[home - 1];
+}
+
+static bool is_recorded(const struct hd_instances *instances)
+{
+    return hd_session_get_options(instances->session)->recorder != NULL;
 }
 
 static bool is_shared(const struct hd_instances *instances, int slot)
@@ -39,32 +42,29 @@ static bool starts_as_zeros(const struct hd_spec *spec)
 
 /* Returns zeroed memory for instance i in slot `slot`: on its GPU, in the area that all ranks see,
  * or allocated for it alone. */
-static void *make_memory(struct hd_session *session, const struct hd_instances *instances, int slot,
-                         int replica, int i)
+static void *make_memory(const struct hd_instances *instances, int slot, int replica, int i)
 {
     const struct hd_plan_value *plan = instances->planned;
     const struct hd_spec *spec = &instances->value->spec;
-    if (hd_session_get_options(session)->recorder && !is_shared(instances, slot))
+    if (is_recorded(instances) && !is_shared(instances, slot))
         return hd_alloc(1, 1); /* nobody touches it */
     if (replica > 0)
-        return hd_device_alloc(get_device(session, instances, replica, i),
-                               hd_value_get_device_bytes(spec));
+        return hd_device_alloc(get_device(instances, replica, i), hd_value_get_device_bytes(spec));
     if (!is_shared(instances, slot))
         return is_pinned(instances, slot) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
     const int64_t at = slot * (int64_t)plan->instances + i;
-    char *memory =
-        hd_session_get_area(session) + plan->shared + at * hd_plan_round_to_pages(spec->bytes);
-    return hd_session_get_options(session)->recorder ? memory
-                                                     : memset(memory, 0, (size_t)spec->bytes);
+    char *memory = hd_session_get_area(instances->session) + plan->shared +
+                   at * hd_plan_round_to_pages(spec->bytes);
+    return is_recorded(instances) ? memory : memset(memory, 0, (size_t)spec->bytes);
 }
 
-static void free_memory(struct hd_session *session, const struct hd_instances *instances, int slot,
-                        int replica, int i, void *memory)
+static void free_memory(const struct hd_instances *instances, int slot, int replica, int i,
+                        void *memory)
 {
-    if (hd_session_get_options(session)->recorder && !is_shared(instances, slot))
+    if (is_recorded(instances) && !is_shared(instances, slot))
         hd_free(memory);
     else if (replica > 0)
-        hd_device_free(get_device(session, instances, replica, i), memory);
+        hd_device_free(get_device(instances, replica, i), memory);
     else if (is_pinned(instances, slot))
         hd_pinned_free(memory);
     else if (!is_shared(instances, slot))
@@ -94,9 +94,8 @@ static bool is_alias(const struct hd_instances *instances)
     return instances->planned->alias != HD_NO_VALUE;
 }
 
-static int create_replica(struct hd_session *session, const struct hd_setup *setup,
-                          struct hd_instances *instances, const struct hd_instances *first,
-                          int slot, int replica)
+static int create_replica(struct hd_instances *instances, const struct hd_setup *setup,
+                          const struct hd_instances *first, int slot, int replica)
 {
     struct hd_replica *made = &instances->version_slots[slot].replicas[replica];
     const struct hd_spec *spec = &instances->value->spec;
@@ -110,27 +109,28 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
         return HD_ERR_NOMEM;
     for (int i = 0; i < instances->planned->instances; i++) {
         struct hd_memory *memory = &made->memory[i];
-        memory->data = make_memory(session, instances, slot, replica, i);
+        memory->data = make_memory(instances, slot, replica, i);
         if (!memory->data) {
             hd_plan_report_no_memory(instances->value, spec->bytes);
             return HD_ERR_NOMEM;
         }
-        if (replica == 0 && !hd_session_get_options(session)->recorder)
+        if (replica == 0 && !is_recorded(instances))
             HD_TRY(init_memory(instances, setup, first, slot, i, memory->data));
-        HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffer));
+        HD_TRY(
+            hd_buffer_create(instances->session, spec->buckets, spec->partials, &memory->buffer));
     }
     return HD_OK;
 }
 
-static int create_slot(struct hd_session *session, const struct hd_setup *setup,
-                       struct hd_instances *instances, const struct hd_instances *first, int number)
+static int create_slot(struct hd_instances *instances, const struct hd_setup *setup,
+                       const struct hd_instances *first, int number)
 {
     struct hd_version_slot *slot = &instances->version_slots[number];
     slot->replicas = hd_alloc(instances->planned->homes, sizeof *slot->replicas);
     if (!slot->replicas)
         return HD_ERR_NOMEM;
     for (int replica = 0; replica < instances->planned->homes; replica++)
-        HD_TRY(create_replica(session, setup, instances, first, number, replica));
+        HD_TRY(create_replica(instances, setup, first, number, replica));
     return HD_OK;
 }
 
@@ -139,8 +139,11 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
                         struct hd_instances *instances)
 {
     const struct hd_plan_value *planned = &plan->values[value];
-    *instances = (struct hd_instances){
-        .value = &plan->graph->values[value], .planned = planned, .plan = plan, .background = -1};
+    *instances = (struct hd_instances){.session = session,
+                                       .value = &plan->graph->values[value],
+                                       .planned = planned,
+                                       .plan = plan,
+                                       .background = -1};
     int n_slots = planned->buffers + planned->lagged.buffers + planned->background.buffers;
     instances->version_slots = hd_alloc(n_slots, sizeof *instances->version_slots);
     instances->starts = hd_alloc(planned->lag + 1, sizeof *instances->starts);
@@ -148,7 +151,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
         return HD_ERR_NOMEM;
     instances->n_version_slots = n_slots;
     for (int i = 0; i < n_slots; i++)
-        HD_TRY(create_slot(session, setup, instances, first, i));
+        HD_TRY(create_slot(instances, setup, first, i));
     /* Snapshots hold nothing yet. */
     for (int i = planned->buffers; i < n_slots; i++) {
         instances->version_slots[i].version = -1;
@@ -158,26 +161,25 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
     return HD_OK;
 }
 
-static void destroy_replica(struct hd_session *session, struct hd_instances *instances, int slot,
-                            int replica)
+static void destroy_replica(struct hd_instances *instances, int slot, int replica)
 {
     struct hd_memory *memory = instances->version_slots[slot].replicas[replica].memory;
     for (int i = 0; memory && i < instances->planned->instances; i++) {
         hd_buffer_destroy(memory[i].buffer);
-        if (replica == 0 && memory[i].data && !hd_session_get_options(session)->recorder)
+        if (replica == 0 && memory[i].data && !is_recorded(instances))
             hd_value_fini(&instances->value->spec, memory[i].data);
-        free_memory(session, instances, slot, replica, i, memory[i].data);
+        free_memory(instances, slot, replica, i, memory[i].data);
     }
     hd_free(memory);
 }
 
-void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances)
+void hd_instances_destroy(struct hd_instances *instances)
 {
     for (int r = 0; r < instances->n_version_slots; r++) {
         for (int replica = 0; !is_alias(instances) && instances->version_slots[r].replicas &&
                               replica < instances->planned->homes;
              replica++)
-            destroy_replica(session, instances, r, replica);
+            destroy_replica(instances, r, replica);
         hd_free(instances->version_slots[r].replicas);
     }
     hd_free(instances->version_slots);

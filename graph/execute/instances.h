@@ -21,6 +21,7 @@ struct hd_version_slot {
 };
 
 struct hd_instances {
+    struct hd_session *session;
     const struct hd_plan *plan;
     const struct hd_plan_value *planned; /* the value's part of the plan */
     const struct hd_graph_value *value;
@@ -42,7 +43,7 @@ struct hd_instances {
 int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,
                         const struct hd_plan *plan, int value, const struct hd_instances *first,
                         struct hd_instances *instances);
-void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances);
+void hd_instances_destroy(struct hd_instances *instances);
 
 /* Makes current, and returns, the slot that the next write of iteration `iteration` goes to: one
  * that no lagged reader still needs. */

@@ -139,10 +139,11 @@ static int save_slot(const struct hd_binder *binder, struct hd_checkpoint_writer
     return HD_OK;
 }
 
-/* Returns whether x@-k needs a file of its own. */
-static bool differs(const struct hd_binder *binder, int value, int k)
+/* Returns whether x@-k, or x, needs a file of its own. */
+static bool has_file(const struct hd_binder *binder, int value, int k)
 {
-    return get_slot(binder, value, k)->version != binder->instances[value].version;
+    return is_kept(binder, value) &&
+           (k == 0 || get_slot(binder, value, k)->version != binder->instances[value].version);
 }
 
 static json_t *describe_value(const struct hd_binder *binder, int value)
@@ -201,14 +202,14 @@ int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *
     struct hd_binder *binder = &executor->binder;
     const int n = binder->plan->graph->n_values;
     for (int value = 0; value < n; value++)
-        for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
-            if (k == 0 || differs(binder, value, k))
+        for (int k = 0; k <= count_lags(binder, value); k++)
+            if (has_file(binder, value, k))
                 HD_TRY(hd_transfer_version(binder, value, get_slot(binder, value, k), 0));
     HD_TRY(hd_session_drain(binder->session));
     HD_TRY(hd_checkpoint_writer_begin(checkpoints, get_iteration(binder)));
     for (int value = 0; value < n; value++)
-        for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
-            if (k == 0 || differs(binder, value, k))
+        for (int k = 0; k <= count_lags(binder, value); k++)
+            if (has_file(binder, value, k))
                 HD_TRY(save_slot(binder, checkpoints, value, k));
     *state_p = describe(binder);
     return HD_OK;
@@ -423,23 +424,16 @@ static double get_double(const json_t *bits)
     return value;
 }
 
-/* A step is due again at most `every` counts from now, or was never due. */
-static int restore_due(struct hd_binder *binder, const struct hd_step *step, const json_t *saved)
-{
-    int64_t latest = step->first;
-    if (step->every > 0 && binder->counters[step->every_counter] + step->every > latest)
-        latest = binder->counters[step->every_counter] + step->every;
-    return read_number(json_object_get(saved, "next_due"), "next_due", 0, latest,
-                       &binder->next_due[step->index]);
-}
-
 static int restore_step(struct hd_binder *binder, const struct hd_step *step, const json_t *saved)
 {
     const int n_slots = step->condition ? binder->plan->graph->n_slots : 0;
     const char *label = json_string_value(json_object_get(saved, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
-    HD_TRY(restore_due(binder, step, saved));
+    /* A step is due again at most `every` counts from now, or was never due. */
+    const int64_t next = step->every > 0 ? binder->counters[step->every_counter] + step->every : 0;
+    HD_TRY(read_number(json_object_get(saved, "next_due"), "next_due", 0,
+                       next > step->first ? next : step->first, &binder->next_due[step->index]));
     for (int i = 0; i < step->n_refs; i++) {
         const int value = step->refs[i].value;
         HD_TRY(read_number(json_array_get(json_object_get(saved, "last_read"), (size_t)i),

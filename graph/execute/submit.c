@@ -6,21 +6,6 @@
 
 #include <string.h>
 
-/* Stores the elements that a task on a GPU changes of a bucket of the flat value. */
-static void set_range(const struct hd_binder *binder, const struct hd_op *op, int bucket,
-                      struct hd_context *context)
-{
-    const struct hd_plan *plan = binder->plan;
-    for (int i = 0; op->step->verb->by_bucket && i < op->step->n_refs; i++) {
-        const struct hd_ref *ref = &op->step->refs[i];
-        if (!hd_ref_changes(ref) || !plan->graph->values[ref->value].spec.type->flat)
-            continue;
-        hd_spec_get_bucket(&plan->graph->values[ref->value].spec, bucket, &context->lo,
-                           &context->hi);
-        return;
-    }
-}
-
 static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int instance,
                            int instances, int64_t shard)
 {
@@ -39,7 +24,9 @@ static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int
     for (int bucket = 0; bucket < op->buckets; bucket++) {
         hd_binder_bind(binder, op, instance, bucket, task.home, &bound);
         memcpy(task.views, bound.views, (size_t)step->n_refs * sizeof *task.views);
-        set_range(binder, op, bucket, &task.context);
+        if (op->value != HD_NO_VALUE)
+            hd_spec_get_bucket(&binder->plan->graph->values[op->value].spec, bucket,
+                               &task.context.lo, &task.context.hi);
         HD_TRY(hd_submit_task(binder->session, &task));
     }
     return HD_OK;

@@ -12,19 +12,6 @@
  * runs last waits for the chains. */
 enum { WORK_CHAIN, WORK_HEADER, WORK_BUCKETS };
 
-struct hd_work_buffers {
-    int instances;
-    int64_t n;      /* instances * items */
-    bool gpu;       /* its memory is on GPUs */
-    void **memory;  /* [instances][items], on the instance's GPU if the step runs there */
-    void **headers; /* [instances][items], in host memory */
-    struct hd_buffer **buffers;                  /* [instances][items] */
-    struct hd_cross_shard_buffers **cross_shard; /* [stages]; NULL: nothing is added up after it */
-    int stages;
-    struct hd_access *accesses; /* [count_accesses_max] of the task that is being made */
-    int n_accesses;
-};
-
 /* Returns the GPU of the memory of (instance, item) number i. */
 static int get_device(const struct hd_binder *binder, const struct hd_work_buffers *work, int64_t i)
 {
@@ -52,13 +39,20 @@ static int64_t count_accesses_max(const struct hd_binder *binder, const struct h
     return n;
 }
 
-static int fill(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work)
+int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
+                           struct hd_work_buffers *work)
 {
+    if (op->kind != HD_OP_STEP || op->lowering != HD_LOWERING_SUBTASKS)
+        return HD_OK;
+    work->instances = hd_plan_count_instances(binder->plan, op->step->placement);
+    work->n = work->instances * op->subtasks.items;
+    work->stages = op->subtasks.stages;
+    work->gpu = op->gpu && !hd_session_get_options(binder->session)->recorder;
     work->accesses = hd_alloc(count_accesses_max(binder, op), sizeof *work->accesses);
     work->memory = hd_alloc(work->n, sizeof *work->memory);
     work->headers = hd_alloc(work->n, sizeof *work->headers);
     work->buffers = hd_alloc(work->n, sizeof *work->buffers);
-    work->cross_shard = hd_alloc(work->stages, sizeof(void *));
+    work->cross_shard = hd_alloc(work->stages, sizeof *work->cross_shard);
     if (!work->accesses || !work->memory || !work->headers || !work->buffers || !work->cross_shard)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < work->n; i++) {
@@ -79,28 +73,10 @@ static int fill(struct hd_binder *binder, const struct hd_op *op, struct hd_work
     return HD_OK;
 }
 
-int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
-                           struct hd_work_buffers **work_p)
-{
-    if (op->kind != HD_OP_STEP || op->lowering != HD_LOWERING_SUBTASKS)
-        return HD_OK;
-    struct hd_work_buffers *work = hd_alloc(1, sizeof *work);
-    if (!work)
-        return HD_ERR_NOMEM;
-    *work_p = work;
-    work->instances = hd_plan_count_instances(binder->plan, op->step->placement);
-    work->n = work->instances * op->subtasks.items;
-    work->stages = op->subtasks.stages;
-    work->gpu = op->gpu && !hd_session_get_options(binder->session)->recorder;
-    return fill(binder, op, work);
-}
-
 void hd_work_buffers_destroy(struct hd_binder *binder, struct hd_work_buffers *work)
 {
-    if (!work)
-        return;
     for (int stage = 0; work->cross_shard && stage < work->stages; stage++)
-        hd_cross_shard_buffers_destroy(work->cross_shard[stage]);
+        hd_cross_shard_buffers_destroy(&work->cross_shard[stage]);
     for (int64_t i = 0; work->memory && work->headers && work->buffers && i < work->n; i++) {
         hd_buffer_destroy(work->buffers[i]);
         if (work->gpu) {
@@ -116,7 +92,6 @@ void hd_work_buffers_destroy(struct hd_binder *binder, struct hd_work_buffers *w
     hd_free(work->buffers);
     hd_free(work->cross_shard);
     hd_free(work->accesses);
-    hd_free(work);
 }
 
 /* -- Accesses ---------------------------------------------------------------------------------- */
@@ -289,17 +264,15 @@ static void add_work_accesses(const struct subtask *subtask)
 static void add_cross_shard_accesses(const struct subtask *subtask, struct hd_task *task)
 {
     struct hd_work_buffers *work = subtask->work;
-    struct hd_cross_shard_buffers *after = work->cross_shard[subtask->stage];
-    struct hd_cross_shard_buffers *before =
-        subtask->stage > 0 ? work->cross_shard[subtask->stage - 1] : NULL;
+    const struct hd_cross_shard_buffers *after = &work->cross_shard[subtask->stage];
     struct hd_access access;
-    if (subtask->body && after) {
+    if (subtask->body && after->sums) {
         task->context.partial_sums =
             hd_cross_shard_buffers_get_partial(after, subtask->instance, subtask->item, &access);
         add_access(work, access);
     }
-    if (subtask->body && before) {
-        task->context.cross_shard_sums = hd_cross_shard_buffers_get_total(before, &access);
+    if (subtask->body && subtask->stage > 0 && after[-1].sums) {
+        task->context.cross_shard_sums = hd_cross_shard_buffers_get_total(&after[-1], &access);
         add_access(work, access);
     }
 }
@@ -415,12 +388,12 @@ int hd_op_submit_subtasks(struct hd_binder *binder, const struct hd_op *op,
                           struct hd_work_buffers *work)
 {
     for (int from = 0, to; from < work->stages; from = to) {
-        for (to = from + 1; to < work->stages && !work->cross_shard[to - 1];)
+        for (to = from + 1; to < work->stages && !work->cross_shard[to - 1].sums;)
             to++;
         for (int i = 0; i < work->instances; i++)
             HD_TRY(submit_stages(binder, op, work, i, from, to));
         if (to < work->stages)
-            HD_TRY(hd_cross_shard_buffers_submit(work->cross_shard[to - 1], op->channels.first,
+            HD_TRY(hd_cross_shard_buffers_submit(&work->cross_shard[to - 1], op->channels.first,
                                                  binder));
     }
     return HD_OK;

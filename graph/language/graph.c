@@ -25,6 +25,14 @@ int hd_graph_find_value(const struct hd_graph *graph, const char *name)
     return HD_NO_VALUE;
 }
 
+int hd_graph_find_counter(const struct hd_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->n_counters; i++)
+        if (strcmp(graph->counters[i], name) == 0)
+            return i;
+    return HD_NO_COUNTER;
+}
+
 bool hd_step_runs_on_change(const struct hd_step *step)
 {
     const enum hd_verb_kind kind = step->verb->kind;

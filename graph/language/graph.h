@@ -113,8 +113,10 @@ int hd_graph_rebuild(struct hd_graph *graph);
  * that it has not read yet. */
 bool hd_step_runs_on_change(const struct hd_step *step);
 
-/* Returns the index of the value of that name, or HD_NO_VALUE, which is no error. */
+/* Return the index of the value or counter of that name, or HD_NO_VALUE or HD_NO_COUNTER, which is
+ * no error. */
 int hd_graph_find_value(const struct hd_graph *graph, const char *name);
+int hd_graph_find_counter(const struct hd_graph *graph, const char *name);
 
 /* Returns zeroed memory for `count` elements of `size` bytes that lives as long as the graph; NULL
  * (logged) without memory. */

@@ -69,14 +69,6 @@ static int add_slot(struct hd_graph *graph, enum hd_slot_kind kind, int value, i
     return graph->n_slots++;
 }
 
-static int find_counter(const struct hd_graph *graph, const char *name)
-{
-    for (int i = 0; i < graph->n_counters; i++)
-        if (strcmp(graph->counters[i], name) == 0)
-            return i;
-    return HD_NO_COUNTER;
-}
-
 static int find_attribute(const struct hd_type *type, const char *name)
 {
     for (int i = 0; type->counted && type->counted[i]; i++)
@@ -134,7 +126,7 @@ static int find_slot(void *arg, const char *name, const char **nearest_p)
     const char *dot = strchr(name, '.');
     if (dot)
         return find_member_slot(scope, name, dot, nearest_p);
-    int counter = find_counter(scope->graph, name);
+    int counter = hd_graph_find_counter(scope->graph, name);
     if (counter != HD_NO_COUNTER)
         return add_slot(scope->graph, HD_SLOT_COUNTER, HD_NO_VALUE, counter, name);
     *nearest_p = hd_find_nearest_name(name, scope->graph->counters, scope->graph->n_counters);
@@ -181,10 +173,10 @@ int hd_graph_parse_number(struct hd_graph *graph, const char *text, int64_t byte
     return status;
 }
 
-int hd_graph_find_counter(struct hd_graph *graph, const char *name,
-                          struct hd_source_location location, struct hd_diag *diag)
+int hd_graph_resolve_counter(struct hd_graph *graph, const char *name,
+                             struct hd_source_location location, struct hd_diag *diag)
 {
-    int counter = find_counter(graph, name);
+    int counter = hd_graph_find_counter(graph, name);
     if (counter != HD_NO_COUNTER)
         return counter;
     const char *nearest = hd_find_nearest_name(name, graph->counters, graph->n_counters);

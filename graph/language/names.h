@@ -19,8 +19,8 @@ int hd_graph_parse_number(struct hd_graph *graph, const char *text, int64_t byte
                           double max, bool whole, struct hd_diag *diag, double *number_p);
 
 /* Returns the index of a counter, or HD_NO_COUNTER with an error told to diag. */
-int hd_graph_find_counter(struct hd_graph *graph, const char *name,
-                          struct hd_source_location location, struct hd_diag *diag);
+int hd_graph_resolve_counter(struct hd_graph *graph, const char *name,
+                             struct hd_source_location location, struct hd_diag *diag);
 
 /* Returns the place of a scalar's first character. */
 struct hd_source_location hd_node_get_text_location(const struct hd_node *node);

@@ -278,7 +278,7 @@ static int parse_every(struct hd_parser *parser, struct hd_step *step, const str
                                        "every", 1, 1e15, true, parser->diag, &number);
     step->every = (int64_t)number;
     step->every_counter =
-        hd_graph_find_counter(parser->graph, space + 1, counter_location, parser->diag);
+        hd_graph_resolve_counter(parser->graph, space + 1, counter_location, parser->diag);
     number = (double)step->every;
     if (first)
         status = parse_number(parser, first, "first", 0, 1e15, true, &number);
@@ -393,7 +393,7 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
     const struct hd_node *counts = hd_parser_get_scalar(parser, map, "counts");
     if (counts)
         step->counts =
-            hd_graph_find_counter(parser->graph, counts->text, counts->location, parser->diag);
+            hd_graph_resolve_counter(parser->graph, counts->text, counts->location, parser->diag);
     return step->verb->kind == HD_VERB_STOP ? parse_stop(parser, step, map) : HD_OK;
 }
 
@@ -477,12 +477,7 @@ static int find_counters(struct hd_parser *parser, const struct hd_node *list)
         if (step->kind != HD_NODE_MAP || step->count == 0)
             continue;
         const struct hd_node *counts = hd_parser_get_scalar(parser, step->items[0], "counts");
-        if (!counts)
-            continue;
-        bool known = false;
-        for (int j = 0; j < graph->n_counters; j++)
-            known |= strcmp(graph->counters[j], counts->text) == 0;
-        if (known)
+        if (!counts || hd_graph_find_counter(graph, counts->text) != HD_NO_COUNTER)
             continue;
         const char **grown = hd_graph_alloc(graph, graph->n_counters + 1, sizeof *grown);
         if (!grown)

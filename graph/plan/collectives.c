@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/plan/collectives.h"
-
+/* The sizes of a plan ask how large its collectives are; the executor adds memory and submits them.
+ */
+#include "graph/plan/plan.h"
 #include "runtime/base/alloc.h"
 
 struct hd_collective hd_plan_make_collective(const struct hd_plan *plan, const struct hd_op *op)

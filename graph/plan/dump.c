@@ -248,12 +248,11 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
 static void dot_edges(const struct hd_plan *plan, int at, FILE *file)
 {
     const struct hd_op *op = &plan->ops[at];
-    if (op->kind == HD_OP_LAG_SNAPSHOT || op->kind == HD_OP_BACKGROUND_SNAPSHOT ||
-        op->kind == HD_OP_COMPARE) {
+    if (op->kind != HD_OP_STEP) {
         fprintf(file, "  v%d -> s%d;\n", op->value, at);
         return;
     }
-    for (int i = 0; op->step->verb && i < op->step->n_refs; i++) {
+    for (int i = 0; i < op->step->n_refs; i++) {
         const struct hd_ref *ref = &op->step->refs[i];
         if (ref->value == HD_NO_VALUE)
             continue;
@@ -276,7 +275,7 @@ void hd_plan_dump_dot(const struct hd_plan *plan, FILE *file)
         const struct hd_op *op = &plan->ops[at];
         if (op->kind == HD_OP_REPEAT)
             continue;
-        if (op->step && op->kind == HD_OP_STEP)
+        if (op->kind == HD_OP_STEP)
             fprintf(file, "  s%d [label=\"%s\"%s];\n", at, op->step->label,
                     op->background ? ", color=gray" : "");
         else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Called once a run, before an executor is created. */
-#include "graph/plan/memory.h"
-
+#include "graph/plan/plan.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 

@@ -77,13 +77,13 @@ static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct h
     return op;
 }
 
-static int get_buckets(const struct hd_graph *graph, const struct hd_step *step)
+/* Returns the value by whose buckets a step has tasks. */
+static int find_cut_value(const struct hd_graph *graph, const struct hd_step *step)
 {
     for (int i = 0; step->verb->by_bucket && i < step->n_refs; i++)
-        if (step->refs[i].value != HD_NO_VALUE && hd_ref_changes(&step->refs[i]) &&
-            graph->values[step->refs[i].value].spec.type->flat)
-            return graph->values[step->refs[i].value].spec.buckets;
-    return 1;
+        if (hd_ref_changes(&step->refs[i]) && graph->values[step->refs[i].value].spec.type->flat)
+            return step->refs[i].value;
+    return HD_NO_VALUE;
 }
 
 /* Item i of a step in subtasks has partial i to itself; an only item may have several. */
@@ -197,8 +197,9 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *back
         if (sources[i] == HD_FROM_BACKGROUND)
             add_op(plan, HD_OP_BACKGROUND_SNAPSHOT, step, ref->value);
     }
-    struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
-    op->buckets = get_buckets(plan->graph, step);
+    struct hd_op *op = add_op(plan, HD_OP_STEP, step, find_cut_value(plan->graph, step));
+    if (op->value != HD_NO_VALUE)
+        op->buckets = plan->graph->values[op->value].spec.buckets;
     op->background = background[step->index];
     op->gpu = plan->devices > 0 && can_run_on_gpu(plan->graph, op);
     if (step->verb->scratch)
@@ -225,10 +226,7 @@ static int add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const b
 static void add_compares(struct hd_plan *plan)
 {
     const struct hd_graph *graph = plan->graph;
-    plan->update_counter = HD_NO_COUNTER;
-    for (int i = 0; i < graph->n_counters; i++)
-        if (strcmp(graph->counters[i], "update") == 0)
-            plan->update_counter = i;
+    plan->update_counter = hd_graph_find_counter(graph, "update");
     if (plan->ranks == 1 || plan->update_counter == HD_NO_COUNTER ||
         plan->param_check_interval == 0)
         return;

@@ -88,7 +88,7 @@ struct hd_cross_shard_sums {
 struct hd_op {
     enum hd_op_kind kind;
     struct hd_step *step;
-    int value;
+    int value; /* of a step: the flat one that it changes by buckets, or HD_NO_VALUE */
     int end;
     char fused[HD_LABEL_BYTES]; /* of a repeat whose body's tasks on the GPU become one: its name;
                                    else "" */
@@ -182,6 +182,36 @@ static inline int64_t hd_plan_round_to_pages(int64_t bytes)
     enum { PAGE = 4096 };
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
+
+/* -- Memory of values on a host (memory.c) ----------------------------------------------------- */
+
+/* Writes a line for each value, with its bytes, and their sum. Errors of the file are the caller's
+ * to look for (ferror). */
+void hd_plan_dump_memory(const struct hd_plan *plan, FILE *file);
+
+/* Returns HD_OK if `ranks` ranks like the plan's fit in `available` bytes, else HD_ERR_INPUT
+ * (logged, with the largest value and the key that decides on it). */
+int hd_plan_check_memory(const struct hd_plan *plan, int ranks, int64_t available);
+
+/* Logs that there is no memory for a value, and which key decides on its size. */
+void hd_plan_report_no_memory(const struct hd_graph_value *value, int64_t bytes);
+
+/* -- Collectives, as the runtime knows them (collectives.c) ------------------------------------ */
+
+/* Returns the collective of a comparison, or of a step that is no task: what it does, its specs and
+ * its number of instances on this rank, without memory. Its names are the plan's and the graph's.
+ */
+struct hd_collective hd_plan_make_collective(const struct hd_plan *plan, const struct hd_op *op);
+
+/* Returns the collective that adds up cross-shard sums, without memory. */
+struct hd_collective hd_plan_make_cross_shard_collective(const struct hd_plan *plan,
+                                                         const struct hd_cross_shard_sums *sums);
+
+/* A reduction by several GPUs keeps operands in a GPU's scratch: floats, padded to 64 bytes, and
+ * then HD_ALIGNMENT bytes that begin with the operand's count. Return the number of floats with
+ * padding, and the bytes of the whole. */
+int64_t hd_gpu_operand_get_floats(const struct hd_spec *spec, int bucket);
+int64_t hd_gpu_operand_get_bytes(const struct hd_spec *spec, int bucket);
 
 /* -- Steps ------------------------------------------------------------------------------------- */
 

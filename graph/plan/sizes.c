@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes how much scratch and how large buffers the tasks and collectives of a plan need. */
-#include "graph/plan/collectives.h"
 #include "graph/plan/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/tree.h"
@@ -20,12 +19,17 @@ static int64_t find_max(const struct hd_plan *plan,
     return max;
 }
 
-/* Returns the most bytes that the cross-shard collectives of an op need, by `get_bytes`. */
-static int64_t get_cross_shard_bytes(const struct hd_plan *plan, const struct hd_op *op,
-                                     int64_t (*get_bytes)(const struct hd_plan *plan,
-                                                          const struct hd_collective *c))
+/* Returns the most bytes that the collectives of an op, its own or its cross-shard sums, need by
+ * `get_bytes`. */
+static int64_t get_collectives(const struct hd_plan *plan, const struct hd_op *op,
+                               int64_t (*get_bytes)(const struct hd_plan *plan,
+                                                    const struct hd_collective *c))
 {
     int64_t max = 0;
+    if (hd_op_is_collective(op)) {
+        const struct hd_collective c = hd_plan_make_collective(plan, op);
+        return get_bytes(plan, &c);
+    }
     for (int stage = 0; op->cross_shard_sums && stage < op->subtasks.stages; stage++) {
         const struct hd_cross_shard_sums *sums = &op->cross_shard_sums[stage];
         const struct hd_collective c = hd_plan_make_cross_shard_collective(plan, sums);
@@ -47,15 +51,12 @@ static int64_t get_collective_payload(const struct hd_plan *plan, const struct h
 
 static int64_t get_scratch(const struct hd_plan *plan, const struct hd_op *op)
 {
-    if (hd_op_is_collective(op)) {
-        const struct hd_collective c = hd_plan_make_collective(plan, op);
-        return get_collective_scratch(plan, &c);
-    }
-    if (op->kind != HD_OP_STEP)
-        return 0;
+    const int64_t collectives = get_collectives(plan, op, get_collective_scratch);
+    if (op->kind != HD_OP_STEP || hd_op_is_collective(op))
+        return collectives;
     switch (op->lowering) {
     case HD_LOWERING_SUBTASKS:
-        return max_of(op->scratch, get_cross_shard_bytes(plan, op, get_collective_scratch));
+        return max_of(op->scratch, collectives);
     case HD_LOWERING_SHARDED_UPDATE:
         return hd_sharded_update_get_scratch_bytes(op->scratch);
     default:
@@ -104,10 +105,7 @@ int64_t hd_plan_get_device_comm_bytes(const struct hd_plan *plan)
 
 static int64_t get_payload(const struct hd_plan *plan, const struct hd_op *op)
 {
-    if (!hd_op_is_collective(op))
-        return get_cross_shard_bytes(plan, op, get_collective_payload);
-    const struct hd_collective c = hd_plan_make_collective(plan, op);
-    return get_collective_payload(plan, &c);
+    return get_collectives(plan, op, get_collective_payload);
 }
 
 int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/play/inference.h"
 
-#include "graph/plan/memory.h"
+#include "graph/plan/plan.h"
 #include "runner/base/origins.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"

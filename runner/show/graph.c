@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner graph: the plan of any rank of any number of ranks. */
-#include "graph/plan/memory.h"
+#include "graph/plan/plan.h"
 #include "runner/base/commands.h"
 #include "runner/train/base/gpus.h"
 #include "runtime/base/log.h"

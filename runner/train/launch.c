@@ -2,7 +2,7 @@
 /* runner launch: checks everything that can be checked, then starts `runner run` for every rank. */
 #include "runtime/launch/launch.h"
 
-#include "graph/plan/memory.h"
+#include "graph/plan/plan.h"
 #include "runner/base/commands.h"
 #include "runner/base/process.h"
 #include "runner/base/run_spec.h"

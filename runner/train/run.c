@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
-#include "graph/plan/memory.h"
+#include "graph/plan/plan.h"
 #include "runner/base/commands.h"
 #include "runner/base/origins.h"
 #include "runner/base/signals.h"
