@@ -51,4 +51,22 @@ void *hd_tree_reduce(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i,
 void hd_tree_add(int64_t groups, const float *const *group, int64_t members, int64_t stride,
                  int64_t lo, int64_t hi, float *sum);
 
+/* A precision to which sums are rounded, so that they travel in fewer bytes. An array is cut in
+ * blocks of HD_BLOCK elements, the last one perhaps shorter, and each block is rounded by itself.
+ */
+struct hd_rounding {
+    const char *name;
+    int element_bytes, block_bytes; /* of an element, and what a block has beside its elements */
+    /* Rounds a block of n floats to nearest, ties to even, into `to`; and gives the floats that
+     * `from` stands for. A number that is not finite stays so. `from` and `to` do not overlap. */
+    void (*encode)(const float *from, int64_t n, void *to);
+    void (*decode)(const void *from, int64_t n, float *to);
+};
+
+/* Returns the bytes of a block of n elements. */
+static inline int64_t hd_rounding_get_bytes(const struct hd_rounding *rounding, int64_t n)
+{
+    return n * rounding->element_bytes + rounding->block_bytes;
+}
+
 #endif
