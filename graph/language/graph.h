@@ -69,10 +69,11 @@ struct hd_step {
     uint64_t stream;       /* of its random numbers */
 };
 
-/* A strategy number: graph default < strategy file < --set strategy.x=v. */
+/* A number or a word of a strategy: graph default < strategy file < --set strategy.x=v. */
 struct hd_strategy_parameter {
     const char *name;
     double value;
+    const char *word;                /* NULL: a number */
     struct hd_source_location given; /* where the default is overridden; line 0: nowhere */
     bool used;                       /* by the graph file */
 };

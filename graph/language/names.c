@@ -28,7 +28,9 @@ static const char *nearest_parameter(const struct hd_graph *graph, const char *n
 {
     const char *best = NULL;
     for (int i = 0; i < graph->n_parameters && !best; i++)
-        best = hd_find_nearest_name(name, &graph->parameters[i].name, 1);
+        best = graph->parameters[i].word
+                   ? NULL
+                   : hd_find_nearest_name(name, &graph->parameters[i].name, 1);
     return best;
 }
 
@@ -40,7 +42,7 @@ static bool find_config_number(void *arg, const char *path, double *value_p, con
         return hd_config_find_number(graph->config, path, value_p, nearest_p);
     const char *name = path + sizeof strategy - 1;
     for (int i = 0; i < graph->n_parameters; i++)
-        if (strcmp(graph->parameters[i].name, name) == 0) {
+        if (!graph->parameters[i].word && strcmp(graph->parameters[i].name, name) == 0) {
             graph->parameters[i].used = true;
             *value_p = graph->parameters[i].value;
             return true;

@@ -34,6 +34,17 @@ static int parse_number(struct hd_parser *parser, const struct hd_node *node, co
 
 /* -- Strategy ---------------------------------------------------------------------------------- */
 
+/* Returns whether a node says a word, such as bf16, and no number. */
+static bool is_word(const struct hd_node *node)
+{
+    const char *c = node->kind == HD_NODE_SCALAR ? node->text : "";
+    if (!isalpha((unsigned char)*c))
+        return false;
+    while (isalnum((unsigned char)*c) || *c == '_')
+        c++;
+    return !*c;
+}
+
 static int parse_parameters(struct hd_parser *parser, const struct hd_node *defaults)
 {
     struct hd_graph *graph = parser->graph;
@@ -44,7 +55,11 @@ static int parse_parameters(struct hd_parser *parser, const struct hd_node *defa
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < defaults->count; i++) {
         struct hd_strategy_parameter parameter = {.name = defaults->keys[i]->text};
-        parse_number(parser, defaults->items[i], parameter.name, 0, 1e9, false, &parameter.value);
+        if (is_word(defaults->items[i]))
+            parameter.word = defaults->items[i]->text;
+        else
+            parse_number(parser, defaults->items[i], parameter.name, 0, 1e9, false,
+                         &parameter.value);
         graph->parameters[graph->n_parameters++] = parameter;
     }
     return HD_OK;
@@ -53,9 +68,13 @@ static int parse_parameters(struct hd_parser *parser, const struct hd_node *defa
 static void override_parameter(struct hd_parser *parser, const struct hd_node *node,
                                struct hd_strategy_parameter *parameter)
 {
-    const double otherwise = parameter->value;
-    parse_number(parser, node, parameter->name, 0, 1e9, false, &parameter->value);
-    if (parameter->value != otherwise)
+    const struct hd_strategy_parameter before = *parameter;
+    if (!before.word)
+        parse_number(parser, node, parameter->name, 0, 1e9, false, &parameter->value);
+    else if (hd_parser_expect(parser, node, HD_NODE_SCALAR, parameter->name))
+        parameter->word = node->text;
+    if (parameter->value != before.value ||
+        (before.word && strcmp(parameter->word, before.word) != 0))
         parameter->given = node->location;
 }
 
@@ -69,7 +88,7 @@ static int override_parameters(struct hd_parser *parser, const struct hd_node *m
         return HD_ERR_NOMEM;
     for (int i = 0; i < graph->n_parameters; i++)
         names[i] = graph->parameters[i].name;
-    check_keys(parser, map, "strategy number", names, graph->n_parameters);
+    check_keys(parser, map, "strategy parameter", names, graph->n_parameters);
     for (int64_t i = 0; i < map->count; i++)
         for (int j = 0; j < graph->n_parameters; j++)
             if (strcmp(map->keys[i]->text, names[j]) == 0)
@@ -293,6 +312,37 @@ static int parse_when(struct hd_parser *parser, struct hd_step *step, const stru
                 : HD_OK;
 }
 
+/* Returns a map of options with the word of a strategy parameter in place of its name,
+ * "$strategy.x", and the place where a strategy gave it; NULL: no memory. */
+static const struct hd_node *insert_words(struct hd_parser *parser, const struct hd_node *map)
+{
+    static const char prefix[] = "$strategy.";
+    struct hd_graph *graph = parser->graph;
+    struct hd_node *copies = hd_graph_alloc(graph, map->count + 1, sizeof *copies);
+    struct hd_node **items = hd_graph_alloc(graph, map->count + 1, sizeof(struct hd_node *));
+    if (!copies || !items)
+        return NULL;
+    for (int64_t i = 0; i < map->count; i++) {
+        const char *text = map->items[i]->kind == HD_NODE_SCALAR ? map->items[i]->text : "";
+        items[i] = map->items[i];
+        for (int j = 0; j < graph->n_parameters; j++) {
+            struct hd_strategy_parameter *parameter = &graph->parameters[j];
+            if (strncmp(text, prefix, sizeof prefix - 1) != 0 || !parameter->word ||
+                strcmp(text + sizeof prefix - 1, parameter->name) != 0)
+                continue;
+            parameter->used = true;
+            copies[i] = *map->items[i];
+            copies[i].text = parameter->word;
+            if (parameter->given.line > 0)
+                copies[i].location = parameter->given;
+            items[i] = &copies[i];
+        }
+    }
+    copies[map->count] = *map;
+    copies[map->count].items = items;
+    return &copies[map->count];
+}
+
 /* Checks what an option says: a text, or a key of the run file that has one ("$policy.type"). */
 static void check_option(struct hd_parser *parser, const struct hd_option *option,
                          const struct hd_node *node)
@@ -383,7 +433,9 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
     }
     if (!hd_parser_expect(parser, map, HD_NODE_MAP, key->text))
         return HD_ERR_INPUT;
-    step->options = map;
+    step->options = map = insert_words(parser, map);
+    if (!map)
+        return HD_ERR_NOMEM;
     check_options(parser, step, map);
     step->combine = parse_combine(parser, step);
     HD_TRY(hd_ports_read(parser, step, map));

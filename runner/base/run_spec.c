@@ -294,12 +294,14 @@ static int override_strategy(struct hd_run_spec *run_spec)
     const struct hd_source_location location = {"strategy", 1, 1};
     struct hd_node *map = hd_node_create_map(document, location);
     for (int i = 0; map && i < run_spec->graph->n_parameters; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.17g", run_spec->graph->parameters[i].value);
-        struct hd_node *value = hd_node_create_scalar(document, location, text);
+        const struct hd_strategy_parameter *parameter = &run_spec->graph->parameters[i];
+        char number[32];
+        snprintf(number, sizeof number, "%.17g", parameter->value);
+        struct hd_node *value =
+            hd_node_create_scalar(document, location, parameter->word ? parameter->word : number);
         if (!value)
             return HD_ERR_NOMEM;
-        HD_TRY(hd_node_put(document, map, run_spec->graph->parameters[i].name, value));
+        HD_TRY(hd_node_put(document, map, parameter->name, value));
     }
     return map ? hd_config_override_tree(run_spec->config, "strategy", map) : HD_ERR_NOMEM;
 }

@@ -107,9 +107,11 @@ static int load_config(const struct hd_options *options, const char *config, con
 static bool has_same_strategy(const struct hd_graph *a, const struct hd_graph *b)
 {
     bool same = a->n_parameters == b->n_parameters;
-    for (int i = 0; same && i < a->n_parameters; i++)
-        same = strcmp(a->parameters[i].name, b->parameters[i].name) == 0 &&
-               a->parameters[i].value == b->parameters[i].value;
+    for (int i = 0; same && i < a->n_parameters; i++) {
+        const struct hd_strategy_parameter *left = &a->parameters[i], *right = &b->parameters[i];
+        same = strcmp(left->name, right->name) == 0 && left->value == right->value &&
+               strcmp(left->word ? left->word : "", right->word ? right->word : "") == 0;
+    }
     return same;
 }
 
