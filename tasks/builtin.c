@@ -10,6 +10,7 @@ static const struct hd_type *const types[] = {
     &hd_type_minibatch,      &hd_type_moments,
     &hd_type_params,         &hd_type_permutation,
     &hd_type_priorities,     &hd_type_replay,
+    &hd_type_residual,       &hd_type_residual,
     &hd_type_sampler_state,  &hd_type_scalars,
     &hd_type_td_errors,      &hd_type_temperature,
     &hd_type_trajectories,   &hd_type_transition_block,

@@ -21,6 +21,8 @@ int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
         c.in = hd_binder_get_replica(binder, op, 0, c.home)->memory;
         if (binder->plan->values[op->step->refs[1].value].instances > 0)
             c.out = hd_binder_get_replica(binder, op, 1, c.home)->memory[0];
+        if (c.rounding && op->step->refs[2].value != HD_NO_VALUE)
+            c.residuals = hd_binder_get_replica(binder, op, 2, c.home)->memory;
     }
     int buckets = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->buckets : 1;
     for (c.bucket = 0; c.bucket < buckets; c.bucket++) {

@@ -21,6 +21,7 @@ struct hd_collective hd_plan_make_collective(const struct hd_plan *plan, const s
         c.in_spec = &plan->graph->values[step->refs[0].value].spec;
         c.out_spec = &plan->graph->values[step->refs[1].value].spec;
         c.n_in = plan->values[step->refs[0].value].instances;
+        c.rounding = hd_op_get_rounding(op);
     }
     return c;
 }

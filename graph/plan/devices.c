@@ -63,7 +63,7 @@ static bool is_touched(const struct hd_plan *plan, int value, bool gpu, bool cha
 /* -- Collectives ------------------------------------------------------------------------------- */
 /* One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
  * from there. Several GPUs of a rank add their own operands, and the first one adds their sums
- * (graph/execute/gpu_reduce.c). */
+ * (graph/execute/gpu_reduce.c). The host alone rounds. */
 
 static bool can_reduce_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -84,7 +84,8 @@ void hd_plan_place_reductions(struct hd_plan *plan)
             plan->devices == 0)
             continue;
         const int value = op->step->refs[0].value;
-        op->gpu = can_reduce_on_gpu(plan, value) && is_touched(plan, value, true, true) &&
+        op->gpu = !hd_op_get_rounding(op) && can_reduce_on_gpu(plan, value) &&
+                  is_touched(plan, value, true, true) &&
                   plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
         if (op->gpu && plan->devices > 1)
             op->lowering = HD_LOWERING_GPU_REDUCE;

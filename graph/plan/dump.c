@@ -168,6 +168,8 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", finish last");
     if (op->lowering == HD_LOWERING_SHARDED_UPDATE)
         fprintf(file, ", in slices with %s", op->mean->step->label);
+    if (hd_op_get_rounding(op))
+        fprintf(file, ", exchanged in %s, not in slices", hd_op_get_rounding(op)->name);
     if (op->lowering == HD_LOWERING_FUSED)
         fprintf(file, op->gpu ? ", in place" : ", in slices");
     dump_devices(op, file);
@@ -222,6 +224,14 @@ static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, 
     }
 }
 
+static void dump_parameter(const struct hd_strategy_parameter *parameter, FILE *file)
+{
+    if (parameter->word)
+        fprintf(file, "  %s: %s\n", parameter->name, parameter->word);
+    else
+        fprintf(file, "  %s: %.10g\n", parameter->name, parameter->value);
+}
+
 void hd_plan_dump(const struct hd_plan *plan, FILE *file)
 {
     fprintf(file, "plan of rank %d of %d, %" PRId64 " shards", plan->rank, plan->ranks,
@@ -232,8 +242,7 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
     if (plan->graph->n_parameters) {
         fprintf(file, "strategy\n");
         for (int i = 0; i < plan->graph->n_parameters; i++)
-            fprintf(file, "  %s: %.10g\n", plan->graph->parameters[i].name,
-                    plan->graph->parameters[i].value);
+            dump_parameter(&plan->graph->parameters[i], file);
     }
     fprintf(file, "values\n");
     const struct widths widths = measure_values(plan);

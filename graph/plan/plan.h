@@ -8,6 +8,7 @@
 #define HD_GRAPH_PLAN_PLAN_H
 
 #include "graph/language/graph.h"
+#include "runtime/base/tree.h"
 #include "runtime/engine/submit.h"
 
 enum { HD_NOT_SHARED = -1, HD_LABEL_BYTES = 64 };
@@ -233,6 +234,13 @@ static inline enum hd_access_scope hd_step_get_scope(const struct hd_step *step,
 static inline bool hd_ref_changes(const struct hd_ref *ref)
 {
     return ref->value != HD_NO_VALUE && ref->mode != HD_READ;
+}
+
+/* Returns how a mean rounds what it exchanges; NULL: it does not, or the op is none. */
+static inline const struct hd_rounding *hd_op_get_rounding(const struct hd_op *op)
+{
+    return op->kind == HD_OP_STEP && op->step->verb->kind == HD_VERB_COLLECTIVE ? op->step->args
+                                                                                : NULL;
 }
 
 /* Returns how many instances a value or step of this placement has on the plan's rank. */

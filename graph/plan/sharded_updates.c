@@ -72,7 +72,8 @@ static bool mean_fits(const struct hd_plan *plan, int at)
 {
     const struct hd_op *mean = &plan->ops[at];
     if (mean->kind != HD_OP_STEP || mean->step->verb->kind != HD_VERB_COLLECTIVE ||
-        mean->step->combine != HD_MEAN || !unguarded(mean->step) || mean->step->refs[0].lag > 0)
+        mean->step->combine != HD_MEAN || hd_op_get_rounding(mean) || !unguarded(mean->step) ||
+        mean->step->refs[0].lag > 0)
         return false;
     const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
     double mib = (double)from->elements * sizeof(float) / 1048576.0;

@@ -14,6 +14,7 @@
 struct hd_buffer;
 struct hd_comm_transfer;
 struct hd_device_collective;
+struct hd_rounding;
 struct hd_session_channel;
 
 /* Creates a buffer of buckets >= 1 and partials >= 1. Returns HD_OK or HD_ERR_NOMEM. */
@@ -133,6 +134,12 @@ struct hd_collective {
     int n_in; /* instances of this rank, in shard order; 0 between GPUs: `out` has their sum */
     const struct hd_memory *in; /* [n_in] */
     struct hd_memory out;       /* its data NULL: none on this rank */
+    /* A REDUCE of a flat type with weights, on the host: all nodes of the tree over the instances,
+     * and the mean, are rounded so (rounded.c). NULL: nothing is. */
+    const struct hd_rounding *rounding;
+    const struct hd_memory *residuals; /* [n_in]: floats that are added to each instance's sum
+                                          before it is rounded, and become what that took; NULL:
+                                          none */
     int home;    /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
                     several ranks with a session that has a device comm */
     bool alone;  /* a REDUCE of this rank's instances only: by one task, on any GPU, too */

@@ -8,9 +8,9 @@
 extern const struct hd_type hd_type_adam_state, hd_type_advantages, hd_type_batch,
     hd_type_batch_norm_stats, hd_type_critic_batch, hd_type_dataset, hd_type_env_counters,
     hd_type_envs, hd_type_eval_result, hd_type_grad, hd_type_minibatch, hd_type_moments,
-    hd_type_params, hd_type_permutation, hd_type_priorities, hd_type_replay, hd_type_sampler_state,
-    hd_type_scalars, hd_type_td_errors, hd_type_temperature, hd_type_trajectories,
-    hd_type_transition_block, hd_type_transition_log;
+    hd_type_params, hd_type_permutation, hd_type_priorities, hd_type_replay, hd_type_residual,
+    hd_type_sampler_state, hd_type_scalars, hd_type_td_errors, hd_type_temperature,
+    hd_type_trajectories, hd_type_transition_block, hd_type_transition_log;
 
 extern const struct hd_verb hd_verb_adam, hd_verb_adapt_lr, hd_verb_compute_schedule,
     hd_verb_adapt_temperature, hd_verb_barrier, hd_verb_broadcast, hd_verb_collect,

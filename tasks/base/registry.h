@@ -64,7 +64,9 @@ struct hd_subtasks {
 /* Says what executes a step. Verbs that compute are all HD_VERB_TASK. */
 enum hd_verb_kind {
     HD_VERB_TASK,       /* `body`, and `finish` if there is one */
-    HD_VERB_COLLECTIVE, /* the runtime combines the read port's instances into the written port's */
+    HD_VERB_COLLECTIVE, /* the runtime combines the instances of port 0 into those of port 1; its
+                           task object is the struct hd_rounding of the exchange, or NULL. Port 2,
+                           if there is one, has for each instance what rounding took from it */
     HD_VERB_BROADCAST,  /* the runtime copies shard 0's or rank 0's instance to a global */
     HD_VERB_BARRIER,    /* the runtime waits for all ranks */
     HD_VERB_STOP        /* the submitter evaluates the step's `if:` */

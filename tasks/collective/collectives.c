@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs that change a value's placement, `barrier` and `stop`. The runtime carries them out;
  * their stream ids are constants like those of all verbs. */
+#include "kernels/learn/rounding.h"
 #include "tasks/base/builtin.h"
 #include "tasks/types/output/moments.h"
 #include "tasks/types/output/scalars.h"
+
+#include <string.h>
 
 static const struct hd_port ports[] = {
     {"from", NULL, .mode = HD_READ, .none = true},
@@ -32,16 +35,77 @@ const struct hd_verb hd_verb_sum = {
     .help = "adds the instances of all shards in the fixed tree",
 };
 
+/* -- Means that are rounded -------------------------------------------------------------------- */
+
+enum { FROM, TO, RESIDUAL };
+
+static const struct hd_port mean_ports[] = {
+    [FROM] = {"from", NULL, .mode = HD_READ, .none = true},
+    [TO] = {"to", NULL, .mode = HD_WRITE},
+    [RESIDUAL] = {"residual", "residual", .mode = HD_UPDATE, .optional = true},
+    {0},
+};
+
+static const struct hd_option mean_options[] = {{"exchange", "f32|bf16|f16|int8", false}, {0}};
+
+/* NCCL adds floats, and not in the fixed tree. */
+static int refuse_nccl(const struct hd_setup *setup, const char *exchange)
+{
+    const char *nearest, *key = "runtime.reduction";
+    const char *reduction = hd_config_find_text(setup->config, key, &nearest);
+    if (!reduction || strcmp(reduction, "nccl") != 0)
+        return HD_OK;
+    return hd_diag_add_error(setup->diag, hd_config_get_node(setup->config, key)->location,
+                             "%s: NCCL adds gradients in f32, and not in the tree whose nodes are "
+                             "rounded to %s: leave it deterministic, or exchange in f32",
+                             key, exchange);
+}
+
+/* Gradients alone have weights. */
+static int mean_prepare(const struct hd_setup *setup, void **args_p)
+{
+    const char *exchange = hd_setup_get_option(setup, "exchange");
+    const struct hd_rounding *rounding = exchange ? hd_rounding_find(exchange) : NULL;
+    const struct hd_spec *from = setup->specs[FROM], *residual = setup->specs[RESIDUAL];
+    if (rounding && !from->type->weight)
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "mean: only gradients are exchanged in %s, and '%s' is of type %s",
+                                 exchange, from->name, from->type->name);
+    if (residual && !rounding)
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "mean: '%s' is what rounding takes, and an exchange in f32 rounds "
+                                 "nothing: choose bf16, f16 or int8",
+                                 residual->name);
+    if (residual && residual->of != from->of)
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "mean: '%s' is made of '%s', but '%s' of '%s'", residual->name,
+                                 residual->of->name, from->name, from->of->name);
+    *args_p = (void *)rounding;
+    return rounding ? refuse_nccl(setup, exchange) : HD_OK;
+}
+
+static void mean_release(void *args)
+{
+    (void)args;
+}
+
 const struct hd_verb hd_verb_mean = {
     .name = "mean",
     .stream_id = 0x023c0ae2199663e8,
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MEAN,
-    .ports = ports,
+    .ports = mean_ports,
+    .options = mean_options,
     .by_bucket = true,
     .declare = collectives_declare,
-    .help = "averages the instances of all shards by their weights",
+    .prepare = mean_prepare,
+    .release = mean_release,
+    .help =
+        "averages the instances of all shards by their weights, gradients rounded as the option "
+        "`exchange` says",
 };
+
+/* ---------------------------------------------------------------------------------------------- */
 
 const struct hd_verb hd_verb_max = {
     .name = "max",

@@ -51,12 +51,14 @@ static const void *contribute(const struct hd_collective_round *round, void *scr
     return vector;
 }
 
-static void deliver(const struct hd_collective_round *round, const void *vector)
+static void deliver(const struct hd_collective_round *round, const void *vector, void *scratch)
 {
     const struct hd_collective *c = &round->collective;
     if (!c->out.data)
         return;
-    if (c->kind == HD_COLLECTIVE_REDUCE)
+    if (c->rounding)
+        hd_rounded_unpack(round, vector, scratch);
+    else if (c->kind == HD_COLLECTIVE_REDUCE)
         c->in_spec->type->reduction->unpack(c->out_spec, c->bucket, c->how, vector, c->out.data);
     else if (hd_collective_is_packed(c))
         c->in_spec->type->reduction->unpack(c->out_spec, 0, HD_SUM, vector, c->out.data);
@@ -89,7 +91,7 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
         !hd_collective_is_packed(&round->collective))
         return hd_value_snapshot(round->collective.out_spec, round->collective.out.data,
                                  round->memory[0]);
-    deliver(round, contribute(round, context->scratch, context->scratch));
+    deliver(round, contribute(round, context->scratch, context->scratch), context->scratch);
     return HD_OK;
 }
 
@@ -180,10 +182,10 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
         if (round->collective.out.data)
-            deliver(round, find_sum(round, context->scratch));
+            deliver(round, find_sum(round, context->scratch), context->scratch);
         break;
     case HD_COLLECTIVE_BROADCAST:
-        deliver(round, hd_round_get_buffer(round, 0, round->sequence));
+        deliver(round, hd_round_get_buffer(round, 0, round->sequence), NULL);
         break;
     case HD_COLLECTIVE_COMPARE:
         return compare(context, round);
@@ -199,13 +201,16 @@ static struct hd_collective_round *make_round(struct hd_session *session,
                                               const struct hd_collective *c)
 {
     struct hd_collective_round *round =
-        hd_alloc(1, sizeof *round + (size_t)(c->n_in + 1) * sizeof round->memory[0]);
+        hd_alloc(1, sizeof *round + (size_t)(2 * c->n_in + 1) * sizeof round->memory[0]);
     if (!round)
         return NULL;
     round->session = session;
     round->collective = *c;
-    for (int i = 0; i < c->n_in; i++)
+    for (int i = 0; i < c->n_in; i++) {
         round->memory[i] = c->in[i].data;
+        if (c->residuals)
+            round->memory[c->n_in + 1 + i] = c->residuals[i].data;
+    }
     round->memory[c->n_in] = c->out.data;
     return round;
 }

@@ -36,12 +36,19 @@ static double estimate(enum hd_message_way way, const struct hd_comm *comm, doub
     return 0;
 }
 
-/* Vectors of types with a weight are floats that are added one by one, so they can be cut. */
-static bool may_slice(const struct hd_comm *comm, const struct hd_collective *c)
+/* Vectors of types with a weight are floats that are added one by one, so they can be cut, by cache
+ * lines; those that are rounded by blocks. */
+int64_t hd_message_get_unit_bytes(const struct hd_collective *c)
 {
     enum { LINE_BYTES = 64 };
+    return c->rounding ? hd_rounded_get_unit_bytes(c) : LINE_BYTES;
+}
+
+static bool may_slice(const struct hd_comm *comm, const struct hd_collective *c)
+{
     return c->kind == HD_COLLECTIVE_REDUCE && c->in_spec->type->flat && c->in_spec->type->weight &&
-           hd_collective_get_payload_bytes(c) >= LINE_BYTES * hd_comm_count_ranks(comm);
+           hd_collective_get_payload_bytes(c) >=
+               hd_message_get_unit_bytes(c) * hd_comm_count_ranks(comm);
 }
 
 enum hd_message_way hd_message_choose(const struct hd_session_options *options,

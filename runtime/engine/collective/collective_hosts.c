@@ -17,13 +17,13 @@ static struct hd_comm *comm_of(const struct hd_collective_round *round)
 
 /* -- Slices ------------------------------------------------------------------------------------ */
 
-/* Returns the floats of slices of the vector: whole cache lines. */
+/* Returns the bytes of slices of the vector: whole units. */
 static struct hd_elements find_slices(const struct hd_collective_round *round,
                                       struct hd_slices slices)
 {
-    enum { LINE = 16 };
-    const int64_t n = hd_collective_get_payload_bytes(&round->collective) / (int64_t)sizeof(float);
-    return hd_halving_cut(0, n, LINE, slices, hd_comm_count_ranks(comm_of(round)));
+    const struct hd_collective *c = &round->collective;
+    return hd_halving_cut(0, hd_collective_get_payload_bytes(c), hd_message_get_unit_bytes(c),
+                          slices, hd_comm_count_ranks(comm_of(round)));
 }
 
 /* Returns what `rank` keeps of the vector in round k, or of an exchange with all partners. */
@@ -34,12 +34,17 @@ static struct hd_elements find_kept(const struct hd_collective_round *round, int
 
 /* -- Tasks ------------------------------------------------------------------------------------- */
 
-/* Adds a range of n vectors into the sum of number `number`. */
-static void add(const struct hd_collective_round *round, int n, const float **addends,
-                struct hd_elements range, int64_t number)
+/* Adds bytes of n vectors into the sum of number `number`. */
+static void add(const struct hd_collective_round *round, int n, const void *const *addends,
+                struct hd_elements bytes, void *scratch, int64_t number)
 {
-    hd_tree_add(n, addends, 1, 0, range.lo, range.hi,
-                (float *)hd_round_get_sum(round, number) + range.lo);
+    enum { FLOAT = sizeof(float) };
+    void *sum = hd_round_get_sum(round, number);
+    if (round->collective.rounding)
+        hd_rounded_add(round, n, addends, bytes.lo, bytes.hi, scratch, sum);
+    else
+        hd_tree_add(n, (const float *const *)addends, 1, 0, bytes.lo / FLOAT, bytes.hi / FLOAT,
+                    (float *)((char *)sum + bytes.lo));
 }
 
 /* Adds the vectors that the ranks of this host packed, in the slices of this rank's number. */
@@ -49,12 +54,12 @@ static int run_add_host(struct hd_context *context, const struct hd_view *views,
     const struct hd_collective_round *round = args;
     const struct hd_comm *comm = comm_of(round);
     const int ranks = hd_comm_count_host_ranks(comm), first = hd_comm_get_first_rank(comm);
-    const float **addends = context->scratch;
+    const void **addends = context->scratch;
     for (int i = 0; i < ranks; i++)
         addends[i] = hd_round_get_buffer(round, first + i, round->sequence);
     add(round, ranks, addends,
         find_slices(round, hd_halving_get_slices(comm, hd_comm_get_rank(comm), 0)),
-        round->exchange);
+        context->scratch, round->exchange);
     return HD_OK;
 }
 
@@ -66,13 +71,13 @@ static int run_add_slice(struct hd_context *context, const struct hd_view *views
     const struct hd_collective_round *round = args;
     const struct hd_comm *comm = comm_of(round);
     const int hosts = hd_comm_count_hosts(comm);
-    const float **addends = context->scratch;
+    const void **addends = context->scratch;
     for (int host = 0; host < hosts; host++)
         addends[host] =
             hd_round_get_buffer(round, hd_comm_get_partner(comm, host), round->exchange);
     addends[hd_comm_get_host(comm)] = hd_round_get_sum(round, round->exchange);
     add(round, hosts, addends, find_kept(round, hd_comm_get_rank(comm), HD_ALL_PARTNERS),
-        round->exchange + 1);
+        context->scratch, round->exchange + 1);
     return HD_OK;
 }
 
@@ -83,10 +88,11 @@ static int run_add_half(struct hd_context *context, const struct hd_view *views,
     const struct hd_collective_round *round = args;
     const struct hd_comm *comm = comm_of(round);
     const int k = (int)context->item;
-    const float *both[] = {
+    const void *both[] = {
         hd_round_get_sum(round, round->exchange),
         hd_round_get_buffer(round, hd_halving_get_pair(comm, k), round->exchange)};
-    add(round, 2, both, find_kept(round, hd_comm_get_rank(comm), k), round->exchange);
+    add(round, 2, both, find_kept(round, hd_comm_get_rank(comm), k), context->scratch,
+        round->exchange);
     return HD_OK;
 }
 
@@ -116,6 +122,11 @@ static int run_add_pair(struct hd_context *context, const struct hd_view *views,
     void *own = hd_round_get_buffer(round, self, round->exchange);
     void *other = hd_round_get_buffer(round, pair, round->exchange);
     void *left = self < pair ? own : other, *right = self < pair ? other : own;
+    const void *both[] = {left, right};
+    if (c->rounding) {
+        hd_rounded_add(round, 2, both, 0, hd_rounded_get_vector_bytes(c), context->scratch, own);
+        return HD_OK;
+    }
     c->in_spec->type->reduction->combine(c->in_spec, c->bucket, c->how, left, right);
     if (left != own)
         memcpy(own, left, (size_t)hd_collective_get_payload_bytes(c));
@@ -143,6 +154,12 @@ static int list_whole(const struct hd_collective_round *round, int partner, int6
     return n;
 }
 
+static struct hd_comm_transfer make_transfer(int rank, bool out, void *vector,
+                                             struct hd_elements bytes)
+{
+    return (struct hd_comm_transfer){rank, out, (char *)vector + bytes.lo, bytes.hi - bytes.lo};
+}
+
 /* A partner gets what it keeps of this rank's sums, or what this rank has kept. */
 static int list_slices(const struct hd_collective_round *round, enum hd_message_step step, int k,
                        int partner, int64_t number, struct hd_comm_transfer *transfers)
@@ -152,8 +169,8 @@ static int list_slices(const struct hd_collective_round *round, enum hd_message_
     const bool scatter = step == HD_MESSAGE_SCATTER;
     void *sum = hd_round_get_sum(round, number);
     void *received = scatter ? hd_round_get_buffer(round, partner, number) : sum;
-    transfers[0] = hd_halving_make_transfer(partner, true, sum, scatter ? remote : local);
-    transfers[1] = hd_halving_make_transfer(partner, false, received, scatter ? local : remote);
+    transfers[0] = make_transfer(partner, true, sum, scatter ? remote : local);
+    transfers[1] = make_transfer(partner, false, received, scatter ? local : remote);
     return 2;
 }
 

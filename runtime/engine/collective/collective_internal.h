@@ -43,7 +43,7 @@ struct hd_collective_round {
      * hd_round_get_sum for the unpacking. */
     int64_t exchange, sum;
     struct hd_device_collective device_collective; /* between GPUs */
-    void *memory[]; /* of the instances that it reads, then of its output */
+    void *memory[]; /* of the instances that it reads, then of its output, then of residuals */
 };
 
 /* Returns whether a broadcast sends the vector of the value's reduction and not its bytes: types
@@ -59,6 +59,9 @@ enum hd_message_way hd_message_choose(const struct hd_session_options *options,
                                       const struct hd_collective *c);
 enum hd_message_way hd_message_choose_update(const struct hd_session_options *options,
                                              double bytes);
+
+/* Returns the bytes of a unit in which a vector may be cut in slices. */
+int64_t hd_message_get_unit_bytes(const struct hd_collective *c);
 
 /* Returns a task of the collective that goes through so many vectors, as operands and as its
  * result. */
@@ -85,6 +88,30 @@ const void *hd_round_add_instances(const struct hd_collective_round *round, void
                                    void *top);
 const void *hd_round_add_ranks(const struct hd_collective_round *round, int first, int ranks,
                                void *levels, void *top);
+
+/* Returns the sum of the weights of a bucket over all partials of n instances, in tree order
+ * (weights.c). */
+float hd_weights_add(const struct hd_spec *spec, int bucket, const void *const *instances,
+                     int64_t n);
+
+/* -- Vectors that are rounded (rounded.c) ------------------------------------------------------ */
+
+/* Returns their bytes, and those of a unit, which no slice divides: a block. */
+int64_t hd_rounded_get_vector_bytes(const struct hd_collective *c);
+int64_t hd_rounded_get_unit_bytes(const struct hd_collective *c);
+
+/* Returns the bytes of scratch that the following need, of which they leave those of a vector and
+ * of a pointer for each rank to their callers. */
+int64_t hd_rounded_get_scratch_bytes(const struct hd_collective *c, int ranks);
+
+/* Add this rank's instances, or bytes [lo, hi) of n packed vectors, whole units, into the same
+ * place of the vector `to`, which may be the first of them. */
+void hd_rounded_add_instances(const struct hd_collective_round *round, void *scratch, void *to);
+void hd_rounded_add(const struct hd_collective_round *round, int n, const void *const *vectors,
+                    int64_t lo, int64_t hi, void *scratch, void *to);
+
+/* Stores the mean that a packed sum stands for in the output. */
+void hd_rounded_unpack(const struct hd_collective_round *round, const void *vector, void *scratch);
 
 /* Returns the transport's buffer of `rank` for a number of the channel. */
 static inline void *hd_round_get_buffer(const struct hd_collective_round *round, int rank,

@@ -16,7 +16,8 @@ int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
 {
     switch (c->kind) {
     case HD_COLLECTIVE_REDUCE:
-        return hd_align_up(c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
+        return hd_align_up(c->rounding ? hd_rounded_get_vector_bytes(c)
+                                       : c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
     case HD_COLLECTIVE_BROADCAST:
         return hd_align_up(hd_collective_is_packed(c)
                                ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
@@ -31,6 +32,8 @@ int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
 
 int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks)
 {
+    if (c->rounding)
+        return hd_rounded_get_scratch_bytes(c, ranks);
     int64_t partials = c->n_in > ranks ? c->n_in : ranks;
     return hd_collective_get_payload_bytes(c) * hd_tree_count_levels(partials > 0 ? partials : 1);
 }
@@ -89,8 +92,24 @@ static void *combine(void *arg, int level, void *left, void *right)
     return vector;
 }
 
+/* Adds the packed vectors of ranks [first, first + ranks). */
+static const void *add_rounded(const struct hd_collective_round *round, int first, int ranks,
+                               void *scratch, void *to)
+{
+    const struct hd_collective *c = &round->collective;
+    const void **vectors = (const void **)((char *)scratch + hd_collective_get_payload_bytes(c));
+    for (int i = 0; i < ranks; i++)
+        vectors[i] = hd_round_get_buffer(round, first + i, round->sequence);
+    hd_rounded_add(round, ranks, vectors, 0, hd_rounded_get_vector_bytes(c), scratch, to);
+    return to;
+}
+
 const void *hd_round_add_instances(const struct hd_collective_round *round, void *levels, void *top)
 {
+    if (round->collective.rounding) {
+        hd_rounded_add_instances(round, levels, top);
+        return top;
+    }
     struct reduce reduce = {round, levels, top};
     return hd_tree_reduce(0, round->collective.n_in, pack_leaf, combine, &reduce);
 }
@@ -98,6 +117,8 @@ const void *hd_round_add_instances(const struct hd_collective_round *round, void
 const void *hd_round_add_ranks(const struct hd_collective_round *round, int first, int ranks,
                                void *levels, void *top)
 {
+    if (round->collective.rounding)
+        return add_rounded(round, first, ranks, levels, top);
     struct reduce reduce = {round, levels, top};
     return hd_tree_reduce(first, first + ranks, rank_leaf, combine, &reduce);
 }
@@ -108,8 +129,9 @@ struct hd_task hd_round_make_task(const struct hd_collective_round *round, hd_bo
                                   double vectors)
 {
     const struct hd_collective *c = &round->collective;
-    const int64_t bytes =
-        c->kind == HD_COLLECTIVE_COMPARE ? c->in_spec->bytes : hd_collective_get_payload_bytes(c);
+    const int64_t bytes = c->kind == HD_COLLECTIVE_COMPARE ? c->in_spec->bytes
+                          : c->rounding ? c->in_spec->type->reduction->bytes(c->in_spec, c->bucket)
+                                        : hd_collective_get_payload_bytes(c);
     return (struct hd_task){
         .verb = c->verb,
         .name = c->name,
@@ -131,7 +153,7 @@ int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task,
     struct hd_access few[HD_VIEWS_MAX];
     const bool broadcast = c->kind == HD_COLLECTIVE_BROADCAST; /* which reads rank 0's instance */
     const int inputs = broadcast ? round->session->options.rank == 0 : c->n_in;
-    int64_t needed = c->n_in + 1;
+    int64_t needed = 2 * c->n_in + 1;
     struct hd_access *list = needed <= HD_VIEWS_MAX ? few : hd_alloc(needed, sizeof *list);
     if (!list)
         return HD_ERR_NOMEM;
@@ -139,6 +161,8 @@ int hd_round_submit_task(struct hd_collective_round *round, struct hd_task task,
     int bucket = c->kind == HD_COLLECTIVE_REDUCE ? c->bucket : HD_ALL_BUCKETS;
     for (int i = 0; reads && i < inputs; i++)
         list[n++] = (struct hd_access){c->in[i].buffer, bucket, HD_ALL_PARTIALS, HD_READ};
+    for (int i = 0; reads && c->residuals && i < c->n_in; i++)
+        list[n++] = (struct hd_access){c->residuals[i].buffer, bucket, HD_ALL_PARTIALS, HD_UPDATE};
     if (writes && c->out.data)
         list[n++] = (struct hd_access){c->out.buffer, bucket, HD_ALL_PARTIALS,
                                        c->n_in > 0 ? HD_WRITE : HD_UPDATE};

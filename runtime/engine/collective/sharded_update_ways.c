@@ -69,25 +69,6 @@ static int64_t partial_stride(const struct hd_update_bucket *bucket)
            (int64_t)sizeof(float);
 }
 
-static float partial_weights(const struct hd_update_bucket *bucket, const float *data, int64_t lo,
-                             int64_t n)
-{
-    const struct hd_spec *spec = bucket->update.operands;
-    if (n == 1)
-        return spec->type->weight(spec, bucket->index, data, lo);
-    float left = partial_weights(bucket, data, lo, n / 2);
-    return left + partial_weights(bucket, data, lo + n / 2, n - n / 2);
-}
-
-static float group_weights(const struct hd_update_bucket *bucket, const float *const *group,
-                           int64_t lo, int64_t n)
-{
-    if (n == 1)
-        return partial_weights(bucket, group[lo], 0, bucket->update.operands->partials);
-    float left = group_weights(bucket, group, lo, n / 2);
-    return left + group_weights(bucket, group, lo + n / 2, n - n / 2);
-}
-
 int64_t hd_update_count_local(const struct hd_update_bucket *bucket)
 {
     return bucket->n_local * bucket->update.operands->partials;
@@ -116,7 +97,8 @@ int hd_update_add_host(struct hd_context *context, const struct hd_view *views, 
     (void)context, (void)views;
     const struct hd_update_bucket *bucket = args;
     const int own = host_of(bucket);
-    bucket->counts[own] = group_weights(bucket, bucket->local, 0, bucket->n_local);
+    bucket->counts[own] = hd_weights_add(bucket->update.operands, bucket->index,
+                                         (const void *const *)bucket->local, bucket->n_local);
     for (int host = 0; host < bucket->groups && hd_update_count_local(bucket) > 1; host++) {
         const int partner = hd_comm_get_partner(comm_of(bucket), host);
         const struct hd_elements slice = hd_update_get_slice(bucket, partner);
@@ -177,7 +159,8 @@ float hd_update_count(const struct hd_update_bucket *bucket)
     const float *counts = bucket->counts;
     float count;
     if (!bucket->by_host)
-        return group_weights(bucket, bucket->group, 0, bucket->groups);
+        return hd_weights_add(bucket->update.operands, bucket->index,
+                              (const void *const *)bucket->group, bucket->groups);
     if (bucket->pairs)
         return count_pair(bucket, bucket->rounds - 1);
     hd_tree_add(1, &counts, bucket->groups, 1, 0, 1, &count);

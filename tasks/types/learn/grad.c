@@ -163,6 +163,11 @@ struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *
     };
 }
 
+static float *count_of(const struct hd_spec *spec, int bucket, void *data)
+{
+    return hd_grad_get_counts(spec, data, 0) + bucket;
+}
+
 #if HD_CUDA
 static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
@@ -192,11 +197,6 @@ static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, in
             (struct hd_partials){.floats = operands[i].floats, .counts = operands[i].count, .n = 1};
     return hd_partials_mean_cuda(n_operands, partials, how == HD_MEAN, 0, n, to, total, stream);
 }
-
-static float *count_of(const struct hd_spec *spec, int bucket, void *data)
-{
-    return hd_grad_get_counts(spec, data, 0) + bucket;
-}
 #endif
 
 static const struct hd_reduction reduction = {
@@ -205,11 +205,11 @@ static const struct hd_reduction reduction = {
     .combine = grad_combine,
     .unpack = grad_unpack,
     .hows = 1 << HD_MEAN,
+    .count = count_of,
 #if HD_CUDA
     .reduce_on_gpu = reduce_on_gpu,
     .graph_capturable = true,
     .add_on_gpu = add_on_gpu,
-    .count = count_of,
 #endif
 };
 

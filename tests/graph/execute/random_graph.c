@@ -32,7 +32,7 @@ struct generator {
         int place, buckets;
     } values[VALUES_MAX + UPDATE_VALUES + LOCAL_VALUES + ROWS];
     bool ticks; /* some step counts `tick` */
-    bool has_update;
+    bool has_update, has_residual;
     int sharded_updates, first_update_value;
     int first_local; /* -1: none */
 };
@@ -190,6 +190,18 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
+/* Has some means rounded, half of these with a residual. */
+static void add_exchange(struct generator *g)
+{
+    const uint64_t kind = draw(g, 20);
+    if (kind < 6)
+        append(g->steps, ", exchange: %s", (const char *[]){"bf16", "f16", "int8"}[kind / 2]);
+    if (kind < 6 && kind % 2)
+        append(g->steps, ", updates: [residual]");
+    g->has_residual |= kind < 6 && kind % 2;
+    append(g->steps, "}\n");
+}
+
 /* Adds a gradient in subtasks, its mean, and a step that uses the mean: a sharded update unless
  * something forbids it. */
 static bool add_update(struct generator *g, const char *pad, bool lag)
@@ -217,8 +229,9 @@ static bool add_update(struct generator *g, const char *pad, bool lag)
     }
     if (draw(g, 12) == 0)
         guard(g, false);
-    append(g->steps, "}\n%s- mean: {reads: [v%d], writes: [v%d]}\n", pad, first + PARTIALS,
+    append(g->steps, "}\n%s- mean: {reads: [v%d], writes: [v%d]", pad, first + PARTIALS,
            first + MEAN);
+    add_exchange(g);
     append(g->steps, "%s- apply: {reads: [mean: v%d", pad, first + MEAN);
     if (hint >= 0 && draw(g, 2)) {
         name(g, hint, lag, th);
@@ -372,7 +385,7 @@ static void make_values(struct generator *g)
         g->values[i].place = (int)draw(g, 8) < 4 ? SHARD : draw(g, 3) ? GLOBAL : RANK0;
         g->values[i].buckets = 3;
     }
-    g->has_update = draw(g, 2);
+    g->has_update = draw(g, 3) > 0;
     g->first_local = -1;
     g->first_update_value = g->n_values;
     for (int i = 0; i < UPDATE_VALUES && g->has_update; i++) {
@@ -426,6 +439,8 @@ char *hd_random_graph(uint64_t seed)
             append(text, ", slots: %d", 1 + (int)draw(g, 3));
         append(text, "}\n");
     }
+    if (g->has_residual)
+        append(text, "  residual: {type: residual, per: shard%s}\n", cut ? ", bucket_mb: 3" : "");
     bool none = strstr(text, "  v") == NULL;
     if (none)
         append(text, "  v0: {type: ints}\n");

@@ -2,7 +2,9 @@
 #include "tests/graph/execute/reference.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 #include "tests/harness/check.h"
 
 #include <math.h>
@@ -299,6 +301,40 @@ static void run_pooled(struct hd_reference *r, const struct hd_step *step)
 
 /* -- Steps ------------------------------------------------------------------------------------- */
 
+/* Rounds floats block by block, if a mean does so. */
+static void round_blocks(const struct hd_step *step, float *floats, int64_t n)
+{
+    const struct hd_rounding *rounding = step->args;
+    char rounded[5 * HD_BLOCK];
+    for (int64_t at = 0; rounding && at < n; at += HD_BLOCK) {
+        const int64_t left = n - at < HD_BLOCK ? n - at : HD_BLOCK;
+        rounding->encode(floats + at, left, rounded);
+        rounding->decode(rounded, left, floats + at);
+    }
+}
+
+/* Rounds the sum of a shard, and takes from its residual and leaves there what that loses. */
+static void round_leaf(const struct hd_reference *r, const struct hd_step *step, int bucket,
+                       int64_t shard, float *sum)
+{
+    int64_t lo, hi, version;
+    hd_spec_get_bucket(spec_of(r, step->refs[0].value), bucket, &lo, &hi);
+    const bool feeds_back = step->n_refs > 2 && step->refs[2].value != HD_NO_VALUE;
+    float *residual = feeds_back ? (float *)look(r, &step->refs[2], shard, &version) + lo : NULL;
+    for (int64_t i = 0; feeds_back && i < hi - lo; i++)
+        residual[i] = sum[i] += residual[i];
+    round_blocks(step, sum, hi - lo);
+    for (int64_t i = 0; feeds_back && i < hi - lo; i++)
+        residual[i] -= sum[i];
+}
+
+static int64_t count_floats(const struct hd_spec *spec, int bucket)
+{
+    int64_t lo, hi;
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    return hi - lo;
+}
+
 /* Returns the instances [lo, hi) combined in the midpoint tree, as a new vector. */
 static void *reduce(const struct hd_reference *r, const struct hd_step *step, int bucket,
                     int64_t lo, int64_t hi)
@@ -309,11 +345,14 @@ static void *reduce(const struct hd_reference *r, const struct hd_step *step, in
         int64_t version;
         void *vector = hd_alloc(reduction->bytes(spec, bucket), 1);
         reduction->pack(spec, bucket, look(r, &step->refs[0], lo, &version), vector);
+        if (step->args)
+            round_leaf(r, step, bucket, lo, vector);
         return vector;
     }
     int64_t middle = lo + (hi - lo) / 2;
     void *left = reduce(r, step, bucket, lo, middle), *right = reduce(r, step, bucket, middle, hi);
     reduction->combine(spec, bucket, step->combine, left, right);
+    round_blocks(step, left, count_floats(spec, bucket));
     hd_free(right);
     return left;
 }
@@ -333,6 +372,11 @@ static void run_collective(struct hd_reference *r, const struct hd_step *step)
     for (int bucket = 0; bucket < from->buckets; bucket++) {
         void *vector = reduce(r, step, bucket, 0, r->graph->shards);
         from->type->reduction->unpack(to, bucket, step->combine, vector, out);
+        if (step->args) {
+            int64_t lo, hi;
+            hd_spec_get_bucket(to, bucket, &lo, &hi);
+            round_blocks(step, (float *)out + lo, hi - lo);
+        }
         hd_free(vector);
     }
 }

@@ -144,7 +144,7 @@ TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
     int sharded_updates = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, cross_shard_sums = 0,
-        backgrounds = 0, by_gpus = 0;
+        backgrounds = 0, by_gpus = 0, rounded = 0, residuals = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
@@ -152,6 +152,9 @@ TEST(all_lowerings_are_among_them)
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             sharded_updates += plan->ops[i].mean != NULL;
+            rounded += hd_op_get_rounding(&plan->ops[i]) != NULL;
+            residuals += hd_op_get_rounding(&plan->ops[i]) &&
+                         plan->ops[i].step->refs[2].value != HD_NO_VALUE;
             subtasks += plan->ops[i].lowering == HD_LOWERING_SUBTASKS && plan->ops[i].flat >= 0;
             items += plan->ops[i].lowering == HD_LOWERING_SUBTASKS && plan->ops[i].flat < 0;
             lasts +=
@@ -176,13 +179,15 @@ TEST(all_lowerings_are_among_them)
            "finish last, %d shard steps bucket by bucket, %d that add up between stages, %d "
            "background "
            "tasks "
-           "of several calls, %d means by two GPUs\n",
+           "of several calls, %d means by two GPUs, %d rounded means, %d of them with residuals\n",
            SEEDS, sharded_updates, subtasks, items, lasts, alone, cross_shard_sums, backgrounds,
-           by_gpus);
+           by_gpus, rounded, residuals);
 #if HD_CUDA
     ck_assert_int_ge(by_gpus, SEEDS / 20);
 #endif
     ck_assert_int_ge(sharded_updates, SEEDS / 10);
+    ck_assert_int_ge(residuals, SEEDS / 20);
+    ck_assert_int_ge(rounded - residuals, SEEDS / 20);
     ck_assert_int_ge(subtasks, SEEDS / 10);
     ck_assert_int_ge(items, SEEDS / 10);
     ck_assert_int_ge(lasts, SEEDS / 20);

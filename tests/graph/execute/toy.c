@@ -198,8 +198,8 @@ static const struct hd_type type_floats = {.name = "floats",
                                            .copy_range = copy_floats,
                                            .reduction = &floats_reduction};
 
-static const struct hd_type *const types[] = {&type_ints, &type_rows,   &type_floats,
-                                              &type_news, &hd_toy_sums, NULL};
+static const struct hd_type *const types[] = {
+    &type_ints, &type_rows, &type_floats, &type_news, &hd_toy_sums, &hd_toy_residual, NULL};
 
 /* -- Verbs ------------------------------------------------------------------------------------- */
 

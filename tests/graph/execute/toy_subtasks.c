@@ -122,12 +122,10 @@ static int64_t get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
 
-#if HD_CUDA
 static float *weight_of(const struct hd_spec *spec, int bucket, void *data)
 {
     return partial_weights(spec, data, 0) + bucket;
 }
-#endif
 
 static const struct hd_reduction reduction = {
     .bytes = vector_bytes,
@@ -135,10 +133,10 @@ static const struct hd_reduction reduction = {
     .combine = combine,
     .unpack = unpack,
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
+    .count = weight_of,
 #if HD_CUDA
     .reduce_on_gpu = hd_toy_reduce,
     .add_on_gpu = hd_toy_add,
-    .count = weight_of,
 #endif
 };
 
@@ -149,6 +147,20 @@ const struct hd_type hd_toy_sums = {.name = "sums",
                                     .get_byte_range = get_byte_range,
                                     .reduction = &reduction,
                                     .weight = weight};
+
+/* -- Type residual: what the rounding of sums took --------------------------------------------- */
+
+static int resolve_residual(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    (void)setup;
+    spec->elements = FLOATS;
+    spec->buckets = spec->bucket_mb > 0 ? (int)spec->bucket_mb : 1;
+    spec->bytes = padded(FLOATS * (int64_t)sizeof(float));
+    return HD_OK;
+}
+
+const struct hd_type hd_toy_residual = {
+    .name = "residual", .flat = true, .used_by_updates = true, .resolve = resolve_residual};
 
 /* -- Verb spread ------------------------------------------------------------------------------- */
 

@@ -27,6 +27,19 @@
     "  - mix: {reads: [g], writes: [n]}\n"                                                         \
     "  - stop: {if: iteration >= 1}\n"
 
+/* A mean with a residual. */
+#define ROUNDED(exchange)                                                                          \
+    "strategy: {n: 1, word: some}\n"                                                               \
+    "values:\n"                                                                                    \
+    "  g: {type: ints}\n"                                                                          \
+    "  lea: {type: sums, per: shard}\n"                                                            \
+    "  m: {type: sums}\n"                                                                          \
+    "  residual: {type: residual, per: shard}\n"                                                   \
+    "iteration:\n"                                                                                 \
+    "  - spread: {reads: [a: g, b: g], writes: [lea]}\n"                                           \
+    "  - mean: {reads: [lea], updates: [residual], writes: [m], " exchange "}\n"                   \
+    "  - stop: {if: iteration >= 1}\n"
+
 static const struct {
     const char *text;
     int line, column;
@@ -110,6 +123,15 @@ static const struct {
      "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
      "  - reduce: {reads: [lea], writes: [r], op: max}\n",
      7, 45, "sums ('lea')|sum, mean|max"},
+    {VALUES "  - sum: {reads: [s], writes: [g], exchange: bf16}\n" REST, 8, 36, "'exchange'"},
+    {VALUES "  - mean: {reads: [s], writes: [g], exchange: bf8}\n" REST, 8, 47,
+     "f32|bf16|f16|int8|'bf8'"},
+    {VALUES "  - mean: {reads: [s], writes: [g], exchange: bf16}\n" REST, 8, 5,
+     "gradients|bf16|'s'|ints"},
+    {ROUNDED("exchange: f32"), 9, 5, "'residual'|f32"},
+    {ROUNDED("every: 1 iteration"), 9, 5, "'residual'|f32"},
+    {ROUNDED("exchange: $strategy.n"), 9, 70, "$strategy.n"},
+    {ROUNDED("exchange: $strategy.word"), 9, 70, "'some'"},
     {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "shard value"},
     /* With this seed the name has more than one partial, as two thirds of all names. */
     {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  sum: {type: sums}\n"
