@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TRANSITIONS = 64, SHARDS = 4, GPUS = 2, STRATEGIES = 3 };
+enum { TRANSITIONS = 64, SHARDS = 4, GPUS = 2, STRATEGIES = 4 };
 
-static const char *const strategies[STRATEGIES] = {"serial", "pipelined", "bucketed"};
+static const char *const strategies[STRATEGIES] = {"serial", "pipelined", "bucketed", "int8"};
 
 /* Graphs that no run file names, after the run file and with what they need beside it. */
 static const char *const others[][3] = {
@@ -232,7 +232,7 @@ static bool is_refused(void)
 {
     return strstr(scratch_log, "is computed on CPUs only") ||
            strstr(scratch_log, "is a plug-in that scripts/atari builds") ||
-           strstr(scratch_log, "unknown strategy number");
+           strstr(scratch_log, "unknown strategy parameter");
 }
 
 /* All run files and graphs by all strategies, on CPUs and on GPUs. */

@@ -44,7 +44,7 @@ def list_lines():
     yield "runner run --set policy.priority=t", ["policy.priority=true"]
     yield "runner run --set policy.nstep=", []
     yield "runner run configs/cartpole_d", ["configs/cartpole_dqn_ddp.yaml", "configs/cartpole_dqn_priority.yaml"]
-    yield "runner run configs/cartpole_dqn_ddp.yaml --strategy ", ["serial", "bucketed", "pipelined"]
+    yield "runner run configs/cartpole_dqn_ddp.yaml --strategy ", ["serial", "bucketed", "pipelined", "bf16", "int8"]
     yield "runner run --seed ", []
     yield "runner run --trace --quiet conf", ["configs", "config_of_run"]
     yield "runner run --dir config_", ["config_of_run"]

@@ -143,6 +143,19 @@ def check_ranks(scratch):
     print("ranks: gone on with")
 
 
+def check_exchange(scratch):
+    """Hosts round what GPUs have computed, for one GPU as for several ranks."""
+    keys = dict(SHORT, **GPU, world__shards=4, strategy__exchange_precision="int8", strategy__error_feedback=1)
+    plan = call("graph", DQN, *runner.sets(**keys), env=environment(HD_EMULATED_DEVICES=1)).stdout
+    check("mean(grad) [collective, exchanged in int8" in plan and "adam [global, gpu]" in plan, plan)
+    check_same_bits(scratch, "exchange", DQN, [
+        (1, 1, keys),
+        (2, 1, dict(keys, runtime__gpus=2, strategy__bucket_mb=0.02)),
+        (2, 2, keys),
+        (4, 2, dict(keys, runtime__gpus=2, runtime__executor="sequential")),
+    ])
+
+
 def check_lags(scratch):
     base = dict(SHORT_PPO, **GPU, **SPLIT, strategy__policy_lag=1, strategy__eval_lag=1,
                 strategy__batch_buffers=2)
@@ -471,6 +484,7 @@ def main():
         check_schedules(scratch)
         check_parts(scratch)
         check_ranks(scratch)
+        check_exchange(scratch)
         check_lags(scratch)
         check_resume(scratch)
         check_pixels(scratch)

@@ -92,13 +92,14 @@ VALUES = {
     "policy.other.replay_buffer.replay_buffer_size": [80], "policy.other.replay_buffer.anneal_step": [10],
     "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1], "strategy.policy_lag": [1],
     "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
-    "strategy.shard_optimizer_above_mb": [0],
+    "strategy.shard_optimizer_above_mb": [0], "strategy.exchange_precision": ["bf16"], "strategy.error_feedback": [1],
 }
 SCHEDULE = {"policy.learn.schedule.over": "update", "policy.learn.schedule.total": 50}
 SCHEDULED = {"policy.learn.schedule.learning_rate": "{type: linear, end: 0}", "policy.learn.schedule.total": 50}
 DEEP = ", ".join(10 * ["{dense: 16}"])
 # What has to be so for a key to have an effect, of the first algorithm in whose name the text is.
 CIRCUMSTANCES = {
+    "strategy.error_feedback": {"": {"strategy.exchange_precision": "int8"}},
     "strategy.eval_lag": {"sac": {"env.stop_value": "-1e9", "policy.random_collect_size": 0},
                           "": {"env.stop_value": "-1e9"}},  # the evaluation that ends a run is seen later
     "policy.collect.truncation": {"dqn": {"env.type": "mountain_car", "policy.model.obs_shape": 2,

@@ -43,6 +43,15 @@ def check_mpirun(scratch, reference):
         check(found == reference, f"under mpirun, {case}: {found}, not {reference}")
 
 
+def check_rounded(scratch):
+    """Vectors of rounded blocks, in every way that MPI carries them."""
+    keys = dict(strategy__exchange_precision="int8", strategy__error_feedback=1)
+    reference = train(scratch("rounded"), **FIXED, **keys)["param_hash"]
+    for exchange in ("direct", "pairs", "halves"):
+        found = under_mpirun(scratch(f"rounded {exchange}"), 4, runtime__exchange=exchange, **keys)
+        check(found == reference, f"int8 under mpirun, {exchange}: {found}, not {reference}")
+
+
 def check_ppo(scratch):
     keys = dict(FIXED, max_train_iter=20)
     reference = train(scratch("ppo"), config=PPO, **keys)["param_hash"]
@@ -150,6 +159,7 @@ def main():
         check_refusals(scratch)
         check_mpirun(scratch, reference)
         check_ppo(scratch)
+        check_rounded(scratch)
         print(f"one host ends in {reference} each time")
         check_nodes(scratch, reference)
 

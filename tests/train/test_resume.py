@@ -225,6 +225,8 @@ def main():
     with Scratch() as scratch:
         check_hosts(scratch)
         check_kills(scratch, "dqn", runner.CONFIG, DQN, (1, 2, 4), KILLS)
+        rounded = dict(DQN, max_train_iter=1000, strategy__exchange_precision="int8", strategy__error_feedback=1)
+        check_kills(scratch, "rounded", runner.CONFIG, rounded, (1, 2, 4), 2)
         check_stop(scratch)
         check_twice(scratch)
         check_nothing(scratch)

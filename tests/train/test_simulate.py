@@ -53,6 +53,15 @@ def check_networks(scratch):
     check(simulate(scratch, "--nodes", "4", "--network", "100Mbit,1ms") == slow, "equal calls differ")
 
 
+def check_precision(scratch):
+    """The mean of gradients is most of what two nodes send, and in int8 little more than a quarter of that."""
+    call("calibrate", CONFIG, "--strategies", "serial,int8", "--updates", "100", "--quiet", "--out", scratch("int8.json"))
+    sent = {row["strategy"]: row["sent_bytes_per_update"]
+            for row in simulate(scratch, "--nodes", "2", "--strategies", "serial,int8", calibration="int8.json")
+            if row["nodes"] == 2}
+    check(0.25 < sent["int8"] / sent["serial"] < 0.28, f"bytes of an update: {sent}")
+
+
 def check_scale(scratch):
     """What it takes to submit and to start tasks is not scaled; a busy machine takes long for it."""
     with open(scratch("calibration.json"), encoding="utf-8") as file:
@@ -212,6 +221,7 @@ def main():
             measured = json.load(file)["strategies"]["serial"]
         check_one_rank(scratch, measured)
         check_networks(scratch)
+        check_precision(scratch)
         check_scale(scratch)
         check_trace(scratch)
         check_platform(scratch)
