@@ -54,10 +54,10 @@ def main():
 def end_too_many(scratch, update, skips):
     """The run ends after as many in a row as it may skip, with slices of Adam's moments on two ranks too."""
     sentence = "the losses of the last 20 updates were not numbers (runtime.nan_skips_max)"
-    for ranks, above in ((1, 1), (2, 1), (2, 0)):
-        directory = scratch(f"many{ranks}_{above}")
+    for ranks, above, more in ((1, 1, {}), (2, 1, {}), (2, 0, {}), (2, 1, dict(strategy__exchange_precision="f16"))):
+        directory = scratch(f"many{ranks}_{above}{len(more)}")
         start = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-        keys = dict(skips, runtime__nan_skips_max=20, strategy__shard_optimizer_above_mb=above)
+        keys = dict(skips, runtime__nan_skips_max=20, strategy__shard_optimizer_above_mb=above, **more)
         done = call(*start, CONFIG, "--dir", directory, "--quiet", *sets(**keys), expect=1)
         check(f"{sentence}; the last one is {update + 19}" in done.stderr, f"{ranks}, {above}: {done.stderr[-2000:]}")
         check("nan_skips_max" in result(directory)["detail"], f"{ranks}, {above}: result.json")
