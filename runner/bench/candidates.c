@@ -205,7 +205,9 @@ static uint64_t hash_bits(const struct hd_run_spec *run_spec)
         if (is_listed(parameter->name, parameters_without_bits, n_parameters))
             continue;
         hash = hd_hash_mix(hash, hd_hash_text(parameter->name));
-        hash = hd_hash_mix(hash, hd_hash_bytes(&parameter->value, sizeof parameter->value));
+        hash = hd_hash_mix(hash, parameter->word
+                                     ? hd_hash_text(parameter->word)
+                                     : hd_hash_bytes(&parameter->value, sizeof parameter->value));
     }
     return hash;
 }
