@@ -189,6 +189,34 @@ static bool misses_change(const struct flow *flow, const struct hd_step *step,
            have_same_every(step, role->change.step);
 }
 
+/* Returns the last step between two others that counts what both run by, or NULL. */
+static const struct hd_step *find_counting(const struct flow *flow, const struct hd_step *first,
+                                           const struct hd_step *last)
+{
+    const struct hd_step *found = NULL;
+    for (int i = first->index + 1; i < last->index; i++)
+        if (flow->graph->all_steps[i]->counts == first->every_counter)
+            found = flow->graph->all_steps[i];
+    return found;
+}
+
+/* Warns of a step that runs as often as the one ahead of it that makes what it reads, and one count
+ * earlier, as the count changes in between. */
+static void check_count(struct flow *flow, const struct hd_step *step, const struct hd_ref *ref)
+{
+    const struct use *change = &flow->roles[ref->value].change;
+    if (!change->step || change->step->index > step->index || !have_same_every(step, change->step))
+        return;
+    const struct hd_step *counting = find_counting(flow, change->step, step);
+    if (counting)
+        hd_diag_add_error(flow->graph->warnings, ref->location,
+                          "%s reads '%s' as it was one `every` ago: %s at line %d counts between "
+                          "%s at line %d, which %s it, and here",
+                          step->label, get_spec(flow, ref)->name, counting->label,
+                          counting->location.line, change->step->label, change->ref->location.line,
+                          name_change(change));
+}
+
 /* Warns of a step that reads a value ahead of the change that it is hardly meant to miss. */
 static void check_order(struct flow *flow, const struct hd_step *step, const struct hd_ref *ref)
 {
@@ -196,6 +224,7 @@ static void check_order(struct flow *flow, const struct hd_step *step, const str
     const struct use *change = &role->change, *update = &role->update, *missed = NULL;
     if (ref->mode != HD_READ || ref->lag > 0 || !change->step)
         return;
+    check_count(flow, step, ref);
     if (step->index < change->step->index)
         missed = misses_change(flow, step, ref) ? change : NULL;
     else if (change->ref->mode == HD_WRITE && update->step && step->index < update->step->index &&
@@ -207,6 +236,18 @@ static void check_order(struct flow *flow, const struct hd_step *step, const str
                           step->label, get_spec(flow, ref)->name, missed->step->label,
                           missed->ref->location.line, name_change(missed),
                           missed == change ? "the iteration before" : change->step->label);
+}
+
+/* Warns of shards whose parameters are averaged, but never set to what came of it. */
+static void check_average(struct flow *flow, const struct hd_step *step, const struct hd_ref *ref)
+{
+    const struct hd_spec *spec = get_spec(flow, ref);
+    if (step->verb->kind == HD_VERB_COLLECTIVE && ref->mode == HD_READ && spec->type->flat &&
+        spec->type->given && !flow->graph->values[ref->value].written)
+        hd_diag_add_error(flow->graph->warnings, ref->location,
+                          "no step writes '%s', which %s combines: every shard goes on from its "
+                          "own; add a copy of the result to it",
+                          spec->name, step->label);
 }
 
 /* -- The first iteration ----------------------------------------------------------------------- */
@@ -263,6 +304,7 @@ static void check_use(struct flow *flow, const struct hd_step *step, int i)
     const bool takes_none = step->verb->ports[step->verb->many ? 0 : i].none;
     if (takes_none || hd_step_runs_on_change(step) || may_have_content(flow, step, ref)) {
         check_order(flow, step, ref);
+        check_average(flow, step, ref);
         return;
     }
     report_none(flow, step, ref);

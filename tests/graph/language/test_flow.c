@@ -18,13 +18,25 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
+static int resolve_flat(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    spec->elements = 2;
+    return resolve(spec, setup);
+}
+
+static const struct hd_reduction reduction = {.hows = 1 << HD_MEAN};
 static const char *const counted[] = {"size", NULL};
 static const struct hd_type plain = {.name = "plain", .resolve = resolve},
                             fresh = {.name = "fresh", .none = true, .resolve = resolve},
                             given = {.name = "given", .given = true, .resolve = resolve},
+                            flat = {.name = "flat",
+                                    .given = true,
+                                    .flat = true,
+                                    .resolve = resolve_flat,
+                                    .reduction = &reduction},
                             kept = {.name = "kept", .used_by_updates = true, .resolve = resolve},
                             ring = {.name = "ring", .counted = counted, .resolve = resolve};
-static const struct hd_type *const types[] = {&plain, &fresh, &given, &kept, &ring, NULL};
+static const struct hd_type *const types[] = {&plain, &fresh, &given, &flat, &kept, &ring, NULL};
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -46,7 +58,7 @@ static const struct hd_verb take = {
 static const struct hd_verb show = {
     .name = "show", .stream_id = 5, .ports = take_ports, .many = true, .logs = true, .body = body};
 static const struct hd_verb *const verbs[] = {
-    &make, &alter, &use, &take, &show, &hd_verb_broadcast, &hd_verb_stop, NULL};
+    &make, &alter, &use, &take, &show, &hd_verb_broadcast, &hd_verb_mean, &hd_verb_stop, NULL};
 static const struct hd_key keys[] = {{0}};
 static const struct hd_registry registry = {types, verbs, keys};
 
@@ -111,6 +123,15 @@ static const struct row warnings[] = {
      "use|'p'|make at line 5|iteration before"},
     {"f: {type: fresh}", "make: {writes: [f]}\n  - use: {reads: [^f]}\n  - alter: {updates: [f]}",
      "use|'f'|alter at line 6|make left"},
+    /* A whole `every` late. */
+    {"p: {type: given}\n  k: {type: kept}",
+     "make: {writes: [p], every: 2 update}\n  - alter: {updates: [k], counts: update}\n"
+     "  - use: {reads: [^p], every: 2 update}",
+     "use|'p'|alter at line 6|make at line 5"},
+    /* Shards whose mean comes back to none. */
+    {"s: {type: flat, per: shard}\n  m: {type: flat}",
+     "alter: {updates: [s]}\n  - mean: {reads: [^s], writes: [m]}\n  - use: {reads: [m]}",
+     "'s'|mean(s)|copy"},
 };
 
 static const struct row right[] = {
@@ -131,6 +152,14 @@ static const struct row right[] = {
     {"p: {type: given}", "use: {reads: [p]}\n  - alter: {updates: [p]}", NULL},
     {"p: {type: given}", "use: {reads: [p]}\n  - make: {writes: [p], every: 2 iteration}", NULL},
     {"k: {type: kept}", "alter: {updates: [k]}", NULL},
+    {"p: {type: given}\n  k: {type: kept}",
+     "alter: {updates: [k], counts: update}\n  - make: {writes: [p], every: 2 update}\n"
+     "  - use: {reads: [p], every: 2 update}",
+     NULL},
+    {"s: {type: flat, per: shard}\n  m: {type: flat}",
+     "alter: {updates: [s]}\n  - mean: {reads: [s], writes: [m]}\n  - use: {reads: [m]}\n"
+     "  - make: {writes: [s]}",
+     NULL},
 };
 
 /* Loads the graph of a row and writes the place of its mark. */
