@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
+#include "tasks/types/learn/counted_floats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
 
@@ -80,13 +81,6 @@ static float weight(const struct hd_spec *spec, int bucket, const void *data, in
     return partial_counts(spec, data, partial)[bucket];
 }
 
-static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
-{
-    int64_t lo, hi;
-    hd_spec_get_bucket(spec, bucket, &lo, &hi);
-    return (hi - lo + 1) * (int64_t)sizeof(float);
-}
-
 const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucket, int64_t lo,
                          int64_t hi, float *buffer, float *count_p)
 {
@@ -128,29 +122,11 @@ static void grad_pack(const struct hd_spec *spec, int bucket, const void *data, 
     hd_tree_add(1, &counts, spec->partials, stride, bucket, bucket + 1, sum + (hi - lo));
 }
 
-static void grad_combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
-                         const void *other)
-{
-    (void)how;
-    int64_t n = vector_bytes(spec, bucket) / (int64_t)sizeof(float);
-    float *restrict sum = into;
-    const float *restrict operand = other;
-    for (int64_t i = 0; i < n; i++)
-        sum[i] += operand[i];
-}
-
 static void grad_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
                         const void *vector, void *data)
 {
-    int64_t lo, hi;
-    hd_spec_get_bucket(spec, bucket, &lo, &hi);
-    const float *restrict sum = vector;
-    float *restrict to = (float *)data + lo;
-    float count = sum[hi - lo];
-    float divisor = how == HD_MEAN && count > 0 ? count : 1;
-    for (int64_t i = 0; i < hi - lo; i++)
-        to[i] = sum[i] / divisor;
-    hd_grad_get_counts(spec, data, 0)[bucket] = count;
+    hd_grad_get_counts(spec, data, 0)[bucket] =
+        hd_counted_floats_divide(spec, bucket, how, vector, data);
 }
 
 struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int bucket)
@@ -200,9 +176,9 @@ static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, in
 #endif
 
 static const struct hd_reduction reduction = {
-    .bytes = vector_bytes,
+    .bytes = hd_counted_floats_get_bytes,
     .pack = grad_pack,
-    .combine = grad_combine,
+    .combine = hd_counted_floats_add,
     .unpack = grad_unpack,
     .hows = 1 << HD_MEAN,
     .count = count_of,

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/types/base/policy_net.h"
 #include "tasks/types/base/warm_start.h"
+#include "tasks/types/learn/counted_floats.h"
 
 #include <math.h>
 #include <string.h>
@@ -162,6 +163,40 @@ static int params_check(const struct hd_spec *spec, const void *data,
     return hd_numbers_check_f32(message, "parameter", data, spec->elements, -INFINITY);
 }
 
+/* -- Means over shards --------------------------------------------------------------------------
+ */
+/* The count of a vector is that of its shards. */
+static void params_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
+{
+    int64_t lo, hi;
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    memcpy(vector, (const float *)data + lo, (size_t)(hi - lo) * sizeof(float));
+    ((float *)vector)[hi - lo] = 1;
+}
+
+static void params_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
+                          const void *vector, void *data)
+{
+    int64_t lo, hi;
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    hd_counted_floats_divide(spec, bucket, how, vector, data);
+    hd_net_refresh(spec->shape, data, lo, hi);
+}
+
+static float count_shard(const struct hd_spec *spec, int bucket, const void *data, int64_t partial)
+{
+    (void)spec, (void)bucket, (void)data, (void)partial;
+    return 1;
+}
+
+static const struct hd_reduction reduction = {
+    .bytes = hd_counted_floats_get_bytes,
+    .pack = params_pack,
+    .combine = hd_counted_floats_add,
+    .unpack = params_unpack,
+    .hows = 1 << HD_MEAN,
+};
+
 const struct hd_type hd_type_params = {
     .name = "params",
     .given = true,
@@ -175,6 +210,8 @@ const struct hd_type hd_type_params = {
     .save = params_save,
     .load = params_load,
     .check = params_check,
+    .reduction = &reduction,
+    .weight = count_shard,
     .device = HD_ON_GPU(device_form),
 };
 
