@@ -159,6 +159,13 @@ const struct hd_key hd_task_keys[] = {
      NULL},
     {"policy.learn.grad_clip_value", HD_KEY_REAL, 0, 1e9, "0.5", NULL, "global",
      "largest L2 norm of the whole gradient", "max_grad_norm|grad_clip|clip_grad_norm"},
+    {"policy.learn.outer.learning_rate", HD_KEY_REAL, 0, 1e3, "1", NULL, "global",
+     "share of the way that the policy of local updates moves to the mean of the shards, "
+     "for graphs/*_local.yaml; 1 without momentum: it becomes the mean",
+     "outer_lr|server_lr|slow_momentum_lr"},
+    {"policy.learn.outer.momentum", HD_KEY_REAL, 0, 1, "0", NULL, "global",
+     "Nesterov's momentum of these moves; DiLoCo: 0.9, with an outer learning rate of 0.7",
+     "outer_momentum|server_momentum|slow_momentum"},
     {"policy.learn.target_update_freq", HD_KEY_INT, 1, 1e12, "100", NULL, "global",
      "number of updates between copies to the target net",
      "target_update_interval|target_network_frequency"},

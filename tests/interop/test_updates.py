@@ -41,9 +41,11 @@ PLACES = {
     "policy.collect": "n_sample unroll_len gae_lambda segment_at_done truncation",
     "policy.other.replay_buffer": "replay_buffer_size",
     "policy.model": "dueling",
+    "strategy": "local_updates",
     "env": "collector_env_num",
 }
 PLACE = {key: f"{folder}.{key}" for folder, keys in PLACES.items() for key in keys.split()}
+PLACE.update(outer_rate="policy.learn.outer.learning_rate", outer_momentum="policy.learn.outer.momentum")
 
 # What the cases of an algorithm have in common. Adam's epsilon is so large that steps show how long gradients are.
 ADAM = dict(learning_rate=0.02, adam_eps=0.05, accumulate=1)
@@ -63,13 +65,14 @@ BASES = {
 }
 FILES = {"bc": "cartpole_bc_ddp", "dqn": "cartpole_dqn_ddp", "sac": "pendulum_sac", "ppo": "cartpole_ppo_ddp",
          "a2c": "cartpole_a2c_ddp"}
+AVERAGE, DILOCO = dict(outer_rate=1, outer_momentum=0), dict(outer_rate=0.7, outer_momentum=0.9)
 # Of A2C the program has no such keys.
 IMPLIED = {"a2c": dict(epoch_per_collect=1, recompute_adv=False, value_norm=False, clip_ratio=0, value_clip=False)}
 
 
 def case(kind, shards, updates, ranks=1, layers=None, rows=0, unlike=None, **keys):
     """A comparison; `unlike` are settings with which PyTorch has to come to other weights."""
-    unlike = {**({"mean": "sum"} if shards > 1 else {}), **(unlike or {})}
+    unlike = {**({"mean": "first" if "local_updates" in keys else "sum"} if shards > 1 else {}), **(unlike or {})}
     given = " ".join(f"{key} {value}" for key, value in keys.items())
     name = f"{kind} {given}".strip() + (f" {layers}" if layers else "") + (f" of {rows}" if rows else "")
     return dict(kind=kind, shards=shards, updates=updates, ranks=ranks, layers=layers, rows=rows, unlike=unlike,
@@ -131,6 +134,13 @@ CASES = [
     case("a2c", 2, 9, n_sample=33, batch_size=16, minibatch_tail="short", adv_norm=True, unlike=dict(draws=12)),
     case("a2c", 4, 6, segment_at_done=False, value_weight=0.25, unlike=dict(value_weight=0.5)),
 
+    case("dqn", 2, 8, local_updates=2, ranks=2, **AVERAGE, unlike=dict(local_updates=4, outer_rate=0.9)),
+    case("dqn", 4, 12, local_updates=3, batch_size=8, **DILOCO, unlike=dict(outer_rate=1, outer_momentum=0.8, heavy=True)),
+    case("dqn", 2, 8, local_updates=2, target_update_freq=2, **DILOCO, unlike=dict(target_update_freq=3)),
+    case("ppo", 2, 8, local_updates=1, **AVERAGE, unlike=dict(pooled=1, local_updates=2)),
+    case("ppo", 4, 16, local_updates=4, batch_size=16, ranks=2, **DILOCO, unlike=dict(local_updates=2, outer_momentum=0)),
+    case("ppo", 2, 12, local_updates=3, recompute_adv=False, epoch_per_collect=3, **DILOCO, unlike=dict(heavy=True)),
+
     case("sac", 1, 8, unlike=dict(critics=1, auto_alpha=False, truncation="terminal")),
     case("sac", 2, 8, ranks=2, unlike=dict(critics=1, target_theta=0.2)),
     case("sac", 2, 8, batch_size=8, replay_buffer_size=40, random_collect_size=20, unlike=dict(draws=12)),
@@ -164,6 +174,8 @@ def list_keys(scratch, one, folder):
     kind, keys = one["kind"], {PLACE[key]: value for key, value in one["keys"].items()}
     if kind in ("ppo", "a2c"):  # DI-engine has two keys of one name
         keys["policy.collect.discount_factor"] = keys.pop("policy.discount_factor")
+    if "local_updates" in one["keys"]:
+        keys["graph"] = os.path.join(ROOT, f"configs/graphs/{kind}_local.yaml")
     reals = one["keys"].get("action_space") == "continuous"
     log = {} if kind == "bc" else {"collector": {"log": folder}}
     keys.update({"world.shards": one["shards"], "seed": SEED, "max_train_iter": one["updates"], "env.type": "ledger",

@@ -35,12 +35,17 @@ RUNS = {
     "bc": [("cartpole_bc_ddp", dict(CLONED, **LINEAR))],
     "bc_norm": [("cartpole_bc_ddp", dict(CLONED, **LINEAR, policy__model__norm="sync_batch_norm"))],
     "dqn": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
+    "dqn_concurrent": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
+    "dqn_local": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR, policy__learn__outer__momentum=momentum)) for momentum in (0, 0.9)],
     "dqn_priority": [("cartpole_dqn_priority", dict(NORMALISED, **LINEAR))],
     "dqn_sharded_evaluation": [("cartpole_dqn_ddp", dict(NORMALISED, **LINEAR))],
     "ppo": [("cartpole_ppo_ddp", dict(NORMALISED, **LINEAR, policy__recompute_adv=recompute, strategy__policy_lag=lag))
            for recompute, lag in (("true", 0), ("false", 0), ("false", 1))],
     "ppo_fast": [("cartpole_ppo_ddp", dict(NORMALISED, **KL, **CLIP, policy__recompute_adv=recompute, strategy__policy_lag=lag))
                 for recompute, lag in (("true", 0), ("false", 0), ("false", 1))],
+    "ppo_local": [("cartpole_ppo_ddp", dict(NORMALISED, **LINEAR, policy__recompute_adv=recompute, strategy__policy_lag=lag,
+                                            policy__learn__outer__momentum=momentum))
+                  for recompute, lag, momentum in (("true", 0, 0), ("false", 0, 0.9), ("false", 1, 0.9))],
     "ppo_nosync": [("cartpole_ppo_ddp", dict(**LINEAR, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
     "sac": [("pendulum_sac", dict(NORMALISED, **LINEAR))],
 }

@@ -145,6 +145,52 @@ def average(case, shards):
     return mistakes.get(case.get("mean"), lambda: torch.cat(shards).mean())()
 
 
+def copy(net):
+    return {name: tensor.detach().clone().requires_grad_() for name, tensor in net.items()}
+
+
+class Together:
+    """A net that learns by the mean gradient of all shards."""
+
+    def __init__(self, case, net):
+        self.case, self.nets, self.made = case, [net] * case["shards"], 0
+        self.adams = [make_adam(case, list(net.values()))]
+
+    def step(self, losses, clip=None):
+        """By each shard's losses of rows."""
+        step(self.adams[0], average(self.case, losses), list(self.nets[0].values()), clip)
+        self.made += 1
+
+
+class Apart(Together):
+    """A net of each shard's own, for rounds of updates. Then the net that stands for them moves to their mean by DiLoCo's
+    outer optimizer (Douillard et al. 2023, algorithm 1), and they go on from there."""
+
+    def __init__(self, case, net):
+        self.case, self.net, self.nets, self.made = case, net, [copy(net) for _ in range(case["shards"])], 0
+        self.adams = [make_adam(case, list(net.values())) for net in self.nets]
+        momentum = case["outer_momentum"]
+        self.outer = torch.optim.SGD(net.values(), case["outer_rate"], momentum, nesterov=momentum > 0 and "heavy" not in case)
+
+    def step(self, losses, clip=None):
+        for adam, rows, net in zip(self.adams, losses, self.nets):
+            step(adam, rows.mean(), list(net.values()), clip)
+        self.made += 1
+        if self.made % self.case["local_updates"]:
+            return
+        for name, tensor in self.net.items():
+            shards = torch.stack([net[name].detach() for net in self.nets])
+            tensor.grad = tensor.detach() - (shards[0] if self.case.get("mean") == "first" else shards.mean(0))
+        self.outer.step()
+        for net in self.nets:
+            for name, tensor in net.items():
+                tensor.data.copy_(self.net[name])
+
+
+def make_learner(case, net):
+    return Apart(case, net) if "local_updates" in case else Together(case, net)
+
+
 # -- Behaviour cloning ---------------------------------------------------------------------------------------------------
 
 
@@ -251,22 +297,19 @@ def learn_off_policy(case, update, bootstraps=False, least=0):
 
 def learn_dqn(case, p):
     """2.2; the target net is copied by 2.6."""
-    p, updates = p["policy"], [0]
-    target = {name: tensor.detach().clone() for name, tensor in p.items()}
-    adam = make_adam(case, list(p.values()))
+    learner = make_learner(case, p["policy"])
+    targets = [copy(net) for net in learner.nets]
 
     def update(batches, iteration, repeat):
         losses = []
-        for b in batches:
+        for b, p, target in zip(batches, learner.nets, targets):
             with torch.no_grad():
                 best = find_q(case, target if case.get("double") is False else p, b.next_obs).argmax(1, keepdim=True)
                 y = b.reward + b.factor * (1 - b.done) * find_q(case, target, b.next_obs).gather(1, best).squeeze(1)
             losses.append((find_q(case, p, b.obs).gather(1, b.action.unsqueeze(1)).squeeze(1) - y) ** 2)
-        step(adam, average(case, losses), list(p.values()))
-        updates[0] += 1
-        if updates[0] % case["target_update_freq"] == 0:
-            for name, tensor in p.items():
-                target[name] = tensor.detach().clone()
+        learner.step(losses)
+        if learner.made % case["target_update_freq"] == 0:
+            targets[:] = [copy(net) for net in learner.nets]
 
     learn_off_policy(case, update)
 
@@ -429,7 +472,7 @@ def split(case, shard, iteration, repeat):
 
 
 def find_ppo_losses(case, p, samples, rows):
-    """The losses of rows: policy, value, entropy (3.6)."""
+    """The losses of rows (3.6)."""
     logits, value = samples.run(case, p, rows)
     policy, advantage, clip = make_policy(p, logits), samples.advantage[rows], case["clip_ratio"]
     if case["adv_norm"]:
@@ -437,36 +480,32 @@ def find_ppo_losses(case, p, samples, rows):
         advantage = (advantage - advantage.mean()) / (spread + 1e-8)
     log_prob, target, old = policy.log_prob(samples.action[rows]), samples.target[rows], samples.value_old[rows]
     if case["type"] == "a2c":
-        return -log_prob * advantage, (target - value) ** 2, policy.entropy()
+        return -log_prob * advantage + case["value_weight"] * (target - value) ** 2 - case["entropy_weight"] * policy.entropy()
     ratio = (log_prob - samples.old[rows]).exp()
     losses = (target - value) ** 2
     if case["value_clip"]:
         losses = torch.max(losses, (target - old - (value - old).clamp(-clip, clip)) ** 2)
-    return -torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage), losses / 2, policy.entropy()
+    gain = torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    return case["value_weight"] * losses / 2 - gain - case["entropy_weight"] * policy.entropy()
 
 
 def learn_on_policy(case, p):
-    p, logs, returns = p["policy"], [Log(steps) for steps in order_books(case)], Moments()
-    adam, made, iteration = make_adam(case, list(p.values())), 0, 0
+    learner, logs, returns, iteration = make_learner(case, p["policy"]), [Log(steps) for steps in order_books(case)], Moments(), 0
     for log in logs:
         log.state = torch.zeros(log.envs, case.get("hidden", 0))
-    while made < case["updates"]:
+    while learner.made < case["updates"]:
         shards = [Samples(case, log) for log in logs]
-        for samples in shards:
-            samples.act(case, p)
+        for samples, net in zip(shards, learner.nets):
+            samples.act(case, net)
         for epoch in range(case["epoch_per_collect"]):
             if epoch == 0 or case["recompute_adv"]:
                 scale = math.sqrt(returns.variance + 1e-8) if case["value_norm"] else 1
-                for samples in shards:
-                    samples.find_advantages(case, p, scale)
+                for samples, net in zip(shards, learner.nets):
+                    samples.find_advantages(case, net, scale)
                 returns.add(torch.cat([samples.returns for samples in shards[:case.get("pooled", len(shards))]]))
             batches = zip(*(split(case, shard, iteration, epoch) for shard in range(len(shards))))
             for rows in batches:
-                policy, value, entropy = zip(*(find_ppo_losses(case, p, *pair) for pair in zip(shards, rows)))
-                loss = (average(case, policy) + case["value_weight"] * average(case, value)
-                        - case["entropy_weight"] * average(case, entropy))
-                step(adam, loss, list(p.values()), case["grad_clip_value"])
-                made += 1
+                learner.step([find_ppo_losses(case, *one) for one in zip(learner.nets, shards, rows)], case["grad_clip_value"])
         iteration += 1
     for log in logs:
         log.check_played()
