@@ -10,12 +10,12 @@
  * net's items are environment groups: each fragment goes through it as one sequence, from the state
  * with which it began to the observation after it.
  */
-#include "kernels/learn/advantages.h"
 #include "kernels/learn/gae.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/base/arena.h"
 #include "tasks/base/builtin.h"
+#include "tasks/learn/compute_advantages_internal.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/advantages.h"
 #include "tasks/types/learn/batch_norm_stats.h"
@@ -26,47 +26,32 @@
 #include <math.h>
 #include <string.h>
 
-enum { POLICY, TRAJECTORIES, NORM, SCALE, ADVANTAGES, RETURNS };
-
 static const struct hd_port ports[] = {
-    [POLICY] = {"policy", "params", .mode = HD_READ},
-    [TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ, .scope = HD_SCOPE_ALL},
-    [NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
-    [SCALE] = {"return_scale", "moments", .mode = HD_READ, .optional = true,
-               .scope = HD_SCOPE_FINISH},
-    [ADVANTAGES] = {"advantages", "advantages", .mode = HD_WRITE, .scope = HD_SCOPE_FINISH},
-    [RETURNS] = {"returns", "moments", .mode = HD_WRITE, .optional = true,
-                 .scope = HD_SCOPE_FINISH},
+    [HD_ADVANTAGES_POLICY] = {"policy", "params", .mode = HD_READ},
+    [HD_ADVANTAGES_TRAJECTORIES] = {"trajectories", "trajectories", .mode = HD_READ,
+                                    .scope = HD_SCOPE_ALL},
+    [HD_ADVANTAGES_NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [HD_ADVANTAGES_SCALE] = {"return_scale", "moments", .mode = HD_READ, .optional = true,
+                             .scope = HD_SCOPE_FINISH},
+    [HD_ADVANTAGES_TO] = {"advantages", "advantages", .mode = HD_WRITE, .scope = HD_SCOPE_FINISH},
+    [HD_ADVANTAGES_RETURNS] = {"returns", "moments", .mode = HD_WRITE, .optional = true,
+                               .scope = HD_SCOPE_FINISH},
     {0},
 };
 
 static const struct hd_option options[] = {{"values", "collected|computed", false}, {0}};
 
-struct args {
-    const struct hd_net *net;
-    bool collected;  /* values of samples, on CPUs */
-    int64_t samples; /* N */
-    int64_t block;   /* observations of an item */
-    int64_t blocks;  /* items of samples */
-    int64_t after;   /* rows of the last item: most bootstrap values */
-    int64_t
-        steps; /* of a recurrent net's sequences: a fragment's and the observation after it; else
-                  0 */
-    float gamma, lambda;
-    bool value_norm;
-};
-
 static const struct hd_field keys[] = {
-    HD_FIELD(struct args, gamma, "policy.collect.discount_factor"),
-    HD_FIELD(struct args, lambda, "policy.collect.gae_lambda"),
+    HD_FIELD(struct hd_compute_advantages, gamma, "policy.collect.discount_factor"),
+    HD_FIELD(struct hd_compute_advantages, lambda, "policy.collect.gae_lambda"),
     {0},
 };
 
 static int compute_advantages_declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(hd_moments_declare_number(setup, setup->specs[SCALE], false));
-    return hd_moments_declare_number(setup, setup->specs[RETURNS], false);
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[HD_ADVANTAGES_NORM]));
+    HD_TRY(hd_moments_declare_number(setup, setup->specs[HD_ADVANTAGES_SCALE], false));
+    return hd_moments_declare_number(setup, setup->specs[HD_ADVANTAGES_RETURNS], false);
 }
 
 /* Returns the most bootstrap values of an instance: fragments of a group that do not end with their
@@ -77,7 +62,8 @@ static int64_t count_bootstraps(const struct hd_trajectories_shape *shape)
 }
 
 /* A group's fragments are all of one length (tasks/types/base/sequences.h). */
-static int prepare_sequences(const struct hd_trajectories_shape *from, struct args *args)
+static int prepare_sequences(const struct hd_trajectories_shape *from,
+                             struct hd_compute_advantages *args)
 {
     args->steps = from->fragment + 1;
     args->block = from->envs * args->steps;
@@ -86,7 +72,7 @@ static int prepare_sequences(const struct hd_trajectories_shape *from, struct ar
 }
 
 /* Sets the blocks of samples that pass through the net. */
-static void cut_samples(const struct hd_setup *setup, struct args *args)
+static void cut_samples(const struct hd_setup *setup, struct hd_compute_advantages *args)
 {
     /* Passes of dense nets are too short to be cut. */
     const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
@@ -99,16 +85,17 @@ static int compute_advantages_prepare(const struct hd_setup *setup, void **args_
 {
     const struct hd_config *config = setup->config;
     const struct hd_trajectories_shape *from =
-        hd_trajectories_get_shape(setup->specs[TRAJECTORIES]);
-    struct args *args = hd_alloc(1, sizeof *args);
+        hd_trajectories_get_shape(setup->specs[HD_ADVANTAGES_TRAJECTORIES]);
+    struct hd_compute_advantages *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->net = hd_params_get_net(setup->specs[POLICY]);
-    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
-    args->samples = hd_advantages_count_rows(setup->specs[ADVANTAGES]);
+    args->net = hd_params_get_net(setup->specs[HD_ADVANTAGES_POLICY]);
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[HD_ADVANTAGES_POLICY],
+                                     HD_NO_BATCH_NORM_STATS));
+    args->samples = hd_advantages_count_rows(setup->specs[HD_ADVANTAGES_TO]);
     hd_config_read(config, keys, args);
-    if (setup->specs[SCALE]) /* else the key is told of as one that is not used */
+    if (setup->specs[HD_ADVANTAGES_SCALE]) /* else the key is told of as one that is not used */
         args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     args->after = count_bootstraps(from);
     if (hd_net_count_state(args->net) > 0)
@@ -130,7 +117,7 @@ struct work {
     float *begins, *state; /* of a recurrent net, as in struct hd_net_sequences */
 };
 
-static int64_t rows_of(const struct args *args, int64_t item)
+static int64_t rows_of(const struct hd_compute_advantages *args, int64_t item)
 {
     const int64_t left = args->samples - item * args->block;
     if (args->steps > 0)
@@ -138,7 +125,8 @@ static int64_t rows_of(const struct args *args, int64_t item)
     return item == args->blocks ? args->after : left < args->block ? left : args->block;
 }
 
-static int64_t lay_out(const struct args *args, int64_t rows, void *memory, struct work *work)
+static int64_t lay_out(const struct hd_compute_advantages *args, int64_t rows, void *memory,
+                       struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
     work->value = hd_arena_take(&arena, rows, sizeof *work->value);
@@ -155,7 +143,7 @@ static int64_t lay_out(const struct args *args, int64_t rows, void *memory, stru
 
 static void compute_advantages_get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
-    const struct args *args = memory;
+    const struct hd_compute_advantages *args = memory;
     struct work unused;
     const int64_t block = lay_out(args, args->block, NULL, &unused);
     const int64_t after = args->steps > 0 ? 0 : lay_out(args, args->after, NULL, &unused);
@@ -190,7 +178,8 @@ static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char
 
 /* Gathers the observations after fragments. Rows of the last item that none needs hold the first
  * sample. */
-static void fill_bootstrap_obs(const struct args *args, const struct hd_view *from, char *obs)
+static void fill_bootstrap_obs(const struct hd_compute_advantages *args, const struct hd_view *from,
+                               char *obs)
 {
     const int64_t bytes = hd_net_get_obs_bytes(args->net);
     int64_t n = 0;
@@ -202,8 +191,8 @@ static void fill_bootstrap_obs(const struct args *args, const struct hd_view *fr
 }
 
 /* Gathers what a group's envs have seen, and the states and episodes with which they did. */
-static void fill_sequences(const struct args *args, const struct hd_view *from, int64_t group,
-                           const struct work *work)
+static void fill_sequences(const struct hd_compute_advantages *args, const struct hd_view *from,
+                           int64_t group, const struct work *work)
 {
     const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(from->spec);
     const struct hd_trajectories t = hd_trajectories_get(from->spec, from->data, group);
@@ -220,15 +209,16 @@ static void fill_sequences(const struct args *args, const struct hd_view *from, 
     }
 }
 
-static void forward_sequences(const struct args *args, const struct hd_view *views, int64_t group,
-                              const struct work *work)
+static void forward_sequences(const struct hd_compute_advantages *args, const struct hd_view *views,
+                              int64_t group, const struct work *work)
 {
     struct hd_obs_norm norm;
     const struct hd_net_sequences sequences = {
         .steps = args->steps, .state = work->state, .begins = work->begins};
-    fill_sequences(args, &views[TRAJECTORIES], group, work);
-    const struct hd_net_pass pass = {.params = views[POLICY].data,
-                                     .norm = hd_moments_get_obs_norm(&views[NORM], &norm),
+    fill_sequences(args, &views[HD_ADVANTAGES_TRAJECTORIES], group, work);
+    const struct hd_net_pass pass = {.params = views[HD_ADVANTAGES_POLICY].data,
+                                     .norm =
+                                         hd_moments_get_obs_norm(&views[HD_ADVANTAGES_NORM], &norm),
                                      .obs = work->obs,
                                      .rows = args->block,
                                      .sequences = &sequences,
@@ -236,10 +226,10 @@ static void forward_sequences(const struct args *args, const struct hd_view *vie
     hd_net_forward(args->net, &pass, work->out);
 }
 
-static void forward(const struct args *args, const struct hd_view *views, int64_t item,
-                    int64_t rows, const struct work *work)
+static void forward(const struct hd_compute_advantages *args, const struct hd_view *views,
+                    int64_t item, int64_t rows, const struct work *work)
 {
-    const struct hd_view *from = &views[TRAJECTORIES];
+    const struct hd_view *from = &views[HD_ADVANTAGES_TRAJECTORIES];
     const int64_t bytes = hd_net_get_obs_bytes(args->net);
     struct hd_obs_norm norm;
     if (item == args->blocks)
@@ -247,8 +237,9 @@ static void forward(const struct args *args, const struct hd_view *views, int64_
     else
         for (int64_t i = 0; i < rows; i++)
             copy_obs(from, item * args->block + i, 0, work->obs + i * bytes);
-    const struct hd_net_pass pass = {.params = views[POLICY].data,
-                                     .norm = hd_moments_get_obs_norm(&views[NORM], &norm),
+    const struct hd_net_pass pass = {.params = views[HD_ADVANTAGES_POLICY].data,
+                                     .norm =
+                                         hd_moments_get_obs_norm(&views[HD_ADVANTAGES_NORM], &norm),
                                      .obs = work->obs,
                                      .rows = rows,
                                      .work = work->forward};
@@ -258,7 +249,7 @@ static void forward(const struct args *args, const struct hd_view *views, int64_
 static int compute_advantages_body(struct hd_context *context, const struct hd_view *views,
                                    const void *memory)
 {
-    const struct args *args = memory;
+    const struct hd_compute_advantages *args = memory;
     const int64_t rows = rows_of(args, context->item);
     const int64_t outputs = hd_net_count_outputs(args->net);
     struct work work;
@@ -293,11 +284,11 @@ static int64_t lay_out_rows(int64_t n, void *memory, struct rows *rows)
 static int64_t compute_advantages_scratch(const void *memory)
 {
     struct rows unused;
-    return lay_out_rows(((const struct args *)memory)->samples, NULL, &unused);
+    return lay_out_rows(((const struct hd_compute_advantages *)memory)->samples, NULL, &unused);
 }
 
-static const float *values_of(const struct args *args, const struct hd_context *context,
-                              int64_t item)
+static const float *values_of(const struct hd_compute_advantages *args,
+                              const struct hd_context *context, int64_t item)
 {
     struct work work;
     lay_out(args, rows_of(args, item), context->work_buffers[item], &work);
@@ -305,8 +296,9 @@ static const float *values_of(const struct args *args, const struct hd_context *
 }
 
 /* Returns where a sample's value is; in sequences that of the observation after it follows. */
-static const float *find_value(const struct args *args, const struct hd_context *context,
-                               const struct hd_view *from, int64_t sample)
+static const float *find_value(const struct hd_compute_advantages *args,
+                               const struct hd_context *context, const struct hd_view *from,
+                               int64_t sample)
 {
     const int64_t fragment = args->steps - 1;
     if (args->collected) {
@@ -321,7 +313,7 @@ static const float *find_value(const struct args *args, const struct hd_context 
 }
 
 /* Fills the rows. Values are converted to units of rewards: `scale` times the net's. */
-static void fill_rows(const struct args *args, const struct hd_context *context,
+static void fill_rows(const struct hd_compute_advantages *args, const struct hd_context *context,
                       const struct hd_view *from, float scale, const struct rows *rows)
 {
     const float *after = args->steps > 0 ? NULL : values_of(args, context, args->blocks);
@@ -345,15 +337,16 @@ static void fill_rows(const struct args *args, const struct hd_context *context,
 static int compute_advantages_finish(struct hd_context *context, const struct hd_view *views,
                                      const void *memory)
 {
-    const struct args *args = memory;
-    const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
+    const struct hd_compute_advantages *args = memory;
+    const struct hd_view *scale = &views[HD_ADVANTAGES_SCALE],
+                         *returns = &views[HD_ADVANTAGES_RETURNS];
     const struct hd_advantages advantages =
-        hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
+        hd_advantages_get(views[HD_ADVANTAGES_TO].spec, views[HD_ADVANTAGES_TO].data);
     const float unit =
         args->value_norm ? (float)hd_moments_get_deviation(scale->spec, scale->data) : 1;
     struct rows rows;
     lay_out_rows(args->samples, context->scratch, &rows);
-    fill_rows(args, context, &views[TRAJECTORIES], unit, &rows);
+    fill_rows(args, context, &views[HD_ADVANTAGES_TRAJECTORIES], unit, &rows);
     const struct hd_gae gae = {.n = args->samples,
                                .gamma = args->gamma,
                                .lambda = args->lambda,
@@ -374,129 +367,6 @@ static int compute_advantages_finish(struct hd_context *context, const struct hd
     return HD_OK;
 }
 
-#if HD_CUDA
-/* -- On a GPU ---------------------------------------------------------------------------------- */
-/* One item goes through all blocks: a GPU has no use for several at once, and their values then lie
- * one behind another. */
-
-enum { BLOCK_ON_GPU = 512 };
-
-struct work_on_gpu {
-    float *value;       /* [N] */
-    int32_t *after;     /* [after]: samples that need a bootstrap value */
-    float *after_value; /* [after] */
-    char *obs;          /* [block][obs_bytes] */
-    float *out;         /* [block][outputs] */
-    char *forward;
-    float *targets;
-};
-
-static int64_t block_on_gpu(const struct args *args)
-{
-    return args->samples < BLOCK_ON_GPU ? args->samples : BLOCK_ON_GPU;
-}
-
-static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
-{
-    struct hd_arena arena = {.memory = memory};
-    const int64_t block = block_on_gpu(args), rows = block > args->after ? block : args->after;
-    work->value = hd_arena_take(&arena, args->samples, sizeof *work->value);
-    work->after = hd_arena_take(&arena, args->after, sizeof *work->after);
-    work->after_value = hd_arena_take(&arena, args->after, sizeof *work->after_value);
-    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_get_obs_bytes(args->net));
-    work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
-    work->forward = hd_arena_take(&arena, hd_net_get_forward_cuda_bytes(args->net, rows), 1);
-    work->targets = hd_arena_take(&arena, hd_advantages_get_work_bytes(args->samples), 1);
-    return arena.used;
-}
-
-static void get_subtasks_on_gpu(const void *args, struct hd_subtasks *subtasks_p)
-{
-    struct work_on_gpu unused;
-    *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .work_bytes = lay_out_on_gpu(args, NULL, &unused)};
-}
-
-static int compute_advantages_ready_on_gpu(const void *memory)
-{
-    const struct args *args = memory;
-    HD_TRY(hd_net_prepare_cuda(args->net, block_on_gpu(args), 0));
-    HD_TRY(hd_net_prepare_cuda(args->net, args->samples % block_on_gpu(args), 0));
-    return hd_net_prepare_cuda(args->net, args->after, 0);
-}
-
-/* Queues value[rows] of the observations in work->obs. */
-static int values_on_gpu(const struct args *args, const struct hd_view *views, int64_t rows,
-                         const struct work_on_gpu *work, float *value, void *stream)
-{
-    struct hd_obs_norm norm;
-    HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
-                               hd_moments_get_obs_norm(&views[NORM], &norm), work->obs, rows,
-                               work->forward, work->out, stream));
-    return hd_advantages_gather_values_cuda(work->out, rows, hd_net_count_outputs(args->net), value,
-                                            stream);
-}
-
-static int compute_advantages_body_on_gpu(struct hd_context *context, const struct hd_view *views,
-                                          const void *memory)
-{
-    const struct args *args = memory;
-    const struct hd_steps steps =
-        hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
-    const int64_t block = block_on_gpu(args);
-    void *stream = context->stream;
-    struct work_on_gpu work;
-    lay_out_on_gpu(args, context->work, &work);
-    for (int64_t first = 0; first < args->samples; first += block) {
-        const int64_t left = args->samples - first, rows = left < block ? left : block;
-        HD_TRY(hd_steps_gather_obs_cuda(&steps, first, rows, rows, work.obs, stream));
-        HD_TRY(values_on_gpu(args, views, rows, &work, work.value + first, stream));
-    }
-    HD_TRY(hd_steps_find_bootstraps_cuda(&steps, work.after, args->after, stream));
-    HD_TRY(hd_steps_gather_bootstrap_obs_cuda(&steps, work.after, args->after, work.obs, stream));
-    return values_on_gpu(args, views, args->after, &work, work.after_value, stream);
-}
-
-static int finish_on_gpu(struct hd_context *context, const struct hd_view *views,
-                         const void *memory)
-{
-    const struct args *args = memory;
-    const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
-    const struct hd_advantages advantages =
-        hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
-    struct work_on_gpu work;
-    lay_out_on_gpu(args, context->work_buffers[0], &work);
-    struct hd_advantages_args wanted = {
-        .steps = hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
-        .gamma = args->gamma,
-        .lambda = args->lambda,
-        .value = work.value,
-        .after = work.after,
-        .after_value = work.after_value,
-        .capacity = args->after,
-        .work = work.targets,
-        .advantage = advantages.advantage,
-        .target = advantages.target,
-        .value_before = advantages.value,
-    };
-    if (args->value_norm) {
-        wanted.unit = hd_moments_get(scale->spec, scale->data);
-        wanted.epsilon = hd_moments_get_epsilon(scale->spec);
-    }
-    if (returns->data)
-        wanted.returns = hd_moments_get(returns->spec, returns->data);
-    return hd_advantages_compute_cuda(&wanted, context->stream);
-}
-
-static const struct hd_gpu_verb on_gpu = {
-    .body = compute_advantages_body_on_gpu,
-    .finish = finish_on_gpu,
-    .get_subtasks = get_subtasks_on_gpu,
-    .ready = compute_advantages_ready_on_gpu,
-    .graph_capturable = true,
-};
-#endif
-
 const struct hd_verb hd_verb_compute_advantages = {
     .name = "compute_advantages",
     .stream_id = 0xe707603eca47c6bc,
@@ -508,7 +378,7 @@ const struct hd_verb hd_verb_compute_advantages = {
     .body = compute_advantages_body,
     .get_subtasks = compute_advantages_get_subtasks,
     .finish = compute_advantages_finish,
-    .gpu = HD_ON_GPU(on_gpu),
+    .gpu = HD_ON_GPU(hd_compute_advantages_on_gpu),
     .help = "computes values, advantages and returns of the samples under the policy; values: "
             "collected takes the values that acting computed",
 };
