@@ -13,7 +13,8 @@
     X(dqn, ACTION_VALUES, false, ONE_CHOICE, "dqn") AND                                            \
     X(ppo, ACTOR_CRITIC, true, ANY_ACTIONS, "ppo") AND                                             \
     X(qrdqn, QUANTILES, false, ONE_CHOICE, "dqn") AND                                              \
-    X(sac, SQUASHED_GAUSSIAN, false, REAL_NUMBERS, "sac")
+    X(sac, SQUASHED_GAUSSIAN, false, REAL_NUMBERS, "sac") AND                                      \
+    X(vtrace, ACTOR_CRITIC, true, ONE_CHOICE, "vtrace")
 
 /* The losses hd_loss_<name> of nets that are no policies: X(name). */
 #define HD_OTHER_LOSSES(X, AND)                                                                    \

@@ -6,11 +6,14 @@
  *
  * An item is a block of samples whose observations pass through the net together. The last item is
  * the observations after fragments, and the only one with `values: collected`, where the values of
- * samples are those that acting computed; GPUs and recurrent nets compute them again. A recurrent
+ * samples are those that acting computed; GPUs and recurrent nets compute them again. With
+ * `estimator: vtrace` the policy's probabilities of the actions are computed as well. A recurrent
  * net's items are environment groups: each fragment goes through it as one sequence, from the state
  * with which it began to the observation after it.
  */
 #include "kernels/learn/gae.h"
+#include "kernels/learn/losses/softmax.h"
+#include "kernels/learn/vtrace.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/base/arena.h"
@@ -39,11 +42,18 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-static const struct hd_option options[] = {{"values", "collected|computed", false}, {0}};
+static const struct hd_option options[] = {
+    {"values", "collected|computed", false}, {"estimator", "gae|vtrace", false}, {0}};
 
 static const struct hd_field keys[] = {
     HD_FIELD(struct hd_compute_advantages, gamma, "policy.collect.discount_factor"),
     HD_FIELD(struct hd_compute_advantages, lambda, "policy.collect.gae_lambda"),
+    {0},
+};
+
+static const struct hd_field vtrace_keys[] = {
+    HD_FIELD(struct hd_compute_advantages, rho_max, "policy.learn.rho_clip_ratio"),
+    HD_FIELD(struct hd_compute_advantages, c_max, "policy.learn.c_clip_ratio"),
     {0},
 };
 
@@ -68,6 +78,28 @@ static int prepare_sequences(const struct hd_trajectories_shape *from,
     args->steps = from->fragment + 1;
     args->block = from->envs * args->steps;
     args->blocks = from->groups;
+    return HD_OK;
+}
+
+static bool has_option(const struct hd_setup *setup, const char *name, const char *value)
+{
+    const struct hd_node *option = hd_node_get(setup->options, name);
+    return option && strcmp(option->text, value) == 0;
+}
+
+/* V-trace asks the net again what acting has computed, for the probabilities of its actions. */
+static int prepare_vtrace(const struct hd_setup *setup, const struct hd_env_actions *actions,
+                          struct hd_compute_advantages *args)
+{
+    if (has_option(setup, "values", "collected"))
+        return hd_diag_add_error(setup->diag, hd_node_get(setup->options, "values")->location,
+                                 "estimator: vtrace computes values by the present policy: leave "
+                                 "`values: collected` out");
+    if (actions->kind == HD_ENV_BOX || actions->dims > 1)
+        return hd_diag_add_error(setup->diag, hd_node_get(setup->options, "estimator")->location,
+                                 "estimator: vtrace takes actions that are one choice each");
+    args->vtrace = true;
+    hd_config_read(setup->config, vtrace_keys, args);
     return HD_OK;
 }
 
@@ -98,10 +130,11 @@ static int compute_advantages_prepare(const struct hd_setup *setup, void **args_
     if (setup->specs[HD_ADVANTAGES_SCALE]) /* else the key is told of as one that is not used */
         args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     args->after = count_bootstraps(from);
+    if (has_option(setup, "estimator", "vtrace"))
+        HD_TRY(prepare_vtrace(setup, &from->actions, args));
     if (hd_net_count_state(args->net) > 0)
         return prepare_sequences(from, args);
-    const struct hd_node *values = hd_node_get(setup->options, "values");
-    args->collected = values && strcmp(values->text, "collected") == 0;
+    args->collected = has_option(setup, "values", "collected");
     cut_samples(setup, args);
     HD_TRY(hd_net_prepare(args->net, args->block, 0));
     HD_TRY(hd_net_prepare(args->net, args->samples % args->block, 0));
@@ -110,9 +143,10 @@ static int compute_advantages_prepare(const struct hd_setup *setup, void **args_
 
 /* An item's work memory. */
 struct work {
-    float *value; /* [rows] */
-    char *obs;    /* [rows][obs_bytes] */
-    float *out;   /* [rows][outputs] */
+    float *value;     /* [rows] */
+    float *log_ratio; /* [rows]: of V-trace */
+    char *obs;        /* [rows][obs_bytes] */
+    float *out;       /* [rows][outputs] */
     char *forward;
     float *begins, *state; /* of a recurrent net, as in struct hd_net_sequences */
 };
@@ -130,6 +164,7 @@ static int64_t lay_out(const struct hd_compute_advantages *args, int64_t rows, v
 {
     struct hd_arena arena = {.memory = memory};
     work->value = hd_arena_take(&arena, rows, sizeof *work->value);
+    work->log_ratio = hd_arena_take(&arena, args->vtrace ? rows : 0, sizeof *work->log_ratio);
     work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_get_obs_bytes(args->net));
     work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
     const int64_t steps = args->steps, sequences = steps > 0 ? rows / steps : 0;
@@ -246,6 +281,34 @@ static void forward(const struct hd_compute_advantages *args, const struct hd_vi
     hd_net_forward(args->net, &pass, work->out);
 }
 
+/* Returns the samples of an item that are not the last one's bootstrap values. */
+static int64_t count_samples(const struct hd_compute_advantages *args)
+{
+    return args->steps > 0 ? args->block / args->steps * (args->steps - 1) : args->block;
+}
+
+/* Returns the row of its item that a sample is; in sequences the observation after it follows. */
+static int64_t find_row(const struct hd_compute_advantages *args, int64_t sample)
+{
+    const int64_t i = sample % count_samples(args), fragment = args->steps - 1;
+    return args->steps > 0 ? i / fragment * args->steps + i % fragment : i;
+}
+
+static void compute_log_ratios(const struct hd_compute_advantages *args, const struct hd_view *from,
+                               int64_t item, const struct work *work)
+{
+    const int64_t logits = hd_trajectories_get_shape(from->spec)->logits, n = count_samples(args);
+    const int64_t end = (item + 1) * n < args->samples ? (item + 1) * n : args->samples;
+    for (int64_t sample = item * n; sample < end; sample++) {
+        int64_t i;
+        const struct hd_trajectories t = group_of(from, sample, &i);
+        const int64_t row = find_row(args, sample), step = t.row[i];
+        work->log_ratio[row] =
+            hd_softmax_compute_log_ratio(work->out + row * hd_net_count_outputs(args->net),
+                                         t.logit + step * logits, logits, t.action[step].choice);
+    }
+}
+
 static int compute_advantages_body(struct hd_context *context, const struct hd_view *views,
                                    const void *memory)
 {
@@ -260,6 +323,8 @@ static int compute_advantages_body(struct hd_context *context, const struct hd_v
         forward(args, views, context->item, rows, &work);
     for (int64_t i = 0; i < rows; i++)
         work.value[i] = work.out[i * outputs + outputs - 1];
+    if (args->vtrace)
+        compute_log_ratios(args, &views[HD_ADVANTAGES_TRAJECTORIES], context->item, &work);
     return HD_OK;
 }
 
@@ -267,7 +332,7 @@ static int compute_advantages_body(struct hd_context *context, const struct hd_v
 
 /* The scratch of `finish`, with a row for each sample. */
 struct rows {
-    float *value, *next_value, *reward, *done, *end;
+    float *value, *next_value, *reward, *done, *end, *log_ratio;
 };
 
 static int64_t lay_out_rows(int64_t n, void *memory, struct rows *rows)
@@ -278,6 +343,7 @@ static int64_t lay_out_rows(int64_t n, void *memory, struct rows *rows)
     rows->reward = hd_arena_take(&arena, n, sizeof *rows->reward);
     rows->done = hd_arena_take(&arena, n, sizeof *rows->done);
     rows->end = hd_arena_take(&arena, n, sizeof *rows->end);
+    rows->log_ratio = hd_arena_take(&arena, n, sizeof *rows->log_ratio);
     return arena.used;
 }
 
@@ -287,12 +353,12 @@ static int64_t compute_advantages_scratch(const void *memory)
     return lay_out_rows(((const struct hd_compute_advantages *)memory)->samples, NULL, &unused);
 }
 
-static const float *values_of(const struct hd_compute_advantages *args,
-                              const struct hd_context *context, int64_t item)
+static struct work work_of(const struct hd_compute_advantages *args,
+                           const struct hd_context *context, int64_t item)
 {
     struct work work;
     lay_out(args, rows_of(args, item), context->work_buffers[item], &work);
-    return work.value;
+    return work;
 }
 
 /* Returns where a sample's value is; in sequences that of the observation after it follows. */
@@ -300,23 +366,19 @@ static const float *find_value(const struct hd_compute_advantages *args,
                                const struct hd_context *context, const struct hd_view *from,
                                int64_t sample)
 {
-    const int64_t fragment = args->steps - 1;
     if (args->collected) {
         int64_t row;
         const struct hd_trajectories t = group_of(from, sample, &row);
         return t.value + t.row[row];
     }
-    if (args->steps == 0)
-        return values_of(args, context, sample / args->block) + sample % args->block;
-    const int64_t of_group = args->block / args->steps * fragment, i = sample % of_group;
-    return values_of(args, context, sample / of_group) + i / fragment * args->steps + i % fragment;
+    return work_of(args, context, sample / count_samples(args)).value + find_row(args, sample);
 }
 
 /* Fills the rows. Values are converted to units of rewards: `scale` times the net's. */
 static void fill_rows(const struct hd_compute_advantages *args, const struct hd_context *context,
                       const struct hd_view *from, float scale, const struct rows *rows)
 {
-    const float *after = args->steps > 0 ? NULL : values_of(args, context, args->blocks);
+    const float *after = args->steps > 0 ? NULL : work_of(args, context, args->blocks).value;
     for (int64_t i = 0; i < args->samples; i++) {
         int64_t row;
         const struct hd_trajectories t = group_of(from, i, &row);
@@ -324,6 +386,9 @@ static void fill_rows(const struct hd_compute_advantages *args, const struct hd_
         rows->reward[i] = t.reward[t.row[row]];
         rows->done[i] = t.done[t.row[row]];
         rows->end[i] = t.end[row];
+        if (args->vtrace)
+            rows->log_ratio[i] =
+                work_of(args, context, i / count_samples(args)).log_ratio[find_row(args, i)];
     }
     for (int64_t i = 0; i < args->samples; i++) {
         const bool is_last = rows->end[i] != 0;
@@ -332,6 +397,30 @@ static void fill_rows(const struct hd_compute_advantages *args, const struct hd_
                               : after            ? *after++ * scale
                                                  : find_value(args, context, from, i)[1] * scale;
     }
+}
+
+/* Computes advantages, and writes the returns over the rewards. */
+static void estimate(const struct hd_compute_advantages *args, const struct rows *rows,
+                     float *advantage)
+{
+    const struct hd_vtrace vtrace = {.samples = {.n = args->samples,
+                                                 .gamma = args->gamma,
+                                                 .lambda = args->lambda,
+                                                 .value = rows->value,
+                                                 .next_value = rows->next_value,
+                                                 .reward = rows->reward,
+                                                 .done = rows->done,
+                                                 .end = rows->end},
+                                     .log_ratio = rows->log_ratio,
+                                     .rho_max = args->rho_max,
+                                     .c_max = args->c_max};
+    const float *correction = args->vtrace ? rows->log_ratio : advantage;
+    if (args->vtrace)
+        hd_vtrace_compute(&vtrace, rows->log_ratio, advantage);
+    else
+        hd_gae_compute(&vtrace.samples, advantage);
+    for (int64_t i = 0; i < args->samples; i++)
+        rows->reward[i] = rows->value[i] + correction[i];
 }
 
 static int compute_advantages_finish(struct hd_context *context, const struct hd_view *views,
@@ -347,17 +436,8 @@ static int compute_advantages_finish(struct hd_context *context, const struct hd
     struct rows rows;
     lay_out_rows(args->samples, context->scratch, &rows);
     fill_rows(args, context, &views[HD_ADVANTAGES_TRAJECTORIES], unit, &rows);
-    const struct hd_gae gae = {.n = args->samples,
-                               .gamma = args->gamma,
-                               .lambda = args->lambda,
-                               .value = rows.value,
-                               .next_value = rows.next_value,
-                               .reward = rows.reward,
-                               .done = rows.done,
-                               .end = rows.end};
-    hd_gae_compute(&gae, advantages.advantage);
+    estimate(args, &rows, advantages.advantage);
     for (int64_t i = 0; i < args->samples; i++) {
-        rows.reward[i] = rows.value[i] + advantages.advantage[i];
         advantages.target[i] = rows.reward[i] / unit;
         advantages.value[i] = rows.value[i] / unit;
     }
@@ -380,5 +460,6 @@ const struct hd_verb hd_verb_compute_advantages = {
     .finish = compute_advantages_finish,
     .gpu = HD_ON_GPU(hd_compute_advantages_on_gpu),
     .help = "computes values, advantages and returns of the samples under the policy; values: "
-            "collected takes the values that acting computed",
+            "collected takes the values that acting computed, estimator: vtrace makes up for a "
+            "policy that has changed since then",
 };

@@ -122,7 +122,13 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
     return hd_advantages_compute_cuda(&wanted, context->stream);
 }
 
+static bool supports(const void *memory)
+{
+    return !((const struct hd_compute_advantages *)memory)->vtrace;
+}
+
 const struct hd_gpu_verb hd_compute_advantages_on_gpu = {
+    .supports = supports,
     .body = body_on_gpu,
     .finish = finish_on_gpu,
     .get_subtasks = get_subtasks_on_gpu,

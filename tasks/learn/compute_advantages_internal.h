@@ -29,6 +29,8 @@ struct hd_compute_advantages {
                   0 */
     float gamma, lambda;
     bool value_norm;
+    bool vtrace;
+    float rho_max, c_max; /* of V-trace */
 };
 
 extern const struct hd_gpu_verb hd_compute_advantages_on_gpu;

@@ -39,7 +39,7 @@ def shorten(name):
     keys = dict(SHORT)
     if "env_groups" in text:
         keys["policy__collect__env_groups"] = 2
-    on_policy = re.search(r"type: (ppo|a2c)", text.partition("policy:")[2])
+    on_policy = re.search(r"type: (ppo|a2c|vtrace)", text.partition("policy:")[2])
     if on_policy:
         keys["policy__collect__n_sample"] = 64
     else:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole training updates of behaviour cloning, DQN, PPO, A2C and SAC against PyTorch in double, over shards and ranks:
+"""Whole training updates of behaviour cloning, DQN, PPO, A2C, V-trace and SAC against PyTorch in double, over shards and ranks:
 the weights after several updates, from the weights that a run began with. All else is had from outside of the program:
 data sets are written here, and an environment of the tests' own (ledger.c) keeps a book of what it shows and is given.
 What torch_updates.py makes of these has to be the program's weights to the rounding of single precision; and with one
@@ -36,12 +36,12 @@ PLACES = {
     "policy.learn": "batch_size microbatch accumulate learning_rate learning_rate_q learning_rate_alpha adam_eps alpha "
                     "auto_alpha target_entropy_per_dim target_theta target_update_freq update_per_collect "
                     "epoch_per_collect value_weight entropy_weight clip_ratio value_clip adv_norm value_norm "
-                    "minibatch_tail grad_clip_value",
+                    "minibatch_tail grad_clip_value rho_clip_ratio c_clip_ratio",
     "policy.learn.sampler": "tail shuffle",
     "policy.collect": "n_sample unroll_len gae_lambda segment_at_done truncation",
     "policy.other.replay_buffer": "replay_buffer_size",
     "policy.model": "dueling",
-    "strategy": "local_updates",
+    "strategy": "local_updates policy_lag",
     "env": "collector_env_num",
 }
 PLACE = {key: f"{folder}.{key}" for folder, keys in PLACES.items() for key in keys.split()}
@@ -62,12 +62,14 @@ BASES = {
     "ppo": dict(ON_POLICY, epoch_per_collect=2, recompute_adv=True, clip_ratio=0.2, value_clip=True, adv_norm=True,
                 value_norm=True),
     "a2c": dict(ON_POLICY, adv_norm=False),
+    "vtrace": dict(ON_POLICY, adv_norm=False, gae_lambda=1, policy_lag=1, rho_clip_ratio=1, c_clip_ratio=1),
 }
 FILES = {"bc": "cartpole_bc_ddp", "dqn": "cartpole_dqn_ddp", "sac": "pendulum_sac", "ppo": "cartpole_ppo_ddp",
-         "a2c": "cartpole_a2c_ddp"}
+         "a2c": "cartpole_a2c_ddp", "vtrace": "cartpole_vtrace_ddp"}
 AVERAGE, DILOCO = dict(outer_rate=1, outer_momentum=0), dict(outer_rate=0.7, outer_momentum=0.9)
-# Of A2C the program has no such keys.
-IMPLIED = {"a2c": dict(epoch_per_collect=1, recompute_adv=False, value_norm=False, clip_ratio=0, value_clip=False)}
+# Of A2C and V-trace the program has no such keys.
+ONCE = dict(epoch_per_collect=1, recompute_adv=False, value_norm=False, clip_ratio=0, value_clip=False)
+IMPLIED = {"a2c": ONCE, "vtrace": ONCE}
 
 
 def case(kind, shards, updates, ranks=1, layers=None, rows=0, unlike=None, **keys):
@@ -134,6 +136,12 @@ CASES = [
     case("a2c", 2, 9, n_sample=33, batch_size=16, minibatch_tail="short", adv_norm=True, unlike=dict(draws=12)),
     case("a2c", 4, 6, segment_at_done=False, value_weight=0.25, unlike=dict(value_weight=0.5)),
 
+    case("vtrace", 1, 8, unlike=dict(policy_lag=0, rho_clip_ratio=0.9)),
+    case("vtrace", 2, 12, batch_size=16, ranks=2, policy_lag=2, unlike=dict(policy_lag=1, c_clip_ratio=0.9)),
+    case("vtrace", 4, 8, gae_lambda=0.8, rho_clip_ratio=1.1, c_clip_ratio=0.95, policy_lag=3, unlike=dict(rho_clip_ratio=1, gae_lambda=1)),
+    case("vtrace", 2, 8, segment_at_done=False, adv_norm=True, unlike=dict(policy_lag=0)),
+    case("vtrace", 2, 8, layers="gru", segment_at_done=False, unroll_len=4, unlike=dict(policy_lag=0)),
+
     case("dqn", 2, 8, local_updates=2, ranks=2, **AVERAGE, unlike=dict(local_updates=4, outer_rate=0.9)),
     case("dqn", 4, 12, local_updates=3, batch_size=8, **DILOCO, unlike=dict(outer_rate=1, outer_momentum=0.8, heavy=True)),
     case("dqn", 2, 8, local_updates=2, target_update_freq=2, **DILOCO, unlike=dict(target_update_freq=3)),
@@ -172,7 +180,7 @@ def describe_layers(layers):
 def list_keys(scratch, one, folder):
     """What a run is given."""
     kind, keys = one["kind"], {PLACE[key]: value for key, value in one["keys"].items()}
-    if kind in ("ppo", "a2c"):  # DI-engine has two keys of one name
+    if kind in ("ppo", "a2c", "vtrace"):  # DI-engine has two keys of one name
         keys["policy.collect.discount_factor"] = keys.pop("policy.discount_factor")
     if "local_updates" in one["keys"]:
         keys["graph"] = os.path.join(ROOT, f"configs/graphs/{kind}_local.yaml")

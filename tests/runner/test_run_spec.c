@@ -19,8 +19,10 @@ static const struct {
     {"configs/cartpole_dqn_priority.yaml", "configs/graphs/dqn_priority.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_nosync.yaml"},
+    {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_local.yaml"},
     {"configs/cartpole_ppo_ddp.yaml", "configs/graphs/ppo_fast.yaml"},
     {"configs/cartpole_a2c_ddp.yaml", "configs/graphs/a2c.yaml"},
+    {"configs/cartpole_vtrace_ddp.yaml", "configs/graphs/vtrace.yaml"},
     {"configs/cartpole_bc_ddp.yaml", "configs/graphs/bc.yaml"},
 };
 

@@ -282,7 +282,8 @@ def check_cpu_losses(scratch):
     """Where a GPU is, a run whose gradients are computed on CPUs uses it for nothing and says so; policy.cuda: true is a
     mistake, and no plan names GPUs."""
     one = environment(HD_EMULATED_DEVICES=1, HD_EMULATED_FAULT=10 ** 9)  # counts calls
-    for config, keys, said in (("cartpole_a2c_ddp", {}, "loss a2c"), ("cartpole_qrdqn", {}, "loss qrdqn"),
+    for config, keys, said in (("cartpole_a2c_ddp", {}, "loss a2c"), ("cartpole_vtrace_ddp", {}, "loss vtrace"),
+                               ("cartpole_qrdqn", {}, "loss qrdqn"),
                                ("pendulum_sac", {}, "loss sac_critic"),
                                ("cartpole_dqn_ddp", dict(policy__learn__freeze="[encoder]"), "policy.learn.freeze"),
                                ("cartpole_dqn_ddp", dict(runtime__on_nan="skip"), "runtime.on_nan: skip")):

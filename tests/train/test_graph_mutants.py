@@ -47,6 +47,7 @@ RUNS = {
                                             policy__learn__outer__momentum=momentum))
                   for recompute, lag, momentum in (("true", 0, 0), ("false", 0, 0.9), ("false", 1, 0.9))],
     "ppo_nosync": [("cartpole_ppo_ddp", dict(**LINEAR, policy__recompute_adv=recompute)) for recompute in ("true", "false")],
+    "vtrace": [("cartpole_vtrace_ddp", dict(NORMALISED, **LINEAR))],
     "sac": [("pendulum_sac", dict(NORMALISED, **LINEAR))],
 }
 

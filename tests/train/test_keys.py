@@ -58,6 +58,9 @@ ALGORITHMS = {
                           "policy.collect.unroll_len": 3, "policy.learn.batch_size": 15,
                           "policy.learn.epoch_per_collect": 2}),
     "a2c": ("cartpole_a2c_ddp", {**DENSE, "policy.collect.n_sample": 72}),
+    "vtrace": ("cartpole_vtrace_ddp", {**DENSE, "policy.collect.n_sample": 72}),
+    "dqn, local": ("cartpole_dqn_ddp", {**OFF_POLICY, "graph": "graphs/dqn_local.yaml", "strategy.local_updates": 4,
+                                        "policy.learn.outer.momentum": 0.5}),
     "bc": ("cartpole_bc_ddp", CLONE),
     "bc, normalised": ("cartpole_bc_ddp", {**CLONE, "graph": "graphs/bc_norm.yaml",
                                            "policy.model.norm": "sync_batch_norm"}),
@@ -93,6 +96,7 @@ VALUES = {
     "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1], "strategy.policy_lag": [1],
     "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
     "strategy.shard_optimizer_above_mb": [0], "strategy.exchange_precision": ["bf16"], "strategy.error_feedback": [1],
+    "strategy.local_updates": [2],
 }
 SCHEDULE = {"policy.learn.schedule.over": "update", "policy.learn.schedule.total": 50}
 SCHEDULED = {"policy.learn.schedule.learning_rate": "{type: linear, end: 0}", "policy.learn.schedule.total": 50}

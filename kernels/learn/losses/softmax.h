@@ -33,6 +33,16 @@ HD_INLINE float hd_softmax_get_log_prob(const struct hd_softmax *softmax, float 
     return logit - softmax->max_logit - softmax->log_sum;
 }
 
+/* Returns the logarithm of the ratio of logit i's probability among logit[n] to that among old[n].
+ */
+HD_INLINE float hd_softmax_compute_log_ratio(const float *logit, const float *old, int64_t n,
+                                             int64_t i)
+{
+    const struct hd_softmax softmax = hd_softmax_compute(logit, n);
+    const struct hd_softmax before = hd_softmax_compute(old, n);
+    return hd_softmax_get_log_prob(&softmax, logit[i]) - hd_softmax_get_log_prob(&before, old[i]);
+}
+
 /* Writes the logarithms of all n probabilities to log_p[n] and returns the entropy of the
  * distribution. */
 HD_INLINE float hd_softmax_compute_log_probs(const float *logit, int64_t n, float *log_p)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of advantage actor-critic on minibatches (kernels/learn/losses/a2c_loss.h). */
+/* The loss of advantage actor-critic on minibatches (kernels/learn/losses/a2c_loss.h). V-trace's is
+ * the same: its advantages and targets are others (compute_advantages). */
 #include "kernels/learn/losses/a2c_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -93,6 +94,18 @@ static double a2c_sum(const void *memory, void *const *items, int64_t n, double 
 
 const struct hd_loss hd_loss_a2c = {
     .name = "a2c",
+    .batch = &hd_loss_minibatch,
+    .passes = HD_LOSS_OBS,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .prepare = a2c_prepare,
+    .header_bytes = sizeof(struct header),
+    .differentiate = a2c_differentiate,
+    .sum = a2c_sum,
+};
+
+const struct hd_loss hd_loss_vtrace = {
+    .name = "vtrace",
     .batch = &hd_loss_minibatch,
     .passes = HD_LOSS_OBS,
     .fields = fields,

@@ -368,6 +368,23 @@ def learn_sac(case, p):
 # -- On-policy -------------------------------------------------------------------------------------------------------------
 
 
+def from_importance_weights(log_rhos, discounts, rewards, values, bootstrap_value, rho_bar, c_bar, lambda_):
+    """V-trace of one trajectory, in the steps of the code that IMPALA's authors published under this name (scalable_agent),
+    whose c_bar and lambda_ are 1."""
+    rhos = torch.exp(log_rhos)
+    clipped_rhos = torch.clamp(rhos, max=rho_bar)
+    cs = lambda_ * torch.clamp(rhos, max=c_bar)
+    values_t_plus_1 = torch.cat([values[1:], bootstrap_value.unsqueeze(0)])
+    deltas = clipped_rhos * (rewards + discounts * values_t_plus_1 - values)
+    acc, vs_minus_v_xs = torch.zeros_like(bootstrap_value), []
+    for t in reversed(range(len(deltas))):
+        acc = deltas[t] + discounts[t] * cs[t] * acc
+        vs_minus_v_xs.insert(0, acc)
+    vs = torch.stack(vs_minus_v_xs) + values
+    vs_t_plus_1 = torch.cat([vs[1:], bootstrap_value.unsqueeze(0)])
+    return vs, clipped_rhos * (rewards + discounts * vs_t_plus_1 - values)
+
+
 class Samples:
     """What one collect of a shard makes (3.3, 4): places (step, env) in the order of finished fragments, and `ends`,
     beyond which advantages do not go."""
@@ -404,22 +421,39 @@ class Samples:
             self.old = make_policy(p, torch.stack(logits)[steps[0] - self.first, steps[1]]).log_prob(self.action)
 
     def find_values(self, case, p):
-        """V of the observations before and after each sample's step."""
+        """V of the observations before and after each sample's step, and the logits at the first."""
         with torch.no_grad():
             if "hidden" not in case:
-                return find_logits(case, p, self.obs)[1], find_logits(case, p, self.next_obs)[1]
-            log, state, now, after = self.log, self.states[0], [], []
+                logits, before, _ = find_logits(case, p, self.obs)
+                return before, find_logits(case, p, self.next_obs)[1], logits
+            log, state, steps = self.log, self.states[0], []
             for t in range(self.first, log.played):
                 state = state * (1 - log.begins[t]).unsqueeze(1) if t > self.first else state
-                _, value, state = find_logits(case, p, log.obs[t], state)
-                now.append(value)
-                after.append(find_logits(case, p, log.next_obs[t], state)[1])
-            steps = tuple(torch.tensor(part) for part in self.at)
-            return tuple(torch.stack(values)[steps[0] - self.first, steps[1]] for values in (now, after))
+                logits, value, state = find_logits(case, p, log.obs[t], state)
+                steps.append((value, find_logits(case, p, log.next_obs[t], state)[1], logits))
+            at = tuple(torch.tensor(part) for part in self.at)
+            return tuple(torch.stack(part)[at[0] - self.first, at[1]] for part in zip(*steps))
+
+    def find_vtrace(self, case, p):
+        """IMPALA's targets and advantages, fragment by fragment."""
+        before, after, logits = self.find_values(case, p)
+        ratios = make_policy(p, logits).log_prob(self.action) - self.old
+        discounts, begin, parts = case["discount_factor"] * (1 - self.done), 0, []
+        for i in range(len(before)):
+            if i + 1 == len(before) or self.ends[i]:
+                part = slice(begin, i + 1)
+                parts.append(from_importance_weights(ratios[part], discounts[part], self.reward[part], before[part], after[i],
+                                                     case["rho_clip_ratio"], case["c_clip_ratio"], case["gae_lambda"]))
+                begin = i + 1
+        self.target, self.advantage = (torch.cat(part) for part in zip(*parts))
+        self.value_old, self.returns = before, self.target
 
     def find_advantages(self, case, p, scale):
         """3.4, with the unit of values."""
-        before, after = (value * scale for value in self.find_values(case, p))
+        if case["type"] == "vtrace":
+            self.find_vtrace(case, p)
+            return
+        before, after = (value * scale for value in self.find_values(case, p)[:2])
         errors = self.reward + case["discount_factor"] * after * (1 - self.done) - before
         self.advantage, last = torch.zeros_like(before), 0.0
         for i in reversed(range(len(errors))):
@@ -479,7 +513,7 @@ def find_ppo_losses(case, p, samples, rows):
         spread = advantage.std() if len(rows) > 1 else 0
         advantage = (advantage - advantage.mean()) / (spread + 1e-8)
     log_prob, target, old = policy.log_prob(samples.action[rows]), samples.target[rows], samples.value_old[rows]
-    if case["type"] == "a2c":
+    if case["type"] in ("a2c", "vtrace"):
         return -log_prob * advantage + case["value_weight"] * (target - value) ** 2 - case["entropy_weight"] * policy.entropy()
     ratio = (log_prob - samples.old[rows]).exp()
     losses = (target - value) ** 2
@@ -493,9 +527,11 @@ def learn_on_policy(case, p):
     learner, logs, returns, iteration = make_learner(case, p["policy"]), [Log(steps) for steps in order_books(case)], Moments(), 0
     for log in logs:
         log.state = torch.zeros(log.envs, case.get("hidden", 0))
+    acted = []
     while learner.made < case["updates"]:
+        acted.append([copy(net) for net in learner.nets])
         shards = [Samples(case, log) for log in logs]
-        for samples, net in zip(shards, learner.nets):
+        for samples, net in zip(shards, acted[max(0, iteration - case.get("policy_lag", 0))]):
             samples.act(case, net)
         for epoch in range(case["epoch_per_collect"]):
             if epoch == 0 or case["recompute_adv"]:
@@ -511,7 +547,8 @@ def learn_on_policy(case, p):
         log.check_played()
 
 
-LEARN = {"bc": learn_bc, "dqn": learn_dqn, "sac": learn_sac, "ppo": learn_on_policy, "a2c": learn_on_policy}
+LEARN = {"bc": learn_bc, "dqn": learn_dqn, "sac": learn_sac, "ppo": learn_on_policy, "a2c": learn_on_policy,
+         "vtrace": learn_on_policy}
 
 
 def learn(case, dtype, **changes):
