@@ -59,6 +59,9 @@ def main():
               max_train_iter=20000, policy__learn__lr_scheduler__type="kl",
               policy__collect__normalize_obs="true", policy__collect__clip_obs=5)
         solve(scratch, "cartpole_a2c_ddp.yaml", range(5), max_train_iter=5000)
+        solve(scratch, "cartpole_vtrace_ddp.yaml", range(5), max_train_iter=5000)
+        for name in ("dqn", "ppo"):
+            solve(scratch, f"cartpole_{name}_ddp.yaml", range(5), graph=f"graphs/{name}_local.yaml", max_train_iter=20000)
         solve(scratch, "cartpole_dqn_priority.yaml", range(2), max_train_iter=3000)
         solve(scratch, "mountain_car_continuous_sac.yaml", [0], max_env_step=50000)
         check_clones(scratch)

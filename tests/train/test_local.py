@@ -4,6 +4,7 @@
 sizes and executors end in one param_hash, which is that of the policy after the last whole round; killed runs resume to
 the same bits. A single shard, which has nobody to meet, learns as by the graph that averages gradients, to the bit."""
 
+import json
 import os
 import sys
 
@@ -17,6 +18,7 @@ CONFIGS = {name: os.path.join(ROOT, f"configs/cartpole_{name}_ddp.yaml") for nam
 DILOCO = dict(policy__learn__outer__learning_rate=0.7, policy__learn__outer__momentum=0.9)
 SHORT = dict(env__stop_value="1e9", max_train_iter=120)
 WAYS = [dict(ranks=2), dict(ranks=4, strategy__bucket_mb=0.02), dict(runtime__executor="sequential", ranks=2),
+        dict(ranks=4, nodes=2, runtime__transport="tcp", runtime__exchange="halves"),
         dict(runtime__workers=2, runtime__max_inflight_iterations=4, runtime__scheduler="random")]
 
 
@@ -52,6 +54,16 @@ def check_learning(scratch, name, **keys):
     print(f"{name} {keys}: solved after {run['train_iter']} updates, {run['env_step']} env steps")
 
 
+def check_sent(scratch):
+    """Rounds of eight updates send an eighth of the bytes, but for counters."""
+    sent = {}
+    for graph in ("dqn", "dqn_local"):
+        train(scratch(graph), ranks=2, nodes=2, graph=f"graphs/{graph}.yaml", runtime__transport="tcp", **SHORT)
+        with open(scratch(f"{graph}/log/metrics.jsonl"), encoding="utf-8") as file:
+            sent[graph] = json.loads(file.read().splitlines()[-2])["sent_bytes"]
+    check(7.5 < sent["dqn"] / sent["dqn_local"] <= 8, f"bytes sent: {sent}")
+
+
 def check_messages():
     said = call("graph", CONFIGS["dqn"], *sets(graph="graphs/dqn.yaml", **DILOCO)).stderr
     check("policy.learn.outer.momentum is not used" in said, said)
@@ -60,6 +72,7 @@ def check_messages():
 def main():
     with Scratch() as scratch:
         check_messages()
+        check_sent(lambda folder: scratch("sent_" + folder))
         for name in CONFIGS:
             here = lambda folder, name=name: scratch(f"{name}_{folder}")  # noqa: E731
             check_ways(here, "ways", local(name, **SHORT, **DILOCO, strategy__policy_lag=1), WAYS)
