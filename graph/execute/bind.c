@@ -87,8 +87,10 @@ static bool is_group_empty(void *arg)
 int hd_binder_wait(struct hd_binder *binder, struct hd_task_group *group)
 {
     struct hd_recorder *recorder = hd_session_get_options(binder->session)->recorder;
-    return recorder ? recorder->wait(recorder, group)
-                    : hd_session_wait(binder->session, is_group_empty, group);
+    if (recorder)
+        return recorder->wait(recorder, group);
+    HD_TRY(hd_session_observe_wait(binder->session, group));
+    return hd_session_wait(binder->session, is_group_empty, group);
 }
 
 struct hd_version_slot *hd_binder_get_slot(const struct hd_binder *binder, const struct hd_op *op,

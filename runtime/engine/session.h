@@ -35,6 +35,7 @@ struct hd_session_options {
     struct hd_recorder *recorder; /* of a sequential session: is told of what is submitted, which
                                      then does not run, so that memory need not exist; or NULL.
                                      Borrowed */
+    struct hd_recorder *observer; /* is told of what is submitted, and runs; or NULL. Borrowed */
     int workers;                  /* >= 1 */
     const char *scheduler;        /* StarPU's name for it */
     bool performance_models;      /* StarPU keeps a history of each verb's times, as it does anyway

@@ -136,6 +136,7 @@ struct hd_session_events {
 struct hd_session_tasks {
     atomic_int pending;             /* submitted and not ended */
     atomic_int_fast64_t finished;   /* ended so far */
+    int64_t observed;               /* that the observer was told of */
     starpu_data_handle_t log_token; /* orders the tasks that log */
     struct hd_waits waits;
     struct hd_fusion fusion;

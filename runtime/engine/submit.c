@@ -144,9 +144,11 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
     count_start(session, task->group);
     if (task->home == HD_HOST) {
         struct hd_task copy = *task;
+        copy.number = session->tasks.observed;
         hd_session_execute(session, 0, &copy);
     } else {
         struct hd_task_record record = {.session = session, .task = *task, .name = task->name};
+        record.task.number = session->tasks.observed;
         do {
             hd_session_launch_gpu_task(session, &record, session->gpus[task->home - 1].stream);
             await(session, &record);
@@ -191,6 +193,7 @@ static struct hd_task_record *make_record(struct hd_session *session, const stru
         return NULL;
     record->session = session;
     record->task = *task;
+    record->task.number = session->tasks.observed;
     record->name = task->name;
     record->begin_ns = 0;
     record->fused = NULL;
@@ -255,15 +258,34 @@ int hd_fuse_end(struct hd_session *session)
     return status;
 }
 
+static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
+{
+    HD_TRY(recorder->task(recorder, task));
+    hd_free(task->owned);
+    return HD_OK;
+}
+
+static int observe_task(struct hd_session *session, const struct hd_task *task)
+{
+    struct hd_recorder *observer = session->options.observer;
+    session->tasks.observed += observer != NULL;
+    return observer ? observer->task(observer, task) : HD_OK;
+}
+
+int hd_session_observe_wait(struct hd_session *session, const struct hd_task_group *group)
+{
+    struct hd_recorder *observer = session->options.observer;
+    session->tasks.observed += observer != NULL;
+    return observer ? observer->wait(observer, group) : HD_OK;
+}
+
 int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
     hd_last_event_set(&session->events.submitted, task->name, task->context.iteration,
                       hd_clock_get_ns());
-    if (session->options.recorder) {
-        HD_TRY(session->options.recorder->task(session->options.recorder, task));
-        hd_free(task->owned);
-        return HD_OK;
-    }
+    if (session->options.recorder)
+        return record_task(session->options.recorder, task);
+    HD_TRY(observe_task(session, task));
     if (session->options.sequential)
         return submit_sequential(session, task);
     if (session->tasks.fusion.name && task->home == session->tasks.fusion.home && !task->again)

@@ -93,6 +93,8 @@ struct hd_task {
     int n_accesses;
     int priority;
     struct hd_task_group *group; /* or NULL */
+    int64_t
+        number; /* filled in: among what the observer was told of, from 1 on; 0: there is none */
     int64_t volume; /* of the engine's own tasks, whose time is proportional to it: bytes that they
                        read and write; 0: unknown. Recorders read it */
 };
@@ -193,6 +195,10 @@ struct hd_recorder {
     int (*sync)(struct hd_recorder *recorder, const struct hd_sync_point *point);
     int (*wait)(struct hd_recorder *recorder, const struct hd_task_group *group);
 };
+
+/* Tells the observer, if there is one, that the submitter waits for a group. Returns HD_OK or the
+ * observer's error. */
+int hd_session_observe_wait(struct hd_session *session, const struct hd_task_group *group);
 
 /* Returns a number of a sync point that no other has, of any channel; the same on all ranks. */
 int64_t hd_sync_point_get_number(const struct hd_sync_point *point);

@@ -14,6 +14,7 @@ struct hd_sync {
     struct starpu_task *task;
     struct hd_sync_point point; /* its accesses are gone */
     int64_t begin_ns;           /* when this rank arrived */
+    int64_t number;             /* as of tasks */
 };
 
 /* Latches a failure of the device comm. One that comes from a GPU is told as the GPU's. */
@@ -53,6 +54,7 @@ static void progress(struct hd_session *session, struct hd_session_channel *chan
     const struct hd_event wait = {.name = sync->point.name,
                                   .begin_ns = sync->begin_ns,
                                   .end_ns = hd_clock_get_ns(),
+                                  .number = sync->number,
                                   .iteration = (int32_t)sync->point.iteration,
                                   .shard = -1};
     hd_trace_close(session->trace, channel->number, &wait);
@@ -148,9 +150,17 @@ int64_t hd_sync_point_get_number(const struct hd_sync_point *point)
     return point->sequence * point->channel->of + point->channel->number;
 }
 
+static int observe(struct hd_session *session, const struct hd_sync_point *point)
+{
+    struct hd_recorder *observer = session->options.observer;
+    session->tasks.observed += observer != NULL;
+    return observer ? observer->sync(observer, point) : HD_OK;
+}
+
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
 {
     struct hd_recorder *recorder = session->options.recorder;
+    HD_TRY(observe(session, point));
     if (session->options.sequential) {
         HD_TRY(recorder ? recorder->sync(recorder, point) : wait_for_ranks(session, point));
         hd_free(point->owned);
@@ -165,7 +175,8 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
         hd_free(sync);
         return HD_ERR_NOMEM;
     }
-    *sync = (struct hd_sync){.session = session, .task = starpu, .point = *point};
+    *sync = (struct hd_sync){
+        .session = session, .task = starpu, .point = *point, .number = session->tasks.observed};
     starpu->priority = hd_session_clamp_priority(session, point->priority);
     hd_starpu_leave_open(starpu, begin, sync);
     hd_tsan_release(sync);

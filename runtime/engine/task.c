@@ -93,6 +93,7 @@ static struct hd_event event_of(const struct hd_task *task, int64_t begin_ns)
 {
     const struct hd_context *context = &task->context;
     return (struct hd_event){.name = task->name,
+                             .number = task->number,
                              .begin_ns = begin_ns,
                              .iteration = (int32_t)context->iteration,
                              .shard = (int16_t)context->shard,
@@ -158,6 +159,8 @@ static struct hd_event gpu_event_of(const struct hd_task_record *record)
 {
     struct hd_event event = event_of(&record->task, record->begin_ns);
     event.name = record->name;
+    for (const struct hd_task_record *next = record->fused; next; next = next->fused)
+        event.fused++;
     return event;
 }
 

@@ -229,11 +229,12 @@ struct hd_trace_totals hd_trace_get_totals(const struct hd_trace *trace)
         const struct lane *lane = &trace->lanes[i];
         const int64_t first_ns = atomic_load_explicit(&lane->first_ns, memory_order_relaxed);
         const bool works = i < trace->workers;
-        sum_lane(lane,
-                 i < cpus ? &totals.busy_ns
-                 : works  ? &totals.gpu_busy_ns
-                          : &totals.waited_ns,
-                 works ? &totals.tasks : &waits);
+        int64_t *sum = i < cpus ? &totals.busy_ns : works ? &totals.gpu_busy_ns : &totals.waited_ns;
+        int64_t busy_ns = 0;
+        sum_lane(lane, &busy_ns, works ? &totals.tasks : &waits);
+        *sum += busy_ns;
+        if (works && busy_ns > totals.busiest_ns)
+            totals.busiest_ns = busy_ns;
         if (works && first_ns && (!totals.first_ns || first_ns < totals.first_ns))
             totals.first_ns = first_ns;
     }
@@ -256,10 +257,11 @@ static void write_event(FILE *file, const struct hd_event *event, int rank, int 
 {
     fprintf(file,
             ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
-            "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d,\"item\":%d,\"stage\":%d}}",
+            "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d,\"item\":%d,\"stage\":%d,"
+            "\"task\":%" PRId64 ",\"fused\":%d}}",
             event->name, rank, worker, (double)(event->begin_ns - origin_ns) * 1e-3,
             (double)(event->end_ns - event->begin_ns) * 1e-3, event->iteration, event->shard,
-            event->bucket, event->item, event->stage);
+            event->bucket, event->item, event->stage, event->number, event->fused);
 }
 
 void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t origin_ns)

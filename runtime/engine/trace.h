@@ -16,9 +16,11 @@ enum { HD_TRACE_VERBS = 64 };
 struct hd_event {
     const char *name; /* outlives the trace */
     int64_t begin_ns, end_ns;
+    int64_t number; /* of the task or sync point (struct hd_task); 0: unknown */
     int32_t iteration;
     int16_t shard, bucket; /* shard -1: none */
     int16_t item, stage;   /* of steps in subtasks */
+    int16_t fused;         /* tasks with the next numbers that it is of, too */
 };
 
 struct hd_trace_options {
@@ -55,6 +57,7 @@ struct hd_trace_totals {
     int64_t tasks;       /* bodies */
     int64_t busy_ns;     /* of all bodies on CPU workers */
     int64_t gpu_busy_ns; /* of the work that bodies queued on GPUs */
+    int64_t busiest_ns;  /* of all bodies on the worker that has the most */
     int64_t first_ns;    /* when the first body began (hd_clock_get_ns); 0 before it */
     /* Until a collective last began or ended to wait for other ranks: of all that waited; and of
      * some that waited while no worker had anything to do (exposed communication). */
@@ -64,8 +67,8 @@ struct hd_trace_totals {
 /* Returns the totals so far. */
 struct hd_trace_totals hd_trace_get_totals(const struct hd_trace *trace);
 
-/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. The
- * stream knows whether that failed. */
+/* Writes the rings as an object of Chrome / Perfetto JSON, but for its closing brace, times
+ * relative to origin_ns. No worker may run. The stream knows whether that failed. */
 void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t origin_ns);
 
 #endif
