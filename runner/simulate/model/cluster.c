@@ -438,7 +438,8 @@ static struct hd_cluster_result summarize(const struct hd_simulation *simulation
         result.busy_s += (rank->last.busy_s - rank->first.busy_s) / cluster->ranks;
         result.gpu_busy_s += (rank->last.gpu_busy_s - rank->first.gpu_busy_s) / cluster->ranks;
     }
-    hd_critical_path_find(simulation, &result);
+    if (!cluster->seconds) /* its steps back end only where tasks cost something to start */
+        hd_critical_path_find(simulation, &result);
     return result;
 }
 

@@ -17,6 +17,9 @@ struct hd_cluster {
     const struct hd_submission *const *submissions; /* [ranks] */
     const struct hd_peers *const *exchanges;        /* [ranks] */
     const struct hd_calibration *calibration;
+    /* [ranks][nodes]: what tasks take, in place of the calibration's times, and then the result has
+     * no path; or NULL */
+    const double *const *seconds;
     double scale;           /* of the times of tasks */
     int gpus;               /* of each rank */
     double gpu_speedup;     /* how much faster than a worker a GPU does a step */

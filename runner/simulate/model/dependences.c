@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-enum { NONE = -1 };
+enum { NONE = -1, SEEN = 1 << 16 };
 
 /* A bucket of a partial of a buffer, or a token. */
 struct handle {
@@ -31,18 +31,25 @@ struct hd_dependences {
     int64_t n_handles, handles_capacity;
     struct reader *readers;
     int64_t n_readers, readers_capacity;
+    int free_readers; /* index of the first that can be used again; NONE */
     int64_t *touched; /* handles of the node */
     int64_t n_touched, touched_capacity;
     int *before;
     int64_t n_before, before_capacity;
-    int *seen; /* [nodes]: the last node of whose list it was */
-    int64_t seen_capacity;
+    struct {
+        int before, node; /* it is in the list of that node */
+    } seen[SEEN];         /* [before % SEEN] */
 };
 
 int hd_dependences_create(struct hd_dependences **dependences_p)
 {
     *dependences_p = hd_alloc(1, sizeof **dependences_p);
-    return *dependences_p ? HD_OK : HD_ERR_NOMEM;
+    if (!*dependences_p)
+        return HD_ERR_NOMEM;
+    (*dependences_p)->free_readers = NONE;
+    for (int i = 0; i < SEEN; i++)
+        (*dependences_p)->seen[i].node = NONE;
+    return HD_OK;
 }
 
 void hd_dependences_destroy(struct hd_dependences *dependences)
@@ -54,7 +61,6 @@ void hd_dependences_destroy(struct hd_dependences *dependences)
     hd_free(dependences->readers);
     hd_free(dependences->touched);
     hd_free(dependences->before);
-    hd_free(dependences->seen);
     hd_free(dependences);
 }
 
@@ -144,27 +150,43 @@ static int touch_access(struct hd_dependences *dependences, int node,
 
 static int add_before(struct hd_dependences *dependences, int node, int before)
 {
-    if (before == NONE || dependences->seen[before] == node)
+    if (before == NONE || (dependences->seen[before % SEEN].before == before &&
+                           dependences->seen[before % SEEN].node == node))
         return HD_OK;
-    dependences->seen[before] = node;
+    dependences->seen[before % SEEN].before = before;
+    dependences->seen[before % SEEN].node = node;
     HD_TRY(hd_grow((void **)&dependences->before, &dependences->before_capacity,
                    dependences->n_before + 1, sizeof *dependences->before));
     dependences->before[dependences->n_before++] = before;
     return HD_OK;
 }
 
+static int add_reader(struct hd_dependences *dependences, int node, struct handle *handle)
+{
+    int at = dependences->free_readers;
+    if (at == NONE) {
+        HD_TRY(hd_grow((void **)&dependences->readers, &dependences->readers_capacity,
+                       dependences->n_readers + 1, sizeof *dependences->readers));
+        at = (int)dependences->n_readers++;
+    } else {
+        dependences->free_readers = dependences->readers[at].next;
+    }
+    dependences->readers[at] = (struct reader){node, handle->readers};
+    handle->readers = at;
+    return HD_OK;
+}
+
 static int pass(struct hd_dependences *dependences, int node, struct handle *handle)
 {
     HD_TRY(add_before(dependences, node, handle->writer));
-    if (!handle->writes) {
-        HD_TRY(hd_grow((void **)&dependences->readers, &dependences->readers_capacity,
-                       dependences->n_readers + 1, sizeof *dependences->readers));
-        dependences->readers[dependences->n_readers] = (struct reader){node, handle->readers};
-        handle->readers = (int)dependences->n_readers++;
-        return HD_OK;
-    }
-    for (int i = handle->readers; i != NONE; i = dependences->readers[i].next)
+    if (!handle->writes)
+        return add_reader(dependences, node, handle);
+    for (int i = handle->readers, next; i != NONE; i = next) {
         HD_TRY(add_before(dependences, node, dependences->readers[i].node));
+        next = dependences->readers[i].next;
+        dependences->readers[i].next = dependences->free_readers;
+        dependences->free_readers = i;
+    }
     handle->writer = node;
     handle->readers = NONE;
     return HD_OK;
@@ -175,9 +197,6 @@ int hd_dependences_find(struct hd_dependences *dependences, int node,
                         const int **before_p, int *n_p)
 {
     dependences->n_touched = dependences->n_before = 0;
-    HD_TRY(hd_grow((void **)&dependences->seen, &dependences->seen_capacity, node + 1,
-                   sizeof *dependences->seen));
-    dependences->seen[node] = NONE;
     for (int i = 0; i < n; i++)
         HD_TRY(touch_access(dependences, node, &accesses[i]));
     if (token) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records what the executor of a rank submits. */
 #include "graph/execute/execute.h"
-#include "runner/simulate/model/dependences.h"
-#include "runner/simulate/model/submission.h"
+#include "runner/simulate/model/record_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -13,39 +13,16 @@
 #include <string.h>
 
 /* Before the first update a run may only collect. */
-enum { ITERATIONS_MAX = 100000, GROUPS_MAX = 128 };
+enum { ITERATIONS_MAX = 100000 };
 
-/* The nodes of a task group since the submitter last waited for it. */
-struct group {
-    const struct hd_task_group *group;
-    int *nodes;
-    int64_t n, capacity;
-};
-
-struct recording {
-    struct hd_recorder recorder; /* the first member: callbacks find the rest by it */
-    const struct hd_record_options *options;
-    struct hd_comm *comm;
-    struct hd_executor *executor;
-    struct hd_dependences *dependences;
-    struct hd_submission *submission;
-    struct hd_peers *exchanges;
-    int (*edges)[2]; /* from, to; in order of `to` */
-    int64_t n_edges, edges_capacity, nodes_capacity, names_capacity, marks_capacity;
-    struct group groups[GROUPS_MAX];
-    int n_groups;
-    int end;    /* iterations to record; 0: not known yet */
-    bool ended; /* all of them are recorded */
-};
-
-static struct recording *get_recording(struct hd_recorder *recorder)
+static struct hd_recording *get_recording(struct hd_recorder *recorder)
 {
-    return (struct recording *)recorder;
+    return (struct hd_recording *)recorder;
 }
 
 /* -- Nodes ------------------------------------------------------------------------------------- */
 
-static int find_name(struct recording *recording, const char *name, int *index_p)
+static int find_name(struct hd_recording *recording, const char *name, int *index_p)
 {
     struct hd_submission *submission = recording->submission;
     for (int i = 0; i < submission->n_names; i++)
@@ -62,7 +39,7 @@ static int find_name(struct recording *recording, const char *name, int *index_p
     return HD_OK;
 }
 
-static int add_edges(struct recording *recording, const int *before, int64_t n)
+static int add_edges(struct hd_recording *recording, const int *before, int64_t n)
 {
     struct hd_submission *submission = recording->submission;
     HD_TRY(hd_grow((void **)&recording->edges, &recording->edges_capacity, recording->n_edges + n,
@@ -70,52 +47,92 @@ static int add_edges(struct recording *recording, const int *before, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         int *edge = recording->edges[recording->n_edges++];
         edge[0] = before[i];
-        edge[1] = submission->n_nodes;
+        edge[1] = recording->base + submission->n_nodes;
     }
     submission->nodes[submission->n_nodes].before = (int)n;
     return HD_OK;
 }
 
-static int begin_node(struct recording *recording, const char *name,
+static int begin_node(struct hd_recording *recording, const char *name,
                       const struct hd_submitted *node)
 {
     struct hd_submission *submission = recording->submission;
     HD_TRY(hd_grow((void **)&submission->nodes, &recording->nodes_capacity, submission->n_nodes + 2,
                    sizeof *submission->nodes));
     submission->nodes[submission->n_nodes] = *node;
+    if (recording->observes)
+        submission->nodes[submission->n_nodes].at_ns = hd_clock_get_ns();
     return find_name(recording, name, &submission->nodes[submission->n_nodes].name);
 }
 
-static struct group *find_group(struct recording *recording, const struct hd_task_group *group)
+static struct hd_recorded_group *find_group(struct hd_recording *recording,
+                                            const struct hd_task_group *group)
 {
     for (int i = 0; i < recording->n_groups; i++)
         if (recording->groups[i].group == group)
             return &recording->groups[i];
-    if (recording->n_groups == GROUPS_MAX)
+    if (recording->n_groups == HD_GROUPS_MAX)
         return NULL;
     recording->groups[recording->n_groups].group = group;
     return &recording->groups[recording->n_groups++];
 }
 
+/* Forgets the oldest HD_KEPT_NODES nodes. */
+static void forget(struct hd_recording *recording)
+{
+    struct hd_submission *submission = recording->submission;
+    int64_t edges = 0;
+    int syncs = 0;
+    int marks = 0;
+    for (int i = 0; i < HD_KEPT_NODES; i++)
+        syncs += submission->nodes[i].kind == HD_SUBMITTED_SYNC;
+    recording->base += HD_KEPT_NODES;
+    submission->n_nodes -= HD_KEPT_NODES;
+    memmove(submission->nodes, submission->nodes + HD_KEPT_NODES,
+            (size_t)submission->n_nodes * sizeof *submission->nodes);
+    for (int i = 0; i < submission->n_nodes; i++)
+        submission->nodes[i].sync -= syncs;
+    submission->n_syncs -= syncs;
+    recording->exchanges->n -= syncs;
+    memmove(recording->exchanges->list, recording->exchanges->list + syncs,
+            (size_t)recording->exchanges->n * sizeof *recording->exchanges->list);
+    while (edges < recording->n_edges && recording->edges[edges][1] < recording->base)
+        edges++;
+    recording->n_edges -= edges;
+    memmove(recording->edges, recording->edges + edges,
+            (size_t)recording->n_edges * sizeof *recording->edges);
+    while (marks < submission->n_marks && submission->marks[marks].node < recording->base)
+        marks++;
+    submission->n_marks -= marks;
+    memmove(submission->marks, submission->marks + marks,
+            (size_t)submission->n_marks * sizeof *submission->marks);
+}
+
+static void count_node(struct hd_recording *recording)
+{
+    if (++recording->submission->n_nodes == 2 * HD_KEPT_NODES && recording->observes)
+        forget(recording);
+}
+
 /* Ends the node that was begun: it depends on what its accesses say, and belongs to a group. */
-static int end_node(struct recording *recording, const struct hd_access *accesses, int n,
+static int end_node(struct hd_recording *recording, const struct hd_access *accesses, int n,
                     const void *token, const struct hd_task_group *of)
 {
     struct hd_submission *submission = recording->submission;
-    const int *before;
+    const int *before, number = recording->base + submission->n_nodes;
     int n_before;
-    HD_TRY(hd_dependences_find(recording->dependences, submission->n_nodes, accesses, n, token,
-                               &before, &n_before));
+    HD_TRY(hd_dependences_find(recording->dependences, number, accesses, n, token, &before,
+                               &n_before));
     HD_TRY(add_edges(recording, before, n_before));
     if (of) {
-        struct group *group = find_group(recording, of);
+        struct hd_recorded_group *group = find_group(recording, of);
         if (!group)
-            return hd_fail(HD_ERR_UNSUPPORTED, "more than %d task groups", GROUPS_MAX);
+            return hd_fail(HD_ERR_UNSUPPORTED, "more than %d task groups", HD_GROUPS_MAX);
         HD_TRY(
             hd_grow((void **)&group->nodes, &group->capacity, group->n + 1, sizeof *group->nodes));
-        group->nodes[group->n++] = submission->n_nodes;
+        group->nodes[group->n++] = number;
     }
-    submission->n_nodes++;
+    count_node(recording);
     return HD_OK;
 }
 
@@ -123,16 +140,14 @@ static int end_node(struct recording *recording, const struct hd_access *accesse
 static const char log_token;
 
 /* Returns the number of a shard on this rank; -1: it is none of its shards. */
-static int find_shard(const struct recording *recording, int64_t shard)
+static int find_shard(const struct hd_recording *recording, int64_t shard)
 {
-    const struct hd_record_options *options = recording->options;
-    const int64_t first = options->graph->shards / options->ranks * options->rank;
-    return shard < first ? -1 : (int)(shard - first);
+    return shard < recording->first_shard ? -1 : (int)(shard - recording->first_shard);
 }
 
 static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
 {
-    struct recording *recording = get_recording(recorder);
+    struct hd_recording *recording = get_recording(recorder);
     const struct hd_context *context = &task->context;
     const struct hd_submitted node = {.kind = HD_SUBMITTED_TASK,
                                       .iteration = (int)context->iteration,
@@ -154,17 +169,17 @@ static int record_task(struct hd_recorder *recorder, const struct hd_task *task)
 
 static int record_wait(struct hd_recorder *recorder, const struct hd_task_group *of)
 {
-    struct recording *recording = get_recording(recorder);
+    struct hd_recording *recording = get_recording(recorder);
     const struct hd_submitted node = {.kind = HD_SUBMITTED_WAIT, .shard = -1};
-    struct group *group = find_group(recording, of);
+    struct hd_recorded_group *group = find_group(recording, of);
     if (recording->ended)
         return HD_ERR_STOPPED;
     if (!group)
-        return hd_fail(HD_ERR_UNSUPPORTED, "more than %d task groups", GROUPS_MAX);
+        return hd_fail(HD_ERR_UNSUPPORTED, "more than %d task groups", HD_GROUPS_MAX);
     HD_TRY(begin_node(recording, "wait", &node));
     HD_TRY(add_edges(recording, group->nodes, group->n));
     group->n = 0;
-    recording->submission->n_nodes++;
+    count_node(recording);
     return HD_OK;
 }
 
@@ -245,7 +260,7 @@ static struct hd_peer_bytes share_link(const struct hd_comm *comm, struct floats
                                   .in_bytes = floats.in * (int64_t)sizeof(float) / ranks};
 }
 
-static int record_exchange(struct recording *recording, const struct hd_sync_point *point)
+static int record_exchange(struct hd_recording *recording, const struct hd_sync_point *point)
 {
     struct hd_peers *exchanges = recording->exchanges;
     HD_TRY(hd_grow((void **)&exchanges->list, &exchanges->capacity, exchanges->n + 1,
@@ -260,7 +275,7 @@ static int record_exchange(struct recording *recording, const struct hd_sync_poi
 
 static int record_sync(struct hd_recorder *recorder, const struct hd_sync_point *point)
 {
-    struct recording *recording = get_recording(recorder);
+    struct hd_recording *recording = get_recording(recorder);
     struct hd_submission *submission = recording->submission;
     const struct hd_submitted node = {.kind = HD_SUBMITTED_SYNC,
                                       .scope = point->on_host ? HD_SYNC_HOST
@@ -283,7 +298,7 @@ static int record_sync(struct hd_recorder *recorder, const struct hd_sync_point 
 /* Called before every iteration. */
 static void begin_iteration(void *arg)
 {
-    struct recording *recording = arg;
+    struct hd_recording *recording = arg;
     struct hd_submission *submission = recording->submission;
     const int64_t updates = hd_executor_get_counter(recording->executor, "update");
     const int iteration = submission->n_marks;
@@ -293,7 +308,7 @@ static void begin_iteration(void *arg)
         return;
     }
     submission->marks[submission->n_marks++] =
-        (struct hd_iteration_mark){submission->n_nodes, updates};
+        (struct hd_iteration_mark){.node = submission->n_nodes, .updates = updates};
     if (updates > 0 && recording->end == 0)
         recording->end = iteration - 1 + recording->options->iterations;
     recording->ended = iteration == (recording->end > 0 ? recording->end : ITERATIONS_MAX);
@@ -306,7 +321,7 @@ static unsigned get_no_requests(void *arg)
 }
 
 /* Leaves out what belongs to the iteration in which recording ended. */
-static void cut(struct recording *recording)
+static void cut(struct hd_recording *recording)
 {
     struct hd_submission *submission = recording->submission;
     submission->n_nodes = submission->marks[submission->n_marks - 1].node;
@@ -319,7 +334,7 @@ static void cut(struct recording *recording)
 }
 
 /* Turns the list of edges into lists of what comes after each node. */
-static int list_after(struct recording *recording)
+static int list_after(struct hd_recording *recording)
 {
     struct hd_submission *submission = recording->submission;
     struct hd_submitted *nodes = submission->nodes;
@@ -355,7 +370,7 @@ static uint64_t hash(const struct hd_submission *submission)
     return hash;
 }
 
-static int finish(struct recording *recording, int status)
+static int finish(struct hd_recording *recording, int status)
 {
     if (status != HD_ERR_STOPPED && status != HD_OK)
         return status;
@@ -373,7 +388,7 @@ static int finish(struct recording *recording, int status)
 
 /* -- Recording a rank -------------------------------------------------------------------------- */
 
-static int run(struct recording *recording, struct hd_plan *plan, struct hd_session *session)
+static int run(struct hd_recording *recording, struct hd_plan *plan, struct hd_session *session)
 {
     const struct hd_executor_options options = {.window = recording->options->window,
                                                 .tick = begin_iteration,
@@ -387,7 +402,7 @@ static int run(struct recording *recording, struct hd_plan *plan, struct hd_sess
     return finish(recording, status);
 }
 
-static int run_session(struct recording *recording, struct hd_plan *plan)
+static int run_session(struct hd_recording *recording, struct hd_plan *plan)
 {
     const struct hd_record_options *from = recording->options;
     struct hd_session_options options = {.sequential = true,
@@ -403,25 +418,43 @@ static int run_session(struct recording *recording, struct hd_plan *plan)
     struct hd_session *session;
     recording->submission->channels = plan->channels;
     if (from->ranks > 1)
-        HD_TRY(
-            hd_comm_create_alone(from->rank, from->ranks, &from->hosts, &sizes, &recording->comm));
-    options.comm = recording->comm;
-    HD_TRY(hd_session_create(&options, &session));
-    const int status = run(recording, plan, session);
-    hd_session_destroy(session);
+        HD_TRY(hd_comm_create_alone(from->rank, from->ranks, &from->hosts, &sizes, &options.comm));
+    recording->comm = options.comm;
+    int status = hd_session_create(&options, &session);
+    if (status == HD_OK) {
+        status = run(recording, plan, session);
+        hd_session_destroy(session);
+    }
+    if (options.comm)
+        hd_comm_destroy(options.comm);
     return status;
 }
 
-static int record(struct recording *recording)
+int hd_recording_begin(struct hd_recording *recording)
+{
+    recording->recorder =
+        (struct hd_recorder){.task = record_task, .sync = record_sync, .wait = record_wait};
+    recording->submission = hd_alloc(1, sizeof *recording->submission);
+    recording->exchanges = hd_alloc(1, sizeof *recording->exchanges);
+    return recording->submission && recording->exchanges
+               ? hd_dependences_create(&recording->dependences)
+               : HD_ERR_NOMEM;
+}
+
+void hd_recording_end(struct hd_recording *recording)
+{
+    hd_dependences_destroy(recording->dependences);
+    hd_free(recording->edges);
+    for (int i = 0; i < recording->n_groups; i++)
+        hd_free(recording->groups[i].nodes);
+}
+
+static int record(struct hd_recording *recording)
 {
     const struct hd_record_options *options = recording->options;
     const struct hd_plan_gpus gpus = {options->gpus, options->gpus > 0 && options->ranks > 1};
     struct hd_plan *plan;
-    recording->submission = hd_alloc(1, sizeof *recording->submission);
-    recording->exchanges = hd_alloc(1, sizeof *recording->exchanges);
-    if (!recording->submission || !recording->exchanges)
-        return HD_ERR_NOMEM;
-    HD_TRY(hd_dependences_create(&recording->dependences));
+    HD_TRY(hd_recording_begin(recording));
     HD_TRY(hd_plan_create(options->graph, options->rank, options->ranks, &gpus,
                           options->param_check_interval, &plan));
     hd_plan_assign_channels(plan, options->open_exchanges);
@@ -433,16 +466,10 @@ static int record(struct recording *recording)
 int hd_submission_record(const struct hd_record_options *options,
                          struct hd_submission **submission_p, struct hd_peers **exchanges_p)
 {
-    struct recording recording = {
-        .recorder = {.task = record_task, .sync = record_sync, .wait = record_wait},
-        .options = options};
+    struct hd_recording recording = {
+        .options = options, .first_shard = options->graph->shards / options->ranks * options->rank};
     const int status = record(&recording);
-    if (recording.comm)
-        hd_comm_destroy(recording.comm);
-    hd_dependences_destroy(recording.dependences);
-    hd_free(recording.edges);
-    for (int i = 0; i < recording.n_groups; i++)
-        hd_free(recording.groups[i].nodes);
+    hd_recording_end(&recording);
     if (status != HD_OK) {
         hd_submission_release(recording.submission);
         hd_peers_release(recording.exchanges);

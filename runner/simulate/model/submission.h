@@ -10,6 +10,8 @@
 #include "runtime/comm/comm.h"
 #include "runtime/engine/session.h"
 
+#include <stdio.h>
+
 enum hd_submitted_kind {
     HD_SUBMITTED_TASK,
     HD_SUBMITTED_SYNC, /* a sync point */
@@ -36,12 +38,14 @@ struct hd_submitted {
     int sync;    /* number among the rank's sync points */
     int64_t sequence; /* of a sync point, the same on all ranks */
     int64_t volume;   /* as in struct hd_task */
+    int64_t at_ns;    /* when it was submitted (hd_clock_get_ns), of what is observed; else 0 */
 };
 
 /* A mark tells what had been submitted when an iteration began. */
 struct hd_iteration_mark {
     int node;
     int64_t updates;
+    int64_t iteration, at_ns; /* which, and when: of what is observed */
 };
 
 struct hd_submission {
@@ -91,5 +95,26 @@ int hd_submission_record(const struct hd_record_options *options,
                          struct hd_submission **submission_p, struct hd_peers **exchanges_p);
 void hd_submission_release(struct hd_submission *submission);
 void hd_peers_release(struct hd_peers *exchanges);
+
+/* -- Observing a run --------------------------------------------------------------------------- */
+/* An observer notes what a session submits while it runs, and keeps the newest nodes, at least
+ * 2^16. The session's thread makes all calls. */
+
+/* `first_shard` is the rank's, comm its communicator or NULL, borrowed. hd_observer_destroy accepts
+ * NULL. Returns HD_OK or HD_ERR_NOMEM. */
+struct hd_observer;
+int hd_observer_create(int64_t first_shard, const struct hd_comm *comm,
+                       struct hd_observer **observer_p);
+void hd_observer_destroy(struct hd_observer *observer);
+
+/* Returns what the options of the session take; NULL for NULL. */
+struct hd_recorder *hd_observer_get_recorder(struct hd_observer *observer);
+
+/* Notes that an iteration begins, and the updates so far. Returns HD_OK or HD_ERR_NOMEM. */
+int hd_observer_begin_iteration(struct hd_observer *observer, int64_t iteration, int64_t updates);
+
+/* Writes the members "iterations" and "tasks" of a trace (runner/trace/trace_file.h); the stream
+ * knows whether that failed. */
+void hd_observer_write(const struct hd_observer *observer, int rank, FILE *file);
 
 #endif

@@ -122,12 +122,18 @@ static int find_all(const struct hd_cluster *cluster, const struct hd_submission
 int hd_rank_find_times(struct hd_rank *rank)
 {
     const struct hd_submission *submission = rank->submission;
-    for (struct hd_rank *other = rank->simulation->list; other < rank; other++)
+    const double *const *seconds = rank->simulation->cluster->seconds;
+    for (struct hd_rank *other = rank->simulation->list; other < rank && !seconds; other++)
         if (other->submission == submission) {
             rank->times = other->times;
             return HD_OK;
         }
     rank->times = rank->owned_times = hd_alloc(submission->n_nodes + 1, sizeof *rank->times);
+    if (rank->times && seconds) {
+        for (int i = 0; i < submission->n_nodes; i++)
+            rank->owned_times[i].factor = seconds[rank->number][i];
+        return HD_OK;
+    }
     double *each = hd_alloc(submission->n_names, sizeof *each);
     int status = rank->times && each ? count_each(submission, each) : HD_ERR_NOMEM;
     if (status == HD_OK)

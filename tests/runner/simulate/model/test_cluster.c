@@ -66,7 +66,7 @@ static struct hd_submitted nodes[] = {
     {.kind = HD_SUBMITTED_WAIT, .name = 3, .before = 1, .after = 3},
     {.after = 3}};
 static int after[] = {1, 2, 3};
-static struct hd_iteration_mark marks[] = {{0, 0}, {4, 1}};
+static struct hd_iteration_mark marks[] = {{.node = 0}, {.node = 4, .updates = 1}};
 static const struct hd_submission submission = {.nodes = nodes,
                                                 .n_nodes = 4,
                                                 .n_syncs = 1,
@@ -161,7 +161,7 @@ TEST(a_gpu_works_beside_the_worker)
         {.kind = HD_SUBMITTED_WAIT, .name = 3, .before = 4, .after = 4},
         {.after = 4}};
     int all[] = {4, 4, 4, 4};
-    struct hd_iteration_mark both[] = {{0, 0}, {5, 1}};
+    struct hd_iteration_mark both[] = {{.node = 0}, {.node = 5, .updates = 1}};
     struct hd_task_times known[] = {times[0], times[1]};
     known[1].mean = 2;
     known[1].each = 3;
