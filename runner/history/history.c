@@ -177,6 +177,20 @@ int hd_history_read(const char *dir, struct hd_history *history_p)
     return status;
 }
 
+int hd_history_open(const char *path, struct hd_history *history_p)
+{
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return hd_history_read(path, history_p);
+    struct hd_history history = {.dir = path, .config = json_array(), .samples = json_array()};
+    const int status = hd_trace_file_read(path, &history.trace);
+    if (status == HD_OK)
+        *history_p = history;
+    else
+        hd_history_release(&history);
+    return status;
+}
+
 void hd_history_release(struct hd_history *history)
 {
     json_decref(history->config);

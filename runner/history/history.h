@@ -5,7 +5,7 @@
 #define HD_RUNNER_HISTORY_HISTORY_H
 
 #include "runner/history/curves.h"
-#include "runner/history/trace_file.h"
+#include "runner/trace/trace_file.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -27,6 +27,8 @@ struct hd_history {
  * Errors (logged): HD_ERR_INPUT when dir is not a run directory, HD_ERR_FORMAT when a file in it is
  * damaged, HD_ERR_NOMEM. */
 int hd_history_read(const char *dir, struct hd_history *history_p);
+/* Reads a run directory, or a trace alone, whose history has no more than that; else as above. */
+int hd_history_open(const char *path, struct hd_history *history_p);
 void hd_history_release(struct hd_history *history);
 
 /* Returns the text of a leaf of the config; "" when there is none. */
@@ -42,7 +44,8 @@ json_t *hd_history_build_json(struct hd_history *history, bool timeline, int run
  * in the timeline of a page; null where it has none, NULL without memory. */
 json_t *hd_trace_file_build_json(const struct hd_trace_file *trace, int64_t back);
 
-/* Writes where the time went as a table for people: from the trace, or from the totals. */
-void hd_history_print_times(const struct hd_history *history, FILE *file);
+/* Writes where the time went as a table for people: from the trace, with its bounds where the cable
+ * has this rate (0: unknown), or from the totals. Returns HD_OK or the errors of hd_bounds_find. */
+int hd_history_print_times(const struct hd_history *history, double bytes_per_s, FILE *file);
 
 #endif

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers of a run that a page shows, few enough to be quick in any browser. */
 #include "runner/history/history.h"
+#include "runner/trace/bounds.h"
+#include "runner/trace/derived.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -120,28 +124,58 @@ static json_t *sums_json(const struct hd_trace_file *trace)
     return sums;
 }
 
+/* The lanes of the first rank come first. */
 static json_t *lanes_json(const struct hd_trace_file *trace)
 {
     json_t *lanes = json_array();
-    for (int i = 0; i < trace->n_lanes; i++)
+    for (int i = 0; i < trace->n_lanes && trace->lanes[i].rank == trace->rank; i++)
         json_array_append_new(lanes,
                               json_pack("[o, i, b]", text(trace->lanes[i].name),
                                         trace->lanes[i].rank, (int)trace->lanes[i].collectives));
     return lanes;
 }
 
-/* Lists the newest events that a stretch of time has part in, six integers each: lane, name, time
- * since the one before (the first: since the stretch began) and duration in tenths of microseconds,
- * iteration, shard. */
-static json_t *events_json(const struct hd_trace_file *trace, int64_t first, double begin_us,
-                           double end_us)
+static bool is_own(const struct hd_trace_file *trace, const struct hd_trace_event *event)
+{
+    return trace->lanes[event->lane].rank == trace->rank;
+}
+
+/* The newest events of the first rank. */
+struct shown {
+    int32_t *places; /* [n_events]: number of an event among those shown, -1: not one of them */
+    int64_t n, left_out;
+    json_t *arrows;
+};
+
+static bool choose_shown(const struct hd_trace_file *trace, bool timeline, struct shown *shown)
+{
+    *shown = (struct shown){hd_alloc(trace->n_events, sizeof *shown->places), 0, 0, json_array()};
+    for (int64_t i = 0; i < trace->n_events; i++)
+        shown->n += is_own(trace, &trace->events[i]);
+    if (!timeline || shown->n > EVENTS_MAX)
+        shown->left_out = shown->n - (timeline ? EVENTS_MAX : 0);
+    int64_t number = -shown->left_out;
+    for (int64_t i = 0; shown->places && i < trace->n_events; i++) {
+        const bool own = is_own(trace, &trace->events[i]);
+        shown->places[i] = own && number >= 0 ? (int32_t)number : -1;
+        number += own;
+    }
+    return shown->places && shown->arrows;
+}
+
+/* Lists the first rank's events that are shown (NULL: all) and that a stretch of time has part in,
+ * six integers each: lane, name, time since the one before (the first: since the stretch began) and
+ * duration in tenths of microseconds, iteration, shard. */
+static json_t *events_json(const struct hd_trace_file *trace, const struct shown *shown,
+                           double begin_us, double end_us)
 {
     enum { TENTHS = 10 };
     json_t *events = json_array();
     int64_t before = llround(begin_us * TENTHS);
-    for (int64_t i = first; i < trace->n_events; i++) {
+    for (int64_t i = 0; i < trace->n_events; i++) {
         const struct hd_trace_event *event = &trace->events[i];
-        if (event->begin_us > end_us || event->end_us < begin_us)
+        if (!is_own(trace, event) || (shown && shown->places[i] < 0) || event->begin_us > end_us ||
+            event->end_us < begin_us)
             continue;
         const int64_t begin = llround(event->begin_us * TENTHS);
         const int64_t length = llround((event->end_us - event->begin_us) * TENTHS);
@@ -154,21 +188,68 @@ static json_t *events_json(const struct hd_trace_file *trace, int64_t first, dou
     return events;
 }
 
+struct arrows {
+    const struct hd_trace_file *trace;
+    const struct shown *shown;
+};
+
+/* Two integers each: the events that it leads from and to. */
+static void add_arrow(void *arg, int64_t number, const struct hd_trace_event *from,
+                      const struct hd_trace_event *to)
+{
+    const struct arrows *arrows = arg;
+    const int32_t a = arrows->shown->places[from - arrows->trace->events],
+                  b = arrows->shown->places[to - arrows->trace->events];
+    (void)number;
+    if (a < 0 || b < 0)
+        return;
+    json_array_append_new(arrows->shown->arrows, json_integer(a));
+    json_array_append_new(arrows->shown->arrows, json_integer(b));
+}
+
+/* Rates that hold as bounds, in order: [name, rate], and steps: [name, gain]. */
+static json_t *bounds_json(const struct hd_trace_file *trace)
+{
+    struct hd_bounds bounds;
+    if (hd_bounds_find(trace, 0, &bounds) != HD_OK || bounds.iterations == 0)
+        return json_null();
+    const double n = (double)(bounds.updates > 0 ? bounds.updates : bounds.iterations);
+    json_t *rates = json_pack("[[s, o], [s, o]]", "work of the busiest worker",
+                              real(n / bounds.work_s), "critical path", real(n / bounds.path_s));
+    if (bounds.cable_s > 0)
+        json_array_append_new(
+            rates, json_pack("[s, o]", "bytes over the cable", real(n / bounds.cable_s)));
+    json_t *steps = json_array();
+    for (int i = 0; i < bounds.n_steps; i++)
+        json_array_append_new(
+            steps, json_pack("[s, o]", bounds.steps[i].name, real(bounds.steps[i].faster)));
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "of",
+                     bounds.updates > 0 ? "updates" : "iterations", "iterations",
+                     (json_int_t)bounds.iterations, "rate", real(n / bounds.seconds), "replayed",
+                     real(n / bounds.replayed_s), "rates", rates, "steps", steps);
+}
+
 static json_t *trace_json(const struct hd_trace_file *trace, bool timeline)
 {
+    struct shown shown;
     if (!trace)
         return json_null();
-    int64_t first = trace->n_events > EVENTS_MAX ? trace->n_events - EVENTS_MAX : 0;
-    if (!timeline)
-        first = trace->n_events;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "begin_s",
-                     trace->begin_us * 1e-6, "end_s", trace->end_us * 1e-6, "worked_s",
-                     trace->worked_us * 1e-6, "waited_s", trace->waited_us * 1e-6, "exposed_s",
-                     trace->exposed_us * 1e-6, "workers", trace->workers, "cut",
-                     (int)(trace->cut || first > 0), "n_events", (json_int_t)trace->n_events,
-                     "left_out", (json_int_t)first, "sums", sums_json(trace), "lanes",
-                     lanes_json(trace), "events",
-                     events_json(trace, first, trace->begin_us, trace->end_us));
+    json_t *json = NULL;
+    const struct arrows arrows = {trace, &shown};
+    if (choose_shown(trace, timeline, &shown) &&
+        (!timeline || hd_trace_each_flow(trace, add_arrow, (void *)&arrows) == HD_OK))
+        json = json_pack(
+            "{s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:b, s:I, s:I, s:o, s:o, s:o, s:O, s:o}",
+            "begin_s", trace->begin_us * 1e-6, "end_s", trace->end_us * 1e-6, "worked_s",
+            trace->worked_us * 1e-6, "waited_s", trace->waited_us * 1e-6, "exposed_s",
+            trace->exposed_us * 1e-6, "workers", trace->workers, "rank", trace->rank, "cut",
+            (int)(trace->cut || shown.left_out > 0), "n_events", (json_int_t)shown.n, "left_out",
+            (json_int_t)shown.left_out, "sums", sums_json(trace), "lanes", lanes_json(trace),
+            "events", events_json(trace, &shown, trace->begin_us, trace->end_us), "arrows",
+            shown.arrows, "bounds", timeline ? bounds_json(trace) : json_null());
+    json_decref(shown.arrows);
+    hd_free(shown.places);
+    return json;
 }
 
 /* Returns the iteration `back` before the last one, or the first of which the trace has all. */
@@ -177,6 +258,8 @@ static int64_t find_iteration(const struct hd_trace_file *trace, int64_t back)
     int64_t first = INT64_MAX, last = 0;
     for (int64_t i = 0; i < trace->n_events; i++) {
         const int64_t iteration = trace->events[i].iteration;
+        if (!is_own(trace, &trace->events[i]))
+            continue;
         first = iteration < first ? iteration : first;
         last = iteration > last ? iteration : last;
     }
@@ -190,7 +273,8 @@ json_t *hd_trace_file_build_json(const struct hd_trace_file *trace, int64_t back
     double begin_us = INFINITY, end_us = -INFINITY;
     for (int64_t i = 0; i < trace->n_events; i++) {
         const struct hd_trace_event *event = &trace->events[i];
-        if (event->iteration == iteration && !trace->lanes[event->lane].collectives) {
+        if (is_own(trace, event) && event->iteration == iteration &&
+            !trace->lanes[event->lane].collectives) {
             begin_us = fmin(begin_us, event->begin_us);
             end_us = fmax(end_us, event->end_us);
         }
@@ -200,7 +284,7 @@ json_t *hd_trace_file_build_json(const struct hd_trace_file *trace, int64_t back
     return json_pack("{s:I, s:f, s:f, s:i, s:o, s:o, s:o}", "iteration", (json_int_t)iteration,
                      "begin_s", begin_us * 1e-6, "end_s", end_us * 1e-6, "workers", trace->workers,
                      "sums", sums_json(trace), "lanes", lanes_json(trace), "events",
-                     events_json(trace, 0, begin_us, end_us));
+                     events_json(trace, NULL, begin_us, end_us));
 }
 
 /* -- All of it --------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints where the time went as a table of text. */
 #include "runner/history/history.h"
+#include "runner/trace/bounds.h"
+#include "runtime/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,17 +99,25 @@ static void print_totals(const json_t *end, double seconds, double workers, FILE
                 list[i].count, list[i].busy_s, 100 * list[i].busy_s / (seconds * workers));
 }
 
-void hd_history_print_times(const struct hd_history *history, FILE *file)
+static int print_traced(const struct hd_history *history, double bytes_per_s, FILE *file)
+{
+    struct hd_bounds bounds;
+    print_trace(history->trace, file);
+    print_traffic(history, file);
+    HD_TRY(hd_bounds_find(history->trace, bytes_per_s, &bounds));
+    fputs("\n", file);
+    hd_bounds_print(&bounds, file);
+    return HD_OK;
+}
+
+int hd_history_print_times(const struct hd_history *history, double bytes_per_s, FILE *file)
 {
     const size_t n = json_array_size(history->samples);
-    if (history->trace) {
-        print_trace(history->trace, file);
-        print_traffic(history, file);
-        return;
-    }
+    if (history->trace)
+        return print_traced(history, bytes_per_s, file);
     if (n == 0) {
         fprintf(file, "the run left no times; run it with --trace\n");
-        return;
+        return HD_OK;
     }
     const json_t *last = json_array_get(history->samples, n - 1);
     const double offset_s = of_sample(history->start, "offset_s");
@@ -124,4 +134,5 @@ void hd_history_print_times(const struct hd_history *history, FILE *file)
     else
         fprintf(file, "the run has not ended in order, so there are no totals by verb\n");
     print_traffic(history, file);
+    return HD_OK;
 }

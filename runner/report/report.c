@@ -14,12 +14,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Makes what the page shows. */
 static int build(const char *dir, bool timeline, json_t **data_p)
 {
     struct hd_history history;
-    HD_TRY(hd_history_read(dir, &history));
+    HD_TRY(hd_history_open(dir, &history));
     *data_p = json_pack("{s:s, s:s, s:[o], s:o}", "kind", "report", "version", HD_VERSION, "runs",
                         hd_history_build_json(&history, timeline, 1), "videos",
                         hd_videos_build_json(dir));
@@ -31,7 +32,9 @@ int hd_report_write(const char *dir, const char *out, char **path_p)
 {
     json_t *data;
     HD_TRY(build(dir, true, &data));
-    char *path = out ? hd_strdup(out) : hd_format("%s/report.html", dir);
+    struct stat about;
+    const bool is_file = stat(dir, &about) == 0 && S_ISREG(about.st_mode);
+    char *path = out ? hd_strdup(out) : hd_format(is_file ? "%s.html" : "%s/report.html", dir);
     int status = HD_ERR_NOMEM;
     if (path)
         status = hd_page_write(path, data);

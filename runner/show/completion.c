@@ -25,9 +25,9 @@ HD_EMBED(hd_completion_zsh, HD_COMPLETION_DIR "/"
 static const char *find_list(const char *argument)
 {
     static const char *const beginnings[][2] = {
-        {"CONFIG", "file"},   {"FILE", "file"},  {"DIR", "directory"}, {"[DIR]", "optional"},
-        {"[KEY]", "key"},     {"KEY[", "key"},   {"KEY=", "set"},      {"[VERB]", "verb"},
-        {"NAME", "strategy"}, {"SHELL", "shell"}};
+        {"CONFIG", "file"},    {"DIR|TRACE", "file"}, {"FILE", "file"},  {"DIR", "directory"},
+        {"[DIR]", "optional"}, {"[KEY]", "key"},      {"KEY[", "key"},   {"KEY=", "set"},
+        {"[VERB]", "verb"},    {"NAME", "strategy"},  {"SHELL", "shell"}};
     for (size_t i = 0; argument && i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(argument, beginnings[i][0], strlen(beginnings[i][0])) == 0)
             return beginnings[i][1];

@@ -4,7 +4,7 @@
 #include "runner/base/commands.h"
 #include "runner/base/origins.h"
 #include "runner/base/signals.h"
-#include "runner/history/trace_file.h"
+#include "runner/trace/trace_file.h"
 #include "runner/train/base/train.h"
 #include "runner/train/failed.h"
 #include "runner/train/gpu_failure.h"
@@ -15,6 +15,7 @@
 #include "runner/train/outputs/outputs.h"
 #include "runner/train/outputs/results.h"
 #include "runner/train/outputs/resume.h"
+#include "runner/train/outputs/traces.h"
 #include "runner/train/outputs/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -102,7 +103,8 @@ static void on_lost(void *arg, int rank, int status, const char *text)
 static void on_message(void *arg, int rank, const void *data, int64_t bytes)
 {
     struct hd_train *train = arg;
-    hd_checkpoint_writer_receive(train->checkpoints.writer, rank, data, bytes);
+    if (!hd_traces_receive(train, data, bytes))
+        hd_checkpoint_writer_receive(train->checkpoints.writer, rank, data, bytes);
 }
 
 static void run_describe(void *arg, char *text, int64_t bytes)
@@ -203,8 +205,10 @@ static void show_waiting(void *arg)
 static int start_session(struct hd_train *train)
 {
     const struct hd_settings *settings = &train->run_spec.settings;
+    HD_TRY(hd_traces_open(train));
     struct hd_session_options options = {
         .sequential = settings->sequential,
+        .observer = hd_observer_get_recorder(train->trace.observer),
         .workers = train->workers.n,
         .scheduler = train->workers.scheduler,
         .performance_models = settings->performance_models,
@@ -251,6 +255,9 @@ static void skip_evaluations(const struct hd_graph *graph)
 static void tick(void *arg)
 {
     struct hd_train *train = arg;
+    hd_traces_begin_iteration(train);
+    if (train->ranks.world.rank != 0)
+        return;
     hd_stopwatch_tick(&train->timing.watch, hd_session_get_trace(train->session),
                       hd_executor_get_counter(train->executor, "update"),
                       hd_executor_get_counter(train->executor, "iteration"));
@@ -264,7 +271,7 @@ static int create_executor(struct hd_train *train)
 {
     const struct hd_executor_options options = {
         .window = train->run_spec.settings.window,
-        .tick = train->ranks.world.rank == 0 ? tick : NULL,
+        .tick = train->ranks.world.rank == 0 || train->options->trace ? tick : NULL,
         .tick_arg = train,
         .get_requests = hd_checkpoints_get_requests,
         .apply_requests = hd_checkpoints_apply_requests,
@@ -418,6 +425,8 @@ static int run(struct hd_train *train)
         report_failure(train, status);
     } else if (train->ranks.world.rank == 0)
         status = hd_results_write(train, reason);
+    else
+        status = hd_traces_leave_part(train);
     return status;
 }
 
@@ -437,6 +446,7 @@ static void release(struct hd_train *train)
     hd_checkpoint_close(train->resume_from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
+    hd_traces_close(train);
     hd_free(train->workers.models_dir);
     hd_ranks_leave(&train->ranks);
     hd_checkpoint_writer_destroy(train->checkpoints.writer);

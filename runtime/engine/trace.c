@@ -277,5 +277,5 @@ void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t 
         for (int64_t i = lane->recorded - kept; i < lane->recorded; i++)
             write_event(file, &lane->ring[i % trace->capacity], rank, w, origin_ns);
     }
-    fprintf(file, "\n]}\n");
+    fprintf(file, "\n]");
 }

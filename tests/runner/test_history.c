@@ -138,7 +138,7 @@ static const char *format_times(void)
 {
     static char text[4096];
     FILE *memory = fmemopen(text, sizeof text, "w");
-    hd_history_print_times(&history, memory);
+    ck_assert_int_eq(hd_history_print_times(&history, 0, memory), HD_OK);
     fclose(memory);
     return text;
 }

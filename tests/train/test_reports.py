@@ -49,6 +49,8 @@ def length(intervals):
 def check_trace(scratch):
     with open(scratch("traced/trace.json"), encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
+    check({e["pid"] for e in events if e["ph"] == "X"} == {0, 1}, "the trace lacks a rank")
+    events = [e for e in events if e["pid"] == 0]
     waits = {e["tid"] for e in events if e["ph"] == "M" and e["args"]["name"] == "collectives"}
     spans = collections.defaultdict(list)
     for e in events:
@@ -72,7 +74,19 @@ def check_trace(scratch):
     said = float(re.search(r"exposed ([\d.]+) %", printed)[1])
     check(abs(said - 100 * exposed) < 0.06, f"exposed {said} %, not {100 * exposed:.2f}")
     page = data_of(scratch("traced/report.html"))["runs"][0]
-    check(len(page["trace"]["events"]) == 6 * len(every), "events of the page")
+    trace = page["trace"]
+    check(len(trace["events"]) == 6 * len(every), "events of the page")
+    check(len(trace["arrows"]) > len(every) and max(trace["arrows"]) < len(every), "arrows of the page")
+    bounds = re.search(r"([\d.]+) updates/s in the last \d+ iterations.*busiest worker +([\d.]+) .*critical path +([\d.]+) .*"
+                       r"if (\w+) were free: (\d+) % faster", printed, re.S)
+    check(bounds and bounds[4] == trace["bounds"]["steps"][0][0] and
+          abs(trace["bounds"]["rates"][0][1] / float(bounds[2]) - 1) < 1e-3, f"bounds {printed[-900:]}{trace['bounds']}")
+    check(float(bounds[1]) <= 1.001 * float(bounds[2]) and float(bounds[1]) <= 1.001 * float(bounds[3]) and
+          int(bounds[5]) > 0, f"a bound that does not hold: {bounds[0]}")
+    alone = call("trace", scratch("traced/trace.json")).stdout
+    check(alone.splitlines()[-6:] == printed.splitlines()[-6:], "the trace alone says something else")
+    call("report", scratch("traced/trace.json"), "--out", scratch("trace.html"))
+    check(data_of(scratch("trace.html"))["runs"][0]["trace"] == trace, "the page of the trace alone")
 
     plain = call("trace", scratch("plain")).stdout
     check("--trace" in plain and re.search(r"^loss_grad +1200 ", plain, re.M), f"totals: {plain}")
@@ -98,7 +112,7 @@ def check_damage(scratch):
     refused(scratch("none"), "No such file")
     os.mkdir(scratch("empty"))
     refused(scratch("empty"), "/empty")
-    refused(scratch("traced/result.json"), "is a file")
+    refused(scratch("traced/result.json"), "result.json is")
 
     def damaged(name, edit):
         shutil.rmtree(scratch("copy"), ignore_errors=True)

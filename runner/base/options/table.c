@@ -66,17 +66,20 @@ static const struct hd_command commands[] = {
      "rank would submit, with task times of `runner calibrate` and the network of SimGrid\n"
      "(libsimgrid-dev). Efficiency is the rate of environment steps per node, relative to one "
      "node.\n"},
-    {"report", "DIR", "write a run as one HTML page", NULL, "run directory", 1, 1,
+    {"report", "DIR|TRACE", "write a run as one HTML page", NULL, "run directory or trace", 1, 1,
      "Writes a run as one HTML file that needs no network: learning curves, throughput, a "
      "timeline\n"
      "of workers and communication (if the run had --trace), where the time went, memory, config,\n"
      "machine, versions and hashes. A run writes it by itself at its end; of one that still runs\n"
-     "or was killed, it shows what there is so far. DIR is the run directory.\n"},
-    {"trace", "DIR", "print where the time of a run went", "profile", "run directory", 1, 1,
+     "or was killed, it shows what there is so far. DIR is the run directory. Of the trace that\n"
+     "`runner bench --trace` wrote, it shows the timeline.\n"},
+    {"trace", "DIR|TRACE", "print where the time of a run went", "profile",
+     "run directory or trace", 1, 1,
      "Prints where the time of rank 0 went, by name of step: how often, how long in all, how long\n"
      "at least one worker was at it, and what share of the time that was. A run that had --trace\n"
-     "has all of it; of others there are totals by verb. DIR/trace.json is for\n"
-     "https://ui.perfetto.dev.\n"},
+     "has all of it, the bounds of its rate (work, critical path, cable), and the step whose\n"
+     "improvement would help most; of others there are totals by verb. TRACE is a file that\n"
+     "`runner bench --trace` wrote. DIR/trace.json is for https://ui.perfetto.dev.\n"},
     {"compare", "DIR ...", "compare several runs", "diff", "run directory", 1, HD_DIRS_MAX,
      "Compares runs: a table of results, rates and hashes, and the keys of the config\n"
      "that differ from the first run's, on stdout; and their curves as one HTML file. DIR is a "
@@ -133,9 +136,9 @@ static const struct hd_command_option options[] = {
     {"--grid", "KEY=A,B,...", BENCH, HD_OPTION_NAMES, FIELD(grid), 0, 0,
      "each strategy with each of these values of a key; may be repeated", NULL},
     {"--trace", NULL, TRAIN, HD_OPTION_FLAG, FIELD(trace), 0, 0,
-     "write rank 0's trace.json, for Perfetto", NULL},
+     "write trace.json, of all ranks, for Perfetto and `runner trace`", NULL},
     {"--trace", NULL, BENCH, HD_OPTION_FLAG, FIELD(trace), 0, 0,
-     "write rank 0's trace of the last turn's runs into ./trace_<strategy>.json", NULL},
+     "write the trace of the last turn's runs into ./trace_<strategy>.json", NULL},
     {"--quiet", NULL, ALL | REPORT | COMPARE, HD_OPTION_FLAG, FIELD(quiet), 0, 0,
      "errors and warnings only", NULL},
     {"--nproc-per-node", "N", LAUNCH, HD_OPTION_TEXT, FIELD(nproc_per_node), 0, 0,
@@ -273,9 +276,14 @@ static const struct hd_command_option options[] = {
     {"--out", "DIR", RECORD, HD_OPTION_TEXT, FIELD(out), 0, 0, "the data set, a new directory",
      NULL},
     {"--out", "FILE", REPORT, HD_OPTION_TEXT, FIELD(out), 0, 0,
-     "the page (default DIR/report.html)", NULL},
+     "the page (default DIR/report.html, TRACE.html)", NULL},
     {"--csv", "FILE", REPORT, HD_OPTION_TEXT, FIELD(csv), 0, 0,
      "in place of the page, all numbers that were logged as CSV; -: to stdout", NULL},
+    {"--perfetto", "FILE", TRACE, HD_OPTION_TEXT, FIELD(perfetto), 0, 0,
+     "in place of that, write the trace as Perfetto's protobuf, which is smaller than the JSON",
+     NULL},
+    {"--link", "MBIT", TRACE, HD_OPTION_INTEGER, FIELD(link), 1, 10000000,
+     "rate of the cable between hosts in Mbit/s (default: what the trace reached)", NULL},
     {"--out", "FILE", COMPARE, HD_OPTION_TEXT, FIELD(out), 0, 0,
      "the page (default ./compare.html)", NULL},
     {"--epsilon", "E", RECORD, HD_OPTION_SHARE, FIELD(epsilon), 0, 1,

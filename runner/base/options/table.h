@@ -74,6 +74,8 @@ struct hd_options {
     int64_t max_frames;       /* eval: 0: no limit */
     const char *out;          /* record, report, compare, calibrate */
     const char *csv;          /* report: NULL: a page */
+    const char *perfetto;     /* trace: NULL: print */
+    int link;                 /* trace, report: Mbit/s; 0: unknown */
     bool as_json;             /* doctor, eval, compare */
     bool as_schema;           /* keys */
     struct hd_names group_by; /* compare: KEY or KEY,KEY */

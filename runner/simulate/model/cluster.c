@@ -262,6 +262,8 @@ static void find_work(struct hd_worker *worker)
     struct hd_rank *rank = worker->rank;
     if (worker->lane == 0 && can_submit(rank))
         call_after(worker, rank->simulation->cluster->calibration->submit_s, submitted);
+    else if (worker->lane == 0 && rank->simulation->cluster->submits_only)
+        return;
     else if (rank->ready[worker->home].n > 0)
         run_node(worker, pop_ready(rank, &rank->ready[worker->home]));
     else if (worker->home == HD_HOST && rank->background_begin < rank->background_end)

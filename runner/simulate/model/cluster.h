@@ -21,6 +21,7 @@ struct hd_cluster {
      * no path; or NULL */
     const double *const *seconds;
     double scale;           /* of the times of tasks */
+    bool submits_only;      /* worker 0 of each rank, which submits, runs nothing */
     int gpus;               /* of each rank */
     double gpu_speedup;     /* how much faster than a worker a GPU does a step */
     double gpu_bytes_per_s; /* at which bytes get to a GPU and back */

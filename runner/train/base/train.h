@@ -6,6 +6,7 @@
 
 #include "graph/execute/execute.h"
 #include "runner/base/run_spec.h"
+#include "runner/trace/bounds.h"
 #include "runner/train/base/gpus.h"
 #include "runner/train/base/monitor.h"
 #include "runner/train/base/ranks.h"
@@ -47,6 +48,13 @@ struct hd_checkpoints {
     int stop_signal;   /* because of which it stopped; 0: it has not */
 };
 
+/* The trace that this rank will leave (traces.h). */
+struct hd_train_trace {
+    struct hd_observer *observer; /* NULL: no trace */
+    atomic_int parts;             /* that other ranks have left */
+    struct hd_bounds bounds;      /* of rank 0, once the trace is written */
+};
+
 struct hd_run_timing {
     int64_t begin_ns;          /* start of the process, hd_clock_get_ns() */
     int64_t train_ns;          /* start of the first iteration of this process, */
@@ -73,6 +81,7 @@ struct hd_train {
     struct hd_checkpoint *resume_from; /* what the run continues from, until it does; or NULL */
     struct hd_checkpoints checkpoints;
     struct hd_outputs outputs;
+    struct hd_train_trace trace;
     struct hd_run_timing timing;
 };
 

@@ -7,6 +7,7 @@
 #include "runner/play/inference.h"
 #include "runner/train/outputs/fields.h"
 #include "runner/train/outputs/last_evaluation.h"
+#include "runner/train/outputs/traces.h"
 #include "runner/train/outputs/videos.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -148,24 +149,6 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     return status;
 }
 
-static int write_trace(const struct hd_train *train)
-{
-    if (!train->options->trace)
-        return HD_OK;
-    char *path = hd_format("%s/trace.json", train->dir);
-    if (!path)
-        return HD_ERR_NOMEM;
-    struct hd_file_draft draft;
-    int status = hd_file_draft_open(path, &draft);
-    hd_free(path);
-    HD_TRY(status);
-    hd_trace_write(hd_session_get_trace(train->session), draft.file, train->ranks.world.rank,
-                   train->timing.train_ns);
-    status = hd_file_draft_publish(&draft);
-    hd_file_draft_discard(&draft);
-    return status;
-}
-
 static int write_rates(const struct hd_train *train, uint64_t param_hash)
 {
     struct hd_rates rates = {
@@ -208,6 +191,13 @@ static void describe_returns(const struct hd_last_evaluation *evaluation, int64_
              of, best);
 }
 
+static void tell_bounds(const struct hd_bounds *bounds)
+{
+    char line[256];
+    hd_bounds_describe(bounds, line, sizeof line);
+    hd_log(HD_LOG_INFO, "%s", line);
+}
+
 static void print_summary(const struct hd_train *train, const char *reason, int64_t updates,
                           uint64_t hash, double train_s,
                           const struct hd_last_evaluation *evaluation)
@@ -219,8 +209,10 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     const int gpus = hd_session_get_options(train->session)->n_devices;
     const char *limit =
         strcmp(reason, "limit") == 0 ? hd_executor_get_stop_key(train->executor) : NULL;
-    char collected[64] = "", rate[64] = "", gpu[64] = "", first[48] = "", by[64] = ",",
-         returns[96] = "", skipped[48] = "";
+    const double made = (double)(updates - train->timing.first_update),
+                 busiest_s = (double)totals.busiest_ns * 1e-9;
+    char bound[80] = "", collected[64] = "", rate[64] = "", gpu[64] = "", first[48] = "",
+         by[64] = ",", returns[96] = "", skipped[48] = "";
     if (totals.tasks > 0)
         snprintf(first, sizeof first, ", first task after %.0f ms",
                  (double)(totals.first_ns - train->timing.begin_ns) * 1e-6);
@@ -230,6 +222,9 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     if (hd_fields_count_skipped(train) > 0)
         snprintf(skipped, sizeof skipped, " %" PRId64 " of them skipped,",
                  hd_fields_count_skipped(train));
+    if (made > 0 && busiest_s > 0)
+        snprintf(bound, sizeof bound, " (%s work bounds the rate to %.0f updates/s)",
+                 workers + gpus == 1 ? "its" : "the busiest one's", made / busiest_s);
     if (limit)
         snprintf(by, sizeof by, ": %s;", limit);
     if (env_steps > 0) {
@@ -239,14 +234,16 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     describe_returns(evaluation, updates, returns, sizeof returns);
     hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates%s%s%s%s in %.2f s: %.0f updates/s%s",
            limit ? "stopped" : reason, updates, by, skipped, collected, returns, train_s,
-           (double)(updates - train->timing.first_update) / train_s, rate);
+           made / train_s, rate);
     hd_log(HD_LOG_INFO,
-           "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
+           "%d %s of rank 0 busy %.0f %%%s,%s communication exposed %.0f %%, %" PRId64
            " tasks%s; param_hash %016" PRIx64 "; results in %s",
            workers, workers == 1 ? "worker" : "workers",
-           100.0 * (double)totals.busy_ns * 1e-9 / (train_s * workers), gpu,
+           100.0 * (double)totals.busy_ns * 1e-9 / (train_s * workers), bound, gpu,
            100.0 * (double)totals.exposed_ns * 1e-9 / train_s, totals.tasks, first, hash,
            train->dir);
+    if (train->trace.bounds.iterations > 0)
+        tell_bounds(&train->trace.bounds);
 }
 
 /* Writes what was reached, and says it. */
@@ -255,7 +252,7 @@ static int write_all(struct hd_train *train, const char *reason, int64_t updates
 {
     HD_TRY(write_result(train, reason, updates, hash,
                         (double)(end_ns - train->timing.begin_ns) * 1e-9, evaluation));
-    HD_TRY(write_trace(train));
+    HD_TRY(hd_traces_write(train));
     HD_TRY(write_rates(train, hash));
     print_summary(train, reason, updates, hash, (double)(end_ns - train->timing.train_ns) * 1e-9,
                   evaluation);

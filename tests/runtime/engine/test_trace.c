@@ -113,6 +113,7 @@ TEST(the_file_holds_the_newest_events)
     json_error_t error;
     play(trace);
     hd_trace_write(trace, written, 1, 100);
+    fputs("}", written);
     rewind(written);
     json_t *file = json_loadf(written, 0, &error);
     ck_assert_msg(file != NULL, "%s", error.text);

@@ -2,9 +2,12 @@
 /* Traces read back: what hd_trace_write wrote, what events add up to, and files that are damaged.
  */
 #include "runner/history/history.h"
+#include "runner/trace/derived.h"
+#include "runner/trace/write.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/trace.h"
+#include "runtime/io/base/files.h"
 #include "tests/harness/check.h"
 #include "tests/runner/scratch.h"
 
@@ -98,6 +101,7 @@ TEST(a_written_trace_reads_back)
     hd_trace_close(written, 0, &wait);
     FILE *file = fopen(scratch_path("trace.json"), "w");
     hd_trace_write(written, file, 0, 1000);
+    fputs("}\n", file);
     fclose(file);
     hd_trace_destroy(written);
     ck_assert_int_eq(hd_trace_file_read(scratch_path("trace.json"), &trace), HD_OK);
@@ -133,6 +137,81 @@ TEST(a_full_ring_cuts_the_start)
     ck_assert_double_eq(trace->begin_us, 100);
 }
 
+/* -- Dependences ------------------------------------------------------------------------------- */
+
+#define RUNS(name, tid, begin, length, task)                                                       \
+    ",\n{\"name\":\"" name "\",\"ph\":\"X\",\"pid\":0,\"tid\":" #tid ",\"ts\":" #begin             \
+    ",\"dur\":" #length ",\"args\":{\"iteration\":0,\"shard\":0,\"part\":0,\"item\":0,"            \
+    "\"stage\":0,\"task\":" #task ",\"fused\":0}}"
+#define TASK(number, name, kind, bytes, before)                                                    \
+    "\n[0," #number ",\"" name "\"," #kind ",0,0,0,0,0,0,0,0,0,0,0,0," #bytes ",0,1.000,[" before  \
+    "]]"
+
+/* a 2-10, b 12-20 after a, c 25-30 after both, an exchange 20-40 after b; two workers. */
+static const char dependent[] = BEGIN LANE(0, "worker 0") RUNS("a", 0, 2, 8, 7)
+    RUNS("b", 0, 12, 8, 8) LANE(1, "worker 1") RUNS("c", 1, 25, 5, 9) LANE(2, "collectives")
+        RUNS("mean", 2, 20, 20, 10) "\n],\n\"iterations\":[\n[0,0,7,0,1.000]\n],\n\"tasks\":[" TASK(
+            7, "a", 0, 0, "") "," TASK(8, "b", 0, 0, "7") "," TASK(9, "c", 0, 0,
+                                                                   "7,8") "," TASK(10, "mean", 1,
+                                                                                   64, "8") END;
+
+static void note_flow(void *arg, int64_t number, const struct hd_trace_event *from,
+                      const struct hd_trace_event *to)
+{
+    char *text = arg;
+    const size_t used = strlen(text);
+    snprintf(text + used, 64 - used, "%d%s-%s ", (int)number, trace->sums[from->name].name,
+             trace->sums[to->name].name);
+}
+
+static void check_dependences(void)
+{
+    char flows[64] = "";
+    struct hd_trace_count *counts;
+    int64_t n;
+    ck_assert_int_eq(hd_trace_each_flow(trace, note_flow, flows), HD_OK);
+    ck_assert_str_eq(flows, "1a-b 2b-c 3b-mean "); /* a-c follows */
+    ck_assert_int_eq(hd_trace_count(trace, &counts, &n), HD_OK);
+    static const struct hd_trace_count expected[] = {
+        {1, 0, HD_COUNTS_READY, 1},    {2, 0, HD_COUNTS_READY, 0},
+        {2, 0, HD_COUNTS_BUSY, 1},     {10, 0, HD_COUNTS_READY, 1},
+        {10, 0, HD_COUNTS_BUSY, 0},    {12, 0, HD_COUNTS_READY, 0},
+        {12, 0, HD_COUNTS_BUSY, 1},    {20, 0, HD_COUNTS_READY, 1},
+        {20, 0, HD_COUNTS_BUSY, 0},    {20, 0, HD_COUNTS_BYTES, 64},
+        {20, 0, HD_COUNTS_EXPOSED, 1}, {25, 0, HD_COUNTS_READY, 0},
+        {25, 0, HD_COUNTS_BUSY, 1},    {25, 0, HD_COUNTS_EXPOSED, 0},
+        {30, 0, HD_COUNTS_BUSY, 0},    {30, 0, HD_COUNTS_EXPOSED, 1},
+        {40, 0, HD_COUNTS_BYTES, 0},   {40, 0, HD_COUNTS_EXPOSED, 0}};
+    ck_assert_int_eq(n, COUNT(expected));
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(counts[i].us == expected[i].us && counts[i].counter == expected[i].counter &&
+                          counts[i].value == expected[i].value,
+                      "count %d: %s is %d at %g", i, hd_trace_counter_get_name(counts[i].counter),
+                      (int)counts[i].value, counts[i].us);
+    hd_free(counts);
+}
+
+/* Written and read again, a trace says the same; arrows and counters are written too. */
+TEST(dependences_give_arrows_and_counters)
+{
+    char *text;
+    int64_t bytes;
+    ck_assert_int_eq(hd_trace_file_read(scratch_write("trace.json", dependent), &trace), HD_OK);
+    check_dependences();
+    FILE *file = fopen(scratch_path("again.json"), "w");
+    ck_assert_int_eq(hd_trace_file_write_json(trace, file), HD_OK);
+    fclose(file);
+    hd_trace_file_release(trace);
+    ck_assert_int_eq(hd_trace_file_read(scratch_path("again.json"), &trace), HD_OK);
+    check_dependences();
+    ck_assert_int_eq(hd_file_read(scratch_path("again.json"), HD_INPUT_RUN, &text, &bytes), HD_OK);
+    ck_assert_ptr_nonnull(
+        strstr(text, "{\"ph\":\"s\",\"id\":2,\"pid\":0,\"tid\":0,\"ts\":12.000,"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\"ts\":20.000,\"name\":\"bytes in flight\",\"args\":{\"value\":64}}"));
+    hd_free(text);
+}
+
 TEST(a_trace_without_events_is_empty)
 {
     ck_assert_int_eq(
@@ -153,6 +232,10 @@ static const struct {
     {BEGIN LANE(0, "worker 0") EVENT("a", 5, 1, 2) END, "trace.json:4: "},
     {BEGIN LANE(0, "worker 0") EVENT("a", 0, 1, -2) END, "trace.json:4: "},
     {BEGIN ",\n{\"name\":\"x\"}" END, "trace.json:3: "},
+    {BEGIN "\n],\n\"tasks\":[\n[0,1,\"a\",7" END, "trace.json:5: "},
+    {BEGIN "\n],\n\"tasks\":[" TASK(4, "a", 0, 0, "") "," TASK(6, "a", 0, 0, "") END,
+     "trace.json:6: "},
+    {BEGIN "\n],\n\"iterations\":[\n[1,2]" END, "trace.json:5: "},
 };
 
 TEST(a_damaged_trace_is_refused_with_its_line, .runs = COUNT(damages))

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a trace, part by part. One thread at a time. */
+#ifndef HD_RUNNER_TRACE_TRACE_FILE_INTERNAL_H
+#define HD_RUNNER_TRACE_TRACE_FILE_INTERNAL_H
+
+#include "runner/trace/trace_file.h"
+
+/* Adds what a text says, which is cut into lines; `path` names it in messages. Returns HD_OK,
+ * HD_ERR_FORMAT (logged) or HD_ERR_NOMEM. */
+int hd_trace_read_lines(struct hd_trace_file *trace, const char *path, char *content);
+
+/* Sorts and adds up what was read. */
+void hd_trace_complete(struct hd_trace_file *trace);
+
+#endif
