@@ -82,12 +82,22 @@ def check_pointer(browser):
     check(zoomed != whole, "the timeline does not zoom")
     browser.drag("canvas.lanes", (0.6, 0.5), (0.4, 0.5))
     check(browser.evaluate(picture) != zoomed, "the timeline does not move")
-    found = ""
+    for _ in range(6):
+        browser.click("#timeline .segments button:nth-child(2)")
+    tips = {}
     for row in (0.1, 0.3, 0.5):
         for step in range(40):
-            browser.hover("canvas.lanes", 0.2 + step / 60, row)
-            found = found or tip()
-    check("iteration" in found and "took" in found, f"tip of the timeline: {found!r}")
+            place = (0.2 + step / 60, row)
+            browser.hover("canvas.lanes", *place)
+            tips[place] = tip()
+    found = [place for place, text in tips.items() if "waited for" in text and "then came" in text]
+    check(found and all("iteration" in tips[place] and "took" in tips[place] for place in found), f"tips: {tips}")
+    plain = browser.evaluate(picture)
+    browser.drag("canvas.lanes", found[0], found[0])
+    check(browser.evaluate(picture) != plain, "a click on a task shows no arrows")
+    shoot(browser, "arrows")
+    bounds = browser.evaluate("[...document.querySelectorAll('#timeline tbody td:first-child')].map((e) => e.textContent)")
+    check(len(bounds) == 2 and sum(", which binds" in name for name in bounds) == 1, f"bounds: {bounds}")
     browser.hover("h1")
     check(tip() == "", "the tip stays")
 
@@ -124,6 +134,16 @@ def check_report(browser, scratch):
     check_pointer(browser)
     check_colours(browser, page)
     no_problems(browser, "report, used")
+
+
+def check_trace_alone(browser, scratch):
+    call("report", scratch("traced/trace.json"), "--out", scratch("trace.html"))
+    browser.open(scratch("trace.html"))
+    check(browser.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)") == ["timeline", "times"],
+          "sections of a trace alone")
+    check(colours_in(browser, "canvas.lanes") > 5, "the timeline of a trace alone is empty")
+    shoot(browser, "trace")
+    no_problems(browser, "a trace alone")
 
 
 def check_others(browser, scratch):
@@ -267,6 +287,7 @@ def main():
         skip("no browser; scripts/packages tests/browser/packages.txt installs one")
     with Scratch() as scratch, Browser(path) as browser:
         check_report(browser, scratch)
+        check_trace_alone(browser, scratch)
         check_others(browser, scratch)
         check_view(browser, scratch)
         check_short(browser, scratch)

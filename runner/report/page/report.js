@@ -147,6 +147,12 @@ const footer = (data, hint = ZOOM) => make("footer", {}, `heddle ${data.version}
 function reportPage(data) {
     const run = data.runs[0], totals = totalsOf(run), start = run.start || run.result || {};
     const colours = run.trace ? coloursOf(run.trace.sums) : [];
+    if (run.config.length === 0) {  // a trace alone
+        byId("page").append(
+            heading(run.dir, `${count(run.trace.workers, "worker")} of rank ${run.trace.rank}`),
+            timeline(run, colours), times(run, colours, totals), footer(data));
+        return;
+    }
     const seed = (run.config.find(([key]) => key === "seed") || [])[1];
     const line = [
         `${run.policy} on ${run.env}`, start.ranks ? count(start.ranks, "rank") : null,

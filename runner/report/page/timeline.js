@@ -14,6 +14,7 @@ function unpackEvents(trace) {
     for (let i = 0; i < packed.length; i += 6) {
         begin += packed[i + 2];
         lanes[packed[i]].events.push({
+            number: i / 6,
             name: packed[i + 1],
             begin: begin * ticks,
             end: (begin + packed[i + 3]) * ticks,
@@ -52,6 +53,25 @@ function without(a, b) {
     return list;
 }
 
+// What the rate was, what it could be at most, and which step to improve first.
+function boundsOf({bounds}) {
+    if (!bounds) return null;
+    const {of, iterations, rate, rates, steps, replayed} = bounds;
+    const least = Math.min(...rates.map(([, bound]) => bound));
+    const useful = steps.filter(([, faster]) => faster >= 0.005)
+                       .map(([name, faster]) => `${name} ${digits(100 * faster, 0)} %`);
+    const said = `The last ${digits(iterations, 0)} iterations made ${digits(rate, 1)} ${of}/s.`;
+    const first = ` By a replay of their tasks, which makes ${
+        digits(replayed, 1)}, a step that took no time would make them faster: `;
+    const row = ([name, bound]) =>
+        [name + (bound === least ? ", which binds" : ""), digits(bound, 1), percent(rate / bound),
+         bar(rate / bound, bound === least ? "var(--c1)" : "var(--c7)")];
+    return make(
+        "div", {style: "margin-top:16px"},
+        lead(said + (useful.length ? `${first}${useful.join(", ")}.` : "")),
+        list(["Bound", `${of}/s`, "Reached", ""], rates.map(row)));
+}
+
 class Timeline {
     // With an iteration, what belongs to others is pale, and the trace begins at 0.
     constructor(trace, colours, iteration = null) {
@@ -68,6 +88,10 @@ class Timeline {
         this.last = trace.end_s;
         this.view = [this.first, this.last];
         this.findExposed();
+        this.places = [];  // by an event's number: it and its lane
+        this.lanes.forEach(
+            (lane, i) => lane.events.forEach((event) => (this.places[event.number] = [event, i])));
+        this.selected = null;
         this.overview = make("canvas", {class: "overview", "aria-hidden": "true"});
         this.canvas = make("canvas", {
             class: "lanes",
@@ -160,6 +184,49 @@ class Timeline {
             } else
                 this.drawEvents(c, lane.events, y, (event) => this.paint[event.name], true);
         });
+        if (this.selected) this.drawArrows(c);
+    }
+
+    // Numbers of the events that the selected one waited for, and of those that waited for it.
+    neighbours(number) {
+        const before = [], after = [], {arrows} = this.trace;
+        for (let i = 0; i < arrows.length; i += 2) {
+            if (arrows[i + 1] === number) before.push(arrows[i]);
+            if (arrows[i] === number) after.push(arrows[i + 1]);
+        }
+        return {before, after};
+    }
+
+    // Frames the selected event, and draws arrows to it and from it.
+    drawArrows(c) {
+        const [begin, end] = this.view, scale = this.inner() / (end - begin);
+        const x = (time) => GUTTER + (time - begin) * scale, top = (i) => AXIS + i * (LANE + GAP);
+        const {before, after} = this.neighbours(this.selected.number);
+        const arrow = ([from, i], [to, k]) => {
+            const x0 = x(from.end), x1 = x(to.begin), y0 = top(i) + LANE / 2,
+                  y1 = top(k) + LANE / 2;
+            const bend = Math.max(16, Math.abs(x1 - x0) / 2), head = 5;
+            c.beginPath();
+            c.moveTo(x0, y0);
+            c.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+            c.moveTo(x1 - head, y1 - head);
+            c.lineTo(x1, y1);
+            c.lineTo(x1 - head, y1 + head);
+            c.stroke();
+        };
+        const own = this.places[this.selected.number];
+        c.save();
+        c.beginPath();
+        c.rect(GUTTER, AXIS, this.inner(), this.lanes.length * (LANE + GAP));
+        c.clip();
+        c.strokeStyle = styleOf("--text");
+        c.lineWidth = 1.5;
+        before.forEach((number) => arrow(this.places[number], own));
+        after.forEach((number) => arrow(own, this.places[number]));
+        const x0 = x(own[0].begin);
+        c.lineWidth = 2;
+        c.strokeRect(x0, top(own[1]) + 1, Math.max(2, x(own[0].end) - x0), LANE - 2);
+        c.restore();
     }
 
     drawAxis(c, height) {
@@ -264,7 +331,13 @@ class Timeline {
             this.canvas.setPointerCapture(event.pointerId);
             hideTip();
         });
-        this.canvas.addEventListener("pointerup", () => (held = null));
+        this.canvas.addEventListener("pointerup", (event) => {
+            if (held && Math.abs(event.offsetX - held.x) <= 3) {
+                this.selected = this.eventAt(event).hit || null;
+                this.draw();
+            }
+            held = null;
+        });
         this.canvas.addEventListener("pointermove", (event) => {
             if (!held) return this.point(event);
             const moved = ((held.x - event.offsetX) / this.inner()) * (held.view[1] - held.view[0]);
@@ -321,14 +394,23 @@ class Timeline {
         });
     }
 
-    point(event) {
+    // The lane and, if there is one, the event at the pointer.
+    eventAt(event) {
         const i = Math.floor((event.offsetY - AXIS) / (LANE + GAP)), lane = this.lanes[i];
         const time = this.timeAt(event.offsetX),
               slack = (2 / this.inner()) * (this.view[1] - this.view[0]);
-        if (!lane || event.offsetX < GUTTER || event.offsetY < AXIS) return hideTip();
-        const found = firstEnding(lane.events, time - slack);
-        const hit = lane.events[found];
-        if (!hit || hit.begin > time + slack) return hideTip();
+        if (!lane || event.offsetX < GUTTER || event.offsetY < AXIS) return {};
+        const hit = lane.events[firstEnding(lane.events, time - slack)];
+        return {lane, hit: hit && hit.begin <= time + slack ? hit : null};
+    }
+
+    point(event) {
+        const {lane, hit} = this.eventAt(event);
+        if (!hit) return hideTip();
+        const names = (numbers) => [...new Set(numbers.map(
+                                        (n) => this.trace.sums[this.places[n][0].name][0]))]
+                                       .join(", ");
+        const {before, after} = this.neighbours(hit.number);
         const exposed = lane.collectives ?
             sum(lane.exposed.filter((e) => e.begin < hit.end && e.end > hit.begin)
                     .map((e) => Math.min(e.end, hit.end) - Math.max(e.begin, hit.begin))) :
@@ -338,7 +420,9 @@ class Timeline {
             [null, "from", timeLabel(hit.begin, 1e-6)],
             [null, "iteration", digits(hit.iteration, 0)],
             ...(hit.shard >= 0 ? [[null, "shard", String(hit.shard)]] : []),
-            ...(exposed === null ? [] : [[null, "exposed", duration(exposed)]])
+            ...(exposed === null ? [] : [[null, "exposed", duration(exposed)]]),
+            ...(before.length ? [[null, "waited for", names(before)]] : []),
+            ...(after.length ? [[null, "then came", names(after)]] : [])
         ]);
     }
 }
@@ -358,7 +442,8 @@ function firstEnding(events, t) {
 
 // A moment, as exactly as marks `step` apart need.
 function timeLabel(s, step) {
-    if (step >= 1) return `${digits(s, 0)} s`;
-    const places = Math.min(6, Math.ceil(-Math.log10(step) - 1e-9));
-    return `${s.toFixed(places)} s`;
+    const rest = (places) => Math.abs(step * 10 ** places - Math.round(step * 10 ** places));
+    let places = 0;
+    while (places < 6 && rest(places) > 1e-6) places++;
+    return places ? `${s.toFixed(places)} s` : `${digits(s, 0)} s`;
 }

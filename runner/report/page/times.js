@@ -42,7 +42,7 @@ function timeline(run, colours) {
     const view = new Timeline(trace, colours), shown = trace.n_events - trace.left_out;
     const hint = make(
         "span", {class: "hint"},
-        "Drag to move, click and scroll to zoom, or pick a stretch above.");
+        "Drag to move, click and scroll to zoom, click a task for its arrows, or pick a stretch above.");
     let note = null;
     if (trace.left_out)
         note = empty(`The newest ${digits(shown, 0)} of ${
@@ -50,8 +50,8 @@ function timeline(run, colours) {
     else if (trace.cut)
         note = empty("A trace keeps the newest events of every worker.");
     return section(
-        "timeline", "Timeline of rank 0", [hint, view.controls()],
-        card("", null, view.element, timelineLegend(trace.sums, colours), note));
+        "timeline", `Timeline of rank ${trace.rank}`, [hint, view.controls()],
+        card("", null, view.element, timelineLegend(trace.sums, colours), note, boundsOf(trace)));
 }
 
 // -- Where the time went -------------------------------------------------------------------------
