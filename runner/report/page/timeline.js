@@ -189,7 +189,7 @@ class Timeline {
 
     // Numbers of the events that the selected one waited for, and of those that waited for it.
     neighbours(number) {
-        const before = [], after = [], {arrows} = this.trace;
+        const before = [], after = [], {arrows = []} = this.trace;
         for (let i = 0; i < arrows.length; i += 2) {
             if (arrows[i + 1] === number) before.push(arrows[i]);
             if (arrows[i] === number) after.push(arrows[i + 1]);
