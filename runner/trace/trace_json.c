@@ -79,21 +79,15 @@ static int write_counts(const struct hd_trace_file *trace, FILE *file)
     return HD_OK;
 }
 
-/* Writes a task in the form that read_task reads. */
 static void write_task(const struct hd_trace_file *trace, int64_t i, FILE *file)
 {
     const struct hd_trace_task *task = &trace->tasks[i];
-    const struct hd_submitted *at = &task->at;
-    fprintf(file, "%s\n[%d,%d,\"%s\",%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%d,%d,%lld,%lld,%.3f,[",
-            i > 0 ? "," : "", task->rank, task->number,
-            at->kind == HD_SUBMITTED_WAIT ? "wait" : trace->sums[at->name].name, at->kind,
-            at->scope, at->iteration, at->shard, at->bucket, at->item, at->stage, at->priority,
-            at->home, at->background + 2 * at->waits, (long long)at->sequence, task->exchange.peer,
-            task->exchange.messages, (long long)task->exchange.out_bytes,
-            (long long)task->exchange.in_bytes, task->at_us);
+    const bool waits = task->at.kind == HD_SUBMITTED_WAIT;
+    hd_submitted_write(&task->at, &task->exchange, task->rank, task->number,
+                       waits ? "wait" : trace->sums[task->at.name].name, task->at_us, file);
     for (int64_t k = task->before; k < task[1].before; k++)
         fprintf(file, "%s%d", k > task->before ? "," : "", trace->before[k]);
-    fputs("]]", file);
+    fputs(i + 1 < trace->n_tasks ? "]]," : "]]", file);
 }
 
 int hd_trace_file_write_json(const struct hd_trace_file *trace, FILE *file)

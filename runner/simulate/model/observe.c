@@ -54,30 +54,34 @@ int hd_observer_begin_iteration(struct hd_observer *observer, int64_t iteration,
     return HD_OK;
 }
 
-/* Numbers count from 1 on, as those of the session do. */
+void hd_submitted_write(const struct hd_submitted *node, const struct hd_peer_bytes *exchange,
+                        int rank, int number, const char *name, double at_us, FILE *file)
+{
+    fprintf(file, "\n[%d,%d,\"%s\",%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%d,%d,%lld,%lld,%.3f,[", rank,
+            number, name, node->kind, node->scope, node->iteration, node->shard, node->bucket,
+            node->item, node->stage, node->priority, node->home, node->background + 2 * node->waits,
+            (long long)node->sequence, exchange->peer, exchange->messages,
+            (long long)exchange->out_bytes, (long long)exchange->in_bytes, at_us);
+}
+
+/* Numbers count from 1 on, as those of the session do. Returns the first edge of the next node. */
 static int64_t write_node(const struct hd_recording *recording, int i, int64_t edge, int rank,
                           FILE *file)
 {
+    static const struct hd_peer_bytes none;
     const struct hd_submission *submission = recording->submission;
     const struct hd_submitted *node = &submission->nodes[i];
-    const struct hd_peer_bytes none = {0}, *exchange = node->kind == HD_SUBMITTED_SYNC
-                                                           ? &recording->exchanges->list[node->sync]
-                                                           : &none;
     const int number = recording->base + i;
-    fprintf(file, "%s\n[%d,%d,\"%s\",%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%d,%d,%lld,%lld,%.3f,[",
-            i > 0 ? "," : "", rank, 1 + number, submission->names[node->name], node->kind,
-            node->scope, node->iteration, node->shard, node->bucket, node->item, node->stage,
-            node->priority, node->home, node->background + 2 * node->waits,
-            (long long)node->sequence, exchange->peer, exchange->messages,
-            (long long)exchange->out_bytes, (long long)exchange->in_bytes,
-            (double)node->at_ns * 1e-3);
     const char *comma = "";
+    hd_submitted_write(
+        node, node->kind == HD_SUBMITTED_SYNC ? &recording->exchanges->list[node->sync] : &none,
+        rank, 1 + number, submission->names[node->name], (double)node->at_ns * 1e-3, file);
     for (; edge < recording->n_edges && recording->edges[edge][1] == number; edge++)
         if (recording->edges[edge][0] >= recording->base) {
             fprintf(file, "%s%d", comma, 1 + recording->edges[edge][0]);
             comma = ",";
         }
-    fputs("]]", file);
+    fputs(i + 1 < submission->n_nodes ? "]]," : "]]", file);
     return edge;
 }
 

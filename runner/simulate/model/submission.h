@@ -113,6 +113,10 @@ struct hd_recorder *hd_observer_get_recorder(struct hd_observer *observer);
 /* Notes that an iteration begins, and the updates so far. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_observer_begin_iteration(struct hd_observer *observer, int64_t iteration, int64_t updates);
 
+/* Writes the begin of a line of "tasks", up to the list of what the node waited for. */
+void hd_submitted_write(const struct hd_submitted *node, const struct hd_peer_bytes *exchange,
+                        int rank, int number, const char *name, double at_us, FILE *file);
+
 /* Writes the members "iterations" and "tasks" of a trace (runner/trace/trace_file.h); the stream
  * knows whether that failed. */
 void hd_observer_write(const struct hd_observer *observer, int rank, FILE *file);

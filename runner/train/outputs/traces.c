@@ -156,8 +156,8 @@ int hd_traces_write(struct hd_train *train)
                       : HD_ERR_NOMEM;
     if (status == HD_OK) {
         status = write_file(path, write_joined, trace);
-        if (status == HD_OK)
-            status = hd_bounds_find(trace, 0, &train->trace.bounds);
+        if (status == HD_OK && hd_bounds_find(trace, 0, &train->trace.bounds) != HD_OK)
+            hd_log(HD_LOG_WARN, "the bounds of the rate are not known");
         hd_trace_file_release(trace);
     }
     hd_free(path);
