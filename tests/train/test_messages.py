@@ -74,11 +74,11 @@ UNUSED = [  # with other values than the default; and what is used, or changes n
 ]
 FLOW = [  # a text of graphs/dqn.yaml, what stands there instead, and the warning
     ("  - save:      {reads: [best, best_norm], as: best}     # ckpt/best\n", "",
-     "PATH:33:131: no step reads 'best', which evaluate updates"),
+     "PATH:34:131: no step reads 'best', which evaluate updates"),
     ("reads: [means, episode_means,", "reads: [episode_means,",
-     "PATH:55:61: no step reads 'means', which mean(stats) writes"),
+     "PATH:56:61: no step reads 'means', which mean(stats) writes"),
     ("    when: replay.size >= $policy.learn.batch_size * $policy.learn.accumulate\n", "",
-     "PATH:44:33: sample_replay reads 'replay', which starts empty: add a `when: replay.size >= ...`"),
+     "PATH:45:33: sample_replay reads 'replay', which starts empty: add a `when: replay.size >= ...`"),
     ("totals.env_step >= $max_env_step or update", "update",
      f"{CONFIG}:7:15: max_env_step is not used by this run of dqn"),
     ("writes: [target]", "writes: [target], when: 0", "PATH:5:3: no step changes 'target', which loss_grad reads: it stays as it starts"),
@@ -95,7 +95,7 @@ ALIASES = {
 WHEN, EVERY = "replay.size >= $policy.learn.batch_size * $policy.learn.accumulate", "every: $policy.learn.target_update_freq update"
 SAMPLE = "      - sample_replay: {reads: [replay, obs_norm, reward_norm], writes: [batch]}\n"
 LEARN = "      - loss_grad: {loss: $policy.type, reads: [policy, target, batch, schedule], updates: [stats], writes: [grad]}\n"
-MEAN = "      - mean:      {reads: [grad], writes: [mean_grad]}\n"
+MEAN = "      - mean:      {exchange: $strategy.exchange_precision, reads: [grad], updates: [residual], writes: [mean_grad]}\n"
 FILES = {
     "cartpole_ppo_ddp": [
         ("n_sample: 256", "n_sample: 256, env_groups: 3", "3",
@@ -229,7 +229,7 @@ FILES = {
         ("target:        {type: params, init: policy", "target:        {type: params, init: later", "later",
          "unknown value 'later': expected one of policy, target, optimizer, envs, replay, transitions, counters, "
          "episodes, episode_means, totals, batch, grad, mean_grad, stats, means, eval_envs, best, result, evaluation, "
-         "schedule, obs_stats, all_obs_stats, obs_norm, best_norm, reward_stats, all_reward_stats, reward_norm"),
+         "residual, schedule, obs_stats, all_obs_stats, obs_norm, best_norm, reward_stats, all_reward_stats, reward_norm"),
         ("  counters: ", "  unused: {type: scalars}\n  counters: ", "unused", "no step names the value 'unused'"),
         ("- sum:       {", "- sun:       {", "sun", "unknown verb 'sun' (did you mean 'sum'?)"),
         ("sum:       {reads: [counters]", "sum:       {read: [counters]", "read",
@@ -261,10 +261,10 @@ FILES = {
          "a lag counts iterations: not inside a repeat"),
         (MEAN + "      - adam:      {reads: [mean_grad", "      - adam:      {reads: [mean_grad", "mean_grad",
          "no step writes 'mean_grad', which adam reads: a value of type grad has no content until one does"),
-        (MEAN, MEAN.replace("mean:", "sum:"), "sum:", "values of type grad ('grad') combine by mean, not by sum"),
+        (MEAN, "      - sum:       {reads: [grad], writes: [mean_grad]}\n", "sum:", "values of type grad ('grad') combine by mean, not by sum"),
         (SAMPLE + LEARN, LEARN + SAMPLE, "batch, schedule], updates",
          "'batch' has no content here in the first iteration, and loss_grad requires it: put it behind sample_replay at "
-         "line 46"),
+         "line 47"),
         ("  - sum:       {reads: [counters]", "  - push_replay: {reads: [transitions@-1], updates: [replay]}\n  - sum: {reads: [counters]",
          "transitions@", "'transitions@-1' has no content in iterations up to 1, and push_replay requires it: add `when: "
          "iteration > 1`"),
@@ -371,10 +371,10 @@ SETS = [
      "configs/cartpole_hidden_ppo_gru.yaml:9:9: env.type cartpole: env.env_id must be CartPole-v0 or CartPole-v1, not "
      "'CartPole-v7'"),
     (PPO, "policy.learn.lr_scheduler.type=kl",
-     "configs/graphs/ppo.yaml:62:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
+     "configs/graphs/ppo.yaml:63:13: policy.learn.lr_scheduler.type kl needs the result of a step adapt_lr under "
      "`reads`"),
     (DQN, "policy.type=ppo",
-     "configs/graphs/dqn.yaml:46:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
+     "configs/graphs/dqn.yaml:47:9: loss ppo takes a batch of type minibatch, but 'batch' is of type batch: it learns by "
      "graphs/ppo.yaml"),
     (DQN, "policy.learn.microbatch=5",
      "--set:1:25: policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 5"),
