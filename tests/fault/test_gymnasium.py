@@ -127,8 +127,9 @@ def check_run_killed():
     """Workers go with their run, also one that is asleep or stopped in the middle of a step."""
     with Scratch() as scratch:
         run = start("run", CONFIG, "--dir", scratch("run"), "--quiet", *ENDLESS)
-        workers = wait_for_workers(run)
+        wait_for_workers(run)
         time.sleep(1)
+        workers = wait_for_workers(run)  # what was there a second ago may have been a process on its way to become one
         os.kill(workers[0], signal.SIGSTOP)
         run.kill()
         run.wait()
