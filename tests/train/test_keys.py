@@ -93,7 +93,7 @@ VALUES = {
     "policy.collect.unroll_len": [9], "policy.collect.obs_samples": [3], "policy.collect.clip_obs": [0.01],
     "policy.collect.clip_reward": [0.01], "policy.random_collect_size": [130],
     "policy.other.replay_buffer.replay_buffer_size": [80], "policy.other.replay_buffer.anneal_step": [10],
-    "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1], "strategy.policy_lag": [1],
+    "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1], "strategy.policy_lag": [2],
     "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
     "strategy.shard_optimizer_above_mb": [0], "strategy.exchange_precision": ["bf16"], "strategy.error_feedback": [1],
     "strategy.local_updates": [2],
