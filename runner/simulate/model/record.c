@@ -77,6 +77,14 @@ static struct hd_recorded_group *find_group(struct hd_recording *recording,
     return &recording->groups[recording->n_groups++];
 }
 
+/* Moves what is left of a list behind its first elements to its start; an empty list may have no
+ * memory. */
+static void drop_first(void *list, int64_t dropped, int64_t left, size_t bytes)
+{
+    if (left > 0)
+        memmove(list, (char *)list + (size_t)dropped * bytes, (size_t)left * bytes);
+}
+
 /* Forgets the oldest HD_KEPT_NODES nodes. */
 static void forget(struct hd_recording *recording)
 {
@@ -88,24 +96,21 @@ static void forget(struct hd_recording *recording)
         syncs += submission->nodes[i].kind == HD_SUBMITTED_SYNC;
     recording->base += HD_KEPT_NODES;
     submission->n_nodes -= HD_KEPT_NODES;
-    memmove(submission->nodes, submission->nodes + HD_KEPT_NODES,
-            (size_t)submission->n_nodes * sizeof *submission->nodes);
+    drop_first(submission->nodes, HD_KEPT_NODES, submission->n_nodes, sizeof *submission->nodes);
     for (int i = 0; i < submission->n_nodes; i++)
         submission->nodes[i].sync -= syncs;
     submission->n_syncs -= syncs;
     recording->exchanges->n -= syncs;
-    memmove(recording->exchanges->list, recording->exchanges->list + syncs,
-            (size_t)recording->exchanges->n * sizeof *recording->exchanges->list);
+    drop_first(recording->exchanges->list, syncs, recording->exchanges->n,
+               sizeof *recording->exchanges->list);
     while (edges < recording->n_edges && recording->edges[edges][1] < recording->base)
         edges++;
     recording->n_edges -= edges;
-    memmove(recording->edges, recording->edges + edges,
-            (size_t)recording->n_edges * sizeof *recording->edges);
+    drop_first(recording->edges, edges, recording->n_edges, sizeof *recording->edges);
     while (marks < submission->n_marks && submission->marks[marks].node < recording->base)
         marks++;
     submission->n_marks -= marks;
-    memmove(submission->marks, submission->marks + marks,
-            (size_t)submission->n_marks * sizeof *submission->marks);
+    drop_first(submission->marks, marks, submission->n_marks, sizeof *submission->marks);
 }
 
 static void count_node(struct hd_recording *recording)
