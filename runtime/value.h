@@ -102,7 +102,8 @@ struct hd_reduction {
      * HD_ERR_DEVICE. */
     int (*add_on_gpu)(enum hd_combine how, const struct hd_operand *operands, int n_operands,
                       int64_t n, float *to, float *total, void *stream);
-    /* Returns the address of a bucket's count in an instance of one partial. */
+    /* Returns the address of a bucket's count in an instance of one partial; NULL: it has none, and
+     * a mean cannot be rounded (struct hd_rounding). */
     float *(*count)(const struct hd_spec *spec, int bucket, void *data);
 };
 

@@ -61,13 +61,18 @@ static int refuse_nccl(const struct hd_setup *setup, const char *exchange)
                              key, exchange);
 }
 
-/* Gradients alone have weights. */
+/* A rounded mean stores how many samples it is of, for which only gradients have room. */
+static bool can_round(const struct hd_spec *from)
+{
+    return from->type->weight && from->type->reduction && from->type->reduction->count;
+}
+
 static int mean_prepare(const struct hd_setup *setup, void **args_p)
 {
     const char *exchange = hd_setup_get_option(setup, "exchange");
     const struct hd_rounding *rounding = exchange ? hd_rounding_find(exchange) : NULL;
     const struct hd_spec *from = setup->specs[FROM], *residual = setup->specs[RESIDUAL];
-    if (rounding && !from->type->weight)
+    if (rounding && !can_round(from))
         return hd_diag_add_error(setup->diag, setup->location,
                                  "mean: only gradients are exchanged in %s, and '%s' is of type %s",
                                  exchange, from->name, from->type->name);

@@ -64,14 +64,22 @@ def check_sent(scratch):
     check(7.5 < sent["dqn"] / sent["dqn_local"] <= 8, f"bytes sent: {sent}")
 
 
-def check_messages():
+def check_messages(scratch):
     said = call("graph", CONFIGS["dqn"], *sets(graph="graphs/dqn.yaml", **DILOCO)).stderr
     check("policy.learn.outer.momentum is not used" in said, said)
+    with open(os.path.join(ROOT, "configs/graphs/dqn_local.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    rounded = text.replace("reads: [local], writes: [average]", "exchange: bf16, reads: [local], writes: [average]")
+    check(rounded != text, "the graph's mean has changed")
+    with open(scratch("rounded.yaml"), "w", encoding="utf-8") as file:
+        file.write(rounded)
+    done = call("graph", CONFIGS["dqn"], *sets(graph=scratch("rounded.yaml")), expect=2)
+    check("only gradients are exchanged in bf16, and 'local' is of type params" in done.stderr, done.stderr)
 
 
 def main():
     with Scratch() as scratch:
-        check_messages()
+        check_messages(scratch)
         check_sent(lambda folder: scratch("sent_" + folder))
         for name in CONFIGS:
             here = lambda folder, name=name: scratch(f"{name}_{folder}")  # noqa: E731
