@@ -3,7 +3,7 @@
  * none passes one of a pair before the other has, if it receives something. So for any hosts a and
  * b, what is to be added to a's clock is at most limit[a][b] more than what is to be added to b's.
  */
-#include "runner/trace/trace_file.h"
+#include "runner/trace/trace_file_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -79,9 +79,8 @@ static void close_limits(double *limit, int n)
                 limit[a * n + b] = fmin(limit[a * n + b], limit[a * n + k] + limit[k * n + b]);
 }
 
-static void shift_host(struct hd_trace_file *trace, int host, double by_us)
+void hd_trace_shift(struct hd_trace_file *trace, int first, int end, double by_us)
 {
-    const int first = host * trace->hosts.ranks, end = first + trace->hosts.ranks;
     for (int64_t i = 0; i < trace->n_events; i++) {
         struct hd_trace_event *event = &trace->events[i];
         const int rank = trace->lanes[event->lane].rank;
@@ -109,7 +108,8 @@ static void align(struct hd_trace_file *trace, const double *limit, int64_t join
             trace->clock_error_us = INFINITY;
             return;
         }
-        shift_host(trace, host, (most + least) / 2);
+        hd_trace_shift(trace, host * trace->hosts.ranks, (host + 1) * trace->hosts.ranks,
+                       (most + least) / 2);
         trace->clock_error_us = fmax(trace->clock_error_us, fabs(most - least) / 2);
     }
     snprintf(trace->clock, sizeof trace->clock,

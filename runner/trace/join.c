@@ -6,18 +6,6 @@
 
 #include <stdio.h>
 
-static void shift(struct hd_trace_file *trace, double by_us)
-{
-    for (int64_t i = 0; i < trace->n_events; i++) {
-        trace->events[i].begin_us += by_us;
-        trace->events[i].end_us += by_us;
-    }
-    for (int64_t i = 0; i < trace->n_tasks; i++)
-        trace->tasks[i].at_us += by_us;
-    for (int64_t i = 0; i < trace->n_iterations; i++)
-        trace->iterations[i].at_us += by_us;
-}
-
 static int read_parts(struct hd_trace_file *trace, int (*get)(void *arg, int rank, char **text_p),
                       void *arg)
 {
@@ -44,7 +32,7 @@ int hd_trace_file_join(int ranks, const struct hd_comm_hosts *hosts, int64_t ori
     trace->hosts = *hosts;
     int status = read_parts(trace, get, arg);
     if (status == HD_OK) {
-        shift(trace, (double)origin_ns * -1e-3);
+        hd_trace_shift(trace, 0, ranks, (double)origin_ns * -1e-3);
         status = hd_trace_file_align_clocks(trace);
     }
     if (status != HD_OK) {
