@@ -213,7 +213,7 @@ static json_t *bounds_json(const struct hd_trace_file *trace)
     struct hd_bounds bounds;
     if (hd_bounds_find(trace, 0, &bounds) != HD_OK || bounds.iterations == 0)
         return json_null();
-    const double n = (double)(bounds.updates > 0 ? bounds.updates : bounds.iterations);
+    const double n = bounds.units;
     json_t *rates = json_pack("[[s, o], [s, o]]", "work of the busiest worker",
                               real(n / bounds.work_s), "critical path", real(n / bounds.path_s));
     if (bounds.cable_s > 0)
@@ -223,8 +223,7 @@ static json_t *bounds_json(const struct hd_trace_file *trace)
     for (int i = 0; i < bounds.n_steps; i++)
         json_array_append_new(
             steps, json_pack("[s, o]", bounds.steps[i].name, real(bounds.steps[i].faster)));
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "of",
-                     bounds.updates > 0 ? "updates" : "iterations", "iterations",
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "of", bounds.unit, "iterations",
                      (json_int_t)bounds.iterations, "rate", real(n / bounds.seconds), "replayed",
                      real(n / bounds.replayed_s), "rates", rates, "steps", steps);
 }

@@ -12,11 +12,13 @@
 
 /* -- Work -------------------------------------------------------------------------------------- */
 
-static void find_work(const struct hd_trace_file *trace, const struct hd_replay *replay,
-                      struct hd_bounds *bounds)
+static int find_work(const struct hd_trace_file *trace, const struct hd_replay *replay,
+                     struct hd_bounds *bounds)
 {
     double *busy_us = hd_alloc(trace->n_lanes, sizeof *busy_us);
-    for (int64_t i = 0; busy_us && i < trace->n_events; i++) {
+    if (!busy_us)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < trace->n_events; i++) {
         const struct hd_trace_event *event = &trace->events[i];
         const struct hd_trace_lane *lane = &trace->lanes[event->lane];
         if (lane->collectives)
@@ -32,6 +34,7 @@ static void find_work(const struct hd_trace_file *trace, const struct hd_replay 
         snprintf(bounds->work_lane, sizeof bounds->work_lane, "%s", lane->name);
     }
     hd_free(busy_us);
+    return HD_OK;
 }
 
 /* -- The cable --------------------------------------------------------------------------------- */
@@ -187,10 +190,12 @@ int hd_bounds_find(const struct hd_trace_file *trace, double bytes_per_s,
     int status = HD_OK;
     if (replay.iterations > 0) {
         bounds_p->iterations = replay.iterations;
-        bounds_p->updates = replay.updates;
+        bounds_p->unit = replay.updates > 0 ? "updates" : "iterations";
+        bounds_p->units = (double)(replay.updates > 0 ? replay.updates : replay.iterations);
         bounds_p->seconds = (replay.end_us - replay.begin_us) * 1e-6;
-        find_work(trace, &replay, bounds_p);
-        status = find_cable(&replay, bytes_per_s, bounds_p);
+        status = find_work(trace, &replay, bounds_p);
+        if (status == HD_OK)
+            status = find_cable(&replay, bytes_per_s, bounds_p);
         if (status == HD_OK)
             status = replay_all(&replay, bounds_p);
     }
@@ -203,9 +208,8 @@ int hd_bounds_find(const struct hd_trace_file *trace, double bytes_per_s,
 static void print_bound(const struct hd_bounds *bounds, const char *name, double seconds,
                         double longest, FILE *file)
 {
-    const double n = (double)(bounds->updates > 0 ? bounds->updates : bounds->iterations);
     if (seconds > 0)
-        fprintf(file, "  %-30s %10.1f%s", name, n / seconds,
+        fprintf(file, "  %-30s %10.1f%s", name, bounds->units / seconds,
                 seconds == longest ? "  binds" : "       ");
 }
 
@@ -228,11 +232,9 @@ void hd_bounds_print(const struct hd_bounds *bounds, FILE *file)
                 HD_REPLAY_ITERATIONS_MIN);
         return;
     }
-    const char *of = bounds->updates > 0 ? "updates" : "iterations";
-    const double n = (double)(bounds->updates > 0 ? bounds->updates : bounds->iterations);
     const double longest = fmax(bounds->work_s, fmax(bounds->path_s, bounds->cable_s));
     fprintf(file, "%.1f %s/s in the last %" PRId64 " iterations of the trace; bounds of that:\n",
-            n / bounds->seconds, of, bounds->iterations);
+            bounds->units / bounds->seconds, bounds->unit, bounds->iterations);
     print_bound(bounds, "work of the busiest worker", bounds->work_s, longest, file);
     fprintf(file, "  %s of rank %d\n", bounds->work_lane, bounds->work_rank);
     print_bound(bounds, "critical path", bounds->path_s, longest, file);
@@ -243,14 +245,14 @@ void hd_bounds_print(const struct hd_bounds *bounds, FILE *file)
                 bounds->measured ? ", measured while bytes were under way (--link tells more)"
                                  : "");
     fprintf(file, "  %-30s %10.1f         the model that the next line is from\n",
-            "replay of the tasks", n / bounds->replayed_s);
+            "replay of the tasks", bounds->units / bounds->replayed_s);
     print_steps(bounds, file);
 }
 
 void hd_bounds_describe(const struct hd_bounds *bounds, char *text, size_t bytes)
 {
     const struct hd_bounds_step *first = &bounds->steps[0];
-    const double n = (double)(bounds->updates > 0 ? bounds->updates : bounds->iterations);
+    const double n = bounds->units;
     char cable[48] = "", step[HD_TRACE_NAME_BYTES + 48] = "";
     if (bounds->cable_s > 0)
         snprintf(cable, sizeof cable, ", bytes over the cable %.1f", n / bounds->cable_s);
@@ -260,7 +262,6 @@ void hd_bounds_describe(const struct hd_bounds *bounds, char *text, size_t bytes
     snprintf(text, bytes,
              "the last %" PRId64 " iterations: %.1f %s/s; bounds: work of the busiest worker %.1f, "
              "critical path %.1f%s%s",
-             bounds->iterations, n / bounds->seconds,
-             bounds->updates > 0 ? "updates" : "iterations", n / bounds->work_s, n / bounds->path_s,
-             cable, step);
+             bounds->iterations, n / bounds->seconds, bounds->unit, n / bounds->work_s,
+             n / bounds->path_s, cable, step);
 }

@@ -12,7 +12,8 @@ enum { HD_BOUNDS_STEPS = 5 };
 
 struct hd_bounds {
     int64_t iterations; /* 0: the trace has too few of them, or no tasks, and the rest is zero */
-    int64_t updates;    /* in these; 0: they made none, and rates are of iterations */
+    const char *unit;   /* what rates are of: "updates", or "iterations" where they made none */
+    double units;       /* in these iterations */
     double seconds;     /* that they took */
     double replayed_s;  /* that the replay of their tasks takes (runner/simulate/model) */
     double work_s;      /* of the busiest worker: */

@@ -381,9 +381,12 @@ static int play(struct hd_replay *replay, const struct hd_replay_change *change,
         .gpus = trace->gpus,
         .message_s = change->no_network ? 0 : message_s,
         .traced = -1};
-    HD_TRY(hd_cluster_simulate(&cluster, &result));
-    *seconds_p = result.seconds;
-    return network.failed ? HD_ERR_NOMEM : HD_OK;
+    const int status = hd_cluster_simulate(&cluster, &result);
+    if (network.failed) /* which leaves the simulation standing still */
+        return HD_ERR_NOMEM;
+    if (status == HD_OK)
+        *seconds_p = result.seconds;
+    return status;
 }
 
 int hd_replay_run(struct hd_replay *replay, const struct hd_replay_change *change,

@@ -16,7 +16,8 @@ static struct hd_bounds find(struct hd_trace_file *trace, double bytes_per_s)
     ck_assert_int_eq(hd_bounds_find(trace, bytes_per_s, &bounds), HD_OK);
     hd_trace_file_release(trace);
     ck_assert_int_eq(bounds.iterations, ITERATIONS);
-    ck_assert_int_eq(bounds.updates, ITERATIONS);
+    ck_assert_str_eq(bounds.unit, "updates");
+    ck_assert_double_eq(bounds.units, ITERATIONS);
     return bounds;
 }
 
@@ -108,9 +109,11 @@ TEST(bounds_without_memory)
         hd_alloc_fail_nth(n);
         status = hd_bounds_find(trace, 0, &bounds);
         hd_alloc_fail_nth(0);
-        ck_assert(status == HD_OK || status == HD_ERR_NOMEM);
-        if (status == HD_OK)
+        ck_assert_msg(status == HD_OK || status == HD_ERR_NOMEM, "%d at %d", status, (int)n);
+        if (status == HD_OK) {
             ck_assert_int_gt(n, 10);
+            ck_assert(bounds.work_s > 0);
+        }
     }
     hd_trace_file_release(trace);
 }
