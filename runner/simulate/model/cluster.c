@@ -247,7 +247,7 @@ static bool can_submit(struct hd_rank *rank)
     while (rank->next < rank->submission->n_nodes &&
            rank->submission->nodes[rank->next].kind == HD_SUBMITTED_WAIT) {
         if (!rank->waits)
-            release_node(rank, rank->next, rank->next - 1);
+            release_node(rank, rank->next, HD_BY_SUBMISSION);
         rank->waits = rank->left[rank->next] > 0;
         if (rank->waits)
             return false;
@@ -440,8 +440,7 @@ static struct hd_cluster_result summarize(const struct hd_simulation *simulation
         result.busy_s += (rank->last.busy_s - rank->first.busy_s) / cluster->ranks;
         result.gpu_busy_s += (rank->last.gpu_busy_s - rank->first.gpu_busy_s) / cluster->ranks;
     }
-    if (!cluster->seconds) /* its steps back end only where tasks cost something to start */
-        hd_critical_path_find(simulation, &result);
+    hd_critical_path_find(simulation, &result);
     return result;
 }
 

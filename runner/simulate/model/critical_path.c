@@ -44,9 +44,10 @@ static struct place find_end(const struct hd_simulation *simulation)
 }
 
 /* A node that waited for its submission waited for all that was submitted since the submitter
- * waited. */
+ * waited before. */
 static int find_wait(const struct hd_rank *rank, int node)
 {
+    node--;
     while (node >= 0 && rank->submission->nodes[node].kind != HD_SUBMITTED_WAIT)
         node--;
     return node;

@@ -198,3 +198,42 @@ TEST(a_gpu_works_beside_the_worker)
     ck_assert_double_eq_tol(result.busy_s, 1, 1e-12);
     ck_assert_double_eq_tol(result.seconds, 3.5, 1e-12);
 }
+
+/* A wait that passes at once has waited for its submission alone, and not for the task before it,
+ * which the more urgent one behind it holds up on the only worker. */
+TEST(a_path_goes_back_over_waits_that_passed)
+{
+    static struct hd_submitted urgent[] = {
+        {.kind = HD_SUBMITTED_TASK, .name = 0, .after = 0},
+        {.kind = HD_SUBMITTED_WAIT, .name = 3, .after = 1},
+        {.kind = HD_SUBMITTED_TASK, .name = 2, .priority = 1, .after = 1},
+        {.kind = HD_SUBMITTED_WAIT, .name = 3, .before = 2, .after = 2},
+        {.after = 2}};
+    static int last[] = {3, 3};
+    struct hd_submission alone = submission;
+    alone.nodes = urgent;
+    alone.n_syncs = 0;
+    alone.after = last;
+    const struct hd_submission *const submissions[] = {&alone};
+    const struct hd_peers none = {0}, *const exchanges[] = {&none};
+    const struct hd_calibration calibration = {.submit_s = 0.25, .times = times, .n_times = 2};
+    const struct hd_cluster cluster = {.network = &network,
+                                       .ranks = 1,
+                                       .workers = 1,
+                                       .hosts = {1, 1},
+                                       .submissions = submissions,
+                                       .exchanges = exchanges,
+                                       .calibration = &calibration,
+                                       .scale = 1,
+                                       .traced = -1};
+    struct hd_cluster_result result = {0};
+    now_s = 0;
+    ck_assert_int_eq(hd_cluster_simulate(&cluster, &result), HD_OK);
+    ck_assert_int_eq(result.n_path, 3);
+    ck_assert_str_eq(result.path[0].name, "second");
+    ck_assert_double_eq_tol(result.path[0].seconds, 2, 1e-12);
+    ck_assert_str_eq(result.path[1].name, "first");
+    ck_assert_double_eq_tol(result.path[1].seconds, 1, 1e-12);
+    ck_assert_str_eq(result.path[2].name, "submission");
+    ck_assert_double_eq_tol(result.path[2].seconds, 0.5, 1e-12);
+}
