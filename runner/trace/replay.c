@@ -135,32 +135,22 @@ static void choose(const struct hd_trace_file *trace, int64_t *first_p, int64_t 
 static int list_after(const struct hd_trace_file *trace, struct hd_replayed *rank)
 {
     struct hd_submission *submission = &rank->submission;
-    struct hd_submitted *nodes = submission->nodes;
     const struct hd_trace_task *tasks = rank->first;
     const int n = submission->n_nodes;
-    int *next = hd_alloc(n + 1, sizeof *next);
-    submission->after = hd_alloc(tasks[n].before - tasks[0].before, sizeof *submission->after);
-    if (!next || !submission->after) {
-        hd_free(next);
+    int64_t n_edges = 0;
+    int(*edges)[2] = hd_alloc(tasks[n].before - tasks[0].before, sizeof *edges);
+    if (!edges)
         return HD_ERR_NOMEM;
-    }
     for (int i = 0; i < n; i++)
         for (int64_t k = tasks[i].before; k < tasks[i + 1].before; k++)
             if (trace->before[k] >= tasks->number) {
-                next[trace->before[k] - tasks->number]++;
-                nodes[i].before++;
+                edges[n_edges][0] = trace->before[k] - tasks->number;
+                edges[n_edges++][1] = i;
+                submission->nodes[i].before++;
             }
-    for (int i = 0, sum = 0; i <= n; i++) {
-        nodes[i].after = sum;
-        sum += next[i];
-        next[i] = nodes[i].after;
-    }
-    for (int i = 0; i < n; i++)
-        for (int64_t k = tasks[i].before; k < tasks[i + 1].before; k++)
-            if (trace->before[k] >= tasks->number)
-                submission->after[next[trace->before[k] - tasks->number]++] = i;
-    hd_free(next);
-    return HD_OK;
+    const int status = hd_submission_list_after(submission, (const int(*)[2])edges, n_edges);
+    hd_free(edges);
+    return status;
 }
 
 static int copy_marks(const struct hd_trace_file *trace, int number, int64_t first, int64_t end,

@@ -338,27 +338,25 @@ static void cut(struct hd_recording *recording)
         submission->n_syncs += submission->nodes[i].kind == HD_SUBMITTED_SYNC;
 }
 
-/* Turns the list of edges into lists of what comes after each node. */
-static int list_after(struct hd_recording *recording)
+int hd_submission_list_after(struct hd_submission *submission, const int (*edges)[2], int64_t n)
 {
-    struct hd_submission *submission = recording->submission;
     struct hd_submitted *nodes = submission->nodes;
-    submission->after = hd_alloc(recording->n_edges, sizeof *submission->after);
+    submission->after = hd_alloc(n, sizeof *submission->after);
     int *next = hd_alloc(submission->n_nodes + 1, sizeof *next);
     if (!submission->after || !next) {
         hd_free(next);
         return HD_ERR_NOMEM;
     }
     nodes[submission->n_nodes] = (struct hd_submitted){0};
-    for (int64_t i = 0; i < recording->n_edges; i++)
-        next[recording->edges[i][0]]++;
+    for (int64_t i = 0; i < n; i++)
+        next[edges[i][0]]++;
     for (int i = 0, sum = 0; i <= submission->n_nodes; i++) {
         nodes[i].after = sum;
         sum += next[i];
         next[i] = nodes[i].after;
     }
-    for (int64_t i = 0; i < recording->n_edges; i++)
-        submission->after[next[recording->edges[i][0]]++] = recording->edges[i][1];
+    for (int64_t i = 0; i < n; i++)
+        submission->after[next[edges[i][0]]++] = edges[i][1];
     hd_free(next);
     return HD_OK;
 }
@@ -386,7 +384,8 @@ static int finish(struct hd_recording *recording, int status)
         return hd_fail(HD_ERR_INPUT, "the run ends after %d iterations: raise max_train_iter",
                        recording->submission->n_marks);
     cut(recording);
-    HD_TRY(list_after(recording));
+    HD_TRY(hd_submission_list_after(recording->submission, (const int(*)[2])recording->edges,
+                                    recording->n_edges));
     recording->submission->hash = hash(recording->submission);
     return HD_OK;
 }

@@ -96,6 +96,10 @@ int hd_submission_record(const struct hd_record_options *options,
 void hd_submission_release(struct hd_submission *submission);
 void hd_peers_release(struct hd_peers *exchanges);
 
+/* Makes `after` of a submission's nodes from edges [n], each of the numbers of two nodes, the
+ * second of which depends on the first, in order of the second. Returns HD_OK or HD_ERR_NOMEM. */
+int hd_submission_list_after(struct hd_submission *submission, const int (*edges)[2], int64_t n);
+
 /* -- Observing a run --------------------------------------------------------------------------- */
 /* An observer notes what a session submits while it runs, and keeps the newest nodes, at least
  * 2^16. The session's thread makes all calls. */
