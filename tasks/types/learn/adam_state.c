@@ -15,9 +15,7 @@ static int64_t floats_bytes(const struct hd_spec *spec)
 
 static int adam_state_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    HD_TRY(hd_params_check_of(spec, setup));
-    spec->elements = spec->of->elements;
-    spec->buckets = spec->of->buckets;
+    HD_TRY(hd_params_resolve_floats(spec, setup));
     spec->bytes = 2 * floats_bytes(spec) + hd_align_up(spec->buckets * COUNTS);
     return HD_OK;
 }

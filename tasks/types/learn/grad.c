@@ -37,9 +37,7 @@ static void set_gpu_order(struct hd_spec *spec, bool gpu_order)
 
 static int grad_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    HD_TRY(hd_params_check_of(spec, setup));
-    spec->elements = spec->of->elements;
-    spec->buckets = spec->of->buckets;
+    HD_TRY(hd_params_resolve_floats(spec, setup));
     if (spec->placement == HD_SHARD)
         spec->partials = hd_learn_shape_read(setup->config).partials; /* one for every microbatch */
     set_gpu_order(spec, false);

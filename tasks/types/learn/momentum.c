@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/types/learn/momentum.h"
-
-#include "runtime/base/alloc.h"
+/* Type `momentum`: the momentum with which a value of type params moves, made `of` it. Starts at
+ * zero. */
 #include "runtime/base/status.h"
+#include "tasks/base/builtin.h"
 #include "tasks/types/learn/params.h"
 
 #include <math.h>
-
-static int momentum_resolve(struct hd_spec *spec, const struct hd_setup *setup)
-{
-    HD_TRY(hd_params_check_of(spec, setup));
-    spec->elements = spec->of->elements;
-    spec->buckets = spec->of->buckets;
-    spec->bytes = hd_align_up(spec->elements * (int64_t)sizeof(float));
-    return HD_OK;
-}
 
 static int momentum_check(const struct hd_spec *spec, const void *data,
                           char message[HD_NUMBERS_MESSAGE])
@@ -27,6 +18,6 @@ const struct hd_type hd_type_momentum = {
     .used_by_updates = true,
     .size_key = "policy.model.encoder_hidden_size_list",
     .flat = true,
-    .resolve = momentum_resolve,
+    .resolve = hd_params_resolve_floats,
     .check = momentum_check,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/learn/params.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tasks/types/base/policy_net.h"
@@ -163,8 +164,7 @@ static int params_check(const struct hd_spec *spec, const void *data,
     return hd_numbers_check_f32(message, "parameter", data, spec->elements, -INFINITY);
 }
 
-/* -- Means over shards --------------------------------------------------------------------------
- */
+/* -- Means over shards ------------------------------------------------------------------------- */
 /* The count of a vector is that of its shards. */
 static void params_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
@@ -227,5 +227,14 @@ int hd_params_check_of(const struct hd_spec *spec, const struct hd_setup *setup)
             setup->diag, net->location,
             "'%s' has the net of '%s': `net:` belongs to values of type params", spec->name,
             spec->of->name);
+    return HD_OK;
+}
+
+int hd_params_resolve_floats(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    HD_TRY(hd_params_check_of(spec, setup));
+    spec->elements = spec->of->elements;
+    spec->buckets = spec->of->buckets;
+    spec->bytes = hd_align_up(spec->elements * (int64_t)sizeof(float));
     return HD_OK;
 }

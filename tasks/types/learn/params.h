@@ -18,6 +18,11 @@ const struct hd_net *hd_params_get_net(const struct hd_spec *spec);
  * after adding the mistake to setup->diag, HD_ERR_INPUT. */
 int hd_params_check_of(const struct hd_spec *spec, const struct hd_setup *setup);
 
+/* Is `resolve`, or its beginning, of a type that is made `of` a value of type params and has its
+ * buckets: an instance is a float for each element, until `bytes` says otherwise. Returns HD_OK or
+ * HD_ERR_INPUT, likewise. */
+int hd_params_resolve_floats(struct hd_spec *spec, const struct hd_setup *setup);
+
 /* Checks, from a verb's `prepare`, that two values of type params have nets of one shape, and that
  * `spec` is made `of` the value `params`. Return HD_OK, or HD_ERR_INPUT (in setup->diag). */
 int hd_params_check_same_net(const struct hd_setup *setup, const struct hd_spec *a,

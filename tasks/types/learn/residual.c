@@ -2,7 +2,6 @@
 /* Type `residual`, `of` a value of type params: what rounding took from the sums of a shard's
  * gradient so far, a float for each element (error feedback; Seide et al. 2014). A mean that rounds
  * adds it to the shard's next sum. */
-#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/base/builtin.h"
 #include "tasks/types/learn/params.h"
@@ -11,14 +10,11 @@
 
 static int residual_resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    HD_TRY(hd_params_check_of(spec, setup));
+    HD_TRY(hd_params_resolve_floats(spec, setup));
     if (spec->placement != HD_SHARD)
         return hd_diag_add_error(setup->diag, spec->location,
                                  "'%s' of type residual is a shard's: add `per: shard`",
                                  spec->name);
-    spec->elements = spec->of->elements;
-    spec->buckets = spec->of->buckets;
-    spec->bytes = hd_align_up(spec->elements * (int64_t)sizeof(float));
     return HD_OK;
 }
 
