@@ -12,6 +12,7 @@
 #include "runtime/io/base/files.h"
 #include "runtime/io/base/run_dir.h"
 #include "runtime/launch/launch.h"
+#include "runtime/machine/machine.h"
 #include "runtime/machine/temp_dir.h"
 
 #include <inttypes.h>
@@ -45,14 +46,9 @@ static json_t *find_commit(void)
 
 static json_t *describe_machine(void)
 {
-    char line[256], name[160] = "unknown";
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "model name : %159[^\n]", name) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return json_sprintf("%s, %ld CPUs", name, sysconf(_SC_NPROCESSORS_ONLN));
+    char cpu[HD_MACHINE_TEXT];
+    hd_machine_read_cpu(cpu);
+    return json_sprintf("%s, %ld CPUs", cpu[0] ? cpu : "unknown", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static json_t *format_date(void)

@@ -244,6 +244,11 @@ static void read_shm(struct hd_machine *machine)
     machine->shm_free_bytes = (int64_t)about.f_bavail * (int64_t)about.f_frsize;
 }
 
+void hd_machine_read_cpu(char text[HD_MACHINE_TEXT])
+{
+    read_field("/proc/cpuinfo", "model name", text, HD_MACHINE_TEXT);
+}
+
 void hd_machine_read(const struct hd_topology *topology, struct hd_machine *machine_p)
 {
     struct hd_machine machine = {.allowed_cores = hd_topology_count_cores(topology)};
@@ -258,7 +263,7 @@ void hd_machine_read(const struct hd_topology *topology, struct hd_machine *mach
     if (uname(&about) == 0)
         snprintf(machine.kernel, sizeof machine.kernel, "%.60s %.60s", about.release,
                  about.machine);
-    read_field("/proc/cpuinfo", "model name", machine.cpu, sizeof machine.cpu);
+    hd_machine_read_cpu(machine.cpu);
     if (!read_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine.governor,
                          sizeof machine.governor))
         machine.governor[0] = '\0';

@@ -32,6 +32,9 @@ struct hd_machine {
 /* Describes this machine, whose topology is `topology`. */
 void hd_machine_read(const struct hd_topology *topology, struct hd_machine *machine_p);
 
+/* Reads what the processor calls itself; "" where it does not. */
+void hd_machine_read_cpu(char text[HD_MACHINE_TEXT]);
+
 /* Reads the lowest limits of this process's cgroups, of version 1 or 2, and of all above them.
  * `root` is a folder with proc and sys, for tests; NULL means this system's. */
 void hd_limits_read(const char *root, struct hd_limits *limits_p);
