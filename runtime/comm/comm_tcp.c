@@ -230,15 +230,35 @@ static int comm_tcp_progress(struct hd_links *base, bool *done)
     return open ? look_at_interface(links, open) : HD_OK;
 }
 
+/* Has a socket wake its reader when so many bytes of the message are there that reading them is
+ * worth it. */
+static void set_least(struct hd_tcp_links *links, const struct hd_tcp_message *message,
+                      struct hd_tcp_queue *queue)
+{
+    enum { WORTH_READING = 1 << 20 };
+    const int64_t rest = get_limit(links, queue, message) - queue->used;
+    const int least = rest < WORTH_READING ? (int)rest : WORTH_READING;
+    if (least == queue->least)
+        return;
+    queue->least = least;
+    setsockopt(links->peers[message->rank].fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
+}
+
 /* The first message of each queue waits for its socket. */
 static int arm(struct hd_links *base, struct pollfd *polls, int capacity)
 {
     struct hd_tcp_links *links = of(base);
     int n = 0;
-    for (int i = 0; i < links->n && n < capacity; i++)
-        if (!links->messages[i].done && get_queue(links, &links->messages[i])->first == i)
-            polls[n++] = (struct pollfd){.fd = links->peers[links->messages[i].rank].fd,
-                                         .events = links->messages[i].out ? POLLOUT : POLLIN};
+    for (int i = 0; i < links->n && n < capacity; i++) {
+        const struct hd_tcp_message *message = &links->messages[i];
+        struct hd_tcp_queue *queue = get_queue(links, message);
+        if (message->done || queue->first != i)
+            continue;
+        if (!message->out)
+            set_least(links, message, queue);
+        polls[n++] = (struct pollfd){.fd = links->peers[message->rank].fd,
+                                     .events = message->out ? POLLOUT : POLLIN};
+    }
     return n;
 }
 

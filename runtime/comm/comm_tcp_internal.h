@@ -29,6 +29,7 @@ struct hd_tcp_message {
 struct hd_tcp_queue {
     int first, last;             /* messages; first -1: none */
     int64_t used;                /* bytes of the first one that have been transferred */
+    int least;                   /* bytes that wake the reader */
     struct hd_tcp_header header; /* of the first one */
     struct hd_wire_key key;      /* of hashes, and how many there were */
     crypto_generichash_state state;
