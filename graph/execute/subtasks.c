@@ -181,7 +181,7 @@ static bool touches_whole(const struct subtask *subtask, enum hd_access_scope sc
     switch (scope) {
     case HD_SCOPE_FIRST_STAGE:
     case HD_SCOPE_STAGE_RANGE:
-        return subtask->body && subtask->stage == 0;
+        return subtask->body && subtask->stage == subtask->op->subtasks.early;
     case HD_SCOPE_ALL:
         return true;
     case HD_SCOPE_ITEM:
@@ -208,6 +208,11 @@ static void add_ref(const struct subtask *subtask, int i, const struct hd_spec *
     const struct hd_op *op = subtask->op;
     const enum hd_access_scope scope = hd_step_get_scope(op->step, i);
     whole.bucket = HD_ALL_BUCKETS;
+    if (subtask->body && subtask->stage < op->subtasks.early) {
+        if (op->step->verb->ports[i].early)
+            add_access(subtask->work, whole);
+        return;
+    }
     if (whole.mode == HD_WRITE && written_before(subtask, scope))
         whole.mode = HD_UPDATE;
     if (i == op->flat) {
@@ -250,7 +255,7 @@ static void add_work_accesses(const struct subtask *subtask)
     const enum hd_mode mode = subtask->stage == 0 ? HD_WRITE : HD_UPDATE;
     for (int64_t item = subtask->item; subtask->body && item < subtask->end; item++) {
         add_access(work, (struct hd_access){buffers[item], WORK_CHAIN, 0, mode});
-        if (subtask->stage == 0)
+        if (subtask->stage == subtask->op->subtasks.early)
             add_access(work, (struct hd_access){buffers[item], WORK_HEADER, 0, HD_WRITE});
     }
     if (!subtask->finish)
@@ -346,7 +351,7 @@ static int submit_stages(struct hd_binder *binder, const struct hd_op *op,
                          struct hd_work_buffers *work, int instance, int from, int to)
 {
     const struct hd_subtasks *subtasks = &op->subtasks;
-    const int finish_after = subtasks->finish_last ? subtasks->stages - 1 : 0;
+    const int finish_after = subtasks->finish_last ? subtasks->stages - 1 : subtasks->early;
     const int64_t shard = op->step->placement == HD_SHARD
                               ? binder->plan->rank * (int64_t)work->instances + instance
                               : -1;

@@ -10,16 +10,17 @@
  * copies a few numbers costs more than fetching them over the bus. */
 enum { PINNED_BYTES = 65536 };
 
-/* Returns whether the subtask of a step that runs `stage` (or `finish` for stage -1) touches a
- * port.
- */
-static bool subtask_touches(const struct hd_op *op, enum hd_access_scope scope, int stage)
+/* Returns whether the subtask of a step that runs `stage` (or `finish` for stage -1) touches port
+ * i. */
+static bool subtask_touches(const struct hd_op *op, int i, enum hd_access_scope scope, int stage)
 {
     if (op->lowering != HD_LOWERING_SUBTASKS)
         return true;
+    if (stage >= 0 && stage < op->subtasks.early)
+        return op->step->verb->ports[i].early;
     switch (scope) {
     case HD_SCOPE_FIRST_STAGE:
-        return stage == 0;
+        return stage == op->subtasks.early;
     case HD_SCOPE_STAGE_RANGE:
         return stage >= 0;
     case HD_SCOPE_ALL:
@@ -41,10 +42,10 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
     const enum hd_access_scope scope =
         i == op->flat ? HD_SCOPE_STAGE_RANGE : hd_step_get_scope(op->step, i);
     for (int stage = 0; stage < op->subtasks.stages; stage++)
-        if (hd_op_is_stage_on_gpu(op, stage) == gpu && subtask_touches(op, scope, stage))
+        if (hd_op_is_stage_on_gpu(op, stage) == gpu && subtask_touches(op, i, scope, stage))
             return true;
     return op->lowering == HD_LOWERING_SUBTASKS && op->step->verb->finish &&
-           hd_op_is_finish_on_gpu(op) == gpu && subtask_touches(op, scope, -1);
+           hd_op_is_finish_on_gpu(op) == gpu && subtask_touches(op, i, scope, -1);
 }
 
 /* Returns whether a step touches a value, or changes it, on GPUs or on the host. */

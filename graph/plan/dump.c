@@ -164,6 +164,8 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", %d buckets", op->buckets);
     if (op->lowering == HD_LOWERING_SUBTASKS)
         fprintf(file, ", %" PRId64 " items x %d stages", op->subtasks.items, op->subtasks.stages);
+    if (op->lowering == HD_LOWERING_SUBTASKS && op->subtasks.early > 0)
+        fprintf(file, ", %d early", op->subtasks.early);
     if (op->lowering == HD_LOWERING_SUBTASKS && op->subtasks.finish_last)
         fprintf(file, ", finish last");
     if (op->lowering == HD_LOWERING_SHARDED_UPDATE)

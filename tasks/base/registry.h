@@ -18,9 +18,10 @@
 #include "runtime/base/on_gpu.h"
 #include "runtime/value.h"
 
-/* Says which subtasks of a step touch the value of a port. To the others its view has no data. A
- * flat value that the step writes, by another scope than ITEM, is always of scope STAGE_RANGE: item
- * i writes partial i of it, each stage its own range. */
+/* Says which subtasks of a step touch the value of a port. To the others its view has no data. By
+ * stage 0 this means the first one behind the early stages (struct hd_subtasks). A flat value that
+ * the step writes, by another scope than ITEM, is always of scope STAGE_RANGE: item i writes
+ * partial i of it, each stage its own range. */
 enum hd_access_scope {
     HD_SCOPE_FIRST_STAGE, /* stage 0 of every item */
     HD_SCOPE_STAGE_RANGE, /* stage 0 of every item; later stages of a flat value only the buckets
@@ -41,6 +42,7 @@ struct hd_port {
     bool optional; /* a step may leave it out; its view is then absent (data and spec NULL) */
     bool none;     /* may receive a value that has no content yet (hd_type.none) */
     enum hd_access_scope scope;
+    bool early;     /* the early stages read it, too */
     bool gpu_order; /* the verb's form for GPUs accepts a value in either order (hd_spec.gpu_order)
                      */
     bool divides;   /* the verb divides what it reads by its count: it may get a sum for its mean */
@@ -48,13 +50,16 @@ struct hd_port {
 
 /* The subtasks of a step. */
 struct hd_subtasks {
-    int64_t items;        /* >= 1 */
-    int stages;           /* >= 1, of each item */
-    int64_t work_bytes;   /* of context->work, an item's memory from its first stage to its last and
-                             in `finish`; 0: none */
+    int64_t items;      /* >= 1 */
+    int stages;         /* >= 1, of each item */
+    int early;          /* < stages: so many of them, the first ones, touch the ports alone that are
+                           `early`, and so need not wait for the other values */
+    int64_t work_bytes; /* of context->work, an item's memory from its first stage to its last and
+                           in `finish`; 0: none */
     int64_t header_bytes; /* of context->header, an item's memory that `finish` sees wherever stages
                              and `finish` run; 0: none */
-    bool finish_last;     /* `finish` follows the last stage of all items; else their stage 0 */
+    bool finish_last;     /* `finish` follows the last stage of all items; else their stage 0,
+                             or the first one behind the early stages */
     int64_t joint_items;  /* a stage on a GPU is one task for so many items at a time (the last one
                              perhaps for fewer), which get the work memory of the first of them and
                              leave no partial sums; 0: for each item */

@@ -26,13 +26,13 @@
 
 static const struct hd_port ports[] = {
     [HD_LOSS_POLICY] = {"policy", "params", .mode = HD_READ, .scope = HD_SCOPE_STAGE_RANGE},
-    [HD_LOSS_TARGET] = {"target", "params", .mode = HD_READ, .optional = true},
-    [HD_LOSS_BATCH] = {"batch", NULL, .mode = HD_READ},
+    [HD_LOSS_TARGET] = {"target", "params", .mode = HD_READ, .optional = true, .early = true},
+    [HD_LOSS_BATCH] = {"batch", NULL, .mode = HD_READ, .early = true},
     [HD_LOSS_STATS] = {"stats", "scalars", .mode = HD_UPDATE, .none = true, .optional = true,
                        .scope = HD_SCOPE_FINISH},
     [HD_LOSS_GRAD] = {"grad", "grad", .mode = HD_WRITE, .scope = HD_SCOPE_STAGE_RANGE,
                       .gpu_order = true},
-    [HD_LOSS_NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true},
+    [HD_LOSS_NORM] = {"obs_norm", "moments", .mode = HD_READ, .optional = true, .early = true},
     [HD_LOSS_BATCH_NORM_STATS] = {"batch_norm_stats", "batch_norm_stats", .mode = HD_UPDATE,
                                   .optional = true, .scope = HD_SCOPE_FINISH},
     [HD_LOSS_RATE] = {"learning_rate", "scalars", .mode = HD_READ, .none = true, .optional = true,

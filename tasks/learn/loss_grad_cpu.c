@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_grad on CPUs. Stage 0 goes forward through the net and computes the loss's derivative by its
  * outputs; later stages go back through the net. A net of one backward stage does everything in one
- * stage. A net with L levels of batch norms stops at each level, in both directions, for sums over
- * the items of all shards: stages 0 to L go forward and L to 2 L go back. */
+ * stage. Where there are several and a target net, an early stage goes forward through that: it
+ * need not wait for the policy, whose update other ranks may still be sending. A net with L levels
+ * of batch norms stops at each level, in both directions, for sums over the items of all shards:
+ * stages 0 to L go forward and L to 2 L go back. */
 #include "kernels/learn/samples.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
@@ -30,15 +32,22 @@ static int64_t lay_out(const struct hd_loss_grad *args, void *memory, void *head
     return hd_loss_item_lay_out(args, forward, backward, memory, header, item_p);
 }
 
+static int count_early_stages(const struct hd_loss_grad *args)
+{
+    return args->loss->target && args->levels == 0 && args->backward_stages > 1;
+}
+
 void hd_loss_grad_get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
 {
     const struct hd_loss_grad *args = arg;
+    const int early = count_early_stages(args);
     struct hd_loss_item unused;
     *subtasks_p = (struct hd_subtasks){
         .items = args->items,
         .stages = args->levels > 0             ? 2 * args->levels + 1
                   : args->backward_stages == 1 ? 1
-                                               : 1 + args->backward_stages,
+                                               : early + 1 + args->backward_stages,
+        .early = early,
         .work_bytes = lay_out(args, NULL, NULL, &unused),
         .header_bytes = args->loss->header_bytes,
         .finish_last = args->levels > 0,
@@ -53,11 +62,12 @@ int64_t hd_loss_grad_count_cross_shard_sums(const void *arg, int stage)
 void hd_loss_grad_get_stage_range(const void *arg, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     const struct hd_loss_grad *args = arg;
+    const int early = count_early_stages(args);
     *lo_p = *hi_p = 0;
     if (args->levels > 0 ? stage == 2 * args->levels : args->backward_stages == 1)
         *hi_p = hd_net_count_params(args->net);
-    else if (stage > 0 && args->levels == 0)
-        hd_net_get_stage_range(args->net, stage - 1, lo_p, hi_p);
+    else if (stage > early && args->levels == 0)
+        hd_net_get_stage_range(args->net, stage - early - 1, lo_p, hi_p);
 }
 
 /* Writes the number of rows that count, with which a header begins. */
@@ -65,6 +75,21 @@ static void count_rows(const struct hd_loss_grad *args, const struct hd_loss_pas
 {
     const int64_t used = *args->loss->batch->get_used(&pass->views[HD_LOSS_BATCH]);
     *(int64_t *)pass->header = hd_samples_count(used, pass->first, pass->rows);
+}
+
+static void go_forward_target(const struct hd_loss_grad *args, const struct hd_context *context,
+                              const struct hd_view *views, const struct hd_loss_item *work)
+{
+    const struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, context->item, work);
+    const struct hd_loss_operands from = hd_loss_pass_get_operands(args, &pass);
+    struct hd_obs_norm scales;
+    const struct hd_net_pass target = {.params = from.target,
+                                       .norm =
+                                           hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &scales),
+                                       .obs = from.next_obs,
+                                       .rows = args->micro,
+                                       .work = work->forward};
+    hd_net_forward(args->net, &target, work->target_next);
 }
 
 /* The backward pass follows the policy's pass, which is the last one: it overwrites the activations
@@ -79,11 +104,6 @@ static void go_forward(const struct hd_loss_grad *args, const struct hd_context 
     pass.rng = &context->rng;
     pass.scratch = context->scratch;
     count_rows(args, &pass);
-    const struct hd_net_pass target = {.params = from.target,
-                                       .norm = norm,
-                                       .obs = from.next_obs,
-                                       .rows = args->micro,
-                                       .work = work->forward};
     const struct hd_net_pass policy = {
         .params = from.policy,
         .norm = norm,
@@ -92,8 +112,6 @@ static void go_forward(const struct hd_loss_grad *args, const struct hd_context 
         .rows = args->micro,
         .sequences = args->steps > 0 ? &from.sequences : NULL,
         .work = work->forward};
-    if (args->loss->target)
-        hd_net_forward(args->net, &target, work->target_next);
     hd_net_forward(args->net, &policy, work->out);
     args->loss->differentiate(args->loss_args, &pass);
 }
@@ -177,14 +195,17 @@ int hd_loss_grad_run_stage(struct hd_context *context, const struct hd_view *vie
         go_through_norms(context, views, args, &work);
         return HD_OK;
     }
-    if (context->stage == 0) {
+    const int early = count_early_stages(args);
+    if (context->stage == 0 && args->loss->target)
+        go_forward_target(args, context, views, &work);
+    if (context->stage == early) {
         go_forward(args, context, views, &work);
         if (context->dump_views && !hd_loss_item_is_finite(args, work.header))
             context->dump_views(context, views, "the loss is not a number");
     }
-    if (args->backward_stages == 1 || context->stage > 0)
-        go_backward(args, views, context->item, args->backward_stages == 1 ? 0 : context->stage - 1,
-                    &work);
+    if (args->backward_stages == 1 || context->stage > early)
+        go_backward(args, views, context->item,
+                    args->backward_stages == 1 ? 0 : context->stage - early - 1, &work);
     return HD_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In steps by items that write no flat value, items go through all their stages side by side, a
- * `finish` that runs last waits for all of them, and the plan says so. */
+ * `finish` that runs last waits for all of them, and the plan says so. An early stage does not wait
+ * for what only later ones touch. */
 #include "graph/execute/execute.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -140,5 +141,93 @@ TEST(items_and_leaves_must_agree)
     l = load();
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
+    loaded_graph_release(&l);
+}
+
+/* -- A verb whose early stage ends before the value of its other port is there ------------------
+ */
+
+static atomic_int looked, looked_while_held;
+
+/* Updates a value once the early stage of `look`, which comes after it, has run. */
+static int hold(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    const int64_t until = hd_clock_get_ns() + PATIENCE_NS;
+    while (looked < 1 && hd_clock_get_ns() < until)
+        ;
+    looked_while_held = looked;
+    ((int64_t *)views[0].data)[0]++;
+    return HD_OK;
+}
+
+static const struct hd_port hold_ports[] = {{"late", "ints", .mode = HD_UPDATE}, {0}};
+static const struct hd_verb verb_hold = {.name = "hold", .ports = hold_ports, .body = hold};
+
+enum { LATE, SOON, FOUND };
+
+static int look(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const bool early = context->stage == 0, second = context->stage == 1;
+    if (!!views[SOON].data != (early || second) || !!views[LATE].data != second ||
+        !!views[FOUND].data != second) /* with which `finish` runs */
+        return hd_body_fail(context, "stage %d sees other values than it should", context->stage);
+    if (second)
+        *(int64_t *)context->header = ((const int64_t *)views[LATE].data)[0];
+    else if (!early && *(const int64_t *)context->header == 0)
+        return hd_body_fail(context, "the header is lost");
+    looked++;
+    return HD_OK;
+}
+
+static int look_finish(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    ((int64_t *)views[FOUND].data)[0] = *(const int64_t *)context->headers[0];
+    return HD_OK;
+}
+
+static void get_look_subtasks(const void *args, struct hd_subtasks *subtasks_p)
+{
+    (void)args;
+    *subtasks_p =
+        (struct hd_subtasks){.items = 1, .stages = 3, .early = 1, .header_bytes = sizeof(int64_t)};
+}
+
+static const struct hd_port look_ports[] = {
+    [LATE] = {"late", "ints", .mode = HD_READ},
+    [SOON] = {"soon", "ints", .mode = HD_READ, .early = true},
+    [FOUND] = {"found", "ints", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
+    {0}};
+static const struct hd_verb verb_look = {.name = "look",
+                                         .ports = look_ports,
+                                         .get_subtasks = get_look_subtasks,
+                                         .body = look,
+                                         .finish = look_finish};
+
+TEST(an_early_stage_does_not_wait_for_other_values)
+{
+    struct rank rank = {0};
+    const char *reason;
+    struct loaded_graph l =
+        rank_load_with(&verb_hold, &verb_look,
+                       "values:\n"
+                       "  late: {type: ints}\n"
+                       "  soon: {type: ints}\n"
+                       "  found: {type: ints}\n"
+                       "iteration:\n"
+                       "  - hold: {updates: [late]}\n"
+                       "  - look: {reads: [late: late, soon: soon], updates: [found]}\n"
+                       "  - stop: {reads: [found], if: iteration >= 0, reason: limit}\n",
+                       1, 6);
+    const struct hd_session_options options = {
+        .workers = 2, .scheduler = "lws", .ranks = 1, .watchdog_ns = 20000000000};
+    rank_open(&rank, l.graph, options, 1);
+    const int status = hd_executor_run(rank.executor, &reason);
+    ck_assert_msg(status == HD_OK, "%s", hd_session_get_message(rank.session));
+    ck_assert_int_eq(looked_while_held, 1);
+    ck_assert_int_eq(looked, 3);
+    rank_stop(&rank);
     loaded_graph_release(&l);
 }
