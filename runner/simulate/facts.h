@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-enum { HD_CALIBRATION_FORMAT = 2 };
+enum { HD_CALIBRATION_FORMAT = 3 };
 
 #define HD_ALL_STRATEGIES "serial,bucketed,pipelined"
 

@@ -201,6 +201,9 @@ int hd_simulate_once(const struct hd_simulate_request *request, int nodes, json_
         .gpu_speedup = request->gpu_speedup,
         .gpu_bytes_per_s = request->gpu_bytes_per_s,
         .message_s = MESSAGE_NS * 1e-9,
+        .byte_s = request->options->rdma || request->options->gpus > 0
+                      ? 0
+                      : 1 / calibration.socket_bytes_per_s,
         .progress = request->options->quiet ? NULL : show_iteration,
         .progress_arg = &simulating};
     if (cluster.hosts.n != nodes)

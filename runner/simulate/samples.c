@@ -2,6 +2,7 @@
 #include "runner/simulate/samples.h"
 
 #include "runner/simulate/facts.h"
+#include "runner/simulate/sockets.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -317,6 +318,7 @@ static int read_trace(const struct hd_run_spec *run_spec, const char *dir,
 int hd_calibration_measure(const struct hd_run_spec *run_spec, const char *dir,
                            struct hd_calibration *calibration)
 {
-    int status = measure_adding(&calibration->bytes_per_s);
-    return status == HD_OK ? read_trace(run_spec, dir, calibration) : status;
+    HD_TRY(measure_adding(&calibration->bytes_per_s));
+    HD_TRY(hd_sockets_measure(&calibration->socket_bytes_per_s));
+    return read_trace(run_spec, dir, calibration);
 }

@@ -58,6 +58,7 @@ struct hd_options {
     int shards_per_rank;                   /* 0: as the config says */
     int gpus;                              /* of each rank */
     const char *gpu_speedup, *gpu_link;
+    bool rdma;
     const char *network, *platform, *calibration, *scale, *trace_out, *page;
     const char *from; /* calibrate: a run directory; NULL: it trains itself */
 

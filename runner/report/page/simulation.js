@@ -112,7 +112,8 @@ function simulatedFrom(data) {
             .map(
                 ([name, one]) =>
                     [name, short(one.updates_per_s), short(one.shards), duration(one.submit_s),
-                     duration(one.start_s), `${bytes(one.bytes_per_s)}/s`, short(one.tasks)]);
+                     duration(one.start_s), `${bytes(one.bytes_per_s)}/s`,
+                     `${bytes(one.socket_bytes_per_s)}/s`, short(one.tasks)]);
     return section(
         "from", "What it was computed from", null,
         make(
@@ -123,7 +124,7 @@ function simulatedFrom(data) {
                 list(
                     [
                         "Strategy", "Updates/s", "Shards", "Submitting a task", "Starting a task",
-                        "Adding vectors", "Kinds of tasks"
+                        "Adding vectors", "Sockets", "Kinds of tasks"
                     ],
                     calibrations)),
             card(

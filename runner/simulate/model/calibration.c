@@ -24,11 +24,11 @@ json_t *hd_calibration_write(const struct hd_calibration *calibration)
     json_t *list = json_array();
     for (int i = 0; i < calibration->n_times; i++)
         json_array_append_new(list, write_times(&calibration->times[i]));
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "submit_s", calibration->submit_s,
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o}", "submit_s", calibration->submit_s,
                      "start_s", calibration->start_s, "bytes_per_s", calibration->bytes_per_s,
-                     "env_steps_per_update", calibration->env_steps_per_update, "updates_per_s",
-                     calibration->updates_per_s, "shards", (json_int_t)calibration->shards, "tasks",
-                     list);
+                     "socket_bytes_per_s", calibration->socket_bytes_per_s, "env_steps_per_update",
+                     calibration->env_steps_per_update, "updates_per_s", calibration->updates_per_s,
+                     "shards", (json_int_t)calibration->shards, "tasks", list);
 }
 
 static bool read_times(json_t *json, struct hd_task_times *times)
@@ -54,13 +54,13 @@ int hd_calibration_read(const json_t *json, const char *path, struct hd_calibrat
     struct hd_calibration read = {0};
     json_t *list;
     json_int_t shards;
-    bool ok =
-        json_unpack((json_t *)json, "{s:F, s:F, s:F, s:F, s:F, s:I, s:o}", "submit_s",
-                    &read.submit_s, "start_s", &read.start_s, "bytes_per_s", &read.bytes_per_s,
-                    "env_steps_per_update", &read.env_steps_per_update, "updates_per_s",
-                    &read.updates_per_s, "shards", &shards, "tasks", &list) == 0 &&
-        read.bytes_per_s > 0 && read.submit_s >= 0 && read.start_s >= 0 &&
-        json_array_size(list) > 0;
+    bool ok = json_unpack((json_t *)json, "{s:F, s:F, s:F, s:F, s:F, s:F, s:I, s:o}", "submit_s",
+                          &read.submit_s, "start_s", &read.start_s, "bytes_per_s",
+                          &read.bytes_per_s, "socket_bytes_per_s", &read.socket_bytes_per_s,
+                          "env_steps_per_update", &read.env_steps_per_update, "updates_per_s",
+                          &read.updates_per_s, "shards", &shards, "tasks", &list) == 0 &&
+              read.bytes_per_s > 0 && read.socket_bytes_per_s > 0 && read.submit_s >= 0 &&
+              read.start_s >= 0 && json_array_size(list) > 0;
     if (ok) {
         read.shards = shards;
         read.times = hd_alloc((int64_t)json_array_size(list), sizeof *read.times);

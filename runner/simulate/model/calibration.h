@@ -23,6 +23,7 @@ struct hd_task_times {
 struct hd_calibration {
     double submit_s, start_s;    /* what submitting a task costs, and starting it */
     double bytes_per_s;          /* at which vectors are added */
+    double socket_bytes_per_s;   /* at which one processor sends and receives over TCP */
     double env_steps_per_update; /* of a shard */
     double updates_per_s;        /* that one rank with one worker made */
     int64_t shards;              /* of that run */

@@ -147,14 +147,21 @@ static void end_sync(struct hd_rank *rank, int node)
 
 /* -- Workers ----------------------------------------------------------------------------------- */
 
-static void note_body(struct hd_rank *rank, int change)
+static void note_body(struct hd_worker *worker, int change)
 {
+    struct hd_rank *rank = worker->rank;
     const double now = get_now(rank);
     if (rank->bodies == 0)
         rank->busy_since_s = now;
     rank->bodies += change;
     if (rank->bodies == 0)
         rank->busy_union_s += now - rank->busy_since_s;
+    if (worker->home != HD_HOST)
+        return;
+    if (rank->workers_busy == rank->simulation->cluster->workers)
+        rank->full_union_s += now - rank->full_since_s;
+    rank->workers_busy += change;
+    rank->full_since_s = now;
 }
 
 static void advance(struct hd_rank *rank);
@@ -172,10 +179,16 @@ static void slice_ended(void *arg, int64_t what)
     struct hd_worker *worker = arg;
     struct hd_rank *rank = worker->rank;
     const int node = worker->node;
+    const double now = get_now(rank), delay_s = rank->delay_s;
     (void)what;
-    note_body(rank, -1);
-    *(worker->home == HD_HOST ? &rank->busy_s : &rank->gpu_busy_s) += worker->length;
-    trace_event(rank, node, worker->lane, get_now(rank) - worker->length, get_now(rank));
+    if (worker->home == HD_HOST && delay_s > 0) {
+        rank->delay_s = 0;
+        call_after(worker, delay_s, slice_ended);
+        return;
+    }
+    note_body(worker, -1);
+    *(worker->home == HD_HOST ? &rank->busy_s : &rank->gpu_busy_s) += now - worker->begin_s;
+    trace_event(rank, node, worker->lane, worker->begin_s, now);
     worker->idle = true;
     worker->previous = node;
     rank->played[node].work -= worker->length;
@@ -202,7 +215,8 @@ static void run_node(struct hd_worker *worker, int node)
         hd_submitted_is_sliced(&rank->submission->nodes[node]) && played->work > SLICE_MS * 1e-3;
     worker->node = node;
     worker->length = cut ? SLICE_MS * 1e-3 : played->work;
-    note_body(rank, 1);
+    worker->begin_s = now + start_s;
+    note_body(worker, 1);
     call_after(worker, start_s + worker->length, slice_ended);
 }
 

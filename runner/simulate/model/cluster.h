@@ -26,6 +26,7 @@ struct hd_cluster {
     double gpu_speedup;     /* how much faster than a worker a GPU does a step */
     double gpu_bytes_per_s; /* at which bytes get to a GPU and back */
     double message_s;       /* what starting a message costs its rank */
+    double byte_s;          /* what each byte costs that it sends and receives; 0: a card does it */
     int first_mark;         /* iteration from which on is measured */
     int traced;             /* rank whose trace is written; -1: none */
     FILE *trace;

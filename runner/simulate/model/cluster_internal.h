@@ -12,6 +12,7 @@ enum { HD_BY_SUBMISSION = -2 };
 struct hd_played {
     double ready, begin, end;
     double work; /* of a task that has begun: seconds that are left */
+    double idle; /* of a sync point: how long a worker of the rank had been idle when it began */
     int cause;   /* node of this rank for which it waited last, or HD_BY_SUBMISSION */
     int last;    /* of a sync point: rank for which it waited last */
 };
@@ -32,6 +33,7 @@ struct hd_worker {
     int previous; /* node; -1: none */
     bool idle;
     double length; /* of what it runs, in seconds */
+    double begin_s;
 };
 
 /* The time of a task: a drawn one times `factor`, or, without times, the factor. */
@@ -82,6 +84,9 @@ struct hd_rank {
     struct hd_post *posts;                 /* [sequence numbers] */
     int bodies;                            /* that run now */
     double busy_since_s, busy_union_s;
+    int workers_busy;                  /* of the host */
+    double full_since_s, full_union_s; /* all of them were */
+    double delay_s; /* of the task that ends next, by the bytes that were moved meanwhile */
     double marked_s, busy_marked_s; /* when a sync point last opened or ended */
     double busy_s, gpu_busy_s, exposed_s;
     struct hd_totals first, last; /* at the marks between which is measured */
@@ -104,6 +109,13 @@ struct hd_simulation {
 static inline double hd_rank_get_busy_union(const struct hd_rank *rank, double now)
 {
     return rank->busy_union_s + (rank->bodies > 0 ? now - rank->busy_since_s : 0);
+}
+
+/* Returns how long at least one worker was idle until now. */
+static inline double hd_rank_get_idle(const struct hd_rank *rank, double now)
+{
+    const bool full = rank->workers_busy == rank->simulation->cluster->workers;
+    return now - rank->full_union_s - (full ? now - rank->full_since_s : 0);
 }
 
 /* Counts the time since the last mark as exposed, as far as a sync point was open and no worker ran

@@ -10,24 +10,43 @@ static int get_host(const struct hd_rank *rank)
     return rank->number / rank->simulation->cluster->hosts.ranks;
 }
 
+static const struct hd_peer_bytes *get_exchange(const struct hd_rank *rank, int node)
+{
+    return &rank->exchanges->list[rank->submission->nodes[node].sync];
+}
+
+/* Bytes go through sockets by a thread of the rank, which has no processor of its own. What a sync
+ * point's bytes take longer than a worker was idle meanwhile delays the task that runs, or else the
+ * end of the sync point; by how much is returned. */
+static double move_bytes(struct hd_rank *rank, int node)
+{
+    const struct hd_cluster *cluster = rank->simulation->cluster;
+    const struct hd_peer_bytes *exchange = get_exchange(rank, node);
+    const double idle_s = hd_rank_get_idle(rank, cluster->network->now()) - rank->played[node].idle;
+    const double left_s =
+        cluster->byte_s * (double)(exchange->out_bytes + exchange->in_bytes) / 2 - idle_s;
+    if (left_s <= 0)
+        return 0;
+    if (rank->workers_busy < cluster->workers)
+        return left_s;
+    rank->delay_s += left_s;
+    return 0;
+}
+
 /* Lets a rank go on, that waited for `last` last. */
 static void pass(struct hd_rank *rank, int64_t sequence, int last)
 {
-    const struct hd_network *network = rank->simulation->cluster->network;
+    const struct hd_cluster *cluster = rank->simulation->cluster;
     const int node = rank->posts[sequence].node;
+    const double delay_s = cluster->hosts.n > 1 ? move_bytes(rank, node) : 0;
     rank->played[node].last = last;
-    network->at(network->now(), rank->simulation->pass, rank, node);
+    cluster->network->at(cluster->network->now() + delay_s, rank->simulation->pass, rank, node);
 }
 
 static void pass_all(struct hd_simulation *simulation, int first, int n, int64_t sequence, int last)
 {
     for (int i = 0; i < n; i++)
         pass(&simulation->list[first + i], sequence, last);
-}
-
-static const struct hd_peer_bytes *get_exchange(const struct hd_rank *rank, int node)
-{
-    return &rank->exchanges->list[rank->submission->nodes[node].sync];
 }
 
 /* -- On a host --------------------------------------------------------------------------------- */
@@ -156,6 +175,7 @@ void hd_rank_arrive(struct hd_rank *rank, int node)
     const double now = cluster->network->now(),
                  cost = cluster->message_s * get_exchange(rank, node)->messages;
     rank->played[node].begin = now;
+    rank->played[node].idle = hd_rank_get_idle(rank, now);
     hd_rank_mark_exposed(rank, now);
     rank->n_open++;
     rank->posts[sequence].node = node;

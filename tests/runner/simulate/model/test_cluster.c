@@ -82,11 +82,13 @@ static struct hd_task_times times[] = {
     {.name = "first", .tenths = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
     {.name = "second", .tenths = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}};
 
-static struct hd_cluster_result simulate(int64_t bytes, double scale, int n_times, int expected)
+static struct hd_cluster_result simulate_moving(const struct hd_submission *submitted,
+                                                double byte_s, int64_t bytes, double scale,
+                                                int n_times, int expected)
 {
     struct hd_peer_bytes exchange = {.messages = 2, .out_bytes = bytes, .in_bytes = bytes};
     const struct hd_peers both = {.list = &exchange, .n = 1};
-    const struct hd_submission *const submissions[] = {&submission, &submission};
+    const struct hd_submission *const submissions[] = {submitted, submitted};
     const struct hd_peers *const exchanges[] = {&both, &both};
     const struct hd_calibration calibration = {
         .bytes_per_s = 1, .times = times, .n_times = n_times};
@@ -98,11 +100,17 @@ static struct hd_cluster_result simulate(int64_t bytes, double scale, int n_time
                                        .exchanges = exchanges,
                                        .calibration = &calibration,
                                        .scale = scale,
+                                       .byte_s = byte_s,
                                        .traced = -1};
     struct hd_cluster_result result = {0};
     now_s = 0;
     ck_assert_int_eq(hd_cluster_simulate(&cluster, &result), expected);
     return result;
+}
+
+static struct hd_cluster_result simulate(int64_t bytes, double scale, int n_times, int expected)
+{
+    return simulate_moving(&submission, 0, bytes, scale, n_times, expected);
 }
 
 static void check_result(const struct hd_cluster_result *result, double tasks_s)
@@ -135,6 +143,34 @@ TEST(scales_tasks_alone)
 {
     const struct hd_cluster_result result = simulate(1000, 4, 2, HD_OK);
     check_result(&result, 12);
+}
+
+TEST(idle_workers_move_bytes)
+{
+    struct hd_cluster_result result = simulate_moving(&submission, 0.4e-3, 1000, 1, 2, HD_OK);
+    check_result(&result, 3); /* within the latency */
+    result = simulate_moving(&submission, 0.8e-3, 1000, 1, 2, HD_OK);
+    ck_assert_double_eq_tol(result.seconds, 3.8, 1e-12);
+    ck_assert_double_eq_tol(result.exposed_s, 0.8, 1e-12);
+    ck_assert_double_eq_tol(result.busy_s, 3, 1e-12);
+}
+
+TEST(moving_bytes_delays_the_task_that_runs)
+{
+    struct hd_submitted beside[] = {nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]};
+    int edges[] = {1, 2, 3, 3}; /* second does not wait for the exchange */
+    beside[1].after = 2;
+    beside[2].after = 3;
+    beside[3].before = 2;
+    beside[3].after = beside[4].after = 4;
+    struct hd_submission overlapping = submission;
+    overlapping.nodes = beside;
+    overlapping.after = edges;
+    const struct hd_cluster_result result =
+        simulate_moving(&overlapping, 0.8e-3, 1000, 1, 2, HD_OK);
+    ck_assert_double_eq_tol(result.seconds, 3.8, 1e-12);
+    ck_assert_double_eq_tol(result.exposed_s, 0, 1e-12);
+    ck_assert_double_eq_tol(result.busy_s, 3.8, 1e-12);
 }
 
 TEST(refuses_unknown_tasks)
