@@ -27,8 +27,9 @@ int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_
 void hd_run_spec_release(struct hd_run_spec *run_spec);
 
 /* Lists the strategies in strategies/ beside a config, or else the program's own, as "serial,A,B",
- * to be freed with hd_free; NULL (logged): there are none. */
-char *hd_run_spec_list_strategies(const char *config);
+ * to be freed with hd_free; NULL (logged): there are none. A strategy that has a parameter which
+ * the graph of run_spec lacks is left out (logged). */
+char *hd_run_spec_list_strategies(const char *config, const struct hd_run_spec *run_spec);
 
 /* Reads the files with which values begin, tells, where `tells`, what is taken of them, and states
  * their hashes in the graph of the config. A run that goes on from a checkpoint has read them: it

@@ -43,7 +43,14 @@ static int cut_list(const char *option, char *text, struct axis *axis)
     return HD_OK;
 }
 
-static int read_grid(char *text, struct axis *axis)
+/* Returns whether a key ends runs. For those that are measured for their rate, --updates does. */
+static bool is_limit(const char *key)
+{
+    return strcmp(key, "max_train_iter") == 0 || strcmp(key, "max_env_step") == 0 ||
+           strcmp(key, "env.stop_value") == 0;
+}
+
+static int read_grid(char *text, bool to_goal, struct axis *axis)
 {
     char *equals = strchr(text, '=');
     if (!equals || equals == text)
@@ -52,16 +59,21 @@ static int read_grid(char *text, struct axis *axis)
     axis->key = text;
     if (strcmp(text, "strategy") == 0)
         return hd_fail(HD_ERR_INPUT, "--grid strategy: --strategies lists strategies");
+    if (!to_goal && is_limit(text))
+        return hd_fail(HD_ERR_INPUT,
+                       "--grid %s: runs end after --warmup and --updates, unless --to-goal lets "
+                       "them go on until they stop",
+                       text);
     return cut_list("--grid", equals + 1, axis);
 }
 
 /* The first axis is that of strategies. */
-static int read_axes(const struct hd_options *options, struct hd_candidates *candidates,
-                     struct axis *axes)
+static int read_axes(const struct hd_options *options, const struct hd_run_spec *base,
+                     struct hd_candidates *candidates, struct axis *axes)
 {
     char **texts = candidates->texts;
     texts[0] = options->strategies ? hd_strdup(options->strategies)
-                                   : hd_run_spec_list_strategies(options->config);
+                                   : hd_run_spec_list_strategies(options->config, base);
     if (!texts[0])
         return options->strategies ? HD_ERR_NOMEM : HD_ERR_INPUT;
     HD_TRY(cut_list("--strategies", texts[0], &axes[0]));
@@ -69,7 +81,7 @@ static int read_axes(const struct hd_options *options, struct hd_candidates *can
         texts[i + 1] = hd_strdup(options->grid.texts[i]);
         if (!texts[i + 1])
             return HD_ERR_NOMEM;
-        HD_TRY(read_grid(texts[i + 1], &axes[i + 1]));
+        HD_TRY(read_grid(texts[i + 1], options->to_goal, &axes[i + 1]));
     }
     return HD_OK;
 }
@@ -213,14 +225,20 @@ static uint64_t hash_bits(const struct hd_run_spec *run_spec)
 }
 
 /* Reads the config of a candidate's runs. */
-static int check_candidate(const struct hd_options *options, struct hd_candidate *candidate)
+static int load_candidate(const struct hd_options *options, const struct hd_candidate *candidate,
+                          struct hd_run_spec *run_spec_p)
 {
     struct hd_options run_options;
-    struct hd_run_spec run_spec;
     HD_TRY(hd_candidate_complete_options(candidate, options, -1, &run_options));
-    const int status = hd_run_spec_load(&run_options, run_options.ranks, &run_spec);
+    const int status = hd_run_spec_load(&run_options, run_options.ranks, run_spec_p);
     hd_options_release(&run_options);
-    HD_TRY(status);
+    return status;
+}
+
+static int check_candidate(const struct hd_options *options, struct hd_candidate *candidate)
+{
+    struct hd_run_spec run_spec;
+    HD_TRY(load_candidate(options, candidate, &run_spec));
     candidate->unit = count_updates(run_spec.graph, run_spec.graph->steps, run_spec.graph->n_steps);
     candidate->lag = find_lag(run_spec.graph);
     candidate->config_hash = hd_config_hash(run_spec.config, without_bits, 1);
@@ -232,12 +250,14 @@ static int check_candidate(const struct hd_options *options, struct hd_candidate
 int hd_candidates_list(const struct hd_options *options, struct hd_candidates *candidates)
 {
     struct axis axes[HD_NAMES_MAX + 1] = {0};
-    struct hd_candidate base = {0};
+    struct hd_run_spec base;
     struct hd_options without_limits = *options;
     without_limits.to_goal = true;
-    HD_TRY(check_candidate(&without_limits, &base));
-    candidates->base_hash = base.config_hash;
-    HD_TRY(read_axes(options, candidates, axes));
+    HD_TRY(load_candidate(&without_limits, &(struct hd_candidate){0}, &base));
+    candidates->base_hash = hd_config_hash(base.config, without_bits, 1);
+    const int status = read_axes(options, &base, candidates, axes);
+    hd_run_spec_release(&base);
+    HD_TRY(status);
     HD_TRY(multiply_axes(axes, options->grid.n + 1, candidates));
     for (int i = 0; i < candidates->n; i++)
         HD_TRY(check_candidate(options, &candidates->list[i]));

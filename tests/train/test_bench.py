@@ -141,6 +141,14 @@ def check_whole_iterations(scratch):
     check("5 updates measured" in table[0], table[0])
 
 
+def check_default_list(scratch):
+    """Without --strategies: all whose parameters the graph has."""
+    table, stderr, _ = bench(scratch, "--set", "graph=graphs/dqn_local.yaml", "--updates", "5", "--warmup", "5", "--repeats", "1")
+    check(list(rows(table)) == ["serial", "bucketed", "pipelined"], f"{table}")
+    for name in ("bf16", "int8"):
+        check(re.search(rf"strategies/{name}.yaml is left out: the graph has no strategy parameter exchange_precision", stderr), stderr)
+
+
 def check_mistakes(scratch):
     with open(scratch("damaged.jsonl"), "w", encoding="utf-8") as file:
         file.write('{"case": "of another program"}\n{"case": "bench"}\n')
@@ -149,6 +157,7 @@ def check_mistakes(scratch):
         (["--grid", "policy.collect.env_groups=1,3"], "--grid: policy.collect.env_groups: expected a divisor"),
         (["--grid", "runtime.workers"], "needs KEY=a,b,c"),
         (["--grid", "strategy=serial"], "--strategies lists strategies"),
+        (["--grid", "max_train_iter=20,40"], "--grid max_train_iter: runs end after --warmup and --updates"),
         (["--grid", "seed=" + ",".join("0" * 60)], "more than 128 combinations"),
         (["--seeds", "0-9"], "--to-goal"),
         (["--to-goal", "--repeats", "2"], "--seeds"),
@@ -197,6 +206,7 @@ def main():
         check_other_bits(scratch)
         check_goal(scratch)
         check_whole_iterations(scratch)
+        check_default_list(scratch)
         check_mistakes(scratch)
         check_interrupt(scratch)
 
