@@ -7,12 +7,12 @@ Trains on nodes of one rank and one core each: network namespaces of this machin
 of the given speeds (Mbit/s) and on which frames arrive that much later (without --delay-us: at once). Contenders take
 turns. Prints of each the median time of an update, how much longer it takes than updates of as many ranks that train
 apart at the same time, what a node sends per update, and how long that occupies its cable: what is beyond `apart`
-is at least what the cable needs longer than the update that may hide it. Strategies are NAME, or NAME:PARAMETER=VALUE with one
-of its numbers changed. Then `runner bench` compares the contenders turn by turn, with intervals, with DDP or else the first
+is at least what the cable needs longer than the update that may hide it. Strategies are NAME, or NAME:KEY=VALUE[:KEY=VALUE ...]
+with other values of its numbers, or of keys of the run file (`graph`, or with a dot), and LABEL=... names it. Then `runner bench` compares the contenders turn by turn, with intervals, with DDP or else the first
 strategy, and the parameters of strategies without lags. --json appends a line for each run as `runner bench` does.
 
 --net: updates of one of bench/peers' nets (57 MB and 7 MB of gradients) and next to nothing else, also by PyTorch's DDP over gloo
-in the same namespaces, if $HD_PEERS, build/peers or build/torch has PyTorch. --simulate: also what `runner simulate` says,
+in the same namespaces, without a communication hook and with those that round to fp16 and bf16, if $HD_PEERS, build/peers or build/torch has PyTorch. --simulate: also what `runner simulate` says,
 calibrated once for each config, without the network. Needs root, iproute2, for mpi an mpirun. Other options go to
 `runner`."""
 
@@ -61,6 +61,22 @@ def find_torch():
     return None
 
 
+def name_strategy(strategy):
+    return strategy.split("=")[0] if "=" in strategy.split(":")[0] else strategy
+
+
+def read_strategy(strategy):
+    """The strategy's name, and the settings of the run file."""
+    name, *settings = strategy.split(":")
+    return name.split("=")[-1], [setting if "." in setting.split("=")[0] or setting.startswith("graph=") else f"strategy.{setting}"
+                                 for setting in settings]
+
+
+def keeps_bits(strategy):
+    name, settings = read_strategy(strategy)
+    return name in ("serial", "bucketed") and all(setting.startswith("strategy.bucket_mb=") for setting in settings)
+
+
 class Bench:
     """What one network, and one config or net on it, is measured with."""
 
@@ -93,7 +109,7 @@ class Bench:
             rates = json.load(file)
         return {"ms": 1e3 * rates["seconds"] / rates["updates"], "exposed_ms": 1e3 * rates["exposed_s"] / rates["updates"],
                 "busy": rates["busy_s"] / rates["seconds"] / rates["workers"], "exposed": rates["exposed_s"] / rates["seconds"],
-                "param_hash": rates["param_hash"], "fingerprint": rates["fingerprint"]}
+                "measured": rates["updates"], "param_hash": rates["param_hash"], "fingerprint": rates["fingerprint"]}
 
     def run_apart(self, scratch):
         directories = [os.path.join(scratch, str(node)) for node in range(self.n)]
@@ -101,13 +117,13 @@ class Bench:
                                      os.path.join(ROOT, "configs/strategies/serial.yaml"), "--dir", directory])
                    for node, directory in enumerate(directories)])
         runs = [self.read(directory) for directory in directories]
-        return {"ms": statistics.mean(run["ms"] for run in runs), "busy": runs[0]["busy"]}
+        return {"ms": statistics.mean(run["ms"] for run in runs), "measured": runs[0]["measured"], "busy": runs[0]["busy"]}
 
     def run_ranks(self, scratch, transport, strategy):
-        name, _, parameter = strategy.partition(":")
+        name, settings = read_strategy(strategy)
         directory = os.path.join(scratch, "run")
         words = [*self.words, "--strategy", os.path.join(ROOT, f"configs/strategies/{name}.yaml"), "--dir", directory,
-                 "--set", f"runtime.transport={transport}", *(["--set", f"strategy.{parameter}"] if parameter else [])]
+                 "--set", f"runtime.transport={transport}", *(word for setting in settings for word in ("--set", setting))]
         if transport == "mpi":
             done = self.nodes.mpirun(1, "run", *words, cores=True, timeout=900)
             if done.returncode != 0:
@@ -122,12 +138,14 @@ class Bench:
         """As many at the same time as there are nodes, which share the machine's caches and memory. Returns a file."""
         files = [os.path.join(scratch, f"calibration{node}.json") for node in range(self.n)]
         self.wait([self.start(node, [RUNNER, "calibrate", *self.simulated, "--strategies", self.list_strategies(), "--updates",
-                                     str(self.options.updates + self.options.warmup), "--out", file])
+                                     str(self.options.updates + self.options.warmup), "--warmup", str(self.options.warmup), "--out", file])
                    for node, file in enumerate(files)])
         return files[0]
 
     def list_strategies(self):
-        return ",".join(os.path.join(ROOT, f"configs/strategies/{name}.yaml") for name in self.options.strategies.split(","))
+        """Those that `runner calibrate` and `simulate` take: without settings."""
+        return ",".join(os.path.join(ROOT, f"configs/strategies/{name}.yaml") for name in self.options.strategies.split(",")
+                        if ":" not in name)
 
     def simulate(self, calibration, mbit, delay_us):
         """{strategy: milliseconds of an update}"""
@@ -142,26 +160,27 @@ class Bench:
         return {os.path.splitext(os.path.basename(line["strategy"]))[0]: 1e3 / line["updates_per_s"]
                 for line in lines if line["nodes"] == self.n}
 
-    def run_torch(self, python, ranks):
-        words = [python, os.path.join(ROOT, "bench/peers/ddp_nodes.py"), self.net, str(BATCH), "4"]
+    def run_torch(self, python, ranks, hook=""):
+        words = [python, os.path.join(ROOT, "bench/peers/ddp_nodes.py"), self.net, str(BATCH), "4", *hook.split()]
         common = {"MASTER_ADDR": address_of(0), "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1,
                   "MALLOC_MMAP_THRESHOLD_": 2**33, "MALLOC_TRIM_THRESHOLD_": 2**33, "MALLOC_TOP_PAD_": 2**28}
         processes = [self.start(node, words, **common, GLOO_SOCKET_IFNAME=self.nodes.devices[node],
                                 **({"WORLD_SIZE": self.n, "RANK": node} if ranks else {})) for node in range(self.n)]
         said = self.wait(processes)
         found = [json.loads(text.strip().splitlines()[-1]) for text in (said[:1] if ranks else said)]
-        return {"ms": statistics.mean(run["ms"] for run in found), "updates": found[0]["updates"]}
+        return {"ms": statistics.mean(run["ms"] for run in found), "measured": found[0]["measured"], "updates": found[0]["updates"]}
 
     def contenders(self):
         """{name: function of a scratch folder}; what is compared with what is APART of the same kind."""
         made = {f"heddle {APART}": self.run_apart}
         for transport in self.options.transports.split(","):
             for strategy in self.options.strategies.split(","):
-                made[f"heddle {transport} {strategy}"] = \
+                made[f"heddle {transport} {name_strategy(strategy)}"] = \
                     lambda scratch, t=transport, s=strategy: self.run_ranks(scratch, t, s)
         if self.net and (python := find_torch()):
             made[f"ddp {APART}"] = lambda scratch: self.run_torch(python, False)
-            made["ddp gloo"] = lambda scratch: self.run_torch(python, True)
+            for hook in ("", " fp16", " bf16"):
+                made[f"ddp gloo{hook}"] = lambda scratch, h=hook: self.run_torch(python, True, h)
         return made
 
     def measure(self, contender):
@@ -180,7 +199,7 @@ def show(case, found, simulated):
     for name, runs in found.items():
         ms, sent, exposed = (median(runs, what) for what in ("ms", "sent_mb", "exposed_ms"))
         apart, cable = median(found[f"{name.split()[0]} {APART}"], "ms"), sent * 8000 / case["mbit"]
-        model = simulated.get(name.split()[-1])
+        model = simulated.get(name.split()[-1]) if name.startswith("heddle") else None
         print(f"  {name:32} {ms:9.1f} {ms - apart:9.1f} {'' if exposed is None else f'{exposed:.1f}':>9} {max(0, cable - apart):9.1f} "
               f"{cable:9.1f} {sent:8.2f}{f'  simulated {model:.1f} ms, {model / ms:.3f}' if model else ''}", flush=True)
 
@@ -190,10 +209,11 @@ def list_results(case, found, options):
     first = "ddp gloo" if "ddp gloo" in found else next(name for name in found if APART not in name)
     common = {"case": "bench", "call": int(1e3 * time.time()), "config": ", ".join(f"{key} {value}" for key, value in case.items()),
               "sets": [], "base_hash": str(case), "ranks": options.nodes, "shards": options.nodes, "workers": 1, "updates": options.updates,
-              "warmup": options.warmup, "measured": options.updates, "machine": machine(), "commit": commit(), **case}
+              "warmup": options.warmup, "machine": machine(), "commit": commit(), **case}
+    exact = {name_strategy(strategy) for strategy in options.strategies.split(",") if keeps_bits(strategy)}
     for name in sorted(found, key=lambda name: name != first):
         own = {"candidate": name, "strategy": name, "config_hash": name, "lag": int("pipelined" in name),
-               "bits_hash": name if "pipelined" in name or APART in name else "the same", "param_hash": "none", "fingerprint": "none"}
+               "bits_hash": "the same" if name.split()[-1] in exact else name, "param_hash": "none", "fingerprint": "none"}
         for turn, run in enumerate(found[name], 1):
             yield {**common, **own, "turn": turn, "updates_per_s": 1e3 / run["ms"], **run}
 
@@ -217,6 +237,8 @@ def measure_network(options, more, net, mbit, delay_us, calibrations):
     with Nodes(mbit, options.nodes, delay_us) as nodes:
         bench = Bench(nodes, options, more, net)
         contenders = bench.contenders()
+        if options.simulate and net not in calibrations:
+            calibrations[net] = bench.calibrate(calibrations["folder"])
         found = {name: [] for name in contenders}
         for turn in range(options.repeats):
             for name in list(contenders)[::-1 if turn % 2 else 1]:
@@ -224,8 +246,6 @@ def measure_network(options, more, net, mbit, delay_us, calibrations):
         delay = "" if delay_us is None else f", {delay_us} us later"
         print(f"\n{case['net']}, {mbit} Mbit/s{delay}, {options.nodes} nodes\n{'':34} ms/update    beyond   exposed  at least"
               "  on cable  MB sent")
-        if options.simulate and net not in calibrations:
-            calibrations[net] = bench.calibrate(calibrations["folder"])
         simulated = bench.simulate(calibrations[net], mbit, delay_us) if options.simulate else {}
         show(case, found, simulated)
         compare(list_results(case, found, options), options)

@@ -95,6 +95,7 @@ class Nodes:
     def add(self, node):
         run("ip", "netns", "add", self.names[node])
         run("ip", "-n", self.names[node], "link", "set", "lo", "up")
+        run("ip", "netns", "exec", self.names[node], "sysctl", "-qw", "net.ipv4.tcp_congestion_control=cubic")  # Linux's default
         self.join(node)
 
     def join(self, node):
