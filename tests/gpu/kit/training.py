@@ -201,19 +201,19 @@ STEADY = {"cartpole_dqn": ("cartpole_dqn_ddp.yaml", []), "cartpole_ppo": ("cartp
 
 def count_calls(kit, step, config, settings):
     """Lets a run go until its calls have been counted: (the counts or None, why not, how busy the GPU was)."""
-    warm, counted = (2, 2) if kit.tiny else (15, 10)
+    window = {"HD_COUNT_FROM": 200, "HD_COUNT_TO": 260} if kit.tiny else {"HD_COUNT_AFTER_S": 15, "HD_COUNT_FOR_S": 10}
     counts, folder = kit.file("calls", step.replace("/", "-") + ".json"), kit.file("runs", step.replace("/", "-"))
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(counts):
         os.remove(counts)
-    env = kit.environment(HD_COUNT_CALLS=counts, HD_COUNT_AFTER_S=warm, HD_COUNT_FOR_S=counted,
+    env = kit.environment(HD_COUNT_CALLS=counts, **window,
                           LD_PRELOAD=os.path.join(kit.program("../lib"), "libcount_calls.so"))
     words = [kit.program("runner"), "run", kit.config(config), "--quiet", "--dir", folder,
              *options(kit, config, [*ENDLESS, "max_train_iter=1000000000", "policy.eval.evaluator.eval_freq=1000000000",
                                 "world.shards=1", *settings])]
     sampler = Sampler(kit, step)
     process = kit.start(step, words, env=env)
-    end = time.monotonic() + warm + counted + 30
+    end = time.monotonic() + (180 if kit.tiny else 55)
     while process.poll() is None and not os.path.exists(counts) and time.monotonic() < end:
         time.sleep(0.1)
     time.sleep(0.2)
