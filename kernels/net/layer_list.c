@@ -29,7 +29,9 @@ static int refuse_input(const struct hd_layer *layer, const struct hd_layer *bef
 struct walk {
     struct hd_layer *layers;
     struct hd_shape shape;
-    const struct hd_layer *last; /* the layer whose output has this shape; NULL: the observation */
+    const struct hd_layer *last,
+        *before; /* the layer whose output has this shape, and that before it; NULL: there is none
+                  */
 };
 
 static int infer(struct walk *walk, int64_t first, int64_t n, struct hd_net_mistake *mistake_p);
@@ -80,20 +82,22 @@ static int infer(struct walk *walk, int64_t first, int64_t n, struct hd_net_mist
         if (layer->type->has_body)
             HD_TRY(infer_body(walk, i, mistake_p));
         walk->shape = layer->out;
+        walk->before = walk->last;
         walk->last = layer;
     }
     return HD_OK;
 }
 
-/* A stream ends in a dense layer with a number for each action, or one; parameters may make half of
- * the numbers. */
+/* A stream ends in a dense layer with a number for each action, or one; parameters behind it may
+ * make half of the numbers. */
 static int check_output(const struct hd_net_fields *fields, const struct hd_stream *stream,
                         const struct walk *walk, struct hd_net_mistake *mistake_p)
 {
     const int64_t wanted = stream->output == HD_OUTPUT_ACTIONS ? fields->actions : 1;
+    const bool log_std = walk->last && walk->last->type == &hd_layer_log_std;
+    const struct hd_layer *last = log_std ? walk->before : walk->last;
     char shape[HD_SHAPE_TEXT];
-    if (walk->last && walk->shape.size[0] == wanted &&
-        (walk->last->type == &hd_layer_dense || walk->last->type == &hd_layer_log_std))
+    if (last && walk->shape.size[0] == wanted && last->type == &hd_layer_dense)
         return HD_OK;
     hd_shape_describe(&walk->shape, shape);
     snprintf(mistake_p->message, HD_NET_MESSAGE, "a head of [%lld] numbers ends in %s of %s",

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets are lists of layers (kernels/net/layers/layer.h): a trunk, then one or two streams that read
  * its output and end in the values of actions, their logits, or the value of the observation. A
- * trunk may begin with the layers of several inputs, whose results it joins. Such
- * a list is given as it is, or by DI-engine's fields, with its parameter names and shapes
- * (docs/di-engine.md 2.1, 3.1): FCEncoder for observations of one dimension, ConvEncoder for those
- * of three. Lists of these two forms have passes of their own on GPUs. All parameters
+ * trunk may begin with the layers of several inputs, whose results it joins. Such a list is given
+ * as it is, or by DI-engine's fields, with its parameter names and shapes (docs/di-engine.md 2.1,
+ * 3.1): FCEncoder for observations of one dimension, ConvEncoder for those of three. All parameters
  * are one flat array of floats in the layout that the passes need; hd_net_import_tensor and
  * hd_net_export_tensor convert from and to PyTorch's layout. A params instance is that array,
  * followed by bf16 shadow weights if the net computes in bf16. Functions that compute get their
@@ -136,14 +135,12 @@ bool hd_net_has_inputs(const struct hd_net *net);       /* the fields have named
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
-/* Returns whether the list is of DI-engine's form, which has passes of its own on GPUs, unless it
- * has batch norm. */
-bool hd_net_is_fused(const struct hd_net *net);
+/* Returns whether the list is of a form that DI-engine's fields describe. */
+bool hd_net_is_short_form(const struct hd_net *net);
 
-/* Return the first layer that is computed on CPUs alone, with its source (borrowed), or NULL; and
- * whether GPUs compute the net in its precision. */
+/* Returns the first layer that is computed on CPUs alone, with its source (borrowed); NULL: GPUs
+ * compute the net, in all precisions. */
 const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net);
-bool hd_net_supports_gpu(const struct hd_net *net);
 
 /* Returns how many numbers each row yields: a value of each action, or in actor-critic nets the
  * logit of each action, then the value of the observation. */

@@ -66,7 +66,7 @@ int hd_net_fill_base(struct hd_net *net, const struct hd_net_fields *fields,
     net->heads = fields->heads;
     net->init = fields->init;
     net->bf16 = fields->precision == HD_BF16;
-    net->on_gpu = fields->on_gpu;
+    net->gpu_precision = fields->on_gpu;
     if (net->heads == HD_HEADS_ACTOR_CRITIC)
         net->outputs++;
     net->tensors = hd_alloc(HD_LAYER_TENSORS * list->n, sizeof *net->tensors);
@@ -130,22 +130,19 @@ enum hd_heads hd_net_get_heads(const struct hd_net *net)
     return net->heads;
 }
 
-bool hd_net_is_fused(const struct hd_net *net)
+bool hd_net_is_short_form(const struct hd_net *net)
 {
-    return net->fused;
+    return net->short_form;
 }
 
 const struct hd_layer *hd_net_find_cpu_layer(const struct hd_net *net)
 {
-    for (int64_t i = 0; i < net->list.n; i++)
-        if (hd_layer_type_computes(net->list.layers[i].type) && !net->list.layers[i].type->gpu)
+    for (int64_t i = 0; i < net->list.n; i++) {
+        const struct hd_layer_type *type = net->list.layers[i].type;
+        if (hd_layer_type_computes(type) && !type->gpu && !type->has_gpu_impl)
             return &net->list.layers[i];
+    }
     return NULL;
-}
-
-bool hd_net_supports_gpu(const struct hd_net *net)
-{
-    return !hd_net_find_cpu_layer(net) && (net->on_gpu != HD_BF16 || net->fused);
 }
 
 int64_t hd_net_count_outputs(const struct hd_net *net)

@@ -32,30 +32,8 @@ static inline int64_t hd_layer_list_find_stream(const struct hd_layer_list *list
     return first;
 }
 
-struct hd_gpu_obs;
-struct hd_gpu_shadow;
-struct hd_gpu_matrix;
-
-/* The functions in which fused forms and other lists differ on GPUs; of nets that GPUs compute. */
-struct hd_net_gpu_ops {
-    /* Describes the shadow weights and, in matrices[tensors] (NULL: not wanted), where tensors lie
-     * (kernels/net/gpu/index_tables.h). */
-    int (*describe)(const struct hd_net *net, struct hd_gpu_shadow *shadow_p,
-                    struct hd_gpu_matrix *matrices);
-    int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
-    int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
-    int (*forward)(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
-                   int64_t rows, void *work, float *q, void *stream);
-    int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
-    /* The gradient is in GPU order. */
-    int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
-                    int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                    int first, int last, float *gradient, void *stream);
-};
-extern const struct hd_net_gpu_ops hd_fused_net_on_gpu, hd_list_net_on_gpu;
-
 /* The tables that a net keeps on each GPU, by the GPU's number; filled by
- * kernels/net/gpu/index_tables.c. */
+ * kernels/net/list/gpu/index_tables.c. */
 enum { HD_NET_GPUS = 16 };
 struct hd_net_on_gpu;
 struct hd_net_gpus {
@@ -68,14 +46,14 @@ struct hd_net {
     struct hd_layer_list list;
     int64_t obs, actions, outputs, elements, params_bytes, state;
     int64_t row_major_elements; /* sum of the tensors' counts so far */
-    bool obs_u8, bf16, batch_norm, fused;
+    bool obs_u8, bf16, batch_norm, short_form;
     enum hd_heads heads;
     enum hd_init init;
     int n_tensors;
     struct hd_tensor *tensors;
     int levels, n_norms;
     struct hd_net_norm *norms;
-    enum hd_precision on_gpu;
+    enum hd_precision gpu_precision;
     struct hd_net_gpus *gpus;
 };
 

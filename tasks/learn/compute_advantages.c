@@ -107,7 +107,7 @@ static int prepare_vtrace(const struct hd_setup *setup, const struct hd_env_acti
 static void cut_samples(const struct hd_setup *setup, struct hd_compute_advantages *args)
 {
     /* Passes of dense nets are too short to be cut. */
-    const bool whole = hd_net_is_fused(args->net) && hd_net_count_stages(args->net) == 1;
+    const bool whole = hd_net_is_short_form(args->net) && hd_net_count_stages(args->net) == 1;
     args->block = whole ? args->samples : hd_learn_shape_read(setup->config).micro;
     args->block = args->block < args->samples ? args->block : args->samples;
     args->blocks = args->collected ? 0 : (args->samples + args->block - 1) / args->block;

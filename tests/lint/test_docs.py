@@ -9,7 +9,7 @@ import re
 import tree
 
 EXAMPLES = ("tasks/types/base/outputs.c", "tests/howto/", "tests/infer/installed/", "kernels/envs/example/", "kernels/learn/losses/",
-            "tasks/learn/losses/", "kernels/net/layers/layer_norm.c", "kernels/net/layers/gpu/layer_norm.cu")
+            "tasks/learn/losses/", "kernels/net/layers/layer_norm.c", "kernels/net/gpu/layer_norm.cu")
 BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 NAMED = re.compile(r"`((?:kernels|runtime|tasks|graph|runner|infer|python|configs|tests|bench|docs|scripts)/[\w./*-]*)")

@@ -46,7 +46,7 @@ CASES = [
     ("includes", include("runner/base/a.c", '"graph/plan/plan.h"'), None),
     ("includes", include("runner/train/a.c", '"runtime/engine/session_internal.h"'), "is internal"),
     ("includes", include("runner/base/a.c", '"kernels/common/a.h"'), "may not be seen by runner/base/"),
-    ("includes", include("kernels/net/gpu/a.cu", '"kernels/net/net_internal.h"'), None),
+    ("includes", include("kernels/net/list/gpu/a.c", '"kernels/net/list/list_internal.h"'), None),
     ("includes", include("kernels/conv/a.c", '"kernels/net/net.h"'), "may not be seen by kernels/conv/"),
     ("includes", include("kernels/attic/a.c", '"kernels/attic/a.h"'), "its folder has no row"),
     ("includes", include("kernels/common/b.c", '"a.h"'), "is not included from the root"),

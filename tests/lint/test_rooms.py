@@ -35,8 +35,8 @@ def module_of(path):
     return re.sub(r"(_cpu|_cuda|_internal)?\.\w+$", "", path)
 
 
-# Nets of DI-engine's forms and lists of layers call each other.
-KNOWN = ({"kernels/net", "kernels/net/list"}, {"kernels/net/gpu", "kernels/net/list/gpu"})
+# A net is a list of layers, of which it makes a walk for each device.
+KNOWN = ({"kernels/net", "kernels/net/list"}, {"kernels/net/list", "kernels/net/list/gpu"})
 
 
 def folder_edges(edges):

@@ -413,9 +413,6 @@ SETS = [
     (DQN, "policy.model.norm=sync_batch_norm",
      "--set:1:19: norm: loss dqn takes a batch through its nets more than once, each time of other statistics; it "
      "needs nets without norms"),
-    (DQN, "runtime.precision=bf16; policy.cuda=true; policy.model.layers=[{dense: 8}]; policy.model.heads={q: {type: dense}}",
-     "--set:2:13: GPUs compute nets of DI-engine's forms in bf16, and others in f32 or tf32; with "
-     "runtime.precision: bf16 policy.cuda is auto or false here, found true"),
     (DQN, "policy.model.heads.q.type=dense; policy.model.layers=[{dense: 8}, tanh]",
      "--set:1:20: policy.model.heads can only be set as a whole"),
     (CLONE, "policy.collect.data_path=''",

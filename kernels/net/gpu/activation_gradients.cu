@@ -1,115 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of activations in the backward pass and, in the same pass over memory, the sums of
- * their columns, which are the gradients of biases. A thread block adds a block of the rows for
- * some columns: each thread goes down HD_VECTOR columns, and the threads of a column add their sums
- * in a tree, so that sums are the same in every run. */
-#include "kernels/net/gpu/vector_internal.cuh"
+/* Derivatives by activations that columns, products and heads leave. */
+#include "kernels/net/gpu/delta_internal.cuh"
 
-/* The arrangement of a block's threads: `across` side by side, the others below them. */
-struct shape {
-    int32_t across;
-    int64_t rows, rows_of_block, width;
-};
-
-static struct shape shape_of(int64_t rows, int64_t width)
-{
-    struct shape shape = {1, rows, 0, width};
-    while (shape.across < 32 && shape.across * HD_VECTOR < width)
-        shape.across *= 2;
-    const int64_t down = HD_THREADS / shape.across;
-    const int64_t each = (rows + HD_GPU_ROW_BLOCKS - 1) / HD_GPU_ROW_BLOCKS;
-    shape.rows_of_block = each > down ? each : down;
-    return shape;
-}
-
-static dim3 blocks_of(const struct shape &shape)
-{
-    const int64_t columns = (int64_t)shape.across * HD_VECTOR;
-    return dim3((unsigned)((shape.width + columns - 1) / columns), HD_GPU_ROW_BLOCKS);
-}
-
-/* Adds part[HD_THREADS][HD_VECTOR] over the threads of each column; the sums are in the first
- * `across` elements. */
-static inline __device__ void add_up(float part[][HD_VECTOR], int32_t across)
-{
-    for (int32_t half = HD_THREADS / 2; half >= across; half /= 2) {
-        __syncthreads();
-        if ((int32_t)threadIdx.x < half)
-            for (int e = 0; e < HD_VECTOR; e++)
-                part[threadIdx.x][e] += part[threadIdx.x + half][e];
-    }
-}
-
-/* `made` computes, stores and returns vector `column` of a row. */
-template <class Made>
-static __global__ void sum_columns(const Made made, const struct shape shape,
-                                   const struct hd_gpu_sums sums)
-{
-    __shared__ float part[HD_THREADS][HD_VECTOR];
-    const int64_t first = blockIdx.y * shape.rows_of_block;
-    const int64_t end = first + shape.rows_of_block;
-    const int64_t last = end < shape.rows ? end : shape.rows;
-    const int64_t column =
-        ((int64_t)blockIdx.x * shape.across + threadIdx.x % shape.across) * HD_VECTOR;
-    const int64_t down = HD_THREADS / shape.across;
-    float sum[HD_VECTOR] = {0};
-    if (column < shape.width)
-        for (int64_t row = first + threadIdx.x / shape.across; row < last; row += down) {
-            const auto x = made(row, column);
-#pragma unroll
-            for (int e = 0; e < HD_VECTOR; e++)
-                sum[e] += hd_to_float(x.e[e]);
-        }
-    for (int e = 0; e < HD_VECTOR; e++)
-        part[threadIdx.x][e] = sum[e];
-    add_up(part, shape.across);
-    if ((int32_t)threadIdx.x >= shape.across || column >= shape.width)
-        return;
-    float *to = sums.sums + blockIdx.y * sums.stride + column;
-    for (int e = 0; e < HD_VECTOR; e++)
-        to[e] = (sums.add ? to[e] : 0.0f) + part[threadIdx.x][e];
-}
-
-template <class Made>
-static int launch(const Made &made, int64_t rows, int64_t width, const struct hd_gpu_sums *sums,
-                  void *stream)
-{
-    const struct shape shape = shape_of(rows, width);
-    return HD_LAUNCH(sum_columns<Made>, blocks_of(shape), HD_THREADS, stream, made, shape, *sums);
-}
-
-template <class T> static inline __device__ void mask(const hd_vector<T> &y, hd_vector<T> &dy)
-{
-#pragma unroll
-    for (int e = 0; e < HD_VECTOR; e++)
-        dy.e[e] = hd_to_float(y.e[e]) > 0.0f ? dy.e[e] : T(0);
-}
-
-/* -- Dense layers ------------------------------------------------------------------------------ */
-
-template <class T> struct masked {
-    const T *y;
-    T *dy;
+template <class T> struct as_it_is {
+    const T *dy;
     int64_t width;
 
-    __device__ hd_vector<T> operator()(int64_t row, int64_t column) const
+    __device__ void operator()(int64_t row, int64_t column, float sum[HD_VECTOR]) const
     {
-        const int64_t at = row * width + column;
-        hd_vector<T> x = hd_load(dy + at);
-        if (!y)
-            return x;
-        mask(hd_load(y + at), x);
-        hd_store(dy + at, x);
-        return x;
+        const hd_vector<T> d = hd_load(dy + row * width + column);
+#pragma unroll
+        for (int e = 0; e < HD_VECTOR; e++)
+            sum[e] = hd_to_float(d.e[e]);
     }
 };
 
-extern "C" int hd_gpu_mask(int64_t rows, int64_t width, const void *y, bool bf16, void *dy,
-                           const struct hd_gpu_sums *sums, void *stream)
+extern "C" int hd_gpu_pass_on(const struct hd_gpu_delta *delta, int64_t rows, int64_t width,
+                              const void *from, void *stream)
 {
-    return hd_dispatch_type(bf16, [&](auto type) {
+    const bool stored = from != delta->dx || delta->x;
+    return hd_dispatch_type(delta->bf16, [&](auto type) {
         using T = decltype(type);
-        return launch(masked<T>{(const T *)y, (T *)dy, width}, rows, width, sums, stream);
+        return hd_launch_delta<T, T>(delta, as_it_is<T>{(const T *)from, width}, rows, width,
+                                     stored, stream);
     });
 }
 
@@ -118,50 +31,47 @@ extern "C" int hd_gpu_mask(int64_t rows, int64_t width, const void *y, bool bf16
 /* A pixel lies in the windows that begin up to kernel - 1 before it; their contributions are added
  * in the order of the windows. */
 template <class T> struct from_columns {
-    const T *dcolumns, *x;
-    T *dx;
+    const T *dcolumns;
     struct hd_gpu_window w;
 
-    __device__ hd_vector<T> operator()(int64_t pixel, int64_t channel) const
+    __device__ void operator()(int64_t pixel, int64_t channel, float sum[HD_VECTOR]) const
     {
         const uint32_t p = (uint32_t)pixel, up = p / (uint32_t)w.width;
-        const int32_t px = (int32_t)(p % (uint32_t)w.width),
-                      py = (int32_t)(up % (uint32_t)w.height);
-        const int64_t row = up / (uint32_t)w.height, at = pixel * w.channels + channel;
-        const int32_t top = py < w.kernel ? 0 : (py - w.kernel) / w.stride + 1;
-        const int32_t left = px < w.kernel ? 0 : (px - w.kernel) / w.stride + 1;
-        float sum[HD_VECTOR] = {0};
-        for (int32_t oy = top; oy < w.out_height && oy * w.stride <= py; oy++)
-            for (int32_t ox = left; ox < w.out_width && ox * w.stride <= px; ox++) {
-                const int32_t k = (py - oy * w.stride) * w.kernel + px - ox * w.stride;
-                const int64_t out = (row * w.out_height + oy) * w.out_width + ox;
-                const hd_vector<T> d =
-                    hd_load(dcolumns + (out * w.kernel * w.kernel + k) * w.channels + channel);
-#pragma unroll
-                for (int e = 0; e < HD_VECTOR; e++)
-                    sum[e] += hd_to_float(d.e[e]);
-            }
-        hd_vector<T> result;
+        const int64_t row = up / (uint32_t)w.height;
 #pragma unroll
         for (int e = 0; e < HD_VECTOR; e++)
-            result.e[e] = hd_from_float<T>(sum[e]);
-        mask(hd_load(x + at), result);
-        hd_store(dx + at, result);
-        return result;
+            sum[e] = 0;
+        hd_visit_windows(w, (int32_t)(up % (uint32_t)w.height), (int32_t)(p % (uint32_t)w.width),
+                         [&](int32_t oy, int32_t ox, int32_t k) {
+                             const int64_t out = (row * w.out_height + oy) * w.out_width + ox;
+                             const hd_vector<T> d = hd_load(
+                                 dcolumns + (out * w.kernel * w.kernel + k) * w.channels + channel);
+#pragma unroll
+                             for (int e = 0; e < HD_VECTOR; e++)
+                                 sum[e] += hd_to_float(d.e[e]);
+                         });
     }
 };
 
-extern "C" int hd_gpu_col2im(const void *dcolumns, const struct hd_gpu_window *window, int64_t rows,
-                             const void *x, bool bf16, void *dx, const struct hd_gpu_sums *sums,
-                             void *stream)
+/* Counts the pixels of all rows, which have to fit into 32 bits: the division of larger numbers is
+ * slow. */
+static int count_pixels(const struct hd_gpu_window *window, int64_t rows, int64_t *pixels_p)
 {
-    const int64_t pixels = rows * window->height * window->width;
-    if (pixels > INT32_MAX) /* the division of larger numbers is slow */
-        return hd_fail(HD_ERR_UNSUPPORTED, "images too large for a GPU's convolution");
-    return hd_dispatch_type(bf16, [&](auto type) {
+    *pixels_p = rows * window->height * window->width;
+    return *pixels_p <= INT32_MAX
+               ? HD_OK
+               : hd_fail(HD_ERR_UNSUPPORTED, "images too large for a GPU's convolution");
+}
+
+extern "C" int hd_gpu_col2im(const struct hd_gpu_delta *delta, const struct hd_gpu_window *window,
+                             int64_t rows, const void *dcolumns, void *stream)
+{
+    int64_t pixels;
+    HD_TRY(count_pixels(window, rows, &pixels));
+    return hd_dispatch_type(delta->bf16, [&](auto type) {
         using T = decltype(type);
-        const from_columns<T> made = {(const T *)dcolumns, (const T *)x, (T *)dx, *window};
-        return launch(made, pixels, window->channels, sums, stream);
+        return hd_launch_delta<T, T>(delta, from_columns<T>{(const T *)dcolumns, *window}, pixels,
+                                     window->channels, true, stream);
     });
 }
 
@@ -169,28 +79,29 @@ extern "C" int hd_gpu_col2im(const void *dcolumns, const struct hd_gpu_window *w
 
 /* dL/dA = dq - mean dq and dL/dV = sum dq (dueling); else dq itself. */
 struct split {
-    struct hd_gpu_heads heads;
     const float *dq;
     float *dout;
+    int64_t ld_out;
+    int32_t actions, outputs;
+    bool dueling;
 
     __device__ hd_vector<float> operator()(int64_t row, int64_t column) const
     {
-        const int32_t actions = heads.actions, outputs = hd_gpu_count_head_outputs(&heads);
-        const float *from = dq + row * (heads.dueling ? actions : outputs);
+        const float *from = dq + row * (dueling ? actions : outputs);
         hd_vector<float> x;
         float sum = 0;
-        for (int32_t a = 0; a < actions && heads.dueling; a++)
+        for (int32_t a = 0; a < actions && dueling; a++)
             sum += from[a];
         for (int e = 0; e < HD_VECTOR; e++) {
             const int32_t i = (int32_t)column + e;
             if (i >= outputs)
                 x.e[e] = 0;
-            else if (!heads.dueling)
+            else if (!dueling)
                 x.e[e] = from[i];
             else
                 x.e[e] = i == actions ? sum : from[i] - sum / (float)actions;
         }
-        hd_store(dout + row * heads.ld_out + column, x);
+        hd_store(dout + row * ld_out + column, x);
         return x;
     }
 };
@@ -198,52 +109,43 @@ struct split {
 extern "C" int hd_gpu_heads_split(const struct hd_gpu_heads *heads, int64_t rows, const float *dq,
                                   float *dout, const struct hd_gpu_sums *sums, void *stream)
 {
-    return launch(split{*heads, dq, dout}, rows, heads->ld_out, sums, stream);
+    const split made = {dq, dout, heads->ld_out, heads->actions, heads->outputs, heads->dueling};
+    return hd_launch_sums(made, rows, heads->ld_out, *sums, stream);
 }
 
-/* A neuron of the actions' stream contributes to every action, one of the value's stream to the
- * value. */
-template <class T> struct of_hidden {
+/* A neuron contributes to the outputs of the streams that read it. */
+struct of_hidden {
     struct hd_gpu_heads heads;
-    const float *dout, *weight, *hidden;
-    T *dhidden;
+    const float *dout;
+    int32_t pixels, width;
 
-    __device__ float gradient(const float *d, int32_t neuron) const
+    __device__ void operator()(int64_t pixel, int64_t channel, float sum[HD_VECTOR]) const
     {
-        const int32_t stream = neuron / heads.width, i = neuron % heads.width;
-        const int32_t first = stream == 0 ? 0 : heads.actions;
-        const int32_t end = stream == 0 ? heads.actions : heads.actions + 1;
-        float sum = 0;
-        for (int32_t a = first; a < end; a++)
-            sum += d[a] * weight[a * heads.ld_weight + i];
-        return sum;
-    }
-
-    __device__ hd_vector<T> operator()(int64_t row, int64_t column) const
-    {
+        const uint32_t p = (uint32_t)pixel, row = p / (uint32_t)pixels;
+        const int32_t column = (int32_t)(p % (uint32_t)pixels) * width + (int32_t)channel;
         const float *d = dout + row * heads.ld_out;
-        const int64_t at = row * heads.ld_hidden + column;
-        const hd_vector<float> y = hd_load(hidden + at);
-        hd_vector<T> x;
 #pragma unroll
-        for (int e = 0; e < HD_VECTOR; e++) {
-            const int32_t neuron = (int32_t)column + e;
-            const bool there = neuron < heads.streams * heads.width && y.e[e] > 0.0f;
-            x.e[e] = hd_from_float<T>(there ? gradient(d, neuron) : 0.0f);
+        for (int e = 0; e < HD_VECTOR; e++)
+            sum[e] = 0;
+        for (int s = 0; s < heads.n_streams; s++) {
+            const struct hd_gpu_stream &in = heads.streams[s];
+            for (int e = 0; e < HD_VECTOR; e++) {
+                const int32_t i = column + e - in.from;
+                for (int32_t a = in.first; a < in.end && i >= 0 && i < in.width; a++)
+                    sum[e] += d[a] * in.weight[(a - in.first) * in.ld_weight + i];
+            }
         }
-        hd_store(dhidden + at, x);
-        return x;
     }
 };
 
-extern "C" int hd_gpu_heads_backward_hidden(const struct hd_gpu_heads *heads, int64_t rows,
-                                            const float *dout, const float *weight,
-                                            const float *hidden, bool bf16, void *dhidden,
-                                            const struct hd_gpu_sums *sums, void *stream)
+extern "C" int hd_gpu_heads_backward(const struct hd_gpu_delta *delta,
+                                     const struct hd_gpu_heads *heads,
+                                     const struct hd_gpu_image *image, int64_t rows,
+                                     const float *dout, void *stream)
 {
-    return hd_dispatch_type(bf16, [&](auto type) {
-        using T = decltype(type);
-        const of_hidden<T> made = {*heads, dout, weight, hidden, (T *)dhidden};
-        return launch(made, rows, heads->ld_hidden, sums, stream);
+    const of_hidden from = {*heads, dout, image->pixels, image->stored};
+    return hd_dispatch_type(delta->bf16, [&](auto type) {
+        return hd_launch_delta<decltype(type), float>(delta, from, rows * image->pixels,
+                                                      image->stored, true, stream);
     });
 }

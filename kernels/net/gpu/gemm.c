@@ -108,11 +108,6 @@ static cudaDataType_t data_type(enum hd_gemm_type type)
     return type == HD_GEMM_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-static uint32_t get_alignment(const struct hd_gemm *gemm)
-{
-    return gemm->unaligned ? (uint32_t)sizeof(float) : HD_GEMM_ALIGNMENT;
-}
-
 static int set_desc(struct ready *ready, cublasLtMatmulDescAttributes_t what, int32_t value)
 {
     return LT(MatmulDescSetAttribute, ready->desc, what, &value, sizeof value);
@@ -148,7 +143,7 @@ static int describe(struct ready *ready)
     HD_TRY(set_desc(ready, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[g->epilogue]));
     if (g->epilogue !=
         HD_GEMM_NO_EPILOGUE) /* the choice of an algorithm depends on its alignment */
-        HD_TRY(set_bias(ready, (const void *)(uintptr_t)get_alignment(g)));
+        HD_TRY(set_bias(ready, (const void *)(uintptr_t)HD_GEMM_ALIGNMENT));
     HD_TRY(lay_out(&ready->first, g->from, tb ? g->n : g->k, tb ? g->k : g->n, g->ld_b));
     HD_TRY(lay_out(&ready->second, g->from, ta ? g->k : g->m, ta ? g->m : g->k, g->ld_a));
     return lay_out(&ready->result, g->to, g->m, g->n, g->ld_c);
@@ -162,7 +157,7 @@ static int set_preference(cublasLtMatmulPreference_t preference,
 
 /* Partial sums are added from the workspace in the order of the parts; in place, that order is not
  * guaranteed. */
-static int prefer(cublasLtMatmulPreference_t preference, uint32_t alignment)
+static int prefer(cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -173,7 +168,7 @@ static int prefer(cublasLtMatmulPreference_t preference, uint32_t alignment)
     HD_TRY(set_preference(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                           CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (size_t i = 0; i < sizeof alignments / sizeof *alignments; i++)
-        HD_TRY(set_preference(preference, alignments[i], alignment));
+        HD_TRY(set_preference(preference, alignments[i], HD_GEMM_ALIGNMENT));
     return HD_OK;
 }
 
@@ -184,7 +179,7 @@ static int choose(cublasLtHandle_t handle, struct ready *ready)
     cublasLtMatmulHeuristicResult_t found = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
     int n = 0;
     HD_TRY(LT(MatmulPreferenceCreate, &preference));
-    int status = prefer(preference, get_alignment(g));
+    int status = prefer(preference);
     if (status == HD_OK) {
         const cublasStatus_t answer =
             lt.MatmulAlgoGetHeuristic(handle, ready->desc, ready->first, ready->second,
@@ -206,8 +201,7 @@ static bool same(const struct hd_gemm *a, const struct hd_gemm *b)
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ld_a == b->ld_a &&
            a->ld_b == b->ld_b && a->ld_c == b->ld_c && a->transpose_a == b->transpose_a &&
            a->transpose_b == b->transpose_b && a->from == b->from && a->to == b->to &&
-           a->tf32 == b->tf32 && a->epilogue == b->epilogue && a->add == b->add &&
-           a->unaligned == b->unaligned;
+           a->tf32 == b->tf32 && a->epilogue == b->epilogue && a->add == b->add;
 }
 
 /* A GEMM that could not be prepared is not kept. The few bytes of its descriptors are not freed,

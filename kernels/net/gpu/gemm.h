@@ -24,7 +24,6 @@ struct hd_gemm {
     bool tf32;                  /* f32 factors may be rounded to tf32 */
     enum hd_gemm_epilogue epilogue;
     bool add; /* of f32 only: into bf16, kernels for Hopper round the product before they add */
-    bool unaligned; /* A, B, C and the bias are aligned like floats only */
 };
 
 /* Finds and keeps the algorithm for the current GPU, unless it is kept already. May allocate.
@@ -32,8 +31,8 @@ struct hd_gemm {
  * library or no algorithm), HD_ERR_DEVICE or HD_ERR_NOMEM (logged). */
 int hd_gemm_prepare_cuda(const struct hd_gemm *gemm);
 
-/* Enqueues the product on `stream`. Pointers are to device memory, aligned to HD_GEMM_ALIGNMENT
- * unless `unaligned`: a, b, c, bias[n] (of type `to`; NULL without an epilogue), none of which
+/* Enqueues the product on `stream`. Pointers are to device memory, aligned to HD_GEMM_ALIGNMENT:
+ * a, b, c, bias[n] (of type `to`; NULL without an epilogue), none of which
  * overlap, and the workspace of HD_GEMM_WORKSPACE bytes, aligned to HD_GEMM_WORKSPACE_ALIGNMENT.
  * Returns HD_OK or an error of hd_gemm_prepare_cuda (logged). */
 int hd_gemm_multiply_cuda(const struct hd_gemm *gemm, const void *a, const void *b,

@@ -15,16 +15,26 @@ static inline __device__ float dot(const float *x, const float *y, int32_t n)
     return sum;
 }
 
-static __global__ void forward(const struct hd_gpu_heads heads, const float *hidden,
-                               const float *weight, const float *bias, float *q)
+/* Returns an output that is not a bias alone, without it; lane 0 has the result. */
+static inline __device__ float multiply(const struct hd_gpu_heads &heads, int64_t row, int32_t a)
+{
+    for (int32_t s = 0; s < heads.n_streams; s++) {
+        const struct hd_gpu_stream &in = heads.streams[s];
+        if (a >= in.first && a < in.end)
+            return dot(in.hidden + row * in.ld + in.from, in.weight + (a - in.first) * in.ld_weight,
+                       in.width);
+    }
+    return 0.0f;
+}
+
+static __global__ void forward(const __grid_constant__ struct hd_gpu_heads heads, const float *bias,
+                               float *q)
 {
     __shared__ float value, mean;
-    const int32_t actions = heads.actions, outputs = hd_gpu_count_head_outputs(&heads);
-    const float *row = hidden + blockIdx.x * heads.ld_hidden;
-    float *to = q + (int64_t)blockIdx.x * (heads.dueling ? actions : outputs);
-    for (int32_t a = (int32_t)threadIdx.x / WARP; a < outputs; a += HD_THREADS / WARP) {
-        const float *x = a < actions ? row : row + heads.width;
-        const float y = dot(x, weight + a * heads.ld_weight, heads.width) + bias[a];
+    const int32_t actions = heads.actions;
+    float *to = q + (int64_t)blockIdx.x * (heads.dueling ? actions : heads.outputs);
+    for (int32_t a = (int32_t)threadIdx.x / WARP; a < heads.outputs; a += HD_THREADS / WARP) {
+        const float y = multiply(heads, blockIdx.x, a) + bias[a];
         if (threadIdx.x % WARP != 0)
             continue;
         if (heads.dueling && a == actions)
@@ -47,8 +57,7 @@ static __global__ void forward(const struct hd_gpu_heads heads, const float *hid
 }
 
 extern "C" int hd_gpu_heads_forward(const struct hd_gpu_heads *heads, int64_t rows,
-                                    const float *hidden, const float *weight, const float *bias,
-                                    float *q, void *stream)
+                                    const float *bias, float *q, void *stream)
 {
-    return HD_LAUNCH(forward, (unsigned)rows, HD_THREADS, stream, *heads, hidden, weight, bias, q);
+    return HD_LAUNCH(forward, (unsigned)rows, HD_THREADS, stream, *heads, bias, q);
 }

@@ -78,27 +78,69 @@ static inline __device__ void read_line(const From *from, bool aligned, From lin
             line[i] = from[i];
 }
 
-/* Each thread makes a row of a window: kernel = HD_VECTOR neighbouring pixels. */
+/* Reads HD_VECTOR elements of a window from its element d on, zeros where there is no pixel. */
 template <class From, class To>
+static inline __device__ hd_vector<To> read_window(const struct hd_gpu_obs &obs,
+                                                   const struct hd_gpu_window &w, const From *image,
+                                                   int32_t y, int32_t x, int32_t d)
+{
+    hd_vector<To> out;
+    int32_t kx = d % w.kernel, line = d / w.kernel, ky = line % w.kernel, c = line / w.kernel;
+#pragma unroll
+    for (int e = 0; e < HD_VECTOR; e++) {
+        const bool inside =
+            c < w.channels && y + ky >= 0 && y + ky < w.height && x + kx >= 0 && x + kx < w.width;
+        const int64_t at = ((int64_t)c * w.height + y + ky) * w.width + x + kx;
+        out.e[e] = hd_from_float<To>(inside ? entering(obs, image[at], at) : 0.0f);
+        if (++kx < w.kernel)
+            continue;
+        kx = 0;
+        if (++ky < w.kernel)
+            continue;
+        ky = 0;
+        c++;
+    }
+    return out;
+}
+
+/* Reads a row of a window whose kernel is HD_VECTOR, and which is inside of its image. */
+template <class From, class To>
+static inline __device__ hd_vector<To> read_row(const struct hd_gpu_obs &obs, const From *image,
+                                                int64_t at, bool aligned)
+{
+    alignas(16) From read[HD_VECTOR];
+    hd_vector<To> out;
+    read_line(image + at, aligned, read);
+#pragma unroll
+    for (int kx = 0; kx < HD_VECTOR; kx++)
+        out.e[kx] = hd_from_float<To>(entering(obs, read[kx], at + kx));
+    return out;
+}
+
+/* Each thread makes a vector of a window, which is one of its rows if ROWS. */
+template <class From, class To, bool ROWS>
 static __global__ void obs_columns(const struct hd_gpu_obs obs, const struct hd_gpu_window w,
-                                   int64_t from_row, uint32_t n, bool aligned, To *columns)
+                                   int64_t from_row, uint32_t n, uint32_t vectors, bool aligned,
+                                   To *columns)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
-    const uint32_t lines = (uint32_t)(w.channels * w.kernel), pixel = i / lines, line = i % lines;
+    const uint32_t pixel = i / vectors, v = i % vectors;
     const uint32_t x = pixel % (uint32_t)w.out_width, up = pixel / (uint32_t)w.out_width;
     const uint32_t y = up % (uint32_t)w.out_height, row = up / (uint32_t)w.out_height;
-    const uint32_t channel = line / (uint32_t)w.kernel, ky = line % (uint32_t)w.kernel;
-    const int64_t at = ((int64_t)channel * w.height + y * (uint32_t)w.stride + ky) * w.width +
-                       (int64_t)x * w.stride;
-    alignas(16) From read[HD_VECTOR];
-    hd_vector<To> out;
-    read_line(row_of<From>(obs, from_row + row) + at, aligned, read);
-#pragma unroll
-    for (int kx = 0; kx < HD_VECTOR; kx++)
-        out.e[kx] = hd_from_float<To>(entering(obs, read[kx], at + kx));
-    hd_store(columns + (int64_t)i * HD_VECTOR, out);
+    const From *image = row_of<From>(obs, from_row + row);
+    if (ROWS) {
+        const uint32_t channel = v / HD_VECTOR, ky = v % HD_VECTOR;
+        const int64_t at = ((int64_t)channel * w.height + y * (uint32_t)w.stride + ky) * w.width +
+                           (int64_t)x * w.stride;
+        hd_store(columns + (int64_t)i * HD_VECTOR, read_row<From, To>(obs, image, at, aligned));
+    } else {
+        hd_store(columns + (int64_t)i * HD_VECTOR,
+                 read_window<From, To>(obs, w, image, (int32_t)y * w.stride - w.padding,
+                                       (int32_t)x * w.stride - w.padding,
+                                       (int32_t)(v * HD_VECTOR)));
+    }
 }
 
 /* Calls launch(From()) with the type of observations. */
@@ -146,21 +188,25 @@ extern "C" int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
                                  void *columns, void *stream)
 {
     const struct hd_gpu_window w = *window;
-    const int64_t n = rows * w.out_height * w.out_width * w.channels * w.kernel;
+    const int64_t vectors = hd_gpu_count_obs_depth(&w) / HD_VECTOR;
+    const int64_t n = rows * w.out_height * w.out_width * vectors;
+    const bool by_rows = w.kernel == HD_VECTOR && w.padding == 0;
     HD_TRY(count_threads(n));
     return by_obs_type(obs->type, [&](auto from) {
         const bool aligned = is_aligned(obs, &w, sizeof from);
         return hd_dispatch_type(bf16, [&](auto type) {
-            return HD_LAUNCH((obs_columns<decltype(from), decltype(type)>), hd_cuda_count_blocks(n),
-                             HD_THREADS, stream, *obs, w, from_row, (uint32_t)n, aligned,
-                             (decltype(type) *)columns);
+            using From = decltype(from);
+            using To = decltype(type);
+            return HD_LAUNCH((by_rows ? obs_columns<From, To, true> : obs_columns<From, To, false>),
+                             hd_cuda_count_blocks(n), HD_THREADS, stream, *obs, w, from_row,
+                             (uint32_t)n, (uint32_t)vectors, aligned, (To *)columns);
         });
     });
 }
 
 /* -- Activations ------------------------------------------------------------------------------- */
 
-template <class T>
+template <class T, bool RELU>
 static __global__ void act_columns(const T *x, const struct hd_gpu_window w, uint32_t n, T *columns)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -171,13 +217,20 @@ static __global__ void act_columns(const T *x, const struct hd_gpu_window w, uin
     const uint32_t ky = over % kernel, pixel = over / kernel;
     const uint32_t ox = pixel % (uint32_t)w.out_width, up = pixel / (uint32_t)w.out_width;
     const uint32_t oy = up % (uint32_t)w.out_height, row = up / (uint32_t)w.out_height;
-    const uint32_t y = oy * (uint32_t)w.stride + ky;
-    const int64_t in = ((int64_t)row * w.height + y) * w.width + ox * (uint32_t)w.stride + kx;
-    hd_store(columns + (int64_t)i * HD_VECTOR, hd_load(x + in * w.channels + c * HD_VECTOR));
+    const int32_t y = (int32_t)(oy * (uint32_t)w.stride + ky) - w.padding;
+    const int32_t px = (int32_t)(ox * (uint32_t)w.stride + kx) - w.padding;
+    const int64_t in = ((int64_t)row * w.height + y) * w.width + px;
+    hd_vector<T> out = {};
+    if (y >= 0 && y < w.height && px >= 0 && px < w.width)
+        out = hd_load(x + in * w.channels + c * HD_VECTOR);
+#pragma unroll
+    for (int e = 0; e < HD_VECTOR; e++)
+        out.e[e] = RELU && hd_to_float(out.e[e]) <= 0.0f ? T(0) : out.e[e];
+    hd_store(columns + (int64_t)i * HD_VECTOR, out);
 }
 
 extern "C" int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, int64_t rows,
-                             bool bf16, void *columns, void *stream)
+                             bool relu, bool bf16, void *columns, void *stream)
 {
     const struct hd_gpu_window w = *window;
     const int64_t n =
@@ -185,7 +238,8 @@ extern "C" int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, 
     HD_TRY(count_threads(n));
     return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
-        return HD_LAUNCH(act_columns<T>, hd_cuda_count_blocks(n), HD_THREADS, stream, (const T *)x,
-                         w, (uint32_t)n, (T *)columns);
+        return HD_LAUNCH((relu ? act_columns<T, true> : act_columns<T, false>),
+                         hd_cuda_count_blocks(n), HD_THREADS, stream, (const T *)x, w, (uint32_t)n,
+                         (T *)columns);
     });
 }

@@ -24,10 +24,10 @@ struct hd_gpu_obs {
     float limit;
 };
 
-/* The geometry of a convolution. The first one's input has `channels` real channels in planes
- * ([C][H][W]); others count padding channels too. */
+/* The geometry of square windows, of a convolution or a pool. A convolution of observations has
+ * `channels` real channels in planes ([C][H][W]); others count padding channels too. */
 struct hd_gpu_window {
-    int32_t channels, height, width, kernel, stride, out_height, out_width;
+    int32_t channels, height, width, kernel, stride, out_height, out_width, padding;
 };
 
 /* Converts observations to rows to[rows][ld], with zeros after their elements. Returns a status as
@@ -35,8 +35,16 @@ struct hd_gpu_window {
 int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64_t ld, bool bf16, void *to,
                     void *stream);
 
-/* Makes columns[rows * pixels out][C * kernel * kernel] of observations from row `from_row` on for
- * the first convolution, whose kernel is HD_VECTOR. Returns a status as above. */
+/* Returns the elements of a row of such columns: C * kernel * kernel, filled up to whole vectors.
+ */
+static inline int64_t hd_gpu_count_obs_depth(const struct hd_gpu_window *w)
+{
+    const int64_t n = (int64_t)w->channels * w->kernel * w->kernel;
+    return (n + HD_VECTOR - 1) / HD_VECTOR * HD_VECTOR;
+}
+
+/* Makes columns[rows * pixels out][depth], [C][kernel][kernel] and zeros, of observations from row
+ * `from_row` on. Returns a status as above. */
 int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
                       const struct hd_gpu_window *window, int64_t rows, bool bf16, void *columns,
                       void *stream);

@@ -7,7 +7,7 @@
 
 extern "C" {
 #include "kernels/common/bf16.h"
-#include "kernels/net/gpu/launches_internal.h"
+#include "kernels/net/gpu/launches.h"
 }
 
 template <class T> struct alignas(16) hd_vector {

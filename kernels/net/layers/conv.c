@@ -36,5 +36,5 @@ const struct hd_layer_type hd_layer_conv = {
     .fields = {{"channels", 1, 0}, {"kernel", 1, 0}, {"stride", 1, 1}, {"padding", 0, 0}},
     .infer = conv_infer,
     .list_tensors = conv_list_tensors,
-    .gpu = HD_ON_GPU(hd_conv_on_gpu),
+    .has_gpu_impl = HD_CUDA,
 };

@@ -58,5 +58,5 @@ const struct hd_layer_type hd_layer_dense = {
     .forward = dense_forward,
     .backward_data = dense_backward_data,
     .backward_weights = dense_backward_weights,
-    .gpu = HD_ON_GPU(hd_dense_on_gpu),
+    .has_gpu_impl = HD_CUDA,
 };

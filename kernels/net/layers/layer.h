@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers, and the tables of operations that each type of layer has on CPUs and on GPUs. A net is a
- * list of them (kernels/net/net.h). Activations are floats in one of two forms. As rows, each row
- * is one sample, whose elements have the order of the shape, [C][H][W] for images. As columns,
- * which CPUs have where a sample is a vector, each column is one sample: [elements][ld], ld being
- * hd_linear_get_ld of the samples (kernels/dense/linear.h), and columns beyond the samples are of
- * no meaning. Some types take rows of other forms too (kernels/net/layers/form.h). A sample's
- * result depends on that sample alone. Tables are constants; operations allocate nothing, run on
- * the calling thread and are thread safe on different memory. */
+/* Layers, and the table of operations that each type of layer has on CPUs. A net is a list of them
+ * (kernels/net/net.h). Activations are floats in one of two forms. As rows, each row is one sample,
+ * whose elements have the order of the shape, [C][H][W] for images. As columns, which CPUs have
+ * where a sample is a vector, each column is one sample: [elements][ld], ld being hd_linear_get_ld
+ * of the samples (kernels/dense/linear.h), and columns beyond the samples are of no meaning. Some
+ * types take rows of other forms too (kernels/net/layers/form.h). A sample's result depends on that
+ * sample alone. Tables are constants; operations allocate nothing, run on the calling thread and
+ * are thread safe on different memory. */
 #ifndef HD_KERNELS_NET_LAYERS_LAYER_H
 #define HD_KERNELS_NET_LAYERS_LAYER_H
 
@@ -69,7 +69,6 @@ struct hd_layer {
     bool bf16;     /* CPUs may round the factors of its products to bf16 */
 };
 
-struct hd_gemm;
 struct hd_form;
 
 /* The arguments of an operation; which of them it reads and writes depends on the operation. */
@@ -100,14 +99,6 @@ struct hd_layer_run {
     int64_t state_ld;
     const float *begins; /* [rows]: 1 where the state is zero before the row; NULL: nowhere */
     float *dkept;        /* like kept, written by backward_weights, read by backward_data */
-    /* On GPUs, where the arrays are in device memory: */
-    void *workspace, *stream; /* as in kernels/net/gpu/gemm.h */
-    bool tf32;                /* factors of products may be rounded to tf32 */
-    bool dry_run;             /* prepare products and compute nothing */
-    /* Multiplies floats as `gemm` says (kernels/net/gpu/gemm.h), except for tf32 and alignment, or
-     * prepares that. */
-    int (*multiply)(const struct hd_layer_run *run, const struct hd_gemm *gemm, const float *a,
-                    const float *b, const float *bias, float *c);
 };
 
 /* A field of a layer, as it is called in run files. */
@@ -134,17 +125,6 @@ struct hd_layer_batch {
                      double count, const double *sums);
 };
 
-/* The operations of a layer on GPUs, which compute what those of its type do. They only enqueue on
- * run->stream. Sums have an order that depends on the layer and the number of rows alone. They
- * return HD_OK, HD_ERR_DEVICE, HD_ERR_UNSUPPORTED (too large a layer) or an error of
- * kernels/net/gpu/gemm.h (logged). */
-struct hd_layer_on_gpu {
-    int64_t (*count_scratch)(const struct hd_layer *layer, int64_t rows); /* NULL: none */
-    int (*forward)(const struct hd_layer_run *run);
-    int (*backward_data)(const struct hd_layer_run *run);
-    int (*backward_weights)(const struct hd_layer_run *run); /* NULL: there are none */
-};
-
 struct hd_cell;
 
 /* The forms of activations that a layer takes on CPUs. */
@@ -162,6 +142,7 @@ struct hd_layer_type {
     bool has_impl;       /* CPUs compute it by an implementation alone (kernels/net/impl/impl.h) */
     bool takes_layouts;  /* rows may have any layout */
     bool takes_bf16;     /* rows may be bf16 */
+    bool has_gpu_impl;   /* GPUs compute it by an implementation alone (kernels/net/list/gpu/) */
     bool has_body;       /* contains layers; its output is their output plus its input */
     bool observation;    /* reads the observation alone, so that it has no backward_data */
     const struct hd_cell *cell; /* NULL, or what a layer with states computes in a step */
@@ -200,13 +181,13 @@ struct hd_layer_type {
     /* NULL: rows do not depend on each other in training. */
     const struct hd_layer_batch *batch;
 
-    /* NULL: nets with the layer are computed on CPUs alone, unless it computes nothing. */
-    const struct hd_layer_on_gpu *gpu;
+    /* NULL: nets with the layer are computed on CPUs alone, unless it has an implementation on GPUs
+     * or computes nothing. */
+    const struct hd_layer_on_gpu *gpu; /* kernels/net/gpu/layers.h */
 };
 
-extern const struct hd_layer_on_gpu hd_conv_on_gpu, hd_dense_on_gpu, hd_embedding_on_gpu,
-    hd_gelu_on_gpu, hd_layer_norm_on_gpu, hd_log_std_on_gpu, hd_max_pool_on_gpu, hd_relu_on_gpu,
-    hd_tanh_on_gpu;
+extern const struct hd_layer_on_gpu hd_embedding_on_gpu, hd_gelu_on_gpu, hd_layer_norm_on_gpu,
+    hd_max_pool_on_gpu, hd_relu_on_gpu, hd_tanh_on_gpu;
 
 extern const struct hd_layer_type hd_layer_batch_norm, hd_layer_concat, hd_layer_conv,
     hd_layer_dense, hd_layer_embedding, hd_layer_flatten, hd_layer_gelu, hd_layer_group_norm,

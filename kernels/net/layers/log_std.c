@@ -55,5 +55,5 @@ const struct hd_layer_type hd_layer_log_std = {
     .forward = log_std_forward,
     .backward_data = log_std_backward_data,
     .backward_weights = log_std_backward_weights,
-    .gpu = HD_ON_GPU(hd_log_std_on_gpu),
+    .has_gpu_impl = HD_CUDA,
 };

@@ -33,8 +33,7 @@ struct hd_layer_run hd_list_make_backward(const struct list_net *net, const stru
                                           struct list_memory deltas)
 {
     struct hd_layer_run run = hd_list_make_forward(net, op, params, values);
-    const bool adds =
-        op->layer && op->skip == NO_VALUE && op->layer->type->adds && deltas.walk == &net->on_cpu;
+    const bool adds = op->layer && op->skip == NO_VALUE && op->layer->type->adds;
     run.rows = deltas.count;
     run.y = run.to;
     run.dy = hd_list_get_value(deltas, op->out);

@@ -73,19 +73,6 @@ static void add_all(struct list_net *net)
     }
 }
 
-/* -- Stages ------------------------------------------------------------------------------------ */
-
-int hd_net_count_stages(const struct hd_net *net)
-{
-    return as_list(net)->on_cpu.n_stages;
-}
-
-void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
-{
-    *lo_p = as_list(net)->on_cpu.stages[stage].lo;
-    *hi_p = as_list(net)->on_cpu.stages[stage].hi;
-}
-
 /* -- Creating a net ---------------------------------------------------------------------------- */
 
 void hd_net_destroy(struct hd_net *base)
@@ -96,6 +83,7 @@ void hd_net_destroy(struct hd_net *base)
     hd_net_release_base(base);
     hd_walk_release(&net->plain);
     hd_walk_release(&net->on_cpu);
+    hd_walk_release(&net->on_gpu);
     hd_free(net->gaps);
     hd_free(net);
 }
@@ -107,7 +95,7 @@ static void choose_order(struct list_net *net)
     for (int i = 0; i < net->on_cpu.n_ops; i++)
         net->aligned |= net->on_cpu.ops[i].impl != NULL;
     net->in_list_order =
-        !net->aligned && (net->base.fused || net->base.row_major_elements < STAGE_FLOATS);
+        !net->aligned && (net->base.short_form || net->base.row_major_elements < STAGE_FLOATS);
 }
 
 static int build(struct list_net *net)
@@ -115,9 +103,11 @@ static int build(struct list_net *net)
     struct hd_net *base = &net->base;
     HD_TRY(hd_walk_allocate(&net->plain, base->list.n, base->list.n + base->list.n_inputs));
     add_all(net);
-    HD_TRY(hd_walk_find_added(&net->plain));
     HD_TRY(hd_list_rewrite(net));
-    HD_TRY(hd_walk_find_added(&net->on_cpu));
+#if HD_CUDA
+    HD_TRY(hd_list_rewrite_cuda(net));
+#endif
+
     choose_order(net);
     HD_TRY(hd_list_assign_offsets(net));
     hd_walk_choose_front(net, &net->on_cpu);
@@ -132,7 +122,7 @@ int hd_list_create(const struct hd_net_fields *fields, const struct hd_layer_lis
         hd_free(list->layers);
         return HD_ERR_NOMEM;
     }
-    net->base.fused = hd_short_form_is_conv(list) || hd_short_form_is_dense(list);
+    net->base.short_form = hd_short_form_is_conv(list) || hd_short_form_is_dense(list);
     int status = hd_net_fill_base(&net->base, fields, list);
     if (status == HD_OK)
         status = build(net);

@@ -67,10 +67,18 @@ struct gap {
     int64_t lo, hi;
 };
 
+/* The amounts that a net has on GPUs: shadow weights in the precision and, behind them, floats;
+ * floats of weights' gradients, and sums of columns, which are other gradients. */
+struct gpu_places {
+    int64_t narrow, wide, gradients, sums;
+};
+
 struct list_net {
     struct hd_net base;
-    struct walk plain;  /* an op for each layer, all values as rows of floats: for GPUs */
-    struct walk on_cpu; /* made from it (rewrite.c) */
+    struct walk plain;          /* an op for each layer */
+    struct walk on_cpu, on_gpu; /* made from it (rewrite.c); the latter is empty in a net that GPUs
+                                   do not compute */
+    struct gpu_places places;
     struct hd_frames frames[HD_NET_INPUTS]; /* what CPUs make of the arrays of the observation,
                                                unless that is columns */
     bool in_list_order; /* the flat array is the list of tensors; else it has the order in which the
@@ -106,9 +114,10 @@ void hd_walk_change_form(struct walk *walk, int value, const struct hd_form *for
 int hd_walk_find_added(struct walk *walk);
 int hd_walk_cut_stages(const struct list_net *net, struct walk *walk);
 
-/* Makes the ops and values of net->on_cpu of net->plain. Returns HD_OK, HD_ERR_NOMEM or
- * HD_ERR_UNSUPPORTED (logged). */
+/* Make net->on_cpu and net->on_gpu of net->plain. Return HD_OK, HD_ERR_NOMEM or HD_ERR_UNSUPPORTED
+ * (logged). */
 int hd_list_rewrite(struct list_net *net);
+int hd_list_rewrite_cuda(struct list_net *net);
 
 /* Chooses the first ops that go through rows part by part, so that activations are still in the
  * cache when the next op reads them. */
@@ -151,10 +160,6 @@ void *hd_list_get_kept(const struct list_net *net, const struct op *op, struct l
 
 /* Returns the bytes of an input's array in an observation. */
 int64_t hd_list_count_array_bytes(const struct list_net *net, int value);
-
-/* Return the bytes of all values, and of all with room for one more. */
-int64_t hd_list_get_values_bytes(const struct walk *walk, int64_t rows);
-int64_t hd_list_get_deltas_bytes(const struct walk *walk, int64_t rows);
 
 /* Keep the number of steps of a sequence with the values. */
 void hd_list_write_steps(const struct list_net *net, struct list_memory memory);

@@ -46,7 +46,7 @@ void *hd_list_get_value(struct list_memory memory, int value)
     return at + hd_form_get_bytes(&memory.walk->values[value].form, memory.first);
 }
 
-int64_t hd_list_get_values_bytes(const struct walk *walk, int64_t rows)
+static int64_t get_values_bytes(const struct walk *walk, int64_t rows)
 {
     return hd_align_up(rows * walk->rows) + hd_align_up(hd_linear_get_ld(rows) * walk->columns) +
            (int64_t)walk->n_values * GAP;
@@ -60,11 +60,6 @@ static int64_t get_widest_bytes(const struct walk *walk, int64_t rows)
     return hd_align_up(as_rows > as_columns ? as_rows : as_columns);
 }
 
-int64_t hd_list_get_deltas_bytes(const struct walk *walk, int64_t rows)
-{
-    return hd_list_get_values_bytes(walk, rows) + get_widest_bytes(walk, rows) + GAP;
-}
-
 static int64_t get_kept_bytes(const struct op *op, int64_t rows, int64_t steps)
 {
     const struct hd_layer *layer = op->layer;
@@ -73,12 +68,12 @@ static int64_t get_kept_bytes(const struct op *op, int64_t rows, int64_t steps)
     return hd_align_up(layer->type->count_kept(layer, rows, steps) * (int64_t)sizeof(float));
 }
 
-/* Returns the bytes before what op number `end` keeps; on GPUs layers keep nothing. */
+/* Returns the bytes before what op number `end` keeps. */
 static int64_t find_kept(const struct list_net *net, const struct walk *walk, int64_t rows,
                          int64_t steps, int end)
 {
-    int64_t bytes = hd_list_get_values_bytes(walk, rows) + (net->base.state > 0 ? HEADER : 0);
-    for (int i = 0; i < end && walk == &net->on_cpu; i++)
+    int64_t bytes = get_values_bytes(walk, rows) + (net->base.state > 0 ? HEADER : 0);
+    for (int i = 0; i < end; i++)
         bytes += get_kept_bytes(&walk->ops[i], rows, steps);
     return bytes;
 }
@@ -94,16 +89,15 @@ int64_t hd_list_read_steps(const struct list_net *net, const void *values, int64
 {
     int64_t steps = 1;
     if (net->base.state > 0)
-        memcpy(&steps, (const char *)values + hd_list_get_values_bytes(&net->on_cpu, rows),
-               sizeof steps);
+        memcpy(&steps, (const char *)values + get_values_bytes(&net->on_cpu, rows), sizeof steps);
     return steps;
 }
 
 void hd_list_write_steps(const struct list_net *net, struct list_memory memory)
 {
     if (net->base.state > 0)
-        memcpy((char *)memory.values + hd_list_get_values_bytes(memory.walk, memory.rows),
-               &memory.steps, sizeof memory.steps);
+        memcpy((char *)memory.values + get_values_bytes(memory.walk, memory.rows), &memory.steps,
+               sizeof memory.steps);
 }
 
 /* -- Scratch: that of one op after another, then that of the front's implementations side by side

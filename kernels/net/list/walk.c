@@ -129,6 +129,17 @@ int hd_walk_cut_stages(const struct list_net *net, struct walk *walk)
     return HD_OK;
 }
 
+int hd_net_count_stages(const struct hd_net *net)
+{
+    return as_list(net)->on_cpu.n_stages;
+}
+
+void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
+{
+    *lo_p = as_list(net)->on_cpu.stages[stage].lo;
+    *hi_p = as_list(net)->on_cpu.stages[stage].hi;
+}
+
 /* -- The front --------------------------------------------------------------------------------- */
 
 enum { LARGE_BYTES = 12 << 10, CACHE_BYTES = 1 << 20, LEAST_ROWS = 4 };

@@ -112,14 +112,8 @@ static int check_gpu(const struct hd_setup *setup, const struct hd_net *net)
 #if HD_CUDA
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.cuda");
     const struct hd_layer *layer = hd_net_find_cpu_layer(net);
-    if (hd_net_supports_gpu(net) ||
-        strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
+    if (!layer || strcmp(hd_config_get_text(setup->config, "policy.cuda"), "true") != 0)
         return HD_OK;
-    if (!layer)
-        return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
-                                 "GPUs compute nets of DI-engine's forms in bf16, and others "
-                                 "in f32 or tf32; with runtime.precision: bf16 policy.cuda "
-                                 "is auto or false here, found true");
     node = layer->source ? layer->source : node;
     return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
                              "%s is computed on CPUs only; with it policy.cuda is auto or false, "

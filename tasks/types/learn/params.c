@@ -117,7 +117,7 @@ static int params_load(const struct hd_spec *spec, void *data, FILE *file)
 #if HD_CUDA
 static bool params_supports_gpu(const struct hd_spec *spec)
 {
-    return hd_net_supports_gpu(spec->shape);
+    return !hd_net_find_cpu_layer(spec->shape);
 }
 
 /* On a GPU the floats stand first, then what its passes derive from them. */

@@ -226,6 +226,20 @@ enum {
     N_GPU_LISTS = N_LISTS - 3 /* GPUs do not compute the last ones */
 };
 
+static const struct list_case impala = {
+    "a residual net of images so large that it goes through its rows in parts",
+    3,
+    {4, 40, 40},
+    true,
+    5,
+    37,
+    ACTOR_CRITIC_STREAMS(1, 1),
+    .trunk = 13,
+    .layers = {L(conv, 16, 3, 1, 1), L(max_pool, 3, 2, 1), RESIDUAL(4), L(relu),
+               L(conv, 16, 3, 1, 1), L(relu), L(conv, 16, 3, 1, 1), L(conv, 32, 3, 1, 1),
+               L(max_pool, 3, 2, 1), L(relu), L(flatten), L(dense, 64), L(relu), L(dense, 1),
+               L(dense, 5)}};
+
 /* Nets with states, whose rows are sequences of 6 steps. */
 static const struct list_case recurrent[] = {
     {"gru",

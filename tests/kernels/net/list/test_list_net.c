@@ -27,7 +27,7 @@ TEST(passes_are_those_of_a_naive_net, .runs = N_LISTS)
     void *scratch = guarded(scratch_bytes);
     double *wanted = test_alloc(2 * rows * outputs, sizeof *wanted);
     double *doubles = naive_params(net, params), *naive = naive_obs(list, net, 2 * rows);
-    ck_assert(!hd_net_is_fused(net));
+    ck_assert(!hd_net_is_short_form(net));
     memset(work, 0xFF, (size_t)work_bytes);
     memset(scratch, 0xFF, (size_t)scratch_bytes);
     memset(grad, 0xFF, (size_t)hd_net_count_params(net) * 4);
@@ -142,20 +142,6 @@ TEST(numbers_that_are_no_value_of_an_embedding_yield_nan)
 }
 
 /* -- bf16 -------------------------------------------------------------------------------------- */
-
-static const struct list_case impala = {
-    "a residual net of images so large that it goes through its rows in parts",
-    3,
-    {4, 40, 40},
-    true,
-    5,
-    37,
-    ACTOR_CRITIC_STREAMS(1, 1),
-    .trunk = 13,
-    .layers = {L(conv, 16, 3, 1, 1), L(max_pool, 3, 2, 1), RESIDUAL(4), L(relu),
-               L(conv, 16, 3, 1, 1), L(relu), L(conv, 16, 3, 1, 1), L(conv, 32, 3, 1, 1),
-               L(max_pool, 3, 2, 1), L(relu), L(flatten), L(dense, 64), L(relu), L(dense, 1),
-               L(dense, 5)}};
 
 /* What a net yields, by the order of the tensors. */
 struct results {
@@ -381,7 +367,7 @@ TEST(a_list_of_di_engine_s_form_has_its_bits, .runs = 2)
     float *params[] = {guarded(hd_net_get_params_bytes(list)),
                        guarded(hd_net_get_params_bytes(list))};
     const struct hd_rng rng = hd_rng_make(9, 0, 0, 0, 0);
-    ck_assert(hd_net_is_fused(list) && hd_net_is_fused(short_form));
+    ck_assert(hd_net_is_short_form(list) && hd_net_is_short_form(short_form));
     ck_assert_int_eq(hd_net_init(short_form, &rng, params[0]), HD_OK);
     ck_assert_int_eq(hd_net_init(list, &rng, params[1]), HD_OK);
     ck_assert_int_eq(hd_net_get_params_bytes(list), hd_net_get_params_bytes(short_form));

@@ -2,10 +2,11 @@
 /* The parameters of a net on a GPU. Behind the flat array lie shadow weights, matrices in the order
  * in which the GPU multiplies; a gradient in GPU order has an order like theirs. Tables lead from
  * the flat array to both. Thread safe. */
-#ifndef HD_KERNELS_NET_GPU_INDEX_TABLES_H
-#define HD_KERNELS_NET_GPU_INDEX_TABLES_H
+#ifndef HD_KERNELS_NET_LIST_GPU_INDEX_TABLES_INTERNAL_H
+#define HD_KERNELS_NET_LIST_GPU_INDEX_TABLES_INTERNAL_H
 
 #include "kernels/net/net_internal.h"
+#include "runtime/base/alloc.h"
 
 /* Says how much there is of either. */
 struct hd_gpu_shadow {
@@ -23,6 +24,10 @@ struct hd_gpu_matrix {
     int64_t inputs, plane, channels;
 };
 
+/* Describes the shadow weights and, in matrices[tensors] (NULL: not wanted), where tensors lie. */
+void hd_list_describe_cuda(const struct hd_net *base, struct hd_gpu_shadow *shadow_p,
+                           struct hd_gpu_matrix *matrices);
+
 /* The tables for a GPU. */
 struct hd_net_on_gpu {
     struct hd_tiles tiles; /* without the addresses of a params instance */
@@ -33,13 +38,16 @@ struct hd_net_on_gpu {
 
 /* Makes the tables for the current GPU and keeps them in the net, unless they are kept already.
  * Returns HD_OK, HD_ERR_NOMEM, HD_ERR_DEVICE or HD_ERR_UNSUPPORTED (logged). */
-int hd_net_on_gpu_prepare(const struct hd_net *net, const struct hd_net_gpu_ops *ops);
+int hd_net_on_gpu_prepare(const struct hd_net *net);
 
 /* Finds the tables for the current GPU (borrowed). Returns HD_OK, HD_ERR_DEVICE, HD_ERR_UNSUPPORTED
  * or HD_ERR_INPUT (not prepared), all logged. */
 int hd_net_on_gpu_find(const struct hd_net *net, const struct hd_net_on_gpu **on_p);
 
 /* Returns the shadow weights of a params instance. */
-void *hd_net_on_gpu_get_shadow(const struct hd_net *net, const void *params);
+static inline void *hd_net_on_gpu_get_shadow(const struct hd_net *net, const void *params)
+{
+    return (char *)params + hd_align_up(net->elements * (int64_t)sizeof(float));
+}
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Only the CPU code knows the layout of the flat array, so it is asked: an export of an array whose
  * floats are their own indices shows where each parameter lies. */
-#include "kernels/net/gpu/index_tables.h"
-
 #include "kernels/common/cuda_check.h"
+#include "kernels/net/list/gpu/index_tables_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -210,13 +209,12 @@ static int list_all(struct tables *tables)
     return HD_OK;
 }
 
-static int make_tables(const struct hd_net_gpu_ops *ops, struct hd_gpu_shadow *shadow_p,
-                       struct tables *tables)
+static int make_tables(struct hd_gpu_shadow *shadow_p, struct tables *tables)
 {
     tables->matrices = hd_alloc(tables->net->n_tensors, sizeof *tables->matrices);
     if (!tables->matrices)
         return HD_ERR_NOMEM;
-    HD_TRY(ops->describe(tables->net, shadow_p, tables->matrices));
+    hd_list_describe_cuda(tables->net, shadow_p, tables->matrices);
     if (tables->net->elements > INT32_MAX || shadow_p->gradient > INT32_MAX)
         return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");
     HD_TRY(allocate(tables));
@@ -266,13 +264,12 @@ static void destroy(struct hd_net_on_gpu *on)
     hd_free(on);
 }
 
-static int create(const struct hd_net *net, const struct hd_net_gpu_ops *ops,
-                  struct hd_net_on_gpu **on_p)
+static int create(const struct hd_net *net, struct hd_net_on_gpu **on_p)
 {
     struct tables tables = {.net = net};
     struct hd_gpu_shadow shadow;
     struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
-    int status = on ? make_tables(ops, &shadow, &tables) : HD_ERR_NOMEM;
+    int status = on ? make_tables(&shadow, &tables) : HD_ERR_NOMEM;
     if (status == HD_OK)
         status = copy_tables(&tables, on);
     if (status == HD_OK) {
@@ -310,28 +307,23 @@ int hd_net_on_gpu_find(const struct hd_net *net, const struct hd_net_on_gpu **on
     return *on_p ? HD_OK : hd_fail(HD_ERR_INPUT, "no net was prepared for GPU %d", gpu);
 }
 
-static int put_on(const struct hd_net *net, const struct hd_net_gpu_ops *ops)
+static int put_on(const struct hd_net *net)
 {
     struct hd_net_on_gpu *on;
     int gpu;
     HD_TRY(find_gpu(&gpu));
     if (net->gpus->on[gpu])
         return HD_OK;
-    HD_TRY(create(net, ops, &on));
+    HD_TRY(create(net, &on));
     net->gpus->release = destroy;
     atomic_store_explicit(&net->gpus->on[gpu], on, memory_order_release);
     return HD_OK;
 }
 
-int hd_net_on_gpu_prepare(const struct hd_net *net, const struct hd_net_gpu_ops *ops)
+int hd_net_on_gpu_prepare(const struct hd_net *net)
 {
     pthread_mutex_lock(&preparing);
-    int status = put_on(net, ops);
+    int status = put_on(net);
     pthread_mutex_unlock(&preparing);
     return status;
-}
-
-void *hd_net_on_gpu_get_shadow(const struct hd_net *net, const void *params)
-{
-    return (char *)params + hd_align_up(net->elements * (int64_t)sizeof(float));
 }

@@ -1,47 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of kernels/net/net.h for GPUs. */
-#include "kernels/net/gpu/index_tables.h"
-#include "kernels/net/gpu/launches_internal.h"
+#include "kernels/net/list/gpu/on_gpu_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-/* Returns the functions of a net that GPUs compute, or NULL. */
-static const struct hd_net_gpu_ops *get_ops(const struct hd_net *net)
+/* Logs why GPUs do not compute a net, if they do not. */
+static int check(const struct hd_net *net)
 {
-    if (!hd_net_supports_gpu(net))
-        return NULL;
-    return net->fused ? &hd_fused_net_on_gpu : &hd_list_net_on_gpu;
-}
-
-/* Finds the functions, or logs why GPUs do not compute the net. */
-static int find_ops(const struct hd_net *net, const struct hd_net_gpu_ops **ops_p)
-{
-    *ops_p = get_ops(net);
-    if (*ops_p)
-        return HD_OK;
     const struct hd_layer *layer = hd_net_find_cpu_layer(net);
-    return hd_fail(HD_ERR_UNSUPPORTED, "GPUs do not compute %s of this net",
-                   layer ? layer->type->name : "bf16");
+    return layer ? hd_fail(HD_ERR_UNSUPPORTED, "GPUs do not compute %s of this net",
+                           layer->type->name)
+                 : HD_OK;
 }
 
 int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch)
 {
-    const struct hd_net_gpu_ops *ops;
-    HD_TRY(find_ops(net, &ops));
-    HD_TRY(hd_net_on_gpu_prepare(net, ops));
-    return ops->prepare(net, batch, backward_batch);
+    HD_TRY(check(net));
+    HD_TRY(hd_net_on_gpu_prepare(net));
+    return hd_list_prepare_cuda(net, batch, backward_batch);
 }
 
 /* -- Parameters -------------------------------------------------------------------------------- */
 
-/* Describes the shadow weights; there are none of a net that GPUs do not compute. */
+/* There are no shadow weights of a net that GPUs do not compute. */
 static struct hd_gpu_shadow describe(const struct hd_net *net)
 {
-    const struct hd_net_gpu_ops *ops = get_ops(net);
     struct hd_gpu_shadow shadow;
-    if (!ops || ops->describe(net, &shadow, NULL) != HD_OK)
-        return (struct hd_gpu_shadow){0};
+    hd_list_describe_cuda(net, &shadow, NULL);
     return shadow;
 }
 
@@ -95,8 +81,8 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
 
 int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
-    const struct hd_net_gpu_ops *ops = get_ops(net);
-    return ops && batch > 0 ? ops->forward_bytes(net, batch) : 0;
+    return !hd_net_find_cpu_layer(net) && batch > 0 ? hd_gpu_count_work_bytes(as_list(net), batch)
+                                                    : 0;
 }
 
 static struct hd_gpu_obs obs_of(const struct hd_net *net, const struct hd_obs_norm *norm)
@@ -114,9 +100,8 @@ static struct hd_gpu_obs obs_of(const struct hd_net *net, const struct hd_obs_no
 static int forward(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
                    int64_t rows, void *work, float *q, void *stream)
 {
-    const struct hd_net_gpu_ops *ops;
-    HD_TRY(find_ops(net, &ops));
-    return ops->forward(net, params, obs, rows, work, q, stream);
+    HD_TRY(check(net));
+    return hd_list_forward_cuda(net, params, obs, rows, work, q, stream);
 }
 
 int hd_net_forward_cuda(const struct hd_net *net, const void *params,
@@ -148,8 +133,9 @@ static int64_t get_gradient_bytes(const struct hd_net *net)
 
 int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
-    const struct hd_net_gpu_ops *ops = get_ops(net);
-    return ops && batch > 0 ? get_gradient_bytes(net) + ops->backward_bytes(net, batch) : 0;
+    return !hd_net_find_cpu_layer(net) && batch > 0
+               ? get_gradient_bytes(net) + hd_gpu_count_scratch_bytes(as_list(net), batch)
+               : 0;
 }
 
 /* Writes the floats of the stages' range, whose gradients are computed by now. */
@@ -168,10 +154,10 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int first, int last, float *grad, bool gpu_order, void *stream)
 {
-    const struct hd_net_gpu_ops *ops;
     float *gradient = gpu_order ? grad : scratch;
-    HD_TRY(find_ops(net, &ops));
-    HD_TRY(ops->backward(net, params, batch, forward_batch, work, dq,
-                         (char *)scratch + get_gradient_bytes(net), first, last, gradient, stream));
+    HD_TRY(check(net));
+    HD_TRY(hd_list_backward_cuda(net, params, batch, forward_batch, work, dq,
+                                 (char *)scratch + get_gradient_bytes(net), first, last, gradient,
+                                 stream));
     return gpu_order ? HD_OK : gather(net, first, last, gradient, grad, stream);
 }
