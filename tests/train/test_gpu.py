@@ -40,7 +40,7 @@ SMALL_PIXELS = dict(env__collector_env_num=2, policy__collect__n_sample=8,
                     env__evaluator_env_num=1, env__n_evaluator_episode=1, env__max_evaluator_step=20,
                     policy__model__encoder_hidden_size_list="[16,32,32,64]",
                     strategy__bucket_mb=0.1, strategy__eval_lag=0)
-# A small net as a list of no fused form, with a layer of each type that fits pixels.
+# A small net as a list that is not DI-engine's, with a layer of each type that fits pixels.
 LIST = dict(policy__model__layers="[{conv: {channels: 4, kernel: 5, stride: 4}}, relu, {max_pool: {kernel: 3, stride: 2, padding: 1}}, "
                                   "{residual: [layer_norm, {conv: {channels: 4, kernel: 3, padding: 1}}, gelu]}, "
                                   "{conv: {channels: 6, kernel: 3, stride: 2}}, relu, flatten, {dense: 32}, tanh]")
@@ -225,7 +225,7 @@ def check_pixels(scratch):
 
 
 def check_lists(scratch):
-    """A list of no fused form: the same bits on one GPU and two, ranks, executors and buckets; near the CPU's."""
+    """A list that is not DI-engine's: the same bits on one GPU and two, ranks, executors and buckets; near the CPU's."""
     plan = call("graph", IMPALA, *runner.sets(**GPU)).stdout
     for step in ("loss_grad [shard, 12 items x 1 stages, gpu]", "compute_advantages [shard, 1 items x 1 stages, gpu]",
                  "collect_on_policy [shard, 1 items x 2 stages, finish last, gpu 1 stages"):
@@ -254,6 +254,10 @@ def check_lists(scratch):
     check(apart < 1e-5, f"list_dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
     train(scratch("list_tf32"), config=IMPALA, **dict(base, runtime__precision="tf32"))
     check(result(scratch("list_tf32"))["param_hash"] != result(scratch("list"))["param_hash"], "tf32 computes in f32")
+    narrow = dict(base, runtime__precision="bf16")
+    check_same_bits(scratch, "list_bf16", IMPALA, [(1, 1, narrow), (2, 1, dict(narrow, runtime__gpus=2, strategy__bucket_mb=0.01))])
+    apart = distance(scratch, "list_bf16", "list")
+    check(0 < apart < 2 * 2 * 3.1e-4, f"list: bf16 and f32 are {apart} apart after 2 updates of 3e-4")
 
 
 def check_cpu_layers(scratch):

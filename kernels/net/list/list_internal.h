@@ -106,6 +106,9 @@ void hd_walk_release(struct walk *walk);
 /* Adds a value, and returns its number. */
 int hd_walk_add_value(struct walk *walk, const struct hd_form *form);
 
+/* Returns the first op that writes a value; NULL: there is none. */
+const struct op *hd_walk_find_writer(const struct walk *walk, int value);
+
 /* Gives a value another form, before an op is there that reads it. */
 void hd_walk_change_form(struct walk *walk, int value, const struct hd_form *form);
 

@@ -24,7 +24,6 @@ static void count_readers(struct rewrite *rewrite)
         rewrite->readers[from->of_value]++;
 }
 
-/* Returns the only op that reads a value; NULL: there are more, or a stream ends in it. */
 const struct op *hd_rewrite_find_reader(const struct rewrite *rewrite, int value)
 {
     const struct op *op = rewrite->from->ops;
@@ -46,7 +45,6 @@ static int find_conversion(const struct walk *to, int value, const struct hd_for
     return NO_VALUE;
 }
 
-/* Returns a value in the wanted form; `level` is that of the op that wants it. */
 int hd_rewrite_convert(struct rewrite *rewrite, int value, struct hd_form form, int level)
 {
     struct walk *to = rewrite->to;
@@ -66,7 +64,6 @@ int hd_rewrite_convert(struct rewrite *rewrite, int value, struct hd_form form, 
 
 /* -- Streams ----------------------------------------------------------------------------------- */
 
-/* Returns whether a layer is the last one of a stream, but for standard deviations. */
 bool hd_rewrite_ends_stream(const struct rewrite *rewrite, const struct op *op)
 {
     const struct op *next = hd_rewrite_find_reader(rewrite, op->out);
@@ -104,7 +101,6 @@ bool hd_rewrite_is_of_actions(const struct rewrite *rewrite, const struct op *op
     return (next ? next : end)->out == rewrite->from->of_actions;
 }
 
-/* Returns the first layer of the other stream if both are computed as one. */
 const struct op *hd_rewrite_find_joined(const struct rewrite *rewrite, const struct op *op)
 {
     if (!find_end(rewrite, op, NULL))
@@ -120,8 +116,6 @@ const struct op *hd_rewrite_find_joined(const struct rewrite *rewrite, const str
 
 /* -- Ops --------------------------------------------------------------------------------------- */
 
-/* Notes that an op is made, and the activation behind it, in the value that they write. Returns the
- * activation's type; NULL: there is none. */
 const struct hd_layer_type *hd_rewrite_note_made(struct rewrite *rewrite, const struct op *op,
                                                  int value)
 {
@@ -135,7 +129,6 @@ const struct hd_layer_type *hd_rewrite_note_made(struct rewrite *rewrite, const 
     return activation->layer->type;
 }
 
-/* Finds the part of a joined value that an op reads. */
 void hd_rewrite_find_part(const struct rewrite *rewrite, const struct op *op, struct op *made)
 {
     const struct walk *to = rewrite->to;

@@ -32,6 +32,14 @@ int hd_walk_add_value(struct walk *walk, const struct hd_form *form)
     return walk->n_values++;
 }
 
+const struct op *hd_walk_find_writer(const struct walk *walk, int value)
+{
+    for (int i = 0; i < walk->n_ops; i++)
+        if (walk->ops[i].out == value)
+            return &walk->ops[i];
+    return NULL;
+}
+
 /* Values follow one another in memory, so that all have new places. */
 void hd_walk_change_form(struct walk *walk, int value, const struct hd_form *form)
 {

@@ -209,13 +209,14 @@ static int list_all(struct tables *tables)
     return HD_OK;
 }
 
-static int make_tables(struct hd_gpu_shadow *shadow_p, struct tables *tables)
+static int make_tables(struct tables *tables)
 {
+    const struct list_net *net = as_list(tables->net);
     tables->matrices = hd_alloc(tables->net->n_tensors, sizeof *tables->matrices);
     if (!tables->matrices)
         return HD_ERR_NOMEM;
-    hd_list_describe_cuda(tables->net, shadow_p, tables->matrices);
-    if (tables->net->elements > INT32_MAX || shadow_p->gradient > INT32_MAX)
+    hd_gpu_describe(net, tables->matrices);
+    if (tables->net->elements > INT32_MAX || net->places.gradients + net->places.sums > INT32_MAX)
         return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");
     HD_TRY(allocate(tables));
     HD_TRY(map_tensors(tables));
@@ -267,15 +268,14 @@ static void destroy(struct hd_net_on_gpu *on)
 static int create(const struct hd_net *net, struct hd_net_on_gpu **on_p)
 {
     struct tables tables = {.net = net};
-    struct hd_gpu_shadow shadow;
     struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
-    int status = on ? make_tables(&shadow, &tables) : HD_ERR_NOMEM;
+    int status = on ? make_tables(&tables) : HD_ERR_NOMEM;
     if (status == HD_OK)
         status = copy_tables(&tables, on);
     if (status == HD_OK) {
         on->tiles.n = tables.n_tiles;
-        on->tiles.n_narrow = shadow.narrow;
-        on->tiles.bf16 = shadow.bf16;
+        on->tiles.n_narrow = as_list(net)->places.narrow;
+        on->tiles.bf16 = net->gpu_precision == HD_BF16;
         on->stage = tables.stage;
         tables.stage = NULL;
         *on_p = on;

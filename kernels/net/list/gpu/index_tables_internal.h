@@ -5,15 +5,8 @@
 #ifndef HD_KERNELS_NET_LIST_GPU_INDEX_TABLES_INTERNAL_H
 #define HD_KERNELS_NET_LIST_GPU_INDEX_TABLES_INTERNAL_H
 
-#include "kernels/net/net_internal.h"
+#include "kernels/net/list/list_internal.h"
 #include "runtime/base/alloc.h"
-
-/* Says how much there is of either. */
-struct hd_gpu_shadow {
-    bool bf16;
-    int64_t narrow, wide; /* shadow weights: bf16 or floats, then floats */
-    int64_t gradient;     /* floats of a gradient in GPU order */
-};
 
 /* Says where a tensor lies: in a matrix [rows][columns] of the shadow weights, the rest of which is
  * padding, and whose gradient has rows of gradient_ld floats. Offsets count from the start of all
@@ -24,9 +17,8 @@ struct hd_gpu_matrix {
     int64_t inputs, plane, channels;
 };
 
-/* Describes the shadow weights and, in matrices[tensors] (NULL: not wanted), where tensors lie. */
-void hd_list_describe_cuda(const struct hd_net *base, struct hd_gpu_shadow *shadow_p,
-                           struct hd_gpu_matrix *matrices);
+/* Says where the tensors of a net lie: in matrices[tensors]. */
+void hd_gpu_describe(const struct list_net *net, struct hd_gpu_matrix *matrices);
 
 /* The tables for a GPU. */
 struct hd_net_on_gpu {

@@ -119,14 +119,22 @@ static int add(const struct gpu_pass *pass, const struct op *op)
     return HD_OK;
 }
 
-static int pass_on(const struct gpu_pass *pass, const struct op *op)
+/* Where those by `skip` are no others, their sums are those by `in` too. */
+static int pass_on_both(const struct gpu_pass *pass, const struct op *op)
 {
     const void *dy = hd_gpu_get_delta(pass, op->out, 0);
-    HD_TRY(hd_gpu_leave(pass, op, op->in, op->adds, dy));
-    return op->skip == NO_VALUE ? HD_OK : hd_gpu_leave(pass, op, op->skip, op->adds_skip, dy);
+    struct hd_gpu_delta in = hd_gpu_make_delta(pass, op, op->in, op->adds, 0);
+    struct hd_gpu_delta skip = hd_gpu_make_delta(pass, op, op->skip, op->adds_skip, 0);
+    if (as_gpu(op)->shares_delta && !skip.add && !skip.x && !skip.sums.sums &&
+        !pass->net->on_gpu.values[op->skip].is_obs) {
+        skip.sums = in.sums;
+        in.sums.sums = NULL;
+    }
+    HD_TRY(hd_gpu_leave(pass, op->in, &in, dy));
+    return hd_gpu_leave(pass, op->skip, &skip, dy);
 }
 
-const struct gpu_impl_type hd_gpu_residuals = {.forward = add, .backward_data = pass_on};
+const struct gpu_impl_type hd_gpu_residuals = {.forward = add, .backward_data = pass_on_both};
 
 static int convert(const struct gpu_pass *pass, const struct op *op)
 {
@@ -138,6 +146,12 @@ static int convert(const struct gpu_pass *pass, const struct op *op)
                                     planes, from->bf16, to->bf16,
                                     hd_gpu_get_value(pass, op->out, 0), pass->stream));
     return HD_OK;
+}
+
+static int pass_on(const struct gpu_pass *pass, const struct op *op)
+{
+    const struct hd_gpu_delta delta = hd_gpu_make_delta(pass, op, op->in, op->adds, 0);
+    return hd_gpu_leave(pass, op->in, &delta, hd_gpu_get_delta(pass, op->out, 0));
 }
 
 const struct gpu_impl_type hd_gpu_conversions = {.forward = convert, .backward_data = pass_on};

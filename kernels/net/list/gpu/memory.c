@@ -22,6 +22,17 @@ static int find_end(const struct hd_layer *layer, int before)
     return n > 0 && layer->tensor + n > before ? layer->tensor + n : before;
 }
 
+/* Returns whether derivatives by what a residual's body yields may lie where those by the sum do:
+ * nothing else reads that, and its ReLU, if it has one, does not change them. */
+static bool shares_delta(const struct walk *walk, const struct op *op)
+{
+    bool alone = op->skip != NO_VALUE && op->out != NO_VALUE && op->in != op->skip;
+    for (int i = 0; i < walk->n_ops && alone; i++)
+        alone = &walk->ops[i] == op || (walk->ops[i].in != op->in && walk->ops[i].skip != op->in &&
+                                        !(walk->ops[i].out == op->in && walk->ops[i].impl->relu));
+    return alone && !walk->values[op->in].is_obs;
+}
+
 /* Shadow weights that are always floats lie behind all others. */
 void hd_gpu_take_places(struct list_net *net)
 {
@@ -38,6 +49,7 @@ void hd_gpu_take_places(struct list_net *net)
     }
     for (int i = 0; i < walk->n_ops; i++) {
         struct gpu_impl *impl = (struct gpu_impl *)walk->ops[i].impl;
+        impl->shares_delta = shares_delta(walk, &walk->ops[i]);
         impl->weight += impl->wide_weight ? net->places.narrow : 0;
         impl->bias += impl->wide_bias ? net->places.narrow : 0;
         for (int s = 0; s < HD_NET_STREAMS; s++)
@@ -61,17 +73,12 @@ struct hd_gpu_matrix hd_gpu_make_matrix(const struct hd_form *form, int64_t rows
     return matrix;
 }
 
-void hd_list_describe_cuda(const struct hd_net *base, struct hd_gpu_shadow *shadow_p,
-                           struct hd_gpu_matrix *matrices)
+void hd_gpu_describe(const struct list_net *net, struct hd_gpu_matrix *matrices)
 {
-    const struct list_net *net = as_list(base);
-    *shadow_p = (struct hd_gpu_shadow){.bf16 = hd_gpu_is_bf16(net),
-                                       .narrow = net->places.narrow,
-                                       .wide = net->places.wide,
-                                       .gradient = net->places.gradients + net->places.sums};
-    for (int i = 0; i < net->on_gpu.n_ops && matrices; i++)
-        if (get_gpu_type(&net->on_gpu.ops[i])->describe)
-            get_gpu_type(&net->on_gpu.ops[i])->describe(net, &net->on_gpu.ops[i], matrices);
+    const struct walk *walk = &net->on_gpu;
+    for (int i = 0; i < walk->n_ops; i++)
+        if (get_gpu_type(&walk->ops[i])->describe)
+            get_gpu_type(&walk->ops[i])->describe(net, &walk->ops[i], matrices);
 }
 
 struct hd_gpu_image hd_gpu_make_image(const struct hd_form *form)
@@ -94,11 +101,28 @@ static int64_t round_up(int64_t n)
     return (n + unit - 1) / unit * unit;
 }
 
+/* Returns the value in whose place derivatives by a value lie. */
+static int find_shared(const struct list_net *net, int value)
+{
+    const struct walk *walk = &net->on_gpu;
+    for (int i = 0; i < walk->n_ops; i++)
+        if (walk->ops[i].in == value && as_gpu(&walk->ops[i])->shares_delta)
+            value = walk->ops[i].out;
+    return value;
+}
+
+static int64_t count_delta_bytes(const struct list_net *net, int value, int64_t rows)
+{
+    return rows * net->on_gpu.values[value].form.ld * hd_gpu_get_element_bytes(net);
+}
+
 static int64_t count_value_bytes(const struct list_net *net, int value, bool backward, int64_t rows)
 {
     const struct value *of = &net->on_gpu.values[value];
+    if (backward && (of->is_obs || find_shared(net, value) != value))
+        return 0;
     if (backward)
-        return of->is_obs ? 0 : rows * of->form.ld * hd_gpu_get_element_bytes(net);
+        return count_delta_bytes(net, value, rows);
     return hd_form_get_bytes(&of->form, rows);
 }
 
@@ -163,8 +187,9 @@ void *hd_gpu_get_value(const struct gpu_pass *pass, int value, int64_t row)
 
 void *hd_gpu_get_delta(const struct gpu_pass *pass, int value, int64_t row)
 {
-    return find_start(pass->scratch) + find_block(pass->net, true, pass->rows, value) +
-           count_value_bytes(pass->net, value, true, row);
+    const int at = find_shared(pass->net, value);
+    return find_start(pass->scratch) + find_block(pass->net, true, pass->rows, at) +
+           count_delta_bytes(pass->net, value, row);
 }
 
 void *hd_gpu_get_kept(const struct gpu_pass *pass, const struct op *op)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of kernels/net/net.h for GPUs. */
+/* The functions of kernels/net/net.h for GPUs. Passes go op by op, in either direction: an op's
+ * step back turns derivatives by its output into those by its input and computes the gradients of
+ * its parameters. */
 #include "kernels/net/list/gpu/on_gpu_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -14,39 +16,20 @@ static int check(const struct hd_net *net)
                  : HD_OK;
 }
 
-int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch)
-{
-    HD_TRY(check(net));
-    HD_TRY(hd_net_on_gpu_prepare(net));
-    return hd_list_prepare_cuda(net, batch, backward_batch);
-}
-
 /* -- Parameters -------------------------------------------------------------------------------- */
 
 /* There are no shadow weights of a net that GPUs do not compute. */
-static struct hd_gpu_shadow describe(const struct hd_net *net)
-{
-    struct hd_gpu_shadow shadow;
-    hd_list_describe_cuda(net, &shadow, NULL);
-    return shadow;
-}
-
-static int64_t get_element_bytes(bool bf16)
-{
-    return bf16 ? 2 : 4;
-}
-
 int64_t hd_net_get_device_bytes(const struct hd_net *net)
 {
-    const struct hd_gpu_shadow shadow = describe(net);
+    const struct gpu_places *places = &as_list(net)->places;
     return hd_align_up(net->elements * (int64_t)sizeof(float)) +
-           hd_align_up(shadow.narrow * get_element_bytes(shadow.bf16) +
-                       shadow.wide * (int64_t)sizeof(float));
+           hd_align_up(places->narrow * hd_gpu_get_element_bytes(as_list(net)) +
+                       places->wide * (int64_t)sizeof(float));
 }
 
 int64_t hd_net_count_gpu_gradient(const struct hd_net *net)
 {
-    return describe(net).gradient;
+    return as_list(net)->places.gradients + as_list(net)->places.sums;
 }
 
 int hd_net_get_gradient_table(const struct hd_net *net, const int32_t **at_p)
@@ -64,8 +47,8 @@ int hd_net_get_tiles(const struct hd_net *net, void *params, struct hd_tiles *ti
     *tiles_p = on->tiles;
     tiles_p->floats = params;
     tiles_p->narrow = hd_net_on_gpu_get_shadow(net, params);
-    tiles_p->wide =
-        (float *)((char *)tiles_p->narrow + tiles_p->n_narrow * get_element_bytes(tiles_p->bf16));
+    tiles_p->wide = (float *)((char *)tiles_p->narrow +
+                              tiles_p->n_narrow * hd_gpu_get_element_bytes(as_list(net)));
     return HD_OK;
 }
 
@@ -77,7 +60,7 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
     return hd_gpu_refresh_shadow(&tiles, lo, hi, stream);
 }
 
-/* -- Passes ------------------------------------------------------------------------------------ */
+/* -- Forward ----------------------------------------------------------------------------------- */
 
 int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
@@ -97,11 +80,31 @@ static struct hd_gpu_obs obs_of(const struct hd_net *net, const struct hd_obs_no
     return obs;
 }
 
+static int go_forward(const struct gpu_pass *pass)
+{
+    const struct walk *walk = &pass->net->on_gpu;
+    const struct hd_form *form = hd_gpu_get_form(pass, OBS);
+    if (hd_gpu_keeps_obs(pass->net, pass->rows))
+        HD_GPU_RUN(pass, hd_gpu_take_obs(pass->obs, pass->rows, form->ld, form->bf16,
+                                         hd_gpu_get_value(pass, OBS, 0), pass->stream));
+    for (int i = 0; i < walk->n_ops; i++)
+        HD_TRY(get_gpu_type(&walk->ops[i])->forward(pass, &walk->ops[i]));
+    return HD_OK;
+}
+
 static int forward(const struct hd_net *net, const void *params, const struct hd_gpu_obs *obs,
                    int64_t rows, void *work, float *q, void *stream)
 {
+    const struct gpu_pass pass = {.net = as_list(net),
+                                  .params = params,
+                                  .rows = rows,
+                                  .forward_rows = rows,
+                                  .work = work,
+                                  .stream = stream,
+                                  .obs = obs,
+                                  .q = q};
     HD_TRY(check(net));
-    return hd_list_forward_cuda(net, params, obs, rows, work, q, stream);
+    return go_forward(&pass);
 }
 
 int hd_net_forward_cuda(const struct hd_net *net, const void *params,
@@ -125,6 +128,8 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
     return forward(net, params, &obs, 2 * rows, work, q, stream);
 }
 
+/* -- Backward ---------------------------------------------------------------------------------- */
+
 /* The scratch begins with a gradient in GPU order, for gradients in the flat array's. */
 static int64_t get_gradient_bytes(const struct hd_net *net)
 {
@@ -136,6 +141,49 @@ int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
     return !hd_net_find_cpu_layer(net) && batch > 0
                ? get_gradient_bytes(net) + hd_gpu_count_scratch_bytes(as_list(net), batch)
                : 0;
+}
+
+static int go_back_op(const struct gpu_pass *pass, const struct op *op)
+{
+    const struct gpu_impl_type *type = get_gpu_type(op);
+    const struct value *in = &pass->net->on_gpu.values[op->in];
+    if (type->backward_weights)
+        HD_TRY(type->backward_weights(pass, op));
+    if (type->backward_data && (!in->is_obs || op->skip != NO_VALUE))
+        HD_TRY(type->backward_data(pass, op));
+    return HD_OK;
+}
+
+/* Writes sums of columns from that of op `first` on, which belong to gradients. */
+static int finish(const struct gpu_pass *pass, int64_t first, int64_t end)
+{
+    const struct gpu_places *places = &pass->net->places;
+    if (first < end)
+        HD_GPU_RUN(pass, hd_gpu_finish_sums(hd_gpu_make_sums(pass, 0).sums, places->sums, first,
+                                            end, pass->gradient + places->gradients, pass->stream));
+    return HD_OK;
+}
+
+/* Goes back through the ops of stages [first, last): an op is in the stage that needs the first of
+ * all tensors up to its own. */
+static int go_back(const struct gpu_pass *pass, int first, int last)
+{
+    const struct walk *walk = &pass->net->on_gpu;
+    const struct hd_net_on_gpu *on;
+    int64_t sums = pass->net->places.sums, lowest = sums;
+    HD_TRY(hd_net_on_gpu_find(&pass->net->base, &on));
+    for (int i = walk->n_ops - 1; i >= 0; i--) {
+        const struct op *op = &walk->ops[i];
+        const int stage = on->stage[as_gpu(op)->tensors];
+        if (stage >= last)
+            break;
+        if (stage < first)
+            sums = as_gpu(op)->first_sum;
+        else
+            HD_TRY(go_back_op(pass, op));
+        lowest = as_gpu(op)->first_sum;
+    }
+    return finish(pass, lowest, sums);
 }
 
 /* Writes the floats of the stages' range, whose gradients are computed by now. */
@@ -154,10 +202,44 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int first, int last, float *grad, bool gpu_order, void *stream)
 {
-    float *gradient = gpu_order ? grad : scratch;
+    const struct gpu_pass pass = {.net = as_list(net),
+                                  .params = params,
+                                  .rows = batch,
+                                  .forward_rows = forward_batch,
+                                  .work = (void *)work,
+                                  .scratch = (char *)scratch + get_gradient_bytes(net),
+                                  .stream = stream,
+                                  .dq = dq,
+                                  .gradient = gpu_order ? grad : scratch};
     HD_TRY(check(net));
-    HD_TRY(hd_list_backward_cuda(net, params, batch, forward_batch, work, dq,
-                                 (char *)scratch + get_gradient_bytes(net), first, last, gradient,
-                                 stream));
-    return gpu_order ? HD_OK : gather(net, first, last, gradient, grad, stream);
+    HD_TRY(go_back(&pass, first, last));
+    return gpu_order ? HD_OK : gather(net, first, last, pass.gradient, grad, stream);
+}
+
+/* -- Preparing --------------------------------------------------------------------------------- */
+
+/* Goes both ways without computing, on addresses that are never accessed, to prepare products. */
+static int run_dry(const struct hd_net *base, int64_t batch, int64_t backward_batch)
+{
+    void *nowhere = (void *)(uintptr_t)HD_GEMM_WORKSPACE_ALIGNMENT;
+    const struct hd_gpu_obs obs = {0};
+    struct gpu_pass pass = {.net = as_list(base),
+                            .params = nowhere,
+                            .rows = batch,
+                            .forward_rows = batch,
+                            .work = nowhere,
+                            .obs = &obs,
+                            .dry_run = true};
+    if (batch > 0)
+        HD_TRY(go_forward(&pass));
+    pass.rows = pass.forward_rows = backward_batch;
+    pass.scratch = pass.gradient = nowhere;
+    return backward_batch > 0 ? go_back(&pass, 0, hd_net_count_stages(base)) : HD_OK;
+}
+
+int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch)
+{
+    HD_TRY(check(net));
+    HD_TRY(hd_net_on_gpu_prepare(net));
+    return run_dry(net, batch, backward_batch);
 }

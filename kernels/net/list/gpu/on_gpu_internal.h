@@ -56,6 +56,7 @@ struct gpu_impl {
      * and biases are floats whatever the precision. */
     int64_t weight, bias, gradient, sums, more_sums;
     bool wide_weight, wide_bias;
+    bool shares_delta; /* of a residual: derivatives by `in` are those by the sum, in one memory */
     int tensors;       /* up to its own */
     int64_t first_sum; /* of its own and those behind it */
     /* The output layers. */
@@ -100,8 +101,7 @@ struct hd_gpu_image hd_gpu_make_image(const struct hd_form *form);
 struct hd_gpu_matrix hd_gpu_make_matrix(const struct hd_form *form, int64_t rows, int64_t inputs);
 struct hd_gpu_matrix hd_gpu_make_rows(int64_t rows, int64_t columns);
 
-/* -- Passes (memory.c, steps.c, passes.c) -------------------------------------------------------
- */
+/* -- Passes (memory.c, steps.c) ---------------------------------------------------------------- */
 
 /* A pass in either direction. `work` is the memory of a forward pass of forward_rows rows, scratch
  * that of a backward pass. If `dry_run`, nothing is computed, but every product is prepared. */
@@ -145,9 +145,9 @@ struct hd_gpu_sums hd_gpu_make_sums(const struct gpu_pass *pass, int64_t at);
 struct hd_gpu_delta hd_gpu_make_delta(const struct gpu_pass *pass, const struct op *op, int value,
                                       bool add, int64_t row);
 
-/* Leaves derivatives as they are, which may lie there already. Returns HD_OK or an error of a
- * launch (logged). */
-int hd_gpu_leave(const struct gpu_pass *pass, const struct op *op, int value, bool add,
+/* Leaves derivatives by a value as they are, which may lie there already. Returns HD_OK or an error
+ * of a launch (logged). */
+int hd_gpu_leave(const struct gpu_pass *pass, int value, const struct hd_gpu_delta *delta,
                  const void *from);
 
 /* Computes or prepares C = A B as kernels/net/gpu/gemm.h says, with its errors. */
@@ -178,16 +178,6 @@ static inline const struct hd_form *hd_gpu_get_form(const struct gpu_pass *pass,
 {
     return &pass->net->on_gpu.values[value].form;
 }
-
-/* Do what the functions of kernels/net/net.h do, with their statuses, without checks; the gradient
- * is in GPU order. Return HD_OK or an error of a launch or a product (logged). */
-int hd_list_prepare_cuda(const struct hd_net *base, int64_t batch, int64_t backward_batch);
-int hd_list_forward_cuda(const struct hd_net *base, const void *params,
-                         const struct hd_gpu_obs *obs, int64_t rows, void *work, float *q,
-                         void *stream);
-int hd_list_backward_cuda(const struct hd_net *base, const void *params, int64_t batch,
-                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                          int first, int last, float *gradient, void *stream);
 
 /* -- Products (product.c) ---------------------------------------------------------------------- */
 

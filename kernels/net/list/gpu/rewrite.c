@@ -46,19 +46,11 @@ static bool activates(const struct rewrite *rewrite, const struct op *op, const 
            next->layer->type == &hd_layer_relu;
 }
 
-static const struct op *find_writer(const struct rewrite *rewrite, int value)
-{
-    for (int i = 0; i < rewrite->from->n_ops; i++)
-        if (rewrite->from->ops[i].out == value)
-            return &rewrite->from->ops[i];
-    return NULL;
-}
-
 /* Returns whether an op is a ReLU that the convolution behind it computes as it reads. */
 static bool is_read_rectified(const struct rewrite *rewrite, const struct op *op)
 {
     const struct op *next = op ? hd_rewrite_find_reader(rewrite, op->out) : NULL;
-    const struct op *before = op ? find_writer(rewrite, op->in) : NULL;
+    const struct op *before = op ? hd_walk_find_writer(rewrite->from, op->in) : NULL;
     return next && before && op->layer->type == &hd_layer_relu && next->skip == NO_VALUE &&
            next->layer->type == &hd_layer_conv && hd_rewrite_find_activation(rewrite, before) != op;
 }
@@ -183,7 +175,7 @@ static void size_op(const struct rewrite *rewrite, const struct op *op,
     if (op->layer->type != &hd_layer_conv)
         return;
     hd_gpu_size_conv(in, value->is_obs, out, impl);
-    impl->relu_in = is_read_rectified(rewrite, find_writer(rewrite, op->in));
+    impl->relu_in = is_read_rectified(rewrite, hd_walk_find_writer(rewrite->from, op->in));
     if (value->is_obs && is_direct(rewrite, op, impl))
         impl->base.type = &hd_gpu_direct.base;
 }
@@ -235,11 +227,11 @@ static int add_op(struct rewrite *rewrite, const struct op *op)
 /* Adds the last layer of the stream that ends in a value. Stores what it reads, in `made`. */
 static void add_stream(struct rewrite *rewrite, int value, struct op *made, struct gpu_impl *impl)
 {
-    const struct op *op = find_writer(rewrite, value);
+    const struct op *op = hd_walk_find_writer(rewrite->from, value);
     struct gpu_stream *stream = &impl->streams[impl->base.biases > 0];
     if (op->layer->type == &hd_layer_log_std) {
         impl->log_std = op->layer;
-        op = find_writer(rewrite, op->in);
+        op = hd_walk_find_writer(rewrite->from, op->in);
     }
     struct hd_form form = rewrite->to->values[rewrite->made[op->in]].form;
     form.bf16 = false;

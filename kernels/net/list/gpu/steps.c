@@ -37,15 +37,6 @@ struct hd_gpu_obs hd_gpu_get_obs(const struct gpu_pass *pass)
 
 /* -- Derivatives ------------------------------------------------------------------------------- */
 
-/* Returns the op that writes a value; NULL: it is the observation. */
-static const struct op *find_writer(const struct walk *walk, int value)
-{
-    for (int i = 0; i < walk->n_ops; i++)
-        if (walk->ops[i].out == value)
-            return &walk->ops[i];
-    return NULL;
-}
-
 /* Returns whether an op is the last one in the backward pass that leaves derivatives by a value. */
 static bool is_last(const struct walk *walk, const struct op *op, int value)
 {
@@ -60,7 +51,7 @@ struct hd_gpu_delta hd_gpu_make_delta(const struct gpu_pass *pass, const struct 
                                       bool add, int64_t row)
 {
     const struct walk *walk = &pass->net->on_gpu;
-    const struct op *writer = find_writer(walk, value);
+    const struct op *writer = hd_walk_find_writer(walk, value);
     const struct gpu_impl *impl = writer ? as_gpu(writer) : NULL;
     struct hd_gpu_delta delta = {
         .dx = hd_gpu_get_delta(pass, value, row), .bf16 = hd_gpu_is_bf16(pass->net), .add = add};
@@ -73,14 +64,13 @@ struct hd_gpu_delta hd_gpu_make_delta(const struct gpu_pass *pass, const struct 
     return delta;
 }
 
-int hd_gpu_leave(const struct gpu_pass *pass, const struct op *op, int value, bool add,
+int hd_gpu_leave(const struct gpu_pass *pass, int value, const struct hd_gpu_delta *delta,
                  const void *from)
 {
-    const struct hd_gpu_delta delta = hd_gpu_make_delta(pass, op, value, add, 0);
     const struct hd_gpu_image image = hd_gpu_make_image(hd_gpu_get_form(pass, value));
-    const bool there = from == delta.dx && !delta.x && !delta.sums.sums;
+    const bool there = from == delta->dx && !delta->x && !delta->sums.sums;
     if (!there && !pass->net->on_gpu.values[value].is_obs)
-        HD_GPU_RUN(pass, hd_gpu_pass_on(&delta, pass->rows * image.pixels, image.stored, from,
+        HD_GPU_RUN(pass, hd_gpu_pass_on(delta, pass->rows * image.pixels, image.stored, from,
                                         pass->stream));
     return HD_OK;
 }
