@@ -90,9 +90,6 @@ void hd_gpu_take_places(struct list_net *net);
 /* Takes n elements, which begin at a multiple of a unit. */
 int64_t hd_gpu_take(int64_t *used, int64_t n);
 
-/* Returns the form of values of a shape: images as NHWC. */
-struct hd_form hd_gpu_make_form(const struct hd_shape *shape, bool bf16);
-
 /* Returns rows of a form as rows of an image, which others than images are with a single pixel. */
 struct hd_gpu_image hd_gpu_make_image(const struct hd_form *form);
 

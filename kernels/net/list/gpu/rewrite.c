@@ -80,7 +80,8 @@ static const struct gpu_impl_type *find_type(const struct op *op)
 
 /* -- Forms ------------------------------------------------------------------------------------- */
 
-struct hd_form hd_gpu_make_form(const struct hd_shape *shape, bool bf16)
+/* Returns the form of values of a shape: images as NHWC. */
+static struct hd_form make_form(const struct hd_shape *shape, bool bf16)
 {
     struct hd_form form = hd_form_make_rows(shape);
     form.layout = shape->dims == 3 ? HD_NHWC : HD_NCHW;
@@ -98,7 +99,7 @@ static struct hd_form choose_in(const struct rewrite *rewrite, const struct op *
     if (op->layer->type == &hd_layer_conv && is->is_obs)
         return form;
     if (op->layer->in.dims == 3)
-        form = hd_gpu_make_form(&op->layer->in, false);
+        form = make_form(&op->layer->in, false);
     form.bf16 = op->layer->type != &hd_layer_embedding && is_bf16(rewrite);
     return form;
 }
@@ -111,7 +112,7 @@ static struct hd_form choose_out(const struct rewrite *rewrite, const struct op 
     if (op->layer->type != &hd_layer_conv && op->layer->type != &hd_layer_dense &&
         hd_shape_is_equal(&op->layer->in, &op->layer->out))
         return *in;
-    return hd_gpu_make_form(&op->layer->out, is_bf16(rewrite) && !floats);
+    return make_form(&op->layer->out, is_bf16(rewrite) && !floats);
 }
 
 /* -- Ops --------------------------------------------------------------------------------------- */
