@@ -37,17 +37,21 @@ static int count_early_stages(const struct hd_loss_grad *args)
     return args->loss->target && args->levels == 0 && args->backward_stages > 1;
 }
 
+/* Returns the number of the first stage that goes back, of a net without batch norms. */
+static int find_backward(const struct hd_loss_grad *args)
+{
+    return count_early_stages(args) + (args->backward_stages > 1);
+}
+
 void hd_loss_grad_get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
 {
     const struct hd_loss_grad *args = arg;
-    const int early = count_early_stages(args);
     struct hd_loss_item unused;
     *subtasks_p = (struct hd_subtasks){
         .items = args->items,
-        .stages = args->levels > 0             ? 2 * args->levels + 1
-                  : args->backward_stages == 1 ? 1
-                                               : early + 1 + args->backward_stages,
-        .early = early,
+        .stages =
+            args->levels > 0 ? 2 * args->levels + 1 : find_backward(args) + args->backward_stages,
+        .early = count_early_stages(args),
         .work_bytes = lay_out(args, NULL, NULL, &unused),
         .header_bytes = args->loss->header_bytes,
         .finish_last = args->levels > 0,
@@ -62,12 +66,11 @@ int64_t hd_loss_grad_count_cross_shard_sums(const void *arg, int stage)
 void hd_loss_grad_get_stage_range(const void *arg, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     const struct hd_loss_grad *args = arg;
-    const int early = count_early_stages(args);
     *lo_p = *hi_p = 0;
-    if (args->levels > 0 ? stage == 2 * args->levels : args->backward_stages == 1)
+    if (args->levels == 0 && stage >= find_backward(args))
+        hd_net_get_stage_range(args->net, stage - find_backward(args), lo_p, hi_p);
+    else if (args->levels > 0 && stage == 2 * args->levels)
         *hi_p = hd_net_count_params(args->net);
-    else if (stage > early && args->levels == 0)
-        hd_net_get_stage_range(args->net, stage - early - 1, lo_p, hi_p);
 }
 
 /* Writes the number of rows that count, with which a header begins. */
@@ -195,17 +198,15 @@ int hd_loss_grad_run_stage(struct hd_context *context, const struct hd_view *vie
         go_through_norms(context, views, args, &work);
         return HD_OK;
     }
-    const int early = count_early_stages(args);
     if (context->stage == 0 && args->loss->target)
         go_forward_target(args, context, views, &work);
-    if (context->stage == early) {
+    if (context->stage == count_early_stages(args)) {
         go_forward(args, context, views, &work);
         if (context->dump_views && !hd_loss_item_is_finite(args, work.header))
             context->dump_views(context, views, "the loss is not a number");
     }
-    if (args->backward_stages == 1 || context->stage > early)
-        go_backward(args, views, context->item,
-                    args->backward_stages == 1 ? 0 : context->stage - early - 1, &work);
+    if (context->stage >= find_backward(args))
+        go_backward(args, views, context->item, context->stage - find_backward(args), &work);
     return HD_OK;
 }
 
