@@ -10,6 +10,8 @@
 
 #include <jansson.h>
 
+struct dirent;
+
 struct hd_run_spec {
     struct hd_diag *diag;
     struct hd_document *documents[3]; /* graph, strategy, overrides */
@@ -26,10 +28,14 @@ struct hd_run_spec {
 int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
 void hd_run_spec_release(struct hd_run_spec *run_spec);
 
-/* Lists the strategies in strategies/ beside a config, or else the program's own, as "serial,A,B",
- * to be freed with hd_free; NULL (logged): there are none. A strategy that has a parameter which
- * the graph of run_spec lacks is left out (logged). */
-char *hd_run_spec_list_strategies(const char *config, const struct hd_run_spec *run_spec);
+/* Stores the paths of a folder beside a config, and of that among the program's own files; NULL
+ * (logged) without memory. Both are freed with hd_free. */
+void hd_run_spec_find_folders(const char *config, const char *name, char **beside_p,
+                              char **installed_p);
+
+/* Lists the files of a folder that end in .yaml, in order of their names, as scandir does: returns
+ * their number, or -1 on an error, with errno. */
+int hd_run_spec_find_files(const char *folder, struct dirent ***entries_p);
 
 /* Reads the files with which values begin, tells, where `tells`, what is taken of them, and states
  * their hashes in the graph of the config. A run that goes on from a checkpoint has read them: it

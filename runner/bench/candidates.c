@@ -2,6 +2,7 @@
 #include "runner/bench/candidates.h"
 
 #include "runner/base/run_spec.h"
+#include "runner/bench/strategies.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -43,11 +44,14 @@ static int cut_list(const char *option, char *text, struct axis *axis)
     return HD_OK;
 }
 
-/* Returns whether a key ends runs. For those that are measured for their rate, --updates does. */
-static bool is_limit(const char *key)
+/* These keys end runs, unless --updates does: then they are measured for their rate. */
+static const char *const limits[] = {"max_train_iter", "max_env_step", "env.stop_value"};
+
+static bool is_listed(const char *name, const char *const *list, size_t n)
 {
-    return strcmp(key, "max_train_iter") == 0 || strcmp(key, "max_env_step") == 0 ||
-           strcmp(key, "env.stop_value") == 0;
+    while (n > 0 && strcmp(list[n - 1], name) != 0)
+        n--;
+    return n > 0;
 }
 
 static int read_grid(char *text, bool to_goal, struct axis *axis)
@@ -59,7 +63,7 @@ static int read_grid(char *text, bool to_goal, struct axis *axis)
     axis->key = text;
     if (strcmp(text, "strategy") == 0)
         return hd_fail(HD_ERR_INPUT, "--grid strategy: --strategies lists strategies");
-    if (!to_goal && is_limit(text))
+    if (!to_goal && is_listed(text, limits, sizeof limits / sizeof *limits))
         return hd_fail(HD_ERR_INPUT,
                        "--grid %s: runs end after --warmup and --updates, unless --to-goal lets "
                        "them go on until they stop",
@@ -73,7 +77,7 @@ static int read_axes(const struct hd_options *options, const struct hd_run_spec 
 {
     char **texts = candidates->texts;
     texts[0] = options->strategies ? hd_strdup(options->strategies)
-                                   : hd_run_spec_list_strategies(options->config, base);
+                                   : hd_strategies_list(options->config, base);
     if (!texts[0])
         return options->strategies ? HD_ERR_NOMEM : HD_ERR_INPUT;
     HD_TRY(cut_list("--strategies", texts[0], &axes[0]));
@@ -198,13 +202,6 @@ static const char *const without_bits[] = {"exp_name",
                                            "strategy"};
 static const char *const parameters_without_bits[] = {"bucket_mb", "batch_buffers",
                                                       "shard_optimizer_above_mb"};
-
-static bool is_listed(const char *name, const char *const *list, size_t n)
-{
-    while (n > 0 && strcmp(list[n - 1], name) != 0)
-        n--;
-    return n > 0;
-}
 
 static uint64_t hash_bits(const struct hd_run_spec *run_spec)
 {
