@@ -7,12 +7,14 @@ Trains on nodes of one rank and one core each: network namespaces of this machin
 of the given speeds (Mbit/s) and on which frames arrive that much later (without --delay-us: at once). Contenders take
 turns. Prints of each the median time of an update, how much longer it takes than updates of as many ranks that train
 apart at the same time, what a node sends per update, and how long that occupies its cable: what is beyond `apart`
-is at least what the cable needs longer than the update that may hide it. Strategies are NAME, or NAME:KEY=VALUE[:KEY=VALUE ...]
-with other values of its numbers, or of keys of the run file (`graph`, or with a dot), and LABEL=... names it. Then `runner bench` compares the contenders turn by turn, with intervals, with DDP or else the first
-strategy, and the parameters of strategies without lags. --json appends a line for each run as `runner bench` does.
+is at least what the cable needs longer than the update that may hide it. Strategies are NAME, or
+NAME:KEY=VALUE[:KEY=VALUE ...] with other values of its numbers, or of keys of the run file (`graph`, or with a dot), and
+LABEL=NAME... calls it so. Then `runner bench` compares the contenders turn by turn, with intervals, with DDP or else the
+first strategy, and the parameters of strategies that keep all bits. --json appends a line for each run as `runner bench` does.
 
---net: updates of one of bench/peers' nets (57 MB and 7 MB of gradients) and next to nothing else, also by PyTorch's DDP over gloo
-in the same namespaces, without a communication hook and with those that round to fp16 and bf16, if $HD_PEERS, build/peers or build/torch has PyTorch. --simulate: also what `runner simulate` says,
+--net: updates of one of bench/peers' nets (57 MB and 7 MB of gradients) and next to nothing else, also by PyTorch's DDP
+over gloo in the same namespaces, without a communication hook and with those that round to fp16 and bf16, if $HD_PEERS,
+build/peers or build/torch has PyTorch. --simulate: also what `runner simulate` says of strategies without settings,
 calibrated once for each config, without the network. Needs root, iproute2, for mpi an mpirun. Other options go to
 `runner`."""
 
@@ -61,20 +63,19 @@ def find_torch():
     return None
 
 
-def name_strategy(strategy):
-    return strategy.split("=")[0] if "=" in strategy.split(":")[0] else strategy
-
-
-def read_strategy(strategy):
-    """The strategy's name, and the settings of the run file."""
-    name, *settings = strategy.split(":")
-    return name.split("=")[-1], [setting if "." in setting.split("=")[0] or setting.startswith("graph=") else f"strategy.{setting}"
+def read_strategy(text):
+    """(what it is called, the strategy's name, settings of the run file) of [LABEL=]NAME[:KEY=VALUE ...]"""
+    first, *settings = text.split(":")
+    label, _, name = first.rpartition("=")
+    return label or text, name, [setting if "." in setting.split("=")[0] or setting.startswith("graph=") else f"strategy.{setting}"
                                  for setting in settings]
 
 
-def keeps_bits(strategy):
-    name, settings = read_strategy(strategy)
-    return name in ("serial", "bucketed") and all(setting.startswith("strategy.bucket_mb=") for setting in settings)
+def list_exact(strategies):
+    """What those are called that cannot change the bits."""
+    read = [read_strategy(text) for text in strategies]
+    return {label for label, name, settings in read
+            if name in ("serial", "bucketed") and all(setting.startswith("strategy.bucket_mb=") for setting in settings)}
 
 
 class Bench:
@@ -120,7 +121,7 @@ class Bench:
         return {"ms": statistics.mean(run["ms"] for run in runs), "measured": runs[0]["measured"], "busy": runs[0]["busy"]}
 
     def run_ranks(self, scratch, transport, strategy):
-        name, settings = read_strategy(strategy)
+        _, name, settings = read_strategy(strategy)
         directory = os.path.join(scratch, "run")
         words = [*self.words, "--strategy", os.path.join(ROOT, f"configs/strategies/{name}.yaml"), "--dir", directory,
                  "--set", f"runtime.transport={transport}", *(word for setting in settings for word in ("--set", setting))]
@@ -138,7 +139,8 @@ class Bench:
         """As many at the same time as there are nodes, which share the machine's caches and memory. Returns a file."""
         files = [os.path.join(scratch, f"calibration{node}.json") for node in range(self.n)]
         self.wait([self.start(node, [RUNNER, "calibrate", *self.simulated, "--strategies", self.list_strategies(), "--updates",
-                                     str(self.options.updates + self.options.warmup), "--warmup", str(self.options.warmup), "--out", file])
+                                     str(self.options.updates + self.options.warmup), "--warmup", str(self.options.warmup),
+                                     "--out", file])
                    for node, file in enumerate(files)])
         return files[0]
 
@@ -160,8 +162,8 @@ class Bench:
         return {os.path.splitext(os.path.basename(line["strategy"]))[0]: 1e3 / line["updates_per_s"]
                 for line in lines if line["nodes"] == self.n}
 
-    def run_torch(self, python, ranks, hook=""):
-        words = [python, os.path.join(ROOT, "bench/peers/ddp_nodes.py"), self.net, str(BATCH), "4", *hook.split()]
+    def run_torch(self, python, ranks, *hook):
+        words = [python, os.path.join(ROOT, "bench/peers/ddp_nodes.py"), self.net, str(BATCH), "4", *hook]
         common = {"MASTER_ADDR": address_of(0), "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1,
                   "MALLOC_MMAP_THRESHOLD_": 2**33, "MALLOC_TRIM_THRESHOLD_": 2**33, "MALLOC_TOP_PAD_": 2**28}
         processes = [self.start(node, words, **common, GLOO_SOCKET_IFNAME=self.nodes.devices[node],
@@ -175,12 +177,12 @@ class Bench:
         made = {f"heddle {APART}": self.run_apart}
         for transport in self.options.transports.split(","):
             for strategy in self.options.strategies.split(","):
-                made[f"heddle {transport} {name_strategy(strategy)}"] = \
+                made[f"heddle {transport} {read_strategy(strategy)[0]}"] = \
                     lambda scratch, t=transport, s=strategy: self.run_ranks(scratch, t, s)
         if self.net and (python := find_torch()):
             made[f"ddp {APART}"] = lambda scratch: self.run_torch(python, False)
-            for hook in ("", " fp16", " bf16"):
-                made[f"ddp gloo{hook}"] = lambda scratch, h=hook: self.run_torch(python, True, h)
+            for hook in ((), ("fp16",), ("bf16",)):
+                made[" ".join(["ddp gloo", *hook])] = lambda scratch, h=hook: self.run_torch(python, True, *h)
         return made
 
     def measure(self, contender):
@@ -210,7 +212,7 @@ def list_results(case, found, options):
     common = {"case": "bench", "call": int(1e3 * time.time()), "config": ", ".join(f"{key} {value}" for key, value in case.items()),
               "sets": [], "base_hash": str(case), "ranks": options.nodes, "shards": options.nodes, "workers": 1, "updates": options.updates,
               "warmup": options.warmup, "machine": machine(), "commit": commit(), **case}
-    exact = {name_strategy(strategy) for strategy in options.strategies.split(",") if keeps_bits(strategy)}
+    exact = list_exact(options.strategies.split(","))
     for name in sorted(found, key=lambda name: name != first):
         own = {"candidate": name, "strategy": name, "config_hash": name, "lag": int("pipelined" in name),
                "bits_hash": "the same" if name.split()[-1] in exact else name, "param_hash": "none", "fingerprint": "none"}
