@@ -192,7 +192,7 @@ static int64_t count_column_bytes(const struct gpu_impl *impl, int64_t rows)
     return count_part_rows(impl, rows) * count_row_bytes(impl);
 }
 
-static bool takes_raw_obs(const struct gpu_impl *impl, int64_t rows)
+static bool is_one_part(const struct gpu_impl *impl, int64_t rows)
 {
     return count_part_rows(impl, rows) == rows;
 }
@@ -230,7 +230,7 @@ static int conv_forward(const struct gpu_pass *pass, const struct op *op)
 static int conv_weights(const struct gpu_pass *pass, const struct op *op)
 {
     const int64_t part = count_part_rows(as_gpu(op), pass->rows);
-    const bool left = count_part_rows(as_gpu(op), pass->forward_rows) == pass->forward_rows;
+    const bool left = is_one_part(as_gpu(op), pass->forward_rows);
     void *columns = left ? hd_gpu_get_kept(pass, op) : hd_gpu_get_scratch(pass);
     for (int64_t first = 0; first < pass->rows; first += part) {
         const int64_t some = pass->rows - first < part ? pass->rows - first : part;
@@ -257,7 +257,7 @@ static int conv_data(const struct gpu_pass *pass, const struct op *op)
 }
 
 const struct gpu_impl_type hd_gpu_columns = {.has_bias = true,
-                                             .takes_raw_obs = takes_raw_obs,
+                                             .takes_raw_obs = is_one_part,
                                              .place = hd_gpu_place_product,
                                              .describe = hd_gpu_describe_product,
                                              .count_kept = count_column_bytes,
