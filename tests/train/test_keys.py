@@ -94,7 +94,7 @@ VALUES = {
     "policy.collect.clip_reward": [0.01], "policy.random_collect_size": [130],
     "policy.other.replay_buffer.replay_buffer_size": [80], "policy.other.replay_buffer.anneal_step": [10],
     "policy.eval.evaluator.eval_freq": [7], "policy.eval.video_every": [1], "strategy.policy_lag": [2],
-    "strategy.eval_lag": [1], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
+    "strategy.eval_lag": [2], "strategy.batch_buffers": [3], "strategy.bucket_mb": [0.001],
     "strategy.shard_optimizer_above_mb": [0], "strategy.exchange_precision": ["bf16"], "strategy.error_feedback": [1],
     "strategy.local_updates": [2],
 }
@@ -142,7 +142,9 @@ def read_values(path):
         for line in file:
             name, _, value = line.strip().partition(":")
             section = section[:(len(line) - len(line.lstrip())) // 2] + [name]
-            values[".".join(section)] = re.sub(r"\s+# .*", "", value).strip()
+            values[".".join(section)] = value = re.sub(r"\s+# .*", "", value).strip()
+            if section == ["strategy"]:
+                values |= {f"strategy.{key}": number for key, number in re.findall(r"(\w+): ([^,{}]+)", value)}
     return values
 
 
@@ -360,7 +362,9 @@ def list_jobs(campaign):
         check(base.code == 0, f"{algorithm}: {base.said}")
         check("warning" not in base.said, f"{algorithm}: {base.said}")
         for key, text in keys.items():
-            for value in find_values(key, text, base.values.get(key, "")):
+            now = base.values.get(key, "")
+            for value in find_values(key, text, now):
+                check(str(value) != now, f"{key} of {algorithm} is {now} already")
                 yield algorithm, key, value
 
 
