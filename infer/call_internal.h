@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A call from outside: while it is under way its thread computes as in the program `runner`, and
  * errors that are logged become the caller's message. For the thread that makes the call. */
-#ifndef HD_INFER_CALL_INTERNAL_H
-#define HD_INFER_CALL_INTERNAL_H
+#pragma once
 
 #include "runtime/base/config/diag.h"
 
@@ -26,5 +25,3 @@ int hd_call_end(struct hd_call *call, int status);
 
 /* Adds all mistakes to the message of the present call. */
 void hd_call_report(const struct hd_diag *diag);
-
-#endif

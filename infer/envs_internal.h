@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Environments side by side, as infer/envs.c steps them. For one thread at a time. */
-#ifndef HD_INFER_ENVS_INTERNAL_H
-#define HD_INFER_ENVS_INTERNAL_H
+#pragma once
 
 #include "infer/infer.h"
 #include "kernels/envs/actions.h"
@@ -27,5 +26,3 @@ struct heddle_envs {
     char *shown;                    /* [frame] */
     union hd_action_number *action; /* [envs][dims] */
 };
-
-#endif

@@ -13,8 +13,7 @@
  * and OpenMP's number of threads as they were.
  *
  * Arrays belong to the caller, are row-major, and do not overlap. */
-#ifndef HD_INFER_INFER_H
-#define HD_INFER_INFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -285,6 +284,4 @@ HEDDLE_API int heddle_envs_render(const struct heddle_envs *envs, int64_t env, u
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

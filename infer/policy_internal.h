@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A policy as it was loaded: read-only for all threads, but for the list of work memory, which has
  * a lock. */
-#ifndef HD_INFER_POLICY_INTERNAL_H
-#define HD_INFER_POLICY_INTERNAL_H
+#pragma once
 
 #include "infer/infer.h"
 #include "kernels/envs/actions.h"
@@ -47,5 +46,3 @@ int hd_policy_find_bounds(const struct hd_setup *setup, struct heddle_policy *po
  */
 struct hd_work_list *hd_work_list_create(void);
 void hd_work_list_destroy(struct hd_work_list *works);
-
-#endif

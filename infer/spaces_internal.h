@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spaces and actions in the public form and in that of the environments. Thread safe. */
-#ifndef HD_INFER_SPACES_INTERNAL_H
-#define HD_INFER_SPACES_INTERNAL_H
+#pragma once
 
 #include "infer/infer.h"
 #include "kernels/envs/actions.h"
@@ -25,5 +24,3 @@ void hd_actions_give(const struct hd_env_actions *actions, const union hd_action
  * choice that does not exist or a number that is not finite. */
 int hd_actions_take(const struct hd_env_actions *actions, const void *from, int64_t rows,
                     union hd_action_number *to);
-
-#endif

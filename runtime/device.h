@@ -5,8 +5,7 @@
  *
  * Calls that name a GPU leave the thread with it: going back to the thread's GPU before, CUDA's
  * number 0 at first, would make a context there. */
-#ifndef HD_RUNTIME_DEVICE_H
-#define HD_RUNTIME_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ int hd_device_get_capability(int device);
 /* Writes "NVIDIA H100 80GB HBM3, driver 13.0", part of the arithmetic fingerprint; "" without GPUs.
  */
 void hd_device_get_name(int device, char *text, int64_t bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * type. Task bodies see instances as views. No StarPU here: the same bodies run under any executor.
  *
  * Threads: functions may be called from any thread, for different instances at once. */
-#ifndef HD_RUNTIME_VALUE_H
-#define HD_RUNTIME_VALUE_H
+#pragma once
 
 #include "runtime/base/config/config_read.h"
 #include "runtime/base/numbers.h"
@@ -334,5 +333,3 @@ static inline int hd_body_wait(struct hd_context *context, bool (*ready)(void *a
 /* Fails the task: keeps the sentence for the session's error latch and returns HD_ERR_TASK. */
 int hd_body_fail(struct hd_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The nets that are measured, by name. One thread at a time. */
-#ifndef HD_BENCH_PARTS_NETS_H
-#define HD_BENCH_PARTS_NETS_H
+#pragma once
 
 #include "kernels/net/net.h"
 
@@ -38,5 +37,3 @@ void hd_bench_passes_backward(const struct hd_bench_passes *passes);
 
 /* Makes a net whose precision, also "tf32", is that of a GPU. Returns a status of hd_net_create. */
 int hd_bench_net_create_for_gpu(const char *name, const char *precision, struct hd_net **net_p);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory and times on a GPU, for the parts that measure kernels. One thread at a time. */
-#ifndef HD_BENCH_PARTS_ON_GPU_H
-#define HD_BENCH_PARTS_ON_GPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ int hd_part_put_on_gpu(void *to, const void *from, int64_t bytes);
  * last about 50 ms. Returns HD_OK, HD_ERR_DEVICE (logged) or an error of launch. */
 int hd_part_measure_on_gpu(const char *name, int (*launch)(const void *arg), const void *arg,
                            bool graphs, void *stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the parts of bench_parts. A part is a file here, a line in list.def and lines in
  * bench/cases.txt; it measures one thing once and reports it. One thread at a time. */
-#ifndef HD_BENCH_PARTS_PARTS_H
-#define HD_BENCH_PARTS_PARTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ double hd_part_measure_seconds(void (*run)(void *arg), void *arg);
 /* Returns argv[index] as a positive number, `fallback` if there is no such argument, or 0 if it is
  * not a positive number. */
 int64_t hd_part_parse_number(int argc, char **argv, int index, int64_t fallback);
-
-#endif

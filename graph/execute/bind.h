@@ -4,8 +4,7 @@
  * given. It holds everything that these and the guards of steps depend on: counters, instances, the
  * versions that steps have read, and what stop steps have seen. Called by the session's thread
  * only. */
-#ifndef HD_GRAPH_EXECUTE_BIND_H
-#define HD_GRAPH_EXECUTE_BIND_H
+#pragma once
 
 #include "graph/execute/instances.h"
 
@@ -96,5 +95,3 @@ void hd_binder_rotate_writes(struct hd_binder *binder, const struct hd_op *op);
 /* Records that a step has been submitted: the versions that it has read, and those that it has made
  * and the replicas that hold them. */
 void hd_binder_note_accesses(struct hd_binder *binder, const struct hd_op *op);
-
-#endif

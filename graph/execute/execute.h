@@ -3,8 +3,7 @@
  * ahead of those that have ended. Everything it decides by (counters, versions, guards) is a
  * function of the configuration and of what stop steps have seen, so all ranks submit the same
  * collectives. Called by the session's thread only. */
-#ifndef HD_GRAPH_EXECUTE_EXECUTE_H
-#define HD_GRAPH_EXECUTE_EXECUTE_H
+#pragma once
 
 #include "graph/plan/plan.h"
 #include "runtime/engine/session.h"
@@ -73,5 +72,3 @@ int64_t hd_executor_get_version(const struct hd_executor *executor, int value);
 
 /* Returns a counter as submitted; 0 if there is none of this name. */
 int64_t hd_executor_get_counter(const struct hd_executor *executor, const char *name);
-
-#endif

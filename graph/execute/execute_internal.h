@@ -2,8 +2,7 @@
 /* An executor, and the functions by which it submits the ops of a plan, each group in its own file.
  * They are called by the session's thread only. Those that return int return HD_OK, HD_ERR_NOMEM
  * (logged) or the session's error. */
-#ifndef HD_GRAPH_EXECUTE_EXECUTE_INTERNAL_H
-#define HD_GRAPH_EXECUTE_EXECUTE_INTERNAL_H
+#pragma once
 
 #include "graph/execute/bind.h"
 #include "graph/execute/execute.h"
@@ -150,5 +149,3 @@ void hd_control_requests_destroy(struct hd_executor *executor);
  * that all ranks must apply before it: the requests of all ranks in the iteration that has just
  * left the window; on a rank that is alone, `local`. Returns a status as above. */
 int hd_control_requests_reduce(struct hd_executor *executor, unsigned local, unsigned *all_p);
-
-#endif

@@ -2,8 +2,7 @@
 /* The instances of one value on this rank: their memory, and which version slot holds which
  * version. All instances of a value rotate together. Where GPUs take part a slot has replicas, the
  * host's and others on GPUs, each of some version. Called by the session's thread only. */
-#ifndef HD_GRAPH_EXECUTE_INSTANCES_H
-#define HD_GRAPH_EXECUTE_INSTANCES_H
+#pragma once
 
 #include "graph/plan/plan.h"
 #include "runtime/engine/submit.h"
@@ -65,5 +64,3 @@ struct hd_version_slot *hd_instances_start_background(struct hd_instances *insta
 /* Returns the slot that a reader of iteration `iteration` sees; `lag` matters for HD_FROM_LAG. */
 struct hd_version_slot *hd_instances_get_slot(const struct hd_instances *instances,
                                               enum hd_source source, int lag, int64_t iteration);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a parsed graph and completes it. One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_CHECK_H
-#define HD_GRAPH_LANGUAGE_CHECK_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -9,5 +8,3 @@
  * every step its random stream and builds the task objects. Errors: HD_ERR_INPUT (reported to
  * diag), HD_ERR_NOMEM. */
 int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag);
-
-#endif

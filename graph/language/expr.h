@@ -10,8 +10,7 @@
  * Results are doubles; comparisons and logic give 0 or 1. Arithmetic with none, a division by zero
  * and what is not a number (NaN) are none; a comparison with none is false; and, or, not take none
  * for false. Constants are folded. One thread parses an expression; any thread may evaluate it. */
-#ifndef HD_GRAPH_LANGUAGE_EXPR_H
-#define HD_GRAPH_LANGUAGE_EXPR_H
+#pragma once
 
 #include "runtime/base/config/diag.h"
 
@@ -56,5 +55,3 @@ const char *hd_expr_find_key(const struct hd_expr *expr,
 /* Writes the expression as text with few parentheses that parses to an equal one, constants folded;
  * slot_names is indexed by slot. */
 void hd_expr_dump(const struct hd_expr *expr, const char *const *slot_names, FILE *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by expr.c and expr_parse.c: the terms of an expression and its operators. Expressions are
  * written by the thread that parses and read by any. */
-#ifndef HD_GRAPH_LANGUAGE_EXPR_INTERNAL_H
-#define HD_GRAPH_LANGUAGE_EXPR_INTERNAL_H
+#pragma once
 
 #include "graph/language/expr.h"
 
@@ -85,5 +84,3 @@ static inline struct result make_result(double number)
 
 /* Returns the result of an operator on values; operands that it does not have are ignored. */
 struct result hd_expr_compute(enum op op, struct result a, struct result b);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows values through the iterations of a graph. One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_FLOW_H
-#define HD_GRAPH_LANGUAGE_FLOW_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -9,5 +8,3 @@
  * makes, what is computed in vain, stays as it starts, or is read before it is written. Returns
  * HD_OK, with or without mistakes, or HD_ERR_NOMEM. */
 int hd_graph_check_flow(struct hd_graph *graph, struct hd_diag *diag);
-
-#endif

@@ -3,8 +3,7 @@
  * the same on every rank; plan.h says what one rank does with it. load.h makes it. It does not
  * change once loaded, except for the task objects, which may be rebuilt: any thread may read it,
  * one thread at a time calls the functions below. */
-#ifndef HD_GRAPH_LANGUAGE_GRAPH_H
-#define HD_GRAPH_LANGUAGE_GRAPH_H
+#pragma once
 
 #include "graph/language/expr.h"
 #include "tasks/base/registry.h"
@@ -122,5 +121,3 @@ int hd_graph_find_counter(const struct hd_graph *graph, const char *name);
 /* Returns zeroed memory for `count` elements of `size` bytes that lives as long as the graph; NULL
  * (logged) without memory. */
 void *hd_graph_alloc(struct hd_graph *graph, int64_t count, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads a graph from the trees of its files. One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_LOAD_H
-#define HD_GRAPH_LANGUAGE_LOAD_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -20,5 +19,3 @@ struct hd_graph_source {
  * (reported to diag), HD_ERR_NOMEM. */
 int hd_graph_load(const struct hd_graph_source *source, struct hd_diag *diag,
                   struct hd_graph **graph_p);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names inside a graph file: numbers of the config and the strategy, counters, attributes, fields.
  * One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_NAMES_H
-#define HD_GRAPH_LANGUAGE_NAMES_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -24,5 +23,3 @@ int hd_graph_resolve_counter(struct hd_graph *graph, const char *name,
 
 /* Returns the place of a scalar's first character. */
 struct hd_source_location hd_node_get_text_location(const struct hd_node *node);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the trees of a graph's files into values and steps. One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_PARSE_H
-#define HD_GRAPH_LANGUAGE_PARSE_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -11,5 +10,3 @@
  * HD_ERR_INPUT (reported to diag, which may hold mistakes after HD_OK too), HD_ERR_NOMEM. */
 int hd_graph_parse(struct hd_graph *graph, const struct hd_node *root,
                    const struct hd_node *const *strategies, int n_strategies, struct hd_diag *diag);
-
-#endif

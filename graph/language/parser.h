@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of parsing a graph file, and how its mistakes are reported. One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_PARSER_H
-#define HD_GRAPH_LANGUAGE_PARSER_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -33,5 +32,3 @@ void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_locatio
  */
 void hd_parser_report_unknown_value(struct hd_parser *parser, struct hd_source_location location,
                                     const char *name);
-
-#endif

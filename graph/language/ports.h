@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values that a step uses, and the ports of its verb that they go to. One thread at a time. */
-#ifndef HD_GRAPH_LANGUAGE_PORTS_H
-#define HD_GRAPH_LANGUAGE_PORTS_H
+#pragma once
 
 #include "graph/language/parser.h"
 
@@ -9,5 +8,3 @@
  * fills step->refs. Every mistake goes to diag. Errors: HD_ERR_INPUT (reported to diag),
  * HD_ERR_NOMEM. */
 int hd_ports_read(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map);
-
-#endif

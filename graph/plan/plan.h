@@ -4,8 +4,7 @@
  * computed without starting anything, and every rank's plan has the same ops in the same order.
  * Plans are made and destroyed by one thread at a time; a plan that stands is read-only, so any
  * thread may read it. */
-#ifndef HD_GRAPH_PLAN_PLAN_H
-#define HD_GRAPH_PLAN_PLAN_H
+#pragma once
 
 #include "graph/language/graph.h"
 #include "runtime/base/tree.h"
@@ -283,5 +282,3 @@ int hd_plan_get_replica(const struct hd_plan *plan, int value, int home);
 int hd_plan_get_home(const struct hd_plan *plan, int i, int n);
 /* Returns the GPU that holds replica `replica` > 0 of instance `instance`, counted on this rank. */
 int hd_plan_get_replica_home(const struct hd_plan *plan, int value, int replica, int instance);
-
-#endif

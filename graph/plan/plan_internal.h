@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The passes of the planner, in the order in which plan.c runs them, each in its own file. They
  * change a plan that is being made, so one thread at a time may call them. */
-#ifndef HD_GRAPH_PLAN_PLAN_INTERNAL_H
-#define HD_GRAPH_PLAN_PLAN_INTERNAL_H
+#pragma once
 
 #include "graph/plan/plan.h"
 
@@ -75,5 +74,3 @@ static inline bool hd_step_changes(const struct hd_step *step, int value)
             return true;
     return false;
 }
-
-#endif

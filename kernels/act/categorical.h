@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws of actions from rows of logits. Thread safe; the CUDA form only launches a kernel. */
-#ifndef HD_KERNELS_ACT_CATEGORICAL_H
-#define HD_KERNELS_ACT_CATEGORICAL_H
+#pragma once
 
 #include "runtime/base/rng.h"
 
@@ -51,5 +50,3 @@ struct hd_categorical_group {
 int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
                              const struct hd_categorical_group *groups, int64_t n_groups,
                              void *stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Actions of any kind from a row of a policy's outputs, which begins with the logits that
  * kernels/envs/actions.h describes. Thread safe. */
-#ifndef HD_KERNELS_ACT_DRAW_H
-#define HD_KERNELS_ACT_DRAW_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "runtime/base/rng.h"
@@ -41,5 +40,3 @@ void hd_act_squashed_randomly(int dims, const struct hd_rng *rng, uint32_t first
  * arrays may be one. */
 void hd_act_scale(const struct hd_env_actions *actions, const union hd_action_number *unit,
                   union hd_action_number *action);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Epsilon-greedy exploration (docs/di-engine.md 2.7). Thread safe. */
-#ifndef HD_KERNELS_ACT_EXPLORATION_H
-#define HD_KERNELS_ACT_EXPLORATION_H
+#pragma once
 
 #include "runtime/base/rng.h"
 
@@ -22,5 +21,3 @@ double hd_epsilon_compute(const struct hd_epsilon *epsilon, double env_step);
  * (logged). */
 int hd_argmax_cuda(const float *q, int64_t ld, int64_t n, int64_t rows, int32_t *action,
                    void *stream);
-
-#endif

@@ -3,8 +3,7 @@
  * probabilities, entropies and divergences of an action are the sums of those of its numbers. A
  * distribution is a mean and the logarithm of a deviation, which counts as clamped to [-20, 2] and
  * whose derivative is zero beyond. Thread safe. */
-#ifndef HD_KERNELS_ACT_GAUSSIAN_H
-#define HD_KERNELS_ACT_GAUSSIAN_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -101,5 +100,3 @@ HD_INLINE struct hd_squashed hd_squashed_draw(float mean, float log_std, double 
     drawn.by_log_prob.log_std = (2 * y * moved - 1) * free;
     return drawn;
 }
-
-#endif

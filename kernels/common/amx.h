@@ -2,8 +2,7 @@
 /* Intel's matrix registers (AMX): eight tiles of 16 rows of 64 bytes. One instruction computes
  * C[16][16] += A[16][32] B[16][16][2] on bf16 with sums in float; a row of B holds pairs of the
  * summed index. Tiles belong to a thread; every function here concerns the calling thread. */
-#ifndef HD_KERNELS_COMMON_AMX_H
-#define HD_KERNELS_COMMON_AMX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,7 +69,5 @@ HD_ALWAYS __m512i hd_pairs_take_second(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);
 }
-
-#endif
 
 #endif

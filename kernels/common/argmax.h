@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of a greedy policy. Thread safe. */
-#ifndef HD_KERNELS_COMMON_ARGMAX_H
-#define HD_KERNELS_COMMON_ARGMAX_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -36,5 +35,3 @@ HD_INLINE int64_t hd_argmax_sum(const float *q, int64_t n, int64_t each)
     }
     return best;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16 is the upper half of a float, rounded to nearest, ties to even. Subnormal results become
  * zero, as in the processor's own conversion. Thread safe. */
-#ifndef HD_KERNELS_COMMON_BF16_H
-#define HD_KERNELS_COMMON_BF16_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -42,5 +41,3 @@ enum { HD_BF16_UNIT = 32 };
 /* Rounds two rows of a matrix into pairs, the order in which the processor multiplies them: to[2 i]
  * = even[i], to[2 i + 1] = odd[i], i < 16. */
 void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to);
-
-#endif

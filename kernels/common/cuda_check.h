@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors of CUDA's runtime, for C and CUDA sources of kernels. Thread safe. */
-#ifndef HD_KERNELS_COMMON_CUDA_CHECK_H
-#define HD_KERNELS_COMMON_CUDA_CHECK_H
+#pragma once
 
 #include "runtime/base/gpu_error.h"
 #include "runtime/base/status.h"
@@ -17,5 +16,3 @@ static inline int hd_cuda_check(cudaError_t error, const char *what)
     cudaGetDevice(&gpu);
     return hd_gpu_fail(gpu, what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
-
-#endif

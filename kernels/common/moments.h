@@ -3,8 +3,7 @@
  * two sets of samples are merged exactly (Chan, Golub & LeVeque 1979; docs/di-engine.md 3.4).
  * Thread safe on different memory. The CUDA forms only launch kernels and return HD_OK or
  * HD_ERR_DEVICE (logged). */
-#ifndef HD_KERNELS_COMMON_MOMENTS_H
-#define HD_KERNELS_COMMON_MOMENTS_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -93,5 +92,3 @@ int hd_moments_reduce_cuda(const struct hd_moments_operands *operands, int64_t n
 int hd_moments_merge_running_cuda(struct hd_moments into, struct hd_moments other, int64_t n,
                                   double prior, double epsilon, float *scale, float *shift,
                                   void *stream);
-
-#endif

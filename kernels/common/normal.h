@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Normal numbers from counters, for CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_COMMON_NORMAL_H
-#define HD_KERNELS_COMMON_NORMAL_H
+#pragma once
 
 #include "runtime/base/rng.h"
 
@@ -17,5 +16,3 @@ HD_INLINE double hd_normal_draw(const struct hd_rng *rng, uint32_t item)
     const double turn = ((double)words[2] * 0x1p32 + words[3]) * 0x1p-64;
     return sqrt(-2 * log(radius)) * cos(2 * 3.14159265358979323846 * turn);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * in float. How AVX-512's rounds between the two products is the processor's own choice, the same
  * in every call; elsewhere they are two fused multiply-adds, in files compiled with contraction.
  * Thread safe. */
-#ifndef HD_KERNELS_COMMON_PAIRS_H
-#define HD_KERNELS_COMMON_PAIRS_H
+#pragma once
 
 #include "kernels/common/vector.h"
 
@@ -81,7 +80,5 @@ typedef uint32_t hd_pairs_bits __attribute__((vector_size(4 * HD_REG), aligned(2
             }                                                                                      \
         }                                                                                          \
     } while (0)
-
-#endif
 
 #endif

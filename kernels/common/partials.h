@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sum of the partials of a gradient on a GPU, in the fixed tree (runtime/base/tree.h) and with
  * the bits of hd_tree_add on a CPU. Thread safe. */
-#ifndef HD_KERNELS_COMMON_PARTIALS_H
-#define HD_KERNELS_COMMON_PARTIALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ enum { HD_PARTIALS_GROUPS = 64, HD_PARTIALS_MEMBERS = 256 };
  * HD_PARTIALS_MEMBERS, or unequally many (logged). */
 int hd_partials_mean_cuda(int groups, const struct hd_partials *group, bool mean, int64_t lo,
                           int64_t hi, float *to, float *count, void *stream);
-
-#endif

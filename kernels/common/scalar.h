@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that one kernel leaves for another in memory that GPUs address, so that the host need not
  * look at them in between. */
-#ifndef HD_KERNELS_COMMON_SCALAR_H
-#define HD_KERNELS_COMMON_SCALAR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct hd_scalar_slot {
     int64_t *pushes; /* entries so far */
     struct hd_scalar *entry;
 };
-
-#endif

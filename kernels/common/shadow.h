@@ -2,8 +2,7 @@
 /* A shadow is the bf16 copy of a float tensor, in the order in which a kernel reads it. Whoever
  * changes a range of the floats also refreshes that range of the shadow, while it is in the cache.
  * Thread safe on different memory. */
-#ifndef HD_KERNELS_COMMON_SHADOW_H
-#define HD_KERNELS_COMMON_SHADOW_H
+#pragma once
 
 #include "kernels/common/bf16.h"
 
@@ -22,5 +21,3 @@ void hd_shadow_destroy(struct hd_shadow *shadow);
  * makes them. */
 void hd_shadow_refresh(const struct hd_shadow *shadow, const float *floats, int64_t lo, int64_t hi,
                        hd_bf16 *to);
-
-#endif

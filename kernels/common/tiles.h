@@ -3,8 +3,7 @@
  * GPU multiplies, its shadow weights, which are cut in tiles. A gradient may be in either: in GPU
  * order it is what the matrix products leave. The tables are made by kernels/net/gpu/, for kernels
  * that turn one order into the other (tiles.cuh). They are read-only. */
-#ifndef HD_KERNELS_COMMON_TILES_H
-#define HD_KERNELS_COMMON_TILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ struct hd_tiles {
     int64_t n_narrow;
     float *wide; /* the others */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of 16 floats, and vectors of a register's width, in the compiler's portable notation, and
  * operations on them. Thread safe. */
-#ifndef HD_KERNELS_COMMON_VECTOR_H
-#define HD_KERNELS_COMMON_VECTOR_H
+#pragma once
 
 #include "kernels/common/bf16.h"
 
@@ -236,5 +235,3 @@ HD_ALWAYS void hd_vec_transpose(hd_vec row[HD_VEC])
     case (rows)*8 + (vectors):                                                                     \
         f(p, rows, vectors);                                                                       \
         break;
-
-#endif

@@ -6,8 +6,7 @@
  * hd_conv_export convert from and to PyTorch's. A call computes on the calling thread alone, and
  * its bits depend on how a pass is divided into parts, never on the thread. Thread safe once the
  * convolution is created. */
-#ifndef HD_KERNELS_CONV_CONV_H
-#define HD_KERNELS_CONV_CONV_H
+#pragma once
 
 #include "kernels/conv/conv_fields.h"
 
@@ -82,5 +81,3 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
 /* Writes name, version and instruction set of the library, and whether bf16 gradients use the
  * matrix registers: "onednn 2.6.3 isa 0x3e7 amx". It is a part of the arithmetic fingerprint. */
 void hd_conv_describe_library(char *text, size_t bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * input by 16 output channels, [out / 16][in / 16][y][x][16][16]; kernels are multiples of the
  * stride; there is no padding. Thread safe on different memory; a call computes on the calling
  * thread. */
-#ifndef HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
-#define HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
+#pragma once
 
 #include "kernels/conv/conv_own_internal.h"
 
@@ -22,5 +21,3 @@ void hd_conv_amx_map_shadow(const struct hd_conv_fields *fields, int32_t *place)
 
 /* All NULL in programs built without AMX. */
 extern const struct hd_conv_own hd_conv_amx_forward, hd_conv_amx_weights, hd_conv_amx_data;
-
-#endif

@@ -3,8 +3,7 @@
  * of stride s is a convolution of stride 1 on the s x s images made of every s-th pixel (phases).
  * If outputs are spread to rows as wide as such an image's, with zeros in the gaps, the pixels that
  * a weight touches are the same run of pixels as the outputs, moved by a constant. Thread safe. */
-#ifndef HD_KERNELS_CONV_CONV_AMX_TILES_INTERNAL_H
-#define HD_KERNELS_CONV_CONV_AMX_TILES_INTERNAL_H
+#pragma once
 
 #include "kernels/common/amx.h"
 #include "kernels/conv/conv_amx_internal.h"
@@ -58,7 +57,5 @@ static inline struct hd_conv_geometry hd_conv_geometry_make(const struct hd_conv
                                      .in_blocks = f->in_channels / HD_TILE_ROWS,
                                      .out_blocks = f->out_channels / HD_TILE_ROWS};
 }
-
-#endif
 
 #endif

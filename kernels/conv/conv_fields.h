@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The description of a convolution: sizes, layouts and passes. Thread safe. */
-#ifndef HD_KERNELS_CONV_CONV_FIELDS_H
-#define HD_KERNELS_CONV_CONV_FIELDS_H
+#pragma once
 
 #include "kernels/common/bf16.h"
 
@@ -67,5 +66,3 @@ struct hd_conv_run {
     struct hd_conv_prefetch prefetch; /* for the next part; may differ from part to part */
     bool begun;                       /* private */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions through oneDNN, in the layouts that it prefers. Thread safe once created; a call
  * computes on the calling thread. */
-#ifndef HD_KERNELS_CONV_CONV_ONEDNN_INTERNAL_H
-#define HD_KERNELS_CONV_CONV_ONEDNN_INTERNAL_H
+#pragma once
 
 #include "kernels/conv/conv_fields.h"
 
@@ -45,5 +44,3 @@ int hd_onednn_conv_run(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int6
 
 /* Writes a text such as "onednn 2.6.3 isa 0x3e7". */
 void hd_onednn_describe(char *text, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The passes that kernels of our own compute where oneDNN is slow. Thread safe on different memory;
  * a call computes on the calling thread. */
-#ifndef HD_KERNELS_CONV_CONV_OWN_INTERNAL_H
-#define HD_KERNELS_CONV_CONV_OWN_INTERNAL_H
+#pragma once
 
 #include "kernels/conv/conv_fields.h"
 
@@ -23,5 +22,3 @@ struct hd_conv_own {
     void (*backward_data)(const struct hd_conv_fields *fields, const struct hd_conv_run *run,
                           int64_t batch, const void *dy, const void *y, void *dx);
 };
-
-#endif

@@ -2,8 +2,7 @@
 /* The gradient of the weights of bf16 convolutions on AVX-512's products of pairs, where oneDNN
  * reaches half of their speed. Layouts as in kernels/conv/conv_amx_internal.h; kernels and strides
  * are any. Thread safe on different memory; a call computes on the calling thread. */
-#ifndef HD_KERNELS_CONV_CONV_PAIRS_INTERNAL_H
-#define HD_KERNELS_CONV_CONV_PAIRS_INTERNAL_H
+#pragma once
 
 #include "kernels/conv/conv_own_internal.h"
 
@@ -14,5 +13,3 @@ bool hd_conv_pairs_supports(const struct hd_conv_fields *fields);
 
 /* All NULL in programs built without these products. */
 extern const struct hd_conv_own hd_conv_pairs_weights;
-
-#endif

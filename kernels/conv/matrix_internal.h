@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of float matrices that fit the second-level cache, for kernels that need many of them.
  * Thread safe, no allocation. */
-#ifndef HD_KERNELS_CONV_MATRIX_INTERNAL_H
-#define HD_KERNELS_CONV_MATRIX_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ struct hd_matrix {
  * increasing order. b and c are row-major; n is a multiple of 16. */
 void hd_matrix_multiply(int64_t rows, int64_t columns, int64_t depth, const struct hd_matrix *a,
                         const float *b, int64_t ldb, bool add, float *c, int64_t ldc);
-
-#endif

@@ -2,8 +2,7 @@
 /* oneDNN's C interface, as far as convolutions need it: one notation for versions 2 and 3, and
  * primitives that carry their arguments. Functions that make a handle return NULL when oneDNN
  * refuses. Thread safe on different objects, after hd_dnnl_enter in each thread. */
-#ifndef HD_KERNELS_CONV_ONEDNN_INTERNAL_H
-#define HD_KERNELS_CONV_ONEDNN_INTERNAL_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_version.h>
@@ -188,5 +187,3 @@ int hd_dnnl_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct hd_dnnl_o
 /* Runs the primitive on the memory `handles`, in the order of the arguments. Returns HD_OK or
  * HD_ERR_TASK (logged). */
 int hd_dnnl_op_run(const struct hd_dnnl_op *op, void *const *handles);
-
-#endif

@@ -7,8 +7,7 @@
  * Activations are HD_NCHW16, weights blocks of 16 input by 16 output channels, [out / 16][in /
  * 16][y][x][16][16], as in oneDNN. The bits of an observation's output and of its input's gradient
  * depend on that observation alone. Thread safe on different memory. */
-#ifndef HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
-#define HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
+#pragma once
 
 #include "kernels/conv/conv_own_internal.h"
 
@@ -17,5 +16,3 @@
 bool hd_winograd_supports(const struct hd_conv_fields *fields);
 
 extern const struct hd_conv_own hd_winograd[HD_CONV_PASSES];
-
-#endif

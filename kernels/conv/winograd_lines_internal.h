@@ -2,8 +2,7 @@
 /* The transforms of minimal filtering with 4 inputs for the points 0, 1, -1 and infinity (Lavin &
  * Gray 2016), on a line of vectors `step` apart: a kernel of 2 yields 3 outputs, one of 3 yields 2.
  * A patch is transformed along both dimensions, one after the other. Thread safe. */
-#ifndef HD_KERNELS_CONV_WINOGRAD_LINES_INTERNAL_H
-#define HD_KERNELS_CONV_WINOGRAD_LINES_INTERNAL_H
+#pragma once
 
 #include "kernels/common/vector.h"
 
@@ -81,5 +80,3 @@ HD_ALWAYS void hd_winograd_expand_output(int64_t outs, hd_vec *y, int step)
         down;                                                                                      \
     for (int64_t i_ = 0; i_ < HD_WINOGRAD_SIDE; i_++)                                              \
         across;
-
-#endif

@@ -12,8 +12,7 @@
  * Sums are doubles, in which products of two floats are exact: HD_LANES partial sums, then pairs of
  * halves. xhat is (X - mean) / sqrt(variance + epsilon). Thread safe, no allocation; no two
  * pointers of a call overlap unless stated. */
-#ifndef HD_KERNELS_DENSE_BATCH_NORM_H
-#define HD_KERNELS_DENSE_BATCH_NORM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -61,5 +60,3 @@ void hd_batch_norm_backward(int64_t features, int64_t columns, int64_t used, dou
                             const double *sums, const double *mean, const double *variance,
                             const float *weight, const float *x, int64_t ldx, const float *dy,
                             float *dx, int64_t ld);
-
-#endif

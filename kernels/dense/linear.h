@@ -4,8 +4,7 @@
  * element is one chain of multiply-adds over the summed index in increasing order, so its bits
  * depend on neither blocking, batch size nor column. Weights are PyTorch's W[out][in]. Thread safe,
  * no allocation; no two pointers of a call overlap unless stated. */
-#ifndef HD_KERNELS_DENSE_LINEAR_H
-#define HD_KERNELS_DENSE_LINEAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void hd_linear_multiply(const struct hd_product *product);
  * up to its next multiple of HD_LANES (within ld_to). */
 void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
                   int64_t ld_to);
-
-#endif

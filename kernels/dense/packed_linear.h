@@ -7,8 +7,7 @@
  * result is one chain over the summed index in increasing order, in bf16 a link for every number or
  * for every pair of them (or more), as the processor can: its bits depend neither on the number of
  * rows nor on how ranges are cut. Thread safe; no allocation; no two pointers of a call overlap. */
-#ifndef HD_KERNELS_DENSE_PACKED_LINEAR_H
-#define HD_KERNELS_DENSE_PACKED_LINEAR_H
+#pragma once
 
 #include "kernels/common/bf16.h"
 
@@ -84,5 +83,3 @@ void hd_packed_backward_data_bf16(const struct hd_packed *p, int64_t rows, const
 void hd_packed_backward_weights_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,
                                      int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
                                      int64_t last, float *dw, void *scratch);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the passes, and the implementations of the bf16 ones. Thread safe. */
-#ifndef HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
-#define HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
+#pragma once
 
 #include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear.h"
@@ -87,5 +86,3 @@ struct hd_packed_bf16 {
 extern const struct hd_packed_bf16 hd_packed_pairs; /* products of pairs, on all processors */
 extern const struct hd_packed_bf16
     hd_packed_amx; /* needs hd_amx_is_ready(); all NULL in programs built without AMX */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Action spaces, wherever actions are stored. Thread safe. */
-#ifndef HD_KERNELS_ENVS_ACTIONS_H
-#define HD_KERNELS_ENVS_ACTIONS_H
+#pragma once
 
 #include "kernels/envs/env.h"
 #include "runtime/base/numbers.h"
@@ -28,5 +27,3 @@ const char *hd_actions_describe(const struct hd_env_actions *actions, char text[
  * HD_OK, or HD_ERR_FORMAT with a sentence in `message` (not logged). */
 int hd_actions_check(const struct hd_env_actions *actions, const union hd_action_number *action,
                      int64_t n, char message[HD_NUMBERS_MESSAGE]);
-
-#endif

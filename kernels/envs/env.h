@@ -23,8 +23,7 @@
  * went wrong; the env's name is put before it. They may be called from any thread, but not at the
  * same time for one group; groups share nothing that changes. No C++ exception, signal handler or
  * exit may leave them. */
-#ifndef HD_KERNELS_ENVS_ENV_H
-#define HD_KERNELS_ENVS_ENV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -183,6 +182,4 @@ hd_env_plugin(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -7,8 +7,7 @@
  * and return HD_OK or HD_ERR_DEVICE (logged). Pointers in the structures below are to device
  * memory, arrays do not overlap, and host scalars are fixed in a captured CUDA graph. Thread safe
  * on different memory. */
-#ifndef HD_KERNELS_ENVS_ENV_GPU_H
-#define HD_KERNELS_ENVS_ENV_GPU_H
+#pragma once
 
 #include "kernels/envs/env.h"
 #include "kernels/envs/played.h"
@@ -87,5 +86,3 @@ struct hd_env_gpu {
     int (*evaluate)(const struct hd_env_gpu_evaluation *evaluation, const float *out,
                     int64_t outputs, void *stream);
 };
-
-#endif

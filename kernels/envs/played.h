@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts what an env plays of an evaluation, for CPUs and GPUs. Thread safe on different envs. */
-#ifndef HD_KERNELS_ENVS_PLAYED_H
-#define HD_KERNELS_ENVS_PLAYED_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -48,5 +47,3 @@ HD_INLINE bool hd_played_count(struct hd_played *played, double reward, bool don
     played->present_return = 0;
     return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seeds of episodes, for CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_ENVS_SEED_H
-#define HD_KERNELS_ENVS_SEED_H
+#pragma once
 
 #include "runtime/base/rng.h"
 
@@ -16,5 +15,3 @@ HD_INLINE uint64_t hd_env_get_seed(uint64_t seed, int64_t shard, int64_t env, in
     const struct hd_rng rng = hd_rng_make(seed, HD_ENV_SEED_STREAM, shard, env, episode >> 32);
     return hd_rng_draw_u64(&rng, (uint32_t)episode);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adam (Kingma & Ba 2015) as PyTorch computes it (docs/di-engine.md 2.5), without weight decay.
  * Thread safe on different memory. */
-#ifndef HD_KERNELS_LEARN_ADAM_H
-#define HD_KERNELS_LEARN_ADAM_H
+#pragma once
 
 #include "kernels/common/partials.h"
 #include "kernels/common/scalar.h"
@@ -57,5 +56,3 @@ int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad
                       const struct hd_tiles *tiles, int64_t lo, int64_t n,
                       const struct hd_adam_inputs *inputs, int64_t *updates, float *scratch,
                       float *m, float *v, void *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adam's formula for one element, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_ADAM_INTERNAL_H
-#define HD_KERNELS_LEARN_ADAM_INTERNAL_H
+#pragma once
 
 #include "kernels/learn/adam.h"
 #include "runtime/base/inline.h"
@@ -51,5 +50,3 @@ HD_INLINE void hd_adam_update_one(const struct hd_adam_scalars *s, float grad, f
     *v = second;
     *param -= s->step * (first / (hd_adam_divide_by_root(s, sqrtf(second)) + s->epsilon));
 }
-
-#endif

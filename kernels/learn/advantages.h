@@ -2,8 +2,7 @@
 /* Values, advantages and returns of the samples of an on-policy collect on a GPU, for the verb
  * `compute_advantages` (docs/di-engine.md 3.4). Thread safe; the functions only launch kernels and
  * return HD_OK or HD_ERR_DEVICE (logged). */
-#ifndef HD_KERNELS_LEARN_ADVANTAGES_H
-#define HD_KERNELS_LEARN_ADVANTAGES_H
+#pragma once
 
 #include "kernels/common/moments.h"
 #include "kernels/rollout/steps.h"
@@ -39,5 +38,3 @@ int64_t hd_advantages_get_work_bytes(int64_t n);
  * the sums of `returns` are added in another order (hd_moments_compute_cuda). Returns HD_OK or
  * HD_ERR_DEVICE (logged). */
 int hd_advantages_compute_cuda(const struct hd_advantages_args *args, void *stream);
-
-#endif

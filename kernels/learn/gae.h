@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generalised advantage estimation (Schulman et al. 2016; docs/di-engine.md 3.4). Thread safe. */
-#ifndef HD_KERNELS_LEARN_GAE_H
-#define HD_KERNELS_LEARN_GAE_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -31,5 +30,3 @@ void hd_gae_compute(const struct hd_gae *gae, float *advantage);
 /* Computes the same bits on a GPU, with all arrays in device memory and a thread for each fragment.
  * Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_gae_compute_cuda(const struct hd_gae *gae, float *advantage, void *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sum of squares behind the L2 norm of a gradient. Thread safe. */
-#ifndef HD_KERNELS_LEARN_GRAD_NORM_H
-#define HD_KERNELS_LEARN_GRAD_NORM_H
+#pragma once
 
 #include "kernels/common/partials.h"
 #include "kernels/common/scalar.h"
@@ -25,5 +24,3 @@ int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, const int32_t 
  * Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_grad_norm_push_cuda(const double *blocks, int64_t n, struct hd_scalar_slot norm,
                            void *stream);
-
-#endif

@@ -7,8 +7,7 @@
  *   int8  integers in [-127, 127] times one scale for each block, the largest magnitude there /
  * 127; a block with a number that is not finite becomes NaN throughout, one of numbers below 127 *
  * 2^-126 zero */
-#ifndef HD_KERNELS_LEARN_ROUNDING_H
-#define HD_KERNELS_LEARN_ROUNDING_H
+#pragma once
 
 #include "runtime/base/tree.h"
 
@@ -16,5 +15,3 @@ extern const struct hd_rounding hd_rounding_bf16, hd_rounding_f16, hd_rounding_i
 
 /* Returns the precision of this name, or NULL: f32, which rounds nothing. */
 const struct hd_rounding *hd_rounding_find(const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The number of rows of a microbatch that count. Thread safe. */
-#ifndef HD_KERNELS_LEARN_SAMPLES_H
-#define HD_KERNELS_LEARN_SAMPLES_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -21,5 +20,3 @@ int hd_samples_count_cuda(const int64_t *used, int64_t first, int64_t rows, int6
 
 /* Sets counts[i] = *samples for i < n. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_samples_fill_counts_cuda(const int64_t *samples, int64_t n, float *counts, void *stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* V-trace (Espeholt et al. 2018, equation 1 and section 4.2): targets of values and advantages of a
  * policy, from samples that another one drew. Thread safe. */
-#ifndef HD_KERNELS_LEARN_VTRACE_H
-#define HD_KERNELS_LEARN_VTRACE_H
+#pragma once
 
 #include "kernels/learn/gae.h"
 
@@ -20,5 +19,3 @@ struct hd_vtrace {
  * bootstraps. `correction` may be log_ratio.
  * With equal policies and limits of at least 1 the corrections are the bits of hd_gae_compute. */
 void hd_vtrace_compute(const struct hd_vtrace *vtrace, float *correction, float *advantage);
-
-#endif

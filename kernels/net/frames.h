@@ -4,8 +4,7 @@
  * kernel k and stride f on the one is a convolution with kernel k / f and stride 1 on the other,
  * with the same products in the same sums, but with enough channels to compute fast. Thread
  * safe. */
-#ifndef HD_KERNELS_NET_FRAMES_H
-#define HD_KERNELS_NET_FRAMES_H
+#pragma once
 
 #include "kernels/conv/conv.h"
 #include "kernels/net/obs_norm.h"
@@ -35,5 +34,3 @@ void hd_frames_restore(const struct hd_frames *frames, int64_t rows, const void 
  * kernel. */
 void hd_frames_copy_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,
                             float *row_major, float *folded, bool fold);
-
-#endif

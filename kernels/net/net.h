@@ -9,8 +9,7 @@
  * followed by bf16 shadow weights if the net computes in bf16. Functions that compute get their
  * memory from the caller, run on the calling thread alone and are thread safe on different memory:
  * a net is read-only once made, except for prepared passes, which a lock protects. */
-#ifndef HD_KERNELS_NET_NET_H
-#define HD_KERNELS_NET_NET_H
+#pragma once
 
 #include "kernels/common/tiles.h"
 #include "kernels/net/layers/layer.h"
@@ -380,5 +379,3 @@ void hd_net_training_backward(const struct hd_net *net, const struct hd_training
  * case nothing changes. */
 bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,
                            float *running);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The base of a net, and what its parts call of each other. Threads as in kernels/net/net.h. */
-#ifndef HD_KERNELS_NET_NET_INTERNAL_H
-#define HD_KERNELS_NET_NET_INTERNAL_H
+#pragma once
 
 #include "kernels/net/net.h"
 
@@ -104,5 +103,3 @@ int hd_list_training_forward(const struct hd_net *base, const struct hd_training
                              int stage, const double *total_sums, double *sums);
 int hd_list_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
                               int stage, const double *total_sums, double *sums);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Normalisation of observations before they enter a net. Thread safe. */
-#ifndef HD_KERNELS_NET_OBS_NORM_H
-#define HD_KERNELS_NET_OBS_NORM_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -22,5 +21,3 @@ HD_INLINE float hd_obs_normalise(const struct hd_obs_norm *norm, int64_t j, floa
     const float y = fmaf(x, norm->scale[j], norm->shift[j]), limit = norm->limit;
     return y > limit ? limit : y < -limit ? -limit : y;
 }
-
-#endif

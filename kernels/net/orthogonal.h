@@ -2,8 +2,7 @@
 /* Random orthogonal matrices as initial weights (Saxe et al. 2013, "Exact solutions to the
  * nonlinear dynamics of learning in deep linear neural networks"). Thread safe on different
  * memory. */
-#ifndef HD_KERNELS_NET_ORTHOGONAL_H
-#define HD_KERNELS_NET_ORTHOGONAL_H
+#pragma once
 
 #include "runtime/base/rng.h"
 
@@ -15,5 +14,3 @@
  * is drawn as item `first` + i of rng. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, int64_t columns,
                        double gain, float *w);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* n-step transitions from a fragment of consecutive steps of one env (docs/di-engine.md 2.4).
  * Thread safe. */
-#ifndef HD_KERNELS_REPLAY_NSTEP_H
-#define HD_KERNELS_REPLAY_NSTEP_H
+#pragma once
 
 #include "kernels/replay/transitions.h"
 
@@ -28,5 +27,3 @@ enum hd_nstep_tail { HD_NSTEP_DI_ENGINE, HD_NSTEP_CORRECTED };
  * bootstrap factor. */
 void hd_nstep_assemble(const struct hd_fragment *fragment, double gamma, enum hd_nstep_tail tail,
                        int64_t nstep, int64_t count, void *transitions);
-
-#endif

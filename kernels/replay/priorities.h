@@ -4,8 +4,7 @@
  * the largest importance-sampling weight (Schaul et al. 2016, sections 3.3 and 3.4, appendix B.2.1;
  * docs/di-engine.md 2.9). One block of plain memory (zeroed: no transitions). Inner nodes are a
  * function of the leaves alone, whatever the order of changes. Thread safe on different memory. */
-#ifndef HD_KERNELS_REPLAY_PRIORITIES_H
-#define HD_KERNELS_REPLAY_PRIORITIES_H
+#pragma once
 
 #include "runtime/base/numbers.h"
 
@@ -58,5 +57,3 @@ int64_t hd_priorities_find(const struct hd_priorities_shape *shape,
 float hd_priorities_compute_importance(const struct hd_priorities_shape *shape,
                                        const struct hd_priorities *priorities, int64_t number,
                                        double beta);
-
-#endif

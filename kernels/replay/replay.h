@@ -4,8 +4,7 @@
  * transition is sampled. When a frame is overwritten, the transitions that need it are dropped, and
  * with them all older ones, so that a sampled transition is always complete. Thread safe on
  * different memory. */
-#ifndef HD_KERNELS_REPLAY_REPLAY_H
-#define HD_KERNELS_REPLAY_REPLAY_H
+#pragma once
 
 #include "kernels/replay/transitions.h"
 #include "runtime/base/numbers.h"
@@ -103,5 +102,3 @@ int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *ring,
 int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const void *ring,
                           const struct hd_rng *rng, const struct hd_transition_shape *to_shape,
                           struct hd_transitions to, float *weight, int64_t *used, void *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout of a replay ring, for CPUs and GPUs. Thread safe on different memory. */
-#ifndef HD_KERNELS_REPLAY_REPLAY_INTERNAL_H
-#define HD_KERNELS_REPLAY_REPLAY_INTERNAL_H
+#pragma once
 
 #include "kernels/replay/replay.h"
 
@@ -58,5 +57,3 @@ HD_INLINE const char *hd_replay_find_frame(const struct hd_replay_shape *shape,
     const int64_t slot = hd_replay_find_slot(shape, env, frame - (back < age ? back : age));
     return ring->frames + slot * shape->frame_bytes;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * multiple of the number of shards S, and entry p goes to shard p mod S. The permutation is our own
  * (Philox), not torch's. It is never written down: any entry is computed at once, and nothing has
  * to be kept. Thread safe. */
-#ifndef HD_KERNELS_REPLAY_SAMPLER_H
-#define HD_KERNELS_REPLAY_SAMPLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ int64_t hd_sampler_count_max(const struct hd_sampler *sampler);
  * count modulo 2^32. */
 int64_t hd_sampler_get(const struct hd_sampler *sampler, int64_t epoch, int64_t shard, int64_t i,
                        bool *padding_p);
-
-#endif

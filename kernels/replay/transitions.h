@@ -5,8 +5,7 @@
  * frame and consists of the `stack` frames up to it, oldest first; if the episode is younger than
  * that, its first frame replaces those before it. So each frame is kept only once. Thread safe on
  * different memory. */
-#ifndef HD_KERNELS_REPLAY_TRANSITIONS_H
-#define HD_KERNELS_REPLAY_TRANSITIONS_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "runtime/base/inline.h"
@@ -84,5 +83,3 @@ int64_t hd_transitions_get_bytes(const struct hd_transition_shape *shape);
 /* Returns the addresses of the arrays in a block; all but next_obs are 64-byte aligned if `block`
  * is. */
 struct hd_transitions hd_transitions_lay_out(const struct hd_transition_shape *shape, void *block);
-
-#endif

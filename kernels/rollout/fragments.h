@@ -4,8 +4,7 @@
  * makes one fragment, and all fragments are complete with the last step (they are not cut at ends
  * of episodes). Arrays are those of a group of the type `trajectories`; step t of env e has index e
  * T + t. Thread safe on different memory. Functions use device memory and only launch kernels. */
-#ifndef HD_KERNELS_ROLLOUT_FRAGMENTS_H
-#define HD_KERNELS_ROLLOUT_FRAGMENTS_H
+#pragma once
 
 #include "runtime/base/rng.h"
 
@@ -44,5 +43,3 @@ int hd_fragments_complete_cuda(const struct hd_fragments *fragments,
 
 /* Zeroes device memory, a multiple of 8 bytes. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_fragments_clear_cuda(void *memory, int64_t bytes, void *stream);
-
-#endif

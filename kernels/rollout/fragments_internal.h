@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records of one step, one sample and one ended episode, for CPUs and GPUs. Thread safe on
  * different elements. */
-#ifndef HD_KERNELS_ROLLOUT_FRAGMENTS_INTERNAL_H
-#define HD_KERNELS_ROLLOUT_FRAGMENTS_INTERNAL_H
+#pragma once
 
 #include "kernels/act/categorical.h"
 #include "kernels/rollout/fragments.h"
@@ -45,5 +44,3 @@ HD_INLINE void hd_fragments_note_end(const struct hd_fragments *fragments,
     fragments->ended_return[i] = ends->ended_return[step];
     fragments->ended_steps[i] = (double)ends->ended_steps[step];
 }
-
-#endif

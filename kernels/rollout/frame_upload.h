@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Assembles on a GPU the present observations of envs that a CPU steps. Each frame is uploaded at
  * most once, and only if the GPU needs it. Thread safe on different memory. */
-#ifndef HD_KERNELS_ROLLOUT_FRAME_UPLOAD_H
-#define HD_KERNELS_ROLLOUT_FRAME_UPLOAD_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -53,5 +52,3 @@ enum { HD_FRAME_UPLOADS = 16 }; /* that one launch does */
  * runs. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_frame_upload_run_cuda(const struct hd_frame_upload *uploads, int64_t n, char *obs,
                              void *stream);
-
-#endif

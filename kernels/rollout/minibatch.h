@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Minibatches from the samples of an on-policy collect on a GPU (docs/di-engine.md 3.5), for the
  * verb `sample_minibatch`. Thread safe; launches only. */
-#ifndef HD_KERNELS_ROLLOUT_MINIBATCH_H
-#define HD_KERNELS_ROLLOUT_MINIBATCH_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "kernels/rollout/steps.h"
@@ -35,5 +34,3 @@ struct hd_minibatch_arrays {
  * the call returns. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_minibatch_gather_cuda(const struct hd_minibatch_source *source,
                              const struct hd_minibatch_arrays *to, void *stream);
-
-#endif

@@ -3,8 +3,7 @@
  * Steps, samples and the arrays of a group are those of the type `trajectories`
  * (tasks/types/collect/trajectories.h). Thread safe; the CUDA functions only launch kernels and
  * return HD_OK or HD_ERR_DEVICE (logged). */
-#ifndef HD_KERNELS_ROLLOUT_STEPS_H
-#define HD_KERNELS_ROLLOUT_STEPS_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -86,5 +85,3 @@ int hd_steps_find_bootstraps_cuda(const struct hd_steps *steps, int32_t *after, 
  * sample 0's where after[] is -1. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_steps_gather_bootstrap_obs_cuda(const struct hd_steps *steps, const int32_t *after,
                                        int64_t capacity, char *obs, void *stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subcommands of `runner`. Each is called once, by the main thread, with its options; logs its
  * errors; and returns the exit code of the program. */
-#ifndef HD_RUNNER_BASE_COMMANDS_H
-#define HD_RUNNER_BASE_COMMANDS_H
+#pragma once
 
 struct hd_options;
 
@@ -24,5 +23,3 @@ int hd_command_check_env(struct hd_options *options);
 int hd_command_calibrate(struct hd_options *options);
 int hd_command_simulate(struct hd_options *options);
 int hd_command_completion(struct hd_options *options);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An effective config as a list of its leaves, for comparisons key by key. Thread safe. */
-#ifndef HD_RUNNER_BASE_CONFIG_LEAVES_H
-#define HD_RUNNER_BASE_CONFIG_LEAVES_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ int hd_config_list_leaves(const char *name, const char *text, int64_t bytes, jso
 
 /* Returns the text of a leaf in such a list; NULL: there is none. */
 const char *hd_config_find_leaf(const json_t *list, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of a subcommand of `runner`. One thread at a time. */
-#ifndef HD_RUNNER_BASE_OPTIONS_H
-#define HD_RUNNER_BASE_OPTIONS_H
+#pragma once
 
 #include "runner/base/options/table.h"
 
@@ -27,5 +26,3 @@ void hd_options_refuse_plugins(struct hd_options *options);
 
 /* Does what --strategy NAME does. Returns HD_OK, HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
 int hd_options_use_strategy(struct hd_options *options, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
 /* Origins: what a run reads that its config names and does not hold: data sets, code and ROMs of
  * environments, files of env.options. The identity of each is a hash of its content, in a few
  * words; it says nothing of where it lies. One thread at a time. */
-#ifndef HD_RUNNER_BASE_ORIGINS_H
-#define HD_RUNNER_BASE_ORIGINS_H
+#pragma once
 
 #include "runner/base/run_spec.h"
 
@@ -21,5 +20,3 @@ bool hd_origins_describe_difference(const json_t *ours, const char *here, const 
 
 /* Warns when weights learned in environments of other code than those that evaluate them here. */
 void hd_origins_compare_weights(const struct hd_run_spec *run_spec, const char *weights);
-
-#endif

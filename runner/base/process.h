@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The surroundings of the process: descriptors, limits, and a standard output that may be full.
  * Called by the main thread. */
-#ifndef HD_RUNNER_BASE_PROCESS_H
-#define HD_RUNNER_BASE_PROCESS_H
+#pragma once
 
 /* Opens /dev/null where descriptor 0, 1 or 2 is closed, as cron and daemons leave them, so that no
  * other file gets their number. Comes before anything else is opened. */
@@ -29,5 +28,3 @@ int hd_process_check_limits(void);
  * `code` is 0 and not everything could be written, which is logged unless the reader of a pipe has
  * left. */
 int hd_process_end(int code);
-
-#endif

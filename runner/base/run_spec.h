@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run file with everything it names, checked. One thread at a time. */
-#ifndef HD_RUNNER_BASE_RUN_SPEC_H
-#define HD_RUNNER_BASE_RUN_SPEC_H
+#pragma once
 
 #include "graph/plan/plan.h"
 #include "runner/base/options.h"
@@ -65,5 +64,3 @@ char *hd_run_spec_format(const struct hd_run_spec *run_spec);
 /* Returns what files of weights say of their policy (tasks/types/base/policy_file.h), to be freed
  * with free; NULL: no memory. */
 char *hd_run_spec_describe_policy(const struct hd_run_spec *run_spec);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of the program itself, which every run file has. Graphs,
  * verbs and types read their own. One thread at a time. */
-#ifndef HD_RUNNER_BASE_SETTINGS_H
-#define HD_RUNNER_BASE_SETTINGS_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -35,5 +34,3 @@ struct hd_settings {
 
 /* Reads them. Cannot fail. */
 void hd_settings_read(const struct hd_config *config, struct hd_settings *settings_p);
-
-#endif

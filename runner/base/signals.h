@@ -5,8 +5,7 @@
  * change nothing then, because schedulers send them to a process and again to its group; Ctrl-C
  * ends the run at once. The main thread calls these functions unless stated otherwise; any thread
  * may read the flags. */
-#ifndef HD_RUNNER_BASE_SIGNALS_H
-#define HD_RUNNER_BASE_SIGNALS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -25,5 +24,3 @@ void hd_signals_set_started(int sigterm_grace_s);
 /* Logs once that a signal asks for an end and what happens now; nothing while none does. Called by
  * any thread. */
 void hd_signals_announce(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of weights with which values of a graph begin (`init: {file: F}`). One thread at a time. */
-#ifndef HD_RUNNER_BASE_START_WEIGHTS_H
-#define HD_RUNNER_BASE_START_WEIGHTS_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -19,5 +18,3 @@ int hd_start_weights_name(struct hd_document *document, const struct hd_node *gr
 int hd_start_weights_read(struct hd_config *config, struct hd_graph *graph,
                           struct hd_document *document, const json_t *then, bool tells,
                           struct hd_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps that policy.eval.video_every adds to a graph. One thread at a time. */
-#ifndef HD_RUNNER_BASE_VIDEO_STEPS_H
-#define HD_RUNNER_BASE_VIDEO_STEPS_H
+#pragma once
 
 #include "runtime/base/config/yaml.h"
 
@@ -11,5 +10,3 @@
  * an error of hd_node_parse. */
 int hd_video_steps_add(struct hd_document *document, const struct hd_node *graph, int64_t every,
                        struct hd_diag *diag, const struct hd_node **graph_p);
-
-#endif

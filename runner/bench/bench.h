@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Candidates side by side: `runner bench` makes their runs in turns. One thread at a time. */
-#ifndef HD_RUNNER_BENCH_BENCH_H
-#define HD_RUNNER_BENCH_BENCH_H
+#pragma once
 
 #include "runner/base/options.h"
 #include "runner/bench/candidates.h"
@@ -43,5 +42,3 @@ int hd_bench_make_run(struct hd_bench *bench, const struct hd_bench_run *run);
 
 /* Stores what all lines of this call have. Errors: HD_ERR_NOMEM. */
 int hd_bench_begin_call(struct hd_bench *bench);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists what `runner bench` compares: each strategy with each combination of the values of --grid.
  * One thread at a time. */
-#ifndef HD_RUNNER_BENCH_CANDIDATES_H
-#define HD_RUNNER_BENCH_CANDIDATES_H
+#pragma once
 
 #include "runner/base/options.h"
 
@@ -42,5 +41,3 @@ void hd_candidates_release(struct hd_candidates *candidates);
 int hd_candidate_complete_options(const struct hd_candidate *candidate,
                                   const struct hd_options *options, int64_t seed,
                                   struct hd_options *run_options_p);
-
-#endif

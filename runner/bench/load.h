@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads what else the machine does while a run is measured. One thread at a time. */
-#ifndef HD_RUNNER_BENCH_LOAD_H
-#define HD_RUNNER_BENCH_LOAD_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void hd_load_describe(const json_t *loads, double mhz, char *text, size_t bytes)
 
 /* Returns the lower one of a load's frequencies; NaN: not known. */
 double hd_load_get_mhz(const json_t *load);
-
-#endif

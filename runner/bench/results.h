@@ -19,8 +19,7 @@
  *   seed, reached, reason   whether and why the run ended
  *   seconds, env_steps, updates   until then
  */
-#ifndef HD_RUNNER_BENCH_RESULTS_H
-#define HD_RUNNER_BENCH_RESULTS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ int hd_results_compare(const json_t *lines);
 double hd_result_get_number(const json_t *line, const char *key);
 const char *hd_result_get_text(const json_t *line, const char *key);
 bool hd_result_is(const json_t *line, const char *key, const char *text);
-
-#endif

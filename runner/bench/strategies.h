@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The strategies that a bench compares where none are named. Thread safe. */
-#ifndef HD_RUNNER_BENCH_STRATEGIES_H
-#define HD_RUNNER_BENCH_STRATEGIES_H
+#pragma once
 
 #include "runner/base/run_spec.h"
 
@@ -9,5 +8,3 @@
  * to be freed with hd_free; NULL (logged): there are none. A strategy that has a parameter which
  * the graph of run_spec lacks is left out (logged). */
 char *hd_strategies_list(const char *config, const struct hd_run_spec *run_spec);
-
-#endif

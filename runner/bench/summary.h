@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums up what the results of one comparison say. One thread at a time. */
-#ifndef HD_RUNNER_BENCH_SUMMARY_H
-#define HD_RUNNER_BENCH_SUMMARY_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -25,5 +24,3 @@ int hd_bench_summarize(const json_t *lines, json_t **summary_p);
 
 /* Prints it as tables. */
 void hd_bench_print(const json_t *summary, FILE *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A group of environments that `runner check-env` plays by actions that are a function of env and
  * step, so that several groups can be compared. One thread at a time. */
-#ifndef HD_RUNNER_CHECK_ENV_GROUP_H
-#define HD_RUNNER_CHECK_ENV_GROUP_H
+#pragma once
 
 #include "kernels/envs/env.h"
 #include "runtime/base/hash.h"
@@ -58,5 +57,3 @@ int hd_env_group_copy(struct hd_env_group *from, int64_t i, struct hd_env_group 
 
 /* Returns whether each env of `part` has shown what the env of its number in `whole` has. */
 bool hd_env_group_is_part(const struct hd_env_group *part, const struct hd_env_group *whole);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The findings of `runner doctor`. The main thread makes them. */
-#ifndef HD_RUNNER_DOCTOR_DOCTOR_H
-#define HD_RUNNER_DOCTOR_DOCTOR_H
+#pragma once
 
 #include "runtime/machine/machine.h"
 #include "runtime/machine/topology.h"
@@ -61,5 +60,3 @@ struct hd_advice {
 /* Stores what is wrong or worth knowing, most important first, and returns how many pieces of
  * advice that is; there are no errors. Reads the environment. */
 int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run's logged numbers as tables: from its TensorBoard events, a table per component (evaluator,
  * collector, learner), a row per time that it was logged. One thread at a time. */
-#ifndef HD_RUNNER_HISTORY_CURVES_H
-#define HD_RUNNER_HISTORY_CURVES_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -63,5 +62,3 @@ int hd_table_find_column(const struct hd_table *table, const char *name);
 /* Keeps at most `max_rows` >= 3 rows: the first, the last, and those between that keep the shape of
  * `column` over the updates (largest triangle three buckets: Steinarsson 2013, section 4.2). */
 void hd_table_downsample(struct hd_table *table, int column, int64_t max_rows);
-
-#endif

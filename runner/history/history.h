@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run directory read back for reports; the run has ended, was killed or still runs. One thread at
  * a time. */
-#ifndef HD_RUNNER_HISTORY_HISTORY_H
-#define HD_RUNNER_HISTORY_HISTORY_H
+#pragma once
 
 #include "runner/history/curves.h"
 #include "runner/trace/trace_file.h"
@@ -47,5 +46,3 @@ json_t *hd_trace_file_build_json(const struct hd_trace_file *trace, int64_t back
 /* Writes where the time went as a table for people: from the trace, with its bounds where the cable
  * has this rate (0: unknown), or from the totals. Returns HD_OK or the errors of hd_bounds_find. */
 int hd_history_print_times(const struct hd_history *history, double bytes_per_s, FILE *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A policy in use: found in a running graph, or loaded from a file and run alone by one rank.
  * Called by the session's thread only. */
-#ifndef HD_RUNNER_PLAY_INFERENCE_H
-#define HD_RUNNER_PLAY_INFERENCE_H
+#pragma once
 
 #include "graph/execute/execute.h"
 #include "runner/base/run_spec.h"
@@ -34,5 +33,3 @@ int hd_inference_find(struct hd_options *options, struct hd_inference *inference
 int hd_inference_open(const struct hd_options *options, const atomic_int *interrupted,
                       struct hd_inference *inference_p);
 void hd_inference_close(struct hd_inference *inference);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A config and weights made ready to play: for eval and watch. Called by the main thread only. */
-#ifndef HD_RUNNER_PLAY_STAGE_H
-#define HD_RUNNER_PLAY_STAGE_H
+#pragma once
 
 #include "runner/play/inference.h"
 #include "tasks/output/player.h"
@@ -21,5 +20,3 @@ struct hd_stage {
  * (logged): those of hd_inference_open. */
 int hd_stage_open(struct hd_options *options, struct hd_stage *stage_p);
 void hd_stage_close(struct hd_stage *stage);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints what runner compare says on stdout. One thread at a time. */
-#ifndef HD_RUNNER_REPORT_COMPARE_TEXT_H
-#define HD_RUNNER_REPORT_COMPARE_TEXT_H
+#pragma once
 
 #include "runner/report/differences.h"
 
@@ -14,5 +13,3 @@ void hd_compare_print_keys(const json_t *rows);
 /* Prints a table with a row for each group (hd_groups_build_json), the runs that do not count, and
  * warnings where those of a group are no repeats. */
 void hd_compare_print_groups(const struct hd_runs *runs, const json_t *groups);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds what differs between the configs of runs. One thread at a time. */
-#ifndef HD_RUNNER_REPORT_DIFFERENCES_H
-#define HD_RUNNER_REPORT_DIFFERENCES_H
+#pragma once
 
 #include "runner/report/outcome.h"
 
@@ -15,5 +14,3 @@ struct hd_runs {
  * the same in all runs, "" where a run has no such key; the name of a run counts as none. NULL:
  * no memory. */
 json_t *hd_differences_build_json(const struct hd_runs *runs);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs put together by values of their config: repeats of one setting, whose seeds differ. One
  * thread at a time. */
-#ifndef HD_RUNNER_REPORT_GROUPS_H
-#define HD_RUNNER_REPORT_GROUPS_H
+#pragma once
 
 #include "runner/base/options.h"
 #include "runner/report/differences.h"
@@ -23,5 +22,3 @@
  * run has a key; HD_ERR_NOMEM. */
 int hd_groups_build_json(const struct hd_runs *runs, const json_t *differences,
                          const struct hd_names *names, json_t **json_p);
-
-#endif

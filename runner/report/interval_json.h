@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intervals of statistics as JSON, and in tables. Thread safe. */
-#ifndef HD_RUNNER_REPORT_INTERVAL_JSON_H
-#define HD_RUNNER_REPORT_INTERVAL_JSON_H
+#pragma once
 
 #include "runner/stats/intervals.h"
 
@@ -17,5 +16,3 @@ void hd_interval_write(const json_t *interval, char text[HD_INTERVAL_TEXT]);
 
 /* Writes a number as intervals have it. */
 void hd_number_write(double value, char text[HD_NUMBER_TEXT]);
-
-#endif

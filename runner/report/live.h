@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A page of runs that still go on, for browsers of this host. Called by the main thread. */
-#ifndef HD_RUNNER_REPORT_LIVE_H
-#define HD_RUNNER_REPORT_LIVE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ int hd_live_serve(const struct hd_live *live, int port);
 
 /* Returns the hash of when the logs and the result of a run directory were written last. */
 uint64_t hd_live_hash_run(const char *dir);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums a run up in a few numbers. Thread safe. */
-#ifndef HD_RUNNER_REPORT_OUTCOME_H
-#define HD_RUNNER_REPORT_OUTCOME_H
+#pragma once
 
 #include "runner/history/history.h"
 
@@ -26,5 +25,3 @@ json_t *hd_outcome_build_json(const struct hd_outcome *outcome);
 
 /* Returns a number, a whole one without its point; null where it is not finite. */
 json_t *hd_json_number(double value);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages for a browser: one HTML file that needs no other and no network. Its parts are the files of
  * runner/report/page/, which the build puts into the program. Thread safe. */
-#ifndef HD_RUNNER_REPORT_PAGE_H
-#define HD_RUNNER_REPORT_PAGE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -13,5 +12,3 @@ int hd_page_build(json_t *data, char **text_p, size_t *bytes_p);
 
 /* Writes such a page to `path`, atomically. Errors (logged): HD_ERR_SYSTEM, HD_ERR_NOMEM. */
 int hd_page_write(const char *path, json_t *data);
-
-#endif

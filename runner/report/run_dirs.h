@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the run directories that the arguments of a command stand for. One thread at a time. */
-#ifndef HD_RUNNER_REPORT_RUN_DIRS_H
-#define HD_RUNNER_REPORT_RUN_DIRS_H
+#pragma once
 
 #include "runner/base/options.h"
 
@@ -16,5 +15,3 @@ struct hd_run_dirs {
  * HD_ERR_INPUT, there are more than HD_DIRS_MAX; HD_ERR_NOMEM. */
 int hd_run_dirs_find(const char *const *given, int n, struct hd_run_dirs *dirs_p);
 void hd_run_dirs_release(struct hd_run_dirs *dirs);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The videos of a run, for its page. Thread safe. */
-#ifndef HD_RUNNER_REPORT_VIDEOS_H
-#define HD_RUNNER_REPORT_VIDEOS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -9,5 +8,3 @@
  * video/iteration_<update>.gif of a run directory in base64, or null where it and those before are
  * more than a page should hold. An empty list where there are none; NULL: no memory. */
 json_t *hd_videos_build_json(const char *dir);
-
-#endif

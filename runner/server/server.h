@@ -4,8 +4,7 @@
  * its own names, so that a page from elsewhere which a browser shows cannot read it, and takes no
  * input. A browser that is slow misses events. It has no thread: it works in hd_server_serve.
  * Called by one thread. */
-#ifndef HD_RUNNER_SERVER_SERVER_H
-#define HD_RUNNER_SERVER_SERVER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ int hd_server_set_picture(struct hd_server *server, const char *png, size_t byte
 
 /* Answers requests for `timeout_ms`, or until a signal comes. */
 void hd_server_serve(struct hd_server *server, int timeout_ms);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Things that calibrate and simulate share: the strategies they look at, and what of a config
  * decides how long its tasks take. One thread. */
-#ifndef HD_RUNNER_SIMULATE_FACTS_H
-#define HD_RUNNER_SIMULATE_FACTS_H
+#pragma once
 
 #include "runner/base/run_spec.h"
 #include "runner/simulate/model/submission.h"
@@ -25,5 +24,3 @@ int hd_facts_compare(const json_t *facts, const struct hd_run_spec *run_spec, co
 int hd_run_spec_record(const struct hd_run_spec *run_spec, int rank, int ranks,
                        const struct hd_comm_hosts *hosts, int gpus, int iterations,
                        struct hd_submission **submission_p, struct hd_peers **exchanges_p);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures how long the tasks of a run took, by its trace. One thread. */
-#ifndef HD_RUNNER_SIMULATE_SAMPLES_H
-#define HD_RUNNER_SIMULATE_SAMPLES_H
+#pragma once
 
 #include "runner/base/run_spec.h"
 #include "runner/simulate/model/calibration.h"
@@ -12,5 +11,3 @@
  * HD_ERR_NOMEM (logged). */
 int hd_calibration_measure(const struct hd_run_spec *run_spec, const char *dir,
                            struct hd_calibration *calibration);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of `runner simulate` share these. One thread. */
-#ifndef HD_RUNNER_SIMULATE_SIMULATE_INTERNAL_H
-#define HD_RUNNER_SIMULATE_SIMULATE_INTERNAL_H
+#pragma once
 
 #include "runner/base/options.h"
 #include "runner/simulate/model/network.h"
@@ -39,5 +38,3 @@ const char *const *hd_simulate_get_notes(const struct hd_simulate_request *reque
 
 /* Writes all results as a page with curves to the file of --page. Errors are logged. */
 int hd_simulate_write_page(const struct hd_simulate_request *request, json_t *results);
-
-#endif

@@ -8,8 +8,7 @@
  * sides of a comparison), the statistic is computed of each draw, and the interval holds the middle
  * 95 % of what came out. The draws are those of a fixed seed, so that equal samples have equal
  * intervals. Thread safe. */
-#ifndef HD_RUNNER_STATS_INTERVALS_H
-#define HD_RUNNER_STATS_INTERVALS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ struct hd_interval {
  * HD_ERR_NOMEM. */
 int hd_interval_estimate(hd_statistic *statistic, const struct hd_sample *samples, int n,
                          const void *argument, struct hd_interval *interval_p);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bounds of the rate of a run, from its trace: of the newest whole iterations that all ranks have
  * in it, some ten thousand tasks at most. One thread at a time. */
-#ifndef HD_RUNNER_TRACE_BOUNDS_H
-#define HD_RUNNER_TRACE_BOUNDS_H
+#pragma once
 
 #include "runner/trace/trace_file.h"
 
@@ -40,5 +39,3 @@ void hd_bounds_describe(const struct hd_bounds *bounds, char *text, size_t bytes
 
 /* Writes them as lines for people. */
 void hd_bounds_print(const struct hd_bounds *bounds, FILE *file);
-
-#endif

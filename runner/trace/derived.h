@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrows along dependences and counters, which follow from a trace's events and tasks. One thread
  * at a time. */
-#ifndef HD_RUNNER_TRACE_DERIVED_H
-#define HD_RUNNER_TRACE_DERIVED_H
+#pragma once
 
 #include "runner/trace/trace_file.h"
 
@@ -40,5 +39,3 @@ int hd_trace_count(const struct hd_trace_file *trace, struct hd_trace_count **co
 
 /* Returns a counter's name for people. */
 const char *hd_trace_counter_get_name(enum hd_trace_counter counter);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Iterations of a trace as the simulator's cluster model plays them. One thread at a time. */
-#ifndef HD_RUNNER_TRACE_REPLAY_H
-#define HD_RUNNER_TRACE_REPLAY_H
+#pragma once
 
 #include "runner/simulate/model/cluster.h"
 #include "runner/trace/trace_file.h"
@@ -43,5 +42,3 @@ struct hd_replay_change {
  * or HD_ERR_UNSUPPORTED when ranks wait for each other for ever (logged). */
 int hd_replay_run(struct hd_replay *replay, const struct hd_replay_change *change,
                   double *seconds_p);
-
-#endif

@@ -8,8 +8,7 @@
  * has lists [rank, iteration, number of its first task, updates before it, time], and "tasks" lists
  * of the fields of struct hd_trace_task, as hd_observer_write writes them. Times are in
  * microseconds. A simulation's trace has no more than lanes and events. */
-#ifndef HD_RUNNER_TRACE_TRACE_FILE_H
-#define HD_RUNNER_TRACE_TRACE_FILE_H
+#pragma once
 
 #include "runner/simulate/model/submission.h"
 
@@ -109,5 +108,3 @@ const struct hd_trace_task *hd_trace_file_find_task(const struct hd_trace_file *
  * was passed anywhere before all had arrived. Fills in `clock` and `clock_error_us` (clocks.c).
  * Returns HD_OK or HD_ERR_NOMEM. */
 int hd_trace_file_align_clocks(struct hd_trace_file *trace);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a trace, part by part. One thread at a time. */
-#ifndef HD_RUNNER_TRACE_TRACE_FILE_INTERNAL_H
-#define HD_RUNNER_TRACE_TRACE_FILE_INTERNAL_H
+#pragma once
 
 #include "runner/trace/trace_file.h"
 
@@ -14,5 +13,3 @@ void hd_trace_shift(struct hd_trace_file *trace, int first, int end, double by_u
 
 /* Sorts and adds up what was read. */
 void hd_trace_complete(struct hd_trace_file *trace);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps the batches that a step cannot work with, for people to look at: DIR/failed/. */
-#ifndef HD_RUNNER_TRAIN_FAILED_H
-#define HD_RUNNER_TRAIN_FAILED_H
+#pragma once
 
 #include "runtime/value.h"
 
@@ -10,5 +9,3 @@
  * directory. Thread safe. */
 void hd_failed_batch_write(const struct hd_context *context, const struct hd_view *views,
                            const char *why);
-
-#endif

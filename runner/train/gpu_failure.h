@@ -2,8 +2,7 @@
 /* Ends a run whose GPU has failed. StarPU and CUDA may never return from where threads are in them,
  * so the thread that finds the failure ends the process: it tells the user, the other ranks and
  * result.json, and returns nowhere. */
-#ifndef HD_RUNNER_TRAIN_GPU_FAILURE_H
-#define HD_RUNNER_TRAIN_GPU_FAILURE_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -15,5 +14,3 @@ void hd_gpu_failure_leave(void);
 /* Returns if no GPU has failed; else waits for the thread that ends the process, which has told
  * what there is to tell. */
 void hd_gpu_failure_wait(void);
-
-#endif

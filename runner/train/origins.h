@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares what a rank has read (runner/base/origins.h) with rank 0 and with the checkpoint that
  * the run goes on from. One thread of each rank. */
-#ifndef HD_RUNNER_TRAIN_ORIGINS_H
-#define HD_RUNNER_TRAIN_ORIGINS_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -10,5 +9,3 @@
  * both sides, where one of them differs and runtime.allow_origin_mismatch does not make that a
  * warning; or an error of the rendezvous. */
 int hd_origins_check(const struct hd_train *train);
-
-#endif

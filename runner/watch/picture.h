@@ -2,8 +2,7 @@
 /* Pictures for a terminal, as bytes that it understands: characters of half blocks with 24 bits of
  * colour or 256 colours, or graphics of sixels (DEC VT340) or of the kitty protocol. Thread safe.
  */
-#ifndef HD_RUNNER_WATCH_PICTURE_H
-#define HD_RUNNER_WATCH_PICTURE_H
+#pragma once
 
 #include "runner/watch/terminal.h"
 
@@ -32,5 +31,3 @@ char *hd_picture_make_png(const uint8_t *rgb, int64_t height, int64_t width, siz
 
 /* Returns bytes as a text of base64, to be freed with hd_free; NULL: no memory (logged). */
 char *hd_picture_encode_base64(const char *data, size_t bytes);
-
-#endif

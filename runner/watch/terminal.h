@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The terminal as a screen of its own, without echo, whose keys are read one by one. Whatever ends
  * the process, but SIGKILL, gives the terminal back as it was. Called by the main thread only. */
-#ifndef HD_RUNNER_WATCH_TERMINAL_H
-#define HD_RUNNER_WATCH_TERMINAL_H
+#pragma once
 
 enum { HD_TERMINAL_QUIT = 'q', HD_TERMINAL_CTRL_C = 3 };
 
@@ -22,5 +21,3 @@ struct hd_terminal_size hd_terminal_get_size(void);
 /* Waits for a key for at most `timeout_ms` and returns it; 0 when there was none, or a signal came.
  */
 int hd_terminal_read_key(int timeout_ms);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocates memory that is zeroed and aligned to 64 bytes. Thread safe. */
-#ifndef HD_RUNTIME_BASE_ALLOC_H
-#define HD_RUNTIME_BASE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void hd_free(void *memory);
 
 /* Makes the n-th allocation from now fail (1 is the next), for tests; 0 turns this off. */
 void hd_alloc_fail_nth(int64_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clocks for reports, deadlines and the trace; task bodies never read one. Thread safe. */
-#ifndef HD_RUNTIME_BASE_CLOCK_H
-#define HD_RUNTIME_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ int64_t hd_clock_get_ns(void);
 
 /* Returns nanoseconds since 1970-01-01 UTC. */
 int64_t hd_clock_get_wall_ns(void);
-
-#endif

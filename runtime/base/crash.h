@@ -2,8 +2,7 @@
 /* Tells what a thread was doing when a signal such as SIGSEGV ends the process, which then ends as
  * it would have: the exit status and the core stay. Builds with a sanitizer leave these signals to
  * it. Thread safe. */
-#ifndef HD_RUNTIME_BASE_CRASH_H
-#define HD_RUNTIME_BASE_CRASH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ void hd_crash_set_part(const char *part);
  * when somebody cuts it. The path is borrowed until it is forgotten. A few dozen files count. */
 void hd_crash_add_file(const void *address, int64_t bytes, const char *path);
 void hd_crash_forget_file(const void *address);
-
-#endif

@@ -2,8 +2,7 @@
 /* Tells of errors of GPUs. After most of them a GPU is lost to the process: each later call returns
  * the same error, and StarPU waits for ever for what was on its way. A program with tasks on GPUs
  * therefore ends at the first one, wherever it is found. Thread safe. */
-#ifndef HD_RUNTIME_BASE_GPU_ERROR_H
-#define HD_RUNTIME_BASE_GPU_ERROR_H
+#pragma once
 
 /* Has errors of GPUs told to end(arg, sentence), which does not return. NULL: no longer. Not while
  * another thread may tell of one. */
@@ -15,5 +14,3 @@ void hd_gpu_set_error_handler(void (*end)(void *arg, const char *sentence), void
  * sentence if there is none, and returns HD_ERR_DEVICE. */
 void hd_gpu_end_if_asked(int gpu, const char *what, const char *text, const char *name);
 int hd_gpu_fail(int gpu, const char *what, const char *text, const char *name);
-
-#endif

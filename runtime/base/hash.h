@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 64-bit hashes (XXH3). Thread safe. */
-#ifndef HD_RUNTIME_BASE_HASH_H
-#define HD_RUNTIME_BASE_HASH_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -40,5 +39,3 @@ HD_INLINE uint64_t hd_hash_mix(uint64_t hash, uint64_t value)
 /* Mixes the hashes of float data[n], one per block of HD_BLOCK elements, into `hash` in the order
  * of the blocks. Parts that are whole blocks continue one another. Start with hash = 0. */
 uint64_t hd_hash_floats(uint64_t hash, const float *data, int64_t n);
-
-#endif

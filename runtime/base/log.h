@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages for people: one line each on stderr, prefixed with the rank when there are several
  * ranks. Thread safe: one system call writes a line. */
-#ifndef HD_RUNTIME_BASE_LOG_H
-#define HD_RUNTIME_BASE_LOG_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ bool hd_log_can_show_progress(void);
 /* Replaces the progress line of a terminal, cut to its width; the next message overwrites it.
  * `line`, in ASCII, NULL: ends the progress line with a newline. Does nothing elsewhere. */
 void hd_log_show_progress(const char *line);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of numbers that came from outside. Thread safe. */
-#ifndef HD_RUNTIME_BASE_NUMBERS_H
-#define HD_RUNTIME_BASE_NUMBERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ int hd_numbers_check_f32(char message[HD_NUMBERS_MESSAGE], const char *name, con
                          int64_t n, double min);
 int hd_numbers_check_f64(char message[HD_NUMBERS_MESSAGE], const char *name, const double *found,
                          int64_t n, double min);
-
-#endif

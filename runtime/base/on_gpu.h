@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HD_ON_GPU(table) is the address of a table of what runs on GPUs, NULL in builds without CUDA. */
-#ifndef HD_RUNTIME_BASE_ON_GPU_H
-#define HD_RUNTIME_BASE_ON_GPU_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,6 +8,4 @@
 #define HD_ON_GPU(table) (&(table))
 #else
 #define HD_ON_GPU(table) NULL
-#endif
-
 #endif

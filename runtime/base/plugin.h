@@ -4,8 +4,7 @@
  * whole. Plug-ins are looked for in the folders of $HEDDLE_PLUGINS (a colon list), in <folder of
  * the program>/plugins (a build) and in <root>/lib/heddle (an installation), in this order. Any
  * thread may call. */
-#ifndef HD_RUNTIME_BASE_PLUGIN_H
-#define HD_RUNTIME_BASE_PLUGIN_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ bool hd_plugin_find(const char *file, char *path_p, size_t bytes);
  * that it loads, too. Returns NULL on errors (not logged), with a sentence in why[bytes]. */
 const void *hd_plugin_load(const char *file, const char *symbol, int abi, bool global,
                            const char *library, const char *package, char *why, size_t bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * repeat_index, item), so nothing random depends on ranks, workers, processors or the order of
  * execution. Thread safe.
  */
-#ifndef HD_RUNTIME_BASE_RNG_H
-#define HD_RUNTIME_BASE_RNG_H
+#pragma once
 
 #include "runtime/base/hash.h"
 #include "runtime/base/inline.h"
@@ -79,5 +78,3 @@ HD_INLINE int64_t hd_rng_draw_below(const struct hd_rng *rng, uint32_t item, int
 {
     return (int64_t)((unsigned __int128)hd_rng_draw_u64(rng, item) * (uint64_t)n >> 64);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Functions return 0 (HD_OK) or a negative enum hd_status; outputs come last, end in _p, and are
  * untouched on failure. Pointers are borrowed and calls are not thread safe unless a comment says
  * otherwise. The place that first knows of an error logs it, once; callers pass the code up. */
-#ifndef HD_RUNTIME_BASE_STATUS_H
-#define HD_RUNTIME_BASE_STATUS_H
+#pragma once
 
 /* X(name, value, exit code of the program, sentence) */
 #define HD_STATUS_MAP(X)                                                                           \
@@ -52,5 +51,3 @@ int hd_status_get_exit_code(int status);
         if ((status) != HD_OK)                                                                     \
             goto label;                                                                            \
     } while (0)
-
-#endif

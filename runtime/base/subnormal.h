@@ -2,8 +2,7 @@
 /* Flushes subnormal floats, those below 1.2e-38, to zero: CPUs compute with them in microcode, some
  * a hundred times slower, and Adam's moments of a weight whose gradient has become zero would stay
  * subnormal for ever. Each thread has a mode of its own. */
-#ifndef HD_RUNTIME_BASE_SUBNORMAL_H
-#define HD_RUNTIME_BASE_SUBNORMAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ bool hd_subnormals_are_flushed(void);
  * for a library, whose caller has a mode of its own. */
 uint64_t hd_subnormals_get_mode(void);
 void hd_subnormals_set_mode(uint64_t mode);
-
-#endif

@@ -2,8 +2,7 @@
 /* The fixed tree in which contributions are added: a node over [lo, hi) with n = hi - lo > 1 leaves
  * has the children [lo, lo + n/2) and [lo + n/2, hi). Its shape depends on the number of leaves
  * alone, so sums do not depend on who computed which node. Thread safe. */
-#ifndef HD_RUNTIME_BASE_TREE_H
-#define HD_RUNTIME_BASE_TREE_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -68,5 +67,3 @@ static inline int64_t hd_rounding_get_bytes(const struct hd_rounding *rounding, 
 {
     return n * rounding->element_bytes + rounding->block_bytes;
 }
-
-#endif

@@ -23,8 +23,7 @@
  *
  * Threads: any thread may make these calls, except that steps 1-4 of one channel follow one
  * another (an executor orders them by a token) and destroy comes last. */
-#ifndef HD_RUNTIME_COMM_COMM_H
-#define HD_RUNTIME_COMM_COMM_H
+#pragma once
 
 #include "runtime/ranks/rendezvous.h"
 
@@ -197,5 +196,3 @@ void hd_comm_probe(struct hd_comm *comm);
  * tells what each rank finished last. On a channel on which this rank waits for a pair, it tells of
  * that alone. */
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes);
-
-#endif

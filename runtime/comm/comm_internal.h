@@ -8,8 +8,7 @@
  * and areas on huge pages, so that the first writer of a page, its rank, decides its NUMA node.
  *
  * Threads: one thread opens and closes a communicator; any thread makes the other calls. */
-#ifndef HD_RUNTIME_COMM_COMM_INTERNAL_H
-#define HD_RUNTIME_COMM_COMM_INTERNAL_H
+#pragma once
 
 #include "runtime/comm/comm.h"
 
@@ -118,5 +117,3 @@ int hd_comm_self_open(struct hd_comm *comm);
 int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous);
 int hd_comm_message_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous,
                          struct hd_links *const *links);
-
-#endif

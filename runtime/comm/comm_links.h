@@ -2,8 +2,7 @@
 /* Messages between ranks, the operations that a transport (MPI, TCP) provides for comm_message.c.
  * A transport has links for each channel, whose messages do not wait for those of another.
  * Threads: calls for the same links follow one another, from any thread. */
-#ifndef HD_RUNTIME_COMM_COMM_LINKS_H
-#define HD_RUNTIME_COMM_COMM_LINKS_H
+#pragma once
 
 #include "runtime/comm/comm.h"
 
@@ -63,5 +62,3 @@ int hd_links_try(struct hd_comm *comm, struct hd_links *const *links,
 
 /* Closes links[n]; NULL: there are none. */
 void hd_links_close(struct hd_links *const *links, int n, bool orderly);
-
-#endif

@@ -4,8 +4,7 @@
  * need an MPI nor pay for its start.
  *
  * One thread at a time may make these calls. Links are closed before `leave`. */
-#ifndef HD_RUNTIME_COMM_COMM_MPI_H
-#define HD_RUNTIME_COMM_COMM_MPI_H
+#pragma once
 
 #include "runtime/comm/comm_links.h"
 
@@ -22,5 +21,3 @@ int hd_mpi_open_links(int channels, struct hd_links **links_p);
 /* Ends MPI in order, on all ranks; does nothing if it was not started. A rank that fails does not
  * call it, as MPI would wait for the others. */
 void hd_mpi_leave(void);
-
-#endif

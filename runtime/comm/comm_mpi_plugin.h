@@ -2,8 +2,7 @@
 /* The plug-in exports one symbol, `hd_mpi_plugin`, and uses no symbols of the program. Functions
  * return HD_OK, or a status with a sentence in text[bytes]. One thread at a time, but links of
  * several channels may be used at once. */
-#ifndef HD_RUNTIME_COMM_COMM_MPI_PLUGIN_H
-#define HD_RUNTIME_COMM_COMM_MPI_PLUGIN_H
+#pragma once
 
 #include "runtime/comm/comm_links.h"
 
@@ -16,5 +15,3 @@ struct hd_mpi_plugin {
     int (*links)(struct hd_links **links_p, char *text, int64_t bytes);
     void (*stop)(void);
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TCP joins ranks of several hosts where there is neither mpirun nor RDMA. One thread at a time. */
-#ifndef HD_RUNTIME_COMM_COMM_TCP_H
-#define HD_RUNTIME_COMM_COMM_TCP_H
+#pragma once
 
 #include "runtime/comm/comm_links.h"
 
@@ -20,5 +19,3 @@ struct hd_tcp_options {
 int hd_tcp_open_links(const struct hd_world *world, const struct hd_comm_hosts *hosts,
                       struct hd_rendezvous *rendezvous, const struct hd_tcp_options *options,
                       int channels, struct hd_links **links_p);
-
-#endif

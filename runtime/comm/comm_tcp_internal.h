@@ -2,8 +2,7 @@
 /* This is the state of links over TCP. A message is its header, its content and, if wanted, a hash.
  * Both directions of a connection have a queue of the messages that were started, and the state of
  * the first of them. One thread at a time. */
-#ifndef HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
-#define HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
+#pragma once
 
 #include "runtime/comm/comm_tcp.h"
 #include "runtime/ranks/wire.h"
@@ -60,5 +59,3 @@ struct hd_tcp_links {
 int hd_tcp_join(struct hd_links *const *links, int channels, const struct hd_world *world,
                 const struct hd_comm_hosts *hosts, struct hd_rendezvous *rendezvous,
                 const struct hd_tcp_options *options);
-
-#endif

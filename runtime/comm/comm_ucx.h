@@ -2,8 +2,7 @@
 /* UCX joins ranks of several hosts by RDMA. Its own variables (UCX_TLS, UCX_NET_DEVICES, …) work,
  * and may let it use TCP, whose ports know no secret. It is a plug-in (heddle_ucx.so, built where
  * there is a UCX) that is loaded when links are opened. One thread at a time. */
-#ifndef HD_RUNTIME_COMM_COMM_UCX_H
-#define HD_RUNTIME_COMM_COMM_UCX_H
+#pragma once
 
 #include "runtime/comm/comm_links.h"
 
@@ -18,5 +17,3 @@ int hd_ucx_find_rdma(struct hd_rendezvous *rendezvous, bool *all_p);
  * HD_ERR_SYSTEM, HD_ERR_PEER, HD_ERR_NOMEM, and the errors of hd_rendezvous_agree. */
 int hd_ucx_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int channels,
                       struct hd_links **links_p);
-
-#endif

@@ -2,8 +2,7 @@
 /* The plug-in exports one symbol, `hd_ucx_plugin`, and uses no symbols of the program. Functions
  * return HD_OK, or a status with a sentence in text[bytes]. One thread at a time, but links of
  * several channels may be used at once. */
-#ifndef HD_RUNTIME_COMM_COMM_UCX_PLUGIN_H
-#define HD_RUNTIME_COMM_COMM_UCX_PLUGIN_H
+#pragma once
 
 #include "runtime/comm/comm_links.h"
 
@@ -25,5 +24,3 @@ struct hd_ucx_plugin {
     /* Takes a copy of the address of `rank`, for all channels. Returns HD_OK or HD_ERR_NOMEM. */
     int (*set_address)(struct hd_links *links, int rank, const void *address, int64_t bytes);
 };
-
-#endif

@@ -15,8 +15,7 @@
  * token), and destroy comes last. A thread's current CUDA device is kept if it is one of this
  * rank's; a thread that had none is left at this rank's first, so no call touches a GPU of another
  * rank. */
-#ifndef HD_RUNTIME_COMM_DEVICE_COMM_H
-#define HD_RUNTIME_COMM_DEVICE_COMM_H
+#pragma once
 
 #include "runtime/base/hash.h"
 #include "runtime/value.h"
@@ -165,5 +164,3 @@ static inline int64_t hd_device_comm_get_scratch_bytes(int64_t n, int ranks)
 {
     return ranks * hd_device_comm_get_stride(n, ranks) * (int64_t)sizeof(float);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * other workers nap when idle. Each GPU has one more worker, a thread that queues bodies on the
  * GPU's stream and polls for their ends, and so keeps a core busy. Under the executor "sequential",
  * every task runs at its submission, in program order, without StarPU; tests compare with it. */
-#ifndef HD_RUNTIME_ENGINE_SESSION_H
-#define HD_RUNTIME_ENGINE_SESSION_H
+#pragma once
 
 #include "runtime/device.h"
 #include "runtime/value.h"
@@ -151,5 +150,3 @@ bool hd_scheduler_is_known(const char *name, const char *const **names_p);
 
 /* Returns whether a scheduler places tasks by performance models. Thread safe. */
 bool hd_scheduler_needs_models(const char *name);
-
-#endif

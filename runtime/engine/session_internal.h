@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a session. Workers may call the functions that say "any thread"; the session's
  * thread alone calls the others. */
-#ifndef HD_RUNTIME_ENGINE_SESSION_INTERNAL_H
-#define HD_RUNTIME_ENGINE_SESSION_INTERNAL_H
+#pragma once
 
 #include "runtime/base/log.h"
 #include "runtime/engine/session.h"
@@ -243,5 +242,3 @@ static inline void hd_progress_thread_wake(struct hd_session *session)
 void hd_idle(int *rounds_p);
 unsigned hd_idle_hook(void *session);
 void hd_idle_mark_submitter(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* Submission of tasks and collectives. It returns at once, and its order is the program's: accesses
  * to a buffer happen as if tasks ran one after another in that order. Called by the session's
  * thread only. */
-#ifndef HD_RUNTIME_ENGINE_SUBMIT_H
-#define HD_RUNTIME_ENGINE_SUBMIT_H
+#pragma once
 
 #include "runtime/engine/session.h"
 
@@ -206,5 +205,3 @@ int64_t hd_sync_point_get_number(const struct hd_sync_point *point);
 /* Return the buckets and partials of a buffer, which a recorder finds in accesses. */
 int hd_buffer_count_buckets(const struct hd_buffer *buffer);
 int64_t hd_buffer_count_partials(const struct hd_buffer *buffer);
-
-#endif

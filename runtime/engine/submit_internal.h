@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks and sync points as the engine's own files see them. Workers may call the functions that say
  * "any thread"; the session's thread alone calls the others. */
-#ifndef HD_RUNTIME_ENGINE_SUBMIT_INTERNAL_H
-#define HD_RUNTIME_ENGINE_SUBMIT_INTERNAL_H
+#pragma once
 
 #include "runtime/engine/session_internal.h"
 #include "runtime/engine/submit.h"
@@ -122,5 +121,3 @@ int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const
 /* Asks GPU `device` whether it has failed, by its stream; by an event while the stream is captured,
  * since a question would end that. Returns HD_OK or HD_ERR_DEVICE (logged). Any thread. */
 int hd_cuda_graphs_check(struct hd_cuda_graphs *cuda_graphs, int device, void *stream);
-
-#endif

@@ -2,8 +2,7 @@
 /* A trace records when tasks and collectives ran, by two clock reads around each body, in one ring
  * per worker and in totals per verb. Threads: recording is wait-free, and each worker writes its
  * own ring; the functions that read totals may be called from any thread. */
-#ifndef HD_RUNTIME_ENGINE_TRACE_H
-#define HD_RUNTIME_ENGINE_TRACE_H
+#pragma once
 
 #include "runtime/value.h"
 
@@ -70,5 +69,3 @@ struct hd_trace_totals hd_trace_get_totals(const struct hd_trace *trace);
 /* Writes the rings as an object of Chrome / Perfetto JSON, but for its closing brace, times
  * relative to origin_ns. No worker may run. The stream knows whether that failed. */
 void hd_trace_write(const struct hd_trace *trace, FILE *file, int rank, int64_t origin_ns);
-
-#endif

@@ -2,8 +2,7 @@
 /* These macros tell the thread sanitizer what it cannot see of StarPU: a task comes after what its
  * submitter did before, and after the tasks that its accesses wait for. In other builds they do
  * nothing. Thread safe. */
-#ifndef HD_RUNTIME_ENGINE_TSAN_INTERNAL_H
-#define HD_RUNTIME_ENGINE_TSAN_INTERNAL_H
+#pragma once
 
 #include <starpu.h>
 
@@ -37,6 +36,4 @@ static inline void hd_tsan_end(struct starpu_task *task)
 #define hd_tsan_acquire(object) ((void)0)
 #define hd_tsan_begin(task) ((void)0)
 #define hd_tsan_end(task) ((void)0)
-#endif
-
 #endif

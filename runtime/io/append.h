@@ -3,8 +3,7 @@
  * stops nothing: what cannot be written waits in memory and is written, in order, when it can be;
  * what does not fit there is dropped. A warning tells when that begins and what it came to. One
  * thread at a time uses an appender. */
-#ifndef HD_RUNTIME_IO_APPEND_H
-#define HD_RUNTIME_IO_APPEND_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ void hd_appender_flush(struct hd_appender *appender);
 /* Returns the path, borrowed, and the bytes of the file once all that waits is written. */
 const char *hd_appender_get_path(const struct hd_appender *appender);
 int64_t hd_appender_get_length(const struct hd_appender *appender);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * The metadata of each file hold hd_dataset_info and the hash of the file's data. A data set is
  * read-only once it exists; several threads may read it, one at a time may write one. */
-#ifndef HD_RUNTIME_IO_DATASET_H
-#define HD_RUNTIME_IO_DATASET_H
+#pragma once
 
 #include "runtime/io/base/safetensors.h"
 
@@ -103,5 +102,3 @@ uint64_t hd_dataset_get_hash(const struct hd_dataset *dataset);
 /* Returns the content of the file that holds transition `index`, as its transition index - first.
  * Borrowed. */
 const struct hd_dataset_rows *hd_dataset_find(const struct hd_dataset *dataset, int64_t index);
-
-#endif

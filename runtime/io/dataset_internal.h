@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout of files that the writer and the reader of data sets share. Thread safe. */
-#ifndef HD_RUNTIME_IO_DATASET_INTERNAL_H
-#define HD_RUNTIME_IO_DATASET_INTERNAL_H
+#pragma once
 
 #include "runtime/io/dataset.h"
 
@@ -35,5 +34,3 @@ uint64_t hd_dataset_hash_rows(const struct hd_dataset_info *info,
 /* Returns the path of file `number`, from 1, of `files`, to be freed with hd_free; NULL (logged)
  * without memory. */
 char *hd_dataset_format_path(const char *dir, int64_t number, int64_t files);
-
-#endif

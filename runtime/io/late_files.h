@@ -2,8 +2,7 @@
 /* Whole files of a run that could not be written and wait in memory until there is room. What waits
  * is bounded: beyond that the oldest files are given up, with a warning, those first that a run can
  * best do without. Nothing here ends a run. One thread at a time. */
-#ifndef HD_RUNTIME_IO_LATE_FILES_H
-#define HD_RUNTIME_IO_LATE_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void hd_late_files_write(struct hd_late_files *late);
 
 /* Tries for the last time, warns of what is lost, and releases. */
 void hd_late_files_end(struct hd_late_files *late);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the state of the logs that a checkpoint has. Thread safe. */
-#ifndef HD_RUNTIME_IO_LOG_STATE_INTERNAL_H
-#define HD_RUNTIME_IO_LOG_STATE_INTERNAL_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ struct hd_log_state {
  * Names are those of files in the folders of logs and lengths are none below zero, whatever `saved`
  * says. Returns HD_OK or HD_ERR_FORMAT (logged). */
 int hd_log_state_read(const json_t *saved, struct hd_log_state *state_p);
-
-#endif

@@ -2,8 +2,7 @@
 /* Rank 0's logs of a run in DI-engine's layout: TensorBoard events in log/serial, one text log per
  * component in log/<component>/<component>_logger.txt. One thread at a time writes (tasks that log
  * run one after another); another thread may read the progress meanwhile. */
-#ifndef HD_RUNTIME_IO_LOGBOOK_H
-#define HD_RUNTIME_IO_LOGBOOK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ struct hd_progress {
 };
 struct hd_progress hd_logbook_get_progress(struct hd_logbook *book);
 void hd_logbook_set_progress(struct hd_logbook *book, struct hd_progress progress);
-
-#endif

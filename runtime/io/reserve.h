@@ -2,8 +2,7 @@
 /* Room on the disk for files that are written at the end of a run, when the disk may be full: files
  * of the right length in DIR/.reserve, each under a name of its own, which are filled and moved to
  * their place, by whichever process is left. One thread at a time for each run directory. */
-#ifndef HD_RUNTIME_IO_RESERVE_H
-#define HD_RUNTIME_IO_RESERVE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ int hd_reserve_write(const char *dir, const char *name, const char *path, const 
 
 /* Gives back what was not used. */
 void hd_reserve_remove(const char *dir);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes result.json: how a run ended, with DI-engine's fields (docs/di-engine.md 5.5) and ours
  * (docs/configuration.md). Thread safe on different paths. */
-#ifndef HD_RUNTIME_IO_RESULT_H
-#define HD_RUNTIME_IO_RESULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ struct hd_file_put;
  * what `put` does. */
 int hd_result_write(const struct hd_file_put *put, const char *path,
                     const struct hd_result *result);
-
-#endif

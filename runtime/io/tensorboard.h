@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads the scalars of TensorBoard event files. One thread at a time uses a file. */
-#ifndef HD_RUNTIME_IO_TENSORBOARD_H
-#define HD_RUNTIME_IO_TENSORBOARD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ int hd_tensorboard_read(const char *path,
 /* Return the CRC-32C (Castagnoli) of a byte string, plain and as TFRecord masks it. Thread safe. */
 uint32_t hd_crc32c_compute(const void *data, size_t bytes);
 uint32_t hd_crc32c_compute_masked(const void *data, size_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
 /* Starts the ranks of this node with torchrun's environment variables and supervises them: when a
  * rank fails, the launcher names it and stops the others, and it leaves no process behind. To be
  * used by a process with one thread. */
-#ifndef HD_RUNTIME_LAUNCH_LAUNCH_H
-#define HD_RUNTIME_LAUNCH_LAUNCH_H
+#pragma once
 
 #include "runtime/launch/launch_options.h"
 
@@ -24,5 +23,3 @@ void hd_launch_tell_dir(const char *dir);
  * anything starts).
  */
 int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[]);
-
-#endif

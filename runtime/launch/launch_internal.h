@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the launcher: launch_restarts.c makes attempts, launch_rank.c starts and ends ranks,
  * and launch_watch.c supervises one attempt. One thread. */
-#ifndef HD_RUNTIME_LAUNCH_LAUNCH_INTERNAL_H
-#define HD_RUNTIME_LAUNCH_LAUNCH_INTERNAL_H
+#pragma once
 
 #include "runtime/base/status.h"
 #include "runtime/launch/launch.h"
@@ -86,5 +85,3 @@ int hd_launch_attempt(struct hd_launch *launch);
 /* Runs all ranks, again after failures if the options say so. Returns an exit code, no status;
  * errors are logged. */
 int hd_launch_run_attempts(struct hd_launch *launch);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The things that a launcher is told, and that it and its ranks agree on. */
-#ifndef HD_RUNTIME_LAUNCH_LAUNCH_OPTIONS_H
-#define HD_RUNTIME_LAUNCH_LAUNCH_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct hd_launch_options {
     const uint8_t *secret; /* [HD_SECRET_BYTES], the same on all nodes; NULL: one is drawn */
     const char *program;   /* what the ranks run; NULL: this very program */
 };
-
-#endif

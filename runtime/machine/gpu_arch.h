@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares what GPUs can run with what this build has kernels for. Thread safe. */
-#ifndef HD_RUNTIME_MACHINE_GPU_ARCH_H
-#define HD_RUNTIME_MACHINE_GPU_ARCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool hd_gpu_arch_fits(const char *architectures, int capability);
 /* Returns whether this build's kernels run on GPU `device` (CUDA's number). Otherwise text_p names
  * the GPU and says how to build for it. Makes no context. */
 bool hd_gpu_arch_check(int device, char text_p[HD_GPU_ARCH_BYTES]);
-
-#endif

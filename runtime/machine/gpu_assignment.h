@@ -2,8 +2,7 @@
 /* Decides which GPUs a rank drives. The decision is a pure function of the list of GPUs and the
  * request, so that tests need no GPU, and every rank of a host computes it for all of them with the
  * same result. Thread safe. */
-#ifndef HD_RUNTIME_MACHINE_GPU_ASSIGNMENT_H
-#define HD_RUNTIME_MACHINE_GPU_ASSIGNMENT_H
+#pragma once
 
 #include "runtime/machine/gpu_list.h"
 
@@ -31,5 +30,3 @@ struct hd_gpu_share {
  * that does not exist or one twice, and when there are too few GPUs. */
 int hd_gpus_assign(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
                    int local_rank, struct hd_gpu_share *share_p);
-
-#endif

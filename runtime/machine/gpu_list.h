@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists the GPUs of this host without creating a CUDA context: on a GPU that another rank drives, a
  * context would cost hundreds of megabytes. One thread at a time. */
-#ifndef HD_RUNTIME_MACHINE_GPU_LIST_H
-#define HD_RUNTIME_MACHINE_GPU_LIST_H
+#pragma once
 
 struct hd_topology;
 
@@ -21,5 +20,3 @@ struct hd_gpu {
  * returns their number; it cannot fail. `topology` tells which cores are near them; NULL leaves
  * all cores unknown. */
 int hd_gpus_list(const struct hd_topology *topology, struct hd_gpu *gpus_p);
-
-#endif

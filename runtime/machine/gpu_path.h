@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses how gradients travel between the GPUs of ranks, by what the loaded NCCL can do. Thread
  * safe, except hd_nccl_share_gpus. */
-#ifndef HD_RUNTIME_MACHINE_GPU_PATH_H
-#define HD_RUNTIME_MACHINE_GPU_PATH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ void hd_nccl_share_gpus(void);
 
 /* Formats a version of NCCL for people: "2.28.9". */
 void hd_nccl_format_version(int version, char text[HD_NCCL_VERSION_BYTES]);
-
-#endif

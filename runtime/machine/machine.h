@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes the machine and what it leaves to this process, for reports and checks; no result
  * depends on it. Thread safe. */
-#ifndef HD_RUNTIME_MACHINE_MACHINE_H
-#define HD_RUNTIME_MACHINE_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ struct hd_version {
 /* Lists the program, its compiler and the libraries of runtime/, and returns their number; it
  * cannot fail. It calls CUDA only when `ask_gpus` is set. */
 int hd_versions_read(bool ask_gpus, struct hd_version versions_p[HD_VERSIONS_MAX]);
-
-#endif

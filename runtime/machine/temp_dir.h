@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Temporary folders that no other process has, in $TMPDIR or else /tmp. Any thread may call. */
-#ifndef HD_RUNTIME_MACHINE_TEMP_DIR_H
-#define HD_RUNTIME_MACHINE_TEMP_DIR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ int hd_temp_dir_make(int64_t bytes, char **path_p);
 /* Removes a folder with all that is in it, and frees `path`. It follows no link, and warns of what
  * it cannot remove. NULL is no folder. */
 void hd_temp_dir_remove(char *path);
-
-#endif

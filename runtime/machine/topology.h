@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the cores of the machine, gives each rank its share and binds it, and reads the names by
  * which ranks recognise hosts. Several threads may read a topology. */
-#ifndef HD_RUNTIME_MACHINE_TOPOLOGY_H
-#define HD_RUNTIME_MACHINE_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ void hd_host_get_boot_id(char id_p[HD_BOOT_BYTES]);
 /* Lists the instruction sets that code chosen at run time may use, best last: "avx2 fma avx512f".
  * Thread safe. */
 void hd_host_get_isa(char isa_p[HD_ISA_BYTES]);
-
-#endif

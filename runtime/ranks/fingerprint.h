@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arithmetic fingerprint: all that the bits of a result may depend on, besides config and seed.
  * Runs with equal fingerprints give bitwise identical results. Thread safe. */
-#ifndef HD_RUNTIME_RANKS_FINGERPRINT_H
-#define HD_RUNTIME_RANKS_FINGERPRINT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ int hd_fingerprint_create(const char *isa, const char *libraries, const char *pr
 /* Writes the differences between two fingerprint texts, "isa: avx2 against avx512f; …", to
  * text[bytes]; "" when there are none. Accepts any strings. */
 void hd_fingerprint_diff(const char *a, const char *b, char *text, size_t bytes);
-
-#endif

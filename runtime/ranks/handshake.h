@@ -10,8 +10,7 @@
  * made from the key of the purpose, both nonces and the rank. Whoever does not know the secret can
  * make none of these frames, and what was recorded of another connection fits no other nonce.
  * Thread safe. */
-#ifndef HD_RUNTIME_RANKS_HANDSHAKE_H
-#define HD_RUNTIME_RANKS_HANDSHAKE_H
+#pragma once
 
 #include "runtime/ranks/wire.h"
 
@@ -50,5 +49,3 @@ const void *hd_handshake_check(struct hd_frame_reader *reader, const uint8_t key
 const char *hd_handshake_join(int fd, const uint8_t key[HD_WIRE_KEY], const void *body,
                               size_t bytes, int64_t deadline_ns, struct hd_frame_reader *reader,
                               struct hd_wire_key *out_p);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A patience says when somebody who waits should say so. One thread uses it. */
-#ifndef HD_RUNTIME_RANKS_PATIENCE_H
-#define HD_RUNTIME_RANKS_PATIENCE_H
+#pragma once
 
 #include "runtime/base/clock.h"
 
@@ -24,5 +23,3 @@ static inline bool hd_patience_is_over(struct hd_patience *patience)
     }
     return over;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is at the other end of a TCP connection, as far as the system tells. Thread safe. */
-#ifndef HD_RUNTIME_RANKS_PEER_H
-#define HD_RUNTIME_RANKS_PEER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ bool hd_peer_is_foreign(int fd);
 /* Counts a connection that was no rank's, and logs the first with its address, its user where that
  * is known, and why it is dropped ("it ..."). */
 void hd_peer_report_unknown(int fd, const char *why, int *count);
-
-#endif

@@ -3,8 +3,7 @@
  * and reads their hellos, and never waits for a single one: silent connections are bounded in
  * number, the oldest makes room for a new one, and another user of this host is dropped at once.
  * Whoever is dropped is counted, and the first is told of. One thread. */
-#ifndef HD_RUNTIME_RANKS_PENDING_H
-#define HD_RUNTIME_RANKS_PENDING_H
+#pragma once
 
 #include "runtime/ranks/handshake.h"
 
@@ -43,5 +42,3 @@ void hd_pending_remove(struct hd_pending_list *list, int i);
 
 /* Closes all connections. */
 void hd_pending_close(struct hd_pending_list *list);
-
-#endif

@@ -13,8 +13,7 @@
  * destroy. Any thread may call `fail` at any time after create; one thread calls the others, unless
  * they say otherwise. A world of one rank needs no rendezvous: create stores NULL, which every
  * function accepts except gather_all and those that read an address and the timeout. */
-#ifndef HD_RUNTIME_RANKS_RENDEZVOUS_H
-#define HD_RUNTIME_RANKS_RENDEZVOUS_H
+#pragma once
 
 #include "runtime/ranks/world.h"
 
@@ -146,5 +145,3 @@ int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms
 /* Makes TCP end a connection whose peer's host has acknowledged nothing for timeout_s (at least 6),
  * and send without delay. Thread safe. */
 void hd_rendezvous_set_keepalive(int fd, int timeout_s);
-
-#endif

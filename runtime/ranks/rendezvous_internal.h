@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State and helpers that the files of the rendezvous share. hd_rendezvous.lock guards sending and
  * last_status; the watching thread alone reads the sockets once it runs. */
-#ifndef HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
-#define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
+#pragma once
 
 #include "runtime/base/clock.h"
 #include "runtime/ranks/handshake.h"
@@ -103,5 +102,3 @@ int hd_rendezvous_reach_root(struct hd_rendezvous *rendezvous,
 int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
                                const struct hd_rendezvous_options *options, int64_t deadline_ns,
                                char *text);
-
-#endif

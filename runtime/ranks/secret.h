@@ -3,8 +3,7 @@
  * to its ranks by a descriptor; other launchers pass it on by the environment or name a file. It
  * never stands in an argument, which other users can read. Thread safe as long as no thread changes
  * the environment. */
-#ifndef HD_RUNTIME_RANKS_SECRET_H
-#define HD_RUNTIME_RANKS_SECRET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ int hd_secret_read(const char *file, bool *found_p, uint8_t secret_p[HD_SECRET_B
 /* Stores a descriptor, owned by the caller and close-on-exec, from which a child reads the secret
  * when HD_SECRET_FD names it. Returns HD_OK or HD_ERR_SYSTEM (logged). */
 int hd_secret_share(const uint8_t secret[HD_SECRET_BYTES], int *fd_p);
-
-#endif

@@ -5,8 +5,7 @@
  * frame that was made up, changed, replayed, reordered, left out or sent back is no valid frame.
  * Several threads may send frames or read them at a time, if on different sockets and with readers
  * of their own. */
-#ifndef HD_RUNTIME_RANKS_WIRE_H
-#define HD_RUNTIME_RANKS_WIRE_H
+#pragma once
 
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
@@ -100,5 +99,3 @@ const char *hd_frame_get_text(struct hd_frame *frame);
 /* Stores the hello in body[bytes]. Returns false when there is none, or one with a field out of
  * range. */
 bool hd_hello_read(const void *body, size_t bytes, struct hd_hello *hello_p);
-
-#endif

@@ -2,8 +2,7 @@
 /* Reads from the environment which rank this process is: from the variables that torchrun,
  * Kubernetes and `runner launch` set, or from those of Open MPI's mpirun or SLURM's srun. Thread
  * safe as long as no thread changes the environment. */
-#ifndef HD_RUNTIME_RANKS_WORLD_H
-#define HD_RUNTIME_RANKS_WORLD_H
+#pragma once
 
 #include "runtime/ranks/secret.h"
 
@@ -69,5 +68,3 @@ bool hd_address_is_loopback(const char *address);
 
 /* Returns whether `address` means all addresses of a host: 0.0.0.0 or ::, however written. */
 bool hd_address_is_unspecified(const char *address);
-
-#endif

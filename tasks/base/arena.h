@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts one block of memory into aligned arrays. The code that lays arrays out also counts their
  * bytes, by running over an arena without memory. One thread at a time per arena. */
-#ifndef HD_TASKS_BASE_ARENA_H
-#define HD_TASKS_BASE_ARENA_H
+#pragma once
 
 #include "runtime/base/alloc.h"
 
@@ -18,5 +17,3 @@ static inline void *hd_arena_take(struct hd_arena *arena, int64_t count, size_t 
     arena->used += hd_align_up(count * (int64_t)size);
     return array;
 }
-
-#endif

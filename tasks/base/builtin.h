@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs and types that come with the program: a file each, listed in builtin.c. Thread safe. */
-#ifndef HD_TASKS_BASE_BUILTIN_H
-#define HD_TASKS_BASE_BUILTIN_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -28,5 +27,3 @@ extern const struct hd_key hd_task_keys[];
 
 /* Returns the registry of all these. Static memory. */
 const struct hd_registry *hd_registry_get_builtin(void);
-
-#endif

@@ -3,8 +3,7 @@
  * stands for the loss hd_loss_<name> and says what its net yields and which actions that chooses
  * (tasks/types/base/policy.h), whether it learns from minibatches of a collect, and which graph in
  * configs/graphs/ is the simplest that it learns by. */
-#ifndef HD_TASKS_BASE_POLICIES_H
-#define HD_TASKS_BASE_POLICIES_H
+#pragma once
 
 /* clang-format off */
 #define HD_POLICIES(X, AND)                                                                        \
@@ -27,5 +26,3 @@
 #define HD_POLICY_NAMES HD_POLICIES(HD_POLICY_NAME, "|")
 #define HD_OTHER_LOSS_NAME(name) #name
 #define HD_LOSS_NAMES HD_POLICY_NAMES "|" HD_OTHER_LOSSES(HD_OTHER_LOSS_NAME, "|")
-
-#endif

@@ -12,8 +12,7 @@
  * several shards, items and iterations at once: the task object is read-only to them, and whatever
  * survives a body is in the values that its ports change. The functions declared here are thread
  * safe. */
-#ifndef HD_TASKS_BASE_REGISTRY_H
-#define HD_TASKS_BASE_REGISTRY_H
+#pragma once
 
 #include "runtime/base/on_gpu.h"
 #include "runtime/value.h"
@@ -246,5 +245,3 @@ const char *hd_setup_get_option(const struct hd_setup *setup, const char *name);
  * given. */
 int hd_setup_check_order(const struct hd_setup *setup, const char *low, const char *high,
                          const char *why);
-
-#endif

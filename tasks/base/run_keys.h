@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of a run file: those of every run, and those of the verbs and types. One thread at a
  * time. */
-#ifndef HD_TASKS_BASE_RUN_KEYS_H
-#define HD_TASKS_BASE_RUN_KEYS_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -17,5 +16,3 @@ int hd_run_keys_print(const char *path, FILE *file);
 
 /* Prints all keys as a JSON Schema. Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_run_keys_print_json(FILE *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics of the episodes that end during a collect, which all verbs that collect write to a
  * value of type scalars. Thread safe for different values. */
-#ifndef HD_TASKS_COLLECT_EPISODES_H
-#define HD_TASKS_COLLECT_EPISODES_H
+#pragma once
 
 #include "tasks/base/registry.h"
 #include "tasks/types/collect/trajectories.h"
@@ -20,5 +19,3 @@ void hd_episodes_push(const struct hd_view *episodes, double episode_return, dou
 void hd_episodes_push_all(const struct hd_view *episodes, const struct hd_trajectories *t,
                           const struct hd_trajectories_shape *shape,
                           struct hd_env_counters *counters);
-
-#endif

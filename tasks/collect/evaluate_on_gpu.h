@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The episodes of an evaluation on a GPU that acts and steps the envs, all of an instance together.
  * Thread safe. */
-#ifndef HD_TASKS_COLLECT_EVALUATE_ON_GPU_H
-#define HD_TASKS_COLLECT_EVALUATE_ON_GPU_H
+#pragma once
 
 #include "kernels/envs/played.h"
 #include "kernels/net/net.h"
@@ -39,5 +38,3 @@ int64_t hd_evaluate_get_scratch_bytes(const struct hd_evaluate_on_gpu *evaluate)
  * and the functions that count the GPU's memory exist in builds with CUDA. */
 int hd_evaluate_on_gpu(const struct hd_evaluate_on_gpu *evaluate, const struct hd_view *policy,
                        const struct hd_view *obs_norm, const struct hd_context *context);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A whole on-policy collect on a GPU that acts and steps the envs, without the host in between.
  * Thread safe. Only the header is for builds without CUDA. */
-#ifndef HD_TASKS_COLLECT_PLAY_ON_GPU_H
-#define HD_TASKS_COLLECT_PLAY_ON_GPU_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"
@@ -31,5 +30,3 @@ int64_t hd_play_header_lay_out(const struct hd_spec *trajectories, void *memory,
  * makes one fragment. What it queues depends on addresses alone. Returns HD_OK or HD_ERR_DEVICE
  * (logged). */
 int hd_play_on_gpu(const struct hd_play_on_gpu *play, const struct hd_context *context);
-
-#endif

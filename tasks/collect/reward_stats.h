@@ -3,8 +3,7 @@
  * (policy.collect.normalize_reward): R <- gamma R + r at each step, 0 after an episode, as in
  * Stable-Baselines3's VecNormalize. Without that key the functions do nothing. Thread safe for
  * different groups. */
-#ifndef HD_TASKS_COLLECT_REWARD_STATS_H
-#define HD_TASKS_COLLECT_REWARD_STATS_H
+#pragma once
 
 #include "tasks/types/collect/envs.h"
 
@@ -18,5 +17,3 @@ void hd_reward_stats_add(const struct hd_envs_shape *shape, const struct hd_envs
 /* Writes the moments of all groups of an instance of type envs to a value of type moments, in the
  * order of groups. Does nothing where `stats` has no data. */
 void hd_reward_stats_gather(const struct hd_view *envs, const struct hd_view *stats);
-
-#endif

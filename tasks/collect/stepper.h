@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps a group of envs under a policy: the verbs that play envs share this. Thread safe for
  * different groups. */
-#ifndef HD_TASKS_COLLECT_STEPPER_H
-#define HD_TASKS_COLLECT_STEPPER_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
@@ -105,5 +104,3 @@ int hd_stepper_start_episode(const struct hd_stepper *stepper, const struct hd_e
 /* Returns what the last step of such a group counts as its reward: the mean over the agents. */
 double hd_stepper_compute_mean_reward(const struct hd_stepper *stepper,
                                       const struct hd_envs_shape *shape);
-
-#endif

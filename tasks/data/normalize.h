@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Brings what is learned from on the scale of its running statistics (policy.collect.normalize_obs
  * and normalize_reward). Thread safe on different memory. */
-#ifndef HD_TASKS_DATA_NORMALIZE_H
-#define HD_TASKS_DATA_NORMALIZE_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -13,5 +12,3 @@ void hd_normalize_obs(const struct hd_view *norm, int64_t rows, int64_t elements
 /* Divides reward[n] by the deviation of discounted returns and clips them
  * (policy.collect.clip_reward). Does nothing where `norm` has no data. */
 void hd_normalize_rewards(const struct hd_view *norm, int64_t n, float *reward);
-
-#endif

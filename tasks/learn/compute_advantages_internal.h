@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the verb compute_advantages: compute_advantages.c checks the config and computes on
  * CPUs, compute_advantages_gpu.c on GPUs. Thread safe. */
-#ifndef HD_TASKS_LEARN_COMPUTE_ADVANTAGES_INTERNAL_H
-#define HD_TASKS_LEARN_COMPUTE_ADVANTAGES_INTERNAL_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"
@@ -34,5 +33,3 @@ struct hd_compute_advantages {
 };
 
 extern const struct hd_gpu_verb hd_compute_advantages_on_gpu;
-
-#endif

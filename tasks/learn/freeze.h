@@ -3,8 +3,7 @@
  * all that follows: Adam's moments of them stay zero, so that they keep their bits, and the norm by
  * which gradients are clipped is that of the others, as with PyTorch's requires_grad. Thread safe.
  */
-#ifndef HD_TASKS_LEARN_FREEZE_H
-#define HD_TASKS_LEARN_FREEZE_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"
@@ -17,5 +16,3 @@ int hd_freeze_read(const struct hd_setup *setup, const struct hd_net *net, float
 
 /* Makes elements [lo, hi) of a gradient that do not learn zero; learns NULL: none. */
 void hd_freeze_apply(const float *learns, int64_t lo, int64_t hi, float *grad);
-
-#endif

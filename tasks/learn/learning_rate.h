@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The learning rate of an update, for verbs with optional ports `learning_rate` and `schedule`, and
  * perhaps an option `learning_rate`: a number, or a key of the config after `$`. Thread safe. */
-#ifndef HD_TASKS_LEARN_LEARNING_RATE_H
-#define HD_TASKS_LEARN_LEARNING_RATE_H
+#pragma once
 
 #include "tasks/types/output/schedule.h"
 
@@ -12,5 +11,3 @@
  * such thing, a port's value has no learning rate, or both would change it. */
 int hd_learning_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int rate,
                              int schedule, const char *name, struct hd_scheduled *scheduled_p);
-
-#endif

@@ -2,8 +2,7 @@
 /* The parts of the verb loss_grad: loss_grad.c checks the config and writes statistics,
  * loss_grad_item.c lays out a microbatch's memory, loss_grad_cpu.c and loss_grad_gpu.c run stages.
  * Thread safe for different items. */
-#ifndef HD_TASKS_LEARN_LOSS_GRAD_INTERNAL_H
-#define HD_TASKS_LEARN_LOSS_GRAD_INTERNAL_H
+#pragma once
 
 #include "tasks/learn/learning_rate.h"
 #include "tasks/learn/losses/loss.h"
@@ -76,5 +75,3 @@ extern const struct hd_gpu_verb hd_loss_grad_on_gpu; /* in builds with CUDA */
 /* Returns HD_OK, or HD_ERR_INPUT after adding a mistake to setup->diag: policy.cuda requires a GPU
  * for what runs on CPUs only. */
 int hd_loss_grad_check_gpu(const struct hd_setup *setup, const struct hd_loss_grad *args);
-
-#endif

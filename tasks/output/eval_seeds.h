@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file says which episodes of an evaluation an environment plays, and from which seeds
  * (docs/di-engine.md 5.3). Thread safe. */
-#ifndef HD_TASKS_OUTPUT_EVAL_SEEDS_H
-#define HD_TASKS_OUTPUT_EVAL_SEEDS_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -21,5 +20,3 @@ int64_t hd_eval_seeds_get_first(const struct hd_eval_seeds *seeds, int64_t env);
 /* Returns from which seed an env plays an episode in a run of seed `seed`. */
 uint64_t hd_eval_seeds_get(const struct hd_eval_seeds *seeds, uint64_t seed, int64_t env,
                            int64_t episode);
-
-#endif

@@ -2,8 +2,7 @@
 /* Functions by which the program around a graph uses values: it writes and reads weights, prints
  * outputs for given observations, reads an evaluation's returns and writes transition logs as data
  * sets. One thread at a time for each value. */
-#ifndef HD_TASKS_OUTPUT_INSPECT_H
-#define HD_TASKS_OUTPUT_INSPECT_H
+#pragma once
 
 #include "runtime/value.h"
 #include "tasks/types/base/policy_arrays.h"
@@ -109,5 +108,3 @@ void hd_arithmetic_describe_libraries(char *text, size_t bytes);
 
 /* Returns the name of the instruction set that the kernels are compiled for: "x86-64-v4-bf16". */
 const char *hd_arithmetic_get_isa(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plays an env under a policy for somebody who looks on: the greedy actions of `evaluate`, one step
  * at a time, with a picture of every state. One thread at a time. */
-#ifndef HD_TASKS_OUTPUT_PLAYER_H
-#define HD_TASKS_OUTPUT_PLAYER_H
+#pragma once
 
 #include "tasks/output/inspect.h"
 
@@ -49,5 +48,3 @@ int hd_player_get_picture_size(const struct hd_player *player, int64_t *height_p
 /* Draws what the env shows now as rgb[height][width][3]; of stacked frames the newest. Returns
  * HD_OK or HD_ERR_TASK (logged). */
 int hd_player_draw(const struct hd_player *player, uint8_t *rgb);
-
-#endif

@@ -11,8 +11,7 @@
  * a number below the smallest normal one is rounded up to it, which it makes zero. Memory that the
  * compiler moves across instructions which it does not understand (hd_tiles_settle) is not shown.
  * Thread safe: each thread has its tiles. */
-#ifndef HD_TESTS_EMULATION_AMX_H
-#define HD_TESTS_EMULATION_AMX_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -162,6 +161,4 @@ static inline void amx_multiply(int c, int a, int b)
 #define _tile_loadd amx_load
 #define _tile_stored amx_store
 #define _tile_dpbf16ps amx_multiply
-#endif
-
 #endif

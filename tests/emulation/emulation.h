@@ -15,8 +15,7 @@
  * - HD_EMULATED_FAULT: every call after that many returns cudaErrorIllegalAddress, or, with
  *   HD_EMULATED_FAULT_HANGS=1, never returns, but for polls; of HD_EMULATED_FAULT_DEVICE alone, if
  *   that is set. stderr tells when, and at the end how many calls there were. */
-#ifndef HD_TESTS_EMULATION_EMULATION_H
-#define HD_TESTS_EMULATION_EMULATION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,6 +45,4 @@ void hd_emulated_enter_devices(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that probe the emulation: what GPUs do, and what is undefined there. All return the
  * status of their launch. */
-#ifndef HD_TESTS_EMULATION_PROBE_H
-#define HD_TESTS_EMULATION_PROBE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ int hd_probe_order(unsigned blocks, unsigned threads, int64_t *count, int64_t *t
 
 /* *to += 1, by one thread. */
 int hd_probe_increment(int64_t *to, void *stream);
-
-#endif

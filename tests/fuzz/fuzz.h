@@ -3,8 +3,7 @@
  * entry point, corpus/<name>/ and perhaps <name>.dict; it aborts on what must never happen. The log
  * is silent, a single allocation has at most 64 MiB, and each process has a folder for its files.
  */
-#ifndef HD_TESTS_FUZZ_FUZZ_H
-#define HD_TESTS_FUZZ_FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void fuzz_touch(const void *data, size_t bytes);
 
 /* Aborts with a message unless `holds`. */
 void fuzz_check(int holds, const char *what);
-
-#endif

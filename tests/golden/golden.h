@@ -3,8 +3,7 @@
  * its CRC-32. They are in the program, which may run elsewhere. Whatever is missing ends the test;
  * a message on stderr names it, too, as .runs is evaluated outside of any test. One thread at a
  * time. */
-#ifndef HD_TESTS_GOLDEN_GOLDEN_H
-#define HD_TESTS_GOLDEN_GOLDEN_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ static inline double fill(uint64_t k, uint64_t j)
     z ^= z >> 31;
     return (double)(z >> 40) / 16777216.0;
 }
-
-#endif

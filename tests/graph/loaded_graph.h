@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph that a test loads from a text, with all that it refers to. */
-#ifndef HD_TESTS_GRAPH_LOADED_GRAPH_H
-#define HD_TESTS_GRAPH_LOADED_GRAPH_H
+#pragma once
 
 #include "graph/language/load.h"
 #include "runtime/base/config/yaml.h"
@@ -37,5 +36,3 @@ static inline void loaded_graph_release(struct loaded_graph *l)
     hd_document_destroy(l->document);
     hd_diag_destroy(l->diag);
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * All test_*.c of a folder are one program, whose main is harness/main.c. Each file is a suite,
  * named by its path below tests/ without ".c". */
-#ifndef HD_TESTS_HARNESS_CHECK_H
-#define HD_TESTS_HARNESS_CHECK_H
+#pragma once
 
 #include <check.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ void test_register(struct test_entry *entry);
 /* All tests of this file are skipped if the function returns a reason. */
 #define PREREQUISITE(find_hindrance_)                                                              \
     TEST_REGISTER_NEXT_(__COUNTER__, .find_hindrance = (find_hindrance_))
-
-#endif

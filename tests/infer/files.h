@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Run directories as a training run leaves them, written without the library under test. */
-#ifndef HD_TESTS_INFER_FILES_H
-#define HD_TESTS_INFER_FILES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void write_weights(const char *run, const char *name, const struct tensor *tenso
 
 /* Cuts a file of a run directory to `bytes`. */
 void cut_file(const char *run, const char *name, int64_t bytes);
-
-#endif

@@ -13,7 +13,7 @@ import tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
-GUARDED = SPDX + "#ifndef HD_KERNELS_COMMON_A_H\n#define HD_KERNELS_COMMON_A_H\n{}\n#endif\n"
+GUARDED = SPDX + "#pragma once\n{}"
 CLEAN = {
     "kernels/common/a.h": GUARDED.format("\n/* Adds one. */\nint hd_one(int x);\n"),
     "kernels/common/a.c": SPDX + '#include "kernels/common/a.h"\n\nint hd_one(int x)\n{\n    return x + 1;\n}\n',
@@ -53,9 +53,8 @@ CASES = [
     ("includes", include("kernels/common/a.c", "<curl/curl.h>"), "is in no family"),
     ("headers", {"kernels/common/a.h": GUARDED.format("int64_t hd_one(int64_t x);")}, "compile alone with"),
     ("headers", {"kernels/common/a.h": GUARDED.format("int hd_one();")}, "does not compile alone"),
-    ("headers", {"kernels/common/a.h": SPDX + "int hd_one(int x);\n"}, "guard is not HD_KERNELS_COMMON_A_H"),
-    ("headers", {"kernels/envs/env.h": GUARDED.replace("COMMON_A_H", "ENVS_ENV_H").format("int class;")},
-     r"does not compile alone with \S*c?\+\+"),
+    ("headers", {"kernels/common/a.h": SPDX + "int hd_one(int x);\n"}, "no line '#pragma once'"),
+    ("headers", {"kernels/envs/env.h": GUARDED.format("int class;")}, r"does not compile alone with \S*c?\+\+"),
     ("opens", {"runtime/io/a.c": SPDX + 'FILE *f = fopen(name(x), "rb");\n'}, "a.c:2: fopen reads a file"),
     ("opens", {"runtime/io/a.c": SPDX + "int fd = open(path, O_RDONLY | O_NOFOLLOW);\n"}, "a.c:2: open reads a file"),
     ("opens", {"runtime/io/a.c": SPDX + 'FILE *f = fopen("/proc/self/stat", "r"), *g = fopen(path, "w");\n'}, None),

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory for the files of one test, and the messages that were logged meanwhile. */
-#ifndef HD_TESTS_RUNNER_SCRATCH_H
-#define HD_TESTS_RUNNER_SCRATCH_H
+#pragma once
 
 extern char scratch_dir[64];
 extern char scratch_log[4096]; /* all lines logged since the setup, one after another */
@@ -14,5 +13,3 @@ const char *scratch_path(const char *name);
 
 /* Writes a file of the directory and the folders above it; returns its path likewise. */
 const char *scratch_write(const char *name, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of on-policy learning, and their values. */
-#ifndef HD_TESTS_TASKS_ON_POLICY_H
-#define HD_TESTS_TASKS_ON_POLICY_H
+#pragma once
 
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/data/minibatch.h"
@@ -105,5 +104,3 @@ static inline void add_moments(struct value *value, uint64_t seed, float low, fl
     hd_free(other);
     hd_free(x);
 }
-
-#endif

@@ -11,8 +11,7 @@
  *     world_open(w, &collect, &push, NULL);
  *     world_run(w, &collect, 0);
  */
-#ifndef HD_TESTS_TASKS_WORLD_H
-#define HD_TESTS_TASKS_WORLD_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "runtime/base/alloc.h"
@@ -159,5 +158,3 @@ uint64_t value_hash(const struct value *value);
 /* Saves an instance, loads it into another one and expects equal hashes; the value then is that
  * instance, so that whatever follows tests it too. */
 void value_save_load(struct value *value);
-
-#endif

@@ -4,8 +4,7 @@
  * them, an episode for each life, FIRE at a reset, gray and resize, clipped rewards. Frames are
  * stacked elsewhere. The licence lets this file be part of a plug-in around a GPL emulator. One
  * thread at a time may use an env; no allocation. */
-#ifndef HD_KERNELS_ENVS_ATARI_ATARI_H
-#define HD_KERNELS_ENVS_ATARI_ATARI_H
+#pragma once
 
 #include "kernels/envs/atari/warp.h"
 
@@ -84,5 +83,3 @@ void hd_atari_reset(struct hd_atari *atari, uint64_t seed, uint8_t *frame);
 
 /* Plays an action for 4 raw frames or until the game ends, and shows frame[84][84]. */
 struct hd_atari_end hd_atari_step(struct hd_atari *atari, int action, uint8_t *frame);
-
-#endif

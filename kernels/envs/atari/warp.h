@@ -2,8 +2,7 @@
 /* DI-engine's WarpFrame (docs/di-engine.md 7.2), equal to OpenCV's bytes: RGB to gray, then
  * resizing to 84 x 84 by area (cv::INTER_AREA). Sums run in float32, columns first, taps in
  * increasing order, without fused multiply-adds. Thread safe, no allocation. */
-#ifndef HD_KERNELS_ENVS_ATARI_WARP_H
-#define HD_KERNELS_ENVS_ATARI_WARP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ void hd_warp_resize_rgb(const struct hd_warp *warp, const uint8_t *rgb, uint8_t 
  * [height][width] (they may be the same memory), to out[84][84]. */
 void hd_warp_resize_max(const struct hd_warp *warp, const struct hd_warp_palette *palette,
                         const uint8_t *a, const uint8_t *b, uint8_t *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A picture on which envs draw themselves for people to look at. Thread safe on different
  * pictures. */
-#ifndef HD_KERNELS_ENVS_CLASSIC_CANVAS_H
-#define HD_KERNELS_ENVS_CLASSIC_CANVAS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void hd_canvas_clear(const struct hd_canvas *canvas);
 /* Paints every pixel whose middle is at most `radius` from the line between two points. */
 void hd_canvas_draw_line(const struct hd_canvas *canvas, const double from[2], const double to[2],
                          double radius, struct hd_canvas_color color);
-
-#endif

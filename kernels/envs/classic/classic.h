@@ -5,8 +5,7 @@
  * others are Gymnasium 1.4's with NumPy 2, from equal states to one unit in the last place of the
  * numbers added, as sine and cosine of the C library and NumPy may differ. Threads as in
  * kernels/envs/env.h. */
-#ifndef HD_KERNELS_ENVS_CLASSIC_CLASSIC_H
-#define HD_KERNELS_ENVS_CLASSIC_CLASSIC_H
+#pragma once
 
 #include "kernels/envs/env.h"
 
@@ -27,5 +26,3 @@ extern const struct hd_env hd_env_mountain_car_continuous;
 
 /* A pendulum that a torque from -2 to 2 is to hold upright for 200 steps. */
 extern const struct hd_env hd_env_pendulum;
-
-#endif

@@ -2,8 +2,7 @@
 /* Groups, time limits and saved states of the envs of classic control. The functions below are
  * those of struct hd_env. A saved state is the numbers of the state and the steps of the episode.
  * Thread safe for different groups. */
-#ifndef HD_KERNELS_ENVS_CLASSIC_CLASSIC_INTERNAL_H
-#define HD_KERNELS_ENVS_CLASSIC_CLASSIC_INTERNAL_H
+#pragma once
 
 #include "kernels/envs/classic/canvas.h"
 #include "kernels/envs/classic/classic.h"
@@ -63,5 +62,3 @@ static inline double hd_classic_clip(double x, double low, double high)
 {
     return x < low ? low : x > high ? high : x;
 }
-
-#endif

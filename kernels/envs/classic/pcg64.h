@@ -2,8 +2,7 @@
 /* numpy's default generator to the bit, for envs that must start like gym's: PCG64 (O'Neill, "PCG",
  * 2014: pcg64_xsl_rr) seeded through numpy's SeedSequence. All other random numbers come from
  * runtime/base/rng.h. Thread safe on different generators. */
-#ifndef HD_KERNELS_ENVS_CLASSIC_PCG64_H
-#define HD_KERNELS_ENVS_CLASSIC_PCG64_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ uint64_t hd_pcg64_next(struct hd_pcg64 *rng);
 
 /* Returns Generator.uniform(low, high): a number in [low, high). */
 double hd_pcg64_uniform(struct hd_pcg64 *rng, double low, double high);
-
-#endif

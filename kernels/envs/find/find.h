@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the environment that a run file names (env.type). */
-#ifndef HD_KERNELS_ENVS_FIND_FIND_H
-#define HD_KERNELS_ENVS_FIND_FIND_H
+#pragma once
 
 #include "kernels/envs/env.h"
 
@@ -44,5 +43,3 @@ struct hd_env_part hd_env_get_part(const struct hd_env_spec *spec, int i);
 /* Gives the shape of a part in an observation of `stack` frames, and returns its dimensions:
  * [stack, H, W] for parts of two dimensions; others are joined along their first dimension. */
 int hd_env_get_obs_shape(const struct hd_env_part *part, int64_t stack, int64_t obs[HD_ENV_DIMS]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out what envs of Gymnasium are: the run file declares it, or Python is asked, once for all
  * groups of the same settings. Thread safe. */
-#ifndef HD_KERNELS_ENVS_GYMNASIUM_DESCRIBE_H
-#define HD_KERNELS_ENVS_GYMNASIUM_DESCRIBE_H
+#pragma once
 
 #include "kernels/envs/gymnasium/options.h"
 
@@ -17,5 +16,3 @@ struct hd_env_spec hd_bridge_make_spec(const struct hd_bridge_description *descr
 /* Writes which code Python runs for such envs, in a few words, to `message`. Starts Python if it
  * was not asked yet. Returns 0, or -1 on error with a sentence in `message`. Thread safe. */
 int hd_bridge_identify(const struct hd_bridge_options *options, char message[HD_ENV_MESSAGE]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env.options of the Gymnasium bridge. Thread safe. */
-#ifndef HD_KERNELS_ENVS_GYMNASIUM_OPTIONS_H
-#define HD_KERNELS_ENVS_GYMNASIUM_OPTIONS_H
+#pragma once
 
 #include "kernels/envs/gymnasium/shared.h"
 
@@ -33,5 +32,3 @@ char *hd_bridge_options_join(const struct hd_bridge_options *options);
 /* Writes a sentence to `message` and returns -1. */
 __attribute__((format(printf, 2, 3))) int hd_bridge_refuse(char message[HD_ENV_MESSAGE],
                                                            const char *format, ...);
-
-#endif

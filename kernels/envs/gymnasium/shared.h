@@ -16,8 +16,7 @@
  *
  * Where the plug-in has said from which seed an env starts its next episode, the worker resets the
  * env in the very step that ends one: the other workers are not yet done then. */
-#ifndef HD_KERNELS_ENVS_GYMNASIUM_SHARED_H
-#define HD_KERNELS_ENVS_GYMNASIUM_SHARED_H
+#pragma once
 
 #include "kernels/envs/env.h"
 
@@ -117,5 +116,3 @@ struct hd_bridge_control {
     int64_t answer; /* HD_BRIDGE_DONE: the worker is done, and nothing was written over it */
     char error[HD_BRIDGE_TEXT];
 };
-
-#endif

@@ -2,8 +2,7 @@
 /* Worker processes and the groups of envs that share them: one group alone, or groups of the same
  * settings that the caller has announced (hd_env_settings.groups), such as the envs that evaluate.
  * Thread safe. */
-#ifndef HD_KERNELS_ENVS_GYMNASIUM_TEAM_H
-#define HD_KERNELS_ENVS_GYMNASIUM_TEAM_H
+#pragma once
 
 #include "kernels/envs/gymnasium/workers.h"
 
@@ -38,5 +37,3 @@ int hd_bridge_team_start(struct hd_bridge_team *team, const struct hd_bridge_use
 int hd_bridge_seat_take(const struct hd_env_settings *settings, struct hd_bridge_seat *seat_p,
                         char message[HD_ENV_MESSAGE]);
 void hd_bridge_seat_leave(struct hd_bridge_seat *seat);
-
-#endif

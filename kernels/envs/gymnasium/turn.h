@@ -2,8 +2,7 @@
 /* Turns of the plug-in and a worker process. The plug-in calls all but the last;
  * heddle_gymnasium.py calls the last through ctypes, because one call of C costs less than the same
  * system calls from Python. Thread safe for different controls. */
-#ifndef HD_KERNELS_ENVS_GYMNASIUM_TURN_H
-#define HD_KERNELS_ENVS_GYMNASIUM_TURN_H
+#pragma once
 
 #include "kernels/envs/gymnasium/shared.h"
 
@@ -25,5 +24,3 @@ bool hd_turn_is_done(const struct hd_bridge_control *control);
 __attribute__((visibility("default"))) int hd_gymnasium_next(struct hd_bridge_calls *calls,
                                                              struct hd_bridge_control *controls,
                                                              int n, int last);
-
-#endif

@@ -2,8 +2,7 @@
 /* Worker processes, each with the block of memory that it shares with groups of envs. Functions
  * return 0, or -1 with a sentence in `message`; after a failure of a worker, only release remains.
  * Thread safe for different controls, from the start on. */
-#ifndef HD_KERNELS_ENVS_GYMNASIUM_WORKERS_H
-#define HD_KERNELS_ENVS_GYMNASIUM_WORKERS_H
+#pragma once
 
 #include "kernels/envs/gymnasium/options.h"
 
@@ -100,5 +99,3 @@ int hd_bridge_workers_end_wait(struct hd_bridge_workers *workers, const struct h
 /* Does the three. Returns 0, or -1 on error with a sentence in `message`. */
 int hd_bridge_workers_await(struct hd_bridge_workers *workers, int64_t first, int64_t n,
                             const struct hd_bridge_user *user, char message[HD_ENV_MESSAGE]);
-
-#endif

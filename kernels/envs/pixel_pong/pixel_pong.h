@@ -9,8 +9,7 @@
  * env.options: `background: G` shows pixels of gray G as 0 (the playfield's gray is 87).
  *
  * Threads as in kernels/envs/env.h; the functions for GPUs only launch kernels. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_H
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_H
+#pragma once
 
 #include "kernels/envs/env_gpu.h"
 #include "kernels/envs/pixel_pong/pixel_pong_game.h"
@@ -43,5 +42,3 @@ int hd_pixel_pong_begin_evaluation_cuda(const struct hd_env_gpu_evaluation *eval
                                         void *stream);
 int hd_pixel_pong_evaluate_cuda(const struct hd_env_gpu_evaluation *evaluation, const float *out,
                                 int64_t outputs, void *stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of a collect's envs without the drawing, for CPUs and GPUs. Thread safe on different
  * envs. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
+#pragma once
 
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "kernels/envs/pixel_pong/pixel_pong_game_internal.h"
@@ -105,5 +104,3 @@ HD_INLINE void hd_pong_play_env(const struct hd_env_gpu_envs *envs,
         hd_pong_end_episode(envs, steps, env, &game, showing);
     hd_pong_get_group(envs)->games[env] = game;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers of a game of pixel_pong. Constants only, hence safe in any thread. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_H
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_H
+#pragma once
 
 #include "kernels/envs/pixel_pong/pixel_pong_screen.h"
 
@@ -12,5 +11,3 @@ enum {
     HD_PIXEL_PONG_POINTS = 21,        /* points of a side that end a game */
     HD_PIXEL_PONG_MAX_SCREENS = 40000 /* after these a game is cut off */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The game of pixel_pong, for CPUs and GPUs, all in integers. Thread safe on different games. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_INTERNAL_H
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_INTERNAL_H
+#pragma once
 
 #include "kernels/envs/pixel_pong/pixel_pong_game.h"
 #include "runtime/base/inline.h"
@@ -235,5 +234,3 @@ HD_INLINE void hd_pong_open(struct hd_pong_game *game, uint64_t seed,
     hd_pong_begin(game, seed);
     scenes[0] = scenes[1] = hd_pong_get_scene(game);
 }
-
-#endif

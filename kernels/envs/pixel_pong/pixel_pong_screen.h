@@ -5,8 +5,7 @@
  * to the byte and a hundred times faster, because it computes only the pixels around paddles and
  * ball. No colour is darker than the background's in any channel, so the maximum shows the shapes
  * of both screens. Thread safe. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_H
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_H
+#pragma once
 
 #include "kernels/envs/atari/warp.h"
 
@@ -47,5 +46,3 @@ void hd_pong_painter_init(struct hd_pong_painter *painter, int background);
 /* Draws two successive screens, as DI-engine's wrappers show them, to out[84][84]. */
 void hd_pong_paint(const struct hd_pong_painter *painter, const struct hd_pong_scene scenes[2],
                    uint8_t *out);
-
-#endif

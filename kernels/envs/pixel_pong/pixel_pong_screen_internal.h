@@ -2,8 +2,7 @@
 /* The shapes on two screens of pixel_pong, for CPUs and GPUs, and the rows of the screen as words
  * of two bits a pixel. The maximum of colours is the OR of words, because the paddles never meet
  * and white is all bits. Thread safe. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_INTERNAL_H
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_INTERNAL_H
+#pragma once
 
 #include "kernels/envs/pixel_pong/pixel_pong_screen.h"
 #include "runtime/base/inline.h"
@@ -98,5 +97,3 @@ HD_INLINE void hd_pong_make_shapes(const struct hd_pong_scene scenes[2],
     shapes[2] = hd_pong_make_ball_shape(&scenes[0]);
     shapes[3] = hd_pong_make_ball_shape(&scenes[1]);
 }
-
-#endif

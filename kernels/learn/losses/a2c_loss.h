@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loss of advantage actor-critic (Mnih et al. 2016, without asynchrony; DI-engine's a2c_error).
  * Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_A2C_LOSS_H
-#define HD_KERNELS_LEARN_LOSSES_A2C_LOSS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ struct hd_a2c_sums {
 /* Computes dout[batch][actions + 1], the derivative of the SUM over the batch of -log p(a) adv +
  * value_weight (v - R)^2 - entropy_weight H, and the sums. */
 void hd_a2c_loss_compute(const struct hd_a2c_loss *loss, float *dout, struct hd_a2c_sums *sums_p);
-
-#endif

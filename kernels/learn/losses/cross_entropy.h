@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy of given actions, the loss of behaviour cloning. Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_H
-#define HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ void hd_cross_entropy_compute(const struct hd_cross_entropy *loss, float *dlogit
 int hd_cross_entropy_compute_cuda(const struct hd_cross_entropy *loss, const int64_t *used,
                                   float *dlogit, struct hd_cross_entropy_sums *sums_p,
                                   void *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy of one row, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_INTERNAL_H
-#define HD_KERNELS_LEARN_LOSSES_CROSS_ENTROPY_INTERNAL_H
+#pragma once
 
 #include "kernels/common/argmax.h"
 #include "kernels/learn/losses/cross_entropy.h"
@@ -22,5 +21,3 @@ HD_INLINE void hd_cross_entropy_add_row(const struct hd_cross_entropy *l, int64_
     sums->weighted_loss += weight * error;
     sums->weighted_hits += weight * (double)(hd_argmax(logit, n) == l->action[b]);
 }
-
-#endif

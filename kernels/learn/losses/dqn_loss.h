@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double-DQN loss with n-step targets (van Hasselt et al. 2016; docs/di-engine.md 2.2). Thread
  * safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_DQN_LOSS_H
-#define HD_KERNELS_LEARN_LOSSES_DQN_LOSS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ void hd_dqn_loss_compute(const struct hd_dqn_loss *loss, float *dq, float *td2,
  * HD_OK or HD_ERR_DEVICE (logged). */
 int hd_dqn_loss_compute_cuda(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
                              float *td2, struct hd_dqn_sums *sums_p, void *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The double-DQN loss of one row, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_DQN_LOSS_INTERNAL_H
-#define HD_KERNELS_LEARN_LOSSES_DQN_LOSS_INTERNAL_H
+#pragma once
 
 #include "kernels/common/argmax.h"
 #include "kernels/learn/losses/dqn_loss.h"
@@ -46,5 +45,3 @@ HD_INLINE float hd_dqn_add_row(const struct hd_dqn_loss *l, int64_t b, float *dq
     sums->loss += importance * (error * error);
     return error * error;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clipped loss of proximal policy optimisation (Schulman et al. 2017; docs/di-engine.md 3.6).
  * Thread safe on different memory. */
-#ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
-#define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_H
+#pragma once
 
 #include "kernels/common/scalar.h"
 #include "kernels/envs/actions.h"
@@ -62,5 +61,3 @@ void hd_standardise(float *adv, int64_t n);
 /* Standardises *n numbers on a GPU; both pointers are to device memory. Sums are added in double in
  * another fixed order. One launch of one block. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_standardise_cuda(float *adv, const int64_t *n, void *stream);
-
-#endif

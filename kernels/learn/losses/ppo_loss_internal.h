@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PPO's loss of one row, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
-#define HD_KERNELS_LEARN_LOSSES_PPO_LOSS_INTERNAL_H
+#pragma once
 
 #include "kernels/act/gaussian.h"
 #include "kernels/learn/losses/ppo_loss.h"
@@ -173,5 +172,3 @@ HD_INLINE void hd_ppo_add_row(const struct hd_ppo_loss *l, int64_t b, float *dou
     sums->v += v;
     sums->v_max = v > sums->v_max ? v : sums->v_max;
 }
-
-#endif

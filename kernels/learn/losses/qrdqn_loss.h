@@ -2,8 +2,7 @@
 /* The loss of QR-DQN, quantile regression of returns, with the double-DQN choice of the next action
  * and n-step targets (Dabney et al. 2017, equation 10, with kappa 1; DI-engine's
  * qrdqn_nstep_td_error). Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_QRDQN_LOSS_H
-#define HD_KERNELS_LEARN_LOSSES_QRDQN_LOSS_H
+#pragma once
 
 #include "kernels/learn/losses/dqn_loss.h"
 
@@ -21,5 +20,3 @@ struct hd_qrdqn_loss {
  * importance, unless that is NULL. The sums are those of DQN's loss, with all quantiles. */
 void hd_qrdqn_loss_compute(const struct hd_qrdqn_loss *loss, float *dq, float *td,
                            struct hd_dqn_sums *sums_p);
-
-#endif

@@ -4,8 +4,7 @@
  * 2018). An action is dims numbers in [-1, 1], tanh of normal numbers whose means and logarithms of
  * deviations a policy yields (kernels/act/gaussian.h). Rows are independent of each other, and sums
  * are added in the order of rows. Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_SAC_LOSS_H
-#define HD_KERNELS_LEARN_LOSSES_SAC_LOSS_H
+#pragma once
 
 #include "kernels/act/gaussian.h"
 #include "runtime/base/rng.h"
@@ -68,5 +67,3 @@ struct hd_sac_sums {
 /* Computes dout[rows][2 dims], the derivative of the SUM over rows of alpha log_prob - min(q1, q2)
  * for fixed noise, and the sums. */
 void hd_sac_loss_compute(const struct hd_sac_loss *loss, float *dout, struct hd_sac_sums *sums_p);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probabilities of a row of logits, shared by CPUs and GPUs. Thread safe. */
-#ifndef HD_KERNELS_LEARN_LOSSES_SOFTMAX_H
-#define HD_KERNELS_LEARN_LOSSES_SOFTMAX_H
+#pragma once
 
 #include "runtime/base/inline.h"
 
@@ -55,5 +54,3 @@ HD_INLINE float hd_softmax_compute_log_probs(const float *logit, int64_t n, floa
     }
     return entropy;
 }
-
-#endif

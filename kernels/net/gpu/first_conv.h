@@ -6,8 +6,7 @@
  * HD_OK, HD_ERR_DEVICE or, if a count of thread blocks exceeds 31 bits, HD_ERR_UNSUPPORTED
  * (logged). Pointers are to device memory, aligned to 16 bytes, but those of hd_gpu_obs may have
  * any alignment. */
-#ifndef HD_KERNELS_NET_GPU_FIRST_CONV_H
-#define HD_KERNELS_NET_GPU_FIRST_CONV_H
+#pragma once
 
 #include "kernels/net/gpu/observations.h"
 
@@ -48,5 +47,3 @@ int64_t hd_gpu_first_conv_count_partials(const struct hd_gpu_first_conv *conv);
 int hd_gpu_first_conv_gradient(const struct hd_gpu_first_conv *conv,
                                const struct hd_gpu_kept_obs *kept, const void *delta,
                                float *partials, float *gradient, void *stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices on a GPU by cuBLASLt, which is loaded when it is first needed. Equal shapes
  * are always computed by the same algorithm, which sums in a fixed order. Thread safe. */
-#ifndef HD_KERNELS_NET_GPU_GEMM_H
-#define HD_KERNELS_NET_GPU_GEMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ int hd_gemm_prepare_cuda(const struct hd_gemm *gemm);
  * Returns HD_OK or an error of hd_gemm_prepare_cuda (logged). */
 int hd_gemm_multiply_cuda(const struct hd_gemm *gemm, const void *a, const void *b,
                           const void *bias, void *c, void *workspace, void *stream);
-
-#endif

@@ -5,8 +5,7 @@
  * pixel of a sample ([sample][y][x][channel]); rows are padded with zeros to multiples of HD_VECTOR
  * elements. If `bf16`, activations and their gradients are bf16, else floats. Pointers are to
  * device memory, aligned to 16 bytes. */
-#ifndef HD_KERNELS_NET_GPU_LAUNCHES_H
-#define HD_KERNELS_NET_GPU_LAUNCHES_H
+#pragma once
 
 #include "kernels/common/tiles.h"
 #include "kernels/net/gpu/observations.h"
@@ -118,5 +117,3 @@ int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi, const floa
  * above. */
 int hd_gpu_finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end, float *to,
                        void *stream);
-
-#endif

@@ -2,8 +2,7 @@
 /* Operations of layers on GPUs that are no products of matrices, which compute what those of their
  * type do on CPUs. Rows are those of an image: [pixel][channel], whose channels are padded with
  * zeros to whole vectors; vectors have a single pixel. Thread safe: operations only launch. */
-#ifndef HD_KERNELS_NET_GPU_LAYERS_H
-#define HD_KERNELS_NET_GPU_LAYERS_H
+#pragma once
 
 #include "kernels/net/gpu/launches.h"
 #include "kernels/net/layers/layer.h"
@@ -52,5 +51,3 @@ static inline struct hd_gpu_window hd_gpu_make_window(const struct hd_layer *lay
                                          (int32_t)padding};
     return window;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * convolution. Thread safe: functions only launch on `stream`, and return HD_OK, HD_ERR_DEVICE or,
  * if a count of threads exceeds 32 bits, HD_ERR_UNSUPPORTED (logged). Pointers are to device
  * memory, aligned to 16 bytes, but those to observations and their norm may have any alignment. */
-#ifndef HD_KERNELS_NET_GPU_OBSERVATIONS_H
-#define HD_KERNELS_NET_GPU_OBSERVATIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ static inline int64_t hd_gpu_count_obs_depth(const struct hd_gpu_window *w)
 int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
                       const struct hd_gpu_window *window, int64_t rows, bool bf16, void *columns,
                       void *stream);
-
-#endif

@@ -2,8 +2,7 @@
 /* Implementations of layers on CPUs that choose how activations and weights lie in memory when a
  * net is made: the layer's operations (kernels/net/layers/layer.h) know rows or columns of floats,
  * and weights as PyTorch has them. Thread safe on different memory once made. */
-#ifndef HD_KERNELS_NET_IMPL_IMPL_H
-#define HD_KERNELS_NET_IMPL_IMPL_H
+#pragma once
 
 #include "kernels/net/frames.h"
 #include "kernels/net/layers/form.h"
@@ -95,5 +94,3 @@ int hd_impl_end(struct hd_impl_run *run);
 
 /* Releases an implementation; accepts NULL. */
 void hd_impl_destroy(struct hd_impl *impl);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A form says how the activations of a value lie in memory, on CPUs. Thread safe on different
  * memory. */
-#ifndef HD_KERNELS_NET_LAYERS_FORM_H
-#define HD_KERNELS_NET_LAYERS_FORM_H
+#pragma once
 
 #include "kernels/conv/conv_fields.h"
 #include "kernels/net/layers/layer.h"
@@ -47,5 +46,3 @@ int64_t hd_form_find(const struct hd_form *form, int64_t channel, int64_t pixel)
 /* Copies samples from one form to another of the same [channels][plane]. */
 void hd_form_convert(const struct hd_form *from, const struct hd_form *to, int64_t samples,
                      const void *x, void *y);
-
-#endif

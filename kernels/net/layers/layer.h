@@ -7,8 +7,7 @@
  * types take rows of other forms too (kernels/net/layers/form.h). A sample's result depends on that
  * sample alone. Tables are constants; operations allocate nothing, run on the calling thread and
  * are thread safe on different memory. */
-#ifndef HD_KERNELS_NET_LAYERS_LAYER_H
-#define HD_KERNELS_NET_LAYERS_LAYER_H
+#pragma once
 
 #include "runtime/base/on_gpu.h"
 
@@ -240,5 +239,3 @@ void hd_layer_differentiate(const struct hd_layer_run *run);
 /* Returns the outputs along a side of an image that windows of `kernel` pixels yield, `stride`
  * apart, with `padding` pixels on both ends; 0 if there are none. */
 int64_t hd_count_windows(int64_t side, int64_t kernel, int64_t stride, int64_t padding);
-
-#endif

@@ -2,8 +2,7 @@
 /* Exponential and related functions of one float, without branches and calls, so that compilers
  * make vectors of loops over them. Every operation is rounded as IEEE 754 says, so that all
  * processors, vector widths and compilers yield the same bits. Thread safe. */
-#ifndef HD_KERNELS_NET_LAYERS_SMOOTH_H
-#define HD_KERNELS_NET_LAYERS_SMOOTH_H
+#pragma once
 
 #ifndef __cplusplus
 #include "kernels/common/vector.h"
@@ -171,7 +170,5 @@ HD_ALWAYS hd_reg hd_reg_tanh(hd_reg x)
     const hd_reg y = hd_reg_choose(a, hd_reg_fill(0.625f), p * z * a + a, large);
     return (hd_reg)((hd_reg_mask)y | sign);
 }
-
-#endif
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The insides of a net. Threads as in kernels/net/net.h. */
-#ifndef HD_KERNELS_NET_LIST_LIST_INTERNAL_H
-#define HD_KERNELS_NET_LIST_LIST_INTERNAL_H
+#pragma once
 
 #include "kernels/net/impl/impl.h"
 #include "kernels/net/net_internal.h"
@@ -236,5 +235,3 @@ int hd_list_backward_data(const struct list_net *net, const struct op *op,
 int hd_list_backward_weights(const struct list_net *net, const struct op *op,
                              const struct stage *stage, const float *params,
                              struct list_memory values, struct list_memory deltas, float *grad);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The walk of a device while it is made, as the rules of that device see it. Threads as in
  * kernels/net/net.h. */
-#ifndef HD_KERNELS_NET_LIST_REWRITE_INTERNAL_H
-#define HD_KERNELS_NET_LIST_REWRITE_INTERNAL_H
+#pragma once
 
 #include "kernels/net/list/list_internal.h"
 
@@ -59,5 +58,3 @@ const struct hd_layer_type *hd_rewrite_note_made(struct rewrite *rewrite, const 
 
 /* Finds the part of a joined value that an op reads. */
 void hd_rewrite_find_part(const struct rewrite *rewrite, const struct op *op, struct op *made);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subcommands of `runner` and their options as tables, and what the options are read into.
  * Thread safe. */
-#ifndef HD_RUNNER_BASE_OPTIONS_TABLE_H
-#define HD_RUNNER_BASE_OPTIONS_TABLE_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -131,5 +130,3 @@ const struct hd_command *hd_command_find(const char *name);
 /* Returns whether a command, one of hd_commands_get, takes an option. */
 bool hd_command_has_option(const struct hd_command *command,
                            const struct hd_command_option *option);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of torchrun that `runner launch` has not, for those who know torchrun's. Thread
  * safe. */
-#ifndef HD_RUNNER_BASE_OPTIONS_TORCHRUN_H
-#define HD_RUNNER_BASE_OPTIONS_TORCHRUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ bool hd_torchrun_option_has_name(const char *name, const char *given, size_t len
 /* Returns HD_ERR_INPUT (logged: which options of torchrun are known, and what to use instead) when
  * `typed` is an option of torchrun, else HD_OK. */
 int hd_torchrun_option_refuse(const char *typed);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A calibration tells how long tasks take on a machine, as `runner calibrate` measured it. Times
  * are in seconds. One thread makes it; then it is read-only. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_CALIBRATION_H
-#define HD_RUNNER_SIMULATE_MODEL_CALIBRATION_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ const struct hd_task_times *hd_calibration_find(const struct hd_calibration *cal
 /* Returns the mean of the tenth at `share`, 0 to 1, of all times in order. A share drawn at random
  * has the mean of all. */
 double hd_task_times_get(const struct hd_task_times *times, double share);
-
-#endif

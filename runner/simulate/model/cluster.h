@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plays what the ranks of a cluster submit in simulated time: the workers of each rank, the sync
  * points between ranks, and the messages between nodes. One simulation at a time. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_CLUSTER_H
-#define HD_RUNNER_SIMULATE_MODEL_CLUSTER_H
+#pragma once
 
 #include "runner/simulate/model/calibration.h"
 #include "runner/simulate/model/network.h"
@@ -58,5 +57,3 @@ struct hd_cluster_result {
 /* Returns HD_OK, HD_ERR_NOMEM, HD_ERR_INPUT for a task of which the calibration knows nothing, or
  * HD_ERR_INTERNAL when ranks wait for each other for ever (logged). */
 int hd_cluster_simulate(const struct hd_cluster *cluster, struct hd_cluster_result *result_p);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a simulation. One thread. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_CLUSTER_INTERNAL_H
-#define HD_RUNNER_SIMULATE_MODEL_CLUSTER_INTERNAL_H
+#pragma once
 
 #include "runner/simulate/model/cluster.h"
 #include "runner/simulate/model/traffic.h"
@@ -156,5 +155,3 @@ void hd_rank_arrive(struct hd_rank *rank, int node);
  * result, those of the longest time first (critical_path.c). */
 void hd_critical_path_find(const struct hd_simulation *simulation,
                            struct hd_cluster_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds what a task depends on, as StarPU does from accesses in the order of submission: a reader
  * on the last writer, a writer on all since and including the last writer. One thread at a time. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_DEPENDENCES_H
-#define HD_RUNNER_SIMULATE_MODEL_DEPENDENCES_H
+#pragma once
 
 #include "runtime/engine/submit.h"
 
@@ -18,5 +17,3 @@ void hd_dependences_destroy(struct hd_dependences *dependences);
 int hd_dependences_find(struct hd_dependences *dependences, int node,
                         const struct hd_access *accesses, int n, const void *token,
                         const int **before_p, int *n_p);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clock and the network of a simulation: SimGrid's, by a plug-in. Simulated time is in seconds
  * and starts at 0. One thread, and one network for each process. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_NETWORK_H
-#define HD_RUNNER_SIMULATE_MODEL_NETWORK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +40,4 @@ struct hd_simgrid_plugin {
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

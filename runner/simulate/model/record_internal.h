@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a recording of what a rank submits. One thread at a time. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_RECORD_INTERNAL_H
-#define HD_RUNNER_SIMULATE_MODEL_RECORD_INTERNAL_H
+#pragma once
 
 #include "graph/execute/execute.h"
 #include "runner/simulate/model/dependences.h"
@@ -39,5 +38,3 @@ struct hd_recording {
  * are the caller's. The first returns HD_OK or HD_ERR_NOMEM. */
 int hd_recording_begin(struct hd_recording *recording);
 void hd_recording_end(struct hd_recording *recording);
-
-#endif

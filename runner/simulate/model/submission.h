@@ -3,8 +3,7 @@
  * waits, and which of them wait for which. It is recorded from the executor itself, so a simulation
  * has the tasks, dependences and messages of a run. One thread at a time makes it; then it is
  * read-only. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_SUBMISSION_H
-#define HD_RUNNER_SIMULATE_MODEL_SUBMISSION_H
+#pragma once
 
 #include "graph/plan/plan.h"
 #include "runtime/comm/comm.h"
@@ -124,5 +123,3 @@ void hd_submitted_write(const struct hd_submitted *node, const struct hd_peer_by
 /* Writes the members "iterations" and "tasks" of a trace (runner/trace/trace_file.h); the stream
  * knows whether that failed. */
 void hd_observer_write(const struct hd_observer *observer, int rank, FILE *file);
-
-#endif

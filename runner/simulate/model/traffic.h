@@ -3,8 +3,7 @@
  * hosts. Instead of each message, simulations send few flows that put the same bytes on the link of
  * every host, in each direction: at most two for each rank, where there are as many messages as
  * hosts. One thread makes it. */
-#ifndef HD_RUNNER_SIMULATE_MODEL_TRAFFIC_H
-#define HD_RUNNER_SIMULATE_MODEL_TRAFFIC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct hd_traffic {
 int hd_traffic_plan(int hosts, int ranks, const int64_t *out, const int64_t *in, int shift,
                     struct hd_traffic *traffic_p);
 void hd_traffic_release(struct hd_traffic *traffic);
-
-#endif

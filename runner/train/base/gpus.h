@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs that this rank drives, and whether a device comm joins those of the ranks. One thread at
  * a time. */
-#ifndef HD_RUNNER_TRAIN_BASE_GPUS_H
-#define HD_RUNNER_TRAIN_BASE_GPUS_H
+#pragma once
 
 #include "graph/plan/plan.h"
 #include "runner/base/run_spec.h"
@@ -28,5 +27,3 @@ struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks);
  * there. */
 int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p);
-
-#endif

@@ -3,8 +3,7 @@
  * while the main thread is busy, stops a rank whose launcher has ended, and ends a process whose
  * main thread cannot: a task that does not return may be on it. Called by the main thread unless
  * stated otherwise. */
-#ifndef HD_RUNNER_TRAIN_BASE_MONITOR_H
-#define HD_RUNNER_TRAIN_BASE_MONITOR_H
+#pragma once
 
 #include "runtime/engine/session.h"
 #include "runtime/ranks/rendezvous.h"
@@ -46,5 +45,3 @@ int64_t hd_monitor_count_progress(struct hd_monitor *monitor);
 /* Writes where this rank is to text[bytes]. Called by the rendezvous's thread, also before and
  * after there is a session. */
 void hd_monitor_describe(struct hd_monitor *monitor, char *text, int64_t bytes);
-
-#endif

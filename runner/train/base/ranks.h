@@ -2,8 +2,7 @@
 /* The ways to the other ranks: the rendezvous, the transport between CPUs (runtime.transport) and
  * a device comm between GPUs. All ranks call these functions in the same order, each by its main
  * thread. */
-#ifndef HD_RUNNER_TRAIN_BASE_RANKS_H
-#define HD_RUNNER_TRAIN_BASE_RANKS_H
+#pragma once
 
 #include "graph/plan/plan.h"
 #include "runner/train/base/gpus.h"
@@ -35,5 +34,3 @@ int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_settings *settings,
 
 /* Releases all but what others were given. The session must be gone. */
 void hd_ranks_leave(struct hd_ranks *ranks);
-
-#endif

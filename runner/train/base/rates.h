@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The speed of a run once it is warm: measured by its rank 0, left in a file of the run directory,
  * read by `runner bench`. Thread safe. */
-#ifndef HD_RUNNER_TRAIN_BASE_RATES_H
-#define HD_RUNNER_TRAIN_BASE_RATES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ double hd_rates_get_busy(const struct hd_rates *rates);
 double hd_rates_get_gpu_busy(const struct hd_rates *rates);
 double hd_rates_get_exposed(const struct hd_rates *rates);
 double hd_rates_get_idle(const struct hd_rates *rates);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures a stretch of a run from within. Called by the submitting thread only. */
-#ifndef HD_RUNNER_TRAIN_BASE_STOPWATCH_H
-#define HD_RUNNER_TRAIN_BASE_STOPWATCH_H
+#pragma once
 
 #include "runner/train/base/rates.h"
 #include "runtime/engine/trace.h"
@@ -30,5 +29,3 @@ void hd_stopwatch_tick(struct hd_stopwatch *watch, const struct hd_trace *trace,
  * verbs. Returns HD_OK, or HD_ERR_INPUT (logged) when the run was too short. */
 int hd_stopwatch_read(const struct hd_stopwatch *watch, double env_steps, int64_t iterations,
                       struct hd_rates *rates_p);
-
-#endif

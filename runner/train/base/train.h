@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of one rank of a training run, from the rendezvous to the files it leaves. The main
  * thread owns it; monitor.h says what other threads look at. */
-#ifndef HD_RUNNER_TRAIN_BASE_TRAIN_H
-#define HD_RUNNER_TRAIN_BASE_TRAIN_H
+#pragma once
 
 #include "graph/execute/execute.h"
 #include "runner/base/run_spec.h"
@@ -84,5 +83,3 @@ struct hd_train {
     struct hd_train_trace trace;
     struct hd_run_timing timing;
 };
-
-#endif

@@ -2,8 +2,7 @@
 /* Decides how many CPU workers a rank has, and which scheduler: by the environment, else the run
  * file, else the cores and the time that the system leaves to it; and where StarPU's performance
  * models are. Main thread. */
-#ifndef HD_RUNNER_TRAIN_BASE_WORKERS_H
-#define HD_RUNNER_TRAIN_BASE_WORKERS_H
+#pragma once
 
 #include "runner/base/settings.h"
 #include "runtime/machine/topology.h"
@@ -26,5 +25,3 @@ int hd_workers_choose(const struct hd_settings *settings, const struct hd_core_s
  * models_dir NULL where it cannot be written, which is told if `tell`. */
 void hd_workers_find_models(const struct hd_settings *settings, bool tell,
                             struct hd_workers *workers);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a run is checkpointed. Called by the session's thread only, unless stated otherwise. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_CHECKPOINTS_H
-#define HD_RUNNER_TRAIN_OUTPUTS_CHECKPOINTS_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -22,5 +21,3 @@ void hd_checkpoints_describe_last(const struct hd_train *train, char *text, int6
 /* Saves at a stop step (save_at_stop of the executor), unless the run makes no checkpoints. Returns
  * HD_OK or the errors of hd_executor_save. */
 int hd_checkpoints_save_at_stop(void *train);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of a run's values, for what it tells at its end. Called by the session's thread, when no
  * task runs. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_FIELDS_H
-#define HD_RUNNER_TRAIN_OUTPUTS_FIELDS_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -16,5 +15,3 @@ double hd_fields_count_env_steps(const struct hd_train *train);
 /* Returns how many updates were left out as their losses were not finite, over all optimizers; of
  * shard 0's, where each shard has its own. */
 int64_t hd_fields_count_skipped(const struct hd_train *train);
-
-#endif

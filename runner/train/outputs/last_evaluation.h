@@ -3,8 +3,7 @@
  * which weights are the best that it leaves. It is no part of the run: no checkpoint and no log has
  * it, so that a run that goes on beyond its limit is one that never stopped. Called by the
  * session's thread on rank 0, when no task runs any more. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_LAST_EVALUATION_H
-#define HD_RUNNER_TRAIN_OUTPUTS_LAST_EVALUATION_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -24,5 +23,3 @@ struct hd_last_evaluation {
  * that fails ends that with a warning. Returns HD_OK or HD_ERR_NOMEM (logged). */
 int hd_last_evaluation_play(struct hd_train *train, const char *reason, int64_t updates,
                             struct hd_last_evaluation *evaluation_p);
-
-#endif

@@ -6,8 +6,7 @@
  *   {"end": {...}}     when rank 0 leaves in order: the totals by verb
  * `update` in a start says where it continues: samples of later updates before it belong to work
  * that was lost. Called by the session's thread of rank 0 only. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_METRICS_H
-#define HD_RUNNER_TRAIN_OUTPUTS_METRICS_H
+#pragma once
 
 struct hd_train;
 struct hd_metrics;
@@ -22,5 +21,3 @@ void hd_metrics_end(struct hd_metrics *metrics, const struct hd_train *train, co
  * of samples grows with the logarithm of their time. Called before every iteration. Accepts NULL.
  */
 void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The run directory and the progress line of rank 0. Called by the session's thread only. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_OUTPUTS_H
-#define HD_RUNNER_TRAIN_OUTPUTS_OUTPUTS_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -11,5 +10,3 @@ int hd_outputs_open(struct hd_train *train);
 
 /* Shows the progress now and then; called before every iteration, and in long ones. */
 void hd_outputs_show_progress(struct hd_train *train);
-
-#endif

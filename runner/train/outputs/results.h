@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The results of a run that rank 0 leaves. Called by the session's thread only. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_RESULTS_H
-#define HD_RUNNER_TRAIN_OUTPUTS_RESULTS_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -43,5 +42,3 @@ void hd_end_record(struct hd_train *train, int status);
 
 /* Returns whether the run in a directory has left result.json. */
 bool hd_end_exists(const char *dir);
-
-#endif

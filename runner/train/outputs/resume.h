@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run that continues from a checkpoint. Called by the main thread. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_RESUME_H
-#define HD_RUNNER_TRAIN_OUTPUTS_RESUME_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -21,5 +20,3 @@ int hd_resume_check(const struct hd_train *train);
 /* Gives the new executor what the checkpoint holds, if there is one. Errors: those of
  * hd_executor_restore. */
 int hd_resume_restore(struct hd_train *train);
-
-#endif

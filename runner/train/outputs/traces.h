@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace of a run, of all ranks in one file. The main thread calls; without --trace, nothing
  * happens. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_TRACES_H
-#define HD_RUNNER_TRAIN_OUTPUTS_TRACES_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -24,5 +23,3 @@ bool hd_traces_receive(struct hd_train *train, const void *data, int64_t bytes);
 /* Rank 0 joins all parts to trace.json, once the other ranks have left theirs. Returns HD_OK,
  * HD_ERR_PEER if a rank is gone or leaves nothing, or the errors of files and memory (logged). */
 int hd_traces_write(struct hd_train *train);
-
-#endif

@@ -3,8 +3,7 @@
  * video/, a process of its own, `runner eval --video` at the lowest priority, plays an episode and
  * writes video/iteration_<update>.gif. One runs at a time. It never touches the training, whose
  * bits cannot depend on it, and dies with it. Called by the session's thread only. */
-#ifndef HD_RUNNER_TRAIN_OUTPUTS_VIDEOS_H
-#define HD_RUNNER_TRAIN_OUTPUTS_VIDEOS_H
+#pragma once
 
 #include "runner/train/base/train.h"
 
@@ -20,5 +19,3 @@ void hd_videos_finish(struct hd_train *train);
 
 /* Stops the video that is being made. A run that goes on makes it again. */
 void hd_videos_stop(struct hd_train *train);
-
-#endif

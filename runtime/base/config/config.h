@@ -2,8 +2,7 @@
 /* The typed configuration of a run: a file overrides the schema's defaults, --set options override
  * the file. An unknown key is a mistake that names the nearest key. Once created, several threads
  * may read a configuration, but for the two override functions. */
-#ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_H
-#define HD_RUNTIME_BASE_CONFIG_CONFIG_H
+#pragma once
 
 #include "runtime/base/config/config_key.h"
 #include "runtime/base/config/yaml.h"
@@ -112,5 +111,3 @@ uint64_t hd_config_hash(const struct hd_config *config, const char *const *witho
 /* Writes what hd_config_hash is made of, a line "key<TAB>hash<TAB>value" for each key; lists and
  * trees have no value there. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_config_list(const struct hd_config *config, const char *const *without, int n, FILE *file);
-
-#endif

@@ -2,8 +2,7 @@
 /* A configuration's parts: config_load.c makes it of the schema, the file and the --sets, config.c
  * reads and overrides values, and config_dump.c writes what is effective. Threads as config.h
  * says. */
-#ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_INTERNAL_H
-#define HD_RUNTIME_BASE_CONFIG_CONFIG_INTERNAL_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 #include "runtime/base/config/config_setting.h"
@@ -28,5 +27,3 @@ struct hd_config {
 
 /* Returns the setting of a whole path, or NULL. */
 struct hd_setting *hd_config_find_setting(const struct hd_config *config, const char *path);
-
-#endif

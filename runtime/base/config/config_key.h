@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The schema of a configuration: tables of keys. Thread safe. */
-#ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_KEY_H
-#define HD_RUNTIME_BASE_CONFIG_CONFIG_KEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,5 +52,3 @@ void hd_schema_list_called(const struct hd_key *const *schema, int n_schema, con
                            char list[HD_DESCRIPTION_BYTES]);
 void hd_schema_suggest(const struct hd_key *const *schema, int n_schema, const char *name,
                        char suggestion[HD_DESCRIPTION_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads several keys of a configuration into a struct. */
-#ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_READ_H
-#define HD_RUNTIME_BASE_CONFIG_CONFIG_READ_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -46,5 +45,3 @@ struct hd_field {
  * config. Keys that the schema does not have, or of another kind, are programming errors, which
  * abort. Thread safe, as the config is. */
 void hd_config_read(const struct hd_config *config, const struct hd_field *fields, void *to);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One key of a configuration with its value: its reading from YAML, and its hash. One thread at a
  * time may read a setting into memory; several may hash one. */
-#ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_SETTING_H
-#define HD_RUNTIME_BASE_CONFIG_CONFIG_SETTING_H
+#pragma once
 
 #include "runtime/base/config/config_key.h"
 #include "runtime/base/config/yaml.h"
@@ -35,5 +34,3 @@ uint64_t hd_setting_hash(const struct hd_setting *setting);
 
 /* Describes a node for messages: "'abc'", "a list". */
 void hd_node_describe(const struct hd_node *node, char description[HD_DESCRIPTION_BYTES]);
-
-#endif

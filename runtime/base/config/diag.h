@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects the mistakes in what a user wrote, with their locations, to report them together. One
  * thread at a time uses a collection. */
-#ifndef HD_RUNTIME_BASE_CONFIG_DIAG_H
-#define HD_RUNTIME_BASE_CONFIG_DIAG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ bool hd_names_contain(const char *names, const char *name);
  * enough to suggest (distance above 1 + length / 3 or above half the length). It skips entries that
  * are NULL. Thread safe. */
 const char *hd_find_nearest_name(const char *name, const char *const *names, int64_t count);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees of configuration values whose every node knows where it was written. Several threads may
  * read a tree; one at a time may build in a document. */
-#ifndef HD_RUNTIME_BASE_CONFIG_NODE_H
-#define HD_RUNTIME_BASE_CONFIG_NODE_H
+#pragma once
 
 #include "runtime/base/config/diag.h"
 
@@ -62,5 +61,3 @@ int hd_node_put(struct hd_document *document, struct hd_node *map, const char *k
  */
 int hd_node_insert(struct hd_document *document, struct hd_node *list, int64_t at,
                    struct hd_node *item);
-
-#endif

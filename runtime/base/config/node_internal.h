@@ -2,8 +2,7 @@
 /* Functions by which the YAML reader builds trees in a document. One thread at a time uses a
  * document.
  */
-#ifndef HD_RUNTIME_BASE_CONFIG_NODE_INTERNAL_H
-#define HD_RUNTIME_BASE_CONFIG_NODE_INTERNAL_H
+#pragma once
 
 #include "runtime/base/config/node.h"
 
@@ -20,5 +19,3 @@ struct hd_node *hd_node_create(struct hd_document *document, enum hd_node_kind k
 
 /* Makes `root`, a node of the document, its top node. */
 void hd_document_set_root(struct hd_document *document, struct hd_node *root);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees as JSON, for what reads no YAML. Thread safe on different trees. */
-#ifndef HD_RUNTIME_BASE_CONFIG_NODE_JSON_H
-#define HD_RUNTIME_BASE_CONFIG_NODE_JSON_H
+#pragma once
 
 #include "runtime/base/config/node.h"
 
@@ -10,5 +9,3 @@
  * .inf and .nan become Infinity and NaN, which Python reads. All others are texts. Returns NULL
  * (logged) without memory. */
 char *hd_node_build_json(const struct hd_node *node);
-
-#endif

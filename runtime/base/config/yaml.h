@@ -4,8 +4,7 @@
  * anchor, duplicate keys, keys that are no scalars, merge keys, tags outside YAML's core, several
  * documents, more than 64 levels, 100,000 nodes (aliases expanded) or 16 MiB. Thread safe on
  * different documents and collections of mistakes. */
-#ifndef HD_RUNTIME_BASE_CONFIG_YAML_H
-#define HD_RUNTIME_BASE_CONFIG_YAML_H
+#pragma once
 
 #include "runtime/base/config/node.h"
 #include "runtime/base/input/input.h"
@@ -29,5 +28,3 @@ int hd_node_parse(struct hd_document *document, struct hd_source_location origin
  * lists of scalars only) in flow style; keys in order; quotes kept. Returns HD_OK, or HD_ERR_SYSTEM
  * (not logged) when writing fails. */
 int hd_node_dump(const struct hd_node *node, FILE *file);
-
-#endif

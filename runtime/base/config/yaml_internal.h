@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns libyaml's marks and errors into locations and mistakes in the parsed text. One thread at a
  * time uses a source. */
-#ifndef HD_RUNTIME_BASE_CONFIG_YAML_INTERNAL_H
-#define HD_RUNTIME_BASE_CONFIG_YAML_INTERNAL_H
+#pragma once
 
 #include "runtime/base/config/yaml.h"
 
@@ -23,5 +22,3 @@ struct hd_source_location hd_yaml_locate(const struct hd_yaml_source *source, ya
 
 /* Adds libyaml's error as one mistake. Returns HD_ERR_INPUT, or HD_ERR_NOMEM (logged). */
 int hd_yaml_explain(const struct hd_yaml_source *source, const yaml_parser_t *yaml);
-
-#endif

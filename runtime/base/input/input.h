@@ -2,8 +2,7 @@
 /* Files from outside the program, which are all opened for reading here. A pipe, a device or a
  * socket in place of a file is refused at once: to open or read it could wait for ever. Thread
  * safe. */
-#ifndef HD_RUNTIME_BASE_INPUT_INPUT_H
-#define HD_RUNTIME_BASE_INPUT_INPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,5 +31,3 @@ bool hd_input_check(const char *path, enum hd_input from, char why[HD_INPUT_WHY]
 
 /* Returns what an entry of a folder is, by the mode that lstat says: "a pipe". */
 const char *hd_input_get_kind(mode_t mode);
-
-#endif

@@ -2,8 +2,7 @@
 /* A device comm by NCCL, on a stream of its own. libnccl.so.2 is loaded when it is first asked for,
  * so programs without GPU ranks do without it; a build without CUDA returns HD_ERR_UNSUPPORTED.
  * One thread at a time. */
-#ifndef HD_RUNTIME_COMM_NCCL_COMM_NCCL_H
-#define HD_RUNTIME_COMM_NCCL_COMM_NCCL_H
+#pragma once
 
 #include "runtime/comm/device_comm.h"
 #include "runtime/ranks/rendezvous.h"
@@ -30,5 +29,3 @@ int hd_nccl_get_version(int *version_p);
  * hd_rendezvous_agree. */
 int hd_nccl_join(const struct hd_nccl_options *options, struct hd_rendezvous *rendezvous,
                  struct hd_device_comm **device_comm_p);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: whoever calls a function with a struct hd_nccl holds its lock, except where it says
  * otherwise; hd_nccl_is_ok needs none. */
-#ifndef HD_RUNTIME_COMM_NCCL_COMM_NCCL_INTERNAL_H
-#define HD_RUNTIME_COMM_NCCL_COMM_NCCL_INTERNAL_H
+#pragma once
 
 #include "runtime/base/status.h"
 #include "runtime/comm/nccl/comm_nccl.h"
@@ -85,5 +84,3 @@ void hd_nccl_abort(struct hd_device_comm *device_comm);
 void hd_nccl_destroy(struct hd_device_comm *device_comm);
 
 extern const struct hd_device_comm_ops hd_nccl_ops;
-
-#endif

@@ -21,8 +21,7 @@
  * single rank.
  *
  * Threads: the session's thread submits and lists transfers, any worker adds. */
-#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_COLLECTIVE_INTERNAL_H
-#define HD_RUNTIME_ENGINE_COLLECTIVE_COLLECTIVE_INTERNAL_H
+#pragma once
 
 #include "runtime/comm/comm.h"
 #include "runtime/comm/device_comm.h"
@@ -126,5 +125,3 @@ static inline void *hd_round_get_sum(const struct hd_collective_round *round, in
     return hd_round_get_buffer(round, hd_comm_get_first_rank(round->session->options.comm),
                                sequence);
 }
-
-#endif

@@ -19,8 +19,7 @@
  * two, h' is h, and on a single host slice l is rank l's.
  *
  * Thread safe; nothing fails. */
-#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_HALVING_H
-#define HD_RUNTIME_ENGINE_COLLECTIVE_HALVING_H
+#pragma once
 
 #include "runtime/comm/comm.h"
 
@@ -60,5 +59,3 @@ struct hd_elements hd_halving_cut(int64_t lo, int64_t hi, int64_t unit, struct h
 /* Returns the transfer of floats of a vector to a rank (out) or from it. */
 struct hd_comm_transfer hd_halving_make_transfer(int rank, bool out, void *vector,
                                                  struct hd_elements floats);
-
-#endif

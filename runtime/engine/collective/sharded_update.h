@@ -49,8 +49,7 @@
  *
  * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, their rounds in turns, so
  * that a rank that waits in one has the next bucket's slice to do. */
-#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
-#define HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_H
+#pragma once
 
 #include "runtime/engine/collective/halving.h"
 #include "runtime/engine/submit.h"
@@ -90,5 +89,3 @@ struct hd_elements hd_sharded_update_get_slice(const struct hd_session *session,
 
 /* Returns the bytes of scratch for an update_slice that needs scratch_bytes. */
 int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes);
-
-#endif

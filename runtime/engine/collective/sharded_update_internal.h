@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bucket of a sharded update, and the ways in which the ranks' operands and results come
  * together. The session's thread makes buckets and lists transfers, any worker adds. */
-#ifndef HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_INTERNAL_H
-#define HD_RUNTIME_ENGINE_COLLECTIVE_SHARDED_UPDATE_INTERNAL_H
+#pragma once
 
 #include "runtime/comm/comm.h"
 #include "runtime/engine/collective/sharded_update.h"
@@ -64,5 +63,3 @@ void *hd_update_get_place(const struct hd_session *session, int rank, const void
 
 /* Returns how many operands this host has; a single one needs no adding. */
 int64_t hd_update_count_local(const struct hd_update_bucket *bucket);
-
-#endif

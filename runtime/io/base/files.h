@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directories and whole files. Thread safe on different paths. */
-#ifndef HD_RUNTIME_IO_BASE_FILES_H
-#define HD_RUNTIME_IO_BASE_FILES_H
+#pragma once
 
 #include "runtime/base/input/input.h"
 
@@ -90,5 +89,3 @@ int hd_file_draft_publish(struct hd_file_draft *draft);
 /* Waits until the names in a directory are on the disk. Returns HD_OK, or HD_ERR_SYSTEM with a
  * sentence in `why`, not logged. */
 int hd_folder_sync(const char *path, char why[HD_FILE_WHY]);
-
-#endif

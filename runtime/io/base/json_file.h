@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON in files from outside. Thread safe. */
-#ifndef HD_RUNTIME_IO_BASE_JSON_FILE_H
-#define HD_RUNTIME_IO_BASE_JSON_FILE_H
+#pragma once
 
 #include "runtime/base/input/input.h"
 #include "runtime/io/base/files.h"
@@ -11,5 +10,3 @@
 /* Reads a file. Returns its content, owned by the caller; NULL with a sentence in `why` that begins
  * with the path, and errno: of hd_input_open, of the read that failed, or 0 when it is no JSON. */
 json_t *hd_json_file_read(const char *path, enum hd_input from, char why[HD_FILE_WHY]);
-
-#endif

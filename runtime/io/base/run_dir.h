@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Says what stands where in a run directory. Links inside it are not followed. Thread safe. */
-#ifndef HD_RUNTIME_IO_BASE_RUN_DIR_H
-#define HD_RUNTIME_IO_BASE_RUN_DIR_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ bool hd_run_dir_parse_name(const char *name, const char *suffix, int64_t *number
 
 /* Returns whether an open folder has an entry of a type, S_IFREG or S_IFDIR. */
 bool hd_run_dir_has(int folder, const char *name, mode_t type);
-
-#endif

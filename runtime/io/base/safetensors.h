@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads safetensors files: eight bytes of header length, a JSON header, the tensors'
  * bytes. Opening a file checks its whole header. Several threads may read an open file. */
-#ifndef HD_RUNTIME_IO_BASE_SAFETENSORS_H
-#define HD_RUNTIME_IO_BASE_SAFETENSORS_H
+#pragma once
 
 #include "runtime/io/base/files.h"
 
@@ -78,5 +77,3 @@ int hd_safetensors_get_data(const struct hd_safetensors *file, const char *name,
  * hd_safetensors_get_data, with the same errors. */
 int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int dims,
                         const int64_t *shape, float *data);
-
-#endif

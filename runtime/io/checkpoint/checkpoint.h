@@ -21,8 +21,7 @@
  *
  * One thread at a time uses a writer, except where a function says otherwise; several may read a
  * checkpoint. */
-#ifndef HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_H
-#define HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -117,5 +116,3 @@ const char *hd_checkpoint_find_name(const struct hd_checkpoint *checkpoint, cons
 enum { HD_NO_JOURNAL = -1 }; /* the name must not be that of a journal */
 int hd_checkpoint_read(const struct hd_checkpoint *checkpoint, const char *name,
                        int64_t journal_bytes, void **data_p, int64_t *bytes_p);
-
-#endif

@@ -2,8 +2,7 @@
 /* The writer's state, and what its files share with the reader. The training thread uses a writer
  * until hd_checkpoint_writer_submit starts the writing thread, and again after that thread has
  * finished; only what `lock` guards passes between them and the thread that receives messages. */
-#ifndef HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_INTERNAL_H
-#define HD_RUNTIME_IO_CHECKPOINT_CHECKPOINT_INTERNAL_H
+#pragma once
 
 #include "runtime/io/base/files.h"
 #include "runtime/io/checkpoint/checkpoint.h"
@@ -176,5 +175,3 @@ void hd_checkpoint_remove_old(const struct hd_checkpoint_writer *c);
 
 /* Removes the folder hd_checkpoint_format_path(state, iteration, suffix). */
 void hd_checkpoint_remove_iteration(const char *state, int64_t iteration, const char *suffix);
-
-#endif

@@ -2,8 +2,7 @@
 /* Palettes of at most 256 colours for a picture: its own colours, if they are so few, else ones
  * chosen by median cut (Heckbert 1982, "Color image quantization for frame buffer display"). Thread
  * safe on different palettes. */
-#ifndef HD_RUNTIME_IO_VIDEO_PALETTE_H
-#define HD_RUNTIME_IO_VIDEO_PALETTE_H
+#pragma once
 
 #include "runtime/io/video/video_internal.h"
 
@@ -26,5 +25,3 @@ void hd_palette_make(struct hd_palette *palette, const struct hd_video_part *par
  * have one of them. Of a palette that is not exact it has all. */
 bool hd_palette_apply(const struct hd_palette *palette, const struct hd_video_part *part,
                       int64_t row, uint8_t *indices);
-
-#endif

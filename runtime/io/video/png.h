@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pictures as PNG (W3C 2003; 8 bits of red, green and blue), for files and streams. Thread safe. */
-#ifndef HD_RUNTIME_IO_VIDEO_PNG_H
-#define HD_RUNTIME_IO_VIDEO_PNG_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -9,5 +8,3 @@
 /* Writes the picture rgb[height][width][3] to `file`. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM
  * (not logged). */
 int hd_png_write(const uint8_t *rgb, int64_t height, int64_t width, FILE *file);
-
-#endif

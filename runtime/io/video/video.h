@@ -3,8 +3,7 @@
  * The ending of its name chooses the format: .gif, .png and .apng (an animated PNG), or .mp4, which
  * the program ffmpeg writes. What is written is a function of the pictures; of .mp4 also of ffmpeg.
  * Memory does not grow with the number of pictures. One thread at a time for each video. */
-#ifndef HD_RUNTIME_IO_VIDEO_VIDEO_H
-#define HD_RUNTIME_IO_VIDEO_VIDEO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ int hd_video_publish(struct hd_video *video);
 
 /* Releases a video; what was not published leaves no file. Accepts NULL. */
 void hd_video_destroy(struct hd_video *video);
-
-#endif

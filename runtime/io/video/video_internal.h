@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats of videos. A video calls one thread at a time. */
-#ifndef HD_RUNTIME_IO_VIDEO_VIDEO_INTERNAL_H
-#define HD_RUNTIME_IO_VIDEO_VIDEO_INTERNAL_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -40,5 +39,3 @@ struct hd_video_format {
 };
 
 extern const struct hd_video_format hd_video_gif, hd_video_png, hd_video_mp4;
-
-#endif

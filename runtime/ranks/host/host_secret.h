@@ -3,8 +3,7 @@
  * in a file of $TMPDIR/heddle-<uid>/, which nobody but their user can read or replace, until all
  * have joined. The file counts as long as rank 0 holds it locked: what an earlier run has left does
  * not. One thread. */
-#ifndef HD_RUNTIME_RANKS_HOST_HOST_SECRET_H
-#define HD_RUNTIME_RANKS_HOST_HOST_SECRET_H
+#pragma once
 
 #include "runtime/ranks/world.h"
 
@@ -20,5 +19,3 @@ int hd_host_secret_share(struct hd_world *world, struct hd_host_secret *shared_p
 
 /* Rank 0: removes the file; the others have nothing to remove. After failures as well. */
 void hd_host_secret_remove(struct hd_host_secret *shared);
-
-#endif

@@ -2,8 +2,7 @@
 /* Tells ranks that torchrun started where rank 0 is. MASTER_ADDR:MASTER_PORT may be a store that
  * torchrun's agent keeps (TORCHELASTIC_USE_AGENT_STORE=True); rank 0 then listens at a port of its
  * own and tells it there. Thread safe. */
-#ifndef HD_RUNTIME_RANKS_TORCHRUN_AGENT_STORE_H
-#define HD_RUNTIME_RANKS_TORCHRUN_AGENT_STORE_H
+#pragma once
 
 #include "runtime/ranks/world.h"
 
@@ -19,5 +18,3 @@ int hd_agent_store_publish(struct hd_world *world);
  * replaced. Returns HD_OK or HD_ERR_SYSTEM (logged). */
 int hd_agent_store_look_up(const struct hd_world *world, int64_t deadline_ns,
                            struct hd_world *root);
-
-#endif

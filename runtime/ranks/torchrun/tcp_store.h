@@ -6,8 +6,7 @@
  * The store knows no secret: whoever reaches it may read and change all keys, so nothing that it
  * says is believed before the ranks have proved who they are. The bytes it sends are bounded. One
  * thread at a time uses a client. */
-#ifndef HD_RUNTIME_RANKS_TORCHRUN_TCP_STORE_H
-#define HD_RUNTIME_RANKS_TORCHRUN_TCP_STORE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int hd_tcp_store_get(struct hd_tcp_store *store, const char *key, char value_p[H
 
 /* Ends the connection; the keys stay. */
 void hd_tcp_store_close(struct hd_tcp_store *store);
-
-#endif

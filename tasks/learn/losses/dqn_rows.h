@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a batch of transitions, for losses that learn values of actions. Thread safe. */
-#ifndef HD_TASKS_LEARN_LOSSES_DQN_ROWS_H
-#define HD_TASKS_LEARN_LOSSES_DQN_ROWS_H
+#pragma once
 
 #include "kernels/learn/losses/dqn_loss.h"
 #include "tasks/learn/losses/loss.h"
@@ -25,5 +24,3 @@ extern const struct hd_scalar_field hd_dqn_fields[HD_DQN_FIELDS];
  * row of the net has `outputs` numbers. Returns the sum of the rows' losses. */
 double hd_dqn_headers_sum(int64_t outputs, void *const *items, int64_t n, double *values,
                           double *weights);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Threads: `prepare` is called by the thread that builds the graph; the other functions by any
  * worker, for several microbatches at once. */
-#ifndef HD_TASKS_LEARN_LOSSES_LOSS_H
-#define HD_TASKS_LEARN_LOSSES_LOSS_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/policies.h"
@@ -134,5 +133,3 @@ static inline void hd_loss_average(int n, const double *sums, double rows, doubl
 
 /* Returns the loss that the step's option `loss` names. Thread safe. */
 const struct hd_loss *hd_loss_find(const struct hd_setup *setup);
-
-#endif

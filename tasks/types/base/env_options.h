@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options that a run file gives to its environment. Thread safe on different settings. */
-#ifndef HD_TASKS_TYPES_BASE_ENV_OPTIONS_H
-#define HD_TASKS_TYPES_BASE_ENV_OPTIONS_H
+#pragma once
 
 #include "kernels/envs/env.h"
 #include "runtime/base/config/config.h"
@@ -37,5 +36,3 @@ void hd_env_options_format(const struct hd_env_settings *settings, char *text, s
 int hd_env_probe(const struct hd_config *config, const struct hd_env_settings *settings,
                  struct hd_source_location location, struct hd_diag *diag,
                  const struct hd_env **env_p, struct hd_env_spec *spec_p, int64_t *state_bytes_p);
-
-#endif

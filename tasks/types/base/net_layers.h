@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets as lists of layers in the run file: the policy's (policy.model.layers and
  * policy.model.heads), and others (policy.critic). Called by the thread that builds the graph. */
-#ifndef HD_TASKS_TYPES_BASE_NET_LAYERS_H
-#define HD_TASKS_TYPES_BASE_NET_LAYERS_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"
@@ -18,5 +17,3 @@ int hd_net_layers_read(const struct hd_setup *setup, struct hd_net_fields *field
  * status as above. */
 int hd_net_tree_read(const struct hd_setup *setup, const char *key, struct hd_net_fields *fields,
                      bool *action_p);
-
-#endif

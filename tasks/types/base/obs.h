@@ -3,8 +3,7 @@
  * or has several parts (policy.model.inputs), which stand one after the other as
  * kernels/envs/env.h says. Whoever moves observations moves blocks of obs_bytes. The type `envs`
  * checks that its environment shows such frames. Thread safe. */
-#ifndef HD_TASKS_TYPES_BASE_OBS_H
-#define HD_TASKS_TYPES_BASE_OBS_H
+#pragma once
 
 #include "kernels/envs/env.h"
 #include "runtime/base/config/config.h"
@@ -56,5 +55,3 @@ const char *hd_obs_shape_write(const struct hd_obs_shape *obs, char text[HD_OBS_
  * adding a mistake to `diag`. */
 int hd_obs_refuse_parts(const struct hd_config *config, const char *key,
                         struct hd_source_location otherwise, const char *why, struct hd_diag *diag);
-
-#endif

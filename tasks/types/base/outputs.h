@@ -2,8 +2,7 @@
 /* The table of what nets of policies yield, a row for each kind: how actions come from it, wherever
  * they are chosen (in collects, evaluations and libheddle-infer). Nothing else knows. Thread safe.
  */
-#ifndef HD_TASKS_TYPES_BASE_OUTPUTS_H
-#define HD_TASKS_TYPES_BASE_OUTPUTS_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "kernels/net/net.h"
@@ -43,5 +42,3 @@ struct hd_outputs {
 };
 
 extern const struct hd_outputs hd_outputs[];
-
-#endif

@@ -2,8 +2,7 @@
 /* The facts about an algorithm that types and verbs need: its row of tasks/base/policies.h. Thread
  * safe.
  */
-#ifndef HD_TASKS_TYPES_BASE_POLICY_H
-#define HD_TASKS_TYPES_BASE_POLICY_H
+#pragma once
 
 #include "tasks/base/registry.h"
 #include "tasks/types/base/outputs.h"
@@ -31,5 +30,3 @@ const struct hd_policy *hd_policy_get(const struct hd_config *config);
  * adding a mistake to setup->diag, at policy.type. */
 int hd_policy_check_loss(const struct hd_setup *setup, const char *loss);
 int hd_policy_check_on_policy(const struct hd_setup *setup, const char *why);
-
-#endif

@@ -2,8 +2,7 @@
 /* The arrays of a policy that is used and not trained: they are read from a file of weights, and
  * turn observations into the net's outputs. Reading is for one thread at a time, passes are thread
  * safe on different memory. */
-#ifndef HD_TASKS_TYPES_BASE_POLICY_ARRAYS_H
-#define HD_TASKS_TYPES_BASE_POLICY_ARRAYS_H
+#pragma once
 
 #include "kernels/net/net.h"
 
@@ -58,5 +57,3 @@ void hd_policy_forward(const struct hd_policy_arrays *arrays, bool floats, const
  * HD_POLICY_ROWS, and replaces their states[rows][hd_net_count_state] by those after the steps. */
 void hd_policy_forward_step(const struct hd_policy_arrays *arrays, bool floats, const void *obs,
                             int64_t rows, float *states, void *work, float *out);
-
-#endif

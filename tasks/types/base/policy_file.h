@@ -3,8 +3,7 @@
  * of the effective config that says the net, what it sees and does, and its environment, as YAML in
  * the file's metadata. A file of weights is data: what it names is compared and shown, but code is
  * never loaded because of it. One thread at a time for each config. */
-#ifndef HD_TASKS_TYPES_BASE_POLICY_FILE_H
-#define HD_TASKS_TYPES_BASE_POLICY_FILE_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -32,5 +31,3 @@ int hd_policy_file_read_origins(const char *path, char **text_p);
  * Returns HD_OK, HD_ERR_NOMEM, HD_ERR_INPUT with an error in `diag` where stated bounds differ, or
  * what hd_safetensors_open does. */
 int hd_policy_file_complete(struct hd_config *config, const char *weights, struct hd_diag *diag);
-
-#endif

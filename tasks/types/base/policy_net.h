@@ -2,8 +2,7 @@
 /* The nets of values, as the run file describes them: the policy's (policy.type, policy.model,
  * runtime.precision), and a critic's (policy.critic). Called by the thread that builds the graph.
  */
-#ifndef HD_TASKS_TYPES_BASE_POLICY_NET_H
-#define HD_TASKS_TYPES_BASE_POLICY_NET_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"
@@ -18,5 +17,3 @@ int hd_policy_net_create(const struct hd_spec *spec, const struct hd_setup *setu
  * read from, which the net of something else may not. Returns HD_OK, or HD_ERR_INPUT (in
  * setup->diag). */
 int hd_policy_net_check(const struct hd_setup *setup, const struct hd_net *net);
-
-#endif

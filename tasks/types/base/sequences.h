@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sequences from which a recurrent net learns, as the run file describes them: an env's steps
  * of a collect, policy.collect.unroll_len at a time. Thread safe. */
-#ifndef HD_TASKS_TYPES_BASE_SEQUENCES_H
-#define HD_TASKS_TYPES_BASE_SEQUENCES_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -17,5 +16,3 @@ struct hd_sequences hd_sequences_read(const struct hd_config *config);
 /* Checks that a net with the recurrent layer `layer` can learn as the run file says: on-policy,
  * from whole sequences. Returns HD_OK, or HD_ERR_INPUT after adding the mistake to setup->diag. */
 int hd_sequences_check(const struct hd_setup *setup, const struct hd_node *layer);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes what the policy sees and does from the environment, where the run file leaves it open. */
-#ifndef HD_TASKS_TYPES_BASE_SPACES_H
-#define HD_TASKS_TYPES_BASE_SPACES_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -15,5 +14,3 @@ int hd_spaces_resolve(struct hd_config *config, bool plugins, struct hd_diag *di
 /* Puts a value, as YAML, in the place of `auto` in one of these keys; a stated value stays. Returns
  * HD_OK, HD_ERR_INPUT (logged) or HD_ERR_NOMEM. */
 int hd_spaces_fill(struct hd_config *config, const char *key, const char *text);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters that begin with those of a file (`init: {file: F}` of a value of type params): each
  * tensor of its net, spec->shape, is taken from the tensor of its name. One thread at a time. */
-#ifndef HD_TASKS_TYPES_BASE_WARM_START_H
-#define HD_TASKS_TYPES_BASE_WARM_START_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -19,5 +18,3 @@ int hd_warm_start_inspect(const struct hd_spec *spec, bool tells, struct hd_diag
 
 /* Puts what is taken into an instance. Errors as above, logged. */
 int hd_warm_start_load(const struct hd_spec *spec, void *data);
-
-#endif

@@ -6,8 +6,7 @@
  * evaluation starts them again. Of parallel envs (hd_env_spec.agents) a collector counts the
  * agents; an evaluator counts the parallel envs, each of which is a group of its agents. Thread
  * safe for different groups. */
-#ifndef HD_TASKS_TYPES_COLLECT_ENVS_H
-#define HD_TASKS_TYPES_COLLECT_ENVS_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "kernels/envs/env_gpu.h"
@@ -104,5 +103,3 @@ void hd_envs_push_frame(const struct hd_envs_shape *shape, struct hd_envs *envs,
 /* Checks, from a verb's `prepare`, that `spec` has the role that the verb needs. Returns HD_OK, or
  * HD_ERR_INPUT (in setup->diag). */
 int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup, bool evaluator);
-
-#endif

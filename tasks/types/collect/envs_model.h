@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares an env with the model that plays it, when a run's values are resolved. */
-#ifndef HD_TASKS_TYPES_COLLECT_ENVS_MODEL_H
-#define HD_TASKS_TYPES_COLLECT_ENVS_MODEL_H
+#pragma once
 
 #include "kernels/envs/find/find.h"
 #include "tasks/base/registry.h"
@@ -22,5 +21,3 @@ struct hd_envs_model {
  * setups. */
 int hd_envs_check_model(const struct hd_envs_model *model, const struct hd_spec *spec,
                         const struct hd_setup *setup);
-
-#endif

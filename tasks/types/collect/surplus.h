@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples that a collect makes beyond policy.collect.n_sample: all environments step together, and
  * a fragment becomes samples as a whole. Thread safe. */
-#ifndef HD_TASKS_TYPES_COLLECT_SURPLUS_H
-#define HD_TASKS_TYPES_COLLECT_SURPLUS_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -32,5 +31,3 @@ int64_t hd_surplus_find_turn(int64_t iteration, int64_t n_sample, int64_t envs);
 /* Moves the oldest n of the `made` samples of `bytes` bytes that wait to transitions[n]; there is
  * room for n at the end of those that are left. */
 void hd_surplus_hand_over(void *waiting, int64_t made, int64_t n, int64_t bytes, void *transitions);
-
-#endif

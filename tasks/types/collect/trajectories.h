@@ -3,8 +3,7 @@
  * arrays for each environment group: the steps that its envs made, the frames that they showed, and
  * its samples, which are the steps that a learner uses, in the order in which their fragments were
  * completed. Thread safe for different groups. */
-#ifndef HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
-#define HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "kernels/rollout/frame_upload.h"
@@ -85,5 +84,3 @@ static inline bool hd_trajectories_begins(const struct hd_trajectories *group, i
 void hd_trajectories_copy_obs(const struct hd_trajectories_shape *shape,
                               const struct hd_trajectories *group, int64_t step, int ahead,
                               void *obs);
-
-#endif

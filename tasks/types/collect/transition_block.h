@@ -3,8 +3,7 @@
  * policy.collect.n_sample transitions, which name their frames by number, and every frame that the
  * envs showed, also in steps whose transitions were dropped or are not complete yet. Thread safe.
  */
-#ifndef HD_TASKS_TYPES_COLLECT_TRANSITION_BLOCK_H
-#define HD_TASKS_TYPES_COLLECT_TRANSITION_BLOCK_H
+#pragma once
 
 #include "kernels/replay/transitions.h"
 #include "tasks/base/registry.h"
@@ -41,5 +40,3 @@ struct hd_transition_block hd_transition_block_get(const struct hd_transition_bl
 
 /* Empties an instance, whose content may be undefined. */
 void hd_transition_block_clear(const struct hd_transition_block_shape *shape, void *data);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `batch`: the policy.learn.batch_size transitions of one shard that an update learns from.
  * The last batch of an epoch of a data set may have fewer. Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_BATCH_H
-#define HD_TASKS_TYPES_DATA_BATCH_H
+#pragma once
 
 #include "kernels/replay/transitions.h"
 #include "tasks/base/registry.h"
@@ -34,5 +33,3 @@ struct hd_batch_draws {
 /* Return how the rows of the instance at `data` are used, and how they were drawn. */
 struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data);
 struct hd_batch_draws hd_batch_get_draws(const struct hd_spec *spec, void *data);
-
-#endif

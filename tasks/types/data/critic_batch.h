@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `critic_batch`: what critics of one shard learn from a batch of B transitions: observations
  * joined with the actions taken there, and the values that are their targets. Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_CRITIC_BATCH_H
-#define HD_TASKS_TYPES_DATA_CRITIC_BATCH_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -21,5 +20,3 @@ struct hd_critic_batch {
 /* Return the shape of a value of type critic_batch, and the arrays of an instance. */
 const struct hd_critic_batch_shape *hd_critic_batch_get_shape(const struct hd_spec *spec);
 struct hd_critic_batch hd_critic_batch_get(const struct hd_spec *spec, void *data);
-
-#endif

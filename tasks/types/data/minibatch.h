@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `minibatch`: the samples of one shard that an update of on-policy learning learns from.
  * Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_MINIBATCH_H
-#define HD_TASKS_TYPES_DATA_MINIBATCH_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "tasks/base/registry.h"
@@ -35,5 +34,3 @@ struct hd_minibatch {
 /* Return the shape of a value of type minibatch, and the arrays of an instance. */
 const struct hd_minibatch_shape *hd_minibatch_get_shape(const struct hd_spec *spec);
 struct hd_minibatch hd_minibatch_get(const struct hd_spec *spec, void *data);
-
-#endif

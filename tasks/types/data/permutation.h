@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `permutation`: a permutation of a shard's samples, with the number of its minibatches that
  * have been taken. Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_PERMUTATION_H
-#define HD_TASKS_TYPES_DATA_PERMUTATION_H
+#pragma once
 
 #include "tasks/base/registry.h"
 #include "tasks/types/learn/learn.h"
@@ -17,5 +16,3 @@ struct hd_permutation {
 
 /* Returns how a value of type permutation is cut in minibatches. Borrowed. */
 const struct hd_minibatch_split *hd_permutation_get_split(const struct hd_spec *spec);
-
-#endif

@@ -2,8 +2,7 @@
 /* Type `priorities`: the priorities of the transitions in a shard's replay
  * (kernels/replay/priorities.h), by which policy.priority draws them. An instance is a struct
  * hd_priorities. Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_PRIORITIES_H
-#define HD_TASKS_TYPES_DATA_PRIORITIES_H
+#pragma once
 
 #include "kernels/replay/priorities.h"
 #include "tasks/base/registry.h"
@@ -17,5 +16,3 @@ const struct hd_priorities_shape *hd_priorities_get_shape(const struct hd_spec *
  * Returns HD_OK, or HD_ERR_INPUT after adding a mistake to setup->diag, at policy.priority. */
 int hd_priorities_check_use(const struct hd_setup *setup, const struct hd_spec *value,
                             const char *port);
-
-#endif

@@ -2,8 +2,7 @@
 /* Type `sampler_state`: the epoch in which a shard samples a data set, and how far in it. Its
  * attributes `batches` and `epoch` count the batches sampled and the epochs completed. Thread safe.
  */
-#ifndef HD_TASKS_TYPES_DATA_SAMPLER_STATE_H
-#define HD_TASKS_TYPES_DATA_SAMPLER_STATE_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -17,5 +16,3 @@ struct hd_sampler_state {
     int64_t epoch;
     int64_t next; /* next entry of the shard's list for this epoch */
 };
-
-#endif

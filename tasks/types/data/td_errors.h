@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `td_errors`: the squared temporal-difference errors of the rows of a batch, in which each
  * microbatch has a partial. Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_TD_ERRORS_H
-#define HD_TASKS_TYPES_DATA_TD_ERRORS_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -10,5 +9,3 @@ extern const struct hd_type hd_type_td_errors;
 
 /* Returns the errors of row `row` of the batch and of later rows of its microbatch. */
 float *hd_td_errors_get(const struct hd_spec *spec, void *data, int64_t row);
-
-#endif

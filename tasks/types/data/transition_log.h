@@ -2,8 +2,7 @@
 /* Type `transition_log`: all transitions of an environment group in a number of steps, with their
  * frames: the content of one file of a data set (runtime/io/dataset.h). The verb `record` declares
  * how long it is. Thread safe. */
-#ifndef HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
-#define HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
+#pragma once
 
 #include "kernels/envs/actions.h"
 #include "tasks/base/registry.h"
@@ -51,5 +50,3 @@ int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec
 const struct hd_transition_log_shape *hd_transition_log_get_shape(const struct hd_spec *spec);
 struct hd_transition_log hd_transition_log_get(const struct hd_transition_log_shape *shape,
                                                void *data);
-
-#endif

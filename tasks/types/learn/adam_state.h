@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `adam_state`, `of` a value of type params: what Adam remembers from one update to the next.
  * Field `skipped`: gradients that were left out so far. Thread safe. */
-#ifndef HD_TASKS_TYPES_LEARN_ADAM_STATE_H
-#define HD_TASKS_TYPES_LEARN_ADAM_STATE_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -22,5 +21,3 @@ struct hd_adam_state {
 
 /* Returns the arrays of the instance at `data`. */
 struct hd_adam_state hd_adam_state_lay_out(const struct hd_spec *spec, void *data);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `advantages`: advantages, value targets and values of the N = policy.collect.n_sample
  * samples of one shard, environment group by environment group. Thread safe. */
-#ifndef HD_TASKS_TYPES_LEARN_ADVANTAGES_H
-#define HD_TASKS_TYPES_LEARN_ADVANTAGES_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -17,5 +16,3 @@ struct hd_advantages {
 /* Return N of a value of type advantages, and the arrays of an instance. */
 int64_t hd_advantages_count_rows(const struct hd_spec *spec);
 struct hd_advantages hd_advantages_get(const struct hd_spec *spec, void *data);
-
-#endif

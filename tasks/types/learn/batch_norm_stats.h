@@ -3,8 +3,7 @@
  * norms, PyTorch's running_mean, running_var and num_batches_tracked. Each shard has an instance;
  * they are bitwise identical, because all are updated by the same sums over shards, and `broadcast`
  * makes one global. A net without batch norms has none. Thread safe. */
-#ifndef HD_TASKS_TYPES_LEARN_BATCH_NORM_STATS_H
-#define HD_TASKS_TYPES_LEARN_BATCH_NORM_STATS_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -20,5 +19,3 @@ int64_t *hd_batch_norm_stats_get_batches(void *data);
  * HD_ERR_INPUT (in setup->diag). */
 enum { HD_NO_BATCH_NORM_STATS = -1 };
 int hd_batch_norm_stats_check(const struct hd_setup *setup, const struct hd_spec *params, int port);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors by which shards of flat types are combined: the floats of a bucket, then a count of what
  * was added, by which a mean is divided. Thread safe. */
-#ifndef HD_TASKS_TYPES_LEARN_COUNTED_FLOATS_H
-#define HD_TASKS_TYPES_LEARN_COUNTED_FLOATS_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -15,5 +14,3 @@ void hd_counted_floats_add(const struct hd_spec *spec, int bucket, enum hd_combi
  * count unless it is 0. Returns the count. */
 float hd_counted_floats_divide(const struct hd_spec *spec, int bucket, enum hd_combine how,
                                const void *vector, void *data);
-
-#endif

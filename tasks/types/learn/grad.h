@@ -3,8 +3,7 @@
  * partials, one for each microbatch; each says, bucket by bucket, over how many samples. A gradient
  * that is not a shard's is a mean, in one partial. Thread safe; writers of one bucket of a partial
  * exclude each other. */
-#ifndef HD_TASKS_TYPES_LEARN_GRAD_H
-#define HD_TASKS_TYPES_LEARN_GRAD_H
+#pragma once
 
 #include "kernels/common/partials.h"
 #include "tasks/base/registry.h"
@@ -26,5 +25,3 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucke
 /* Returns the partials of bucket `bucket` for kernels on a GPU, with floats counted from element 0
  * of the gradient, in either order. A mean has no counts. */
 struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int bucket);
-
-#endif

@@ -2,8 +2,7 @@
 /* The cut of samples in updates, as the run file describes it: a batch in microbatches, each a
  * partial of the gradient's sum, and the samples of an on-policy collect in minibatches. Thread
  * safe. */
-#ifndef HD_TASKS_TYPES_LEARN_LEARN_H
-#define HD_TASKS_TYPES_LEARN_LEARN_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 
@@ -32,5 +31,3 @@ struct hd_minibatch_split hd_minibatch_split_read(const struct hd_config *config
 /* Gives the range [*lo_p, *hi_p) of the permutation that is minibatch i. */
 void hd_minibatch_split_get_range(const struct hd_minibatch_split *split, int64_t i, int64_t *lo_p,
                                   int64_t *hi_p);
-
-#endif

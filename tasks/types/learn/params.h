@@ -3,8 +3,7 @@
  * array of floats cut in buckets, with the shadow weights that the net derives from them behind it.
  * Types `grad`, `adam_state` and `batch_norm_stats` are made `of` a value of this type. Thread
  * safe. */
-#ifndef HD_TASKS_TYPES_LEARN_PARAMS_H
-#define HD_TASKS_TYPES_LEARN_PARAMS_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/base/registry.h"
@@ -29,5 +28,3 @@ int hd_params_check_same_net(const struct hd_setup *setup, const struct hd_spec 
                              const struct hd_spec *b);
 int hd_params_check_made_of(const struct hd_setup *setup, const struct hd_spec *spec,
                             const struct hd_spec *params);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `temperature`: the weight of the entropy in soft actor-critic, and what Adam remembers of
  * it. Its field `alpha` is the weight. Thread safe. */
-#ifndef HD_TASKS_TYPES_LEARN_TEMPERATURE_H
-#define HD_TASKS_TYPES_LEARN_TEMPERATURE_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -18,5 +17,3 @@ struct hd_temperature {
 
 /* Returns the weight of the instance at `data`. */
 float hd_temperature_get(const void *data);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `env_counters`: steps, episodes and samples collected since the run began. The counters of
  * shards are added. */
-#ifndef HD_TASKS_TYPES_OUTPUT_ENV_COUNTERS_H
-#define HD_TASKS_TYPES_OUTPUT_ENV_COUNTERS_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -15,5 +14,3 @@ struct hd_env_counters {
     int64_t sample;   /* samples, also those that were dropped */
     int64_t dropped;  /* samples that were dropped; on-policy steps that became none count too */
 };
-
-#endif

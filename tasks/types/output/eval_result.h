@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `eval_result`: the result of one evaluation; none before the first. `sum` combines the
  * results of the shards of a sharded evaluation. Thread safe. */
-#ifndef HD_TASKS_TYPES_OUTPUT_EVAL_RESULT_H
-#define HD_TASKS_TYPES_OUTPUT_EVAL_RESULT_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -25,5 +24,3 @@ void hd_eval_result_summarise(struct hd_eval_result *result);
  * far (NaN: there is none), which had best_update. A policy that has learned is better than one
  * that has not. */
 bool hd_eval_result_is_better(double mean, int64_t update, double best_mean, int64_t best_update);
-
-#endif

@@ -2,8 +2,7 @@
 /* Type `moments`: count, mean and squared deviations of a number, or of each element of an
  * observation, and beside them a scale and a shift for each element, by which observations are
  * normalised. The moments of shards combine into those of all their samples. Thread safe. */
-#ifndef HD_TASKS_TYPES_OUTPUT_MOMENTS_H
-#define HD_TASKS_TYPES_OUTPUT_MOMENTS_H
+#pragma once
 
 #include "kernels/common/moments.h"
 #include "kernels/net/obs_norm.h"
@@ -62,5 +61,3 @@ int hd_moments_declare_norms(const struct hd_setup *setup, struct hd_spec *obs,
                              struct hd_spec *rewards);
 int hd_moments_check_norms(const struct hd_setup *setup, const struct hd_port *ports, int obs,
                            int rewards);
-
-#endif

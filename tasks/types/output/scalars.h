@@ -3,8 +3,7 @@
  * weight, and says how entries, and the entries of shards, combine. The result of a collective has
  * the same fields with a window of one. The verb that changes a value declares its fields. Thread
  * safe for different instances. */
-#ifndef HD_TASKS_TYPES_OUTPUT_SCALARS_H
-#define HD_TASKS_TYPES_OUTPUT_SCALARS_H
+#pragma once
 
 #include "kernels/common/scalar.h"
 #include "tasks/base/registry.h"
@@ -43,5 +42,3 @@ int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, i
 
 /* Returns the component given at declaration, "none" before it. Static memory. */
 const char *hd_scalars_get_component(const struct hd_spec *spec);
-
-#endif

@@ -3,8 +3,7 @@
  * (policy.learn.schedule). The verb `compute_schedule` writes what they are now to a value of type
  * scalars, from a counter that all ranks have, and steps with a port `schedule` read it. Thread
  * safe. */
-#ifndef HD_TASKS_TYPES_OUTPUT_SCHEDULE_H
-#define HD_TASKS_TYPES_OUTPUT_SCHEDULE_H
+#pragma once
 
 #include "kernels/common/scalar.h"
 #include "tasks/base/registry.h"
@@ -60,5 +59,3 @@ double hd_scheduled_get(const struct hd_scheduled *scheduled, const struct hd_vi
 /* Returns where a GPU finds it when it runs, in memory of a pinned type; NULL: it is constant. */
 const struct hd_scalar *hd_scheduled_find_entry(const struct hd_scheduled *scheduled,
                                                 const struct hd_view *views);
-
-#endif

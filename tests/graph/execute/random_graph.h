@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random graph files for the toy registry. */
-#ifndef HD_TESTS_GRAPH_EXECUTE_RANDOM_GRAPH_H
-#define HD_TESTS_GRAPH_EXECUTE_RANDOM_GRAPH_H
+#pragma once
 
 #include <stdint.h>
 
 /* A valid graph file with lags, slots, buckets, shards, repeats, guards, collectives, background
  * tasks and stops, as a function of the seed alone; freed by hd_free. */
 char *hd_random_graph(uint64_t seed);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests of graphs on several ranks: one rank's place in the run of a graph. */
-#ifndef HD_TESTS_GRAPH_EXECUTE_RANK_H
-#define HD_TESTS_GRAPH_EXECUTE_RANK_H
+#pragma once
 
 #include "graph/execute/execute.h"
 #include "tests/graph/execute/reference.h"
@@ -51,5 +50,3 @@ void rank_stop(struct rank *rank);
  * versions; else logs the first difference. */
 int rank_compare(const struct rank *rank, const struct hd_graph *graph,
                  const struct hd_reference *reference);
-
-#endif

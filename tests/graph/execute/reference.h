@@ -2,8 +2,7 @@
 /* The meaning of a graph, written down as directly as possible: every step at its place in program
  * order, all shards in one process, every version at the start of every iteration kept by copying.
  * No plan, no slots, no snapshots, no StarPU. */
-#ifndef HD_TESTS_GRAPH_EXECUTE_REFERENCE_H
-#define HD_TESTS_GRAPH_EXECUTE_REFERENCE_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -19,5 +18,3 @@ const void *hd_reference_data(const struct hd_reference *reference, int value, i
 int64_t hd_reference_version(const struct hd_reference *reference, int value);
 int64_t hd_reference_iterations(const struct hd_reference *reference);
 const char *hd_reference_reason(const struct hd_reference *reference);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small registry for tests of the graph engine: integer and float values, verbs that mix them. */
-#ifndef HD_TESTS_GRAPH_EXECUTE_TOY_H
-#define HD_TESTS_GRAPH_EXECUTE_TOY_H
+#pragma once
 
 #include "graph/language/graph.h"
 
@@ -26,5 +25,3 @@ extern const struct hd_verb hd_toy_spread, hd_toy_fill, hd_toy_apply, hd_toy_cre
 /* Element i (of partial i modulo partials) of a view as an integer, whatever its type; a value that
  * is none counts as 7. */
 int64_t hd_toy_element(const struct hd_view *view, int i);
-
-#endif

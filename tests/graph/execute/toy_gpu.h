@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Toy verbs on a GPU: their bodies run on the host, in the order of the stream, on copies. So the
  * results are the CPU's to the bit, and tests show where values are and which tasks wait. */
-#ifndef HD_TESTS_GRAPH_EXECUTE_TOY_GPU_H
-#define HD_TESTS_GRAPH_EXECUTE_TOY_GPU_H
+#pragma once
 
 #include "tasks/base/registry.h"
 
@@ -19,5 +18,3 @@ int hd_toy_reduce(const struct hd_spec *spec, int bucket, enum hd_combine how, i
                   const void *const *in, const struct hd_spec *out_spec, void *out, void *stream);
 int hd_toy_add(enum hd_combine how, const struct hd_operand *operands, int n_operands, int64_t n,
                float *to, float *total, void *stream);
-
-#endif

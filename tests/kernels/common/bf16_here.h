@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tells tests whether this machine computes convolutions in bf16. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_COMMON_BF16_HERE_H
-#define HD_TESTS_KERNELS_COMMON_BF16_HERE_H
+#pragma once
 
 #include "kernels/conv/conv.h"
 #include "runtime/base/status.h"
@@ -36,5 +35,3 @@ static inline int count_precisions(void)
 {
     return bf16_here() ? 2 : 1;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons with references by a scaled residual, where NaN is infinitely far; memory that lives
  * as long as a test. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
-#define HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
+#pragma once
 
 #include "runtime/base/alloc.h"
 #include "tests/harness/check.h"
@@ -137,5 +136,3 @@ static inline void free_test_blocks(void)
 }
 
 FIXTURE(NULL, free_test_blocks)
-
-#endif

@@ -2,8 +2,7 @@
 /* Device memory and a stream for the tests of CUDA kernels, which are marked `.cuda = true`. They
  * are run as gpu/test_X on a GPU and, by another program, as emulated/test_X on the emulation. One
  * thread at a time. */
-#ifndef HD_TESTS_KERNELS_COMMON_DEVICE_H
-#define HD_TESTS_KERNELS_COMMON_DEVICE_H
+#pragma once
 
 #include "tests/kernels/common/check_close.h"
 
@@ -115,7 +114,5 @@ static inline const char *find_missing_gpu(void)
 
 TEST_REGISTER_(device, .cuda = true, .find_hindrance = find_missing_gpu,
                .teardown = free_device_blocks)
-
-#endif
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that lives as long as a test, followed by a guard zone. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_COMMON_GUARDED_H
-#define HD_TESTS_KERNELS_COMMON_GUARDED_H
+#pragma once
 
 #include "tests/kernels/common/check_close.h"
 
@@ -21,5 +20,3 @@ static inline void check_guard(const void *memory, int64_t bytes)
     for (int i = 0; i < GUARD; i++)
         ck_assert_uint_eq(((const unsigned char *)memory)[bytes + i], 0xA5);
 }
-
-#endif

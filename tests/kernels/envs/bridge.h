@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of the bridge to Gymnasium share: groups of its envs, through the plug-in. */
-#ifndef HD_TESTS_KERNELS_ENVS_BRIDGE_H
-#define HD_TESTS_KERNELS_ENVS_BRIDGE_H
+#pragma once
 
 #include "kernels/envs/find/find.h"
 #include "tests/kernels/common/check_close.h"
@@ -134,5 +133,3 @@ static inline void find_bridge(void)
 
 PREREQUISITE(find_missing_python)
 FIXTURE(find_bridge, NULL)
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A group of pixel Pong and what it shows. */
-#ifndef HD_TESTS_KERNELS_ENVS_PONG_FIXTURE_H
-#define HD_TESTS_KERNELS_ENVS_PONG_FIXTURE_H
+#pragma once
 
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "tests/harness/check.h"
@@ -47,5 +46,3 @@ static inline void step(struct fixture *f, const int32_t *action)
     const struct hd_env_outcome outcome = {f->obs, f->reward, f->done, f->truncated};
     ck_assert_int_eq(env->step(f->group, action, &outcome, message), 0);
 }
-
-#endif

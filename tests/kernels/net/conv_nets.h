@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The convolutional nets of the tests, and the memory of their training passes. One thread at a
  * time. */
-#ifndef HD_TESTS_KERNELS_NET_CONV_NETS_H
-#define HD_TESTS_KERNELS_NET_CONV_NETS_H
+#pragma once
 
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"
@@ -97,5 +96,3 @@ static const struct {
     {{4, 52, 44}, {32, 64, 64, 32}, 4, 6, HD_HEADS_ACTOR_CRITIC},
 };
 enum { N_ODD = sizeof odd / sizeof *odd };
-
-#endif

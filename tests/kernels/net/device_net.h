@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes of a net on a GPU, between arrays of the host. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_NET_DEVICE_NET_H
-#define HD_TESTS_KERNELS_NET_DEVICE_NET_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
@@ -161,5 +160,4 @@ static inline void check_padding(const struct hd_net *net, const float *grad)
     hd_free(other);
 }
 
-#endif
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shadow weights of a net on a GPU, and updates by gradients in either order. One thread at a time.
  */
-#ifndef HD_TESTS_KERNELS_NET_DEVICE_UPDATE_H
-#define HD_TESTS_KERNELS_NET_DEVICE_UPDATE_H
+#pragma once
 
 #include "kernels/learn/adam.h"
 #include "kernels/learn/grad_norm.h"
@@ -101,5 +100,4 @@ static inline void check_gpu_order(const struct device_pass *d, const float *par
     ck_assert(memcmp(gpu.params, flat.params, (size_t)bytes) == 0);
 }
 
-#endif
 #endif

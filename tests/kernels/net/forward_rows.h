@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The usual forward pass of tests. */
-#ifndef HD_TESTS_KERNELS_NET_FORWARD_ROWS_H
-#define HD_TESTS_KERNELS_NET_FORWARD_ROWS_H
+#pragma once
 
 #include "kernels/net/net.h"
 
@@ -13,5 +12,3 @@ static inline void forward_rows(const struct hd_net *net, const void *params,
         .params = params, .norm = norm, .obs = obs, .rows = rows, .work = work};
     hd_net_forward(net, &pass, q);
 }
-
-#endif

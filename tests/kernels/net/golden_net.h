@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The deterministic fill of nets (docs/di-engine.md 9.1), and comparisons of tensors with their
  * recorded norm, sum and first elements. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_NET_GOLDEN_NET_H
-#define HD_TESTS_KERNELS_NET_GOLDEN_NET_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
@@ -55,5 +54,3 @@ static inline void check_tensors(const struct hd_net *net, const float *flat, st
         hd_free(row_major);
     }
 }
-
-#endif

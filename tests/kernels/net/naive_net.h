@@ -2,8 +2,7 @@
 /* DI-engine's nets computed literally from their definitions, one row at a time, in double:
  * forward, and the gradient of sum dq q, from parameters in PyTorch's layout. One thread at a
  * time. */
-#ifndef HD_TESTS_KERNELS_NET_NAIVE_NET_H
-#define HD_TESTS_KERNELS_NET_NAIVE_NET_H
+#pragma once
 
 #include "kernels/common/bf16.h"
 #include "kernels/net/net.h"
@@ -283,5 +282,3 @@ static inline double distance(const float *found, const double *wanted, int64_t 
     }
     return isnan(off) ? INFINITY : sqrt(off / norm);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces that tests make up, of iterations that are all alike. */
-#ifndef HD_TESTS_RUNNER_TRACE_PLANTED_H
-#define HD_TESTS_RUNNER_TRACE_PLANTED_H
+#pragma once
 
 #include "runner/trace/trace_file.h"
 
@@ -19,5 +18,3 @@ struct planted {
  * are read. The caller releases it. */
 struct hd_trace_file *planted_read(const struct planted *tasks, int n, int workers, int iterations,
                                    double length_us, int ranks, double ahead_us);
-
-#endif

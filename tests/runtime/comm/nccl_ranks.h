@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of collectives on GPUs fork ranks with a GPU each; the emulation has four. The test itself
  * touches no GPU, or its children could not. */
-#ifndef HD_TESTS_RUNTIME_COMM_NCCL_RANKS_H
-#define HD_TESTS_RUNTIME_COMM_NCCL_RANKS_H
+#pragma once
 
 #if HD_CUDA
 #include "runtime/base/clock.h"
@@ -156,5 +155,4 @@ static inline void *device_copy_of(const void *content, int64_t bytes)
     return memory;
 }
 
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of several ranks fork processes that join at a free port of this host. */
-#ifndef HD_TESTS_RUNTIME_COMM_RANKS_H
-#define HD_TESTS_RUNTIME_COMM_RANKS_H
+#pragma once
 
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_tcp.h"
@@ -89,5 +88,3 @@ static inline int ranks_join(const struct hd_world *world, int hosts,
     HD_TRY(hd_tcp_open_links(world, &shape, *rendezvous_p, &tcp, sizes->channels, links));
     return hd_comm_create_message_passing(world, &shape, *rendezvous_p, links, sizes, comm_p);
 }
-
-#endif

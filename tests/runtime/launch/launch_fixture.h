@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of the launcher share: launches in a folder of their own, what they wrote, and which
  * processes are left. */
-#ifndef HD_TESTS_RUNTIME_LAUNCH_LAUNCH_FIXTURE_H
-#define HD_TESTS_RUNTIME_LAUNCH_LAUNCH_FIXTURE_H
+#pragma once
 
 #include "runtime/base/clock.h"
 #include "runtime/launch/launch.h"
@@ -143,5 +142,3 @@ static inline void assert_nobody_left(int expected)
 }
 
 FIXTURE(setup, teardown)
-
-#endif

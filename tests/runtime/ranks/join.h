@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that join a rendezvous, as its tests want them: one process each, whose last log lines and
  * losses the test reads. */
-#ifndef HD_TESTS_RUNTIME_RANKS_JOIN_H
-#define HD_TESTS_RUNTIME_RANKS_JOIN_H
+#pragma once
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -96,5 +95,3 @@ static inline int connect_to(int port)
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     return fd;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The statistics of episodes that a collect keeps, against a list of all of them. */
-#ifndef HD_TESTS_TASKS_COLLECT_CHECK_EPISODES_H
-#define HD_TESTS_TASKS_COLLECT_CHECK_EPISODES_H
+#pragma once
 
 #include "tests/tasks/world.h"
 
@@ -30,5 +29,3 @@ static inline void check_episodes(const struct world *w, const double *returns,
     ck_assert_double_eq(world_field(w, "episodes", "reward_max"), max);
     ck_assert_double_eq(world_field(w, "episodes", "reward_min"), min);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A naive collector with one list of steps per env, each with its full observations. It shares with
  * the program only the env, the net's outputs and the stream of random numbers. */
-#ifndef HD_TESTS_TASKS_COLLECT_NAIVE_H
-#define HD_TESTS_TASKS_COLLECT_NAIVE_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
@@ -198,5 +197,3 @@ static inline void naive_collect(struct naive *naive, struct hd_rng rng)
     if (naive->surplus == NAIVE_TURNS)
         naive->turn = (naive->turn + (served == naive->envs ? 1 : served)) % naive->envs;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* A naive on-policy collector (docs/di-engine.md 3.3 and 4) of one environment group: a list of
  * steps for each env, each with its full observations. It shares with the program only the env, the
  * net's outputs and the stream of random numbers. */
-#ifndef HD_TESTS_TASKS_COLLECT_NAIVE_ON_POLICY_H
-#define HD_TESTS_TASKS_COLLECT_NAIVE_ON_POLICY_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
@@ -177,5 +176,3 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
     hd_free(out);
     hd_free(work);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transition blocks whose content tells where it is from. */
-#ifndef HD_TESTS_TASKS_DATA_TRANSITIONS_H
-#define HD_TESTS_TASKS_DATA_TRANSITIONS_H
+#pragma once
 
 #include "tasks/types/collect/transition_block.h"
 #include "tests/tasks/world.h"
@@ -27,5 +26,3 @@ static inline struct hd_transition_block fill_transitions(const struct world *w,
     }
     return block;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons of what an update reports, and of the net after it, with golden numbers. One thread
  * at a time. */
-#ifndef HD_TESTS_TASKS_LEARN_GOLDEN_UPDATE_H
-#define HD_TESTS_TASKS_LEARN_GOLDEN_UPDATE_H
+#pragma once
 
 #include "tests/kernels/net/golden_net.h"
 #include "tests/tasks/world.h"
@@ -35,5 +34,3 @@ static inline void check_net(const struct world *w, const char *net, struct gold
 {
     check_tensors(world_net(w, net), world_get(w, net)->data, wanted, key, tolerance);
 }
-
-#endif

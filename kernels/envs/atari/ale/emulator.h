@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The Arcade Learning Environment as a console for hd_atari, in C. One thread at a time may use an
  * emulator; different emulators share nothing. */
-#ifndef HD_KERNELS_ENVS_ATARI_ALE_EMULATOR_H
-#define HD_KERNELS_ENVS_ATARI_ALE_EMULATOR_H
+#pragma once
 
 #include "kernels/envs/atari/atari.h"
 
@@ -51,6 +50,4 @@ bool hd_emulator_load(struct hd_emulator *emulator, const void *state);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

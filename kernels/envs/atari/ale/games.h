@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Translates names of environments (PongNoFrameskip-v4) to ROM files (pong.bin). Thread safe. */
-#ifndef HD_KERNELS_ENVS_ATARI_ALE_GAMES_H
-#define HD_KERNELS_ENVS_ATARI_ALE_GAMES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ void hd_game_get_name(const char *rom, char *name, size_t bytes);
  * on error with a sentence in message[message_bytes] that names similar games. */
 int hd_game_find(const char *env_id, const char *folder, char *path, size_t path_bytes,
                  char *message, size_t message_bytes);
-
-#endif

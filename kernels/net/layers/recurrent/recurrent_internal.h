@@ -3,8 +3,7 @@
  * each row of the input, that is for each step of each sequence, so that products take inputs,
  * outputs and most weights as they are. The product with the inputs is one for all steps; that with
  * the state goes step by step over all sequences. Thread safe on different memory. */
-#ifndef HD_KERNELS_NET_LAYERS_RECURRENT_RECURRENT_INTERNAL_H
-#define HD_KERNELS_NET_LAYERS_RECURRENT_RECURRENT_INTERNAL_H
+#pragma once
 
 #include "kernels/common/vector.h"
 #include "kernels/net/layers/layer.h"
@@ -85,5 +84,3 @@ int64_t hd_recurrent_count_kept(const struct hd_layer *layer, int64_t rows, int6
 void hd_recurrent_forward(const struct hd_layer_run *run);
 void hd_recurrent_backward_data(const struct hd_layer_run *run);
 void hd_recurrent_backward_weights(const struct hd_layer_run *run);
-
-#endif

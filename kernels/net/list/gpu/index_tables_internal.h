@@ -2,8 +2,7 @@
 /* The parameters of a net on a GPU. Behind the flat array lie shadow weights, matrices in the order
  * in which the GPU multiplies; a gradient in GPU order has an order like theirs. Tables lead from
  * the flat array to both. Thread safe. */
-#ifndef HD_KERNELS_NET_LIST_GPU_INDEX_TABLES_INTERNAL_H
-#define HD_KERNELS_NET_LIST_GPU_INDEX_TABLES_INTERNAL_H
+#pragma once
 
 #include "kernels/net/list/list_internal.h"
 #include "runtime/base/alloc.h"
@@ -41,5 +40,3 @@ static inline void *hd_net_on_gpu_get_shadow(const struct hd_net *net, const voi
 {
     return (char *)params + hd_align_up(net->elements * (int64_t)sizeof(float));
 }
-
-#endif

@@ -3,8 +3,7 @@
  * in GPU order. Values are rows, padded with zeros to whole vectors: of images [y][x][channel],
  * each pixel padded. They are in the precision, but for those that output layers read, which are
  * floats; derivatives by them are in the precision. Thread safe on different memory once made. */
-#ifndef HD_KERNELS_NET_LIST_GPU_ON_GPU_INTERNAL_H
-#define HD_KERNELS_NET_LIST_GPU_ON_GPU_INTERNAL_H
+#pragma once
 
 #include "kernels/net/gpu/first_conv.h"
 #include "kernels/net/gpu/gemm.h"
@@ -187,5 +186,3 @@ void hd_gpu_place_product(const struct list_net *net, struct gpu_impl *impl,
                           struct gpu_places *used);
 void hd_gpu_describe_product(const struct list_net *net, const struct op *op,
                              struct hd_gpu_matrix *matrices);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of layers of the tests. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_NET_LIST_LIST_NETS_H
-#define HD_TESTS_KERNELS_NET_LIST_LIST_NETS_H
+#pragma once
 
 #include "kernels/net/net.h"
 
@@ -353,5 +352,3 @@ static inline struct hd_net_fields list_fields(const struct list_case *list)
         fields.streams[i] = list->streams[i];
     return fields;
 }
-
-#endif

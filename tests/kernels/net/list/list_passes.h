@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters, observations and derivatives for the passes of lists, also as the naive net takes
  * them. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_NET_LIST_LIST_PASSES_H
-#define HD_TESTS_KERNELS_NET_LIST_LIST_PASSES_H
+#pragma once
 
 #include "runtime/base/status.h"
 #include "tests/kernels/common/guarded.h"
@@ -207,5 +206,3 @@ static inline float *make_dq(int64_t first, int64_t n)
         dq[i] = (float)(fill(4, (uint64_t)(first + i)) - 0.5);
     return dq;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of layers computed literally from PyTorch's definitions, in double, all rows of a batch at
  * once. Derivatives follow from it by differences. One thread at a time. */
-#ifndef HD_TESTS_KERNELS_NET_LIST_NAIVE_LIST_H
-#define HD_TESTS_KERNELS_NET_LIST_NAIVE_LIST_H
+#pragma once
 
 #include "kernels/net/net.h"
 #include "tests/kernels/common/check_close.h"
@@ -427,5 +426,3 @@ static inline void naive_forward(const struct hd_net_fields *fields, const doubl
             q[r * outputs + n] = value->x[r];
     }
 }
-
-#endif

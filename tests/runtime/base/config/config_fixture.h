@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of configurations share: a schema, and configurations made of texts. */
-#ifndef HD_TESTS_RUNTIME_BASE_CONFIG_CONFIG_FIXTURE_H
-#define HD_TESTS_RUNTIME_BASE_CONFIG_CONFIG_FIXTURE_H
+#pragma once
 
 #include "runtime/base/config/config.h"
 #include "runtime/base/log.h"
@@ -90,5 +89,3 @@ static inline struct hd_config *good(const char *text, const char *const sets[MA
 }
 
 #define SETS(...) ((const char *const[MAX_SETS]){__VA_ARGS__})
-
-#endif

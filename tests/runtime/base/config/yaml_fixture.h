@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of YAML and of configurations share: where mistakes go, texts that must be good,
  * cases. */
-#ifndef HD_TESTS_RUNTIME_BASE_CONFIG_YAML_FIXTURE_H
-#define HD_TESTS_RUNTIME_BASE_CONFIG_YAML_FIXTURE_H
+#pragma once
 
 #include "runtime/base/config/yaml.h"
 #include "runtime/base/log.h"
@@ -46,5 +45,3 @@ static inline void drop_line(enum hd_log_level level, const char *line, void *ar
 }
 
 FIXTURE(setup, teardown)
-
-#endif
