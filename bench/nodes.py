@@ -239,6 +239,7 @@ def measure_network(options, more, net, mbit, delay_us, calibrations):
     with Nodes(mbit, options.nodes, delay_us) as nodes:
         bench = Bench(nodes, options, more, net)
         contenders = bench.contenders()
+        case["tcp"] = nodes.find_congestion_control()
         if options.simulate and net not in calibrations:
             calibrations[net] = bench.calibrate(calibrations["folder"])
         found = {name: [] for name in contenders}
@@ -246,7 +247,7 @@ def measure_network(options, more, net, mbit, delay_us, calibrations):
             for name in list(contenders)[::-1 if turn % 2 else 1]:
                 found[name].append(bench.measure(contenders[name]))
         delay = "" if delay_us is None else f", {delay_us} us later"
-        print(f"\n{case['net']}, {mbit} Mbit/s{delay}, {options.nodes} nodes\n{'':34} ms/update    beyond   exposed  at least"
+        print(f"\n{case['net']}, {mbit} Mbit/s{delay}, {options.nodes} nodes, TCP with {case['tcp']}\n{'':34} ms/update    beyond   exposed  at least"
               "  on cable  MB sent")
         simulated = bench.simulate(calibrations[net], mbit, delay_us) if options.simulate else {}
         show(case, found, simulated)

@@ -95,7 +95,6 @@ class Nodes:
     def add(self, node):
         run("ip", "netns", "add", self.names[node])
         run("ip", "-n", self.names[node], "link", "set", "lo", "up")
-        run("ip", "netns", "exec", self.names[node], "sysctl", "-qw", "net.ipv4.tcp_congestion_control=cubic")  # Linux's default
         self.join(node)
 
     def join(self, node):
@@ -119,6 +118,13 @@ class Nodes:
         burst = max(self.mbit * 125, 64000)
         run("ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate",
             f"{self.mbit}mbit", "burst", str(burst), "latency", "20ms")
+
+    def find_congestion_control(self):
+        """Asks for cubic, Linux's default, which a node may not have where the machine allows others only; returns what
+        the nodes have."""
+        for name in self.names:
+            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=cubic", quiet=True)
+        return run("ip", "netns", "exec", self.names[0], "sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
 
     def set_rate(self, mbit):
         self.mbit = mbit
