@@ -62,18 +62,21 @@ static inline struct naive_value *naive_conv(const struct naive_list *net, const
                                     naive_side(in->shape.size[2], fields, stride)}};
     struct naive_value *out = naive_make(shape, net->rows);
     const double *bias = w + shape.size[0] * channels * k * k;
+    const int64_t plane = hd_shape_count_plane(&in->shape);
     double *to = out->x;
     for (int64_t r = 0; r < net->rows; r++)
         for (int64_t o = 0; o < shape.size[0]; o++)
             for (int64_t y = 0; y < shape.size[1]; y++)
                 for (int64_t x = 0; x < shape.size[2]; x++) {
                     double sum = bias[o];
-                    for (int64_t i = 0; i < channels * k * k; i++)
-                        sum += w[o * channels * k * k + i] *
-                               naive_pixel(in->x + (r * channels + i / (k * k)) *
-                                                       hd_shape_count_plane(&in->shape),
-                                           &in->shape, y * stride + i / k % k - fields[3],
-                                           x * stride + i % k - fields[3], 0);
+                    const double *weight = w + o * channels * k * k;
+                    for (int64_t c = 0; c < channels; c++)
+                        for (int64_t v = 0; v < k; v++)
+                            for (int64_t u = 0; u < k; u++)
+                                sum +=
+                                    *weight++ * naive_pixel(in->x + (r * channels + c) * plane,
+                                                            &in->shape, y * stride + v - fields[3],
+                                                            x * stride + u - fields[3], 0);
                     *to++ = sum;
                 }
     return out;
