@@ -20,7 +20,7 @@ from test_checkpoint_failure import limit, newest, wait_for_checkpoint
 from ways import take_share
 
 KEYS = dict(env__stop_value="1e9", max_train_iter=int(3000 / SLOWDOWN), world__shards=2, policy__eval__evaluator__eval_freq=100)
-OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1)
+OFTEN = dict(KEYS, runtime__checkpoint_interval_s=0.1 * SLOWDOWN)
 LOG_WAITS = "cannot be written: .*; training continues, and up to"
 
 
@@ -157,7 +157,7 @@ def check_read_only(scratch, reference):
         # Files that are open for writing keep a file system from that; a bind mount on top only has those that the
         # run has opened since.
         subprocess.run(["mount", "--bind", disk.path, disk.path], check=True)
-        until = time.monotonic() + 5 * SLOWDOWN
+        until = time.monotonic() + 20 * SLOWDOWN
         while subprocess.run(["mount", "-o", "remount,bind,ro", disk.path], stderr=subprocess.DEVNULL).returncode != 0:
             check(time.monotonic() < until, "the mount stays busy")
             time.sleep(0.01)
