@@ -251,6 +251,11 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
     for (int i = 0; i < plan->graph->n_values; i++)
         dump_value(plan, i, widths, file);
     fprintf(file, "iteration\n");
+    hd_plan_dump_iteration(plan, file);
+}
+
+void hd_plan_dump_iteration(const struct hd_plan *plan, FILE *file)
+{
     dump_ops(plan, 0, plan->n_ops, 0, file);
 }
 

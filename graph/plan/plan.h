@@ -154,9 +154,10 @@ int hd_plan_allows(int64_t shards, int ranks);
  * repeat, and no value that is dead between iterations is alive there. */
 bool hd_plan_can_resume_at(const struct hd_plan *plan, int at);
 
-/* Writes the plan as stable text (the format of the golden tests), or as a Graphviz graph. Errors
- * of the file are the caller's to look for (ferror). */
+/* Writes the plan as stable text (the format of the golden tests), only the lines of its iteration,
+ * or the plan as a Graphviz graph. Errors of the file are the caller's to look for (ferror). */
 void hd_plan_dump(const struct hd_plan *plan, FILE *file);
+void hd_plan_dump_iteration(const struct hd_plan *plan, FILE *file);
 void hd_plan_dump_dot(const struct hd_plan *plan, FILE *file);
 
 /* -- Sizes (sizes.c) --------------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ HD_EMBED(hd_page_learning, HD_PAGE_DIR "/"
                                        "learning.js");
 HD_EMBED(hd_page_times, HD_PAGE_DIR "/"
                                     "times.js");
+HD_EMBED(hd_page_graph, HD_PAGE_DIR "/"
+                                    "graph.js");
 HD_EMBED(hd_page_report, HD_PAGE_DIR "/"
                                      "report.js");
 HD_EMBED(hd_page_simulation, HD_PAGE_DIR "/"
@@ -56,10 +58,10 @@ static void write_data(const json_t *data, FILE *file)
 
 static void write_part(const char *name, const json_t *data, FILE *file)
 {
-    static const char *const scripts[] = {hd_page_base,     hd_page_scale,      hd_page_chart,
-                                          hd_page_timeline, hd_page_learning,   hd_page_times,
-                                          hd_page_report,   hd_page_simulation, hd_page_groups,
-                                          hd_page_bench,    hd_page_compare};
+    static const char *const scripts[] = {hd_page_base,     hd_page_scale,    hd_page_chart,
+                                          hd_page_timeline, hd_page_learning, hd_page_times,
+                                          hd_page_graph,    hd_page_report,   hd_page_simulation,
+                                          hd_page_groups,   hd_page_bench,    hd_page_compare};
     if (strcmp(name, "style") == 0)
         fputs(hd_page_style, file);
     if (strcmp(name, "data") == 0)

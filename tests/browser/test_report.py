@@ -5,16 +5,18 @@ to the pointer. HD_SHOTS=DIR keeps pictures of what it saw."""
 
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from browser import Browser, find  # noqa: E402
-from runner import CONFIG, RUNNER, Scratch, call, check, skip, train, write_run  # noqa: E402
+from runner import CONFIG, RUNNER, Scratch, call, check, sets, skip, train, write_run  # noqa: E402
 
 # What ends a script, starts one, and would be an entity.
 NAME = "</script><script>document.title='owned'</script>&lt;<!--<b>"
-SECTIONS = ["learning", "throughput", "timeline", "times", "memory", "run"]
+SECTIONS = ["learning", "throughput", "graph", "timeline", "times", "memory", "run"]
 SHORT = {"env__stop_value": "1e9", "max_train_iter": 300}
+TRACED = {**SHORT, "max_train_iter": 3000}
 
 
 def shoot(browser, name):
@@ -46,6 +48,13 @@ def check_content(browser):
           f"{len(lines)} lines: {lines}")
     steps = browser.evaluate("[...document.querySelectorAll('#times tbody td:first-child')].map((e) => e.textContent)")
     check({"loss_grad", "adam", "collect", "mean(grad)", "Waiting for other ranks"} <= set(steps), f"{steps}")
+    rows = browser.evaluate("[...document.querySelectorAll('#graph .row')].map((row) => [row.querySelector('title').textContent, "
+                            "row.querySelectorAll('circle[r=\"5\"]').length])")
+    plan = call("graph", CONFIG, "--ranks", "2", *sets(**TRACED)).stdout
+    lines = [line.strip() for line in re.search(r"^iteration\n((?: .*\n)+)", plan, re.M)[1].splitlines()]
+    check([title for title, _ in rows] == lines, f"the graph's rows: {rows}")
+    marks = {title.split(" ")[0]: n for title, n in rows}
+    check(marks["collect"] == 6 and marks["adam"] == 3 and marks["repeat"] == 0, f"marks of the graph: {marks}")
     values = browser.evaluate("[...document.querySelectorAll('#memory tbody td:first-child')].map((e) => e.textContent)")
     check(values[0] == "replay" and "policy" in values, f"memory: {values}")
     run = browser.evaluate("document.getElementById('run').textContent")
@@ -121,7 +130,7 @@ def check_colours(browser, page):
 
 def check_report(browser, scratch):
     # long enough for several samples of rates: four a second at first
-    train(scratch("traced"), "--trace", ranks=2, exp_name=NAME, **{**SHORT, "max_train_iter": 3000})
+    train(scratch("traced"), "--trace", ranks=2, exp_name=NAME, **TRACED)
     page = scratch("traced/report.html")
     with open(page, encoding="utf-8") as file:
         text = file.read()

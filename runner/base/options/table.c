@@ -67,10 +67,12 @@ static const struct hd_command commands[] = {
      "(libsimgrid-dev). Efficiency is the rate of environment steps per node, relative to one "
      "node.\n"},
     {"report", "DIR|TRACE", "write a run as one HTML page", NULL, "run directory or trace", 1, 1,
-     "Writes a run as one HTML file that needs no network: learning curves, throughput, a "
-     "timeline\n"
-     "of workers and communication (if the run had --trace), where the time went, memory, config,\n"
-     "machine, versions and hashes. A run writes it by itself at its end; of one that still runs\n"
+     "Writes a run as one HTML file that needs no network: learning curves, throughput, the "
+     "graph,\n"
+     "a timeline of workers and communication (if the run had --trace), where the time went, "
+     "memory,\n"
+     "config, machine, versions and hashes. A run writes it by itself at its end; of one that "
+     "still runs\n"
      "or was killed, it shows what there is so far. DIR is the run directory. Of the trace that\n"
      "`runner bench --trace` wrote, it shows the timeline.\n"},
     {"trace", "DIR|TRACE", "print where the time of a run went", "profile",

@@ -161,7 +161,7 @@ function reportPage(data) {
     ].filter(Boolean).join(" · ");
     byId("page").append(
         ...[heading(run.name, line, badge(run)), figures(run, totals), learning(run, data.videos),
-            throughput(run), timeline(run, colours), times(run, colours, totals),
+            throughput(run), graph(run), timeline(run, colours), times(run, colours, totals),
             memory(run, totals), about(run), footer(data)]
             .filter(Boolean));
 }

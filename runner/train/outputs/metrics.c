@@ -68,6 +68,19 @@ static json_t *values_of(const struct hd_plan *plan)
     return list;
 }
 
+/* The lines of `runner graph` for an iteration. */
+static json_t *iteration_of(const struct hd_plan *plan)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (memory)
+        hd_plan_dump_iteration(plan, memory);
+    json_t *json = memory && fclose(memory) == 0 ? json_string(text) : NULL;
+    free(text);
+    return json;
+}
+
 static json_t *gpus_of(const struct hd_train *train)
 {
     json_t *list = json_array();
@@ -85,19 +98,21 @@ static json_t *start_of(const struct hd_train *train)
     char fingerprint[24];
     snprintf(fingerprint, sizeof fingerprint, "%016llx",
              (unsigned long long)train->fingerprint.hash);
-    return json_pack(
-        "{s:{s:f, s:I, s:i, s:I, s:i, s:s, s:f, s:I, s:i, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}",
-        "start", "time", (double)(hd_clock_get_wall_ns() - ago_ns) * 1e-9, "update",
-        (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks",
-        train->ranks.world.world, "shards", (json_int_t)train->run_spec.shards, "workers",
-        hd_session_get_options(train->session)->workers, "scheduler",
-        hd_session_get_scheduler(train->session), "setup_s",
-        (double)(train->timing.train_ns - train->timing.begin_ns) * 1e-9, "scratch_bytes",
-        (json_int_t)hd_plan_get_scratch_bytes(train->plan), "channels", train->plan->channels,
-        "exchange_bytes", (json_int_t)hd_plan_get_exchange_bytes(train->plan), "shared_bytes",
-        (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint, "arithmetic",
-        train->fingerprint.text, "gpus", gpus_of(train), "machine", machine_now(), "versions",
-        hd_versions_build_json(train->gpus.plan.n > 0), "values", values_of(train->plan));
+    return json_pack("{s:{s:f, s:I, s:i, s:I, s:i, s:s, s:f, s:I, s:i, s:I, s:I, s:s, s:s, s:o, "
+                     "s:o, s:o, s:o, s:o}}",
+                     "start", "time", (double)(hd_clock_get_wall_ns() - ago_ns) * 1e-9, "update",
+                     (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks",
+                     train->ranks.world.world, "shards", (json_int_t)train->run_spec.shards,
+                     "workers", hd_session_get_options(train->session)->workers, "scheduler",
+                     hd_session_get_scheduler(train->session), "setup_s",
+                     (double)(train->timing.train_ns - train->timing.begin_ns) * 1e-9,
+                     "scratch_bytes", (json_int_t)hd_plan_get_scratch_bytes(train->plan),
+                     "channels", train->plan->channels, "exchange_bytes",
+                     (json_int_t)hd_plan_get_exchange_bytes(train->plan), "shared_bytes",
+                     (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint,
+                     "arithmetic", train->fingerprint.text, "gpus", gpus_of(train), "machine",
+                     machine_now(), "versions", hd_versions_build_json(train->gpus.plan.n > 0),
+                     "values", values_of(train->plan), "iteration", iteration_of(train->plan));
 }
 
 struct hd_metrics *hd_metrics_start(const struct hd_train *train)
