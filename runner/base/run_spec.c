@@ -125,14 +125,35 @@ static int report_unreadable_tree(struct hd_run_spec *run_spec, const char *key,
     return status;
 }
 
+/* Returns the path of a run file that comes with the program, or of one of their companions, so
+ * that a copied run file finds them, also one of configs/presets; NULL (logged) without memory.
+ * Freed with hd_free. */
+static char *name_installed(const char *path)
+{
+    char root[PATH_MAX];
+    while (strncmp(path, "../", 3) == 0)
+        path += 3;
+    hd_plugin_find_root(root);
+    return hd_format("%s/share/heddle/configs/%s", root, path);
+}
+
+/* A config that is not there is looked for among the program's own: presets/ppo.yaml. */
 static int read_config(struct hd_run_spec *run_spec, const char *path,
                        struct hd_document **document_p)
 {
-    if (access(path, R_OK) != 0)
-        return report_unreadable_config(run_spec, path);
-    if (hd_policy_file_is_named(path))
-        return hd_policy_file_read(path, run_spec->diag, document_p);
-    return hd_document_read(path, HD_INPUT_COMMAND, run_spec->diag, document_p);
+    int status;
+    char *installed = name_installed(path);
+    const bool own =
+        installed && path[0] != '/' && access(path, F_OK) != 0 && access(installed, R_OK) == 0;
+    const char *found = own ? installed : path;
+    if (access(found, R_OK) != 0)
+        status = report_unreadable_config(run_spec, path);
+    else if (hd_policy_file_is_named(found))
+        status = hd_policy_file_read(found, run_spec->diag, document_p);
+    else
+        status = hd_document_read(found, HD_INPUT_COMMAND, run_spec->diag, document_p);
+    hd_free(installed);
+    return status;
 }
 
 /* Refuses the environment of a file of weights, which is data, if it would load code. */
@@ -145,18 +166,6 @@ static int refuse_code(const struct hd_run_spec *run_spec, const char *path)
                    "%s is of a policy for env.type %s %s, whose code is not loaded because of a "
                    "file of weights: name the run directory or the run file, and --weights %s",
                    path, settings->env_type, settings->env_id, path);
-}
-
-/* Returns the path of one of the run files' companions that come with the program, so that a copied
- * run file finds them, also one of configs/presets; NULL (logged) without memory. Freed with
- * hd_free. */
-static char *name_installed(const char *path)
-{
-    char root[PATH_MAX];
-    while (strncmp(path, "../", 3) == 0)
-        path += 3;
-    hd_plugin_find_root(root);
-    return hd_format("%s/share/heddle/configs/%s", root, path);
 }
 
 /* Reads the file that a key names, from beside the config or else from the program's own. */

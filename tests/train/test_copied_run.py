@@ -31,6 +31,8 @@ def check_clone(scratch, config):
     check(len(hashes) == 1, f"the copied run file learns {hashes}")
     preset = copy(os.path.join(ROOT, "configs/presets/ppo.yaml"), scratch("mine/ppo.yaml"))
     call("graph", preset, "--set", "env.type=cartpole")
+    call("graph", "presets/ppo.yaml", "--set", "env.type=cartpole", cwd=scratch.path)
+    check("presets/pqo.yaml: the config cannot be read" in refuse("presets/pqo.yaml"), "a name that no run file has")
     said = refuse(config, "--set", "graph=graphs/dqm.yaml")
     for place in (os.path.join(os.path.dirname(config), "graphs/dqm.yaml"), "share/heddle/configs/graphs/dqm.yaml", "dqn.yaml"):
         check(place in said, f"no {place} in: {said}")
