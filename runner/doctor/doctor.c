@@ -9,6 +9,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
+#include "runtime/engine/session.h"
+#include "runtime/machine/gpu_arch.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -30,6 +32,28 @@ static int count_entries(const char *path)
     return n;
 }
 
+/* GPUs that this build can train on. */
+static int try_gpus(struct hd_checkup *checkup)
+{
+    char why[HD_GPU_ARCH_BYTES];
+    int good = 0;
+    checkup->gpus = hd_alloc(checkup->n_gpus, sizeof *checkup->gpus);
+    if (!checkup->gpus)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < checkup->n_gpus && hd_session_supports_devices(); i++)
+        if (hd_gpu_arch_check(i, why)) {
+            hd_log(HD_LOG_INFO, "trying GPU %d of %d", i, checkup->n_gpus);
+            hd_gpu_test_run(i, &checkup->gpus[i]);
+            good += !checkup->gpus[i].problem[0];
+        }
+    if (good > 1 && good == checkup->n_gpus)
+        hd_gpu_test_run_ranks(good, &checkup->all_gpus);
+    for (int i = 0; i < checkup->n_gpus; i++)
+        if (checkup->gpus[i].tried && !checkup->gpus[i].problem[0])
+            hd_gpu_test_copies(i, &checkup->gpus[i]);
+    return HD_OK;
+}
+
 static int look(struct hd_checkup *checkup)
 {
     struct hd_topology *topology;
@@ -45,7 +69,7 @@ static int look(struct hd_checkup *checkup)
     hd_topology_destroy(topology);
     checkup->gpus_seen = count_entries("/proc/driver/nvidia/gpus");
     checkup->n_gpus = hd_device_count();
-    return HD_OK;
+    return try_gpus(checkup);
 }
 
 /* -- As text ----------------------------------------------------------------------------------- */
@@ -154,16 +178,28 @@ static void print_python(const struct hd_python *python)
                python->path);
 }
 
-static void print_gpus(int n)
+static void print_gpus(const struct hd_checkup *checkup)
 {
     char name[256];
     printf("\nGPUs\n");
-    if (n == 0)
+    if (checkup->n_gpus == 0)
         printf("  none: ranks train on CPUs\n");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < checkup->n_gpus; i++) {
+        const struct hd_gpu_test *test = &checkup->gpus[i];
         hd_device_get_name(i, name, sizeof name);
-        printf("  %-16d %s\n", i, name);
+        printf("  %-16d %s", i, name);
+        if (test->problem[0])
+            printf(": does not train\n");
+        else if (test->tried)
+            printf(": trains, twice to the same bits, in %.1f s; copies %.1f GB/s to it, %.1f GB/s "
+                   "from it\n",
+                   test->seconds, test->to_bytes_per_s * 1e-9, test->from_bytes_per_s * 1e-9);
+        else
+            printf(": not tried\n");
     }
+    if (checkup->all_gpus.tried && !checkup->all_gpus.problem[0])
+        printf("  %-16s train with a rank each, in %.1f s\n", "together",
+               checkup->all_gpus.seconds);
 }
 
 static void print_advice(const struct hd_advice *advice, int n)
@@ -212,13 +248,20 @@ static json_t *python_json(const struct hd_python *python)
                      python->gymnasium[0] ? python->gymnasium : NULL);
 }
 
-static json_t *gpus_json(int n)
+static json_t *gpu_json(const char *name, const struct hd_gpu_test *test)
+{
+    return json_pack("{s:s, s:b, s:s, s:f, s:f, s:f}", "name", name, "tried", (int)test->tried,
+                     "problem", test->problem, "seconds", test->seconds, "to_bytes_per_s",
+                     test->to_bytes_per_s, "from_bytes_per_s", test->from_bytes_per_s);
+}
+
+static json_t *gpus_json(const struct hd_checkup *checkup)
 {
     json_t *list = json_array();
     char name[256];
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < checkup->n_gpus; i++) {
         hd_device_get_name(i, name, sizeof name);
-        json_array_append_new(list, json_string(name));
+        json_array_append_new(list, gpu_json(name, &checkup->gpus[i]));
     }
     return list;
 }
@@ -235,11 +278,12 @@ static json_t *advice_json(const struct hd_advice *advice, int n)
 static void print_json(const struct hd_checkup *checkup, json_t *versions,
                        const struct hd_advice *advice, int n)
 {
-    json_t *json = json_pack("{s:o, s:O, s:o, s:o, s:o, s:o, s:o}", "machine",
-                             hd_machine_build_json(&checkup->machine), "versions", versions,
-                             "python", python_json(&checkup->python), "gpus",
-                             gpus_json(checkup->n_gpus), "ranks", shares_json(checkup), "mean",
-                             mean_json(&checkup->mean), "advice", advice_json(advice, n));
+    json_t *json =
+        json_pack("{s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o}", "machine",
+                  hd_machine_build_json(&checkup->machine), "versions", versions, "python",
+                  python_json(&checkup->python), "gpus", gpus_json(checkup), "all_gpus",
+                  gpu_json("all", &checkup->all_gpus), "ranks", shares_json(checkup), "mean",
+                  mean_json(&checkup->mean), "advice", advice_json(advice, n));
     if (json)
         json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     printf("\n");
@@ -262,7 +306,7 @@ static int examine(const struct hd_options *options)
             print_machine(&checkup.machine);
             print_program(versions);
             print_python(&checkup.python);
-            print_gpus(checkup.n_gpus);
+            print_gpus(&checkup);
             print_ranks(&checkup);
             print_mean(&checkup.mean);
             print_advice(advice, n);
@@ -272,6 +316,7 @@ static int examine(const struct hd_options *options)
             status = HD_ERR_SYSTEM;
     }
     hd_free(checkup.shares);
+    hd_free(checkup.gpus);
     return status;
 }
 

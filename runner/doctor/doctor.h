@@ -40,12 +40,31 @@ struct hd_python {
  * its versions. */
 void hd_python_find(struct hd_python *python_p);
 
+/* The findings of a trial of a GPU, or of several together. */
+struct hd_gpu_test {
+    bool tried;                              /* false: the build has no kernels for it */
+    char problem[HD_ADVICE_BYTES];           /* "" when all went well */
+    double seconds;                          /* that the runs took */
+    double to_bytes_per_s, from_bytes_per_s; /* of copies from and to pinned memory; 0: none */
+};
+
+/* Trains twice on a GPU (CUDA's number), which has to end in the same bits; or on the first n GPUs
+ * together, a rank each. Each run is a process of its own, so that a GPU that allows one process
+ * is free for it: call before anything in this process uses a GPU. At most four minutes. */
+void hd_gpu_test_run(int device, struct hd_gpu_test *test_p);
+void hd_gpu_test_run_ranks(int n, struct hd_gpu_test *test_p);
+
+/* Measures copies to a GPU and back, and compares what came back. */
+void hd_gpu_test_copies(int device, struct hd_gpu_test *test);
+
 struct hd_checkup {
     int ranks;
     struct hd_machine machine;
     struct hd_core_share *shares; /* [ranks] */
     int n_gpus;                   /* that CUDA shows this process */
     int gpus_seen;                /* that NVIDIA's kernel module knows */
+    struct hd_gpu_test *gpus;     /* [n_gpus] */
+    struct hd_gpu_test all_gpus;  /* together, where there are several */
     struct hd_python python;
     struct hd_mean_test mean;
 };

@@ -139,12 +139,23 @@ static void look_at_gpus(const struct hd_checkup *checkup, struct list *list)
             say(list, HD_ADVICE_RECOMMENDED, "%s", text);
 }
 
+static void look_at_gpu_tests(const struct hd_checkup *checkup, struct list *list)
+{
+    for (int i = 0; i < checkup->n_gpus; i++)
+        if (checkup->gpus[i].problem[0])
+            say(list, HD_ADVICE_BROKEN, "GPU %d does not train: %s", i, checkup->gpus[i].problem);
+    if (checkup->all_gpus.problem[0])
+        say(list, HD_ADVICE_BROKEN, "%d GPUs do not train together, a rank each: %s",
+            checkup->n_gpus, checkup->all_gpus.problem);
+}
+
 int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX])
 {
     struct list list = {advice_p, 0};
     if (!checkup->mean.passed)
         say(&list, HD_ADVICE_BROKEN, "the self test between ranks failed: %s",
             checkup->mean.problem);
+    look_at_gpu_tests(checkup, &list);
     look_at_gpus(checkup, &list);
     look_at_cores(checkup, &list);
     look_at_memory(checkup, &list);

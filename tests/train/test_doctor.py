@@ -15,7 +15,7 @@ from runner import RUNNER, call, check, environment  # noqa: E402
 
 def check_json():
     found = json.loads(call("doctor", "--json", "--ranks", "3").stdout)
-    check(set(found) == {"machine", "versions", "python", "gpus", "ranks", "mean", "advice"}, f"{set(found)}")
+    check(set(found) == {"machine", "versions", "python", "gpus", "all_gpus", "ranks", "mean", "advice"}, f"{set(found)}")
     check(found["mean"]["passed"] and found["mean"]["seconds"] > 0, f"{found['mean']}")
     check(len(found["mean"]["sizes"]) == 3 and found["mean"]["latency_s"] > 0, f"{found['mean']}")
     check(all(s["bytes_per_s"] > 0 and s["count"] > 0 for s in found["mean"]["sizes"]), "bandwidth")

@@ -457,6 +457,25 @@ def check_kernels_fit(scratch):
     check(advice.count("-DCMAKE_CUDA_ARCHITECTURES=75") == 2, advice)
 
 
+def doctor(expect=0, **env):
+    """What it says of each GPU, of all together, and what it advises against."""
+    done = call("doctor", "--json", "--ranks", "1", env=environment(**env), expect=expect)
+    found = json.loads(done.stdout)
+    return found["gpus"], found["all_gpus"], [advice["text"] for advice in found["advice"] if advice["level"] == "broken"]
+
+
+def check_doctor(_):
+    gpus, together, broken = doctor(HD_EMULATED_DEVICES=2)
+    check(len(gpus) == 2 and all(gpu["tried"] and gpu["to_bytes_per_s"] > 0 and gpu["from_bytes_per_s"] > 0 for gpu in gpus) and
+          together["tried"] and not broken, f"{gpus} {together} {broken}")
+    gpus, _, broken = doctor(expect=1, HD_EMULATED_DEVICES=1, HD_EMULATED_FAULT=400)
+    check(len(broken) == 1 and "GPU 0 does not train: " in broken[0] and "cudaErrorIllegalAddress" in broken[0], f"{gpus} {broken}")
+    gpus, together, broken = doctor(expect=1, HD_EMULATED_DEVICES=2, HD_EMULATED_NCCL_FAIL=1)
+    check(not any(gpu["problem"] for gpu in gpus) and together["problem"] and len(broken) == 1, f"{gpus} {together} {broken}")
+    gpus, together, broken = doctor(HD_EMULATED_DEVICES=2, HD_EMULATED_CAPABILITY=75)
+    check(not any(gpu["tried"] for gpu in gpus) and not together["tried"] and not broken, f"{gpus} {together} {broken}")
+
+
 def check_signals(scratch):
     """Threads that CUDA's driver starts in a launcher leave it the signals that it waits for."""
     words = ["launch", "--nproc-per-node", "2", DQN, "--quiet", "--dir", scratch("signals"),
@@ -478,7 +497,7 @@ def check_signals(scratch):
         launcher.wait()
 
 
-PARTS = (check_what_is_said, check_kernels_fit, check_signals, check_dqn, check_priority, check_ppo, check_schedules,
+PARTS = (check_what_is_said, check_kernels_fit, check_doctor, check_signals, check_dqn, check_priority, check_ppo, check_schedules,
          check_parts, check_ranks, check_exchange, check_lags, check_resume, check_pixels, check_lists, check_cpu_layers,
          check_cpu_losses, check_frames, check_gpu_envs, check_gpu_evaluation)
 
