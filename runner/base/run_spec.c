@@ -142,10 +142,11 @@ static int read_config(struct hd_run_spec *run_spec, const char *path,
                        struct hd_document **document_p)
 {
     int status;
-    char *installed = name_installed(path);
-    const bool own =
-        installed && path[0] != '/' && access(path, F_OK) != 0 && access(installed, R_OK) == 0;
-    const char *found = own ? installed : path;
+    const bool is_here = path[0] == '/' || access(path, F_OK) == 0;
+    char *installed = is_here ? NULL : name_installed(path);
+    if (!is_here && !installed)
+        return HD_ERR_NOMEM;
+    const char *found = installed && access(installed, R_OK) == 0 ? installed : path;
     if (access(found, R_OK) != 0)
         status = report_unreadable_config(run_spec, path);
     else if (hd_policy_file_is_named(found))

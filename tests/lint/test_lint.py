@@ -74,7 +74,7 @@ CASES = [
     ("docs", {"docs/howto/a.md": "\n```c\nint y;\n```\n", "tests/howto/a.c": SPDX + "int x;\n"},
      "a.md:2: no example has these lines"),
     ("comments", {"kernels/common/a.h": GUARDED.format("\n/* Not its. */\n\nint hd_one(int x);\n")},
-     "a.h:7: hd_one has no comment"),
+     "a.h:6: hd_one has no comment"),
     ("comments", {"kernels/common/a.h": GUARDED.format("\nint hd_one(int x); /* adds one */\n")}, None),
     ("contracts", {"kernels/common/a.h": GUARDED.format("\n/* Adds one. */\nint hd_one(int x);\n")},
      "hd_one does not say which errors it returns"),
