@@ -22,7 +22,7 @@ static const char keys[] =
     "--quiet --set env.type=cartpole --set policy.cuda=true --set env.stop_value=1e9 "
     "--set max_train_iter=32";
 
-/* Keeps the first error that a run tells, without the place in the program. */
+/* Keeps the first error that a run tells. */
 static void keep_error(FILE *output, struct hd_gpu_test *test)
 {
     char line[1024];
@@ -36,74 +36,75 @@ static void keep_error(FILE *output, struct hd_gpu_test *test)
     }
 }
 
-/* Trains; returns whether that went well. `devices`: a value of runtime.cuda_devices, or NULL. */
-static bool train(const char *dir, int ranks, const char *devices, struct hd_gpu_test *test)
+/* Returns the command of a run with `ranks` ranks in folder/name; NULL: without memory, or where a
+ * path cannot be quoted. `devices`: a value of runtime.cuda_devices, or NULL. Freed with hd_free.
+ */
+static char *make_command(const char *folder, const char *name, int ranks, const char *devices)
 {
     char program[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    char *command =
-        hd_format("timeout %d '%s' launch --nproc-per-node %d presets/dqn.yaml --dir '%s' %s %s%s "
-                  "--set world.shards=%d 2>&1 </dev/null",
-                  LIMIT_S, program, ranks, dir, keys, devices ? "--set runtime.cuda_devices=" : "",
-                  devices ? devices : "", ranks);
-    FILE *output = command && !strchr(program, '\'') ? popen(command, "r") : NULL;
-    hd_free(command);
-    if (output)
-        keep_error(output, test);
-    const int status = output ? pclose(output) : -1;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == TIMED_OUT)
-        snprintf(test->problem, sizeof test->problem,
-                 "a run of 32 updates has not ended within %d s", LIMIT_S);
-    else if (status != 0 && !test->problem[0])
-        snprintf(test->problem, sizeof test->problem,
-                 "a run of 32 updates did not start or left no word why it ended");
-    return status == 0;
+    if (strchr(program, '\'') || strchr(folder, '\''))
+        return NULL;
+    return hd_format("timeout %d '%s' launch --nproc-per-node %d presets/dqn.yaml --dir '%s/%s' %s "
+                     "%s%s --set world.shards=%d 2>&1 </dev/null",
+                     LIMIT_S, program, ranks, folder, name, keys,
+                     devices ? "--set runtime.cuda_devices=" : "", devices ? devices : "", ranks);
 }
 
-/* Stores the hash of the parameters that a run ended in; "" without any. */
-static void read_hash(const char *dir, char hash_p[32])
+/* Stores the hash of the parameters that the run in folder/name ended in; "" without any. */
+static void read_hash(const char *folder, const char *name, char hash_p[32])
 {
     json_t *result = NULL;
-    hash_p[0] = '\0';
-    if (hd_run_dir_read_result(dir, &result) == HD_OK && result) {
+    char *dir = hd_format("%s/%s", folder, name);
+    if (dir && hd_run_dir_read_result(dir, &result) == HD_OK && result) {
         const char *hash = json_string_value(json_object_get(result, "param_hash"));
         snprintf(hash_p, 32, "%s", hash ? hash : "");
     }
     json_decref(result);
+    hd_free(dir);
+}
+
+/* Trains, and stores the hash of the parameters, or "" and a problem. */
+static void train(const char *folder, const char *name, int ranks, const char *devices,
+                  struct hd_gpu_test *test, char hash_p[32])
+{
+    hash_p[0] = '\0';
+    char *command = make_command(folder, name, ranks, devices);
+    FILE *output = command ? popen(command, "r") : NULL;
+    hd_free(command);
+    if (output)
+        keep_error(output, test);
+    const int status = output ? pclose(output) : -1;
+    if (status == 0)
+        read_hash(folder, name, hash_p);
+    if (hash_p[0]) /* whatever it told */
+        test->problem[0] = '\0';
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == TIMED_OUT)
+        snprintf(test->problem, sizeof test->problem,
+                 "a run of 32 updates has not ended within %d s", LIMIT_S);
+    else if (!test->problem[0])
+        snprintf(test->problem, sizeof test->problem,
+                 "a run of 32 updates did not start, or left no result");
 }
 
 static void train_twice(const char *folder, int device, struct hd_gpu_test *test)
 {
-    char devices[32], hashes[2][32];
+    char devices[32], first[32], second[32];
     snprintf(devices, sizeof devices, "'[%d]'", device);
-    for (int i = 0; i < 2; i++) {
-        char *dir = hd_format("%s/%d", folder, i);
-        const bool ended = dir && train(dir, 1, devices, test);
-        if (ended)
-            read_hash(dir, hashes[i]);
-        hd_free(dir);
-        if (!ended)
-            return;
-    }
-    if (strcmp(hashes[0], hashes[1]) != 0)
+    train(folder, "first", 1, devices, test, first);
+    if (!test->problem[0])
+        train(folder, "second", 1, devices, test, second);
+    if (!test->problem[0] && strcmp(first, second) != 0)
         snprintf(test->problem, sizeof test->problem,
                  "two runs with the same seed ended in other bits, %s and %s: its memory or its "
                  "driver is not to be relied on",
-                 hashes[0], hashes[1]);
-}
-
-static void train_on_all(const char *folder, int n, struct hd_gpu_test *test)
-{
-    char *dir = hd_format("%s/all", folder);
-    if (dir)
-        train(dir, n, NULL, test);
-    hd_free(dir);
+                 first, second);
 }
 
 static void run_test(int device, int n, struct hd_gpu_test *test_p)
 {
-    char *folder;
+    char *folder, hash[32];
     *test_p = (struct hd_gpu_test){.tried = true};
     const int64_t begin_ns = hd_clock_get_ns();
     if (hd_temp_dir_make(0, &folder) != HD_OK) {
@@ -111,7 +112,7 @@ static void run_test(int device, int n, struct hd_gpu_test *test_p)
         return;
     }
     if (n > 0)
-        train_on_all(folder, n, test_p);
+        train(folder, "all", n, NULL, test_p, hash);
     else
         train_twice(folder, device, test_p);
     hd_temp_dir_remove(folder);
