@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of frames by the threads of a block, in the widest words that sizes and addresses
  * allow. */
-#ifndef HD_KERNELS_COMMON_COPY_CUH
-#define HD_KERNELS_COMMON_COPY_CUH
+#pragma once
 
 #include "kernels/common/cuda.cuh"
 
@@ -49,5 +48,3 @@ static __device__ inline void hd_copy_words(const char *__restrict__ from, char 
                      stream, __VA_ARGS__)                                                          \
          : HD_LAUNCH(kernel<uint8_t>, blocks, hd_cuda_choose_copiers(bytes, frames), stream,       \
                      __VA_ARGS__))
-
-#endif

@@ -2,8 +2,7 @@
 /* The base of all CUDA sources here. Kernels use static shared memory only and are launched by
  * HD_LAUNCH, so that they can also be compiled for the host. There, a <cuda_runtime.h> of the tests
  * (tests/emulation) replaces CUDA's and runs them thread by thread. */
-#ifndef HD_KERNELS_COMMON_CUDA_CUH
-#define HD_KERNELS_COMMON_CUDA_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 #include <math.h>
@@ -45,5 +44,3 @@ static inline unsigned hd_cuda_count_blocks(int64_t elements)
 
 /* Yields this thread's element in such a launch; kernels compare it with the number of elements. */
 #define HD_ELEMENT ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
-
-#endif

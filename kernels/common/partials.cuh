@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of the partials of a gradient in tree order, in registers, for the kernels that read
  * partials. Each thread adds one or four elements. */
-#ifndef HD_KERNELS_COMMON_PARTIALS_CUH
-#define HD_KERNELS_COMMON_PARTIALS_CUH
+#pragma once
 
 #include "kernels/common/cuda.cuh"
 
@@ -160,5 +159,3 @@ template <int W> static __device__ void hd_partials_divide(hd_partials_node<W> *
     for (int k = 0; k < W; k++)
         node->floats.at[k] /= divisor;
 }
-
-#endif

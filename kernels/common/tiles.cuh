@@ -2,8 +2,7 @@
 /* The walk over parameters in both of their orders (tiles.h). A thread block turns a tile: it reads
  * and writes the flat array in that array's order and matrices in theirs, so that neighbouring
  * threads touch neighbouring elements of either. */
-#ifndef HD_KERNELS_COMMON_TILES_CUH
-#define HD_KERNELS_COMMON_TILES_CUH
+#pragma once
 
 #include "kernels/common/cuda.cuh"
 
@@ -99,5 +98,3 @@ static __device__ void hd_tiles_renew(const struct hd_tiles &tiles, int64_t lo, 
     __syncthreads();
     hd_tiles_write<T>(tiles, tile, values, renewed);
 }
-
-#endif

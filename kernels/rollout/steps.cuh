@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Access to a collect's steps from kernels: copies of observations. */
-#ifndef HD_KERNELS_ROLLOUT_STEPS_CUH
-#define HD_KERNELS_ROLLOUT_STEPS_CUH
+#pragma once
 
 #include "kernels/common/copy.cuh"
 
@@ -31,5 +30,3 @@ static __device__ inline void hd_steps_copy(const struct hd_steps *steps, int64_
 #define HD_LAUNCH_ROWS(kernel, steps, obs, rows, stream, ...)                                      \
     HD_LAUNCH_COPY(kernel, hd_steps_bits(steps, obs), (steps)->frame_bytes, (steps)->stack,        \
                    (unsigned)(rows), stream, __VA_ARGS__)
-
-#endif

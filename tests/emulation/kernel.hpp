@@ -2,8 +2,7 @@
 /* Between kernels compiled for the host and what runs them (block.cpp). A kernel's threads are
  * fibres of the one thread of the host that serves all streams: only a thread that waits for others
  * of its block gives way. */
-#ifndef HD_TESTS_EMULATION_KERNEL_HPP
-#define HD_TESTS_EMULATION_KERNEL_HPP
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <functional>
@@ -81,5 +80,3 @@ void hd_emulated_multiply_tiles(int n, const uint32_t *a, const uint2 *b, float 
 
 /* Computes the products of a whole warp. */
 void hd_emulated_compute_tiles(const hd_emulated_tiles *const lanes[32]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the project's kernels use of CUDA's language, for the host. Types and functions of the
  * runtime are CUDA's own. */
-#ifndef HD_TESTS_EMULATION_LANGUAGE_HPP
-#define HD_TESTS_EMULATION_LANGUAGE_HPP
+#pragma once
 
 #include "tests/emulation/kernel.hpp"
 
@@ -298,5 +297,3 @@ static inline float rsqrtf(float a)
 {
     return (float)(1 / sqrt((double)a));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the calls of the emulated NCCL and the thread that moves its messages share. */
-#ifndef HD_TESTS_EMULATION_NCCL_HPP
-#define HD_TESTS_EMULATION_NCCL_HPP
+#pragma once
 
 #include "tests/emulation/emulation.h"
 
@@ -80,5 +79,3 @@ void fail(State &state, ncclResult_t error, const char *what);
 int start(const std::shared_ptr<State> &state, const std::shared_ptr<Task> &task);
 
 } // namespace emulation
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the race detector (races.cpp) is told about the kernel that runs. All functions are for the
  * thread that serves the streams. */
-#ifndef HD_TESTS_EMULATION_RACES_HPP
-#define HD_TESTS_EMULATION_RACES_HPP
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ void continue_as(unsigned thread, const char *stack, size_t bytes);
 [[noreturn]] void die_in_kernel(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace emulation
-
-#endif

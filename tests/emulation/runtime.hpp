@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the emulated runtime share. Functions return cudaSuccess or the error of the
  * call that they belong to, and have said on stderr what was wrong. */
-#ifndef HD_TESTS_EMULATION_RUNTIME_HPP
-#define HD_TESTS_EMULATION_RUNTIME_HPP
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <functional>
@@ -86,5 +85,3 @@ int place(const void *address, size_t bytes, bool *fits_p);
 void enter_devices();
 
 } // namespace emulation
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, events and captures of the emulated runtime, all under one lock. */
-#ifndef HD_TESTS_EMULATION_STREAMS_HPP
-#define HD_TESTS_EMULATION_STREAMS_HPP
+#pragma once
 
 #include "tests/emulation/runtime.hpp"
 
@@ -101,5 +100,3 @@ cudaError_t join(cudaStream_t stream, cudaEvent_t event);
 cudaError_t not_while_captured(cudaStream_t stream, const char *call);
 
 } // namespace emulation
-
-#endif

@@ -53,7 +53,7 @@ def main(root):
         print("no C++ compiler: headers are checked as C only")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda job: compile_violations(root, *job, flags), jobs))
-    found += [guard_violations(root, path) for path in paths]
+    found += [guard_violations(root, path) for path in tree.files(root, ".h", ".cuh", ".hpp")]
     tree.report([line for lines in found for line in lines], paths)
 
 

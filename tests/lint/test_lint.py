@@ -54,6 +54,7 @@ CASES = [
     ("headers", {"kernels/common/a.h": GUARDED.format("int64_t hd_one(int64_t x);")}, "compile alone with"),
     ("headers", {"kernels/common/a.h": GUARDED.format("int hd_one();")}, "does not compile alone"),
     ("headers", {"kernels/common/a.h": SPDX + "int hd_one(int x);\n"}, "no line '#pragma once'"),
+    ("headers", {"kernels/common/a.cuh": SPDX + "int hd_one(int x);\n"}, "no line '#pragma once'"),
     ("headers", {"kernels/envs/env.h": GUARDED.format("int class;")}, r"does not compile alone with \S*c?\+\+"),
     ("opens", {"runtime/io/a.c": SPDX + 'FILE *f = fopen(name(x), "rb");\n'}, "a.c:2: fopen reads a file"),
     ("opens", {"runtime/io/a.c": SPDX + "int fd = open(path, O_RDONLY | O_NOFOLLOW);\n"}, "a.c:2: open reads a file"),

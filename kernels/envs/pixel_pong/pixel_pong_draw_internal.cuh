@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws the frames of pixel_pong on a GPU: a thread block draws the frame of one env. */
-#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_DRAW_INTERNAL_CUH
-#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_DRAW_INTERNAL_CUH
+#pragma once
 
 #include "kernels/common/cuda.cuh"
 
@@ -110,5 +109,3 @@ static inline __device__ void draw(const struct hd_pong_painter *painter,
     for (int r = (int)threadIdx.x / QUADS; r < HD_WARP_SIZE; r += ROWS)
         put_quad(target, r * HD_WARP_SIZE + strip.column, draw_quad(&strip, r));
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers of kernels that process all rows of a batch in one thread block, because their sums need
  * a fixed order and batches are small. */
-#ifndef HD_KERNELS_LEARN_LOSSES_ROWS_CUH
-#define HD_KERNELS_LEARN_LOSSES_ROWS_CUH
+#pragma once
 
 #include "kernels/common/cuda.cuh"
 
@@ -39,5 +38,3 @@ static __device__ Sums hd_rows_sum(const Sums &local)
     __syncthreads();
     return sum;
 }
-
-#endif

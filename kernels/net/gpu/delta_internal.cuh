@@ -3,8 +3,7 @@
  * their columns, which are the gradients of biases. A thread block adds a block of the rows for
  * some columns: each thread goes down HD_VECTOR columns, and the threads of a column add their sums
  * in a tree, so that sums are the same in every run. */
-#ifndef HD_KERNELS_NET_GPU_DELTA_INTERNAL_CUH
-#define HD_KERNELS_NET_GPU_DELTA_INTERNAL_CUH
+#pragma once
 
 #include "kernels/net/gpu/vector_internal.cuh"
 
@@ -176,5 +175,3 @@ static int hd_launch_delta(const struct hd_gpu_delta *delta, const From &from, i
     return delta->sums.sums ? hd_launch_sums(made, rows, width, delta->sums, stream)
                             : hd_launch_rows(made, rows, width, stream);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the passes of the first convolution (first_conv.h): how bytes enter the net, and how
  * the lines of an image are cut into bands that fit shared memory. */
-#ifndef HD_KERNELS_NET_GPU_FIRST_CONV_INTERNAL_CUH
-#define HD_KERNELS_NET_GPU_FIRST_CONV_INTERNAL_CUH
+#pragma once
 
 #include "kernels/net/gpu/mma_internal.cuh"
 
@@ -93,5 +92,3 @@ template <class Launch> static int hd_first_dispatch_tiles(int64_t out, Launch l
     return out > 2 * HD_VECTOR ? launch(std::integral_constant<int, 4>())
                                : launch(std::integral_constant<int, 2>());
 }
-
-#endif

@@ -5,8 +5,7 @@
  * pairs (row g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8); of B[16][8] the pairs (2t, column
  * g), (2t + 8, g); and of C[16][8] the elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
  */
-#ifndef HD_KERNELS_NET_GPU_MMA_INTERNAL_CUH
-#define HD_KERNELS_NET_GPU_MMA_INTERNAL_CUH
+#pragma once
 
 #include "kernels/net/gpu/vector_internal.cuh"
 
@@ -38,5 +37,3 @@ static inline __device__ void hd_multiply_tiles(float (&c)[N][4], const uint32_t
     hd_emulated_multiply_tiles(N, a, b, &c[0][0]);
 #endif
 }
-
-#endif

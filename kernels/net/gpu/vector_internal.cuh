@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of HD_VECTOR elements, the unit in which CUDA sources read and write activations. */
-#ifndef HD_KERNELS_NET_GPU_VECTOR_INTERNAL_CUH
-#define HD_KERNELS_NET_GPU_VECTOR_INTERNAL_CUH
+#pragma once
 
 #include "kernels/common/cuda.cuh"
 
@@ -69,5 +68,3 @@ template <class Launch> static inline int hd_dispatch_type(bool bf16, Launch lau
 {
     return bf16 ? launch(hd_bf16()) : launch(float());
 }
-
-#endif

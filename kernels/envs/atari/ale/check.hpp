@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Checks of saved states from files that others may have written. ALE itself believes what it
 // loads: it writes as many bytes of RAM as the file says. One thread at a time for one ALE.
-#ifndef HD_KERNELS_ENVS_ATARI_ALE_CHECK_HPP
-#define HD_KERNELS_ENVS_ATARI_ALE_CHECK_HPP
+#pragma once
 
 #include "ale/ale_interface.hpp"
 
@@ -20,5 +19,3 @@ void check_layout(const std::string &state, const std::string &start);
 void check_ranges(ale::ALEInterface &ale);
 
 } // namespace heddle
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // A faster execution of ALE's 6502. One thread at a time for one console.
-#ifndef HD_KERNELS_ENVS_ATARI_ALE_PROCESSOR_HPP
-#define HD_KERNELS_ENVS_ATARI_ALE_PROCESSOR_HPP
+#pragma once
 
 #include "ale/ale_interface.hpp"
 
@@ -14,5 +13,3 @@ namespace heddle
 void replace_processor(ale::ALEInterface &ale);
 
 } // namespace heddle
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Saves the whole state of an ALE, so that it continues bitwise identically. One thread at a time
 // for one ALE.
-#ifndef HD_KERNELS_ENVS_ATARI_ALE_STATE_HPP
-#define HD_KERNELS_ENVS_ATARI_ALE_STATE_HPP
+#pragma once
 
 #include "ale/ale_interface.hpp"
 
@@ -24,5 +23,3 @@ void load_untrusted_state(ale::ALEInterface &ale, const std::string &state,
                           const std::string &start);
 
 } // namespace heddle
-
-#endif
