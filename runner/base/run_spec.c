@@ -137,16 +137,24 @@ static char *name_installed(const char *path)
     return hd_format("%s/share/heddle/configs/%s", root, path);
 }
 
+/* Returns where a file is read: there, or else among the program's own, if `installed` names one.
+ */
+static const char *choose_path(const char *there, const char *installed)
+{
+    return installed && access(there, F_OK) != 0 && access(installed, R_OK) == 0 ? installed
+                                                                                 : there;
+}
+
 /* A config that is not there is looked for among the program's own: presets/ppo.yaml. */
 static int read_config(struct hd_run_spec *run_spec, const char *path,
                        struct hd_document **document_p)
 {
     int status;
-    const bool is_here = path[0] == '/' || access(path, F_OK) == 0;
-    char *installed = is_here ? NULL : name_installed(path);
-    if (!is_here && !installed)
+    const bool relative = path[0] != '/';
+    char *installed = relative ? name_installed(path) : NULL;
+    if (relative && !installed)
         return HD_ERR_NOMEM;
-    const char *found = installed && access(installed, R_OK) == 0 ? installed : path;
+    const char *found = choose_path(path, installed);
     if (access(found, R_OK) != 0)
         status = report_unreadable_config(run_spec, path);
     else if (hd_policy_file_is_named(found))
@@ -173,9 +181,7 @@ static int refuse_code(const struct hd_run_spec *run_spec, const char *path)
 static int read_tree(struct hd_run_spec *run_spec, const char *key, const struct hd_node *node,
                      const char *beside, const char *installed, struct hd_document **document_p)
 {
-    const bool comes_with_program =
-        installed && access(beside, F_OK) != 0 && access(installed, R_OK) == 0;
-    const char *path = comes_with_program ? installed : beside;
+    const char *path = choose_path(beside, installed);
     return access(path, R_OK) == 0
                ? hd_document_read(path, HD_INPUT_NAMED, run_spec->diag, document_p)
                : report_unreadable_tree(run_spec, key, node->location, beside, installed);
