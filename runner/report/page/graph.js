@@ -121,7 +121,7 @@ function graphLegend() {
         "span", {},
         make(
             "svg:svg", {style: "width:14px;height:14px"},
-            mark(ref, 7, 7, "var(--soft)").slice(0, 2).filter(Boolean)),
+            mark(ref, 7, 7, "var(--soft)").slice(0, 2)),
         name);
     return make(
         "div", {class: "legend below"}, sign("read", {mode: "reads"}),
