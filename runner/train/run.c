@@ -64,29 +64,30 @@ static int leave_cores_to_gpus(struct hd_train *train, const struct hd_topology 
         train->run_spec.settings.sequential)
         return HD_OK;
     for (int i = 0; i < gpus->plan.n; i++)
-        gpus->cpus[i] = hd_topology_take_core(topology, gpus->cores[i], &rest);
+        gpus->cpus[i] =
+            hd_topology_take_core(topology, gpus->found[gpus->share.devices[i]].core, &rest);
     gpus->bound = true;
     return hd_topology_bind(topology, &rest);
 }
 
-/* Takes the cores and the GPUs of this rank and reads the run file. */
-static int bind_and_load(struct hd_train *train)
+/* Takes the cores of this rank, reads the run file and looks for GPUs. */
+static int bind_and_load(struct hd_train *train, const struct hd_topology *topology)
 {
-    struct hd_topology *topology;
-    HD_TRY(hd_topology_create(NULL, &topology));
-    int status = bind_to_cores(train, topology);
-    if (status == HD_OK)
-        status = hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
-    if (status == HD_OK)
-        status = hd_resume_find(train);
-    if (status == HD_OK)
-        status = hd_gpus_choose(&train->run_spec, topology, &train->ranks.world, &train->gpus);
-    if (status == HD_OK)
-        status = leave_cores_to_gpus(train, topology);
-    if (status == HD_OK && train->ranks.world.rank == 0 && train->options->measure_after < 0)
+    HD_TRY(bind_to_cores(train, topology));
+    HD_TRY(hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec));
+    HD_TRY(hd_resume_find(train));
+    return hd_gpus_find(&train->run_spec, topology, &train->ranks.world, &train->gpus);
+}
+
+/* Takes this rank's GPUs, of those that the ranks that have met find together. */
+static int take_gpus(struct hd_train *train, const struct hd_topology *topology)
+{
+    HD_TRY(hd_gpus_choose(&train->run_spec, &train->ranks.world, train->ranks.rendezvous,
+                          &train->gpus));
+    HD_TRY(leave_cores_to_gpus(train, topology));
+    if (train->ranks.world.rank == 0 && train->options->measure_after < 0)
         hd_run_spec_explain(&train->run_spec, train->gpus.plan.n > 0);
-    hd_topology_destroy(topology);
-    return status;
+    return HD_OK;
 }
 
 static void on_lost(void *arg, int rank, int status, const char *text)
@@ -145,6 +146,8 @@ static int share_dir(struct hd_train *train)
 /* Joins the ranks whose configs and whose checkpoints to go on from are the same. */
 static int join_equal_ranks(struct hd_train *train)
 {
+    if (train->ranks.world.world == 1)
+        return HD_OK;
     const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
     char *list = hd_run_spec_list(&train->run_spec), *text = NULL;
     if (list)
@@ -161,11 +164,10 @@ static int join_equal_ranks(struct hd_train *train)
     return status;
 }
 
-static int join_ranks(struct hd_train *train)
+static int connect_ranks(struct hd_train *train)
 {
     if (train->ranks.world.world == 1)
         return HD_OK;
-    HD_TRY(join_equal_ranks(train));
     HD_TRY(hd_origins_check(train));
     int status = train->ranks.world.rank == 0 ? hd_outputs_open(train) : HD_OK;
     HD_TRY(hd_rendezvous_agree(train->ranks.rendezvous, status,
@@ -286,28 +288,17 @@ static int take_fingerprint(struct hd_train *train)
 {
     char libraries[256];
     hd_arithmetic_describe_libraries(libraries, sizeof libraries);
-    if (train->gpus.plan.n > 0) {
+    if (train->gpus.n_found > 0) {
         const size_t used = strlen(libraries);
-        snprintf(libraries + used, sizeof libraries - used, "; ");
-        hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
-                           (int64_t)(sizeof libraries - used - 2));
+        snprintf(libraries + used, sizeof libraries - used, ", ");
+        hd_device_get_name(0, libraries + used + 2, (int64_t)(sizeof libraries - used - 2));
     }
     return hd_fingerprint_create(hd_arithmetic_get_isa(), libraries,
                                  train->run_spec.settings.precision, &train->fingerprint);
 }
 
-static int prepare(struct hd_train *train)
+static int make_plan(struct hd_train *train)
 {
-    HD_TRY(hd_world_read(&train->ranks.world));
-    hd_log_set_rank(train->ranks.world.rank, train->ranks.world.world);
-    HD_TRY(hd_world_read_secret(&train->ranks.world, train->options->secret_file,
-                                train->options->insecure));
-    HD_TRY(bind_and_load(train));
-    if (train->options->measure_after >= 0 && !train->options->evaluate)
-        skip_evaluations(train->run_spec.graph);
-    HD_TRY(take_fingerprint(train));
-    HD_TRY(hd_resume_check(train));
-    HD_TRY(hd_origins_find(&train->run_spec, &train->origins));
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.settings.param_check_interval,
                           &train->plan));
@@ -317,10 +308,38 @@ static int prepare(struct hd_train *train)
                              &train->workers));
     hd_workers_find_models(&train->run_spec.settings, train->ranks.world.local_rank == 0,
                            &train->workers);
-    if (!train->ranks.world.supervised) /* else the launcher has checked it, and told it once */
-        HD_TRY(hd_plan_check_memory(train->plan, train->ranks.world.local_world,
-                                    hd_memory_count_available()));
-    HD_TRY(join_ranks(train));
+    if (train->ranks.world.supervised) /* the launcher has checked it, and told it once */
+        return HD_OK;
+    return hd_plan_check_memory(train->plan, train->ranks.world.local_world,
+                                hd_memory_count_available());
+}
+
+/* Meets the other ranks, and plans with what all of them have. */
+static int meet_and_plan(struct hd_train *train, const struct hd_topology *topology)
+{
+    HD_TRY(bind_and_load(train, topology));
+    if (train->options->measure_after >= 0 && !train->options->evaluate)
+        skip_evaluations(train->run_spec.graph);
+    HD_TRY(take_fingerprint(train));
+    HD_TRY(hd_resume_check(train));
+    HD_TRY(hd_origins_find(&train->run_spec, &train->origins));
+    HD_TRY(join_equal_ranks(train));
+    HD_TRY(take_gpus(train, topology));
+    return make_plan(train);
+}
+
+static int prepare(struct hd_train *train)
+{
+    struct hd_topology *topology;
+    HD_TRY(hd_world_read(&train->ranks.world));
+    hd_log_set_rank(train->ranks.world.rank, train->ranks.world.world);
+    HD_TRY(hd_world_read_secret(&train->ranks.world, train->options->secret_file,
+                                train->options->insecure));
+    HD_TRY(hd_topology_create(NULL, &topology));
+    const int status = meet_and_plan(train, topology);
+    hd_topology_destroy(topology);
+    HD_TRY(status);
+    HD_TRY(connect_ranks(train));
     hd_signals_set_started(train->run_spec.settings.sigterm_grace_s);
     HD_TRY(open_alone(train));
     HD_TRY(start_session(train));

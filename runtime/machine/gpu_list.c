@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/machine/gpu_list.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
 #include "runtime/machine/topology.h"
@@ -10,16 +11,20 @@
 #if HD_CUDA
 #include <cuda_runtime_api.h>
 
-static void find_bus_id(int device, char *text)
+static void identify(int device, struct hd_gpu *gpu)
 {
-    if (cudaDeviceGetPCIBusId(text, HD_BUS_ID_BYTES, device) != cudaSuccess)
+    struct cudaDeviceProp properties = {0};
+    if (cudaDeviceGetPCIBusId(gpu->bus_id, HD_BUS_ID_BYTES, device) != cudaSuccess)
         cudaGetLastError(); /* its locality then stays unknown */
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+        cudaGetLastError(); /* what it is used for then tells */
+    gpu->id = hd_hash_mix(hd_hash_text(gpu->bus_id),
+                          hd_hash_bytes(properties.uuid.bytes, sizeof properties.uuid.bytes));
 }
 #else
-static void find_bus_id(int device, char *text)
+static void identify(int device, struct hd_gpu *gpu)
 {
-    (void)device;
-    text[0] = '\0';
+    (void)device, (void)gpu;
 }
 #endif
 
@@ -30,7 +35,7 @@ int hd_gpus_list(const struct hd_topology *topology, struct hd_gpu *gpus_p)
         struct hd_gpu *gpu = &gpus_p[i];
         struct hd_device_locality locality;
         *gpu = (struct hd_gpu){.core = -1};
-        find_bus_id(i, gpu->bus_id);
+        identify(i, gpu);
         for (char *c = gpu->bus_id; *c; c++) /* sysfs writes it in lower case */
             *c = (char)tolower((unsigned char)*c);
         if (topology && hd_topology_find_locality(topology, NULL, gpu->bus_id, &locality) == HD_OK)

@@ -3,6 +3,8 @@
  * context would cost hundreds of megabytes. One thread at a time. */
 #pragma once
 
+#include <stdint.h>
+
 struct hd_topology;
 
 enum {
@@ -12,6 +14,7 @@ enum {
 
 /* A GPU of this host. CUDA numbers it by its index in the list. */
 struct hd_gpu {
+    uint64_t id; /* tells it, or a part of it that MIG makes, from all others of all hosts */
     char bus_id[HD_BUS_ID_BYTES];
     int core; /* hwloc's logical index of the first core next to it; -1: not known */
 };

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <thread>
 #include <time.h>
@@ -191,11 +192,38 @@ const char *cudaGetErrorString(cudaError_t error)
 
 /* -- Devices ----------------------------------------------------------------------------------- */
 
-int emulation::n_devices()
+static int installed()
 {
     const char *wanted = getenv("HD_EMULATED_DEVICES");
     const int n = wanted ? atoi(wanted) : 1;
     return n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : n;
+}
+
+/* Returns which one the process sees as `number`; -1: there is none. */
+static int installed_device(int number)
+{
+    const char *shown = getenv("CUDA_VISIBLE_DEVICES");
+    if (!shown)
+        return number < installed() ? number : -1;
+    for (int i = 0;; i++, shown++) {
+        char *rest;
+        const long device = strtol(shown, &rest, 10);
+        if (rest == shown || device < 0 || device >= installed())
+            return -1;
+        if (i == number)
+            return (int)device;
+        shown = rest;
+        if (*shown != ',')
+            return -1;
+    }
+}
+
+int emulation::n_devices()
+{
+    int n = 0;
+    while (n < MAX_DEVICES && installed_device(n) >= 0)
+        n++;
+    return n;
 }
 
 int emulation::device()
@@ -277,7 +305,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
     properties->canMapHostMemory = properties->unifiedAddressing = 1;
     properties->concurrentKernels = 1;
     properties->asyncEngineCount = 1;
-    properties->pciBusID = number + 1;
+    properties->pciBusID = installed_device(number) + 1;
+    const int own[] = {installed_device(number), (int)number_in("HD_EMULATED_HOST", 0)};
+    memcpy(properties->uuid.bytes, own, sizeof own);
     return cudaSuccess;
 }
 
@@ -303,7 +333,7 @@ cudaError_t cudaDeviceGetAttribute(int *value_p, cudaDeviceAttr attribute, int n
 cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int number)
 {
     EMU_TRY(exists(number));
-    snprintf(id, (size_t)bytes, "0000:%02X:00.0", number + 1);
+    snprintf(id, (size_t)bytes, "0000:%02X:00.0", installed_device(number) + 1);
     return cudaSuccess;
 }
 

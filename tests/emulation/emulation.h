@@ -2,7 +2,8 @@
 /* What tests ask the emulation of GPUs about, since the process started. Thread safe.
  *
  * Set in the environment:
- * - HD_EMULATED_DEVICES: the number of devices (1).
+ * - HD_EMULATED_DEVICES: the number of devices (1). CUDA_VISIBLE_DEVICES chooses among them, by
+ *   number.
  * - HD_EMULATED_HOST: processes with different numbers have other devices for NCCL (0).
  * - HD_EMULATED_DELAY_US: so long every operation of a stream is held up before it begins (0).
  * - HD_EMULATED_ORDER: how the blocks of a kernel run, the threads of a block between barriers,

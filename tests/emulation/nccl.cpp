@@ -289,7 +289,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_p, int ranks, ncclUniqueId 
     state.ranks = ranks;
     state.blocking = config->blocking != 0;
     state.polls = setting("HD_EMULATED_NCCL_POLLS", 2);
-    if (cudaGetDevice(&state.device) != cudaSuccess)
+    cudaDeviceProp properties;
+    if (cudaGetDevice(&state.device) != cudaSuccess ||
+        cudaGetDeviceProperties(&properties, state.device) != cudaSuccess)
         return refuse(ncclUnhandledCudaError, "no device");
     const ncclResult_t result = open_segment(id, &state.segment);
     if (result != ncclSuccess)
@@ -297,7 +299,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_p, int ranks, ncclUniqueId 
     int expected = 0;
     if (!state.segment->ranks.compare_exchange_strong(expected, ranks) && expected != ranks)
         return refuse(ncclInvalidUsage, "%d ranks here, %d there", ranks, expected);
-    state.segment->device[rank] = state.device + 1000 * setting("HD_EMULATED_HOST", 0);
+    state.segment->device[rank] = properties.pciBusID + 1000 * setting("HD_EMULATED_HOST", 0);
     state.segment->met++;
     *comm_p = comm.release();
     return settle((*comm_p)->state);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runner/train/base/gpus.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/nccl/comm_nccl.h"
 #include "runtime/engine/session.h"
 #include "runtime/machine/gpu_arch.h"
+#include "runtime/ranks/rendezvous.h"
 
 #include <string.h>
 
-/* Returns the GPUs of each rank if `found` are there: a rank has no use for more than it has
- * shards.
- */
-static int count_requested(const struct hd_run_spec *run_spec, int ranks, int found)
+/* Returns the GPUs of each rank where `sharing` of them divide `found`: a rank has no use for more
+ * than it has shards. */
+static int count_requested(const struct hd_run_spec *run_spec, int ranks, int sharing, int found)
 {
     const int shards = (int)(run_spec->shards / ranks);
-    int n = found / ranks > 0 ? found / ranks : found > 0;
+    int n = found / sharing > 0 ? found / sharing : found > 0;
     if (run_spec->settings.gpus > 0)
         n = run_spec->settings.gpus;
     return n < shards ? n : shards;
@@ -27,7 +28,7 @@ struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks)
         return (struct hd_plan_gpus){0};
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
     const int n = count_requested(
-        run_spec, ranks, run_spec->settings.requires_gpus && found < ranks ? ranks : found);
+        run_spec, ranks, ranks, run_spec->settings.requires_gpus && found < ranks ? ranks : found);
     return (struct hd_plan_gpus){.n = n, .device_comm = ranks > 1 && n > 0};
 }
 
@@ -40,32 +41,6 @@ static int fail_without_gpus(void)
                        "both)");
     return hd_fail(HD_ERR_INPUT, "policy.cuda is true, but this machine has no GPU that CUDA can "
                                  "use (policy.cuda: auto takes what there is)");
-}
-
-/* Lets several ranks exchange by NCCL where it can be had, or else by the host's memory. */
-static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *gpus)
-{
-    enum hd_gpu_path path = HD_GPU_PATH_HOST;
-    char text[HD_GPU_TEXT_BYTES] = "";
-    int version;
-    gpus->plan.device_comm = false;
-    if (world->world == 1)
-        return HD_OK;
-    if (hd_nccl_get_version(&version) != HD_OK) {
-        hd_log(HD_LOG_INFO, "gradients travel between GPUs by the host's memory");
-        return HD_OK;
-    }
-    if (hd_gpu_path_choose(gpus->share.ranks_on_gpu, version, &path, text, sizeof text) != HD_OK)
-        return hd_fail(HD_ERR_INPUT, "%s", text);
-    if (text[0])
-        hd_log(HD_LOG_INFO, "%s", text);
-    if (path == HD_GPU_PATH_NCCL_SHARED)
-        hd_nccl_share_gpus();
-    gpus->plan.device_comm = path != HD_GPU_PATH_HOST;
-    if (gpus->plan.device_comm && fast)
-        hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: nccl): "
-                            "results depend on the number of ranks and on NCCL");
-    return HD_OK;
 }
 
 /* Reads the user's map of GPUs; *n_p is 0 without one. */
@@ -83,63 +58,168 @@ static int read_map(const struct hd_run_spec *run_spec, int map[HD_GPUS_MAX], in
     return HD_OK;
 }
 
-/* Checks that this build's kernels run on the GPUs of all ranks of this host, so that all ranks
- * decide alike. Logs a failure where GPUs are required, and else a warning. */
-static int check_arch(const struct hd_run_spec *run_spec, const struct hd_gpu *gpus, int found,
-                      const struct hd_gpu_request *request, struct hd_gpus *gpus_p)
+static bool is_mapped(const int *map, int n_map, int device)
+{
+    bool found = n_map == 0;
+    for (int i = 0; i < n_map; i++)
+        found = found || map[i] == device;
+    return found;
+}
+
+/* -- Of one rank ------------------------------------------------------------------------------- */
+
+/* Uses no GPU where this build has no kernels for one of those that may be used. */
+static int check_arch(const struct hd_run_spec *run_spec, struct hd_gpus *gpus)
 {
     char text[HD_GPU_ARCH_BYTES];
-    struct hd_gpu_share share;
-    for (int rank = 0; rank < request->local_world; rank++) {
-        HD_TRY(hd_gpus_assign(gpus, found, request, rank, &share));
-        for (int i = 0; i < share.n; i++) {
-            if (hd_gpu_arch_check(share.devices[i], text))
-                continue;
-            if (run_spec->settings.requires_gpus)
-                return hd_fail(HD_ERR_INPUT, "policy.cuda is true, but %s", text);
-            hd_log(HD_LOG_WARN, "no GPU is used: %s", text);
-            gpus_p->plan.n = 0;
-            return HD_OK;
-        }
+    int n_map, map[HD_GPUS_MAX];
+    HD_TRY(read_map(run_spec, map, &n_map));
+    for (int i = 0; i < gpus->n_found; i++) {
+        if (!is_mapped(map, n_map, i) || hd_gpu_arch_check(i, text))
+            continue;
+        if (run_spec->settings.requires_gpus)
+            return hd_fail(HD_ERR_INPUT, "policy.cuda is true, but %s", text);
+        hd_log(HD_LOG_WARN, "no GPU is used: %s", text);
+        gpus->n_found = 0;
     }
     return HD_OK;
 }
 
-int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
-                   const struct hd_world *world, struct hd_gpus *gpus_p)
+int hd_gpus_find(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
+                 const struct hd_world *world, struct hd_gpus *gpus_p)
 {
-    struct hd_gpu gpus[HD_GPUS_MAX];
     *gpus_p = (struct hd_gpus){0};
     if (run_spec->settings.disables_gpus)
         return HD_OK;
-    const int found = hd_session_supports_devices() ? hd_gpus_list(topology, gpus) : 0;
-    int n_map = 0, map[HD_GPUS_MAX];
-    gpus_p->plan.n = count_requested(run_spec, world->local_world, found);
-    HD_TRY(read_map(run_spec, map, &n_map));
-    if (n_map > 0)
-        gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
-    if (found == 0) {
-        gpus_p->plan.n = 0;
+    if (!hd_session_supports_devices() || hd_device_count() == 0)
         return run_spec->settings.requires_gpus ? fail_without_gpus() : HD_OK;
-    }
     if (!hd_plan_can_use_gpus(run_spec->graph)) {
-        gpus_p->plan.n = 0;
         if (world->rank == 0)
             hd_log(HD_LOG_INFO, "no GPU is used: this graph's gradients are computed on CPUs only");
         return HD_OK;
     }
+    gpus_p->n_found = hd_gpus_list(topology, gpus_p->found);
+    return check_arch(run_spec, gpus_p);
+}
+
+/* -- Of all ranks ------------------------------------------------------------------------------ */
+
+/* Lets several ranks exchange by NCCL where it can be had, or else by the host's memory. */
+static int choose_path(int ranks_on_gpu, int rank, bool fast, struct hd_plan_gpus *plan)
+{
+    enum hd_gpu_path path = HD_GPU_PATH_HOST;
+    char text[HD_GPU_TEXT_BYTES] = "";
+    int version;
+    if (hd_nccl_get_version(&version) != HD_OK) {
+        hd_log(HD_LOG_INFO, "gradients travel between GPUs by the host's memory");
+        return HD_OK;
+    }
+    const int status = hd_gpu_path_choose(ranks_on_gpu, version, &path, text, sizeof text);
+    if (status != HD_OK)
+        return rank == 0 ? hd_fail(status, "%s", text) : status;
+    if (text[0])
+        hd_log(HD_LOG_INFO, "%s", text);
+    if (path == HD_GPU_PATH_NCCL_SHARED)
+        hd_nccl_share_gpus();
+    plan->device_comm = path != HD_GPU_PATH_HOST;
+    if (plan->device_comm && fast)
+        hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: nccl): "
+                            "results depend on the number of ranks and on NCCL");
+    return HD_OK;
+}
+
+/* A table with a row of so many bytes for each rank. */
+struct table {
+    char *rows;
+    int64_t bytes;
+};
+
+static int take_row(void *arg, int rank, const void *data, int64_t bytes)
+{
+    const struct table *table = arg;
+    memcpy(table->rows + rank * table->bytes, data, (size_t)bytes);
+    return HD_OK;
+}
+
+/* Makes a table of what ranks say, equal on all; table->rows are the caller's, to hd_free. */
+static int gather(const struct hd_world *world, struct hd_rendezvous *rendezvous, const void *own,
+                  struct table *table)
+{
+    table->rows = hd_alloc(world->world, (size_t)table->bytes);
+    if (!table->rows)
+        return HD_ERR_NOMEM;
+    if (!rendezvous)
+        return take_row(table, 0, own, table->bytes);
+    return hd_rendezvous_gather_all(rendezvous, own, table->bytes, take_row, table);
+}
+
+/* Returns how many GPUs each rank gets: as many as the one that can have fewest. */
+static int count_of_each(const struct hd_run_spec *run_spec, const struct hd_world *world,
+                         const struct hd_gpu_view *views, int n_map)
+{
+    int least = HD_GPUS_MAX;
+    for (int rank = 0; rank < world->world; rank++) {
+        const int sharing = hd_gpus_find_group(views, world->world, rank).ranks;
+        int n = count_requested(run_spec, world->world, sharing, (int)views[rank].n);
+        if (n_map > 0)
+            n = n_map / sharing > 0 ? n_map / sharing : 1;
+        if (views[rank].n == 0)
+            n = 0;
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+/* Chooses this rank's GPUs, of those that it divides with the ranks that are shown the same. */
+static int choose_share(const struct hd_run_spec *run_spec, const struct hd_world *world,
+                        const struct hd_gpu_view *views, struct hd_gpus *gpus)
+{
+    int n_map, map[HD_GPUS_MAX];
+    const struct hd_gpu_group group = hd_gpus_find_group(views, world->world, world->rank);
+    HD_TRY(read_map(run_spec, map, &n_map));
+    gpus->plan.n = count_of_each(run_spec, world, views, n_map);
+    if (gpus->plan.n == 0 && gpus->n_found > 0)
+        hd_log(HD_LOG_WARN, "no GPU is used: another rank has none");
+    if (gpus->plan.n == 0)
+        return HD_OK;
     const struct hd_gpu_request request = {
-        .local_world = world->local_world,
-        .per_rank = gpus_p->plan.n,
+        .ranks = group.ranks,
+        .per_rank = gpus->plan.n,
         .map = n_map > 0 ? map : NULL,
         .n_map = n_map,
-        .may_share = true,
     };
-    HD_TRY(hd_gpus_assign(gpus, found, &request, world->local_rank, &gpus_p->share));
-    HD_TRY(check_arch(run_spec, gpus, found, &request, gpus_p));
-    if (gpus_p->plan.n == 0)
+    return hd_gpus_assign(gpus->found, gpus->n_found, &request, group.rank, &gpus->share);
+}
+
+/* Ranks share a GPU that they call by one id. */
+static int join_gpus(const struct hd_run_spec *run_spec, const struct hd_world *world,
+                     struct hd_rendezvous *rendezvous, struct hd_gpus *gpus)
+{
+    uint64_t own[HD_GPUS_MAX];
+    struct table ids = {.bytes = gpus->plan.n * (int64_t)sizeof *own};
+    for (int i = 0; i < gpus->plan.n; i++)
+        own[i] = gpus->found[gpus->share.devices[i]].id;
+    int status = gather(world, rendezvous, own, &ids);
+    if (status == HD_OK)
+        status = choose_path(
+            hd_gpus_count_sharing((uint64_t *)ids.rows, (int64_t)world->world * gpus->plan.n),
+            world->rank, run_spec->settings.library_order, &gpus->plan);
+    hd_free(ids.rows);
+    return status;
+}
+
+int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_world *world,
+                   struct hd_rendezvous *rendezvous, struct hd_gpus *gpus)
+{
+    const struct hd_gpu_view own = hd_gpus_view(gpus->found, gpus->n_found);
+    struct table views = {.bytes = sizeof own};
+    if (run_spec->settings.disables_gpus)
         return HD_OK;
-    for (int i = 0; i < gpus_p->share.n; i++)
-        gpus_p->cores[i] = gpus[gpus_p->share.devices[i]].core;
-    return choose_path(world, run_spec->settings.library_order, gpus_p);
+    int status = gather(world, rendezvous, &own, &views);
+    if (status == HD_OK)
+        status = choose_share(run_spec, world, (const struct hd_gpu_view *)views.rows, gpus);
+    hd_free(views.rows);
+    if (status == HD_OK && gpus->plan.n > 0 && world->world > 1)
+        status = join_gpus(run_spec, world, rendezvous, gpus);
+    return status;
 }

@@ -30,7 +30,7 @@ static void setup(void)
 static int make_gpus(struct hd_gpu *gpus, const int *cores, int n)
 {
     for (int i = 0; i < n; i++)
-        gpus[i] = (struct hd_gpu){.core = cores ? cores[i] : -1};
+        gpus[i] = (struct hd_gpu){.id = (uint64_t)i, .core = cores ? cores[i] : -1};
     return n;
 }
 
@@ -41,7 +41,7 @@ static const char *format_assignment(const struct hd_gpu *gpus, int n,
     static char text[256];
     size_t used = 0;
     text[0] = '\0';
-    for (int rank = 0; rank < request->local_world; rank++) {
+    for (int rank = 0; rank < request->ranks; rank++) {
         struct hd_gpu_share share = {.n = -1};
         if (hd_gpus_assign(gpus, n, request, rank, &share) != HD_OK) {
             ck_assert_int_eq(share.n, -1);
@@ -72,30 +72,27 @@ TEST(ranks_get_blocks)
 {
     static const struct {
         int gpus, ranks, per_rank;
-        bool share;
         const char *expected;
     } cases[] = {
-        {1, 1, 0, false, "0"},
-        {8, 1, 0, false, "0 1 2 3 4 5 6 7"},
-        {8, 1, 1, false, "0"},
-        {8, 2, 0, false, "0 1 2 3|4 5 6 7"},
-        {8, 3, 0, false, "0 1|2 3|4 5"},
-        {8, 4, 1, false, "0|1|2|3"},
-        {4, 4, 0, false, "0|1|2|3"},
-        {1, 2, 0, true, "0|0"},
-        {2, 4, 0, true, "0|0|1|1"},
-        {2, 3, 1, true, "0|0|1"},
-        {4, 2, 1, true, "0|1"},
-        {1, 2, 0, false, "!2 ranks|shows 1 GPU|start 1 rank"},
-        {3, 4, 1, false, "!4 ranks|shows 3 GPUs|start 3 ranks"},
-        {4, 3, 2, true, "!3 ranks of 2 GPUs|shows 4 GPUs"},
-        {0, 1, 0, true, "!no GPU"},
+        {1, 1, 1, "0"},
+        {8, 1, 8, "0 1 2 3 4 5 6 7"},
+        {8, 1, 1, "0"},
+        {8, 2, 4, "0 1 2 3|4 5 6 7"},
+        {8, 3, 2, "0 1|2 3|4 5"},
+        {8, 4, 1, "0|1|2|3"},
+        {4, 4, 1, "0|1|2|3"},
+        {1, 2, 1, "0|0"},
+        {2, 4, 1, "0|0|1|1"},
+        {2, 3, 1, "0|0|1"},
+        {4, 2, 1, "0|1"},
+        {4, 3, 2, "!3 ranks of 2 GPUs|shows them 4 GPUs"},
+        {1, 1, 2, "!1 rank of 2 GPUs|shows it 1 GPU"},
+        {0, 1, 1, "!no GPU"},
     };
     struct hd_gpu gpus[HD_GPUS_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct hd_gpu_request request = {.local_world = cases[i].ranks,
-                                               .per_rank = cases[i].per_rank,
-                                               .may_share = cases[i].share};
+        const struct hd_gpu_request request = {.ranks = cases[i].ranks,
+                                               .per_rank = cases[i].per_rank};
         make_gpus(gpus, NULL, cases[i].gpus);
         check_assignment(format_assignment(gpus, cases[i].gpus, &request), cases[i].expected);
     }
@@ -106,17 +103,17 @@ TEST(gpus_are_near)
 {
     static const int crossed[] = {32, 0, 32, 0}, one_unknown[] = {32, 0, -1, 0};
     struct hd_gpu gpus[HD_GPUS_MAX];
-    struct hd_gpu_request request = {.local_world = 4};
+    struct hd_gpu_request request = {.ranks = 4, .per_rank = 1};
     make_gpus(gpus, crossed, 4);
     ck_assert_str_eq(format_assignment(gpus, 4, &request), "1|3|0|2");
-    request.local_world = 2;
+    request = (struct hd_gpu_request){.ranks = 2, .per_rank = 2};
     ck_assert_str_eq(format_assignment(gpus, 4, &request), "1 3|0 2");
     request.per_rank = 1;
     ck_assert_str_eq(format_assignment(gpus, 4, &request), "1|3");
-    request = (struct hd_gpu_request){.local_world = 8, .may_share = true};
+    request.ranks = 8;
     ck_assert_str_eq(format_assignment(gpus, 4, &request), "1|1|3|3|0|0|2|2");
     make_gpus(gpus, one_unknown, 4);
-    request = (struct hd_gpu_request){.local_world = 4};
+    request.ranks = 4;
     ck_assert_str_eq(format_assignment(gpus, 4, &request), "0|1|2|3");
 }
 
@@ -125,54 +122,69 @@ TEST(maps_are_checked)
     static const struct {
         int gpus, ranks, per_rank, n;
         int map[4];
-        bool share;
         const char *expected;
     } cases[] = {
-        {4, 2, 0, 2, {3, 1}, false, "3|1"},
-        {4, 2, 0, 4, {3, 1, 0, 2}, false, "3 1|0 2"},
-        {4, 2, 2, 4, {3, 1, 0, 2}, false, "3 1|0 2"},
-        {2, 2, 0, 2, {1, 1}, true, "1|1"},
-        {2, 2, 0, 2, {1, 1}, false, "!cuda_devices|GPU 1|ranks 0 and 1"},
-        {4, 2, 0, 2, {0, 4}, false, "!cuda_devices|rank 1 GPU 4|shows 4 GPUs"},
-        {1, 1, 0, 1, {-1}, false, "!cuda_devices|rank 0 GPU -1|shows 1 GPU"},
-        {4, 2, 0, 4, {0, 0, 1, 2}, true, "!cuda_devices|GPU 0|rank 0|once"},
-        {4, 2, 0, 3, {0, 1, 2}, false, "!cuda_devices|3 GPUs for 2 ranks"},
-        {4, 4, 0, 1, {0}, false, "!cuda_devices|1 GPU for 4 ranks"},
-        {4, 2, 2, 2, {0, 1}, false, "!cuda_devices|2 GPUs for 2 ranks|all the GPUs"},
+        {4, 2, 1, 2, {3, 1}, "3|1"},
+        {4, 2, 2, 4, {3, 1, 0, 2}, "3 1|0 2"},
+        {2, 2, 1, 2, {1, 1}, "1|1"},
+        {4, 2, 1, 2, {0, 4}, "!cuda_devices|rank 1 GPU 4|shows it 4 GPUs"},
+        {1, 1, 1, 1, {-1}, "!cuda_devices|rank 0 GPU -1|shows it 1 GPU"},
+        {4, 2, 2, 4, {0, 0, 1, 2}, "!cuda_devices|GPU 0|rank 0|once"},
+        {4, 2, 1, 3, {0, 1, 2}, "!cuda_devices|3 GPUs for 2 ranks"},
+        {4, 4, 1, 1, {0}, "!cuda_devices|1 GPU for 4 ranks"},
+        {4, 2, 2, 2, {0, 1}, "!cuda_devices|2 GPUs for 2 ranks|all the GPUs"},
     };
     struct hd_gpu gpus[HD_GPUS_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct hd_gpu_request request = {.local_world = cases[i].ranks,
+        const struct hd_gpu_request request = {.ranks = cases[i].ranks,
                                                .per_rank = cases[i].per_rank,
                                                .map = cases[i].map,
-                                               .n_map = cases[i].n,
-                                               .may_share = cases[i].share};
+                                               .n_map = cases[i].n};
         make_gpus(gpus, NULL, cases[i].gpus);
         check_assignment(format_assignment(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
 
-/* All ranks must come to the same result, or some would wait in NCCL for others. */
-TEST(sharing_is_counted_alike)
+/* Ranks that a launcher gives GPUs of their own do not divide them with others. */
+TEST(ranks_with_the_same_gpus_divide_them)
 {
-    static const int uneven[] = {0, 0, 0, 1};
-    struct hd_gpu gpus[HD_GPUS_MAX];
-    struct hd_gpu_share share;
-    struct hd_gpu_request request = {
-        .local_world = 4, .map = uneven, .n_map = 4, .may_share = true};
-    make_gpus(gpus, NULL, 2);
-    for (int rank = 0; rank < 4; rank++) {
-        ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, rank, &share), HD_OK);
-        ck_assert_int_eq(share.ranks_on_gpu, 3);
+    static const struct {
+        const char *shown; /* one letter for each GPU of a rank, a comma after each rank */
+        const char *expected;
+    } cases[] = {
+        {"ab,ab,ab,", "0 of 3,1 of 3,2 of 3,"},
+        {"a,b,c,d,", "0 of 1,0 of 1,0 of 1,0 of 1,"},
+        {"ab,cd,ab,cd,", "0 of 2,0 of 2,1 of 2,1 of 2,"},
+        {"ab,ba,a,", "0 of 1,0 of 1,0 of 1,"},
+        {",a,,", "0 of 2,0 of 1,1 of 2,"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hd_gpu_view views[8];
+        struct hd_gpu gpus[HD_GPUS_MAX];
+        char text[128] = "";
+        int ranks = 0, n = 0;
+        for (const char *c = cases[i].shown; *c; c++) {
+            if (*c == ',')
+                views[ranks++] = hd_gpus_view(gpus, n);
+            else
+                gpus[n] = (struct hd_gpu){.id = (uint64_t)*c};
+            n = *c == ',' ? 0 : n + 1;
+        }
+        for (int rank = 0; rank < ranks; rank++) {
+            const struct hd_gpu_group group = hd_gpus_find_group(views, ranks, rank);
+            const size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%d of %d,", group.rank, group.ranks);
+        }
+        ck_assert_str_eq(text, cases[i].expected);
     }
-    request = (struct hd_gpu_request){.local_world = 5, .may_share = true};
-    for (int rank = 0; rank < 5; rank++) {
-        ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, rank, &share), HD_OK);
-        ck_assert_int_eq(share.ranks_on_gpu, 3);
-    }
-    request.local_world = 2;
-    ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, 1, &share), HD_OK);
-    ck_assert_int_eq(share.ranks_on_gpu, 1);
+}
+
+TEST(sharing_is_counted)
+{
+    uint64_t own[] = {7, 3, 9, 1}, shared[] = {7, 3, 7, 1, 3, 7}, one[] = {0};
+    ck_assert_int_eq(hd_gpus_count_sharing(own, 4), 1);
+    ck_assert_int_eq(hd_gpus_count_sharing(shared, 6), 3);
+    ck_assert_int_eq(hd_gpus_count_sharing(one, 1), 1);
 }
 
 TEST(versions_decide_about_sharing)
