@@ -137,6 +137,8 @@ struct hd_layer_type {
     const char *name; /* in run files */
     struct hd_layer_field fields[HD_LAYER_FIELDS];
     enum hd_layer_form form;
+    bool keeps_rows;     /* of HD_FORM_COLUMNS: takes rows of floats as they are in bf16 nets, whose
+                            products read and write rows */
     bool has_relu, adds; /* its operations do what run->relu, and run->add and run->mask, say */
     bool has_impl;       /* CPUs compute it by an implementation alone (kernels/net/impl/impl.h) */
     bool takes_layouts;  /* rows may have any layout */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.nn.LayerNorm over all elements of a sample (Ba et al. 2016). Moments are doubles: of rows
  * HD_LANES partial sums, so that compilers make vectors. Of columns a register is taken at a time,
- * so that vectors go over samples. */
+ * so that vectors go over samples. They are kept for the backward pass. */
 #include "kernels/common/vector.h"
 #include "kernels/dense/linear.h"
+#include "kernels/net/layers/form.h"
 #include "kernels/net/layers/layer.h"
 
 #include <math.h>
@@ -72,10 +73,11 @@ static void forward_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     const float *restrict weight = run->weight, *restrict bias = run->bias;
+    struct moments *kept = (struct moments *)run->kept;
     for (int64_t r = 0; r < run->rows; r++) {
         const float *restrict x = run->x + r * n;
         float *restrict y = run->to + r * n;
-        const struct moments m = compute_moments(n, x);
+        const struct moments m = kept[r] = compute_moments(n, x);
         for (int64_t i = 0; i < n; i++)
             y[i] = (x[i] - m.mean) * m.inverse * weight[i] + bias[i];
         if (run->relu)
@@ -109,10 +111,11 @@ static void backward_data_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     const float *restrict weight = run->weight;
+    const struct moments *kept = (const struct moments *)run->kept;
     for (int64_t r = 0; r < run->rows; r++) {
         const float *restrict x = run->x + r * n, *restrict dy = run->dy + r * n;
         float *restrict dx = run->to + r * n;
-        const struct moments m = compute_moments(n, x);
+        const struct moments m = kept[r];
         struct partials sums = sum_products(n, weight, x, dy, m);
         const float mean = (float)(add_lanes(sums.a) / (double)n);
         const float slope = (float)(add_lanes(sums.b) / (double)n);
@@ -127,11 +130,12 @@ static void backward_weights_rows(const struct hd_layer_run *run)
 {
     const int64_t n = hd_shape_count(&run->layer->in);
     float *restrict dweight = run->dweight, *restrict dbias = run->dbias;
+    const struct moments *kept = (const struct moments *)run->kept;
     memset(dweight, 0, (size_t)n * sizeof *dweight);
     memset(dbias, 0, (size_t)n * sizeof *dbias);
     for (int64_t r = 0; r < run->rows; r++) {
         const float *restrict x = run->x + r * n, *restrict dy = run->dy + r * n;
-        const struct moments m = compute_moments(n, x);
+        const struct moments m = kept[r];
         for (int64_t i = 0; i < n; i++) {
             dweight[i] += dy[i] * ((x[i] - m.mean) * m.inverse);
             dbias[i] += dy[i];
@@ -311,37 +315,29 @@ static void backward_weights_columns(const struct hd_layer_run *run)
 
 static int64_t layer_norm_count_kept(const struct hd_layer *layer, int64_t rows, int64_t steps)
 {
-    (void)steps;
-    return layer->in.dims == 1 ? 2 * hd_linear_get_ld(rows) : 0;
+    (void)layer, (void)steps;
+    return 2 * hd_linear_get_ld(rows);
 }
 
 static void layer_norm_forward(const struct hd_layer_run *run)
 {
-    if (run->layer->in.dims == 1)
-        forward_columns(run);
-    else
-        forward_rows(run);
+    (run->form->columns ? forward_columns : forward_rows)(run);
 }
 
 static void layer_norm_backward_data(const struct hd_layer_run *run)
 {
-    if (run->layer->in.dims == 1)
-        backward_data_columns(run);
-    else
-        backward_data_rows(run);
+    (run->form->columns ? backward_data_columns : backward_data_rows)(run);
 }
 
 static void layer_norm_backward_weights(const struct hd_layer_run *run)
 {
-    if (run->layer->in.dims == 1)
-        backward_weights_columns(run);
-    else
-        backward_weights_rows(run);
+    (run->form->columns ? backward_weights_columns : backward_weights_rows)(run);
 }
 
 const struct hd_layer_type hd_layer_layer_norm = {
     .name = "layer_norm",
     .form = HD_FORM_COLUMNS,
+    .keeps_rows = true,
     .has_relu = true,
     .infer = hd_layer_keep_shape,
     .list_tensors = layer_norm_list_tensors,

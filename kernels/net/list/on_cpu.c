@@ -18,7 +18,8 @@ static struct hd_form choose_form(const struct op *op, const struct hd_form *in)
     else if (type->takes_layouts)
         form.layout = HD_NHWC;
     else
-        form.columns = type->form == HD_FORM_COLUMNS && op->layer->in.dims == 1;
+        form.columns = type->form == HD_FORM_COLUMNS && op->layer->in.dims == 1 &&
+                       !(type->keeps_rows && op->layer->bf16 && !in->columns);
     if (op->skip == NO_VALUE && !type->takes_bf16)
         form.bf16 = false;
     return form;
