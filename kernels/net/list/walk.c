@@ -150,7 +150,8 @@ void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, 
 
 /* -- The front --------------------------------------------------------------------------------- */
 
-enum { LARGE_BYTES = 12 << 10, CACHE_BYTES = 1 << 20, LEAST_ROWS = 4 };
+/* Parts of fewer rows cost more in passes that begin and end than reading from the cache saves. */
+enum { LARGE_BYTES = 12 << 10, CACHE_BYTES = 1 << 20, LEAST_ROWS = 4, LEAST_ROWS_F32 = 16 };
 
 /* Returns whether an op may go through rows part by part. */
 static bool takes_parts(const struct walk *walk, const struct op *op)
@@ -177,30 +178,44 @@ static bool is_closed(const struct walk *walk, int front)
     return true;
 }
 
-/* Returns how many rows fit, with the outputs counted `times` times. */
-static int64_t count_part_rows(const struct walk *walk, int times)
+/* Returns the bytes of a row of the front: of the observation, and of its outputs, counted `times`
+ * times. */
+static int64_t count_row_bytes(const struct walk *walk, int times)
 {
     int64_t bytes = 0;
     for (int i = 0; walk->values[i].is_obs && i < walk->n_values; i++)
         bytes += hd_form_get_bytes(&walk->values[i].form, 1);
     for (int i = 0; i < walk->front; i++)
         bytes += times * hd_form_get_bytes(&walk->values[walk->ops[i].out].form, 1);
-    const int64_t rows = CACHE_BYTES / bytes;
-    return rows > LEAST_ROWS ? rows : LEAST_ROWS;
+    return bytes;
 }
 
-/* Products of floats take so long that reading activations again does not matter, so only bf16 nets
- * are cut into parts. */
+static int64_t count_part_rows(const struct list_net *net, const struct walk *walk, int times)
+{
+    const int64_t rows = CACHE_BYTES / count_row_bytes(walk, times);
+    const int64_t least = net->base.bf16 ? LEAST_ROWS : LEAST_ROWS_F32;
+    return rows > least ? rows : least;
+}
+
+/* Products of floats take so long that reading activations again does not matter, unless those of a
+ * sample alone fill the cache, as in IMPALA's net. */
+static bool is_worth_cutting(const struct list_net *net, const struct walk *walk)
+{
+    return walk->front > 0 && (net->base.bf16 || count_row_bytes(walk, 1) > CACHE_BYTES);
+}
+
 void hd_walk_choose_front(const struct list_net *net, struct walk *walk)
 {
     walk->forward_part = walk->backward_part = INT64_MAX;
-    if (!net->base.bf16 || net->base.batch_norm)
+    if (net->base.batch_norm)
         return;
     for (int i = 0; i < walk->n_ops && takes_parts(walk, &walk->ops[i]); i++)
         if (is_closed(walk, i + 1))
             walk->front = i + 1;
-    if (walk->front == 0)
+    if (!is_worth_cutting(net, walk)) {
+        walk->front = 0;
         return;
-    walk->forward_part = count_part_rows(walk, 1);
-    walk->backward_part = count_part_rows(walk, 2);
+    }
+    walk->forward_part = count_part_rows(net, walk, 1);
+    walk->backward_part = count_part_rows(net, walk, 2);
 }
