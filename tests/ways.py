@@ -13,7 +13,7 @@ from runner import check, draw_seed, train  # noqa: E402
 RESULTS = ("param_hash", "eval_value_raw", "env_step", "train_iter")
 
 
-def take_share(items, name, of=3):
+def take_share(items, name, of=4):
     """One in `of` of the items, rounded up, in their order; others at another commit. All with HD_WHOLE=1."""
     items = list(items)
     if os.environ.get("HD_WHOLE") == "1":

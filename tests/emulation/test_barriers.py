@@ -73,7 +73,7 @@ def main(everything):
             lambda name: run_as_it_is(suites[name], scratch(name), barriers), names)))
         print(f"{len(names)} suites without a race")
         seen = [barrier for barrier in barriers if any(barrier in places for places in reached.values())]
-        tried = seen if everything else take_share(seen, "barriers", of=4)
+        tried = seen if everything else take_share(seen, "barriers", of=8)
         users = [[suites[name] for name in names if barrier in reached[name]] for barrier in tried]
         for barrier, race in zip(tried, pool.map(find_race, tried, users)):
             check(race, f"nothing is found without the barrier at {barrier}: no test needs it, or nobody does")

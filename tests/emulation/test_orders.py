@@ -39,7 +39,7 @@ def main(everything):
         skip("there is no CUDA toolkit, so nothing of the emulation was built")
     first, n = draw_seed() % (1 << 31), int(os.environ.get("HD_ORDERS", "20" if everything else "1"))
     tried = [(*suite, order) for order in ("reverse", *range(first, first + n)) for suite in suites]
-    tried = tried if everything else take_share(tried, "orders", of=4)
+    tried = tried if everything else take_share(tried, "orders", of=8)
     for program, suite, order in tried:
         run(program, suite, order)
     print(f"{len(tried)} of {(1 + n) * len(suites)} suites in other orders")

@@ -15,6 +15,7 @@ import runner  # noqa: E402
 from nodes import mpi_environment  # noqa: E402
 from runner import CONFIG, ROOT, SECRET, TIMEOUT, Scratch, check, environment, free_port, result, sets  # noqa: E402
 from slurm import Slurm, find  # noqa: E402
+from ways import take_share  # noqa: E402
 
 KEYS = dict(policy__cuda="true", world__shards=4, max_train_iter=3, runtime__workers=1, env__stop_value="1e9",
             policy__eval__evaluator__eval_freq=1000000)
@@ -96,7 +97,7 @@ def main():
                  "mpirun": by("mpirun", "-n", "2") if shutil.which("mpirun") else None}
     env = environment(HD_EMULATED_DEVICES=4, OMP_NUM_THREADS=1, HEDDLE_PLUGINS=os.path.join(ROOT, "build/plugins"))
     with Scratch() as scratch:
-        hashes = {check_row(scratch, "by hand", by_hand, way, env) for way in WAYS}
+        hashes = {check_row(scratch, "by hand", by_hand, way, env) for way in take_share(WAYS, "ways", of=2)}
         for name, start in launchers.items():
             for way in ("all", "its own") if start else ():
                 hashes.add(check_row(scratch, name, start, way, dict(mpi_environment(), **env) if name == "mpirun" else env))

@@ -12,6 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import CONFIG, RUNNER, Scratch, check, result, sets, train  # noqa: E402
 from slurm import Slurm, need_slurm, processes  # noqa: E402
+from ways import take_share  # noqa: E402
 
 BEGIN = time.monotonic()
 SHORT, ENDLESS = 200, 10 ** 9  # updates
@@ -142,17 +143,19 @@ def check_preemption(slurm, scratch):
     job.go_on("preempted and requeued")
 
 
+def check_limit(slurm, scratch):
+    job = Job(slurm, scratch("late"), "--time=1", "--partition=high", sleep=50)
+    job.await_state("TIMEOUT", timeout=150)
+    job.check_stopped()
+    say("out of time")
+
+
 def main():
     need_slurm()
     with Scratch() as scratch, Slurm(scratch, 8) as slurm:
-        late = Job(slurm, scratch("late"), "--time=1", "--partition=high", sleep=50)
         check_srun(slurm, scratch)
-        check_scancel(slurm, scratch)
-        check_signal(slurm, scratch)
-        check_preemption(slurm, scratch)
-        late.await_state("TIMEOUT", timeout=150)
-        late.check_stopped()
-        say("out of time")
+        for part in take_share([check_scancel, check_signal, check_preemption, check_limit], "parts", of=2):
+            part(slurm, scratch)
 
 
 main()

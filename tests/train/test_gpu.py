@@ -506,7 +506,7 @@ def main():
     emulate()
     check_statistics_stay()
     with Scratch() as scratch:
-        for part in take_share(PARTS, "parts", of=2):
+        for part in take_share(PARTS, "parts"):
             part(scratch)
 
 

@@ -72,9 +72,9 @@ def under_mpirun(ranks, per_node, options):
 
 
 def list_runs(strategies, place):
-    """Runs with strategies, or half of them."""
+    """Runs with strategies, or a share of them."""
     runs = [(name, strategy) for name in RUNS for strategy in strategies]
-    return runs if EVERY else take_share(runs, f"{place}", of=2)
+    return runs if EVERY else take_share(runs, f"{place}")
 
 
 def one_host(table, combinations, strategies):

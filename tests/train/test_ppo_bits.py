@@ -67,8 +67,8 @@ def check_cartpole(scratch):
     ]
     check(hashes[5] == hashes[0], "two batches accumulated are not one of two microbatches")
     check(len(set(hashes)) == len(hashes) - 1, f"a setting changed nothing: {hashes}")
-    logs = [events(only(scratch(f"{name}/log/serial"))) for name in ("fast", "fast_0", "fast_1")]
-    check(logs[0] == logs[1] == logs[2] and len(logs[0]) > 10, "the events differ, or are few")
+    logs = [events(only(scratch(f"{name}/log/serial"))) for name in ("fast", "fast_0")]
+    check(logs[0] == logs[1] and len(logs[0]) > 10, "the events differ, or are few")
 
 
 def check_alone(scratch):
