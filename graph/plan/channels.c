@@ -41,8 +41,18 @@ static bool takes_turns(const struct hd_op *op, int buckets)
     return buckets > 1 || (op->kind == HD_OP_STEP && op->lowering == HD_LOWERING_SHARDED_UPDATE);
 }
 
-/* Returns the most buckets of an op that may be open at once. */
-static int count_lanes(const struct hd_plan *plan, int open_exchanges)
+/* On one host a bucket is packed and added up while others wait. Between hosts buckets that are
+ * sent at the same time share the cable, so that all arrive late. */
+static int choose_most(int open_exchanges, bool one_host)
+{
+    enum { ON_ONE_HOST = 4, BETWEEN_HOSTS = 1 };
+    if (open_exchanges > 0)
+        return open_exchanges;
+    return one_host ? ON_ONE_HOST : BETWEEN_HOSTS;
+}
+
+/* Returns how many buckets of an op there are at most, or `limit` if that is less. */
+static int count_lanes(const struct hd_plan *plan, int limit)
 {
     int most = 0;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -50,7 +60,7 @@ static int count_lanes(const struct hd_plan *plan, int open_exchanges)
         if (takes_turns(&plan->ops[i], buckets) && buckets > most)
             most = buckets;
     }
-    return most < open_exchanges ? most : open_exchanges;
+    return most < limit ? most : limit;
 }
 
 static void assign(struct assignment *assignment, struct hd_op *op, int compare_channel)
@@ -66,9 +76,9 @@ static void assign(struct assignment *assignment, struct hd_op *op, int compare_
     }
 }
 
-void hd_plan_assign_channels(struct hd_plan *plan, int open_exchanges)
+void hd_plan_assign_channels(struct hd_plan *plan, int open_exchanges, bool one_host)
 {
-    const int lanes = count_lanes(plan, open_exchanges);
+    const int lanes = count_lanes(plan, choose_most(open_exchanges, one_host));
     struct assignment assignment = {plan, lanes, 0, lanes};
     if (plan->ranks == 1 || open_exchanges == 1)
         return;

@@ -143,8 +143,9 @@ void hd_plan_destroy(struct hd_plan *plan);
 
 /* Distributes the collectives over channels, each of which has one exchange open at a time: buckets
  * in turns over `open_exchanges`, any other collective to one of its own, as far as there are
- * enough. 1, which a new plan has: all on one. The same on all ranks (channels.c). */
-void hd_plan_assign_channels(struct hd_plan *plan, int open_exchanges);
+ * enough. 1, which a new plan has: all on one. 0: as many as is fastest where the ranks are on one
+ * host, or on several. The same on all ranks (channels.c). */
+void hd_plan_assign_channels(struct hd_plan *plan, int open_exchanges, bool one_host);
 
 /* Returns HD_OK if `shards` can be distributed over `ranks`, else HD_ERR_INPUT (logged, with the
  * allowed numbers). */

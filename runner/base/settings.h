@@ -29,7 +29,7 @@ struct hd_settings {
     double checkpoint_interval_s, checkpoint_timeout_s;
     int checkpoint_keep, sigterm_grace_s, link_timeout_s;
     bool link_hash;
-    int open_exchanges;
+    int open_exchanges; /* 0: auto */
 };
 
 /* Reads them. Cannot fail. */

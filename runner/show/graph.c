@@ -28,7 +28,7 @@ static int print_plan(const struct hd_options *options)
     int status = hd_plan_create(run_spec.graph, options->rank, options->ranks, &gpus,
                                 run_spec.settings.param_check_interval, &plan);
     if (status == HD_OK) {
-        hd_plan_assign_channels(plan, run_spec.settings.open_exchanges);
+        hd_plan_assign_channels(plan, run_spec.settings.open_exchanges, true);
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
         if (!options->dot) {
             print_nets(&run_spec, plan);

@@ -169,7 +169,7 @@ static int check_memory(const struct launching *launching, const struct hd_run_s
     const struct hd_plan_gpus gpus = hd_gpus_plan(run_spec, launching->ranks);
     HD_TRY(hd_plan_create(run_spec->graph, 0, launching->ranks, &gpus,
                           run_spec->settings.param_check_interval, &plan));
-    hd_plan_assign_channels(plan, run_spec->settings.open_exchanges);
+    hd_plan_assign_channels(plan, run_spec->settings.open_exchanges, launching->nnodes == 1);
     int status = hd_plan_check_memory(plan, launching->nproc_per_node, hd_memory_count_available());
     hd_plan_destroy(plan);
     return status;

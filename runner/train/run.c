@@ -297,12 +297,21 @@ static int take_fingerprint(struct hd_train *train)
                                  train->run_spec.settings.precision, &train->fingerprint);
 }
 
+/* Ranks that are not told how many are on their host alike still make one plan. */
+static int find_one_host(const struct hd_train *train, bool *one_host_p)
+{
+    *one_host_p = train->ranks.world.local_world == train->ranks.world.world;
+    return hd_rendezvous_broadcast(train->ranks.rendezvous, one_host_p, sizeof *one_host_p);
+}
+
 static int make_plan(struct hd_train *train)
 {
+    bool one_host;
+    HD_TRY(find_one_host(train, &one_host));
     HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.settings.param_check_interval,
                           &train->plan));
-    hd_plan_assign_channels(train->plan, train->run_spec.settings.open_exchanges);
+    hd_plan_assign_channels(train->plan, train->run_spec.settings.open_exchanges, one_host);
     HD_TRY(hd_workers_choose(&train->run_spec.settings, &train->share,
                              train->ranks.world.local_world, train->plan->devices,
                              &train->workers));

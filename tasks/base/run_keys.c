@@ -78,9 +78,10 @@ static const struct hd_key run_keys[] = {
      "how nodes exchange what ranks add: all with all, or by pairs in rounds, whole or in halves; "
      "auto: by number and size",
      NULL},
-    {"runtime.open_exchanges", HD_KEY_INT, 1, 16, "4", NULL, "global",
+    {"runtime.open_exchanges", HD_KEY_INT, 1, 16, "auto", "auto", "global",
      "buckets whose exchanges between ranks may be open at once, beside one of every other "
-     "collective; 1: one exchange of any kind at a time",
+     "collective; 1: one exchange of any kind at a time; auto: 4 buckets on one host, 1 between "
+     "hosts",
      NULL},
     {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "let ranks of different arithmetic fingerprints work together", NULL},

@@ -4,6 +4,7 @@
 memory, among launchers that only know of each other by --master-addr, and on two nodes with a link of
 1 Gbit/s between them, which the bytes have crossed."""
 
+import json
 import os
 import re
 import subprocess
@@ -149,9 +150,22 @@ def check_outage(scratch, nodes, reference):
     print("a link that was away for 4 s: same bits")
 
 
+def check_channels(scratch, reference):
+    """Four buckets are exchanged side by side on one host, and one between hosts, whose cable they would share."""
+    channels = []
+    for nodes in (1, 2):
+        directory = scratch(f"channels{nodes}")
+        found = train(directory, ranks=2, nodes=nodes, **FIXED, **SLICED)["param_hash"]
+        check(found == reference, f"buckets on {nodes} hosts: {found}, not {reference}")
+        with open(os.path.join(directory, "log/metrics.jsonl"), encoding="utf-8") as file:
+            channels.append(json.loads(file.readline())["start"]["channels"])
+    check(channels[0] - channels[1] == 3, f"channels on one host and on two: {channels}")
+
+
 def main():
     with Scratch() as scratch:
         reference = train(scratch("reference"), **FIXED)["param_hash"]
+        check_channels(scratch, reference)
         check_launchers(scratch, reference)
         check_srun(scratch, reference)
         check_containers(scratch)

@@ -461,7 +461,7 @@ static int record(struct hd_recording *recording)
     HD_TRY(hd_recording_begin(recording));
     HD_TRY(hd_plan_create(options->graph, options->rank, options->ranks, &gpus,
                           options->param_check_interval, &plan));
-    hd_plan_assign_channels(plan, options->open_exchanges);
+    hd_plan_assign_channels(plan, options->open_exchanges, options->hosts.n == 1);
     const int status = run_session(recording, plan);
     hd_plan_destroy(plan);
     return status;

@@ -82,7 +82,7 @@ struct hd_record_options {
     struct hd_comm_hosts hosts;
     enum hd_host_exchange exchange;
     int64_t param_check_interval;
-    int open_exchanges;
+    int open_exchanges; /* 0: auto */
     int window;
     int iterations; /* from the one on that makes the first update */
 };

@@ -62,7 +62,7 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                 bool sequential, int window, int patience_s)
 {
     ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
-    hd_plan_assign_channels(rank->plan, window);
+    hd_plan_assign_channels(rank->plan, window, true);
     const struct hd_comm_sizes sizes = {rank->plan->channels, hd_plan_get_payload_bytes(rank->plan),
                                         rank->plan->shared_bytes};
     if (world->world > 1)
