@@ -78,7 +78,7 @@ def check_trace(scratch):
     check(len(trace["events"]) == 6 * len(every), "events of the page")
     check(len(trace["arrows"]) > len(every) and max(trace["arrows"]) < len(every), "arrows of the page")
     bounds = re.search(r"([\d.]+) updates/s in the last \d+ iterations.*busiest worker +([\d.]+) .*critical path +([\d.]+) .*"
-                       r"if (\w+) were free: (\d+) % faster", printed, re.S)
+                       r"if ([^\n]+) were free: (\d+) % faster", printed, re.S)
     check(bounds and bounds[4] == trace["bounds"]["steps"][0][0] and
           abs(trace["bounds"]["rates"][0][1] / float(bounds[2]) - 1) < 1e-3, f"bounds {printed[-900:]}{trace['bounds']}")
     check(float(bounds[1]) <= 1.001 * float(bounds[2]) and float(bounds[1]) <= 1.001 * float(bounds[3]) and
