@@ -12,14 +12,15 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runner  # noqa: E402
-from nodes import mpi_environment  # noqa: E402
-from runner import CONFIG, ROOT, SECRET, TIMEOUT, Scratch, check, environment, free_port, result, sets  # noqa: E402
-from slurm import Slurm, find  # noqa: E402
+from nodes import mpi_environment, need_mpi  # noqa: E402
+from runner import CONFIG, ROOT, SECRET, TIMEOUT, Scratch, check, environment, free_port, result, sets, skip  # noqa: E402
+from slurm import Slurm, need_slurm  # noqa: E402
 from ways import take_share  # noqa: E402
 
 KEYS = dict(policy__cuda="true", world__shards=4, max_train_iter=3, runtime__workers=1, env__stop_value="1e9",
             policy__eval__evaluator__eval_freq=1000000)
 SHARED = "ranks share a GPU"
+TORCHRUN = os.path.join(ROOT, "build/torch/bin/torchrun")
 # What a rank is shown; CUDA_VISIBLE_DEVICES of local rank R; keys; GPUs of a rank; words, and words that are not said.
 WAYS = {
     "all": ("", {}, 2, (), SHARED),
@@ -90,23 +91,27 @@ def check_refused(scratch):
         shutil.rmtree(scratch("refused"), ignore_errors=True)
 
 
+def start_launchers(scratch):
+    """{launcher: what starts two ranks by it}, one after another; a launcher that is not there ends the test."""
+    if not os.path.exists(TORCHRUN):
+        skip("there is no build/torch (scripts/torch makes it)")
+    yield "torchrun", by(TORCHRUN, "--nproc_per_node=2", "--no_python")
+    need_mpi()
+    yield "mpirun", by("mpirun", "-n", "2")
+    need_slurm()
+    with Slurm(scratch, 2) as slurm:
+        yield "srun", by("srun", "-n", "2", **slurm.env)
+
+
 def main():
     runner.RUNNER = runner.find_emulated()
-    torchrun = os.path.join(ROOT, "build/torch/bin/torchrun")
-    launchers = {"torchrun": by(torchrun, "--nproc_per_node=2", "--no_python") if os.path.exists(torchrun) else None,
-                 "mpirun": by("mpirun", "-n", "2") if shutil.which("mpirun") else None}
-    env = environment(HD_EMULATED_DEVICES=4, OMP_NUM_THREADS=1, HEDDLE_PLUGINS=os.path.join(ROOT, "build/plugins"))
+    env = mpi_environment(HD_EMULATED_DEVICES=4, OMP_NUM_THREADS=1, HEDDLE_PLUGINS=os.path.join(ROOT, "build/plugins"))
     with Scratch() as scratch:
-        hashes = {check_row(scratch, "by hand", by_hand, way, env) for way in take_share(WAYS, "ways", of=2)}
-        for name, start in launchers.items():
-            for way in ("all", "its own") if start else ():
-                hashes.add(check_row(scratch, name, start, way, dict(mpi_environment(), **env) if name == "mpirun" else env))
-        if find("slurmctld"):
-            with Slurm(scratch, 2) as slurm:
-                for way in ("all", "its own"):
-                    hashes.add(check_row(scratch, "srun", by("srun", "-n", "2", **slurm.env), way, env))
-        check(len(hashes) == 1, f"the rows end in {hashes}")
         check_refused(scratch)
+        hashes = {check_row(scratch, "by hand", by_hand, way, env) for way in take_share(WAYS, "ways", of=2)}
+        for name, start in start_launchers(scratch):
+            hashes.update(check_row(scratch, name, start, way, env) for way in ("all", "its own"))
+        check(len(hashes) == 1, f"the rows end in {hashes}")
 
 
 main()
