@@ -32,8 +32,7 @@ static const struct hd_key run_keys[] = {
      "num_gpus|n_gpus"},
     {"runtime.cuda_devices", HD_KEY_INT_LIST, -1, 63, "-1", NULL, "per node",
      "CUDA's numbers of the GPUs of all ranks that see the same, those of the first rank first; "
-     "-1: "
-     "by locality",
+     "-1: by locality",
      NULL},
     {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
      "eager|prio|lws|ws|random|modular-eager|modular-prio|modular-ws|dm|dmda|dmdas|modular-heft",
