@@ -52,8 +52,9 @@ def compile_kernels(source, words, target):
     """What ptxas says of each kernel of a file."""
     kept = [word for word in words[1:words.index("-c")] if not re.match(r"-?-(generate-code|gencode|MD|MT|MF)", word)]
     kept = [word for word in kept if not word.endswith((".o", ".d"))]
-    command = [words[0], *kept, "-gencode", f"arch=compute_{FAMILIES[0][3:]},code=[{','.join(FAMILIES)}]", "-fatbin",
-               "-Werror", "all-warnings", "-Xptxas", "-v,--warn-on-spills", "-o", target, source]
+    families = [word for family in FAMILIES for word in ("-gencode", f"arch=compute_{family[3:]},code={family}")]
+    command = [words[0], *kept, *families, "-fatbin", "-Werror", "all-warnings", "-Xptxas", "-v,--warn-on-spills",
+               "-o", target, source]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT)
     check(done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}")
     return KERNEL.findall(done.stdout)

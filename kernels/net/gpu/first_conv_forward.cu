@@ -209,8 +209,11 @@ static inline __device__ void store_tiles(const struct args &args, const struct 
     }
 }
 
+/* Four blocks of two tiles fit, and 128 registers of a thread: with 96, for five, ptxas spills some
+ * on sm_100. */
 template <int N>
-static __global__ void __launch_bounds__(THREADS) convolve(const __grid_constant__ struct args args)
+static __global__ void __launch_bounds__(THREADS, N == 2 ? 4 : 0)
+    convolve(const __grid_constant__ struct args args)
 {
     __shared__ uint2 image[HD_FIRST_FOURS], factors[HD_FIRST_CHANNELS * STEPS][N][32];
     const struct band band = find_band(args);
