@@ -134,7 +134,7 @@ def check_signal(slurm, scratch):
 def check_preemption(slurm, scratch):
     job = Job(slurm, scratch("preempted"), "--requeue", requeue="yes")
     job.await_checkpoint()
-    urgent = slurm("sbatch", "--parsable", "--partition=high", f"-n{slurm.cores - 2}", "--output=/dev/null",
+    urgent = slurm("sbatch", "--parsable", "--partition=high", f"-n{slurm.cores}", "--output=/dev/null",
                    "--wrap=sleep 2").strip()
     slurm.wait(lambda: slurm.state(urgent) == "COMPLETED", "the urgent job")
     slurm.wait(lambda: "resuming from" in job.output(), "the next turn", 120)
