@@ -335,6 +335,17 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int first, int last, float *grad, bool gpu_order, void *stream);
 
+/* Return the floats of a row of dobs, which holds an observation and padding; and the bytes of
+ * scratch for derivatives by observations, which only rows of floats have: 0 for other nets. */
+int64_t hd_net_get_obs_cuda_ld(const struct hd_net *net);
+int64_t hd_net_get_backward_obs_cuda_bytes(const struct hd_net *net, int64_t batch);
+
+/* Does what hd_net_backward_obs does: dobs[batch][hd_net_get_obs_cuda_ld]. Returns a status as
+ * above. */
+int hd_net_backward_obs_cuda(const struct hd_net *net, const void *params, int64_t batch,
+                             int64_t forward_batch, const void *work, const float *dq,
+                             void *scratch, float *dobs, void *stream);
+
 /* -- Training with batch norm ------------------------------------------------------------------ */
 
 /* Return the number of levels of consecutive layers with batch norm, 0 in nets without; the number

@@ -126,7 +126,7 @@ static int pass_on_both(const struct gpu_pass *pass, const struct op *op)
     struct hd_gpu_delta in = hd_gpu_make_delta(pass, op, op->in, op->adds, 0);
     struct hd_gpu_delta skip = hd_gpu_make_delta(pass, op, op->skip, op->adds_skip, 0);
     if (as_gpu(op)->shares_delta && !skip.add && !skip.x && !skip.sums.sums &&
-        !pass->net->on_gpu.values[op->skip].is_obs) {
+        hd_gpu_wants_delta(pass, op->skip)) {
         skip.sums = in.sums;
         in.sums.sums = NULL;
     }

@@ -116,10 +116,13 @@ static int64_t count_delta_bytes(const struct list_net *net, int value, int64_t 
     return rows * net->on_gpu.values[value].form.ld * hd_gpu_get_element_bytes(net);
 }
 
+/* Derivatives by an observation lie elsewhere, if they are wanted, and those by its conversions are
+ * wanted only of rows. */
 static int64_t count_value_bytes(const struct list_net *net, int value, bool backward, int64_t rows)
 {
     const struct value *of = &net->on_gpu.values[value];
-    if (backward && (of->is_obs || find_shared(net, value) != value))
+    const bool unwanted = of->is_obs && (value == OBS || of->form.plane > 1);
+    if (backward && (unwanted || find_shared(net, value) != value))
         return 0;
     if (backward)
         return count_delta_bytes(net, value, rows);
@@ -188,6 +191,8 @@ void *hd_gpu_get_value(const struct gpu_pass *pass, int value, int64_t row)
 void *hd_gpu_get_delta(const struct gpu_pass *pass, int value, int64_t row)
 {
     const int at = find_shared(pass->net, value);
+    if (at == OBS)
+        return (char *)pass->obs_delta + count_delta_bytes(pass->net, at, row);
     return find_start(pass->scratch) + find_block(pass->net, true, pass->rows, at) +
            count_delta_bytes(pass->net, value, row);
 }

@@ -143,15 +143,19 @@ int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
                : 0;
 }
 
-static int go_back_op(const struct gpu_pass *pass, const struct op *op)
+static int go_back_data(const struct gpu_pass *pass, const struct op *op)
 {
     const struct gpu_impl_type *type = get_gpu_type(op);
-    const struct value *in = &pass->net->on_gpu.values[op->in];
-    if (type->backward_weights)
-        HD_TRY(type->backward_weights(pass, op));
-    if (type->backward_data && (!in->is_obs || op->skip != NO_VALUE))
-        HD_TRY(type->backward_data(pass, op));
-    return HD_OK;
+    return type->backward_data && (hd_gpu_wants_delta(pass, op->in) || op->skip != NO_VALUE)
+               ? type->backward_data(pass, op)
+               : HD_OK;
+}
+
+static int go_back_op(const struct gpu_pass *pass, const struct op *op)
+{
+    if (get_gpu_type(op)->backward_weights)
+        HD_TRY(get_gpu_type(op)->backward_weights(pass, op));
+    return go_back_data(pass, op);
 }
 
 /* Writes sums of columns from that of op `first` on, which belong to gradients. */
@@ -216,6 +220,63 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
     return gpu_order ? HD_OK : gather(net, first, last, pass.gradient, grad, stream);
 }
 
+/* -- Derivatives by the observation -------------------------------------------------------------
+ */
+
+static bool has_obs_delta(const struct hd_net *net)
+{
+    return hd_net_has_obs_gradient(net) && !net->obs_u8 && net->list.obs.dims == 1 &&
+           !hd_net_find_cpu_layer(net);
+}
+
+int64_t hd_net_get_obs_cuda_ld(const struct hd_net *net)
+{
+    return has_obs_delta(net) ? as_list(net)->on_gpu.values[OBS].form.ld : 0;
+}
+
+/* Derivatives that are no floats lie behind the scratch of a backward pass. */
+int64_t hd_net_get_backward_obs_cuda_bytes(const struct hd_net *net, int64_t batch)
+{
+    const int64_t narrow = hd_gpu_is_bf16(as_list(net)) ? (int64_t)sizeof(hd_bf16) : 0;
+    const int64_t ld = hd_net_get_obs_cuda_ld(net);
+    return ld > 0 ? hd_align_up(hd_net_get_backward_cuda_bytes(net, batch)) +
+                        hd_align_up(batch * ld * narrow)
+                  : 0;
+}
+
+/* The last op computes the gradients of its weights as well. */
+static int go_back_to_obs(const struct gpu_pass *pass)
+{
+    const struct walk *walk = &pass->net->on_gpu;
+    HD_TRY(go_back_op(pass, &walk->ops[walk->n_ops - 1]));
+    for (int i = walk->n_ops - 2; i >= 0; i--)
+        HD_TRY(go_back_data(pass, &walk->ops[i]));
+    return HD_OK;
+}
+
+int hd_net_backward_obs_cuda(const struct hd_net *net, const void *params, int64_t batch,
+                             int64_t forward_batch, const void *work, const float *dq,
+                             void *scratch, float *dobs, void *stream)
+{
+    const int64_t ld = hd_net_get_obs_cuda_ld(net);
+    const bool bf16 = hd_gpu_is_bf16(as_list(net));
+    const struct hd_gpu_image row = {.channels = (int32_t)ld, .pixels = 1, .stored = (int32_t)ld};
+    void *narrow = (char *)scratch + hd_align_up(hd_net_get_backward_cuda_bytes(net, batch));
+    const struct gpu_pass pass = {.net = as_list(net),
+                                  .params = params,
+                                  .rows = batch,
+                                  .forward_rows = forward_batch,
+                                  .work = (void *)work,
+                                  .scratch = (char *)scratch + get_gradient_bytes(net),
+                                  .stream = stream,
+                                  .dq = dq,
+                                  .gradient = scratch,
+                                  .obs_delta = bf16 ? narrow : dobs};
+    HD_TRY(check(net));
+    HD_TRY(go_back_to_obs(&pass));
+    return bf16 ? hd_gpu_convert(&row, batch, narrow, ld, false, true, false, dobs, stream) : HD_OK;
+}
+
 /* -- Preparing --------------------------------------------------------------------------------- */
 
 /* Goes both ways without computing, on addresses that are never accessed, to prepare products. */
@@ -234,7 +295,11 @@ static int run_dry(const struct hd_net *base, int64_t batch, int64_t backward_ba
         HD_TRY(go_forward(&pass));
     pass.rows = pass.forward_rows = backward_batch;
     pass.scratch = pass.gradient = nowhere;
-    return backward_batch > 0 ? go_back(&pass, 0, hd_net_count_stages(base)) : HD_OK;
+    if (backward_batch == 0)
+        return HD_OK;
+    HD_TRY(go_back(&pass, 0, hd_net_count_stages(base)));
+    pass.obs_delta = nowhere;
+    return has_obs_delta(base) ? go_back_to_obs(&pass) : HD_OK;
 }
 
 int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch)

@@ -110,6 +110,7 @@ struct gpu_pass {
     float *q;
     const float *dq;
     float *gradient; /* in GPU order */
+    void *obs_delta; /* derivatives by the observation, rows of its form; NULL: not wanted */
     bool dry_run;
 };
 
@@ -132,6 +133,12 @@ void *hd_gpu_get_kept(const struct gpu_pass *pass, const struct op *op);
 void *hd_gpu_get_scratch(const struct gpu_pass *pass);
 void *hd_gpu_get_workspace(const struct gpu_pass *pass);
 const void *hd_gpu_get_shadow(const struct gpu_pass *pass, int64_t at);
+
+/* Returns whether derivatives by a value are computed. */
+static inline bool hd_gpu_wants_delta(const struct gpu_pass *pass, int value)
+{
+    return !pass->net->on_gpu.values[value].is_obs || pass->obs_delta;
+}
 
 /* Returns sums of columns from `at` on. */
 struct hd_gpu_sums hd_gpu_make_sums(const struct gpu_pass *pass, int64_t at);

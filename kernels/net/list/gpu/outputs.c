@@ -126,7 +126,7 @@ static int data(const struct gpu_pass *pass, const struct op *op, int value)
     const struct hd_gpu_delta delta =
         hd_gpu_make_delta(pass, op, value, value == op->in ? op->adds : op->adds_skip, 0);
     const struct hd_gpu_image image = hd_gpu_make_image(hd_gpu_get_form(pass, value));
-    if (!pass->net->on_gpu.values[value].is_obs)
+    if (hd_gpu_wants_delta(pass, value))
         HD_GPU_RUN(pass, hd_gpu_heads_backward(&delta, &heads, &image, pass->rows,
                                                hd_gpu_get_scratch(pass), pass->stream));
     return HD_OK;

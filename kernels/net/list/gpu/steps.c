@@ -69,7 +69,7 @@ int hd_gpu_leave(const struct gpu_pass *pass, int value, const struct hd_gpu_del
 {
     const struct hd_gpu_image image = hd_gpu_make_image(hd_gpu_get_form(pass, value));
     const bool there = from == delta->dx && !delta->x && !delta->sums.sums;
-    if (!there && !pass->net->on_gpu.values[value].is_obs)
+    if (!there && hd_gpu_wants_delta(pass, value))
         HD_GPU_RUN(pass, hd_gpu_pass_on(delta, pass->rows * image.pixels, image.stored, from,
                                         pass->stream));
     return HD_OK;

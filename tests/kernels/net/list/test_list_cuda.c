@@ -88,6 +88,41 @@ TEST(a_gpu_is_close_to_the_cpu, .runs = 2 * (N_GPU_LISTS + 1), .cuda = true)
     hd_net_destroy(net);
 }
 
+/* Rows of floats alone have derivatives by observations, after a pass of more rows. */
+TEST(derivatives_by_observations_are_close_to_the_cpu_s, .runs = 2 * N_GPU_LISTS, .cuda = true)
+{
+    const struct list_case *list = &lists[_i / 2];
+    struct hd_net *net = make_either(_i);
+    const int64_t rows = list->rows, n = hd_net_count_obs(net), ld = hd_net_get_obs_cuda_ld(net);
+    const bool has = hd_net_has_obs_gradient(net) && list->dims == 1;
+    ck_assert((ld > 0) == has && (hd_net_get_backward_obs_cuda_bytes(net, rows) > 0) == has);
+    if (has) {
+        const int64_t outputs = hd_net_count_outputs(net);
+        float *params = make_params(net), *q = test_alloc(2 * rows * outputs, 4);
+        float *wanted = test_alloc(rows * n, 4), *dobs = test_alloc(rows * ld, 4);
+        const float *dq = make_dq(0, rows * outputs);
+        const char *obs = make_obs(list, net, 0, 2 * rows);
+        void *work = test_alloc(hd_net_get_forward_bytes(net, 2 * rows, 1), 1);
+        void *scratch = test_alloc(hd_net_get_backward_bytes(net, rows, 1), 1);
+        struct device_pass device = device_pass(net, 2 * rows, rows);
+        float *there = device_make(NULL, rows * ld * 4);
+        void *more = device_make(NULL, hd_net_get_backward_obs_cuda_bytes(net, rows));
+        forward_rows(net, params, NULL, obs, 2 * rows, work, q);
+        hd_net_backward_obs(net, params, rows, 2 * rows, work, dq, scratch, wanted);
+        device_params(&device, params);
+        device_forward(&device, NULL, obs, obs + rows * hd_net_get_obs_bytes(net), 2 * rows, q);
+        device_put(device.dq, dq, rows * outputs * 4);
+        ck_assert_int_eq(hd_net_backward_obs_cuda(net, device.params, rows, 2 * rows, device.work,
+                                                  device.dq, more, there, device_stream()),
+                         HD_OK);
+        device_get(dobs, there, rows * ld * 4);
+        for (int64_t i = 0; i < rows * n; i++)
+            dobs[i] = dobs[i / n * ld + i % n];
+        check_distance(rows * n, dobs, wanted, _i % 2 ? 0.1 : 1e-5, list->name);
+    }
+    hd_net_destroy(net);
+}
+
 /* Convolutions have so many rows that their columns are made in parts, and sums are those of
  * several blocks. All layers are smooth: among a million numbers one is so near to the kink of a
  * relu, or to its neighbour in a pool, that the order of sums decides where its gradient goes. */
