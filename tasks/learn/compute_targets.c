@@ -60,14 +60,16 @@ struct work {
     void *forward;
 };
 
-static int64_t lay_out(const struct args *args, void *memory, struct work *work)
+/* `on_gpu` says whose passes the memory is for. */
+static int64_t lay_out(const struct args *args, bool on_gpu, void *memory, struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
     const struct hd_critic_batch_shape *shape = args->shape;
     const int64_t rows = shape->rows;
     int64_t forward = 0;
     for (int i = POLICY; i <= TARGET2; i++) {
-        const int64_t bytes = hd_net_get_forward_bytes(args->net[i], rows, 1);
+        const int64_t bytes = on_gpu ? hd_net_get_forward_cuda_bytes(args->net[i], rows)
+                                     : hd_net_get_forward_bytes(args->net[i], rows, 1);
         forward = bytes > forward ? bytes : forward;
     }
     work->out = hd_arena_take(&arena, rows * 2 * shape->dims, sizeof *work->out);
@@ -82,7 +84,7 @@ static int64_t lay_out(const struct args *args, void *memory, struct work *work)
 static int64_t compute_targets_scratch(const void *args)
 {
     struct work unused;
-    return lay_out(args, NULL, &unused);
+    return lay_out(args, false, NULL, &unused);
 }
 
 /* Joins the batch's observations with the actions taken there. */
@@ -105,43 +107,120 @@ static void forward(const struct args *args, const struct hd_view *views, int po
     hd_net_forward(args->net[port], &pass, out);
 }
 
+static struct hd_sac_draw make_draw(const struct args *args, const struct hd_transitions *rows,
+                                    const struct work *work, const struct hd_rng *rng)
+{
+    return (struct hd_sac_draw){.rows = args->shape->rows,
+                                .obs = args->shape->obs,
+                                .dims = args->shape->dims,
+                                .obs_rows = rows->next_obs,
+                                .out = work->out,
+                                .rng = rng};
+}
+
+/* Makes the targets, without the temperature. */
+static struct hd_sac_targets make_targets(const struct args *args, const struct hd_view *batch,
+                                          const struct hd_transitions *rows,
+                                          const struct work *work)
+{
+    return (struct hd_sac_targets){.rows = args->shape->rows,
+                                   .nstep = hd_batch_get_shape(batch->spec)->nstep,
+                                   .gamma = args->gamma,
+                                   .reward = rows->reward,
+                                   .ld_reward = args->shape->rows,
+                                   .done = rows->done,
+                                   .value_gamma = rows->value_gamma,
+                                   .q1 = work->q1,
+                                   .q2 = work->q2,
+                                   .log_prob = work->log_prob};
+}
+
 static int compute_targets_body(struct hd_context *context, const struct hd_view *views,
                                 const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_critic_batch_shape *shape = args->shape;
     const struct hd_view *batch = &views[BATCH];
     const struct hd_transitions rows = hd_batch_get_rows(batch->spec, batch->data);
     const struct hd_critic_batch to =
         hd_critic_batch_get(views[CRITIC_BATCH].spec, views[CRITIC_BATCH].data);
     struct work work;
-    lay_out(args, context->scratch, &work);
+    lay_out(args, false, context->scratch, &work);
     *to.used = *hd_batch_get_use(batch->spec, batch->data).used;
-    join_actions(shape, &rows, to.input);
+    join_actions(args->shape, &rows, to.input);
     forward(args, views, POLICY, rows.next_obs, work.forward, work.out);
-    const struct hd_sac_draw draw = {.rows = shape->rows,
-                                     .obs = shape->obs,
-                                     .dims = shape->dims,
-                                     .obs_rows = rows.next_obs,
-                                     .out = work.out,
-                                     .rng = &context->rng};
+    const struct hd_sac_draw draw = make_draw(args, &rows, &work, &context->rng);
     hd_sac_draw_actions(&draw, work.joined, work.log_prob, NULL);
     forward(args, views, TARGET1, work.joined, work.forward, work.q1);
     forward(args, views, TARGET2, work.joined, work.forward, work.q2);
-    const struct hd_sac_targets targets = {.rows = shape->rows,
-                                           .nstep = hd_batch_get_shape(batch->spec)->nstep,
-                                           .gamma = args->gamma,
-                                           .alpha = hd_temperature_get(views[TEMPERATURE].data),
-                                           .reward = rows.reward,
-                                           .ld_reward = shape->rows,
-                                           .done = rows.done,
-                                           .value_gamma = rows.value_gamma,
-                                           .q1 = work.q1,
-                                           .q2 = work.q2,
-                                           .log_prob = work.log_prob};
+    struct hd_sac_targets targets = make_targets(args, batch, &rows, &work);
+    targets.alpha = hd_temperature_get(views[TEMPERATURE].data);
     hd_sac_compute_targets(&targets, to.target);
     return HD_OK;
 }
+
+#if HD_CUDA
+static int64_t scratch_on_gpu(const void *args)
+{
+    struct work unused;
+    return lay_out(args, true, NULL, &unused);
+}
+
+static int ready(const void *memory)
+{
+    const struct args *args = memory;
+    for (int i = POLICY; i <= TARGET2; i++)
+        HD_TRY(hd_net_prepare_cuda(args->net[i], args->shape->rows, 0));
+    return HD_OK;
+}
+
+static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views, (void)args;
+    *(struct hd_rng *)context->inputs = context->rng;
+    return HD_OK;
+}
+
+static int forward_on_gpu(const struct args *args, const struct hd_view *views, int port,
+                          const void *obs, void *work, float *out, void *stream)
+{
+    return hd_net_forward_cuda(args->net[port], views[port].data, NULL, obs, args->shape->rows,
+                               work, out, stream);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *batch = &views[BATCH];
+    const struct hd_transitions rows = hd_batch_get_rows(batch->spec, batch->data);
+    const struct hd_critic_batch to =
+        hd_critic_batch_get(views[CRITIC_BATCH].spec, views[CRITIC_BATCH].data);
+    const struct hd_temperature *temperature = views[TEMPERATURE].data;
+    void *stream = context->stream;
+    struct work w;
+    lay_out(args, true, context->scratch, &w);
+    const struct hd_sac_join join = {.rows = args->shape->rows,
+                                     .obs = args->shape->obs,
+                                     .dims = args->shape->dims,
+                                     .obs_rows = rows.obs,
+                                     .action = &rows.action->real,
+                                     .used = hd_batch_get_use(batch->spec, batch->data).used};
+    HD_TRY(hd_sac_join_cuda(&join, to.input, to.used, stream));
+    HD_TRY(forward_on_gpu(args, views, POLICY, rows.next_obs, w.forward, w.out, stream));
+    const struct hd_sac_draw draw = make_draw(args, &rows, &w, context->inputs);
+    HD_TRY(hd_sac_draw_actions_cuda(&draw, w.joined, w.log_prob, NULL, stream));
+    HD_TRY(forward_on_gpu(args, views, TARGET1, w.joined, w.forward, w.q1, stream));
+    HD_TRY(forward_on_gpu(args, views, TARGET2, w.joined, w.forward, w.q2, stream));
+    const struct hd_sac_targets targets = make_targets(args, batch, &rows, &w);
+    return hd_sac_compute_targets_cuda(&targets, &temperature->log_alpha, to.target, stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
+                                          .scratch = scratch_on_gpu,
+                                          .ready = ready,
+                                          .graph_capturable = true,
+                                          .set_inputs = set_inputs,
+                                          .input_bytes = sizeof(struct hd_rng)};
+#endif
 
 const struct hd_verb hd_verb_compute_targets = {
     .name = "compute_targets",
@@ -150,5 +229,6 @@ const struct hd_verb hd_verb_compute_targets = {
     .prepare = compute_targets_prepare,
     .scratch = compute_targets_scratch,
     .body = compute_targets_body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "computes the values that the critics of soft actor-critic learn from a batch",
 };

@@ -47,7 +47,21 @@ static void loss_grad_get_subtasks(const void *arg, struct hd_subtasks *subtasks
 static int ready(const void *arg)
 {
     const struct hd_loss_grad *args = arg;
-    return hd_net_prepare_cuda(args->net, hd_loss_grad_count_forward_rows(args), args->micro);
+    HD_TRY(hd_net_prepare_cuda(args->net, hd_loss_grad_count_forward_rows(args), args->micro));
+    return args->loss->ready_on_gpu ? args->loss->ready_on_gpu(args->loss_args) : HD_OK;
+}
+
+static int64_t loss_grad_scratch(const void *arg)
+{
+    const struct hd_loss_grad *args = arg;
+    return args->loss->scratch_bytes_on_gpu ? args->loss->scratch_bytes_on_gpu(args->loss_args) : 0;
+}
+
+static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views, (void)args;
+    *(struct hd_rng *)context->inputs = context->rng;
+    return HD_OK;
 }
 
 /* Makes the passes of a CPU. */
@@ -118,6 +132,8 @@ static int loss_grad_body(struct hd_context *context, const struct hd_view *view
     lay_out(args, context->work, context->header, &work);
     struct hd_loss_pass pass = hd_loss_item_make_pass(args, views, context->item, &work);
     pass.stream = context->stream;
+    pass.scratch = context->scratch;
+    pass.rng = context->inputs;
     if (stage == 0)
         HD_TRY(go_forward(args, &pass, &work));
     if (in_one_stage(args))
@@ -130,7 +146,10 @@ const struct hd_gpu_verb hd_loss_grad_on_gpu = {
     .supports = supports,
     .get_subtasks = loss_grad_get_subtasks,
     .ready = ready,
+    .scratch = loss_grad_scratch,
     .graph_capturable = true,
+    .set_inputs = set_inputs,
+    .input_bytes = sizeof(struct hd_rng),
     .finishes_at_end = true,
     .decides = true,
 };

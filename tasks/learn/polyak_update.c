@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `polyak_update`: moves a target net's parameters by the share policy.learn.target_theta
  * towards those of the net that learns, bucket by bucket. */
+#include "kernels/learn/polyak.h"
 #include "kernels/net/net.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -30,12 +31,6 @@ static int polyak_update_prepare(const struct hd_setup *setup, void **args_p)
     return hd_params_check_same_net(setup, setup->specs[NET], setup->specs[TARGET]);
 }
 
-static void move(float share, int64_t n, const float *restrict from, float *restrict to)
-{
-    for (int64_t i = 0; i < n; i++)
-        to[i] = share * from[i] + (1 - share) * to[i];
-}
-
 /* Moves whole blocks one after another, each with its shadow weights while it is in cache. */
 static int polyak_update_body(struct hd_context *context, const struct hd_view *views,
                               const void *memory)
@@ -49,11 +44,29 @@ static int polyak_update_body(struct hd_context *context, const struct hd_view *
     hd_spec_get_bucket(target->spec, target->bucket, &lo, &hi);
     for (int64_t at = lo; at < hi; at += HD_BLOCK) {
         const int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
-        move(args->share, end - at, from + at, to + at);
+        hd_polyak_move(args->share, end - at, from + at, to + at);
         hd_net_refresh(hd_params_get_net(target->spec), to, at, end);
     }
     return HD_OK;
 }
+
+#if HD_CUDA
+static int polyak_update_body_on_gpu(struct hd_context *context, const struct hd_view *views,
+                                     const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *target = &views[TARGET];
+    const float *from = views[NET].data;
+    float *to = target->data;
+    int64_t lo, hi;
+    hd_spec_get_bucket(target->spec, target->bucket, &lo, &hi);
+    HD_TRY(hd_polyak_move_cuda(args->share, hi - lo, from + lo, to + lo, context->stream));
+    return hd_net_refresh_cuda(hd_params_get_net(target->spec), to, lo, hi, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = polyak_update_body_on_gpu,
+                                          .graph_capturable = true};
+#endif
 
 const struct hd_verb hd_verb_polyak_update = {
     .name = "polyak_update",
@@ -62,5 +75,6 @@ const struct hd_verb hd_verb_polyak_update = {
     .by_bucket = true,
     .prepare = polyak_update_prepare,
     .body = polyak_update_body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "moves a target net's parameters a share of the way towards those of another value",
 };

@@ -25,6 +25,7 @@ PRIORITY = os.path.join(ROOT, "configs/cartpole_dqn_priority.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 PIXEL_DQN = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
+SAC = os.path.join(ROOT, "configs/pendulum_sac.yaml")
 CLONE = os.path.join(ROOT, "configs/cartpole_bc_ddp.yaml")
 IMPALA = os.path.join(ROOT, "configs/pixel_pong_ppo_impala.yaml")
 RECURRENT = os.path.join(ROOT, "configs/cartpole_hidden_ppo_gru.yaml")
@@ -109,6 +110,32 @@ def check_priority(scratch):
         (1, 1, dict(keys, runtime__executor="sequential")),
         (2, 1, dict(keys, runtime__gpus=2, runtime__scheduler="random")),
     ])
+
+
+def check_sac(scratch):
+    """All of an update is on the GPU but for the temperature, and one task of it."""
+    layers = "[{dense: 24}, relu, {dense: 16}, tanh]"
+    keys = dict(SHORT, **GPU, policy__random_collect_size=40, policy__learn__batch_size=16, policy__learn__microbatch=8,
+                policy__model__layers=layers, policy__critic=f"{{input: [obs, action], layers: {layers}, heads: {{value: {{type: dense}}}}}}",
+                env__evaluator_env_num=1,
+                env__n_evaluator_episode=1)
+    plan = call("graph", SAC, *runner.sets(**keys), env=environment(HD_EMULATED_DEVICES=1)).stdout
+    check("[gpu: one task sample_replay..polyak_update]" in plan, plan)
+    body = plan.split("  repeat")[1].split("\n  mean")[0]
+    on_cpus = [line.split()[0] for line in body.splitlines()[1:] if line.strip() and "gpu]" not in line and ", gpu," not in line]
+    check(on_cpus == ["mean(policy_stats)", "adapt_temperature"], f"{on_cpus}\n{plan}")
+    check_same_bits(scratch, "sac", SAC, [
+        (1, 1, keys),
+        (1, 1, dict(keys, runtime__executor="sequential")),
+        (2, 1, dict(keys, runtime__gpus=2, runtime__scheduler="random")),
+        (2, 2, keys),
+    ])
+    train(scratch("sac_cpu"), config=SAC, **dict(keys, policy__cuda="false"))
+    apart = distance(scratch, "sac", "sac_cpu")
+    check(apart < 1e-5, f"sac: parameters are {apart} from the CPU's after 5 updates of 3e-4")
+    train(scratch("narrow"), config=SAC, env=environment(HD_EMULATED_DEVICES=1), **dict(keys, runtime__precision="bf16"))
+    apart = distance(scratch, "narrow", "sac_cpu")
+    check(0 < apart < 3e-3, f"sac in bf16: {apart} from the CPU's in f32")
 
 
 def check_parts(scratch):
@@ -289,7 +316,6 @@ def check_cpu_losses(scratch):
     one = environment(HD_EMULATED_DEVICES=1, HD_EMULATED_FAULT=10 ** 9)  # counts calls
     for config, keys, said in (("cartpole_a2c_ddp", {}, "loss a2c"), ("cartpole_vtrace_ddp", {}, "loss vtrace"),
                                ("cartpole_qrdqn", {}, "loss qrdqn"),
-                               ("pendulum_sac", {}, "loss sac_critic"),
                                ("cartpole_dqn_ddp", dict(policy__learn__freeze="[encoder]"), "policy.learn.freeze"),
                                ("cartpole_dqn_ddp", dict(runtime__on_nan="skip"), "runtime.on_nan: skip")):
         path = os.path.join(ROOT, f"configs/{config}.yaml")
@@ -497,8 +523,8 @@ def check_signals(scratch):
         launcher.wait()
 
 
-PARTS = (check_what_is_said, check_kernels_fit, check_doctor, check_signals, check_dqn, check_priority, check_ppo, check_schedules,
-         check_parts, check_ranks, check_exchange, check_lags, check_resume, check_pixels, check_lists, check_cpu_layers,
+PARTS = (check_what_is_said, check_kernels_fit, check_doctor, check_signals, check_dqn, check_priority, check_sac, check_ppo,
+         check_schedules, check_parts, check_ranks, check_exchange, check_lags, check_resume, check_pixels, check_lists, check_cpu_layers,
          check_cpu_losses, check_frames, check_gpu_envs, check_gpu_evaluation)
 
 

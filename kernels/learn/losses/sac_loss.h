@@ -56,14 +56,48 @@ struct hd_sac_loss {
     float alpha;
     const struct hd_squashed *drawn;    /* [rows][dims] */
     const float *log_prob, *q1, *q2;    /* [rows] */
-    const float *by_input1, *by_input2; /* [rows][obs + dims]: derivatives of the smaller critic by
+    const float *by_input1, *by_input2; /* [rows][ld_by_input]: derivatives of the smaller critic by
                                            its input; 0 in the other one's */
+    int64_t ld_by_input;                /* >= obs + dims */
 };
 
 struct hd_sac_sums {
     double loss, log_prob;
+    float alpha; /* the temperature, no sum */
 };
 
 /* Computes dout[rows][2 dims], the derivative of the SUM over rows of alpha log_prob - min(q1, q2)
  * for fixed noise, and the sums. */
 void hd_sac_loss_compute(const struct hd_sac_loss *loss, float *dout, struct hd_sac_sums *sums_p);
+
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+
+/* These do the same there, each in one launch. Structs are in host memory and read before the call
+ * returns; they and the other pointers point to device memory or memory that the GPU addresses too.
+ * The temperature is exp(*log_alpha) in place of `alpha`. Actions agree with the CPU's but for the
+ * last bits of C functions, and sums are added in another fixed order. Return HD_OK or
+ * HD_ERR_DEVICE (logged). */
+int hd_sac_draw_actions_cuda(const struct hd_sac_draw *draw, float *joined, float *log_prob,
+                             struct hd_squashed *drawn, void *stream);
+int hd_sac_compute_targets_cuda(const struct hd_sac_targets *targets, const float *log_alpha,
+                                float *y, void *stream);
+int hd_sac_choose_critic_cuda(int64_t rows, const float *q1, const float *q2, float *dq1,
+                              float *dq2, void *stream);
+
+/* These compute with the rows before *used, at most `rows`; later rows get a derivative of zeros.
+ * They return HD_OK or HD_ERR_DEVICE (logged). */
+int hd_sac_critic_compute_cuda(int64_t rows, const int64_t *used, const float *q, const float *y,
+                               float *dq, struct hd_sac_critic_sums *sums_p, void *stream);
+int hd_sac_loss_compute_cuda(const struct hd_sac_loss *loss, const int64_t *used,
+                             const float *log_alpha, float *dout, struct hd_sac_sums *sums_p,
+                             void *stream);
+
+/* Rows of observations and the actions taken, as a critic takes them. */
+struct hd_sac_join {
+    int64_t rows, obs, dims;
+    const float *obs_rows, *action; /* [rows][obs], [rows][dims] */
+    const int64_t *used;            /* the number of rows that count */
+};
+
+/* Writes joined[rows][obs + dims] and copies *used. Returns HD_OK or HD_ERR_DEVICE (logged). */
+int hd_sac_join_cuda(const struct hd_sac_join *join, float *joined, int64_t *used_p, void *stream);

@@ -45,8 +45,8 @@ struct hd_loss_pass {
                          HD_LOSS_OBS_AND_NEXT, as many for the next observations */
     const float *target_next; /* [rows][outputs] of the target net for the next observations */
     float *dout;              /* [rows][outputs]: filled by `differentiate` */
-    void *scratch;            /* of the loss's scratch_bytes; NULL on a GPU */
-    const struct hd_rng *rng; /* the step's stream; NULL on a GPU */
+    void *scratch;            /* of the loss's scratch_bytes, or those on a GPU */
+    const struct hd_rng *rng; /* the step's stream, in memory that a GPU addresses too */
     float *td_errors;         /* [rows]: filled by it with squared errors; NULL: not wanted */
     void *stream;             /* CUDA stream; NULL on a CPU */
 };
@@ -109,6 +109,10 @@ struct hd_loss {
     /* Does this on a GPU: queues work that depends on the addresses in *pass alone. Returns HD_OK
      * or HD_ERR_DEVICE (logged). */
     int (*differentiate_on_gpu)(const void *args, const struct hd_loss_pass *pass);
+    /* Returns the bytes of its pass->scratch; and prepares the present GPU, once before the first
+     * of them (a status, logged). NULL: none; nothing. */
+    int64_t (*scratch_bytes_on_gpu)(const void *args);
+    int (*ready_on_gpu)(const void *args);
     /* Computes the values[n_fields] of a batch's statistics and their weights[n_fields] in means
      * over shards, from the headers[items] of its microbatches. Returns the loss, summed over rows.
      */

@@ -40,6 +40,18 @@ static void sac_critic_differentiate(const void *args, const struct hd_loss_pass
                           &header->sums);
 }
 
+#if HD_CUDA
+static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
+{
+    (void)args;
+    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
+    const struct hd_critic_batch batch = hd_critic_batch_get(view->spec, view->data);
+    return hd_sac_critic_compute_cuda(pass->rows, hd_loss_get_used_address(pass), pass->out,
+                                      batch.target + pass->first, pass->dout,
+                                      &((struct header *)pass->header)->sums, pass->stream);
+}
+#endif
+
 static double sac_critic_sum(const void *args, void *const *items, int64_t n, double *values,
                              double *weights)
 {
@@ -67,5 +79,8 @@ const struct hd_loss hd_loss_sac_critic = {
     .prepare = sac_critic_prepare,
     .header_bytes = sizeof(struct header),
     .differentiate = sac_critic_differentiate,
+#if HD_CUDA
+    .differentiate_on_gpu = differentiate_on_gpu,
+#endif
     .sum = sac_critic_sum,
 };

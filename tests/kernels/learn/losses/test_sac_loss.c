@@ -3,7 +3,9 @@
  * differences of the loss with critics that are quadratic in the action. */
 #include "kernels/common/normal.h"
 #include "kernels/learn/losses/sac_loss.h"
+#include "runtime/base/status.h"
 #include "tests/kernels/common/check_close.h"
+#include "tests/kernels/common/device.h"
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"
 
@@ -168,8 +170,8 @@ TEST(policy)
             for (int64_t d = 0; d < DIMS; d++)
                 by[i][r * INPUTS + OBS + d] =
                     -2 * dq[i][r] * (joined[r * INPUTS + OBS + d] - number(20 + (uint64_t)i, d));
-    const struct hd_sac_loss loss = {ROWS,     OBS,  DIMS, 0.4f,  drawn,
-                                     log_prob, q[0], q[1], by[0], by[1]};
+    const struct hd_sac_loss loss = {ROWS, OBS,  DIMS,  0.4f,  drawn, log_prob,
+                                     q[0], q[1], by[0], by[1], INPUTS};
     hd_sac_loss_compute(&loss, dout, &sums);
     for (int64_t j = 0; j < ROWS * 2 * DIMS; j++)
         doubles[j] = (double)out[j];
@@ -185,3 +187,157 @@ TEST(policy)
     CHECK_CLOSE(sums.loss, naive_loss((double)0.4f, doubles), ROWS, 1e-6, "loss");
     check_guard(dout, ROWS * 2 * DIMS * 4);
 }
+
+#if HD_CUDA
+
+enum { MANY = 1300, PADDED = 8 };
+
+static void check_near(int64_t n, const float *found, const float *wanted, const char *what)
+{
+    for (int64_t i = 0; i < n; i++)
+        CHECK_CLOSE(found[i], wanted[i], 1 + fabs(wanted[i]), 2e-6, what);
+}
+
+TEST(cuda_actions_and_targets_are_the_cpu_s, .cuda = true)
+{
+    static float joined[MANY * INPUTS], log_prob[MANY], y[MANY], found[MANY * INPUTS];
+    static struct hd_squashed drawn[MANY * DIMS], found_drawn[MANY * DIMS];
+    const int64_t row = MANY * 4, input = row * INPUTS, all = MANY * DIMS * sizeof *drawn;
+    const float *obs = make_numbers(1, MANY * OBS), *out = make_numbers(2, MANY * 2 * DIMS);
+    const float *q1 = make_numbers(5, MANY), *q2 = make_numbers(6, MANY), log_alpha = -1.5f;
+    const struct hd_sac_draw draw = {MANY, OBS, DIMS, obs, out, &rng, 40};
+    struct hd_sac_draw draw_there = draw;
+    float *joined_there = device_make(NULL, input), *log_prob_there = device_make(NULL, row);
+    float *y_there = device_make(NULL, row);
+    struct hd_squashed *drawn_there = device_make(NULL, all);
+    hd_sac_draw_actions(&draw, joined, log_prob, drawn);
+    draw_there.obs_rows = device_make(obs, row * OBS);
+    draw_there.out = device_make(out, row * 2 * DIMS);
+    draw_there.rng = device_make(&rng, sizeof rng);
+    ck_assert_int_eq(hd_sac_draw_actions_cuda(&draw_there, joined_there, log_prob_there,
+                                              drawn_there, device_stream()),
+                     HD_OK);
+    device_get(found, joined_there, input);
+    check_near(MANY * INPUTS, found, joined, "joined");
+    device_get(found, log_prob_there, row);
+    check_near(MANY, found, log_prob, "log_prob");
+    device_get(found_drawn, drawn_there, all);
+    check_near(all / 4, &found_drawn->action, &drawn->action, "drawn");
+    struct hd_sac_targets t = {.rows = MANY,
+                               .nstep = 2,
+                               .gamma = 0.9f,
+                               .alpha = expf(log_alpha),
+                               .reward = make_numbers(3, 2 * MANY),
+                               .ld_reward = MANY,
+                               .done = make_numbers(4, MANY),
+                               .q1 = q1,
+                               .q2 = q2,
+                               .log_prob = log_prob};
+    hd_sac_compute_targets(&t, y);
+    t.reward = device_make(t.reward, 2 * row);
+    t.done = device_make(t.done, row);
+    t.q1 = device_make(q1, row);
+    t.q2 = device_make(q2, row);
+    t.log_prob = log_prob_there;
+    ck_assert_int_eq(
+        hd_sac_compute_targets_cuda(&t, device_make(&log_alpha, 4), y_there, device_stream()),
+        HD_OK);
+    device_get(found, y_there, row);
+    check_near(MANY, found, y, "targets");
+}
+
+TEST(cuda_joins_observations_and_actions, .cuda = true)
+{
+    static float found[MANY * INPUTS];
+    const float *obs = make_numbers(1, MANY * OBS), *action = make_numbers(2, MANY * DIMS);
+    const int64_t used = 77;
+    const struct hd_sac_join join = {MANY,
+                                     OBS,
+                                     DIMS,
+                                     device_make(obs, MANY * OBS * 4),
+                                     device_make(action, MANY * DIMS * 4),
+                                     device_make(&used, sizeof used)};
+    int64_t *used_there = device_make(NULL, sizeof used), found_used;
+    float *there = device_make(NULL, sizeof found);
+    ck_assert_int_eq(hd_sac_join_cuda(&join, there, used_there, device_stream()), HD_OK);
+    device_get(found, there, sizeof found);
+    device_get(&found_used, used_there, sizeof used);
+    ck_assert(found_used == used);
+    for (int64_t r = 0; r < MANY; r++) {
+        ck_assert(memcmp(found + r * INPUTS, obs + r * OBS, OBS * 4) == 0);
+        ck_assert(memcmp(found + r * INPUTS + OBS, action + r * DIMS, DIMS * 4) == 0);
+    }
+}
+
+/* Derivatives of rows that are not used are zeros. */
+TEST(cuda_critics_are_the_cpu_s, .runs = 3, .cuda = true)
+{
+    static const int64_t uses[] = {0, 513, MANY + 7};
+    static float dq[MANY], found[MANY];
+    const int64_t used = uses[_i], rows = used < MANY ? used : MANY, bytes = MANY * 4;
+    const float *q = make_numbers(8, MANY), *y = make_numbers(9, MANY);
+    float *there = device_make(NULL, bytes);
+    struct hd_sac_critic_sums sums, *sums_there = device_shared(sizeof sums);
+    memset(dq, 0, sizeof dq);
+    hd_sac_critic_compute(rows, q, y, dq, &sums);
+    ck_assert_int_eq(hd_sac_critic_compute_cuda(MANY, device_make(&used, sizeof used),
+                                                device_make(q, bytes), device_make(y, bytes), there,
+                                                sums_there, device_stream()),
+                     HD_OK);
+    device_get(found, there, bytes);
+    ck_assert(memcmp(found, dq, sizeof dq) == 0);
+    CHECK_CLOSE(sums_there->loss, sums.loss, 1 + sums.loss, 1e-12, "loss");
+    CHECK_CLOSE(sums_there->q, sums.q, 1 + fabs(sums.q), 1e-12, "q");
+    CHECK_CLOSE(sums_there->target, sums.target, 1 + fabs(sums.target), 1e-12, "target");
+}
+
+TEST(cuda_policies_are_the_cpu_s, .runs = 3, .cuda = true)
+{
+    static const int64_t uses[] = {0, 513, MANY + 7};
+    static float dq[2][MANY], dout[MANY * 2 * DIMS], found[MANY * 2 * DIMS];
+    const int64_t used = uses[_i], row = MANY * 4, all = MANY * DIMS * sizeof(struct hd_squashed);
+    const float *q[] = {make_numbers(5, MANY), make_numbers(6, MANY)}, log_alpha = -0.7f;
+    const float *by[] = {make_numbers(11, MANY * PADDED), make_numbers(12, MANY * PADDED)};
+    struct hd_sac_loss loss = {.rows = used < MANY ? used : MANY,
+                               .obs = OBS,
+                               .dims = DIMS,
+                               .alpha = expf(log_alpha),
+                               .drawn = (const void *)make_numbers(13, all / 4),
+                               .log_prob = make_numbers(14, MANY),
+                               .q1 = q[0],
+                               .q2 = q[1],
+                               .by_input1 = by[0],
+                               .by_input2 = by[1],
+                               .ld_by_input = PADDED};
+    struct hd_sac_sums sums, *sums_there = device_shared(sizeof sums);
+    float *there = device_make(NULL, sizeof dout),
+          *dq_there[] = {device_make(NULL, row), device_make(NULL, row)};
+    memset(dout, 0, sizeof dout);
+    hd_sac_loss_compute(&loss, dout, &sums);
+    hd_sac_choose_critic(MANY, q[0], q[1], dq[0], dq[1]);
+    loss.rows = MANY;
+    loss.drawn = device_make(loss.drawn, all);
+    loss.log_prob = device_make(loss.log_prob, row);
+    loss.q1 = device_make(q[0], row);
+    loss.q2 = device_make(q[1], row);
+    loss.by_input1 = device_make(by[0], row * PADDED);
+    loss.by_input2 = device_make(by[1], row * PADDED);
+    ck_assert_int_eq(hd_sac_choose_critic_cuda(MANY, loss.q1, loss.q2, dq_there[0], dq_there[1],
+                                               device_stream()),
+                     HD_OK);
+    ck_assert_int_eq(hd_sac_loss_compute_cuda(&loss, device_make(&used, sizeof used),
+                                              device_make(&log_alpha, 4), there, sums_there,
+                                              device_stream()),
+                     HD_OK);
+    for (int i = 0; i < 2; i++) {
+        device_get(found, dq_there[i], row);
+        ck_assert(memcmp(found, dq[i], (size_t)row) == 0);
+    }
+    device_get(found, there, sizeof dout);
+    check_near(MANY * 2 * DIMS, found, dout, "dout");
+    CHECK_CLOSE(sums_there->loss, sums.loss, 1 + fabs(sums.loss), 1e-5, "loss");
+    CHECK_CLOSE(sums_there->log_prob, sums.log_prob, 1 + fabs(sums.log_prob), 1e-12, "log_prob");
+    CHECK_CLOSE(sums_there->alpha, loss.alpha, 1.0, 1e-6, "alpha");
+}
+
+#endif
