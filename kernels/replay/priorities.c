@@ -1,32 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/replay/priorities.h"
-
+#include "kernels/replay/priorities_internal.h"
 #include "runtime/base/status.h"
-
-#include <math.h>
-
-/* DI-engine's, so that no transition becomes impossible to draw. */
-static const double EPSILON = 1e-5;
-
-/* The sum of a node's leaves, and the least that is not 0, or 0. */
-struct node {
-    double sum, min;
-};
-
-static int64_t count_leaves(const struct hd_priorities_shape *shape)
-{
-    int64_t leaves = 1;
-    while (leaves < shape->capacity)
-        leaves *= 2;
-    return leaves;
-}
-
-/* Returns the inner nodes: node 1 is the root, and the children of node i are 2 i and 2 i + 1,
- * which from `leaves` on are leaves. */
-static struct node *get_nodes(const struct hd_priorities *priorities, int64_t leaves)
-{
-    return (struct node *)(priorities->weight + leaves);
-}
 
 int64_t hd_priorities_get_saved_bytes(const struct hd_priorities_shape *shape)
 {
@@ -35,47 +9,25 @@ int64_t hd_priorities_get_saved_bytes(const struct hd_priorities_shape *shape)
 
 int64_t hd_priorities_get_bytes(const struct hd_priorities_shape *shape)
 {
-    const int64_t leaves = count_leaves(shape);
+    const int64_t leaves = hd_priorities_count_leaves(shape);
     return (int64_t)sizeof(struct hd_priorities) +
-           leaves * (int64_t)(sizeof(double) + sizeof(struct node));
-}
-
-static struct node get_node(const struct hd_priorities *priorities, int64_t leaves, int64_t i)
-{
-    if (i < leaves)
-        return get_nodes(priorities, leaves)[i];
-    const double weight = priorities->weight[i - leaves];
-    return (struct node){weight, weight};
-}
-
-static void compute_node(struct hd_priorities *priorities, int64_t leaves, int64_t i)
-{
-    const struct node left = get_node(priorities, leaves, 2 * i),
-                      right = get_node(priorities, leaves, 2 * i + 1);
-    const bool takes_left = left.min > 0 && (right.min == 0 || left.min < right.min);
-    get_nodes(priorities, leaves)[i] =
-        (struct node){left.sum + right.sum, takes_left ? left.min : right.min};
-}
-
-static struct node get_root(const struct hd_priorities *priorities, int64_t leaves)
-{
-    return get_node(priorities, leaves, 1);
+           leaves * (int64_t)(sizeof(double) + sizeof(struct hd_priorities_node));
 }
 
 void hd_priorities_build(const struct hd_priorities_shape *shape, struct hd_priorities *priorities)
 {
-    const int64_t leaves = count_leaves(shape);
+    const int64_t leaves = hd_priorities_count_leaves(shape);
     for (int64_t i = leaves - 1; i >= 1; i--)
-        compute_node(priorities, leaves, i);
+        hd_priorities_compute_node(priorities, leaves, i);
 }
 
 static void set_weight(const struct hd_priorities_shape *shape, struct hd_priorities *priorities,
                        int64_t number, double weight)
 {
-    const int64_t leaves = count_leaves(shape), leaf = number % shape->capacity;
+    const int64_t leaves = hd_priorities_count_leaves(shape), leaf = number % shape->capacity;
     priorities->weight[leaf] = weight;
     for (int64_t i = (leaf + leaves) / 2; i >= 1; i /= 2)
-        compute_node(priorities, leaves, i);
+        hd_priorities_compute_node(priorities, leaves, i);
 }
 
 void hd_priorities_push(const struct hd_priorities_shape *shape, struct hd_priorities *priorities,
@@ -98,44 +50,26 @@ bool hd_priorities_set(const struct hd_priorities_shape *shape, struct hd_priori
 {
     if (number < priorities->first || number >= priorities->end)
         return false;
-    set_weight(shape, priorities, number, pow(priority + EPSILON, shape->alpha));
+    set_weight(shape, priorities, number, hd_priorities_make_weight(shape, priority));
     priorities->max_priority = fmax(priorities->max_priority, priority);
     return true;
-}
-
-/* A child without weights is never entered, also where sums have rounded. */
-static int64_t find_leaf(const struct hd_priorities *priorities, int64_t leaves, double mass)
-{
-    int64_t i = 1;
-    while (i < leaves) {
-        const double left = get_node(priorities, leaves, 2 * i).sum,
-                     right = get_node(priorities, leaves, 2 * i + 1).sum;
-        const bool is_right = right > 0 && (mass >= left || left == 0);
-        mass -= is_right ? left : 0;
-        i = 2 * i + is_right;
-    }
-    return i - leaves;
 }
 
 int64_t hd_priorities_find(const struct hd_priorities_shape *shape,
                            const struct hd_priorities *priorities, double u)
 {
-    const int64_t leaves = count_leaves(shape);
-    const int64_t leaf = find_leaf(priorities, leaves, u * get_root(priorities, leaves).sum);
-    const int64_t newest = priorities->end - 1;
-    return newest - (newest + shape->capacity - leaf) % shape->capacity;
+    return hd_priorities_find_share(shape, priorities, u);
 }
 
-/* N and the sum of all weights cancel. */
 float hd_priorities_compute_importance(const struct hd_priorities_shape *shape,
                                        const struct hd_priorities *priorities, int64_t number,
                                        double beta)
 {
-    const double min = get_root(priorities, count_leaves(shape)).min;
-    return (float)pow(priorities->weight[number % shape->capacity] / min, -beta);
+    return hd_priorities_weigh(shape, priorities, number, beta);
 }
 
-/* A transition that is held has a weight of at least EPSILON, and nothing else has one. */
+/* A transition that is held has a weight of at least HD_PRIORITIES_EPSILON, and nothing else has
+ * one. */
 int hd_priorities_check(const struct hd_priorities_shape *shape,
                         const struct hd_priorities *priorities, char message[HD_NUMBERS_MESSAGE])
 {
@@ -149,7 +83,7 @@ int hd_priorities_check(const struct hd_priorities_shape *shape,
     const int64_t size = p->end - p->first;
     int64_t held = 0, weights = 0;
     for (int64_t number = p->first; number < p->end; number++)
-        held += p->weight[number % shape->capacity] > EPSILON / 2;
+        held += p->weight[number % shape->capacity] > HD_PRIORITIES_EPSILON / 2;
     for (int64_t leaf = 0; leaf < shape->capacity; leaf++)
         weights += p->weight[leaf] != 0;
     HD_TRY(hd_number_check(message, "transitions with weights", -1, held, size, size));

@@ -57,3 +57,29 @@ int64_t hd_priorities_find(const struct hd_priorities_shape *shape,
 float hd_priorities_compute_importance(const struct hd_priorities_shape *shape,
                                        const struct hd_priorities *priorities, int64_t number,
                                        double beta);
+
+/* -- On a GPU ---------------------------------------------------------------------------------- */
+/* Blocks are in device memory. The inner nodes have the bits that a CPU computes from the leaves.
+ */
+
+enum { HD_PRIORITIES_ROWS = 1024 /* of a batch, at most */ };
+
+/* The squared errors of a batch's rows: of row r at errors[r / micro * ld + r % micro]. */
+struct hd_priorities_errors {
+    const float *errors;
+    int64_t rows, micro, ld;
+    const int64_t *number; /* [rows]: of the row's transition */
+    const int64_t *used;   /* the number of rows that count, the first ones */
+};
+
+/* Does what hd_priorities_push does, with bounds in device memory. One launch. Returns HD_OK or
+ * HD_ERR_DEVICE (logged). */
+int hd_priorities_push_cuda(const struct hd_priorities_shape *shape,
+                            struct hd_priorities *priorities, const int64_t *first_p,
+                            const int64_t *end_p, void *stream);
+
+/* Does what hd_priorities_set does for each row in order, at most HD_PRIORITIES_ROWS; errors that
+ * are not finite change nothing. One launch. Returns HD_OK or HD_ERR_DEVICE (logged). */
+int hd_priorities_set_cuda(const struct hd_priorities_shape *shape,
+                           struct hd_priorities *priorities,
+                           const struct hd_priorities_errors *errors, void *stream);

@@ -6,6 +6,7 @@
  * different memory. */
 #pragma once
 
+#include "kernels/replay/priorities.h"
 #include "kernels/replay/transitions.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/rng.h"
@@ -94,11 +95,28 @@ int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *ring,
                         const struct hd_replay_input *input, void *scratch,
                         struct hd_replay_result *report, void *stream);
 
+/* The priorities by which rows are drawn. */
+struct hd_replay_draws {
+    struct hd_priorities_shape shape;
+    struct hd_priorities *priorities; /* of the transitions that the ring holds; draws is counted */
+    bool weighs; /* by importance, whose exponent is beta + draws * anneal, at most 1 */
+    double beta, anneal;
+    int64_t *number;   /* [rows]: written: the transition */
+    float *importance; /* [rows]: written: 1 if rows are not weighed */
+};
+
 /* Fills `to`, arrays in device memory, with transitions sampled by strata, draw i by item i of
  * *rng, in device or shared memory: the rows that hd_replay_get gives. Sets weight[rows] (unless
  * NULL) to 1 and *used (unless NULL) to the number of rows; if the ring is empty, all arrays get
- * zeros and *used becomes 0. One launch, which reads *rng when it runs. Returns HD_OK or
- * HD_ERR_DEVICE (logged). */
+ * zeros and *used becomes 0. `by` NULL: strata have as many transitions each; else equal sums of
+ * weights. Launches read *rng when they run. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const void *ring,
                           const struct hd_rng *rng, const struct hd_transition_shape *to_shape,
-                          struct hd_transitions to, float *weight, int64_t *used, void *stream);
+                          struct hd_transitions to, float *weight, int64_t *used,
+                          const struct hd_replay_draws *by, void *stream);
+
+/* Brings priorities up to date with a ring after a push, both in device memory. One launch. Returns
+ * HD_OK or HD_ERR_DEVICE (logged). */
+int hd_replay_push_priorities_cuda(const struct hd_replay_shape *shape, const void *ring,
+                                   const struct hd_priorities_shape *priorities_shape,
+                                   struct hd_priorities *priorities, void *stream);

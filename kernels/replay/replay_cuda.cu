@@ -2,6 +2,7 @@
 #include "kernels/common/copy.cuh"
 
 extern "C" {
+#include "kernels/replay/priorities_internal.h"
 #include "kernels/replay/replay_internal.h"
 }
 
@@ -203,6 +204,16 @@ extern "C" int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *me
                      (const int64_t *)scratch);
 }
 
+extern "C" int hd_replay_push_priorities_cuda(const struct hd_replay_shape *shape,
+                                              const void *memory,
+                                              const struct hd_priorities_shape *priorities_shape,
+                                              struct hd_priorities *priorities, void *stream)
+{
+    const struct hd_replay_header *header = hd_replay_ring_lay_out(shape, memory).header;
+    return hd_priorities_push_cuda(priorities_shape, priorities, &header->lost, &header->added,
+                                   stream);
+}
+
 /* -- Sampling ---------------------------------------------------------------------------------- */
 /* A block fills a row, of which one thread finds the transition: the random stream may be in host
  * memory, where reads are slow. */
@@ -215,6 +226,7 @@ struct sampling {
     struct hd_transitions to;
     float *weight;
     int64_t *used;
+    struct hd_replay_draws by; /* priorities NULL: uniformly */
 };
 
 template <typename word> static __device__ void clear_words(char *to, int64_t bytes)
@@ -262,17 +274,42 @@ static __device__ void copy_numbers(const struct sampling *s, int64_t row,
         *s->used = from ? rows : 0;
 }
 
+/* Returns the place of a transition that is drawn by priorities, and writes its number and
+ * importance. */
+static __device__ int64_t draw_by_priority(const struct sampling *s, int64_t row, double u)
+{
+    const struct hd_replay_draws *by = &s->by;
+    const double beta = fmin(1.0, by->beta + (double)by->priorities->draws * by->anneal);
+    const int64_t number = hd_priorities_find_share(&by->shape, by->priorities,
+                                                    ((double)row + u) / (double)s->to_shape.rows);
+    by->number[row] = number;
+    by->importance[row] =
+        by->weighs ? hd_priorities_weigh(&by->shape, by->priorities, number, beta) : 1.0f;
+    return number % s->shape.capacity;
+}
+
 /* Returns the transition that the row's draw selects, or NULL if there is none. */
 static __device__ const struct hd_transition *draw(const struct sampling *s, int64_t row)
 {
     const struct hd_replay_header *header = s->ring.header;
     const int64_t size = header->added - header->lost;
+    if (size <= 0 && s->by.priorities) {
+        s->by.number[row] = -1;
+        s->by.importance[row] = 0;
+    }
     if (size <= 0)
         return NULL;
     const double u = hd_rng_draw_uniform(s->rng, (uint32_t)row);
     const int64_t position = hd_replay_get_stratum(row, u, s->to_shape.rows, size);
     return hd_transition_get(s->ring.transitions, s->shape.nstep, s->shape.dims,
-                             hd_replay_find_transition(&s->shape, header, position));
+                             s->by.priorities
+                                 ? draw_by_priority(s, row, u)
+                                 : hd_replay_find_transition(&s->shape, header, position));
+}
+
+static __global__ void count_draw(struct hd_priorities *priorities)
+{
+    priorities->draws++;
 }
 
 template <typename word> static __global__ void sample_rows(const struct sampling s)
@@ -291,15 +328,18 @@ extern "C" int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const 
                                      const struct hd_rng *rng,
                                      const struct hd_transition_shape *to_shape,
                                      struct hd_transitions to, float *weight, int64_t *used,
-                                     void *stream)
+                                     const struct hd_replay_draws *by, void *stream)
 {
-    const struct sampling s = {
-        *shape, hd_replay_ring_lay_out(shape, memory), rng, *to_shape, to, weight, used};
+    struct sampling s = {*shape, hd_replay_ring_lay_out(shape, memory), rng, *to_shape, to, weight,
+                         used};
+    if (by)
+        s.by = *by;
     const uint64_t bits = hd_cuda_get_bits(s.ring.frames) | hd_cuda_get_bits(to.obs) |
                           hd_cuda_get_bits(to.next_obs) |
                           (uint64_t)(shape->frame_bytes | to_shape->obs_bytes);
     if (to_shape->rows == 0)
         return HD_OK;
-    return HD_LAUNCH_COPY(sample_rows, bits, shape->frame_bytes, 2 * shape->stack,
-                          (unsigned)to_shape->rows, stream, s);
+    HD_TRY(HD_LAUNCH_COPY(sample_rows, bits, shape->frame_bytes, 2 * shape->stack,
+                          (unsigned)to_shape->rows, stream, s));
+    return by ? HD_LAUNCH(count_draw, 1, 1, stream, by->priorities) : HD_OK;
 }

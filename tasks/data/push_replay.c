@@ -20,7 +20,6 @@ static const struct hd_port ports[] = {
 struct args {
     int64_t n_sample, capacity;
     int64_t frames; /* most frames of a transition block */
-    bool priority;
 };
 
 static const struct hd_field keys[] = {
@@ -36,7 +35,6 @@ static int push_replay_prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     hd_config_read(setup->config, keys, args);
     args->frames = hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->frames;
-    args->priority = setup->specs[PRIORITIES] != NULL;
     *args_p = args;
     HD_TRY(hd_priorities_check_use(setup, setup->specs[PRIORITIES], "priorities"));
     return hd_setup_check_order(setup, "policy.collect.n_sample",
@@ -116,11 +114,6 @@ static int push_replay_finish(struct hd_context *context, const struct hd_view *
 }
 
 #if HD_CUDA
-static bool supports(const void *memory)
-{
-    return !((const struct args *)memory)->priority;
-}
-
 static int64_t scratch_on_gpu(const void *memory)
 {
     return hd_replay_get_scratch_bytes(((const struct args *)memory)->frames);
@@ -143,14 +136,18 @@ static int push_replay_body_on_gpu(struct hd_context *context, const struct hd_v
         .transitions = block.transitions,
         .n_transitions = from->n_sample,
     };
-    return hd_replay_push_cuda(views[REPLAY].spec->shape, views[REPLAY].data, &input,
-                               context->scratch, context->header, context->stream);
+    const struct hd_view *replay = &views[REPLAY], *priorities = &views[PRIORITIES];
+    HD_TRY(hd_replay_push_cuda(replay->spec->shape, replay->data, &input, context->scratch,
+                               context->header, context->stream));
+    return priorities->data
+               ? hd_replay_push_priorities_cuda(replay->spec->shape, replay->data,
+                                                hd_priorities_get_shape(priorities->spec),
+                                                priorities->data, context->stream)
+               : HD_OK;
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = push_replay_body_on_gpu,
-                                          .supports = supports,
-                                          .scratch = scratch_on_gpu,
-                                          .graph_capturable = true};
+static const struct hd_gpu_verb on_gpu = {
+    .body = push_replay_body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_push_replay = {

@@ -27,7 +27,7 @@ static const struct hd_port ports[] = {
 };
 
 struct args {
-    bool priority, importance; /* draws by priorities; weighs rows by their importance */
+    bool importance; /* weighs rows by their importance */
     bool normalizes;
     int64_t anneal_steps;
     double beta, anneal; /* exponent of the first draw, and how much it grows with each */
@@ -69,7 +69,6 @@ static int sample_replay_prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->normalizes = setup->specs[OBS_NORM] || setup->specs[REWARD_NORM];
-    args->priority = setup->specs[PRIORITIES] != NULL;
     args->importance = hd_config_get_bool(setup->config, "policy.priority_IS_weight");
     if (args->importance)
         hd_config_read(setup->config, importance_keys, args);
@@ -156,8 +155,7 @@ static int sample_replay_body(struct hd_context *context, const struct hd_view *
 #if HD_CUDA
 static bool supports(const void *memory)
 {
-    const struct args *args = memory;
-    return !args->priority && !args->normalizes;
+    return !((const struct args *)memory)->normalizes;
 }
 
 static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -170,15 +168,24 @@ static int set_inputs(struct hd_context *context, const struct hd_view *views, c
 /* Only the GPU knows the size of the ring: from an empty one it makes a batch in which no row
  * counts. */
 static int sample_replay_body_on_gpu(struct hd_context *context, const struct hd_view *views,
-                                     const void *args)
+                                     const void *memory)
 {
-    (void)args;
-    const struct hd_view *batch = &views[BATCH];
+    const struct args *args = memory;
+    const struct hd_view *batch = &views[BATCH], *priorities = &views[PRIORITIES];
     const struct hd_batch_use use = hd_batch_get_use(batch->spec, batch->data);
+    struct hd_replay_draws by = {
+        .weighs = args->importance, .beta = args->beta, .anneal = args->anneal};
+    if (priorities->data) {
+        const struct hd_batch_draws draws = hd_batch_get_draws(batch->spec, batch->data);
+        by.shape = *hd_priorities_get_shape(priorities->spec);
+        by.priorities = priorities->data;
+        by.number = draws.number;
+        by.importance = draws.importance;
+    }
     return hd_replay_sample_cuda(views[REPLAY].spec->shape, views[REPLAY].data, context->inputs,
                                  hd_batch_get_shape(batch->spec),
                                  hd_batch_get_rows(batch->spec, batch->data), use.weight, use.used,
-                                 context->stream);
+                                 by.priorities ? &by : NULL, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = sample_replay_body_on_gpu,

@@ -99,17 +99,23 @@ def check_dqn(scratch):
 
 
 def check_priority(scratch):
-    """CPUs draw by priorities, GPUs learn and find the errors from which these follow."""
+    """GPUs keep the replay and its priorities, draw by these, learn and renew them, in one task."""
     keys = dict(SHORT, **GPU, policy__learn__microbatch=32)
     plan = call("graph", PRIORITY, *runner.sets(**keys), env=environment(HD_EMULATED_DEVICES=1)).stdout
-    for step, on_gpu in (("push_replay", False), ("sample_replay", False), ("loss_grad", True), ("update_priorities", False)):
+    for step in ("push_replay", "sample_replay", "loss_grad", "update_priorities"):
         lines = [line for line in plan.splitlines() if f" {step} [" in line]
-        check(lines and all((", gpu" in line) == on_gpu for line in lines), plan)
+        check(lines and all(", gpu" in line for line in lines), plan)
     check_same_bits(scratch, "priority", PRIORITY, [
         (1, 1, keys),
         (1, 1, dict(keys, runtime__executor="sequential")),
         (2, 1, dict(keys, runtime__gpus=2, runtime__scheduler="random")),
     ])
+    train(scratch("priority_cpu"), config=PRIORITY, **dict(keys, policy__cuda="false"))
+    apart = distance(scratch, "priority", "priority_cpu")
+    check(apart < 1e-5, f"prioritised dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
+    large = dict(keys, policy__learn__batch_size=2048, policy__learn__microbatch=512)
+    plan = call("graph", PRIORITY, *runner.sets(**large), env=environment(HD_EMULATED_DEVICES=1)).stdout
+    check("update_priorities [shard]" in plan, plan)
 
 
 def check_sac(scratch):

@@ -7,6 +7,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/harness/check.h"
+#include "tests/kernels/common/device.h"
 
 #include <math.h>
 #include <string.h>
@@ -200,3 +201,80 @@ TEST(what_is_no_priorities_is_told)
     hd_free(good);
     hd_free(bad);
 }
+
+#if HD_CUDA
+
+/* Weights are the CPU's but for the last bits of pow. */
+static void check_there(const struct hd_priorities_shape *shape,
+                        const struct hd_priorities *priorities, const struct hd_priorities *there)
+{
+    struct hd_priorities *found = open_priorities(shape);
+    device_get(found, there, hd_priorities_get_bytes(shape));
+    ck_assert(memcmp(found, priorities, sizeof *found) == 0);
+    for (int64_t i = 0; i < shape->capacity; i++)
+        ck_assert(fabs(found->weight[i] - priorities->weight[i]) <= 1e-14 * priorities->weight[i]);
+    check_build(shape, found);
+    hd_free(found);
+}
+
+enum { MICRO = 5, LD = 8, BATCH = 3 * MICRO };
+
+/* What a GPU reads. */
+struct there {
+    struct hd_priorities *priorities;
+    float *error;
+    int64_t *number, *used, *held;
+};
+
+/* Makes a batch of transitions, some of which are no longer held, or there twice, of errors of
+ * which one is no number and a few do not count; and sets their priorities on both sides. */
+static void set_batch(const struct hd_priorities_shape *shape, struct hd_priorities *priorities,
+                      const struct there *there, const struct hd_rng *rng, uint32_t item)
+{
+    float error[3 * LD] = {0};
+    int64_t number[BATCH], used = BATCH - hd_rng_draw_below(rng, item, 3);
+    const struct hd_priorities_errors errors = {there->error, BATCH,         MICRO,
+                                                LD,           there->number, there->used};
+    for (int64_t r = 0; r < BATCH; r++) {
+        float *at = &error[r / MICRO * LD + r % MICRO];
+        number[r] = priorities->first - 2 +
+                    hd_rng_draw_below(rng, item + 1 + (uint32_t)r, shape->capacity + 4);
+        *at = 30 * (float)pow(hd_rng_draw_uniform(rng, item + 50 + (uint32_t)r), 4);
+        *at = r == 3 ? NAN : *at;
+        if (r < used && r != 3)
+            hd_priorities_set(shape, priorities, number[r], (double)*at);
+    }
+    device_put(there->error, error, sizeof error);
+    device_put(there->number, number, sizeof number);
+    device_put(there->used, &used, sizeof used);
+    ck_assert_int_eq(hd_priorities_set_cuda(shape, there->priorities, &errors, device_stream()),
+                     HD_OK);
+}
+
+TEST(a_gpu_s_priorities_are_the_cpu_s, .runs = SHAPES, .cuda = true)
+{
+    const struct hd_priorities_shape *shape = &shapes[_i];
+    const struct hd_rng rng = {.key = {3, 9}, .shard = (uint32_t)_i};
+    static struct naive naive;
+    naive = (struct naive){.max = 1};
+    struct hd_priorities *priorities = open_priorities(shape);
+    const struct there there = {
+        device_make(priorities, hd_priorities_get_bytes(shape)),
+        device_make(NULL, 3 * LD * sizeof(float)), device_make(NULL, BATCH * sizeof(int64_t)),
+        device_make(NULL, sizeof(int64_t)), device_make(NULL, 2 * sizeof(int64_t))};
+    for (uint32_t step = 0; step < 60; step++) {
+        push_some(shape, &naive, priorities, &rng, 200 * step);
+        device_put(there.held, (int64_t[]){naive.first, naive.end}, 2 * sizeof(int64_t));
+        ck_assert_int_eq(hd_priorities_push_cuda(shape, there.priorities, there.held,
+                                                 there.held + 1, device_stream()),
+                         HD_OK);
+        check_there(shape, priorities, there.priorities);
+        if (naive.end == 0)
+            continue;
+        set_batch(shape, priorities, &there, &rng, 200 * step + 10);
+        check_there(shape, priorities, there.priorities);
+    }
+    hd_free(priorities);
+}
+
+#endif

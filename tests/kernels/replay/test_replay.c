@@ -479,7 +479,7 @@ static void check_sample(struct mirror *m, int64_t rows)
     const struct hd_rng *rng = device_make(&m->game.rng, sizeof m->game.rng);
     ck_assert_int_eq(hd_replay_sample_cuda(shape, m->ring, rng, &to_shape,
                                            hd_transitions_lay_out(&to_shape, there), weight, used,
-                                           device_stream()),
+                                           NULL, device_stream()),
                      HD_OK);
     for (int64_t i = 0; i < rows && size > 0; i++) {
         const double u = hd_rng_draw_uniform(&m->game.rng, (uint32_t)i);
