@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/gpu-check: a bundle says "no GPU" of everything where there is none; on the emulation all of its
-steps are made, in small sizes, and what fails is told as failing; results had without a GPU are not imported,
+steps are made, in small sizes, and what fails is told as failing; results had without a GPU are not recorded,
 others are, the last of each. A rehearsal keeps the rules of borrowed machines: a command may be killed at any
 moment, and only a few files with plain names come back."""
 
@@ -55,7 +55,7 @@ def check_no_gpu(scratch):
     lines = results(scratch("none"))
     check(lines.pop("machine")["what"].startswith("no GPU"), "the machine has a GPU")
     check(len(lines) == 11 and {line["outcome"] for line in lines.values()} == {"no GPU"}, f"{lines}")
-    said = call(KIT, "import", "--to", scratch.path, scratch("none"), expect=1)
+    said = call(KIT, "record", "--to", scratch.path, scratch("none"), expect=1)
     check("nothing in" in said, said)
     said = call(scratch("elsewhere/run"), scratch("none"), expect=2, env=environment(HD_GPU_CHECK_EMULATED=1))
     check("go together" in said, said)
@@ -87,7 +87,7 @@ def check_emulated(scratch):
     check(calls["cudaGraphLaunch"] > 0, f"nothing was counted: {calls}")
     with open(os.path.join(out, "results.txt"), encoding="utf-8") as file:
         check("tests/test_adam" in file.read(), "the summary")
-    call(KIT, "import", "--to", scratch.path, out, expect=1)
+    call(KIT, "record", "--to", scratch.path, out, expect=1)
     return folder
 
 
@@ -148,23 +148,35 @@ def check_failures(scratch, folder):
     check("no step is called benches" in said, said)
 
 
-def check_import(scratch):
+def check_record(scratch):
     os.mkdir(scratch("results"))
     os.mkdir(scratch("gpu"))
     lines = [{"machine": "NVIDIA H100 80GB HBM3", "date": "2026-01-02", "commit": "abc", "emulated": False},
              {"step": "kernels/x", "outcome": "measured", "value": 2.0, "unit": "ms"},
              {"step": "peers", "outcome": "skipped", "why": "no PyTorch"},
              {"step": "kernels/x", "outcome": "measured", "value": 1.0, "unit": "ms"}]
+    peers = {"Heddle f32": 1.5, "Heddle f32, runs": 9, "PyTorch f32, graph": 4, "PyTorch f32, compile graph": 3}
+    lines += [{"step": f"peers/update pong f32, batch 32, 1 GPU/{name}", "outcome": "measured", "value": value}
+              for name, value in peers.items()]
+    lines += [{"step": f"games/pong_ppo_gpu seed {seed}", "outcome": "measured", "value": 10 + seed} for seed in range(3)]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
     with tarfile.open(scratch("gpu/results-2.tar.gz"), "w:gz") as archive:
         member = tarfile.TarInfo("results.jsonl")
         member.size = len(text)
         archive.addfile(member, io.BytesIO(text))
-    call(KIT, "import", "--to", scratch("results"), scratch("gpu"), expect=0)
+    with open(scratch("page.md"), "w", encoding="utf-8") as file:
+        file.write("# Page\n<!-- scripts/gpu-check record: begin -->\n| old |\n<!-- end -->\nrest\n")
+    call(KIT, "record", "--to", scratch("results"), "--page", scratch("page.md"), scratch("gpu"), expect=0)
     with open(scratch("results/nvidia_h100_80gb_hbm3.jsonl"), encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
-    check(lines == [{"case": "kernels/x", "outcome": "measured", "value": 1.0, "unit": "ms", "commit": "abc",
-                     "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-01-02"}], f"{lines}")
+    check(len(lines) == 8 and lines[0] == {"case": "kernels/x", "outcome": "measured", "value": 1.0, "unit": "ms",
+                                           "commit": "abc", "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-01-02"}, f"{lines}")
+    with open(scratch("page.md"), encoding="utf-8") as file:
+        page = file.read()
+    gpu = "| NVIDIA H100 80GB HBM3 |"
+    check(f"{gpu} update, pong, batch 32, ms | f32 | 1.5 | 3 | 2.00 | abc |\n" in page, page)
+    check(f"{gpu} pong_ppo_gpu until solved, s, 3 seeds |  | 11 |  |  | abc |\n<!-- end -->\nrest\n" in page and "old" not in page,
+          page)
 
 
 def check_skips():
@@ -182,7 +194,7 @@ def main():
         skip("no strip here")
     check("usage: scripts/gpu-check" in call(KIT, "--help", expect=0), "--help")
     with Scratch() as scratch:
-        check_import(scratch)
+        check_record(scratch)
         check_no_gpu(scratch)
         folder = check_emulated(scratch)
         check_rehearsal(scratch, folder)

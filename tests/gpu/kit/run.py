@@ -6,7 +6,7 @@ Verifies Heddle on this machine's GPU and measures it. Everything is in this fol
 $HD_CUDA_LIBRARIES), and PyTorch, for comparison. Each step has a time limit, and none that fails keeps the
 next from being made. OUT (default: gpu-check-results) gets results.txt and results.tar.gz (of phase N:
 results-N.*), both rewritten as results come, so that nothing is lost when the machine is taken away. At home,
-`scripts/gpu-check import OUT` reads them. Logs and runs stay in the folder `work` here.
+`scripts/gpu-check record OUT` reads them. Logs and runs stay in the folder `work` here.
 
 phases and their steps, in this order; each phase is done within 560 s:
   1  smoke        a kernel, a GEMM, a recorded graph, a chain of StarPU's, 20 updates: in seconds
