@@ -44,3 +44,10 @@ const struct hd_verb *hd_registry_find_verb(const struct hd_registry *from, cons
             return from->verbs[i];
     return NULL;
 }
+
+int hd_inputs_set_rng(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views, (void)args;
+    *(struct hd_rng *)context->inputs = context->rng;
+    return HD_OK;
+}

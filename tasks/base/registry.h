@@ -142,6 +142,10 @@ struct hd_gpu_verb {
     bool decides;
 };
 
+/* This is the set_inputs of verbs that draw: a body finds the step's stream at context->inputs.
+ * Returns HD_OK. Thread safe. */
+int hd_inputs_set_rng(struct hd_context *context, const struct hd_view *views, const void *args);
+
 /* A verb. `args` is the task object that `prepare` made. Fields that a verb leaves zero have the
  * stated default. */
 struct hd_verb {

@@ -158,13 +158,6 @@ static bool supports(const void *memory)
     return !((const struct args *)memory)->normalizes;
 }
 
-static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    (void)views, (void)args;
-    *(struct hd_rng *)context->inputs = context->rng;
-    return HD_OK;
-}
-
 /* Only the GPU knows the size of the ring: from an empty one it makes a batch in which no row
  * counts. */
 static int sample_replay_body_on_gpu(struct hd_context *context, const struct hd_view *views,
@@ -191,7 +184,7 @@ static int sample_replay_body_on_gpu(struct hd_context *context, const struct hd
 static const struct hd_gpu_verb on_gpu = {.body = sample_replay_body_on_gpu,
                                           .supports = supports,
                                           .graph_capturable = true,
-                                          .set_inputs = set_inputs,
+                                          .set_inputs = hd_inputs_set_rng,
                                           .input_bytes = sizeof(struct hd_rng)};
 #endif
 

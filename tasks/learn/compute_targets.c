@@ -173,13 +173,6 @@ static int ready(const void *memory)
     return HD_OK;
 }
 
-static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    (void)views, (void)args;
-    *(struct hd_rng *)context->inputs = context->rng;
-    return HD_OK;
-}
-
 static int forward_on_gpu(const struct args *args, const struct hd_view *views, int port,
                           const void *obs, void *work, float *out, void *stream)
 {
@@ -218,7 +211,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu,
                                           .scratch = scratch_on_gpu,
                                           .ready = ready,
                                           .graph_capturable = true,
-                                          .set_inputs = set_inputs,
+                                          .set_inputs = hd_inputs_set_rng,
                                           .input_bytes = sizeof(struct hd_rng)};
 #endif
 

@@ -57,13 +57,6 @@ static int64_t loss_grad_scratch(const void *arg)
     return args->loss->scratch_bytes_on_gpu ? args->loss->scratch_bytes_on_gpu(args->loss_args) : 0;
 }
 
-static int set_inputs(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    (void)views, (void)args;
-    *(struct hd_rng *)context->inputs = context->rng;
-    return HD_OK;
-}
-
 /* Makes the passes of a CPU. */
 static int make_passes(const struct hd_loss_grad *args, const struct hd_loss_pass *pass,
                        const struct hd_loss_item *work)
@@ -148,7 +141,7 @@ const struct hd_gpu_verb hd_loss_grad_on_gpu = {
     .ready = ready,
     .scratch = loss_grad_scratch,
     .graph_capturable = true,
-    .set_inputs = set_inputs,
+    .set_inputs = hd_inputs_set_rng,
     .input_bytes = sizeof(struct hd_rng),
     .finishes_at_end = true,
     .decides = true,

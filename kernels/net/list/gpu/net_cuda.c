@@ -202,19 +202,29 @@ static int gather(const struct hd_net *net, int first, int last, const float *gr
     return hd_gpu_gather_gradient(at, lo, hi, gradient, grad, stream);
 }
 
+/* Makes a pass whose gradient is in its scratch. */
+static struct gpu_pass make_backward(const struct hd_net *net, const void *params, int64_t batch,
+                                     int64_t forward_batch, const void *work, const float *dq,
+                                     void *scratch, void *stream)
+{
+    return (struct gpu_pass){.net = as_list(net),
+                             .params = params,
+                             .rows = batch,
+                             .forward_rows = forward_batch,
+                             .work = (void *)work,
+                             .scratch = (char *)scratch + get_gradient_bytes(net),
+                             .stream = stream,
+                             .dq = dq,
+                             .gradient = scratch};
+}
+
 int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int first, int last, float *grad, bool gpu_order, void *stream)
 {
-    const struct gpu_pass pass = {.net = as_list(net),
-                                  .params = params,
-                                  .rows = batch,
-                                  .forward_rows = forward_batch,
-                                  .work = (void *)work,
-                                  .scratch = (char *)scratch + get_gradient_bytes(net),
-                                  .stream = stream,
-                                  .dq = dq,
-                                  .gradient = gpu_order ? grad : scratch};
+    struct gpu_pass pass =
+        make_backward(net, params, batch, forward_batch, work, dq, scratch, stream);
+    pass.gradient = gpu_order ? grad : scratch;
     HD_TRY(check(net));
     HD_TRY(go_back(&pass, first, last));
     return gpu_order ? HD_OK : gather(net, first, last, pass.gradient, grad, stream);
@@ -262,16 +272,9 @@ int hd_net_backward_obs_cuda(const struct hd_net *net, const void *params, int64
     const bool bf16 = hd_gpu_is_bf16(as_list(net));
     const struct hd_gpu_image row = {.channels = (int32_t)ld, .pixels = 1, .stored = (int32_t)ld};
     void *narrow = (char *)scratch + hd_align_up(hd_net_get_backward_cuda_bytes(net, batch));
-    const struct gpu_pass pass = {.net = as_list(net),
-                                  .params = params,
-                                  .rows = batch,
-                                  .forward_rows = forward_batch,
-                                  .work = (void *)work,
-                                  .scratch = (char *)scratch + get_gradient_bytes(net),
-                                  .stream = stream,
-                                  .dq = dq,
-                                  .gradient = scratch,
-                                  .obs_delta = bf16 ? narrow : dobs};
+    struct gpu_pass pass =
+        make_backward(net, params, batch, forward_batch, work, dq, scratch, stream);
+    pass.obs_delta = bf16 ? narrow : dobs;
     HD_TRY(check(net));
     HD_TRY(go_back_to_obs(&pass));
     return bf16 ? hd_gpu_convert(&row, batch, narrow, ld, false, true, false, dobs, stream) : HD_OK;
