@@ -259,6 +259,10 @@ const struct hd_key hd_task_keys[] = {
      "acting and stepping are separate tasks for each step of an environment group, and GPUs "
      "act if there are any; false: a group's collect is one task",
      NULL},
+    {"policy.collect.act_parts", HD_KEY_INT, 1, 4096, "2", NULL, "global",
+     "with overlap_act_step, of on-policy learning: a GPU acts for so many parts of a shard's "
+     "environment groups in turns, while CPU cores step the others",
+     NULL},
     {"policy.collect.segment_at_done", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "a fragment ends with its episode and unfinished fragments are dropped, as in DI-engine; "
      "false: each environment plays n_sample / collector_env_num steps and none is dropped",

@@ -86,7 +86,8 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->groups = envs->partials;
-    args->joint_groups = (args->groups + 1) / 2;
+    const int64_t parts = hd_config_get_int(setup->config, "policy.collect.act_parts");
+    args->joint_groups = (args->groups + parts - 1) / parts;
     args->acting = *args->envs;
     args->acting.envs *= args->joint_groups;
     args->trajectories = setup->specs[TRAJECTORIES];

@@ -111,15 +111,17 @@ def trace(config, directory, keys):
 
 
 def check_acts(scratch):
-    """A step of all envs is two acts, each for half of them, and as many tasks of CPUs as there are groups."""
-    config, keys = ACT
-    tasks = collections.Counter((task["args"]["iteration"], task["args"]["stage"])
-                                for task in trace(config, scratch("acts"), SMALL | keys | dict(max_train_iter=2, world__shards=1))
-                                if task["name"] == "collect_on_policy")
-    acts = [tasks[0, stage] for stage in range(1, 2 * STEPS + 1, 2)]
-    steps = [tasks[0, stage] for stage in range(2, 2 * STEPS + 1, 2)]
-    print(f"acting: {sum(acts)} tasks on the GPU and {sum(steps)} on CPUs for {STEPS} steps of {2 * GROUPS} envs")
-    check(set(acts) == {2} and set(steps) == {GROUPS}, f"{tasks}")
+    """A step of all envs is an act for each part of them, and as many tasks of CPUs as there are groups."""
+    config = ACT[0]
+    for parts, more in ((2, {}), (3, dict(policy__collect__act_parts=3))):
+        keys = SMALL | ACT[1] | more | dict(max_train_iter=2, world__shards=1)
+        tasks = collections.Counter((task["args"]["iteration"], task["args"]["stage"])
+                                    for task in trace(config, scratch(f"acts{parts}"), keys)
+                                    if task["name"] == "collect_on_policy")
+        acts = [tasks[0, stage] for stage in range(1, 2 * STEPS + 1, 2)]
+        steps = [tasks[0, stage] for stage in range(2, 2 * STEPS + 1, 2)]
+        print(f"acting: {sum(acts)} tasks on the GPU and {sum(steps)} on CPUs for {STEPS} steps of {2 * GROUPS} envs")
+        check(set(acts) == {parts} and set(steps) == {GROUPS}, f"{tasks}")
 
 
 def main():

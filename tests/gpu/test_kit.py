@@ -175,7 +175,7 @@ def check_record(scratch):
         page = file.read()
     gpu = "| NVIDIA H100 80GB HBM3 |"
     check(f"{gpu} update, pong, batch 32, ms | f32 | 1.5 | 3 | 2.00 | abc |\n" in page, page)
-    check(f"{gpu} pong_ppo_gpu until solved, s, 3 seeds |  | 11 |  |  | abc |\n<!-- end -->\nrest\n" in page and "old" not in page,
+    check(f"{gpu} pong_ppo_gpu until solved, s, 3 runs |  | 11 |  |  | abc |\n<!-- end -->\nrest\n" in page and "old" not in page,
           page)
 
 

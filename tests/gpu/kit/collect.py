@@ -20,7 +20,7 @@ DROPPED = ("cases_passed", "places", "what")  # long, or said by other fields
 HOME = os.path.dirname(os.path.dirname(ROOT))
 BEGIN, END = "<!-- scripts/gpu-check record: begin -->\n", "<!-- end -->\n"
 UPDATE = re.compile(r"peers/((?:ppo )?update) (\w+) (\w+), batch (\d+), 1 GPU/(\w+)[^,]*(, runs)?")
-GAME = re.compile(r"games/(\w+) seed \d+")
+GAME = re.compile(r"games/(.+?)( seed \d+)?$")
 
 
 def collect(lines):
@@ -81,7 +81,7 @@ def list_games(lines):
         if found := GAME.match(case):
             games.setdefault((gpu, found[1], line["commit"]), []).append(line["value"])
     for (gpu, name, commit), seconds in sorted(games.items()):
-        yield (gpu, f"{name} until solved, s, {len(seconds)} seeds", "", f"{statistics.median(seconds):.3g}", "", "", commit)
+        yield (gpu, f"{name} until solved, s, {len(seconds)} run{'s' * (len(seconds) > 1)}", "", f"{statistics.median(seconds):.3g}", "", "", commit)
 
 
 def write_table(page, lines):
