@@ -68,9 +68,10 @@ static __device__ void hd_tiles_renew(const struct hd_tiles &tiles, int64_t lo, 
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
         const int k = j * HD_THREADS + (int)threadIdx.x;
-        const int64_t at = (int64_t)blockIdx.x * HD_TILE_ELEMENTS + k;
+        const int64_t at = (int64_t)tile.pattern * HD_TILE_ELEMENTS + k;
         const bool is_element = k < tile.rows * tile.columns;
-        places[j] = is_element ? tiles.flat[at] : -1;
+        const int32_t offset = is_element ? tiles.flat[at] : -1;
+        places[j] = offset < 0 ? -1 : tile.lo + offset;
         locals[j] = is_element ? tiles.local[at] : -1;
         if (places[j] >= lo && places[j] < hi)
             elements[j] = step.read(places[j]);

@@ -17,6 +17,7 @@ struct hd_tile {
     int32_t ld, gradient_ld;  /* elements from one row to the next of either */
     int32_t rows, columns;
     int32_t lo, hi; /* its elements' places in the flat array lie in [lo, hi) */
+    int32_t pattern;
 };
 
 /* All arrays are device memory. An element of a tile that is padding has no place in the flat array
@@ -24,8 +25,11 @@ struct hd_tile {
 struct hd_tiles {
     const struct hd_tile *tiles; /* [n] */
     int64_t n;
-    /* [n][HD_TILE_ELEMENTS], of which each tile uses as many as it has elements: where they are in
-     * the flat array, in ascending order, then -1 for padding; and their row * HD_TILE + column. */
+    /* [n_patterns][HD_TILE_ELEMENTS], of which a tile uses as many of its pattern as it has
+     * elements: where they are in the flat array from `lo` on, in ascending order, then -1 for
+     * padding; and their row * HD_TILE + column. Tiles of a matrix have few patterns, which stay in
+     * a GPU's cache. */
+    int64_t n_patterns;
     const int32_t *flat;
     const uint16_t *local;
     const int32_t *gradient_at; /* by place in the flat array: that in a gradient in GPU order, or

@@ -145,11 +145,11 @@ static struct hd_tiles make_tiles(bool bf16, float *floats, void *narrow)
     for (int t = 0; t < TILES; t++) {
         const int before = ROWS * HD_TILE * t, end = before + ROWS * HD_TILE;
         int n = 0;
-        tiles[t] = (struct hd_tile){t * HD_TILE, t * HD_TILE, LD,     LD,
-                                    ROWS_PADDED, HD_TILE,     before, end < N ? end : N};
+        tiles[t] = (struct hd_tile){t * HD_TILE, t * HD_TILE,       LD, LD, ROWS_PADDED, HD_TILE,
+                                    before,      end < N ? end : N, t};
         for (int column = 0; column < HD_TILE; column++)
             for (int row = 0; row < ROWS && before + n < N; row++, n++) {
-                flat[t][n] = before + n;
+                flat[t][n] = n;
                 local[t][n] = (uint16_t)(row * HD_TILE + column);
             }
         for (int i = 0; i < ROWS_PADDED * HD_TILE; i++)
@@ -161,6 +161,7 @@ static struct hd_tiles make_tiles(bool bf16, float *floats, void *narrow)
     }
     return (struct hd_tiles){.tiles = device_make(tiles, sizeof tiles),
                              .n = TILES,
+                             .n_patterns = TILES,
                              .flat = device_make(flat, sizeof flat),
                              .local = device_make(local, sizeof local),
                              .floats = floats,

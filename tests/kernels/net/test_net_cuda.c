@@ -180,6 +180,20 @@ TEST(shadows_on_a_gpu_follow_by_ranges, .runs = 2 * N_ODD, .cuda = true)
     hd_net_destroy(net);
 }
 
+/* The lists of tiles are read from the cache: that of the whole net took an eighth of what Adam
+ * reads. */
+TEST(tiles_of_a_net_have_few_patterns, .runs = 2, .cuda = true)
+{
+    struct hd_net *net = make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32,
+                                      _i == 0 ? HD_F32 : HD_BF16);
+    struct hd_tiles tiles;
+    ck_assert_int_eq(hd_net_prepare_cuda(net, 0, 0), HD_OK);
+    ck_assert_int_eq(hd_net_get_tiles(net, NULL, &tiles), HD_OK);
+    ck_assert_msg(100 * tiles.n_patterns <= tiles.n, "%lld patterns of %lld tiles",
+                  (long long)tiles.n_patterns, (long long)tiles.n);
+    hd_net_destroy(net);
+}
+
 TEST(gpu_order_changes_no_bit, .runs = 2 * N_ODD, .cuda = true)
 {
     enum { BACK = 3 };

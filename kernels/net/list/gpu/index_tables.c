@@ -4,6 +4,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/net/list/gpu/index_tables_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -58,7 +59,7 @@ struct tables {
     struct hd_tile *tiles;
     int32_t *flat;
     uint16_t *local;
-    int64_t n_tiles;
+    int64_t n_tiles, n_patterns;
 };
 
 static void free_tables(struct tables *tables)
@@ -70,6 +71,16 @@ static void free_tables(struct tables *tables)
     hd_free(tables->tiles);
     hd_free(tables->flat);
     hd_free(tables->local);
+}
+
+static int32_t *get_flat(const struct tables *tables, int64_t t)
+{
+    return tables->flat + t * HD_TILE_ELEMENTS;
+}
+
+static uint16_t *get_local(const struct tables *tables, int64_t t)
+{
+    return tables->local + t * HD_TILE_ELEMENTS;
 }
 
 /* Returns the tiles along a side, and those of a matrix. */
@@ -203,9 +214,59 @@ static int list_all(struct tables *tables)
         return HD_ERR_NOMEM;
     list_elements(tables, counts);
     for (int64_t t = 0; t < tables->n_tiles; t++)
-        list_padding(&tables->tiles[t], counts[t], tables->flat + t * HD_TILE_ELEMENTS,
-                     tables->local + t * HD_TILE_ELEMENTS);
+        list_padding(&tables->tiles[t], counts[t], get_flat(tables, t), get_local(tables, t));
     hd_free(counts);
+    return HD_OK;
+}
+
+/* -- Patterns ---------------------------------------------------------------------------------- */
+
+static uint64_t hash_pattern(const struct tables *tables, int64_t t)
+{
+    return hd_hash_mix(
+        hd_hash_bytes(get_flat(tables, t), HD_TILE_ELEMENTS * (int64_t)sizeof *tables->flat),
+        hd_hash_bytes(get_local(tables, t), HD_TILE_ELEMENTS * (int64_t)sizeof *tables->local));
+}
+
+static bool is_same(const struct tables *tables, int64_t a, int64_t b)
+{
+    return memcmp(get_flat(tables, a), get_flat(tables, b),
+                  HD_TILE_ELEMENTS * sizeof *tables->flat) == 0 &&
+           memcmp(get_local(tables, a), get_local(tables, b),
+                  HD_TILE_ELEMENTS * sizeof *tables->local) == 0;
+}
+
+/* Returns the pattern of tile t, whose list becomes a new one if there is none like it. */
+static int64_t find_pattern(struct tables *tables, uint64_t *hashes, int64_t t)
+{
+    const uint64_t hash = hash_pattern(tables, t);
+    for (int64_t p = tables->n_patterns - 1; p >= 0; p--)
+        if (hashes[p] == hash && is_same(tables, p, t))
+            return p;
+    const int64_t p = tables->n_patterns++;
+    hashes[p] = hash;
+    if (p < t) {
+        memcpy(get_flat(tables, p), get_flat(tables, t), HD_TILE_ELEMENTS * sizeof *tables->flat);
+        memcpy(get_local(tables, p), get_local(tables, t),
+               HD_TILE_ELEMENTS * sizeof *tables->local);
+    }
+    return p;
+}
+
+/* Lets tiles whose elements lie alike share a list of them. */
+static int share_patterns(struct tables *tables)
+{
+    uint64_t *hashes = hd_alloc(tables->n_tiles, sizeof *hashes);
+    if (!hashes)
+        return HD_ERR_NOMEM;
+    for (int64_t t = 0; t < tables->n_tiles; t++) {
+        struct hd_tile *tile = &tables->tiles[t];
+        int32_t *flat = get_flat(tables, t);
+        for (int k = 0; k < tile->rows * tile->columns; k++)
+            flat[k] -= flat[k] < 0 ? 0 : tile->lo;
+        tile->pattern = (int32_t)find_pattern(tables, hashes, t);
+    }
+    hd_free(hashes);
     return HD_OK;
 }
 
@@ -220,7 +281,8 @@ static int make_tables(struct tables *tables)
         return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");
     HD_TRY(allocate(tables));
     HD_TRY(map_tensors(tables));
-    return list_all(tables);
+    HD_TRY(list_all(tables));
+    return share_patterns(tables);
 }
 
 /* -- To the GPU -------------------------------------------------------------------------------- */
@@ -236,7 +298,7 @@ static int copy_part(char *memory, int64_t *used, const void *from, int64_t byte
 
 static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
 {
-    const int64_t elements = tables->n_tiles * HD_TILE_ELEMENTS;
+    const int64_t elements = tables->n_patterns * HD_TILE_ELEMENTS;
     const int64_t tiles = tables->n_tiles * (int64_t)sizeof *tables->tiles;
     const int64_t flat = elements * (int64_t)sizeof *tables->flat;
     const int64_t local = elements * (int64_t)sizeof *tables->local;
@@ -274,6 +336,7 @@ static int create(const struct hd_net *net, struct hd_net_on_gpu **on_p)
         status = copy_tables(&tables, on);
     if (status == HD_OK) {
         on->tiles.n = tables.n_tiles;
+        on->tiles.n_patterns = tables.n_patterns;
         on->tiles.n_narrow = as_list(net)->places.narrow;
         on->tiles.bf16 = net->gpu_precision == HD_BF16;
         on->stage = tables.stage;
