@@ -17,7 +17,8 @@ struct hd_binder {
     int64_t *counters;              /* [counters]; counters[0] is the iteration */
     int place; /* op of the present iteration before which the state stands, when it is saved or was
                   restored: a stop step, or 0, as between iterations */
-    int64_t repeat_index;               /* counted over all repeats around the present step */
+    int64_t repeat_index; /* counted over all repeats around the present step */
+    int fused_pass;       /* of the passes of a repeat whose tasks on the GPU become one: 0 ... */
     int64_t (*last_read)[HD_PORTS_MAX]; /* [steps][refs]: the version that the step read last */
     int window;                         /* iterations under way at most */
     struct hd_task_group task_groups[HD_WINDOW_MAX]; /* tasks of iteration i, at i % window */

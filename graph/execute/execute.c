@@ -34,14 +34,20 @@ static int run_step(struct hd_executor *executor, int at, bool *stopped_p)
 
 static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopped_p);
 
-static int run_body(struct hd_executor *executor, int at, bool *stopped_p)
+/* Runs a pass of a repeat's body. Tasks on the GPU of several passes become one, as far as nothing
+ * else is submitted in between. */
+static int run_body(struct hd_executor *executor, int at, bool last, bool *stopped_p)
 {
-    const struct hd_op *op = &executor->binder.plan->ops[at];
-    struct hd_session *session = executor->binder.session;
+    struct hd_binder *binder = &executor->binder;
+    const struct hd_op *op = &binder->plan->ops[at];
     if (op->fused[0])
-        hd_fuse_begin(session, 1, op->fused);
+        binder->fused_pass =
+            hd_fuse_begin(binder->session, 1, op->fused) ? binder->fused_pass + 1 : 0;
     const int status = run_ops(executor, at + 1, op->end, stopped_p);
-    const int fused = hd_fuse_end(session);
+    const bool goes_on = status == HD_OK && !*stopped_p && !last;
+    if (!op->fused[0] || (goes_on && binder->fused_pass + 1 < HD_FUSED_PASSES))
+        return status;
+    const int fused = hd_fuse_end(binder->session);
     return status != HD_OK ? status : fused;
 }
 
@@ -55,7 +61,7 @@ static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
         return HD_OK;
     for (int64_t i = 0; i < op->step->times && !*stopped_p; i++) {
         *index = outer * op->step->times + i;
-        HD_TRY(run_body(executor, at, stopped_p));
+        HD_TRY(run_body(executor, at, i + 1 == op->step->times, stopped_p));
     }
     *index = outer;
     return HD_OK;

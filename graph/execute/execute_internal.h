@@ -21,7 +21,8 @@ struct hd_work_buffers {
     int64_t n;      /* instances * items */
     bool gpu;       /* its memory is on GPUs */
     void **memory;  /* [instances][items], on the instance's GPU if the step runs there */
-    void **headers; /* [instances][items], in host memory */
+    int passes;     /* that may be one task, so that each needs headers of its own */
+    void **headers; /* [passes][instances][items], in host memory */
     struct hd_buffer **buffers;                 /* [instances][items] */
     struct hd_cross_shard_buffers *cross_shard; /* [stages] */
     int stages;

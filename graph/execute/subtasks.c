@@ -50,7 +50,8 @@ int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
     work->gpu = op->gpu && !hd_session_get_options(binder->session)->recorder;
     work->accesses = hd_alloc(count_accesses_max(binder, op), sizeof *work->accesses);
     work->memory = hd_alloc(work->n, sizeof *work->memory);
-    work->headers = hd_alloc(work->n, sizeof *work->headers);
+    work->passes = work->gpu && op->in_fused ? HD_FUSED_PASSES : 1;
+    work->headers = hd_alloc(work->n * work->passes, sizeof *work->headers);
     work->buffers = hd_alloc(work->n, sizeof *work->buffers);
     work->cross_shard = hd_alloc(work->stages, sizeof *work->cross_shard);
     if (!work->accesses || !work->memory || !work->headers || !work->buffers || !work->cross_shard)
@@ -61,9 +62,13 @@ int hd_work_buffers_create(struct hd_binder *binder, const struct hd_op *op,
         const int64_t bytes = used ? op->subtasks.work_bytes : 0;
         work->memory[i] =
             work->gpu ? hd_device_alloc(get_device(binder, work, i), bytes) : hd_alloc(bytes, 1);
+        if (!work->memory[i])
+            return HD_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < work->n * work->passes; i++) {
         work->headers[i] = work->gpu ? hd_pinned_alloc(op->subtasks.header_bytes)
                                      : hd_alloc(op->subtasks.header_bytes, 1);
-        if (!work->memory[i] || !work->headers[i])
+        if (!work->headers[i])
             return HD_ERR_NOMEM;
     }
     for (int stage = 0; op->cross_shard_sums && stage < work->stages; stage++)
@@ -79,14 +84,16 @@ void hd_work_buffers_destroy(struct hd_binder *binder, struct hd_work_buffers *w
         hd_cross_shard_buffers_destroy(&work->cross_shard[stage]);
     for (int64_t i = 0; work->memory && work->headers && work->buffers && i < work->n; i++) {
         hd_buffer_destroy(work->buffers[i]);
-        if (work->gpu) {
+        if (work->gpu)
             hd_device_free(get_device(binder, work, i), work->memory[i]);
-            hd_pinned_free(work->headers[i]);
-        } else {
+        else
             hd_free(work->memory[i]);
-            hd_free(work->headers[i]);
-        }
     }
+    for (int64_t i = 0; work->headers && i < work->n * work->passes; i++)
+        if (work->gpu)
+            hd_pinned_free(work->headers[i]);
+        else
+            hd_free(work->headers[i]);
     hd_free(work->memory);
     hd_free(work->headers);
     hd_free(work->buffers);
@@ -307,6 +314,14 @@ static void set_home(const struct subtask *subtask, struct hd_task *task)
     task->waits = !gpu && subtask->body && op->subtasks.waits;
 }
 
+/* Returns headers[items] of the instance, of the present pass if several may be one task. */
+static void **get_headers(const struct subtask *subtask)
+{
+    const struct hd_work_buffers *work = subtask->work;
+    const int64_t pass = work->passes > 1 ? subtask->binder->fused_pass : 0;
+    return work->headers + pass * work->n + subtask->instance * subtask->op->subtasks.items;
+}
+
 static int submit_subtask(const struct subtask *subtask, const struct hd_task *common)
 {
     const struct hd_op *op = subtask->op;
@@ -328,8 +343,9 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     task.context.gpu = op->gpu;
     task.context.work = subtask->body ? work->memory[first + subtask->item] : NULL;
     task.context.work_buffers = subtask->finish ? work->memory + first : NULL;
-    task.context.header = subtask->body ? work->headers[first + subtask->item] : NULL;
-    task.context.headers = work->headers + first;
+    void **headers = get_headers(subtask);
+    task.context.header = subtask->body ? headers[subtask->item] : NULL;
+    task.context.headers = headers;
     return hd_submit_task(subtask->binder->session, &task);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the repeats whose steps on the GPU are given to it as one task, so that an update is one
- * launch and the host has nothing to do in between. Where several GPUs or ranks take part, tasks
- * stay apart: the buckets that are done travel while others are computed. */
+/* Finds the repeats whose steps on the GPU are given to it as one task, so that several updates are
+ * one launch and the host has nothing to do in between. Where several GPUs or ranks take part,
+ * tasks stay apart: the buckets that are done travel while others are computed. */
 #include "graph/plan/plan_internal.h"
 
 #include <stdio.h>
@@ -25,9 +25,12 @@ static void fuse(struct hd_plan *plan, int at)
         first = first ? first : op;
         last = op;
     }
-    if (first != last)
-        snprintf(repeat->fused, sizeof repeat->fused, "%.28s..%.28s", first->step->verb->name,
-                 last->step->verb->name);
+    if (first == last)
+        return;
+    snprintf(repeat->fused, sizeof repeat->fused, "%.28s..%.28s", first->step->verb->name,
+             last->step->verb->name);
+    for (int i = at + 1; i < repeat->end; i++)
+        plan->ops[i].in_fused = true;
 }
 
 void hd_plan_find_fused_repeats(struct hd_plan *plan)

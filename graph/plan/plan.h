@@ -85,13 +85,17 @@ struct hd_cross_shard_sums {
     char label[HD_LABEL_BYTES]; /* of the collective: "loss_grad.sums1" */
 };
 
+enum { HD_FUSED_PASSES = 8 };
+
 struct hd_op {
     enum hd_op_kind kind;
     struct hd_step *step;
     int value; /* of a step: the flat one that it changes by buckets, or HD_NO_VALUE */
     int end;
-    char fused[HD_LABEL_BYTES]; /* of a repeat whose body's tasks on the GPU become one: its name;
+    char fused[HD_LABEL_BYTES]; /* of a repeat whose body's tasks on the GPU become one, of up to
+                                   HD_FUSED_PASSES passes where nothing else is submitted: its name;
                                    else "" */
+    bool in_fused;              /* it is in the body of such a repeat */
     /* The following belong to ops of kind HD_OP_STEP. */
     enum hd_lowering lowering;
     bool background; /* its tasks let all others pass */

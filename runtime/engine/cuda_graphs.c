@@ -240,18 +240,9 @@ static int run_recorded(struct hd_cuda_graphs *cuda_graphs, struct hd_task *cons
 int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
                        const struct hd_task **failed_p)
 {
-    int recorded = 0;
     *failed_p = tasks[0];
-    while (recorded < n && tasks[recorded]->graph_capturable)
-        recorded++;
-    if (recorded == n)
-        return run_recorded(cuda_graphs, tasks, n, failed_p);
-    for (int i = 0; i < n; i++) {
-        *failed_p = tasks[i];
-        HD_TRY(tasks[i]->graph_capturable ? run_recorded(cuda_graphs, &tasks[i], 1, failed_p)
-                                          : call_bodies(&tasks[i], 1, failed_p));
-    }
-    return HD_OK;
+    return tasks[0]->graph_capturable ? run_recorded(cuda_graphs, tasks, n, failed_p)
+                                      : call_bodies(tasks, n, failed_p);
 }
 
 int hd_cuda_graphs_check(struct hd_cuda_graphs *cuda_graphs, int device, void *stream)

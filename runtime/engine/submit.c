@@ -202,12 +202,13 @@ static struct hd_task_record *make_record(struct hd_session *session, const stru
 
 /* -- Fusing ------------------------------------------------------------------------------------ */
 
-void hd_fuse_begin(struct hd_session *session, int home, const char *name)
+bool hd_fuse_begin(struct hd_session *session, int home, const char *name)
 {
     if (session->options.sequential)
-        return;
+        return false;
     session->tasks.fusion.name = name;
     session->tasks.fusion.home = home;
+    return session->tasks.fusion.n > 0;
 }
 
 /* Adds a task to those that are to be one. */
@@ -288,7 +289,8 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
     HD_TRY(observe_task(session, task));
     if (session->options.sequential)
         return submit_sequential(session, task);
-    if (session->tasks.fusion.name && task->home == session->tasks.fusion.home && !task->again)
+    if (session->tasks.fusion.name && task->home == session->tasks.fusion.home && !task->again &&
+        task->graph_capturable)
         return fuse(session, task);
     struct hd_task_record *record = make_record(session, task);
     if (!record)

@@ -98,12 +98,13 @@ struct hd_task {
                        read and write; 0: unknown. Recorders read it */
 };
 
-/* From hd_fuse_begin on, tasks of the GPU `home` are collected, and each run of them, until
- * something else is submitted or waited for or hd_fuse_end is called, becomes one StarPU task named
- * `name`, whose work is launched at once if all of it can be recorded. A sequential session runs
- * them one by one. Fusing does not nest. hd_fuse_end returns HD_OK, or HD_ERR_NOMEM or
- * HD_ERR_SYSTEM (logged). */
-void hd_fuse_begin(struct hd_session *session, int home, const char *name);
+/* From hd_fuse_begin on, tasks of the GPU `home` whose work can be recorded are collected, and each
+ * run of them, until something else is submitted or waited for or hd_fuse_end is called, becomes
+ * one StarPU task named `name`, whose work is launched at once. A sequential session runs them one
+ * by one. Fusing does not nest, but may begin again, and is the same then. hd_fuse_begin returns
+ * whether tasks are collected already; hd_fuse_end HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM
+ * (logged). */
+bool hd_fuse_begin(struct hd_session *session, int home, const char *name);
 int hd_fuse_end(struct hd_session *session);
 
 /* Submits a copy of *task. Returns HD_OK, HD_ERR_NOMEM, or HD_ERR_SYSTEM or HD_ERR_DEVICE (logged);

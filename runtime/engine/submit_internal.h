@@ -113,8 +113,8 @@ int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p);
 void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs);
 
 /* Queues the work of n >= 1 tasks, one after another, whose contexts are complete and have the same
- * stream: by one launch if all can be recorded. Returns HD_OK, or the status of a task's body or
- * HD_ERR_DEVICE (logged), with that task in *failed_p. */
+ * stream: by one launch if it can be recorded, which that of several can. Returns HD_OK, or the
+ * status of a task's body or HD_ERR_DEVICE (logged), with that task in *failed_p. */
 int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, struct hd_task *const *tasks, int n,
                        const struct hd_task **failed_p);
 
