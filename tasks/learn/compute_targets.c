@@ -60,31 +60,31 @@ struct work {
     void *forward;
 };
 
-/* `on_gpu` says whose passes the memory is for. */
-static int64_t lay_out(const struct args *args, bool on_gpu, void *memory, struct work *work)
+/* The memory of passes lies behind all else. */
+static int64_t lay_out(const struct args *args, void *memory, struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
     const struct hd_critic_batch_shape *shape = args->shape;
     const int64_t rows = shape->rows;
-    int64_t forward = 0;
-    for (int i = POLICY; i <= TARGET2; i++) {
-        const int64_t bytes = on_gpu ? hd_net_get_forward_cuda_bytes(args->net[i], rows)
-                                     : hd_net_get_forward_bytes(args->net[i], rows, 1);
-        forward = bytes > forward ? bytes : forward;
-    }
     work->out = hd_arena_take(&arena, rows * 2 * shape->dims, sizeof *work->out);
     work->joined = hd_arena_take(&arena, rows * (shape->obs + shape->dims), sizeof *work->joined);
     work->log_prob = hd_arena_take(&arena, rows, sizeof *work->log_prob);
     work->q1 = hd_arena_take(&arena, rows, sizeof *work->q1);
     work->q2 = hd_arena_take(&arena, rows, sizeof *work->q2);
-    work->forward = hd_arena_take(&arena, forward, 1);
+    work->forward = hd_arena_take(&arena, 0, 1);
     return arena.used;
 }
 
-static int64_t compute_targets_scratch(const void *args)
+static int64_t compute_targets_scratch(const void *memory)
 {
+    const struct args *args = memory;
     struct work unused;
-    return lay_out(args, false, NULL, &unused);
+    int64_t most = 0;
+    for (int i = POLICY; i <= TARGET2; i++) {
+        const int64_t bytes = hd_net_get_forward_bytes(args->net[i], args->shape->rows, 1);
+        most = bytes > most ? bytes : most;
+    }
+    return lay_out(args, NULL, &unused) + most;
 }
 
 /* Joins the batch's observations with the actions taken there. */
@@ -144,7 +144,7 @@ static int compute_targets_body(struct hd_context *context, const struct hd_view
     const struct hd_critic_batch to =
         hd_critic_batch_get(views[CRITIC_BATCH].spec, views[CRITIC_BATCH].data);
     struct work work;
-    lay_out(args, false, context->scratch, &work);
+    lay_out(args, context->scratch, &work);
     *to.used = *hd_batch_get_use(batch->spec, batch->data).used;
     join_actions(args->shape, &rows, to.input);
     forward(args, views, POLICY, rows.next_obs, work.forward, work.out);
@@ -159,10 +159,16 @@ static int compute_targets_body(struct hd_context *context, const struct hd_view
 }
 
 #if HD_CUDA
-static int64_t scratch_on_gpu(const void *args)
+static int64_t scratch_on_gpu(const void *memory)
 {
+    const struct args *args = memory;
     struct work unused;
-    return lay_out(args, true, NULL, &unused);
+    int64_t most = 0;
+    for (int i = POLICY; i <= TARGET2; i++) {
+        const int64_t bytes = hd_net_get_forward_cuda_bytes(args->net[i], args->shape->rows);
+        most = bytes > most ? bytes : most;
+    }
+    return lay_out(args, NULL, &unused) + most;
 }
 
 static int ready(const void *memory)
@@ -190,7 +196,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_temperature *temperature = views[TEMPERATURE].data;
     void *stream = context->stream;
     struct work w;
-    lay_out(args, true, context->scratch, &w);
+    lay_out(args, context->scratch, &w);
     const struct hd_sac_join join = {.rows = args->shape->rows,
                                      .obs = args->shape->obs,
                                      .dims = args->shape->dims,
