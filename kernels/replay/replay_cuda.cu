@@ -293,18 +293,20 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
 {
     const struct hd_replay_header *header = s->ring.header;
     const int64_t size = header->added - header->lost;
-    if (size <= 0 && s->by.priorities) {
-        s->by.number[row] = -1;
-        s->by.importance[row] = 0;
-    }
-    if (size <= 0)
+    if (size <= 0) {
+        if (s->by.priorities) {
+            s->by.number[row] = -1;
+            s->by.importance[row] = 0;
+        }
         return NULL;
+    }
     const double u = hd_rng_draw_uniform(s->rng, (uint32_t)row);
-    const int64_t position = hd_replay_get_stratum(row, u, s->to_shape.rows, size);
-    return hd_transition_get(s->ring.transitions, s->shape.nstep, s->shape.dims,
-                             s->by.priorities
-                                 ? draw_by_priority(s, row, u)
-                                 : hd_replay_find_transition(&s->shape, header, position));
+    const int64_t place =
+        s->by.priorities
+            ? draw_by_priority(s, row, u)
+            : hd_replay_find_transition(&s->shape, header,
+                                        hd_replay_get_stratum(row, u, s->to_shape.rows, size));
+    return hd_transition_get(s->ring.transitions, s->shape.nstep, s->shape.dims, place);
 }
 
 static __global__ void count_draw(struct hd_priorities *priorities)

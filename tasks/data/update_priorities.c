@@ -67,9 +67,7 @@ static int update_priorities_body_on_gpu(struct hd_context *context, const struc
         .errors = first,
         .rows = shape->rows,
         .micro = shape->micro,
-        .ld = shape->partials > 1
-                  ? hd_td_errors_get(errors->spec, errors->data, shape->micro) - first
-                  : shape->micro,
+        .ld = hd_td_errors_get(errors->spec, errors->data, shape->micro) - first,
         .number = hd_batch_get_draws(batch->spec, batch->data).number,
         .used = hd_batch_get_use(batch->spec, batch->data).used};
     return hd_priorities_set_cuda(hd_priorities_get_shape(views[PRIORITIES].spec),
