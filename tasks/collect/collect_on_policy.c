@@ -86,14 +86,15 @@ static int collect_on_policy_prepare(const struct hd_setup *setup, void **args_p
     args->net = net;
     args->envs = hd_envs_get_shape(envs);
     args->groups = envs->partials;
-    const int64_t parts = hd_config_get_int(setup->config, "policy.collect.act_parts");
+    args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
+    const int64_t parts =
+        args->overlap_act_step ? hd_config_get_int(setup->config, "policy.collect.act_parts") : 1;
     args->joint_groups = (args->groups + parts - 1) / parts;
     args->acting = *args->envs;
     args->acting.envs *= args->joint_groups;
     args->trajectories = setup->specs[TRAJECTORIES];
     args->steps = hd_trajectories_get_shape(args->trajectories)->steps;
     args->gamma = hd_config_get_real(setup->config, "policy.collect.discount_factor");
-    args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
     HD_TRY(hd_surplus_check_turns(
         setup, hd_trajectories_get_shape(args->trajectories)->segment_at_done, &args->takes_turns));
     args->steps_on_gpu = args->envs->on_gpu && !args->overlap_act_step &&
