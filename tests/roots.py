@@ -9,8 +9,10 @@ import time
 
 from runner import check, skip
 
-# The network namespace of a command without network has the loopback device alone.
-MOUNT = """mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
+# The root is a mount point, as tests change how mounts propagate from it. The network namespace of a command without
+# network has the loopback device alone.
+MOUNT = """mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" &&
+mount --rbind /dev "$1/dev" &&
 { [ -z "$3" ] || ip link set lo up; } && exec chroot "$1" /bin/sh -c "$2" """
 
 
