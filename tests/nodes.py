@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from runner import RUNNER, environment, launch_nodes, skip
+from runner import RUNNER, TIMEOUT, environment, launch_nodes, skip
 
 SUBNET = "10.77.0.0/24"
 
@@ -32,14 +32,14 @@ def need_mpi():
         skip("this build has no plug-in for MPI (Debian: libopenmpi-dev)")
 
 
-def mpirun(ranks, *arguments, prefix=(), options=(), per_node=None, timeout=120, **more):
+def mpirun(ranks, *arguments, prefix=(), options=(), per_node=None, **more):
     """Runs `runner` under mpirun, as if each `per_node` ranks had a node of their own; returns what subprocess.run
     does."""
     local = [] if per_node is None else ["sh", "-c", 'OMPI_COMM_WORLD_LOCAL_RANK=$((OMPI_COMM_WORLD_RANK % $0)) '
                                          'OMPI_COMM_WORLD_LOCAL_SIZE=$0 exec "$@"', str(per_node)]
     command = [*prefix, "mpirun", "-n", str(ranks), *options, *local, RUNNER, *arguments]
     return subprocess.run(command, env=mpi_environment(**more), text=True, capture_output=True,
-                          timeout=timeout)
+                          timeout=TIMEOUT)
 
 
 def run(*command, quiet=False):
