@@ -51,6 +51,9 @@ CASES = {
                      ("--learning-starts", "1000")),
     "InvertedPendulum": Case("InvertedPendulum-v5", "sac_continuous_action.py", "cleanrl_pendulum", 1, 20000, 1,
                              ("--learning-starts", "1000"), ("env.env_id=InvertedPendulum-v5",)),
+    "HopperSAC": Case("Hopper-v4", "sac_continuous_action.py", "cleanrl_pendulum", 1, 100000, 1, (),
+                      ("env.env_id=Hopper-v4", "policy.random_collect_size=5000",
+                       "policy.other.replay_buffer.replay_buffer_size=100000")),
     "Hopper": Case("Hopper-v5", "ppo_continuous_action.py", "cleanrl_half_cheetah", 2048, 98, 1,
                    ("--anneal-lr", "False"), ("env.env_id=Hopper-v5",)),
 }
